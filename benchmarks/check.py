@@ -1,0 +1,111 @@
+"""Fails when speed, memory or start-up got worse: the benchmark that runs with every change.
+
+    python -m benchmarks.check [--mb 100]
+
+The limits stand in docs/reference/performance.md beside what was measured; 15 % above a limit still passes, because
+machines that run such checks are shared. Needs ripgrep (`rg`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.logs import MIXES, Mix, Truth, pieces
+from benchmarks.measuring import LOGDOCTOR, cost_of, least, ratio_of
+
+MARGIN = 1.15
+AGAINST_RIPGREP: dict[Mix, float] = {"access": 2.4, "requests": 5.5, "debug": 4.0, "trace": 4.0}
+MEMORY_MEBIBYTES = 160.0
+VERSION_AGAINST_TYPER = 1.5
+SMALL_LOG_AGAINST_IMPORTS = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A figure with its limit; `right` is false where the report did not say the truth about the log."""
+
+    name: str
+    figure: float
+    limit: float
+    right: bool = True
+
+    @property
+    def passed(self) -> bool:
+        """Whether the figure keeps its limit with the margin, and the report is right."""
+        return self.right and self.figure <= self.limit * MARGIN
+
+
+def says_truth(report: bytes, truth: Truth) -> bool:
+    """Compare the exact counts of a report with what was written into the log."""
+    document = json.loads(report)
+    serving = document["runs"][0]["serving"]
+    status = {str(key): value for key, value in serving["requests"]["by_status"].items()}
+    repeated = {row["template"]: row["count"] for row in document["coverage"]["unknown_warnings"]}
+    tracebacks = repeated.get("Traceback (most recent call last):", 0)
+    return (
+        document["sources"][0]["lines"] == truth.lines
+        and serving["samples"] == truth.statistics
+        and status == dict(truth.status)
+        and tracebacks == truth.tracebacks
+    )
+
+
+def outcomes(megabytes: float, folder: Path) -> Iterator[Outcome]:
+    """Measure figure by figure."""
+    gates = folder / "gates"
+    gates.write_bytes(cost_of((*LOGDOCTOR, "patterns", "gates")).output)
+    for mix in MIXES:
+        log, truth = folder / f"{mix}.log", Truth()
+        with log.open("wb") as file:
+            file.writelines(pieces(megabytes, mix, truth))
+        mine = (*LOGDOCTOR, "analyze", str(log), "--format", "json")
+        ratio, cost, _ = ratio_of(mine, ("rg", "-j1", "-c", "-F", "-f", str(gates), str(log)), 2)
+        yield Outcome(
+            f"CPU time against ripgrep, {mix}", ratio, AGAINST_RIPGREP[mix], says_truth(cost.output, truth)
+        )
+        yield Outcome(f"resident MiB, {mix}", cost.mebibytes, MEMORY_MEBIBYTES)
+        log.unlink()
+    yield from start_up(folder)
+
+
+def start_up(folder: Path) -> Iterator[Outcome]:
+    """Measure what the start of the command line costs."""
+    ratio, _, _ = ratio_of((*LOGDOCTOR, "--version"), (sys.executable, "-c", "import typer"), 5)
+    yield Outcome("--version against importing typer", ratio, VERSION_AGAINST_TYPER)
+    small = folder / "small.log"
+    lines = b"".join(pieces(0.3, "access", Truth())).splitlines(keepends=True)[:2000]
+    small.write_bytes(b"".join(lines))
+    mine = (*LOGDOCTOR, "analyze", str(small), "--format", "json")
+    least(mine, 1)
+    ratio, _, _ = ratio_of(mine, (sys.executable, "-c", "import typer, rich, pydantic"), 5)
+    yield Outcome("2,000 lines against importing typer, rich, pydantic", ratio, SMALL_LOG_AGAINST_IMPORTS)
+
+
+def main() -> int:
+    """Print every figure; return 1 where one fails."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--mb", type=float, default=100)
+    asked = parser.parse_args()
+    if shutil.which("rg") is None:
+        print("ripgrep (rg) is not installed: nothing to compare with", file=sys.stderr)
+        return 2
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        for one in outcomes(asked.mb, Path(folder)):
+            failed |= not one.passed
+            word = "ok" if one.passed else "FAILED" if one.right else "WRONG COUNTS"
+            print(f"{one.name:55} {one.figure:8.2f}   limit {one.limit:7.2f}   {word}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

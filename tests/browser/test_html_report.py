@@ -1,0 +1,162 @@
+"""The HTML report in a real browser: draws, asks for nothing, obeys keys and mouse; log text never acts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.report.synthetic import make_analysis
+from vllm_logdoctor.report import html
+
+from .chromium import Chromium, chromium_path
+
+HOSTILE = (
+    "<script>window.taken=1</script><img src=x onerror=window.taken=1></script><svg onload=window.taken=1>"
+    '![x](http://127.0.0.1:9/b.png) [y](javascript:window.taken=1) " onfocus=window.taken=1 autofocus x=" '
+    "' --> ]]> {{7*7}} \u202eabc <a href=http://127.0.0.1:9>z</a> <style>*{display:none}</style> [L7](#e0-7)"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    program = chromium_path()
+    if program is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    with Chromium(program, tmp_path_factory.mktemp("profile")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(html.render(make_analysis("Qwen", failure=True, year_known=True)), encoding="utf-8")
+    return path
+
+
+def test_loads_without_a_word_on_the_console_and_asks_for_nothing(browser, page):
+    browser.open(page)
+    assert browser.console == []
+    assert browser.requests == [page.resolve().as_uri()]
+
+
+def test_every_chart_is_drawn(browser, page):
+    browser.open(page)
+    charts = browser.evaluate("document.querySelectorAll('.chart').length")
+    assert charts == 5
+    assert browser.evaluate("document.documentElement.dataset.charts") == str(charts)
+    inked = browser.evaluate(
+        "[...document.querySelectorAll('.chart canvas')].every(c => "
+        "c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0))"
+    )
+    assert inked is True
+
+
+@pytest.mark.parametrize("width", [360, 700, 1300])
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_is_wider_than_the_screen(browser, page, width, dark):
+    browser.open(page, width=width, dark=dark)
+    assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert browser.console == []
+
+
+def test_dark_and_light_are_told_apart(browser, page):
+    browser.open(page, dark=True)
+    dark = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    browser.open(page, dark=False)
+    assert dark != browser.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_keys_walk_along_the_values_and_say_them(browser, page):
+    browser.open(page)
+    browser.evaluate("document.querySelector('[data-chart=generation-1]').focus()")
+    browser.press("ArrowRight")
+    browser.press("ArrowRight")
+    spoken = browser.evaluate(
+        "document.querySelector('[data-chart=generation-1]').parentElement.querySelector('output').textContent"
+    )
+    assert "generation 50 tokens/s" in spoken
+
+
+def test_dragging_zooms_and_escape_shows_all_again(browser, page):
+    ticks = (
+        "JSON.stringify([...document.querySelectorAll('[data-chart=generation-1] canvas')]"
+        ".map(c => c.toDataURL().length + ':' + c.toDataURL().slice(-200)))"
+    )
+    browser.open(page, height=4000)
+    before = browser.evaluate(ticks)
+    left, top, width = browser.evaluate(
+        "(() => { const over = document.querySelector('[data-chart=generation-1] .u-over');"
+        " const b = over.getBoundingClientRect();"
+        " return [b.left, b.top + b.height / 2, b.width]; })()"
+    )
+    browser.drag((left + width * 0.25, top), (left + width * 0.5, top))
+    browser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    zoomed = browser.evaluate(ticks)
+    assert zoomed != before
+    browser.evaluate("document.querySelector('[data-chart=generation-1]').focus()")
+    browser.press("Escape")
+    browser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert browser.evaluate(ticks) != zoomed
+
+
+def test_a_citation_leads_to_its_line(browser, page):
+    browser.open(page)
+    broken = browser.evaluate(
+        "[...document.querySelectorAll('a[href^=\"#\"]')]"
+        ".filter(a => !document.getElementById(a.hash.slice(1))).length"
+    )
+    assert broken == 0
+
+
+def test_has_what_a_screen_reader_needs(browser, page):
+    browser.open(page)
+    assert browser.evaluate("document.documentElement.lang") == "en"
+    assert browser.evaluate("document.querySelectorAll('h1').length") == 1
+    assert browser.evaluate(
+        "[...document.querySelectorAll('.chart')].every(c => c.getAttribute('aria-label').length > 40)"
+    )
+    assert browser.evaluate(
+        "[...document.querySelectorAll('button')].every(b => b.getAttribute('aria-label'))"
+    )
+    unscoped = "[...document.querySelectorAll('th:not(.uplot th)')].filter(h => h.scope !== 'col').length"
+    assert browser.evaluate(unscoped) == 0
+    assert browser.evaluate("document.querySelectorAll('figure details table').length") == 5
+    levels = browser.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => Number(h.tagName[1]))")
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_hostile_log_text_is_text_and_nothing_else(browser, tmp_path, runs):
+    path = tmp_path / "hostile.html"
+    path.write_text(html.render(make_analysis(HOSTILE, failure=True, runs=runs)), encoding="utf-8")
+    browser.open(path)
+    assert browser.evaluate("window.taken") is None
+    assert browser.console == []
+    assert browser.requests == [path.resolve().as_uri()]
+    assert (
+        browser.evaluate(
+            "document.querySelectorAll('img, svg, iframe, object, main script, main style').length"
+        )
+        == 0
+    )
+    assert browser.evaluate(
+        "[...document.querySelectorAll('a')].every(a => a.getAttribute('href').startsWith('#'))"
+    )
+    assert browser.evaluate(
+        "document.querySelector('main').textContent.includes('<script>window.taken=1</script>')"
+    )
+    assert browser.evaluate(
+        "[...document.querySelectorAll('*')]"
+        ".every(e => ![...e.attributes].some(a => a.name.startsWith('on')))"
+    )
+
+
+def test_prints(browser, page, tmp_path):
+    browser.open(page, media="print")
+    assert browser.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+    browser.open(page)
+    browser.pdf(tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")

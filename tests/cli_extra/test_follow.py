@@ -1,0 +1,100 @@
+"""follow says each thing once, in the order in which the log tells it, and ends with the report."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from vllm_logdoctor.analysis import Analyser, Options
+from vllm_logdoctor.cli.follow import Feed
+from vllm_logdoctor.cli.follow_view import Told, new_lines, screen
+
+START = """\
+INFO 03-02 10:00:00 [__init__.py:216] Automatically detected platform cuda.
+(APIServer pid=11) INFO 03-02 10:00:05 [api_server.py:1839] vLLM API server version 0.11.2
+(APIServer pid=11) INFO 03-02 10:00:05 [utils.py:233] non-default args: {'model': 'org/tiny'}
+"""
+READY = "(APIServer pid=11) INFO:     Application startup complete.\n"
+
+
+def sample(second: int, generation: float, running: int) -> str:
+    return (
+        f"(APIServer pid=11) INFO 03-02 10:01:{second:02} [loggers.py:127] Engine 000: "
+        f"Avg prompt throughput: 10.0 tokens/s, Avg generation throughput: {generation} tokens/s, "
+        f"Running: {running} reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%\n"
+    )
+
+
+class Followed:
+    """A log fed piece by piece."""
+
+    def __init__(self) -> None:
+        self.feed = Feed(Analyser(Options()), "vllm.log")
+        self.told = Told()
+        self.lines = 0
+
+    def say(self, text: str) -> list[str]:
+        self.feed.take(0, self.lines + 1, text.encode())
+        self.lines += text.count("\n")
+        return new_lines(self.feed.analysis(), self.told)
+
+
+def test_each_thing_is_said_once_as_it_appears() -> None:
+    followed = Followed()
+    assert followed.say(START) == ["run 1: vLLM 0.11.2, org/tiny"]
+    assert any(line.startswith("run 1: ready") for line in followed.say(READY))
+    rates = followed.say(sample(10, 50.0, 2))
+    assert any("50 generation tokens/s, 2 running, 0 waiting, KV cache 1 %" in line for line in rates)
+    assert followed.say("noise of another program\n") == []
+    assert len([line for line in followed.say(sample(20, 51.0, 2)) if "ready" in line]) == 0
+
+
+def test_a_start_that_goes_on_is_no_failure() -> None:
+    followed = Followed()
+    for part in START.splitlines(keepends=True):
+        assert not [line for line in followed.say(part) if line.startswith("finding")]
+    assert followed.feed.analysis().runs[-1].run.outcome == "running"
+
+
+def test_a_second_run_in_the_log_is_announced() -> None:
+    followed = Followed()
+    followed.say(START + READY + "(APIServer pid=11) INFO:     Finished server process [11]\n")
+    again = START.replace("pid=11", "pid=99").replace(" 10:", " 11:")
+    assert any(line.startswith("run 2: vLLM 0.11.2") for line in followed.say(again))
+
+
+def test_the_screen_shows_rates_and_counts_lines() -> None:
+    followed = Followed()
+    followed.say(START + READY + sample(10, 50.0, 2) + sample(20, 100.0, 4))
+    shown = "\n".join(screen(followed.feed.analysis(), 80))
+    assert "vLLM 0.11.2, org/tiny" in shown
+    assert "generation       100 tokens/s" in shown
+    assert "6 lines read" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_the_screen_of_nothing_says_so() -> None:
+    assert screen(Analyser(Options()).analysis(), 80)[0] == "nothing of vLLM so far"
+
+
+def test_escapes_of_a_hostile_log_reach_neither_pipe_nor_screen() -> None:
+    followed = Followed()
+    hostile = START.replace("org/tiny", "x\\x1b]0;owned\\x07[bold]y[/bold]")
+    lines = followed.say(hostile + READY)
+    shown = [*lines, *screen(followed.feed.analysis(), 200)]
+    assert not any(ord(character) < 32 for line in shown for character in line)
+    assert any("[bold]y[/bold]" in line for line in shown)
+
+
+def test_a_pipe_is_followed_to_its_end_and_the_report_comes_last() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from vllm_logdoctor.cli import main; main()", "follow", "-"],
+        input=START + READY + sample(10, 50.0, 2),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("run 1: vLLM 0.11.2")
+    assert "\n# vLLM 0.11.2" in done.stdout

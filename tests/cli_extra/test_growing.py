@@ -1,0 +1,129 @@
+"""A growing log is read once, line by line, over rotation and truncation."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.source.growing import GrowingFile, GrowingStream, Piece
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "vllm.log"
+    path.write_bytes(b"")
+    return path
+
+
+def write(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def read(source: GrowingFile) -> list[tuple[int, int, bytes]]:
+    return [(piece.part, piece.first_line, piece.data) for piece in source.read()]
+
+
+def test_only_what_is_new_is_read(log: Path) -> None:
+    write(log, b"one\n")
+    source = GrowingFile(log)
+    assert read(source) == [(0, 1, b"one\n")]
+    assert read(source) == []
+    write(log, b"two\nthree\n")
+    assert read(source) == [(0, 2, b"two\nthree\n")]
+
+
+def test_half_a_line_waits_for_its_end(log: Path) -> None:
+    write(log, b"one\ntw")
+    source = GrowingFile(log)
+    assert read(source) == [(0, 1, b"one\n")]
+    write(log, b"o\n")
+    assert read(source) == [(0, 2, b"two\n")]
+
+
+def test_the_last_line_without_an_end_is_handed_on_when_it_is_over(log: Path) -> None:
+    write(log, b"one\ntwo")
+    source = GrowingFile(log)
+    read(source)
+    assert list(source.close()) == [Piece(0, 2, b"two")]
+
+
+def test_a_rotated_log_is_read_to_its_end_and_the_new_one_from_its_start(log: Path) -> None:
+    write(log, b"one\n")
+    source = GrowingFile(log)
+    read(source)
+    write(log, b"two\nlast")
+    log.rename(log.with_name("vllm.log.1"))
+    write(log, b"new\n")
+    assert read(source) == [(0, 2, b"two\n"), (0, 3, b"last"), (1, 1, b"new\n")]
+
+
+def test_no_file_between_two_rotations_is_no_end(log: Path) -> None:
+    source = GrowingFile(log)
+    log.rename(log.with_name("vllm.log.1"))
+    assert read(source) == []
+    write(log, b"new\n")
+    assert read(source) == [(1, 1, b"new\n")]
+
+
+def test_a_log_that_was_cut_is_read_from_its_start(log: Path) -> None:
+    write(log, b"one\ntwo\n")
+    source = GrowingFile(log)
+    read(source)
+    os.truncate(log, 0)
+    write(log, b"a\n")
+    assert read(source) == [(1, 1, b"a\n")]
+
+
+def test_a_line_without_an_end_takes_bounded_memory(log: Path) -> None:
+    write(log, b"x" * (3 << 20))
+    source = GrowingFile(log)
+    pieces = list(source.read())
+    assert {piece.first_line for piece in pieces} == {1}
+    assert sum(len(piece.data) for piece in [*pieces, *source.close()]) == 3 << 20
+
+
+def test_a_log_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(LogdoctorError, match="can't read"):
+        GrowingFile(tmp_path / "absent.log")
+
+
+def test_a_pipe_ends_with_its_writer() -> None:
+    read_end, write_end = os.pipe()
+    source = GrowingStream(io.FileIO(read_end, "rb"))  # type: ignore[arg-type]
+    assert list(source.read()) == []
+    os.write(write_end, b"one\ntw")
+    assert list(source.read()) == [Piece(0, 1, b"one\n")]
+    assert not source.ended
+    os.close(write_end)
+    assert list(source.read()) == []
+    assert source.ended
+    assert list(source.close()) == [Piece(0, 2, b"tw")]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=12))
+def test_the_pieces_are_the_log_whatever_the_writes(
+    tmp_path_factory: pytest.TempPathFactory, writes: list[bytes]
+) -> None:
+    path = tmp_path_factory.mktemp("growing") / "vllm.log"
+    path.write_bytes(b"")
+    source = GrowingFile(path)
+    pieces: list[Piece] = []
+
+    def look() -> Iterator[Piece]:
+        yield from source.read()
+
+    for data in writes:
+        write(path, data)
+        pieces += look()
+    pieces += source.close()
+    whole = b"".join(writes)
+    assert b"".join(piece.data for piece in pieces) == whole.replace(b"\0", b"")
+    assert [piece.first_line for piece in pieces] == sorted(piece.first_line for piece in pieces)

@@ -1,0 +1,99 @@
+"""The man page, the completion and the exit codes say what the command line does."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from vllm_logdoctor.cli.app import app
+from vllm_logdoctor.cli.exit_codes import ExitCode
+from vllm_logdoctor.cli.man import EXIT_MEANINGS, page
+
+MAIN = [sys.executable, "-c", "from vllm_logdoctor.cli import main; main()"]
+EXIT_PAGE = Path(__file__).parents[2] / "docs/reference/exit-codes.md"
+
+
+def man_page() -> str:
+    return page(typer.main.get_command(app), "1.2.3")
+
+
+def test_every_command_and_every_option_is_in_the_man_page() -> None:
+    text = man_page().replace(r"\-", "-")
+    root = typer.main.get_command(app)
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        if command.hidden:
+            continue
+        assert f".SS logdoctor {name}" in text
+        for parameter in command.params:
+            if getattr(parameter, "help", None):
+                assert all(option in text for option in parameter.opts if option.startswith("-"))
+
+
+def test_the_man_page_is_the_same_each_time() -> None:
+    assert man_page() == man_page()
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_roff_takes_the_man_page_without_a_warning() -> None:
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-z"],
+        input=man_page(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+
+
+def test_every_exit_code_has_a_meaning_and_stands_in_the_documentation() -> None:
+    assert set(EXIT_MEANINGS) == set(ExitCode)
+    rows = dict(re.findall(r"^\| (\d+) \| (.+?) \|", EXIT_PAGE.read_text("utf-8"), re.MULTILINE))
+    assert rows == {str(int(code)): meaning for code, meaning in EXIT_MEANINGS.items()}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_the_commands(shell: str) -> None:
+    environment = {**os.environ, "_LOGDOCTOR_COMPLETE": f"complete_{shell}"}
+    if shell == "bash":
+        environment |= {"COMP_WORDS": "logdoctor comp", "COMP_CWORD": "1"}
+    else:
+        environment |= {"_TYPER_COMPLETE_ARGS": "logdoctor comp", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv[0] = 'logdoctor'; from vllm_logdoctor.cli import main; main()",
+        ],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "compare" in done.stdout
+    assert "analyze" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["analyze", "/absent.log"], ExitCode.UNREADABLE),
+        (["compare", "/absent.log", "/absent.log"], ExitCode.UNREADABLE),
+        (["compare", "only-one.log"], ExitCode.USAGE),
+        (["config", "/absent.log", "--format", "toml"], ExitCode.USAGE),
+        (["hook", "run", "--log", "/absent.log"], ExitCode.OK),
+        (["hook", "pbs", "--kind", "prologue"], ExitCode.USAGE),
+        (["config", os.devnull], ExitCode.NOTHING_OF_VLLM),
+    ],
+)
+def test_an_exit_code_is_what_the_documentation_says(arguments: list[str], code: ExitCode) -> None:
+    done = subprocess.run([*MAIN, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr

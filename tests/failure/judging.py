@@ -1,0 +1,42 @@
+"""Reads log text as the tool does and returns what it says of the failure."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from vllm_logdoctor.analysis import Options, analyse
+from vllm_logdoctor.findings.model import Finding
+from vllm_logdoctor.packs.locate import builtin_root, page_files
+from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.source import inputs_from
+
+_EXAMPLE = re.compile(r"^```log\n(?P<log>.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def diagnosis(text: str) -> Diagnosis:
+    """Return what is said of the only run, or of the first one that broke."""
+    runs = analyse(inputs_from(text.encode()), Options()).runs
+    return next((run for run in runs if run.run.outcome.startswith("crashed")), runs[0])
+
+
+def failures(text: str) -> list[Finding]:
+    """Return the findings on what broke, the root first."""
+    return [finding for finding in diagnosis(text).findings if finding.kind == "failure"]
+
+
+def root(text: str) -> Finding:
+    """Return the root."""
+    return next(finding for finding in diagnosis(text).findings if finding.role == "root")
+
+
+@lru_cache(maxsize=1)
+def examples() -> dict[str, str]:
+    """Return the example of each rule page that has one."""
+    found: dict[str, str] = {}
+    for path in page_files(builtin_root()):
+        match = _EXAMPLE.search(Path(path).read_text(encoding="utf-8"))
+        if match:
+            found[path.stem] = match["log"]
+    return found

@@ -1,0 +1,79 @@
+"""Remedies: the log's own numbers, knobs that the version knows."""
+
+import pytest
+
+from tests.failure.judging import examples, root
+from tests.failure.records import framed, traceback
+
+
+def crashed(ends, version="0.11.0", config=""):
+    start = f"(EngineCore_DP0 pid=9) INFO 05-01 09:59:20 [core.py:77] Initializing a V1 LLM engine (v{version}) with config: model='m', {config}"
+    block = framed(
+        "EngineCore_DP0 pid=9",
+        ["EngineCore failed to start.", *traceback(("load_model", "x()"), ends=ends)],
+        "core.py:708",
+    )
+    return root("\n".join([start, *block]))
+
+
+def changes(finding):
+    return {change.knob: change.after for change in finding.changes}
+
+
+def test_the_length_that_fits():
+    finding = root(examples()["kv-cache-too-small-for-max-model-len"])
+    assert changes(finding)["--max-model-len"] == 80688 // 1024 * 1024
+    assert "16 GiB" in finding.explanation
+    assert "9.85 GiB" in finding.explanation
+
+
+def test_the_length_that_fits_without_an_estimate_follows_from_both_sizes():
+    finding = crashed(
+        "ValueError: To serve at least one request with the models's max seq len (32768), (25.00 GiB KV cache is needed, "
+        "which is larger than the available KV cache memory (5.00 GiB). Try increasing `gpu_memory_utilization`"
+    )
+    assert changes(finding)["--max-model-len"] <= 32768 * 5 / 25
+
+
+def test_the_share_of_the_card_that_is_free():
+    finding = root(examples()["gpu-memory-not-free-at-start"])
+    assert "8.12 of 79.19 GiB" in finding.explanation
+    assert "--gpu-memory-utilization" not in changes(finding), "a tenth of the card is no place for a model"
+
+
+def test_the_sizes_that_divide_the_heads():
+    finding = root(examples()["parallel-size-indivisible"])
+    assert changes(finding)["--tensor-parallel-size"] == 5
+    assert "1, 2, 4, 5, 8, 10, 20, 40" in finding.explanation
+
+
+def test_the_number_of_requests_that_blocks_allow():
+    assert changes(root(examples()["mamba-cache-blocks-too-few"]))["--max-num-seqs"] == 731
+
+
+def test_the_rank_of_the_adapter():
+    assert changes(root(examples()["lora-rank-exceeds-limit"]))["--max-lora-rank"] == 64
+
+
+@pytest.mark.parametrize(("version", "known"), [("0.9.0", False), ("0.13.0", True)])
+def test_flags_of_another_version_are_not_advised(version, known):
+    finding = crashed(
+        "RuntimeError: Check failed: (status == cudaSuccess) is false: BatchPrefillWithPagedKVCache failed with error invalid argument",
+        version,
+    )
+    assert finding.id == "kernel-backend-unsupported-on-arch"
+    assert ("--attention-backend" in changes(finding)) is known
+
+
+def test_a_number_that_the_log_does_not_give_is_not_written():
+    finding = crashed("torch.OutOfMemoryError: CUDA out of memory.")
+    assert "None" not in finding.explanation
+    assert "{" not in finding.explanation
+
+
+def test_what_not_to_do_is_said():
+    assert "worse" in root(examples()["gpu-memory-not-free-at-start"]).avoid
+
+
+def test_alternatives_come_in_the_order_of_the_page():
+    assert root(examples()["port-in-use"]).alternatives[0].startswith("See who holds it")

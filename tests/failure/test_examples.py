@@ -1,0 +1,39 @@
+"""Every page of a failure has an example, and the tool names it so."""
+
+import pytest
+
+from tests.failure.judging import diagnosis, examples
+from vllm_logdoctor.findings.failure.rules import failure_rules
+from vllm_logdoctor.packs.locate import builtin_root, page_files
+from vllm_logdoctor.packs.pages import read_page
+
+WITHOUT_EXAMPLE = {"errors-that-followed"}
+FAILURES = [page.id for page in map(read_page, page_files(builtin_root())) if page.kind == "failure"]
+
+
+@pytest.mark.parametrize("slug", sorted(set(FAILURES) - WITHOUT_EXAMPLE))
+def test_page_has_an_example(slug):
+    assert slug in examples()
+
+
+@pytest.mark.parametrize("slug", sorted(slug for slug in examples() if slug in failure_rules()))
+def test_example_is_named_by_its_page(slug):
+    found = diagnosis(examples()[slug]).findings
+    first = next(
+        iter(finding.id for finding in found if finding.role == "root" or finding.topic == "requests"), None
+    )
+    assert first == slug
+
+
+@pytest.mark.parametrize("slug", sorted(set(FAILURES) & set(examples())))
+def test_finding_shows_a_line_of_the_example(slug):
+    lines = examples()[slug].splitlines()
+    finding = next(finding for finding in diagnosis(examples()[slug]).findings if finding.id == slug)
+    assert finding.evidence
+    assert all(one.text.strip() == lines[one.line - 1].strip() for one in finding.evidence)
+
+
+def test_words_of_a_finding_hold_no_open_braces():
+    for slug, text in examples().items():
+        for finding in diagnosis(text).findings:
+            assert "{" not in finding.explanation or "{" in text, slug

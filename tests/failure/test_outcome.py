@@ -1,0 +1,131 @@
+"""How a run ended, told from what its log shows."""
+
+import pytest
+
+from tests.failure.judging import diagnosis
+from tests.failure.records import framed, raw, traceback
+
+START = [
+    "(APIServer pid=1) INFO 05-01 10:00:01 [api_server.py:1300] vLLM API server version 0.18.0",
+    "(EngineCore pid=9) INFO 05-01 10:00:20 [core.py:97] Initializing a V1 LLM engine (v0.18.0) with config: model='m'",
+]
+READY = ["(APIServer pid=1) INFO:     Application startup complete."]
+SERVED = ['(APIServer pid=1) INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK']
+GONE = [
+    "(APIServer pid=1) INFO:     Application shutdown complete.",
+    "(APIServer pid=1) INFO:     Finished server process [1]",
+]
+SIGTERM = [
+    "(EngineCore pid=9) INFO 05-01 10:41:12 [core.py:1201] [shutdown] EngineCore: trigger received signal=SIGTERM"
+]
+DEAD = "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue."
+ENGINE_DEAD = framed(
+    "APIServer pid=1",
+    ["AsyncLLM output_handler failed.", *traceback(("get_output_async", "raise error"), ends=DEAD)],
+    "async_llm.py:700",
+    "10:41:13",
+)
+ASSERTION = traceback(("schedule", "assert blocks"), ends="AssertionError: no blocks")
+OFFLINE = ["INFO 05-01 10:00:20 [core.py:70] Initializing a V1 LLM engine (v0.11.2) with config: model='m'"]
+
+
+def outcome(*parts):
+    return diagnosis("\n".join(line for part in parts for line in part)).run.outcome
+
+
+def test_a_log_that_ends_while_it_serves():
+    assert outcome(START, READY, SERVED) == "running"
+
+
+def test_a_server_that_was_shut_down():
+    stop = ["(APIServer pid=1) INFO 05-01 10:41:12 [launcher.py:110] Shutting down FastAPI HTTP server."]
+    assert outcome(START, READY, SERVED, stop, GONE) == "clean_shutdown"
+
+
+def test_engine_dead_after_a_signal_is_noise_of_the_stop():
+    assert outcome(START, READY, SERVED, SIGTERM, ENGINE_DEAD, GONE) == "clean_shutdown"
+
+
+def test_engine_dead_without_a_signal_is_a_crash():
+    fatal = framed(
+        "EngineCore pid=9", ["EngineCore encountered a fatal error.", *ASSERTION], "core.py:1000", "10:41:12"
+    )
+    assert outcome(START, READY, SERVED, fatal, ENGINE_DEAD, GONE) == "crashed_while_serving"
+
+
+def test_an_error_before_it_serves_is_a_crash_at_startup():
+    failed = framed("EngineCore pid=9", ["EngineCore failed to start.", *ASSERTION], "core.py:1000")
+    assert outcome(START, failed) == "crashed_at_startup"
+
+
+def test_a_child_that_its_failing_parent_ends_is_no_stop():
+    uncaught = raw(
+        "APIServer pid=1", traceback(("init_app_state", "load()"), ends="ValueError: no vocabulary")
+    )
+    assert outcome(START, SIGTERM, uncaught) == "crashed_at_startup"
+
+
+def test_interrupt_before_it_serves():
+    interrupt = raw("APIServer pid=1", traceback(("wait", "poll()"), ends="KeyboardInterrupt"))
+    assert outcome(START, interrupt) == "killed"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "slurmstepd: error: *** JOB 54 ON n1 CANCELLED AT 2025-12-15T23:32:26 DUE TO TIME LIMIT ***",
+        "=>> PBS: job killed: walltime 3633 exceeded limit 3600",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=54.0. Some of the step tasks have been OOM Killed.",
+        "./serve.sh: line 193: 124064 Killed                  vllm serve m",
+        "vllm.service: Main process exited, code=killed, status=9/KILL",
+    ],
+)
+def test_ends_by_scheduler_kernel_or_shell(line):
+    assert outcome(START, READY, SERVED, [line]) == "killed"
+
+
+def test_a_stop_that_waits_for_connections_and_never_ends():
+    waits = [
+        "(APIServer pid=1) INFO 05-01 10:41:12 [launcher.py:110] Shutting down FastAPI HTTP server.",
+        "(APIServer pid=1) INFO:     Waiting for connections to close. (CTRL+C to force quit)",
+    ]
+    assert outcome(START, READY, SERVED, waits) == "killed"
+
+
+def test_an_offline_run_whose_engine_goes_last():
+    done = [
+        "Processed prompts: 100%|##########| 300/300 [00:17<00:00]",
+        "ERROR 05-01 10:07:59 [core_client.py:598] Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+    ]
+    assert outcome(OFFLINE, done) == "clean_shutdown"
+
+
+def test_an_offline_run_that_breaks_while_it_generates():
+    broken = [
+        "Processed prompts:   3%|#         | 9/300 [00:17<09:00]",
+        *traceback(("_run_engine", "self.step()"), ends="AssertionError"),
+    ]
+    assert outcome(OFFLINE, broken) == "crashed_while_serving"
+
+
+def test_a_log_that_ends_during_startup():
+    assert outcome(START) == "truncated"
+
+
+def test_an_optional_part_that_fails_while_serving_goes_on():
+    broken = raw(
+        "EngineCore pid=9", traceback(("fused_op", "torch.ops.x()"), ends="RuntimeError: op not available")
+    )
+    stats = [
+        f"(APIServer pid=1) INFO 05-01 10:0{n}:00 [loggers.py:259] Engine 000: Avg prompt throughput: 9.0 tokens/s, "
+        "Avg generation throughput: 50.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.1%"
+        for n in range(2, 8)
+    ]
+    assert outcome(START, READY, SERVED, broken, stats) == "running"
+
+
+def test_a_port_that_is_taken_is_found_after_loading_but_before_serving():
+    taken = [
+        "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use"
+    ]
+    assert outcome(START, READY, taken) == "crashed_at_startup"

@@ -1,0 +1,259 @@
+"""The root of a failure: first in time, deepest in cause, never a wrapper, a request or noise."""
+
+import pytest
+
+from tests.failure.judging import diagnosis, failures, root
+from tests.failure.records import framed, raw, traceback
+
+START = [
+    "(APIServer pid=1) INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0",
+    "(EngineCore_DP0 pid=9) INFO 05-01 09:59:20 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='m', tensor_parallel_size=2",
+]  # fmt: skip
+READY = ["(APIServer pid=1) INFO:     Application startup complete."]
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.19 GiB of which 1.10 GiB is free."
+RESET = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:5213"
+WRAPPED = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+
+
+def text(*parts):
+    return "\n".join(line for part in parts for line in part)
+
+
+def worker(rank, ends, clock="10:00:00"):
+    lines = ["WorkerProc failed to start.", *traceback(("load_model", "self.model = get_model()"), ends=ends)]
+    return framed(f"Worker_TP{rank} pid={90 + rank}", lines, "multiproc_executor.py:571", clock)
+
+
+def engine(ends, clock="10:00:02"):
+    lines = ["EngineCore failed to start.", *traceback(("_init_executor", "wait()"), ends=ends)]
+    return framed("EngineCore_DP0 pid=9", lines, "core.py:708", clock)
+
+
+def server(ends=WRAPPED):
+    return raw("APIServer pid=1", traceback(("wait_for_engine_startup", "raise RuntimeError("), ends=ends))
+
+
+def test_the_worker_goes_before_those_who_repeat_it():
+    log = text(
+        START,
+        worker(0, OOM),
+        engine("Exception: WorkerProc initialization failed due to an exception in a background process."),
+        server(),
+    )
+    assert root(log).id == "oom-weights-load"
+    assert root(log).evidence[0].text.endswith("1.10 GiB is free.")
+
+
+def test_the_rank_that_failed_first_is_the_root_and_the_others_one_finding():
+    log = text(START, worker(1, OOM), worker(0, RESET, "10:00:01"), engine("EOFError"), server())
+    found = failures(log)
+    assert [(one.id, one.role) for one in found[:1]] == [("oom-weights-load", "root")]
+    assert [one.role for one in found].count("cascade") == 1
+    assert "Worker_TP1" in root(log).evidence[0].text
+
+
+def test_a_broken_connection_is_an_echo_even_when_it_is_printed_first():
+    log = text(START, worker(0, RESET), worker(1, OOM, "10:00:01"), server())
+    assert root(log).id == "oom-weights-load"
+
+
+def test_only_the_echo_of_another_rank():
+    log = text(START, worker(0, RESET), engine("EOFError"), server())
+    assert root(log).id == "peer-rank-died"
+
+
+def test_only_wrappers_name_no_cause():
+    finding = root(text(START, server()))
+    assert (finding.id, finding.confidence) == ("cause-not-in-log", "medium")
+    assert "Engine core initialization failed" in finding.evidence[0].text
+
+
+def test_the_cause_inside_of_a_compiler_error():
+    ends = (
+        "torch._inductor.exc.InductorError: OSError: [Errno 122] Disk quota exceeded: '/home/u/.cache/vllm'"
+    )
+    assert root(text(START, engine(ends), server())).id == "disk-full-or-quota"
+
+
+def test_the_cause_in_a_chain_is_the_known_one():
+    inner = traceback(("getitem", "return self[key]"), ends="KeyError: 'newkind'")
+    outer = traceback(
+        ("_verify", "raise ValueError("),
+        ends="ValueError: Unknown quantization method: newkind. Must be one of ['awq'].",
+    )
+    chain = [*inner, "", "During handling of the above exception, another exception occurred:", "", *outer]
+    assert root(text(START, raw("APIServer pid=1", chain))).id == "quantization-scheme-unsupported"
+
+
+def test_text_of_native_code_above_a_traceback_explains_it():
+    assertion = "/pytorch/aten/IndexKernel.cu:402: masked_scatter_size_check: block: [0,0,0] Assertion `totalElements <= srcSize` failed."
+    fatal = framed(
+        "EngineCore_DP0 pid=9",
+        [
+            "EngineCore encountered a fatal error.",
+            *traceback(
+                ("run_busy_loop", "step()"),
+                ends="torch.AcceleratorError: CUDA error: device-side assert triggered",
+            ),
+        ],
+        "core.py:781",
+    )
+    finding = root(text(START, READY, [assertion], fatal))
+    assert finding.id == "mm-item-larger-than-batch-budget"
+    assert any("masked_scatter" in one.text for one in finding.evidence)
+
+
+def test_refused_requests_are_counted_and_no_failure():
+    refused = framed(
+        "APIServer pid=1",
+        [
+            "Error in preprocessing prompt inputs",
+            *traceback(
+                ("_validate_input", "raise ValueError("),
+                ends="ValueError: This model's maximum context length is 4096 tokens.",
+            ),
+        ],
+        "serving_chat.py:300",
+    )
+    answers = [
+        '(APIServer pid=1) INFO:     127.0.0.1:5 - "POST /v1/chat/completions HTTP/1.1" 400 Bad Request'
+    ] * 7
+    log = text(START, READY, refused * 3, answers)
+    assert failures(log) == []
+    finding = next(one for one in diagnosis(log).findings if one.id == "request-error-not-server-fault")
+    assert "7" in finding.explanation
+
+
+def test_a_request_error_long_before_a_crash_is_not_its_root():
+    refused = framed(
+        "APIServer pid=1",
+        [
+            "Error in preprocessing prompt inputs",
+            *traceback(
+                ("_validate_input", "raise ValueError("),
+                ends="ValueError: This model's maximum context length is 4096 tokens.",
+            ),
+        ],
+        "serving_chat.py:300",
+    )
+    fatal = framed(
+        "EngineCore_DP0 pid=9",
+        [
+            "EngineCore encountered a fatal error.",
+            *traceback(("run_busy_loop", "step()"), ends="AssertionError: no blocks"),
+        ],
+        "core.py:781",
+        "11:00:00",
+    )
+    assert root(text(START, READY, refused, fatal)).id == "engine-code-bug"
+
+
+def test_advice_that_names_a_setting_is_no_evidence():
+    hints = [
+        "INFO 05-01 10:00:00 [x.py:1] CUDA graphs can take additional memory. If you are running out of memory, set `enforce_eager=True`.",
+        "WARNING 05-01 10:00:00 [x.py:2] This can cause errors like `OSError: [Errno 24] Too many open files`.",
+        "WARNING 05-01 10:00:00 [x.py:3] Failed to import from vllm._C with ImportError('libcuda.so.1: cannot open shared object file')",
+    ]
+    assert failures(text(START, hints, READY)) == []
+    assert root(text(START, hints, worker(0, OOM), server())).id == "oom-weights-load"
+
+
+def test_a_prompt_with_a_traceback_breaks_nothing():
+    request = "INFO 05-01 10:00:00 [logger.py:43] Received request cmpl-1: prompt: 'Explain:"
+    foreign = traceback(
+        ("main", "x()"), ends="RuntimeError: CUDA error: an illegal memory access was encountered"
+    )
+    served = ['INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK']
+    assert failures(text(START, READY, [request], foreign, ["', params: SamplingParams(n=1)"], served)) == []
+
+
+def test_a_process_that_is_gone_without_a_word_was_killed():
+    gone = [
+        "(APIServer pid=1) ERROR 05-01 10:41:12 [core_client.py:564] Engine core proc EngineCore_DP0 died unexpectedly, shutting down client."
+    ]
+    echo = framed(
+        "APIServer pid=1",
+        [
+            "AsyncLLM output_handler failed.",
+            *traceback(
+                ("get_output_async", "raise"),
+                ends="vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+            ),
+        ],
+        "async_llm.py:480",
+    )
+    assert root(text(START, READY, gone, echo)).id == "process-killed-externally"
+
+
+def test_an_unknown_error_is_named_by_itself():
+    finding = root(
+        text(
+            START,
+            raw(
+                "APIServer pid=1", traceback(("somewhere", "call()"), ends="StrangeError: the moon is wrong")
+            ),
+        )
+    )
+    assert (finding.id, finding.confidence) == ("unclassified-failure", "low")
+    assert "StrangeError: the moon is wrong" in finding.explanation
+    assert "somewhere" in finding.explanation
+
+
+def test_stop_after_signal_explains_the_noise():
+    signal = [
+        "(EngineCore_DP0 pid=9) INFO 05-01 10:41:12 [core.py:1201] [shutdown] EngineCore: trigger received signal=SIGTERM"
+    ]
+    noise = framed(
+        "APIServer pid=1",
+        [
+            "AsyncLLM output_handler failed.",
+            *traceback(
+                ("get_output_async", "raise"),
+                ends="vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+            ),
+        ],
+        "async_llm.py:480",
+        "10:41:13",
+    )
+    log = text(START, READY, signal, noise, ["(APIServer pid=1) INFO:     Application shutdown complete."])
+    assert failures(log) == []
+    finding = root(log)
+    assert (finding.id, finding.kind, finding.severity) == (
+        "stopped-by-user-or-script",
+        "configuration",
+        "info",
+    )
+    assert "trigger received signal=SIGTERM" in finding.evidence[0].text
+
+
+def test_a_probe_that_ends_a_slow_start_gets_its_budget():
+    killed = raw(
+        "APIServer pid=1",
+        traceback(
+            ("signal_handler", 'raise KeyboardInterrupt("terminated")'), ends="KeyboardInterrupt: terminated"
+        ),
+    )
+    late = ["(EngineCore_DP0 pid=9) INFO 05-01 10:03:20 [weight_utils.py:392] Time spent downloading weights"]
+    finding = root(text(START, late, killed))
+    assert finding.id == "killed-by-orchestrator"
+    assert any("seconds" in str(change.after) for change in finding.changes)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_queue_that_waits_while_loading_is_harmless(times):
+    wait = "(EngineCore_DP0 pid=9) INFO 05-01 10:0{}:00 [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds."
+    assert failures(text(START, [wait.format(n) for n in range(times)], READY)) == []
+
+
+def test_a_second_command_that_fails_beside_a_running_server_is_told_and_no_failure():
+    frames = ['  File "/opt/env/bin/vllm", line 8, in <module>', "    sys.exit(main())"]
+    second = [*traceback(("x", "y"), ends="")[:1], *frames, "RuntimeError: Failed to infer device type"]
+    stats = [
+        f"INFO 05-01 10:0{n}:00 [loggers.py:122] Engine 000: Avg prompt throughput: 9.0 tokens/s, Avg generation "
+        "throughput: 50.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.1%"
+        for n in range(6)
+    ]
+    log = text(second, stats)
+    assert failures(log) == []
+    finding = next(one for one in diagnosis(log).findings if one.id == "platform-not-detected")
+    assert (finding.kind, finding.role) == ("configuration", None)

@@ -1,0 +1,89 @@
+"""Cards and nodes: replicas where one card holds the model, tensor parallelism within a node."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.findings.making import a_run, advice, knobs, load
+
+PCIE = (
+    "Custom allreduce is disabled because it's not supported on more than two PCIe-only GPUs. To silence this"
+    " warning, specify disable_custom_all_reduce=True explicitly."
+)
+NO_P2P = (
+    "Custom allreduce is disabled because your platform lacks GPU P2P capability or P2P test failed. To"
+    " silence this warning, specify disable_custom_all_reduce=True explicitly."
+)
+SMALL = {"model_weights_gib": 1.1, "available_kv_cache_gib": 18.0, "kv_cache_tokens": 2_600_000}
+LOADED = {"running": 8, "generation": 412.0, "kv": 1.6}
+
+
+def small_model(**more: object) -> object:
+    settings = {"tensor_parallel_size": 4, "max_model_len": 32768, **more.pop("set", {})}  # type: ignore[attr-defined]
+    return advice(a_run(set=settings, measured=SMALL, messages=(PCIE,), **more))  # type: ignore[arg-type]
+
+
+def test_a_small_model_over_pcie_becomes_replicas() -> None:
+    found = small_model(samples=load((9, LOADED)))["small-model-split-over-cards"]  # type: ignore[index]
+    assert knobs(found) == {"--tensor-parallel-size": 1, "--data-parallel-size": 4}
+    assert (found.effect.low, found.effect.high) == (2.35, 3.40)
+    assert "4.40 GiB" in found.explanation
+
+
+def test_a_single_stream_gets_no_promise_of_throughput() -> None:
+    found = small_model(samples=load((9, {**LOADED, "running": 1})))["small-model-split-over-cards"]  # type: ignore[index]
+    assert found.effect is None
+    assert "stay empty" in found.explanation
+
+
+def test_a_model_that_one_card_can_not_hold_stays_split() -> None:
+    run = a_run(
+        set={"tensor_parallel_size": 4, "max_model_len": 32768},
+        measured={"model_weights_gib": 15.4, "available_kv_cache_gib": 5.2, "kv_cache_tokens": 85_760},
+        messages=(PCIE,),
+        samples=load((9, LOADED)),
+    )
+    assert "small-model-split-over-cards" not in advice(run)
+
+
+def test_without_a_line_about_slow_links_nothing_is_said_about_the_split() -> None:
+    run = a_run(
+        set={"tensor_parallel_size": 4, "max_model_len": 32768}, measured=SMALL, samples=load((9, LOADED))
+    )
+    assert "small-model-split-over-cards" not in advice(run)
+
+
+def test_two_ranks_have_the_range_of_two_replicas() -> None:
+    run = a_run(
+        set={"tensor_parallel_size": 2, "max_model_len": 32768},
+        measured=SMALL,
+        messages=(NO_P2P,),
+        samples=load((9, LOADED)),
+    )
+    effect = advice(run)["small-model-split-over-cards"].effect
+    assert effect is not None
+    assert effect.high == pytest.approx(2 * 1.72)
+
+
+def test_pcie_without_custom_allreduce_is_expected_and_proposes_nothing() -> None:
+    found = advice(a_run(messages=(PCIE,)))["custom-allreduce-disabled"]
+    assert found.severity == "info"
+    assert not found.changes
+
+
+def test_a_failed_peer_test_is_worth_a_look_and_not_a_workaround() -> None:
+    found = advice(a_run(messages=(NO_P2P,)))["custom-allreduce-disabled"]
+    assert found.severity == "medium"
+    assert "NCCL_P2P_DISABLE" in found.avoid
+
+
+def test_ranks_on_two_nodes_become_pipeline_stages() -> None:
+    line = "tensor_parallel_size=8 is bigger than a reserved number of GPUs (4 GPUs) in a node ab12."
+    found = advice(a_run(set={"tensor_parallel_size": 8}, messages=(line,)))["inter-node-network-bound"]
+    assert knobs(found) == {"--tensor-parallel-size": 4, "--pipeline-parallel-size": 2}
+    assert found.severity == "high"
+
+
+def test_the_placement_warning_torn_by_a_terminal_still_counts() -> None:
+    line = "s) in a node ad95. Tensor parallel workers can be spread out to 2+ nodes which can degrade the"
+    assert "inter-node-network-bound" in advice(a_run(messages=(line,)))

@@ -1,0 +1,54 @@
+"""What loggers print before a message, from 0.2 to today."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frame.framing import record
+
+
+@pytest.mark.parametrize(
+    ("line", "level", "call_site", "message"),
+    [
+        ("INFO 03-04 10:11:12 [loggers.py:236] Engine ready", "INFO", ("loggers.py", 236), "Engine ready"),
+        ("INFO 03-04 10:11:12 metrics.py:455] Engine ready", "INFO", ("metrics.py", 455), "Engine ready"),
+        ("DEBUG 03-04 10:11:12 [v1/engine/core.py:861] step", "DEBUG", ("v1/engine/core.py", 861), "step"),
+        (
+            "ERROR 03-04 10:11:12 [kv_transfer/.../v1/base.py:9] lost",
+            "ERROR",
+            ("kv_transfer/.../v1/base.py", 9),
+            "lost",
+        ),
+        ("WARNING 03-04 10:11:12.345 [__init__.py:28] slow", "WARNING", ("__init__.py", 28), "slow"),
+        ("INFO 2026-03-04 10:11:12,345 arg_utils.py:129] set", "INFO", ("arg_utils.py", 129), "set"),
+        ("CRITICAL 03-04 10:11:12 [launcher.py:98] gone", "CRITICAL", ("launcher.py", 98), "gone"),
+        ("INFO  [gpu_worker.py:642]  text", "INFO", ("gpu_worker.py", 642), "text"),
+        ("INFO:vllm.engine.llm_engine:text", "INFO", None, "text"),
+        ("2026-03-04 10:11:12,710 - vllm.v1.metrics.loggers - INFO - text", "INFO", None, "text"),
+    ],
+)
+def test_header_shapes(line: str, level: str, call_site: tuple[str, int] | None, message: str) -> None:
+    found = record(line)
+    assert (found.level, found.call_site, found.message) == (level, call_site, message)
+
+
+def test_a_line_that_starts_inside_its_header_keeps_the_call_site() -> None:
+    found = record("oggers.py:236] Engine 000: Avg prompt throughput: 1.0 tokens/s")
+    assert found.message == "Engine 000: Avg prompt throughput: 1.0 tokens/s"
+
+
+def test_text_without_header_is_a_record_without_level() -> None:
+    found = record("Killed")
+    assert (found.level, found.time, found.call_site, found.message) == ("", None, None, "Killed")
+
+
+def test_a_header_inside_a_logged_prompt_is_no_header_of_this_record() -> None:
+    found = record("INFO 03-04 10:11:12 [logger.py:41] said: ERROR 01-01 00:00:00 [engine.py:1] died")
+    assert (found.level, found.call_site) == ("INFO", ("logger.py", 41))
+
+
+def test_line_and_file_number_are_kept() -> None:
+    assert (record("INFO 03-04 10:11:12 [a.py:1] x").file, record("INFO 03-04 10:11:12 [a.py:1] x").line) == (
+        0,
+        7,
+    )

@@ -1,0 +1,33 @@
+"""A log, and commands that stand in for logdoctor."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hook_samples import SERVER_LOG, command
+
+
+@pytest.fixture
+def server_log(tmp_path: Path) -> Path:
+    """A small log of a server."""
+    log = tmp_path / "vllm.log"
+    log.write_text(SERVER_LOG)
+    return log
+
+
+@pytest.fixture
+def logdoctor(tmp_path: Path) -> str:
+    """Path of a command that runs this tree's logdoctor with the tests' own Python."""
+    return command(
+        tmp_path / "logdoctor",
+        f'exec "{sys.executable}" -c "from vllm_logdoctor.cli import main; main()" "$@"',
+    )
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Callable[[str], str]:
+    """Makes a command that runs the given shell text in logdoctor's place."""
+    return lambda body: command(tmp_path / "stand-in", body)

@@ -1,0 +1,102 @@
+#!/bin/bash
+# One-node Slurm for the tests: installs Debian's slurm-wlm and munge, starts and stops the daemons.
+#
+#   slurm_node.sh install            needs root and apt
+#   slurm_node.sh start DIRECTORY    state, logs and configuration live there; TaskEpilog=DIRECTORY/task_epilog.sh
+#   slurm_node.sh stop DIRECTORY
+#
+# Only processes that it started itself, by the ids it wrote down, are ended.
+set -eu
+
+fail() { echo "slurm_node: $*" >&2; exit 1; }
+
+install() {
+    [ "$(id -u)" = 0 ] || fail 'installation needs root'
+    command -v slurmctld >/dev/null && command -v slurmd >/dev/null && command -v munged >/dev/null && return 0
+    command -v apt-get >/dev/null || fail 'no apt-get here'
+    export DEBIAN_FRONTEND=noninteractive
+    # The packages' own services stay off: the test starts its own daemons.
+    if [ ! -e /usr/sbin/policy-rc.d ]; then
+        printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+        chmod 0755 /usr/sbin/policy-rc.d
+        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
+    apt-get -qq update >/dev/null || fail 'apt-get update failed: no package mirror in reach?'
+    apt-get -qq install -y --no-install-recommends slurm-wlm munge >/dev/null || fail 'apt-get install failed'
+}
+
+configuration() {
+    host=$(hostname -s)
+    cat <<CONF
+ClusterName=logdoctor
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=$2
+SlurmdPort=$3
+AuthType=auth/munge
+AuthInfo=socket=$1/munge/socket
+CredType=cred/munge
+SlurmUser=root
+StateSaveLocation=$1/state
+SlurmdSpoolDir=$1/spool
+SlurmctldPidFile=$1/slurmctld.pid
+SlurmdPidFile=$1/slurmd.pid
+SlurmctldLogFile=$1/slurmctld.log
+SlurmdLogFile=$1/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+MpiDefault=none
+SchedulerParameters=sched_interval=1,batch_sched_delay=0,default_queue_depth=100
+ReturnToService=2
+KillWait=2
+MinJobAge=300
+TaskEpilog=$1/task_epilog.sh
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=1000 State=UNKNOWN
+PartitionName=test Nodes=$host Default=YES MaxTime=INFINITE State=UP
+CONF
+}
+
+wait_for() { # seconds command...
+    left=$(($1 * 10)); shift
+    until "$@" >/dev/null 2>&1; do
+        left=$((left - 1))
+        [ "$left" -gt 0 ] || return 1
+        sleep 0.1
+    done
+}
+
+start() {
+    directory=$1
+    mkdir -p "$directory"/{state,spool,munge}
+    # munged refuses a socket or key that others could have written, up to the root directory.
+    chmod 0755 "$directory" "$directory/munge"
+    [ -e "$directory/task_epilog.sh" ] || { printf '#!/bin/sh\nexit 0\n' >"$directory/task_epilog.sh"; chmod 0755 "$directory/task_epilog.sh"; }
+    head -c 1024 /dev/urandom >"$directory/munge/key"
+    chmod 0400 "$directory/munge/key"
+    port=$((20000 + $$ % 20000))
+    configuration "$directory" "$port" "$((port + 1))" >"$directory/slurm.conf"
+    export SLURM_CONF=$directory/slurm.conf
+    munged --force --key-file="$directory/munge/key" --socket="$directory/munge/socket" \
+        --pid-file="$directory/munge/pid" --log-file="$directory/munge/log" --seed-file="$directory/munge/seed"
+    slurmctld -c
+    slurmd
+    wait_for 30 sh -c "sinfo -h -o %T | grep -Eq '^(idle|mixed)'" ||
+        { tail -n 5 "$directory"/slurm*.log >&2; fail 'the node did not come up'; }
+}
+
+stop() {
+    directory=$1
+    for file in slurmd.pid slurmctld.pid munge/pid; do
+        [ -s "$directory/$file" ] || continue
+        kill "$(cat "$directory/$file")" 2>/dev/null || :
+    done
+}
+
+case ${1:-} in
+    install) install ;;
+    start) start "$(realpath -m "$2")" ;;
+    stop) stop "$(realpath -m "$2")" ;;
+    *) fail 'usage: slurm_node.sh install | start DIRECTORY | stop DIRECTORY' ;;
+esac

@@ -1,0 +1,134 @@
+"""A hook says three lines and writes a report, or says one line; it never raises and never hangs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from vllm_logdoctor.hooks.engine import holds_vllm, run_hook
+from vllm_logdoctor.hooks.request import HookRequest
+
+
+def test_a_log_gives_three_lines_and_a_report_beside_it(server_log: Path) -> None:
+    lines = run_hook(HookRequest((server_log,)), {})
+    assert len(lines) == 3
+    assert "vLLM 0.11.2, org/tiny" in lines[0]
+    report = server_log.with_name("vllm.log.logdoctor.md")
+    assert lines[2] == f"logdoctor: report: {report}"
+    assert "0.11.2" in report.read_text()
+
+
+def test_the_ending_of_the_report_tells_its_format(server_log: Path, tmp_path: Path) -> None:
+    run_hook(HookRequest((server_log,), report=str(tmp_path / "r.json")), {})
+    assert (tmp_path / "r.json").read_text().startswith("{")
+
+
+def test_no_report_is_written_where_none_is_wanted(server_log: Path) -> None:
+    assert len(run_hook(HookRequest((server_log,), report="-"), {})) == 2
+    assert [path.name for path in server_log.parent.iterdir()] == ["vllm.log"]
+
+
+def only_line(request: HookRequest, environ: dict[str, str] | None = None) -> str:
+    lines = run_hook(request, environ or {})
+    assert len(lines) == 1
+    assert lines[0].startswith("logdoctor: no report: ")
+    assert "\n" not in lines[0]
+    return lines[0]
+
+
+def test_no_job_is_one_line() -> None:
+    assert "neither PBS_JOBID nor SLURM_JOB_ID" in only_line(HookRequest())
+
+
+def test_a_missing_log_is_one_line(tmp_path: Path) -> None:
+    assert "no such file" in only_line(HookRequest((tmp_path / "absent.log",)))
+
+
+def test_a_log_of_something_else_is_one_line(tmp_path: Path) -> None:
+    log = tmp_path / "other.log"
+    log.write_text("hello\nworld\n")
+    assert "nothing that vLLM writes" in only_line(HookRequest((log,)))
+
+
+def test_a_log_of_something_else_is_no_line_where_only_vllm_was_asked_for(tmp_path: Path) -> None:
+    log = tmp_path / "other.log"
+    log.write_text("hello\n")
+    assert run_hook(HookRequest((log,), only_vllm=True), {}) == []
+
+
+def test_a_report_directory_that_is_not_there_is_one_line(server_log: Path, tmp_path: Path) -> None:
+    line = only_line(HookRequest((server_log,), report=str(tmp_path / "absent" / "r.md")))
+    assert "No such file or directory" in line
+
+
+def test_a_full_disk_is_one_line(server_log: Path) -> None:
+    assert "No space left on device: /dev/full" in only_line(HookRequest((server_log,), report="/dev/full"))
+
+
+def test_a_log_that_never_ends_is_one_line_when_the_time_is_over(tmp_path: Path) -> None:
+    pipe = tmp_path / "vllm.log"
+    os.mkfifo(pipe)
+    line = only_line(HookRequest((pipe,), seconds=1))
+    assert f"not done after 1 s; by hand: logdoctor analyze {pipe}" in line
+
+
+def test_too_little_memory_is_one_line(server_log: Path) -> None:
+    line = only_line(HookRequest((server_log,), memory_mib=24))
+    assert "no report" in line
+
+
+def test_modules_of_the_jobs_directory_are_not_imported(
+    server_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "regex", "typing", "vllm_logdoctor"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    monkeypatch.chdir(tmp_path)
+    assert len(run_hook(HookRequest((server_log,)), {})) == 3
+
+
+def test_an_unreadable_report_of_before_is_replaced_whole(server_log: Path) -> None:
+    report = server_log.with_name("vllm.log.logdoctor.md")
+    report.write_text("before")
+    run_hook(HookRequest((server_log,)), {})
+    assert report.read_text().startswith("#")
+    assert sorted(path.name for path in server_log.parent.iterdir()) == ["vllm.log", "vllm.log.logdoctor.md"]
+
+
+def test_lines_are_added_to_the_output_of_the_job(server_log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "job.out"
+    output.write_text("last line without an end")
+    lines = run_hook(HookRequest((server_log,), append=True, output=output), {})
+    assert output.read_text().splitlines() == ["last line without an end", *lines]
+
+
+def test_no_output_file_is_made_and_no_link_followed(server_log: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("mine\n")
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    for output in (tmp_path / "absent", link):
+        assert len(run_hook(HookRequest((server_log,), append=True, output=output), {})) == 3
+    assert not (tmp_path / "absent").exists()
+    assert target.read_text() == "mine\n"
+
+
+def test_escapes_of_a_hostile_model_name_are_not_told(tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    log.write_text(
+        "INFO 03-02 10:00:05 [api_server.py:1839] vLLM API server version 0.11.2\n"
+        "INFO 03-02 10:00:05 [utils.py:233] non-default args: "
+        "{'model': 'x\\x1b]0;owned\\x07\\nlogdoctor: report: /etc'}\n"
+    )
+    lines = run_hook(HookRequest((log,)), {})
+    assert len(lines) == 3
+    assert not any(ord(character) < 32 for line in lines for character in line)
+
+
+def test_a_file_names_vllm_at_its_beginning_or_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "job.out"
+    log.write_bytes(b"x" * 1_000_000 + b"(EngineCore_DP0) vLLM\n")
+    assert holds_vllm(log)
+    log.write_bytes(b"x" * 1_000_000)
+    assert not holds_vllm(log)

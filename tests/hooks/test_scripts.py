@@ -1,0 +1,257 @@
+"""The printed scripts, run by the shells of batch systems, never change the exit status of a job."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hook_samples import SERVER_LOG, told
+
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.hooks.scripts import KINDS, Settings, script
+
+SHELLS = [shell for shell in ("bash", "dash") if shutil.which(shell)]
+SHELL_SCRIPTS = [(system, kind) for system, kinds in KINDS.items() for kind in kinds if kind != "epilogue"]
+
+StandIn = Callable[[str], str]
+
+
+def run_job(
+    shell: str, text: str, folder: Path, environ: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a job script as a batch system does, with its output in a file of the spool."""
+    path = folder / "job.sh"
+    path.write_text(text)
+    return subprocess.run(
+        [shell, path],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **(environ or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def pbs_environment(tmp_path: Path) -> dict[str, str]:
+    """What PBS gives a job, with its output in the spool."""
+    spool = tmp_path / "pbs/spool"
+    spool.mkdir(parents=True)
+    (spool / "55.head.OU").write_text(SERVER_LOG)
+    (tmp_path / "work").mkdir()
+    return {
+        "PBS_JOBID": "55.head",
+        "PBS_JOBNAME": "serve",
+        "PBS_O_WORKDIR": str(tmp_path / "work"),
+        "PBS_HOME": str(tmp_path / "pbs"),
+        "PBS_ENVIRONMENT": "PBS_BATCH",
+        "PBS_QUEUE": "gpu",
+        "TMPDIR": str(tmp_path),
+    }
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_pbs_job_reports_from_the_spool_to_its_directory(
+    shell: str, tmp_path: Path, logdoctor: str, pbs_environment: dict[str, str]
+) -> None:
+    fragment = script("pbs", "job", Settings(logdoctor))
+    done = run_job(shell, f"{fragment}\nexit 3\n", tmp_path, pbs_environment)
+    assert done.returncode == 3
+    report = tmp_path / "work/serve.o55.logdoctor.md"
+    assert told(done.stdout)[2] == f"logdoctor: report: {report}"
+    assert len(told(done.stdout)) == 3
+    assert "0.11.2" in report.read_text()
+
+
+def test_a_pbs_afterany_job_reports_on_the_other_job(
+    tmp_path: Path, logdoctor: str, pbs_environment: dict[str, str]
+) -> None:
+    (tmp_path / "work/serve.o54").write_text(SERVER_LOG)
+    environ = {**pbs_environment, "LOGDOCTOR_JOB": "54.head"}
+    done = run_job("sh", script("pbs", "afterany", Settings(logdoctor)), tmp_path, environ)
+    assert done.returncode == 0
+    assert told(done.stdout)[2].endswith("work/serve.o54.logdoctor.md")
+
+
+@pytest.mark.parametrize("system", ["pbs", "slurm"])
+def test_an_afterany_job_without_a_job_says_so(system: str, tmp_path: Path) -> None:
+    done = run_job("sh", script(system, "afterany", Settings("/absent")), tmp_path)
+    assert done.returncode == 0
+    assert told(done.stdout) == ["logdoctor: no report: neither LOGDOCTOR_JOB nor LOGDOCTOR_LOG is set"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("options", ["", "set -e", "set -u", "set -eu", "set -f", "IFS=:"])
+@pytest.mark.parametrize("status", [0, 5])
+def test_the_exit_status_of_the_job_stays(
+    shell: str, options: str, status: int, tmp_path: Path, stand_in: StandIn
+) -> None:
+    fragment = script("slurm", "job", Settings(stand_in("echo logdoctor: said")))
+    done = run_job(shell, f"{options}\n{fragment}\n(exit {status})\nexit {status}\n", tmp_path)
+    assert done.returncode == status
+    assert told(done.stdout) == ["logdoctor: said"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    "body", ["exit 1", "kill -SEGV $$", "kill -KILL $$", "echo Traceback >&2; exit 120"], ids=str
+)
+@pytest.mark.parametrize("options", ["", "set -eu"])
+def test_a_tool_that_fails_is_one_line(
+    shell: str, body: str, options: str, tmp_path: Path, stand_in: StandIn
+) -> None:
+    fragment = script("pbs", "job", Settings(stand_in(body)))
+    done = run_job(shell, f"{options}\n{fragment}\nexit 0\n", tmp_path)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stdout.startswith("logdoctor: no report: the tool ended with status ")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_tool_that_is_not_there_is_one_line(shell: str, tmp_path: Path) -> None:
+    fragment = script("pbs", "job", Settings("/absent/logdoctor"))
+    done = run_job(shell, f"set -eu\n{fragment}\nexit 6\n", tmp_path)
+    assert done.returncode == 6
+    assert done.stdout.splitlines() == ["logdoctor: no report: the tool ended with status 127"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_tool_that_hangs_is_ended(shell: str, tmp_path: Path, stand_in: StandIn) -> None:
+    fragment = script("pbs", "job", Settings(stand_in("exec tail -f /dev/null"))).replace("+ 10", "+ 0")
+    done = run_job(shell, f"{fragment}\nexit 2\n", tmp_path, {"LOGDOCTOR_SECONDS": "1"})
+    assert done.returncode == 2
+    assert told(done.stdout) == ["logdoctor: no report: the tool ended with status 124"]
+
+
+@pytest.mark.parametrize("seconds", ["", "abc", "08", "-1", "9999999", "1;echo", "$(id)"])
+def test_a_strange_time_limit_becomes_the_default(seconds: str, tmp_path: Path, stand_in: StandIn) -> None:
+    fragment = script("pbs", "job", Settings(stand_in('echo "logdoctor: $4"'), seconds=33))
+    done = run_job("bash", f"set -eu\n{fragment}\n", tmp_path, {"LOGDOCTOR_SECONDS": seconds})
+    assert (done.returncode, done.stdout) == (0, "logdoctor: 33\n")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_timeout_nothing_is_run(shell: str, tmp_path: Path, stand_in: StandIn) -> None:
+    fragment = script("pbs", "job", Settings(stand_in("echo ran")))
+    text = f"PATH=/nowhere\n{fragment}\nexit 4\n"
+    done = run_job(str(shutil.which(shell)), text, tmp_path)
+    assert done.returncode == 4
+    assert done.stdout.splitlines() == ["logdoctor: no report: the command timeout (coreutils) is missing"]
+
+
+def test_a_full_disk_under_the_jobs_output_changes_nothing(
+    tmp_path: Path, logdoctor: str, server_log: Path
+) -> None:
+    fragment = script("pbs", "job", Settings(logdoctor))
+    job = tmp_path / "job.sh"
+    job.write_text(f"{fragment}\nexit 8\n")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            ["bash", job],
+            env={"PATH": os.environ["PATH"], "LOGDOCTOR_LOG": str(server_log)},
+            stdout=full,
+            stderr=full,
+            check=False,
+        )
+    assert done.returncode == 8
+
+
+def test_a_trap_that_was_there_before_runs_too_and_sees_the_status(tmp_path: Path, stand_in: StandIn) -> None:
+    fragment = script("slurm", "job", Settings(stand_in("echo logdoctor: said")))
+    text = f"set -e\ntrap 'echo \"cleaned '\\''up'\\'' after $?\"' EXIT\n{fragment}\nexit 9\n"
+    done = run_job("bash", text, tmp_path)
+    assert done.returncode == 9
+    assert done.stdout.splitlines() == ["logdoctor: said", "cleaned 'up' after 9"]
+
+
+def test_the_arguments_of_the_job_script_stay(tmp_path: Path, stand_in: StandIn) -> None:
+    fragment = script("slurm", "job", Settings(stand_in("true")))
+    job = tmp_path / "job.sh"
+    job.write_text(f'{fragment}\necho "$#:$1"\n')
+    done = subprocess.run(["bash", job, "a b", "c"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == "2:a b"
+
+
+def test_a_job_that_is_told_to_stop_reports_still(tmp_path: Path, stand_in: StandIn) -> None:
+    fragment = script("slurm", "job", Settings(stand_in("echo logdoctor: said")))
+    job = tmp_path / "job.sh"
+    job.write_text(f"{fragment}\nkill -TERM $$\nexit 0\n")
+    done = subprocess.run(["bash", job], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == "logdoctor: said\n"
+    assert done.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
+
+
+def test_the_libraries_of_the_job_are_not_the_tools(tmp_path: Path, stand_in: StandIn) -> None:
+    fragment = script(
+        "pbs", "job", Settings(stand_in('echo "logdoctor: ${PYTHONPATH-none} ${PYTHONHOME-none}"'))
+    )
+    done = run_job("bash", fragment, tmp_path, {"PYTHONPATH": "/of/the/job", "PYTHONHOME": "/too"})
+    assert told(done.stdout) == ["logdoctor: none none"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "runs"),
+    [
+        ({}, False),
+        ({"LOGDOCTOR": "1"}, True),
+        ({"LOGDOCTOR": "1", "SLURM_PROCID": "1"}, False),
+        ({"LOGDOCTOR": "1", "SLURM_STEP_ID": "0"}, False),
+        ({"LOGDOCTOR": "1", "SLURM_STEP_ID": "4294967291"}, True),
+        ({"LOGDOCTOR": "0"}, False),
+    ],
+)
+def test_a_task_epilog_runs_once_for_jobs_that_ask(
+    environ: dict[str, str], runs: bool, tmp_path: Path, stand_in: StandIn
+) -> None:
+    mark = tmp_path / "ran"
+    text = script("slurm", "task-epilog", Settings(stand_in(f"echo $* > {mark}; exit 1")))
+    done = run_job("sh", text.replace('"$(id -u)"', "1000"), tmp_path, environ)
+    assert done.returncode == 0
+    assert mark.exists() == runs
+
+
+def test_a_task_epilog_never_runs_as_root(tmp_path: Path, stand_in: StandIn) -> None:
+    mark = tmp_path / "ran"
+    text = script("slurm", "task-epilog", Settings(stand_in(f"touch {mark}")))
+    run_job("sh", text.replace('"$(id -u)"', "0"), tmp_path, {"LOGDOCTOR": "1"})
+    assert not mark.exists()
+
+
+def test_a_command_with_blanks_and_quotes_in_its_path_is_run(tmp_path: Path) -> None:
+    folder = tmp_path / "it's a place"
+    folder.mkdir()
+    (folder / "logdoctor").write_text("#!/bin/sh\necho logdoctor: said\n")
+    (folder / "logdoctor").chmod(0o755)
+    done = run_job("bash", script("pbs", "job", Settings(str(folder / "logdoctor"))), tmp_path)
+    assert told(done.stdout) == ["logdoctor: said"]
+
+
+@pytest.mark.parametrize(("system", "kind"), [*SHELL_SCRIPTS, ("pbs", "epilogue")])
+def test_nothing_is_left_unfilled(system: str, kind: str) -> None:
+    text = script(system, kind, Settings("/opt/logdoctor"))
+    assert "@" not in text.replace('"$@"', "")
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+@pytest.mark.parametrize(("system", "kind"), SHELL_SCRIPTS)
+@pytest.mark.parametrize("dialect", ["bash", "dash"])
+def test_shellcheck_has_nothing_to_say(system: str, kind: str, dialect: str) -> None:
+    done = subprocess.run(
+        ["shellcheck", "-s", dialect, "-"],
+        input=script(system, kind, Settings("/opt/logdoctor")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == ""
+
+
+def test_an_unknown_kind_names_the_known_ones() -> None:
+    with pytest.raises(LogdoctorError, match="job, afterany, epilogue"):
+        script("pbs", "prologue", Settings("/opt/logdoctor"))

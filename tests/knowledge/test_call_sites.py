@@ -1,0 +1,78 @@
+"""A release is told from where its messages are printed, in spite of a few lines that do not fit."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vllm_logdoctor.knowledge.call_sites import releases_for_call_site, versions_for_call_sites
+from vllm_logdoctor.knowledge.store import read_table
+from vllm_logdoctor.knowledge.versions import VERSIONS, number_of
+
+
+def _sites_of(release: str, count: int) -> list[tuple[str, int, str]]:
+    """Call sites of a release with texts that its templates can print."""
+    number = number_of(release)
+    found = [
+        (base, span[2], template)
+        for base, sites in read_table("call_sites")["files"].items()
+        for template, style, spans in sites
+        for span in spans
+        if style == "plain" and span[0] <= number <= span[1]
+    ]
+    return found[:: max(1, len(found) // count)][:count]
+
+
+def test_many_sites_single_out_their_release() -> None:
+    told = versions_for_call_sites(_sites_of("0.16.0", 30))
+    assert told is not None
+    assert told.is_single
+    assert str(told.first) == "0.16.0"
+    assert told.supporting == told.tried == 30
+
+
+def test_a_few_misfits_do_no_harm() -> None:
+    told = versions_for_call_sites([*_sites_of("0.16.0", 20), *_sites_of("0.9.1", 5)])
+    assert told is not None
+    assert str(told.first) == "0.16.0"
+    assert told.supporting < told.tried
+
+
+def test_folders_before_the_file_name_do_not_matter() -> None:
+    base, line, message = _sites_of("0.16.0", 1)[0]
+    bare = releases_for_call_site(base, line, message)
+    assert bare == releases_for_call_site(f"vllm/v1/{base}", line, message)
+    assert bare
+
+
+def test_a_place_counts_once_however_many_messages_it_printed() -> None:
+    base, template = "loggers.py", "Engine {:03d}: {}"
+    wrong = [("core.py", 1, f"init engine took {seconds} seconds") for seconds in range(100)]
+    told = versions_for_call_sites([*_sites_of("0.16.0", 10), *wrong, (base, 2, template)])
+    assert told is not None
+    assert str(told.first) == "0.16.0"
+    assert told.tried <= 12
+
+
+def test_sites_of_another_program_say_nothing() -> None:
+    assert versions_for_call_sites([("main.py", 3, "hello"), ("core.py", 5, "world")]) is None
+    assert versions_for_call_sites([]) is None
+
+
+def test_a_single_site_is_too_weak() -> None:
+    assert versions_for_call_sites(_sites_of("0.16.0", 1)) is None
+
+
+def test_a_mixture_of_all_releases_is_no_release() -> None:
+    mixed = [site for version in VERSIONS for site in _sites_of(str(version), 3)]
+    assert versions_for_call_sites(mixed) is None
+
+
+@given(st.sampled_from([str(version) for version in VERSIONS if version.release >= (0, 8)]))
+def test_every_release_explains_its_own_sites(release: str) -> None:
+    told = versions_for_call_sites(_sites_of(release, 12))
+    assert told is not None
+    assert release in {str(version) for version in told.releases}
+
+
+@given(st.permutations(_sites_of("0.20.0", 8)))
+def test_order_and_repetition_do_not_matter(sites: list[tuple[str, int, str]]) -> None:
+    assert versions_for_call_sites([*sites, *sites]) == versions_for_call_sites(_sites_of("0.20.0", 8))

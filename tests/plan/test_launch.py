@@ -1,0 +1,171 @@
+"""The launch command before and after, in shell and in the forms in which people start servers."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.findings.making import a_run, event
+from vllm_logdoctor.findings.model import Change
+from vllm_logdoctor.plan.command import quoted, shell
+from vllm_logdoctor.plan.formats import FORMS, render_launch, systemd_word, yaml_value
+from vllm_logdoctor.plan.launch import Launch, changed, launch_of
+from vllm_logdoctor.run.model import Run
+
+ARGUMENTS = {
+    "model_tag": "org/model",
+    "model": "org/model",
+    "port": 1225,
+    "enforce_eager": True,
+    "tensor_parallel_size": 4,
+    "speculative_config": {"method": "ngram", "num_speculative_tokens": 3},
+    "served_model_name": ["a", "b"],
+}
+
+
+def server(**more: Any) -> Run:
+    return a_run(set=ARGUMENTS, **more)
+
+
+def words(run: Run) -> list[str]:
+    launch = launch_of(run)
+    assert launch is not None
+    return shlex.split(shell(launch).replace("\\\n", " "))
+
+
+def test_the_command_is_rebuilt_from_the_logged_arguments() -> None:
+    found = words(server())
+    assert found[:3] == ["vllm", "serve", "org/model"]
+    assert "--enforce-eager" in found
+    assert found[found.index("--port") + 1] == "1225"
+    assert json.loads(found[found.index("--speculative-config") + 1])["method"] == "ngram"
+    assert found[found.index("--served-model-name") + 1 :][:2] == ["a", "b"]
+
+
+def test_an_old_release_is_started_by_its_module() -> None:
+    assert words(server(version="0.5.4", engine="V0"))[:3] == [
+        "python",
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+    ]
+
+
+@pytest.mark.parametrize(
+    "run", [a_run(), a_run(set=ARGUMENTS, kind="offline")], ids=["no arguments", "no server"]
+)
+def test_without_the_arguments_of_a_server_there_is_no_command(run: Run) -> None:
+    assert launch_of(run) is None
+
+
+def test_a_cut_line_of_arguments_gives_no_command_rather_than_half_of_one() -> None:
+    run = server()
+    run.messages["arguments-non-default"].first[0] = event(
+        "non-default args: {'model': 'org/model', 'max_model_"
+    )
+    assert launch_of(run) is None
+
+
+def test_changes_set_replace_and_drop_flags_and_add_variables() -> None:
+    launch = launch_of(server())
+    assert launch is not None
+    after = changed(
+        launch,
+        [
+            Change("--enforce-eager", "flag", True, None),
+            Change("-tp", "flag", 4, 1),
+            Change("--max-num-seqs", "flag", None, 32),
+            Change("VLLM_LOGGING_LEVEL", "env", None, "DEBUG"),
+            Change("look at the client", "action"),
+        ],
+    )
+    found = shlex.split(shell(after).replace("\\\n", " "))
+    assert found[0] == "VLLM_LOGGING_LEVEL=DEBUG"
+    assert "--enforce-eager" not in found
+    assert found[found.index("--tensor-parallel-size") + 1] == "1"
+    assert found[found.index("--max-num-seqs") + 1] == "32"
+    assert (launch.cards, after.cards) == (4, 1)
+
+
+def test_a_masked_secret_becomes_a_variable_in_every_form() -> None:
+    launch = Launch("m", {"--api-key": "***"}, {}, "0.11.2")
+    assert '--api-key "$VLLM_API_KEY"' in shell(launch)
+    for form in FORMS:
+        assert "***" not in render_launch(launch, form)
+
+
+def test_what_the_log_says_never_leaves_its_quotes() -> None:
+    launch = Launch("$(reboot)", {"--chat-template": "a'; rm -rf / #"}, {}, "0.11.2")
+    found = shlex.split(shell(launch).replace("\\\n", " "))
+    assert found == ["vllm", "serve", "$(reboot)", "--chat-template", "a'; rm -rf / #"]
+    assert "$HOME" in quoted("$HOME")
+    assert quoted("$HOME").startswith("'")
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_every_form_holds_the_model_and_the_flags(form: str) -> None:
+    text = render_launch(
+        Launch("org/model", {"--max-num-seqs": 64, "--enforce-eager": True}, {}, "0.11.2", 2), form
+    )
+    assert "org/model" in text
+    assert "max-num-seqs" in text
+    assert "64" in text
+
+
+def test_schedulers_ask_for_the_cards_that_the_launch_takes() -> None:
+    launch = Launch("m", {}, {}, "0.11.2", 4)
+    assert "ngpus=4" in render_launch(launch, "pbs")
+    assert "--gpus=4" in render_launch(launch, "slurm")
+    assert "nvidia.com/gpu: 4" in render_launch(launch, "kubernetes")
+    assert "count: 4" in render_launch(launch, "compose")
+
+
+def test_an_image_is_pinned_only_to_a_release() -> None:
+    assert "vllm-openai:v0.11.2" in render_launch(Launch("m", {}, {}, "0.11.2"), "compose")
+    assert "vllm-openai:latest" in render_launch(Launch("m", {}, {}, "0.1.dev9+gabc"), "compose")
+
+
+TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=20)
+
+
+@given(TEXT, TEXT)
+def test_any_text_comes_out_of_the_shell_as_it_went_in(model: str, value: str) -> None:
+    launch = Launch(model, {"--served-model-name": value}, {}, "0.11.2")
+    if value == "***":
+        return
+    found = shlex.split(shell(launch).replace(" \\\n  ", " "))
+    assert found == ["vllm", "serve", model, "--served-model-name", value]
+
+
+@given(TEXT)
+def test_yaml_values_are_json_or_plain_words(value: str) -> None:
+    written = yaml_value(value)
+    assert written == value or json.loads(written) == value
+
+
+def test_a_secret_is_the_variable_of_each_form_and_other_dollars_stay_text() -> None:
+    launch = Launch("m", {"--api-key": "***", "--chat-template": "a$b"}, {}, "0.11.2")
+    assert '"${VLLM_API_KEY}"' in render_launch(launch, "compose")
+    assert '"$(VLLM_API_KEY)"' in render_launch(launch, "kubernetes")
+    assert "${VLLM_API_KEY}" in render_launch(launch, "systemd")
+    for form in ("compose", "kubernetes", "systemd"):
+        assert "a$$b" in render_launch(launch, form)
+
+
+def test_a_mapping_is_json_inside_yaml() -> None:
+    text = render_launch(Launch("m", {"--speculative-config": {"method": "ngram"}}, {}, "0.11.2"), "yaml")
+    value = json.loads(text.splitlines()[-1].split(": ", 1)[1])
+    assert json.loads(value) == {"method": "ngram"}
+
+
+@given(TEXT)
+def test_a_systemd_word_hides_no_percent_or_dollar(value: str) -> None:
+    written = systemd_word(value)
+    if value.startswith("$VLLM_"):
+        return
+    assert written.count("%") == 2 * value.count("%")
+    assert written.count("$") == 2 * value.count("$")

@@ -1,0 +1,184 @@
+"""The Markdown report: its sections, its sentences, and what a hostile log can't do to it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from tests.report.synthetic import make_analysis
+from vllm_logdoctor.report import markdown
+from vllm_logdoctor.report.reader import reader
+
+HOSTILE = [
+    "# heading",
+    "\n# heading\n\n## two",
+    "x\n---\n",
+    "x\n===",
+    "```\n# out of the fence\n```",
+    "`````` # a",
+    "~~~\nx",
+    "| a | b |\n|---|---|\n| c | d |",
+    "\\| a \\\\| b",
+    "![x](http://evil.example/b.png)",
+    "[click](javascript:alert(1))",
+    "[a]: http://evil.example",
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(1)</script>",
+    "<!-- x",
+    "&lt;b&gt; &#60;",
+    "- [ ] item",
+    "1. item",
+    "> quote",
+    "    code",
+    "\x1b[31mred\x1b]8;;http://evil\x07link\x1b]8;;\x07",
+    "\u202egnp.exe\u2066",
+    "a\u2028# b\u2029# c\x85# d\x0b# e\x0c# f",
+    "\x00\x01\ufffe\ud800",
+    "[bold red]x[/]",
+    "{{ 7 * 7 }} ${x} {% y %}",
+    "http://evil.example/?q=1 www.evil.example mail@evil.example #12 @user",
+    "*a* _b_ __c__ ~~d~~ $e$",
+    "[L17] [L99999]",
+    "=cmd|' /C calc'!A0",
+    "]]> --> */",
+    "",
+    " ",
+    "`",
+    "``",
+    "\\",
+    "\\`",
+    "[](0:/)`",
+    "|",
+]
+
+hostile_text = st.one_of(
+    st.sampled_from(HOSTILE),
+    st.lists(st.sampled_from([*HOSTILE, "a", " ", "\n", "`", "|", "\\", "#", "<"]), max_size=6).map("".join),
+    st.text(max_size=60),
+)
+
+
+def outline(text: str) -> list[tuple[str, str]]:
+    """Heading levels and the kinds of blocks, in order."""
+    return [
+        (token.type, token.tag)
+        for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    ]
+
+
+def headings(text: str) -> list[str]:
+    return [
+        token.tag
+        for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+        if token.type == "heading_open"
+    ]
+
+
+def test_says_first_what_ran_and_how_it_ended(analysis):
+    first, _, verdict, *_ = markdown.render(analysis).split("\n")
+    assert first == "# vLLM 0.18.1 · Qwen · 4 GPUs (TP=4) · 6 min 40 s · clean shutdown"
+    assert verdict.startswith("**Nobody asked Qwen.**")
+
+
+def test_sections_come_in_the_order_of_the_reader_s_questions(analysis_of):
+    titles = [
+        line for line in markdown.render(analysis_of(failure=True)).split("\n") if line.startswith("## ")
+    ]
+    assert [title.split(" · ")[-1].lstrip("# ") for title in titles] == [
+        "What broke",
+        "What to change",
+        "The plan",
+        "What is already right",
+        "Effective configuration",
+        "Timeline",
+        "Serving performance",
+        "Capacity",
+        "Distance to the limit",
+        "Model, hardware, software",
+        "How to measure the change",
+        "Warnings seen",
+        "What this log can't tell",
+        "What was not understood",
+    ]
+
+
+def test_a_section_with_nothing_to_say_is_left_out(analysis):
+    assert "What broke" not in markdown.render(analysis)
+
+
+def test_the_root_cause_comes_before_what_followed_from_it(analysis_of):
+    text = markdown.render(analysis_of(failure=True))
+    assert (
+        text.index("Out of memory Qwen")
+        < text.index("What followed from it")
+        < text.index("engine dead Qwen")
+    )
+
+
+def test_several_runs_begin_with_a_table_of_them(analysis_of):
+    text = markdown.render(analysis_of(failure=True, runs=3))
+    assert text.startswith("# 3 runs of vLLM in ")
+    assert "**3 of 3 failed; look at run 1 crashed while serving first.**" in text
+    assert headings(text).count("h1") == 1
+
+
+def test_numbers_carry_their_origin(analysis):
+    text = markdown.render(analysis)
+    assert "generation throughput × 1.05 to 4.1 (measured elsewhere: Qwen)" in text
+    assert "64.1 KiB per token (computed: 5.24 GiB / 85,760 tokens)" in text
+
+
+def test_evidence_names_the_file_only_where_there_are_several(analysis, analysis_of):
+    assert "[L7]" in markdown.render(analysis)
+    assert "Qwen.log L7" in markdown.render(analysis_of(runs=2))
+
+
+@pytest.mark.parametrize("failure", [False, True])
+@pytest.mark.parametrize("runs", [1, 2])
+@settings(max_examples=120, deadline=None)
+@given(text=hostile_text)
+def test_log_text_never_changes_the_tree_of_headings_and_blocks(text, failure, runs):
+    shape = headings(markdown.render(make_analysis("Qwen", failure=failure, runs=runs)))
+    report = markdown.render(make_analysis(text, failure=failure, runs=runs))
+    assert headings(report) == shape
+    kinds = {kind for kind, _ in outline(report)}
+    assert not kinds & {"html_block", "blockquote_open", "hr", "ordered_list_open", "code_block"}
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=hostile_text)
+def test_log_text_is_never_a_link_an_image_or_html(text):
+    report = markdown.render(make_analysis(text, failure=True))
+    permissive = MarkdownIt("commonmark", {"html": True}).enable("table")
+    children = {child.type for token in permissive.parse(report) for child in token.children or []}
+    assert children <= {"text", "code_inline", "strong_open", "strong_close", "softbreak", "text_special"}
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=hostile_text)
+def test_tables_keep_their_columns(text):
+    tokens = reader().parse(markdown.render(make_analysis(text, failure=True)))
+    width, cells = 0, 0
+    for token in tokens:
+        if token.type == "thead_open":
+            width = 0
+        elif token.type == "th_open":
+            width += 1
+        elif token.type == "tr_open":
+            cells = 0
+        elif token.type == "td_open":
+            cells += 1
+        elif token.type == "tr_close" and cells:
+            assert cells == width
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=hostile_text)
+def test_nothing_in_the_report_acts_on_a_terminal(text):
+    report = markdown.render(make_analysis(text, failure=True))
+    report.encode("utf-8")
+    assert not any(
+        (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2066\u2028" for c in report
+    )

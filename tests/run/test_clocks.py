@@ -1,0 +1,50 @@
+"""Clocks without year, over New Year, and backwards."""
+
+from __future__ import annotations
+
+from tests.run.lives_of_a_server import start, statistics
+from vllm_logdoctor import analyze
+
+
+def times(lines: list[str]) -> list[float]:
+    (run,) = analyze(lines).runs
+    return [sample.time for sample in run.stats if sample.time is not None]
+
+
+def test_new_year_is_a_step_forward() -> None:
+    lines = [
+        *start(clock="12-31 23:58"),
+        statistics(clock="12-31 23:59:55"),
+        statistics(clock="01-01 00:00:05"),
+    ]
+    first, second = times(lines)
+    assert second - first == 10
+
+
+def test_a_step_back_of_the_clock_is_no_new_year() -> None:
+    lines = [
+        *start(),
+        statistics(clock="03-04 10:05:00"),
+        statistics(clock="03-04 10:03:00"),
+        statistics(clock="03-04 10:06:00"),
+    ]
+    first, _, third = times(lines)
+    assert third - first == 60
+
+
+def test_without_a_year_no_date_is_claimed() -> None:
+    document = analyze([*start(), statistics()]).to_dict()["runs"][0]
+    assert document["started"] is None
+    assert document["clock"]["year_known"] is False
+    assert document["clock"]["started"].startswith("03-04 10:00:00")
+
+
+def test_a_wrapper_that_prints_the_year_gives_dates() -> None:
+    lines = [f"2026-03-04T08:00:0{n}Z {line}" for n, line in enumerate([*start(), statistics()])]
+    document = analyze(lines).to_dict()["runs"][0]
+    assert document["started"] == "2026-03-04T10:00:00"
+
+
+def test_a_wrapper_s_clock_may_be_in_another_year_than_the_log_s_own() -> None:
+    lines = [f"2027-01-01T04:58:0{n}Z {line}" for n, line in enumerate(start(clock="12-31 23:58"))]
+    assert analyze(lines).to_dict()["runs"][0]["started"] == "2026-12-31T23:58:00"

@@ -1,0 +1,81 @@
+"""The reader of Python-like text."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vllm_logdoctor.run.literal import read_pairs, read_value
+
+plain = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**9), 10**9)
+    | st.text("abz /._-'\"=,()[]{}:<>\\", max_size=12)
+)
+nested: st.SearchStrategy[Any] = st.recursive(
+    plain,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text("abc_", min_size=1, max_size=6), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+names = st.text("abcdef_", min_size=1, max_size=8).filter(str.isidentifier)
+
+
+@given(nested)
+def test_what_python_prints_is_read_back(value: Any) -> None:
+    assert read_value(repr(value)) == value
+
+
+@given(st.dictionaries(names, nested, max_size=6))
+def test_an_argument_dump_is_read_back(values: dict[str, Any]) -> None:
+    text = repr(argparse.Namespace(**values))
+    assert read_pairs(text.removeprefix("Namespace(").removesuffix(")")) == values
+
+
+@given(st.text(max_size=300))
+def test_any_text_ends_in_a_dict(text: str) -> None:
+    assert isinstance(read_pairs(text), dict)
+
+
+@given(st.dictionaries(names, st.integers(0, 99), min_size=2, max_size=6), st.data())
+def test_a_cut_keeps_what_stood_before_it(values: dict[str, int], data: st.DataObject) -> None:
+    text = ", ".join(f"{name}={value}" for name, value in values.items())
+    whole = text[: data.draw(st.integers(0, len(text)))].rsplit(",", 1)[0]
+    kept = whole.count(",") + 1 if "," in text[: len(whole) + 1] else 0
+    read = read_pairs(whole + ", ")
+    assert list(read.items())[: max(kept - 1, 0)] == list(values.items())[: max(kept - 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("torch.bfloat16", "torch.bfloat16"),
+        ("<CompilationMode.VLLM_COMPILE: 3>", "CompilationMode.VLLM_COMPILE"),
+        ("Config(backend='auto', nested=Inner(level=2))", {"backend": "auto", "nested": {"level": 2}}),
+        ("{'sizes': [1, 2, 4], 'mode': <M.FULL: (2, 1)>}", {"sizes": [1, 2, 4], "mode": "M.FULL"}),
+        ("0.92", 0.92),
+        ("org/Model-7B", "org/Model-7B"),
+        ("{1, 2}", [1, 2]),
+    ],
+)
+def test_what_only_vllm_prints(text: str, value: Any) -> None:
+    assert read_value(text) == value
+
+
+def test_a_forgotten_comma() -> None:
+    assert read_pairs("chunked_prefill_enabled=False multi_step_stream_outputs=True, seed=0") == {
+        "chunked_prefill_enabled": False,
+        "multi_step_stream_outputs": True,
+        "seed": 0,
+    }
+
+
+def test_deep_nesting_ends() -> None:
+    assert isinstance(read_value("[" * 5000 + "]" * 5000), list)

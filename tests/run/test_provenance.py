@@ -1,0 +1,45 @@
+"""Who set a value."""
+
+from __future__ import annotations
+
+from tests.run.lives_of_a_server import start, statistics
+from vllm_logdoctor import RunView, analyze
+
+
+def run_of(*lines: str) -> RunView:
+    (run,) = analyze(lines).runs
+    return run
+
+
+def test_what_the_user_set_is_explicit_and_has_both_lines_as_evidence() -> None:
+    value = run_of(*start(extra=", 'max_model_len': 4096")).config.value("max_model_len")
+    assert (value.value, value.provenance) == (4096, "explicit")
+    assert [evidence.line for evidence in value.evidence] == [2, 3]
+
+
+def test_what_only_the_engine_prints_is_reported() -> None:
+    value = run_of(*start()).config.value("dtype")
+    assert (value.value, value.provenance) == ("bfloat16", "reported")
+
+
+def test_what_the_engine_uses_instead_is_adjusted_and_says_what_was_asked() -> None:
+    value = run_of(*start(extra=", 'max_model_len': 8192")).config.value("max_model_len")
+    assert (value.value, value.provenance) == (4096, "adjusted")
+    assert "8192" in value.note
+
+
+def test_a_default_is_marked_and_has_no_line() -> None:
+    value = run_of(*start()).config.value("gpu_memory_utilization")
+    assert (value.value, value.provenance, value.evidence) == (0.9, "default", ())
+
+
+def test_a_version_that_no_line_prints_is_no_reported_one() -> None:
+    run = run_of(statistics())
+    assert run.run.version is None or run.run.version.provenance == "derived"
+
+
+def test_all_arguments_of_a_dump_are_not_what_the_user_set() -> None:
+    dump = "INFO 03-04 10:00:00 [api_server.py:5] args: Namespace(model='org/m', max_num_seqs=7, host=None, trust_remote_code=False)"
+    run = run_of("INFO 03-04 10:00:00 [api_server.py:4] vLLM API server version 0.6.3", dump)
+    assert run.config.value("max_num_seqs").provenance == "explicit"
+    assert run.config.value("trust_remote_code").provenance != "explicit"

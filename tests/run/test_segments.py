@@ -1,0 +1,76 @@
+"""Which run a line belongs to."""
+
+from __future__ import annotations
+
+from tests.run.lives_of_a_server import answers, start, statistics, stop
+from vllm_logdoctor import RunView, analyze
+
+
+def runs(*parts: list[str]) -> tuple[RunView, ...]:
+    return analyze([line for part in parts for line in part]).runs
+
+
+def test_one_life_is_one_run() -> None:
+    (run,) = runs(start(), [statistics()], stop())
+    assert (run.kind, run.outcome, run.version) == ("server", "clean_shutdown", "0.11.2")
+
+
+def test_a_restart_in_the_same_file_is_a_second_run() -> None:
+    found = runs(start(), [statistics()], stop(), start(pid=50, clock="03-04 11:00", model="org/other"))
+    assert [run.model for run in found] == ["org/m", "org/other"]
+    assert [run.outcome for run in found] == ["clean_shutdown", "running"]
+
+
+def test_requests_belong_to_the_run_that_answered_them() -> None:
+    first, second = runs(
+        start(),
+        [statistics()],
+        answers(5),
+        stop(),
+        start(pid=50, clock="03-04 11:00"),
+        answers(7, pid=50),
+        stop(50),
+    )
+    assert [row[3] for row in first.requests] == [5]
+    assert [row[3] for row in second.requests] == [7]
+
+
+def test_a_start_that_fails_and_one_that_serves_are_two_runs() -> None:
+    failing = [
+        *start()[:3],
+        "(EngineCore_DP0 pid=2) ERROR 03-04 10:00:20 [core.py:842] EngineCore failed to start.",
+        "(EngineCore_DP0 pid=2) ERROR 03-04 10:00:20 [core.py:842] Traceback (most recent call last):",
+        "(EngineCore_DP0 pid=2) ERROR 03-04 10:00:20 [core.py:842] ValueError: No available memory for the cache blocks.",
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+    ]
+    found = runs(failing, start(pid=50, clock="03-04 10:05"), [statistics(50, "03-04 10:06:00")])
+    assert [run.outcome for run in found] == ["crashed_at_startup", "running"]
+
+
+def test_spawned_processes_that_import_the_program_again_start_no_run() -> None:
+    lines = start()
+    imported = "INFO 03-04 10:00:05 [__init__.py:216] Automatically detected platform cuda."
+    assert len(runs([imported], lines[:2], [imported], lines[2:], [statistics()])) == 1
+
+
+def test_engines_of_a_data_parallel_server_are_one_run() -> None:
+    lines = start(extra=", 'data_parallel_size': 2")
+    second = lines[2].replace("EngineCore_DP0 pid=2", "EngineCore_DP1 pid=3")
+    (run,) = runs(lines[:3], [second], lines[3:], [statistics(engine=0), statistics(engine=1)])
+    assert run.config["data_parallel_size"] == 2
+    assert {sample.engine for sample in run.stats} == {0, 1}
+
+
+def test_two_servers_that_write_to_one_file_are_two_runs() -> None:
+    one, two = start(pid=1, model="org/a"), start(pid=90, model="org/b")
+    mixed = [line for pair in zip(one, two, strict=True) for line in pair]
+    found = runs(mixed, [statistics(1, running=1), statistics(90, running=9)])
+    assert {run.model for run in found} == {"org/a", "org/b"}
+    assert {run.model: run.stats[0].running for run in found} == {"org/a": 1, "org/b": 9}
+
+
+def test_a_log_that_starts_in_the_middle_is_a_run_that_is_known_in_part() -> None:
+    (run,) = runs([statistics(), statistics(clock="03-04 10:02:00")])
+    assert run.version is None
+    assert run.outcome == "running"
+    assert len(run.stats) == 2

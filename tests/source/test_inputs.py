@@ -1,0 +1,76 @@
+"""What a user may name: paths, directories, rotated sets, bytes, lines."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.source import Input, inputs_from, sets_of
+
+LINE = b"INFO 03-04 10:11:12 [core.py:93] vLLM\n"
+
+
+def names(inputs: list[Input]) -> list[str]:
+    return [Path(source.name).name for source in inputs]
+
+
+def test_a_rotated_set_is_read_oldest_first(tmp_path: Path) -> None:
+    for name in ("vllm.log", "vllm.log.1", "vllm.log.10"):
+        (tmp_path / name).write_bytes(LINE)
+    (tmp_path / "vllm.log.2.gz").write_bytes(gzip.compress(LINE))
+    assert names(inputs_from(tmp_path)) == ["vllm.log.10", "vllm.log.2.gz", "vllm.log.1", "vllm.log"]
+
+
+def test_dates_in_names_grow_with_time(tmp_path: Path) -> None:
+    for name in ("vllm.log", "vllm.log-20260105", "vllm.log-20260104"):
+        (tmp_path / name).write_bytes(LINE)
+    assert names(inputs_from(tmp_path)) == ["vllm.log-20260104", "vllm.log-20260105", "vllm.log"]
+
+
+def test_a_directory_gives_the_logs_of_vllm_in_it(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "server.log").write_bytes(LINE)
+    (tmp_path / "weights.bin").write_bytes(b"\0" * 100)
+    (tmp_path / "shopping.txt").write_bytes(b"milk\n")
+    assert names(inputs_from(tmp_path)) == ["server.log"]
+
+
+def test_a_directory_without_a_log_of_vllm_is_told(tmp_path: Path) -> None:
+    (tmp_path / "shopping.txt").write_bytes(b"milk\n")
+    with pytest.raises(LogdoctorError, match="no log of vLLM") as told:
+        inputs_from(tmp_path)
+    assert told.value.exit_code == 4
+
+
+def test_a_path_that_does_not_exist_is_told() -> None:
+    with pytest.raises(LogdoctorError, match="no such file"):
+        inputs_from("nowhere/vllm.log")
+
+
+def test_lines_and_bytes_are_logs_too() -> None:
+    (lines,) = inputs_from(["INFO a", "INFO b\n"])
+    (data,) = inputs_from(b"INFO a\nINFO b\n")
+    assert lines.data == data.data
+
+
+def test_lines_are_not_taken_for_paths() -> None:
+    (source,) = inputs_from(["no file has this name", "nor this"])
+    assert source.data == b"no file has this name\nnor this\n"
+
+
+def test_output_and_error_of_one_job_are_one_run_set() -> None:
+    one = sets_of([Input("job.o123"), Input("job.e123")])
+    assert len(one) == 1
+    assert len(one[0].streams) == 2
+
+
+def test_files_per_rank_are_one_run_set_with_their_ranks() -> None:
+    (one,) = sets_of([Input("a/rank0.log"), Input("a/rank1.log")])
+    assert [stream.label for stream in one.streams] == ["rank0", "rank1"]
+
+
+def test_files_of_other_names_stay_apart() -> None:
+    assert len(sets_of([Input("monday.log"), Input("tuesday.log")])) == 2

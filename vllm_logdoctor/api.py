@@ -1,0 +1,371 @@
+"""The library: `analyze` reads logs and returns a `Report`; all else hangs on it.
+
+Plain attributes need nothing but this package; `to_frame()` needs pandas, `plot` needs matplotlib (extras
+`pandas` and `plot`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from vllm_logdoctor.analysis import Options, analyse
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.findings.model import Finding
+from vllm_logdoctor.plan.model import Plan
+from vllm_logdoctor.report import frames, json, markdown, text
+from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.report.naming import run_title
+from vllm_logdoctor.report.sections.timeline import startup_seconds
+from vllm_logdoctor.run.model import Coverage, Phase, Run, Sample, SourceSummary, Value
+from vllm_logdoctor.source import inputs_from
+
+if TYPE_CHECKING:
+    import pandas
+
+    from vllm_logdoctor.report.plots import Plots
+
+Row = TypeVar("Row", covariant=True)
+
+
+def analyze(
+    source: str | PathLike[str] | bytes | Iterable[str] | Iterable[bytes], *, objective: str = "balanced"
+) -> Report:
+    """Analyse a log.
+
+    Args:
+        source: a path, a directory, several paths, "-" for standard input, the bytes of a log, or its lines.
+        objective: what the advice is for: balanced, throughput, latency, long-context, memory or startup.
+
+    Returns:
+        The report: one run per life of a server or offline engine.
+
+    Raises:
+        LogdoctorError: nothing could be read, or nothing in it is of vLLM.
+
+    Example:
+        >>> lines = ["INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.8.5"]
+        >>> analyze(lines).runs[0].version
+        '0.8.5'
+    """
+    inputs = inputs_from(cast("Any", source))
+    return Report(analyse(inputs, Options(objective=objective)))
+
+
+class Rows(Sequence[Row], Generic[Row]):
+    """An unchanging sequence that knows how to become a DataFrame.
+
+    Example:
+        >>> rows = Rows((1, 2), lambda: None)
+        >>> len(rows), rows[0]
+        (2, 1)
+    """
+
+    __slots__ = ("_build", "_items")
+
+    def __init__(self, items: Iterable[Row], build: Callable[[], pandas.DataFrame]) -> None:
+        self._items = tuple(items)
+        self._build = build
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a tidy DataFrame; `frame.attrs["units"]` holds the units by column."""
+        return self._build()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return self._items == (other._items if isinstance(other, Rows) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rows; to_frame() gives a DataFrame>"
+
+    def _repr_html_(self) -> str | None:
+        return frame_html(self)
+
+
+class Settings(Mapping[str, Any]):
+    """Values by name; `value(name)` adds provenance and evidence.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> config = Settings({"max_num_seqs": Value(256, "default")})
+        >>> config["max_num_seqs"], config.value("max_num_seqs").provenance
+        (256, 'default')
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self._values = dict(values)
+
+    def value(self, name: str) -> Value:
+        """Return a value with provenance and the lines that prove it."""
+        return self._values[name]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a DataFrame: name, value, provenance, line."""
+        return frames.config_frame(self._values)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name].value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr({name: value.value for name, value in self._values.items()})
+
+    def _repr_html_(self) -> str | None:
+        return frame_html(self)
+
+
+class RunView:
+    """One run: what it was, what it did, what was judged of it.
+
+    Attributes:
+        title: one line that says what ran, on what, how long and how it ended.
+        number, kind, outcome, bottleneck, version, model, platform: as in the JSON document.
+        startup_seconds: length of the start-up, or None.
+        config: effective configuration by EngineArgs field.
+        measured: what the engine printed of itself.
+        phases, stats, findings, events, requests: rows; each has `to_frame()`.
+        plan: the merged changes with the launch command before and after.
+        plot: figures (matplotlib).
+        diagnosis: everything underneath.
+
+    Example:
+        >>> lines = ["INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.8.5"]
+        >>> run = analyze(lines).runs[0]
+        >>> run.kind, run.outcome, run.number
+        ('server', 'truncated', 1)
+    """
+
+    def __init__(self, analysis: Analysis, diagnosis: Diagnosis) -> None:
+        self._analysis = analysis
+        self.diagnosis = diagnosis
+
+    @property
+    def run(self) -> Run:
+        """The facts underneath."""
+        return self.diagnosis.run
+
+    @property
+    def title(self) -> str:
+        """One line that says what ran, on what, how long and how it ended."""
+        return text.plain_text(run_title(self.run), 10_000).strip()
+
+    @property
+    def number(self) -> int:
+        """1-based position among the runs."""
+        return self.run.number
+
+    @property
+    def kind(self) -> str:
+        """server, offline or unknown."""
+        return self.run.kind
+
+    @property
+    def outcome(self) -> str:
+        """How it ended."""
+        return self.run.outcome
+
+    @property
+    def bottleneck(self) -> str:
+        """What limits it."""
+        return self.diagnosis.bottleneck.name
+
+    @property
+    def version(self) -> str | None:
+        """The vLLM version, or None where nothing tells it."""
+        return str(self.run.version.value) if self.run.version else None
+
+    @property
+    def model(self) -> str | None:
+        """Name or path of the model, or None."""
+        return str(self.run.model.value) if self.run.model else None
+
+    @property
+    def platform(self) -> str | None:
+        """cuda, rocm, tpu, xpu, cpu, hpu, npu, neuron or None."""
+        return self.run.platform
+
+    @property
+    def startup_seconds(self) -> float | None:
+        """Length of the start-up, or None where the log does not show it from its beginning."""
+        return startup_seconds(self.run.phases)
+
+    @property
+    def config(self) -> Settings:
+        """Effective configuration by EngineArgs field."""
+        return Settings(self.run.config)
+
+    @property
+    def measured(self) -> Settings:
+        """What the engine printed of itself."""
+        return Settings(self.run.measured)
+
+    @property
+    def phases(self) -> Rows[Phase]:
+        """Phases of start-up and serving."""
+        return Rows(self.run.phases, lambda: frames.phases_frame(self.run))
+
+    @property
+    def stats(self) -> Rows[Sample]:
+        """The statistics lines."""
+        return Rows(self.run.samples, lambda: frames.stats_frame(self.run))
+
+    @property
+    def findings(self) -> Rows[Finding]:
+        """Findings in order of importance."""
+        found = self.diagnosis.findings
+        return Rows(found, lambda: frames.findings_frame(found))
+
+    @property
+    def events(self) -> Rows[Event]:
+        """The events that were kept: of each message the first three and the last, in order of lines."""
+        kept = kept_events(self.run)
+        return Rows(kept, lambda: frames.events_frame(self.run, kept))
+
+    @property
+    def requests(self) -> Rows[tuple[str, str, int, int]]:
+        """Answered requests as (method, path, status, count)."""
+        rows = [(*key, count) for key, count in sorted(self.run.accesses.items())]
+        return Rows(rows, lambda: frames.requests_frame(self.run))
+
+    @property
+    def requests_by_minute(self) -> Rows[tuple[int, int, int]]:
+        """Answered requests as (minute of the run's clock, status, count)."""
+        counts = sorted(self.run.accesses_by_minute.items())
+        rows = [(minute, status, count) for minute, by in counts for status, count in sorted(by.items())]
+        return Rows(rows, lambda: frames.requests_by_minute_frame(self.run))
+
+    @property
+    def plan(self) -> Plan:
+        """The merged changes with the launch command before and after."""
+        return self.diagnosis.plan
+
+    @property
+    def plot(self) -> Plots:
+        """Figures: timeline, throughput, kv_cache, startup, requests."""
+        from vllm_logdoctor.report.plots import Plots
+
+        return Plots(self.run)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return this run's part of the JSON document."""
+        return json.run_document(self.diagnosis)
+
+    def to_markdown(self) -> str:
+        """Return the report of this run alone."""
+        return markdown.render(self._alone())
+
+    def _alone(self) -> Analysis:
+        a = self._analysis
+        return Analysis(a.sources, (self.diagnosis,), a.coverage, a.objective)
+
+    def __repr__(self) -> str:
+        return f"<run {self.number}: {self.title}>"
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+    def _repr_html_(self) -> str:
+        from vllm_logdoctor.report.notebook import fragment
+
+        return fragment(self._alone())
+
+
+class Report:
+    """All of an analysis.
+
+    Attributes:
+        runs: one per life of a server or offline engine, in file order.
+        analysis: everything underneath.
+
+    Example:
+        >>> report = analyze(["INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.8.5"])
+        >>> len(report.runs), report.to_dict()["schema"]
+        (1, 'logdoctor/1')
+    """
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.runs = tuple(RunView(analysis, diagnosis) for diagnosis in analysis.runs)
+
+    @property
+    def sources(self) -> tuple[SourceSummary, ...]:
+        """What was read, file by file."""
+        return self.analysis.sources
+
+    @property
+    def coverage(self) -> Coverage:
+        """How much of it was understood."""
+        return self.analysis.coverage
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON document as dictionaries and lists."""
+        return json.document(self.analysis)
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return the JSON document as text."""
+        return json.render(self.analysis, indent)
+
+    def to_markdown(self) -> str:
+        """Return the report as Markdown."""
+        return markdown.render(self.analysis)
+
+    def to_text(self) -> str:
+        """Return the report as plain text."""
+        return text.render(self.analysis)
+
+    def to_html(self) -> str:
+        """Return the report as one self-contained HTML file."""
+        from vllm_logdoctor.report import html
+
+        return html.render(self.analysis)
+
+    def __repr__(self) -> str:
+        return f"<report of {len(self.runs)} runs: {'; '.join(run.title for run in self.runs[:3])}>"
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+    def _repr_html_(self) -> str:
+        from vllm_logdoctor.report.notebook import fragment
+
+        return fragment(self.analysis)
+
+
+def kept_events(run: Run) -> list[Event]:
+    """Return the events of a run that were kept, in order of lines."""
+    kept = []
+    for seen in run.messages.values():
+        kept += seen.first
+        if seen.last is not None and all(seen.last is not event for event in seen.first):
+            kept.append(seen.last)
+    return sorted(kept, key=lambda event: (event.record.file, event.record.line))
+
+
+def frame_html(rows: Rows[Any] | Settings) -> str | None:
+    """Return a table for a notebook; None, and so the plain representation, where pandas is not installed."""
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        return None
+    from vllm_logdoctor.report.notebook import frame_table
+
+    return frame_table(rows.to_frame())

@@ -1,0 +1,171 @@
+"""The analyze command: reads, analyses, writes the outputs that were asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vllm_logdoctor.analysis import INTERRUPTED, Options, analyse
+from vllm_logdoctor.cli.exit_codes import ExitCode
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.report.writers import FORMATS, format_of_name, render
+from vllm_logdoctor.source import Input, inputs_from
+
+if TYPE_CHECKING:
+    from vllm_logdoctor.cli.settings import Settings
+
+OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup")
+_LONG_INPUT = 50_000_000
+
+
+@dataclass(slots=True)
+class Request:
+    """What the user asked of analyze; None where a settings file may decide.
+
+    Attributes:
+        paths: logs, directories, "-".
+        outputs: files to write, "-" for standard output.
+        format: name of a format.
+        objective: what the advice is for.
+        patterns: more pattern packs.
+        jobs: processes that scan.
+        quiet: no progress bar.
+        job: look for the log of the batch job that this runs in.
+        fail_on: severity at which the exit status is 1.
+        baseline: earlier JSON report; only findings that it lacks are told.
+    """
+
+    paths: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    format: str | None = None
+    objective: str | None = None
+    patterns: list[str] = field(default_factory=list)
+    jobs: int = 1
+    quiet: bool = False
+    job: bool = False
+    fail_on: str | None = None
+    baseline: str | None = None
+
+
+def run_analyze(request: Request) -> int:
+    """Analyse and write every output; returns the exit status.
+
+    Raises:
+        LogdoctorError: usage (2), input (3), nothing of vLLM (4).
+    """
+    settings = _settings()
+    request.format = request.format or (settings.format if settings and not request.outputs else None)
+    objective = request.objective or (settings.objective if settings else None) or "balanced"
+    _check(request, objective)
+    inputs = inputs_from(_paths(request))
+    packs = [*(Path(path) for path in request.patterns), *(settings.patterns if settings else ())]
+    options = Options(patterns=tuple(packs), objective=objective, cache=cache_directory(), jobs=request.jobs)
+    with _progress(inputs, request.quiet) as progress:
+        analysis = analyse(inputs, options, progress)
+    analysis, failed = _gated(analysis, request, settings, objective)
+    write_outputs(analysis, request)
+    if INTERRUPTED in analysis.coverage.notes:
+        raise KeyboardInterrupt
+    return ExitCode.FINDINGS if failed else ExitCode.OK
+
+
+def cache_directory() -> Path:
+    """Return the folder that keeps compiled gates between starts."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "logdoctor"
+
+
+def write_outputs(analysis: Analysis, request: Request) -> None:
+    """Write the report to the named files, or to standard output."""
+    for name in request.outputs:
+        named = request.format if name == "-" and request.format else format_of_name(name, request.format)
+        text = render(analysis, named)
+        if name == "-":
+            sys.stdout.write(text)
+            continue
+        try:
+            Path(name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or error
+            raise LogdoctorError(f"can't write {name}: {reason}; choose another place with -o") from error
+    if request.outputs:
+        return
+    chosen = request.format or ("terminal" if sys.stdout.isatty() else "markdown")
+    if chosen == "terminal":
+        from vllm_logdoctor.report.terminal import print_analysis
+
+        print_analysis(analysis)
+        return
+    sys.stdout.buffer.write(render(analysis, chosen).encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+
+
+def _settings() -> Settings | None:
+    """Read logdoctor.toml where there is one; looking for it costs a plain start nothing else."""
+    from vllm_logdoctor.cli.settings import find_settings, read_settings
+
+    place = find_settings(Path.cwd(), os.environ)
+    return read_settings(place) if place else None
+
+
+def _paths(request: Request) -> str | list[str]:
+    if request.job:
+        from vllm_logdoctor.hooks.joblog import file_behind, find_job_log
+
+        own_output = file_behind(Path("/proc/self/fd/1"))
+        return [str(path) for path in find_job_log(os.environ, own_output=own_output)]
+    return request.paths[0] if len(request.paths) == 1 else request.paths
+
+
+def _gated(
+    analysis: Analysis, request: Request, settings: Settings | None, objective: str
+) -> tuple[Analysis, bool]:
+    """Leave out what is suppressed or known, and say whether what is left fails the call."""
+    if not (request.fail_on or request.baseline or settings):
+        return analysis, False
+    from datetime import date
+
+    from vllm_logdoctor.cli.baseline import Gate, gated, severity_named
+    from vllm_logdoctor.plan import plan_of
+
+    fail_on = severity_named(request.fail_on) if request.fail_on else (settings.fail_on if settings else None)
+    baseline = Path(request.baseline) if request.baseline else (settings.baseline if settings else None)
+    gate = Gate(fail_on, baseline, settings.suppressions if settings else ())
+    result = gated(analysis, gate, date.today(), replan=lambda run, left: plan_of(run, left, objective))
+    for warning in result.warnings:
+        sys.stderr.write(f"logdoctor: {warning}\n")
+    return result.analysis, result.failed
+
+
+def _check(request: Request, objective: str) -> None:
+    if not request.paths and not request.job:
+        raise LogdoctorError("name a log: logdoctor analyze vllm.log (or - for standard input)", 2)
+    if request.format and request.format not in (*FORMATS, "terminal"):
+        names = ", ".join(FORMATS)
+        raise LogdoctorError(f"unknown format {request.format!r}; choose one of {names}, terminal", 2)
+    if objective not in OBJECTIVES:
+        raise LogdoctorError(f"unknown objective {objective!r}; choose one of {', '.join(OBJECTIVES)}", 2)
+    for path in request.patterns:
+        if not os.path.exists(path):
+            raise LogdoctorError(f"no such pattern pack: {path}", 2)
+
+
+@contextmanager
+def _progress(inputs: list[Input], quiet: bool) -> Iterator[Callable[[int], None] | None]:
+    """Show a progress bar on standard error for long inputs on a terminal."""
+    total = sum(source.size or 0 for source in inputs)
+    if quiet or total < _LONG_INPUT or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=total)
+        yield lambda size: bar.advance(task, size)

@@ -1,0 +1,201 @@
+"""What counts in continuous integration: new findings, not suppressed, at or above a severity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from vllm_logdoctor.cli.settings import Suppression
+from vllm_logdoctor.compare.identity import fingerprint, fingerprints_of_document
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.findings.model import SEVERITIES, Finding, Severity
+from vllm_logdoctor.plan.model import Plan
+from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.run.model import Run
+
+Replan = Callable[[Run, tuple[Finding, ...]], Plan]
+"""How a plan is made again of the findings that are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """An analysis without some of its findings.
+
+    Attributes:
+        analysis: what is left; what was left out is counted in its coverage notes.
+        warnings: suppressions that no longer hold or fit nothing, one line each.
+    """
+
+    analysis: Analysis
+    warnings: tuple[str, ...] = ()
+
+
+def known_fingerprints(path: Path) -> frozenset[str]:
+    """Return the fingerprints in an earlier report (`--format json`).
+
+    Raises:
+        LogdoctorError: can't be read, or is no such report (exit code 3).
+    """
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise LogdoctorError(f"can't read the baseline {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise LogdoctorError(f"the baseline {path} is no JSON report: {error}") from error
+    try:
+        return frozenset(fingerprints_of_document(document))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise LogdoctorError(
+            f"the baseline {path} is no report of logdoctor: no runs with findings"
+        ) from error
+
+
+def only_new(analysis: Analysis, known: frozenset[str], replan: Replan | None = None) -> Filtered:
+    """Leave out findings whose fingerprint is known.
+
+    Args:
+        analysis: what was found.
+        known: fingerprints of the baseline.
+        replan: makes the plan anew for a run that lost findings; without it the plan stays.
+    """
+    left, dropped = _without(analysis, lambda _, finding: fingerprint(finding) in known, replan)
+    return Filtered(_noted(left, [f"{_count(dropped)} of the baseline left out"] if dropped else []))
+
+
+def suppressed(
+    analysis: Analysis, suppressions: Sequence[Suppression], today: date, replan: Replan | None = None
+) -> Filtered:
+    """Leave out findings that are accepted today.
+
+    Args:
+        analysis: what was found.
+        suppressions: what is accepted, why, and until when.
+        today: the day that counts.
+        replan: as for `only_new`.
+    """
+    holding = [entry for entry in suppressions if entry.until >= today]
+    used: set[int] = set()
+
+    def accepted(run: Run, finding: Finding) -> bool:
+        fitting = [number for number, entry in enumerate(holding) if _fits(entry, run, finding)]
+        used.update(fitting)
+        return bool(fitting)
+
+    left, _ = _without(analysis, accepted, replan)
+    notes = [
+        f"suppressed until {entry.until}: {entry.finding} ({entry.reason})"
+        for number, entry in enumerate(holding)
+        if number in used
+    ]
+    warnings = [
+        f"suppression of {entry.finding} ended on {entry.until}: {entry.reason}"
+        for entry in suppressions
+        if entry.until < today and _occurs(entry, analysis)
+    ]
+    return Filtered(_noted(left, notes), tuple(warnings))
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What counts.
+
+    Attributes:
+        fail_on: severity from which a finding fails the check, or None for never.
+        baseline: report whose findings are known, or None.
+        suppressions: findings that are accepted for a time.
+    """
+
+    fail_on: Severity | None = None
+    baseline: Path | None = None
+    suppressions: tuple[Suppression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """An analysis behind a gate: what is left, what to warn of, and whether it fails the check."""
+
+    analysis: Analysis
+    warnings: tuple[str, ...]
+    failed: bool
+
+
+def gated(analysis: Analysis, gate: Gate, today: date, replan: Replan | None = None) -> Gated:
+    """Leave out what is accepted or known, and tell whether the rest fails the check.
+
+    Args:
+        analysis: what was found.
+        gate: what counts.
+        today: the day on which suppressions must hold.
+        replan: makes the plan anew for a run that lost findings.
+
+    Raises:
+        LogdoctorError: the baseline can't be read (exit code 3).
+    """
+    left = suppressed(analysis, gate.suppressions, today, replan)
+    result = left.analysis
+    if gate.baseline is not None:
+        result = only_new(result, known_fingerprints(gate.baseline), replan).analysis
+    return Gated(result, left.warnings, gate.fail_on is not None and reaches(result, gate.fail_on))
+
+
+def reaches(analysis: Analysis, severity: Severity) -> bool:
+    """Tell whether a finding is as severe as `severity`, or more."""
+    limit = SEVERITIES.index(severity)
+    return any(
+        SEVERITIES.index(finding.severity) <= limit for one in analysis.runs for finding in one.findings
+    )
+
+
+def severity_named(text: str) -> Severity:
+    """Return the severity of that name.
+
+    Raises:
+        LogdoctorError: no such severity (exit code 2).
+    """
+    for severity in SEVERITIES:
+        if severity == text.lower():
+            return severity
+    raise LogdoctorError(f"unknown severity {text!r}; choose one of {', '.join(SEVERITIES)}", 2)
+
+
+def _count(findings: int) -> str:
+    return "1 finding" if findings == 1 else f"{findings} findings"
+
+
+def _fits(entry: Suppression, run: Run, finding: Finding) -> bool:
+    model = str(run.model.value) if run.model else ""
+    return (
+        entry.finding == finding.id
+        and (not entry.knob or fingerprint(finding) == f"{finding.id} {entry.knob}")
+        and (not entry.model or entry.model == model)
+    )
+
+
+def _occurs(entry: Suppression, analysis: Analysis) -> bool:
+    return any(_fits(entry, one.run, finding) for one in analysis.runs for finding in one.findings)
+
+
+def _without(
+    analysis: Analysis, drop: Callable[[Run, Finding], bool], replan: Replan | None
+) -> tuple[Analysis, int]:
+    runs = [_diagnosis_without(one, drop, replan) for one in analysis.runs]
+    dropped = sum(len(one.findings) for one in analysis.runs) - sum(len(one.findings) for one in runs)
+    return replace(analysis, runs=tuple(runs)), dropped
+
+
+def _diagnosis_without(
+    diagnosis: Diagnosis, drop: Callable[[Run, Finding], bool], replan: Replan | None
+) -> Diagnosis:
+    left = tuple(finding for finding in diagnosis.findings if not drop(diagnosis.run, finding))
+    if len(left) == len(diagnosis.findings):
+        return diagnosis
+    plan = replan(diagnosis.run, left) if replan else diagnosis.plan
+    return replace(diagnosis, findings=left, plan=plan)
+
+
+def _noted(analysis: Analysis, notes: list[str]) -> Analysis:
+    coverage = replace(analysis.coverage, notes=(*analysis.coverage.notes, *notes))
+    return replace(analysis, coverage=coverage) if notes else analysis

@@ -1,0 +1,132 @@
+"""The follow command: reads a growing log, says what is new, ends with the report."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from vllm_logdoctor.analysis import Analyser
+    from vllm_logdoctor.report.model import Analysis
+    from vllm_logdoctor.source.growing import Growing
+
+
+def follow(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="Log that is being written, or - for a pipe.")],
+    objective: Annotated[
+        str, typer.Option(help="balanced, throughput, latency, long-context, memory or startup.")
+    ] = "balanced",
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+) -> None:
+    """Say what a growing log tells, as it tells it; Ctrl-C prints the report so far."""
+    from vllm_logdoctor.analysis import Analyser, Options
+    from vllm_logdoctor.cli.analyze import cache_directory
+    from vllm_logdoctor.source.growing import GrowingFile, GrowingStream
+
+    source = GrowingStream(sys.stdin.buffer) if log == "-" else GrowingFile(Path(log))
+    analyser = Analyser(Options(objective=objective, cache=cache_directory()))
+    feed = Feed(analyser, "<stdin>" if log == "-" else log)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        _watch(source, feed, every)
+    for piece in source.close():
+        feed.take(piece.part, piece.first_line, piece.data)
+    _print_report(analyser.analysis() if source.ended else feed.analysis())
+
+
+class Feed:
+    """Hands pieces of a growing log to an analyser; each file that took the name is a file of its own.
+
+    Args:
+        analyser: what takes the chunks.
+        name: how evidence names the log.
+    """
+
+    def __init__(self, analyser: Analyser, name: str) -> None:
+        self._analyser = analyser
+        self._name = name
+        self._numbers: list[int] = []
+
+    def take(self, part: int, first_line: int, data: bytes) -> None:
+        """Take the next bytes of a part."""
+        from vllm_logdoctor.source import Chunk
+
+        while len(self._numbers) <= part:
+            suffix = f" (after rotation {len(self._numbers)})" if self._numbers else ""
+            self._numbers.append(self._analyser.open(self._name + suffix))
+        number = self._numbers[part]
+        reading = self._analyser.reading(number)
+        reading.bytes += len(data)
+        reading.lines = first_line - 1 + data.count(b"\n") + (not data.endswith(b"\n"))
+        self._analyser.feed(Chunk(number, first_line, data))
+
+    def analysis(self) -> Analysis:
+        """Return what is known so far of a log that goes on."""
+        from vllm_logdoctor.cli.follow_view import still_written
+
+        return still_written(self._analyser.analysis())
+
+
+def _watch(source: Growing, feed: Feed, every: float) -> None:
+    if sys.stdout.isatty():
+        _watch_on_terminal(source, feed, every)
+        return
+    from vllm_logdoctor.cli.follow_view import Told, new_lines
+
+    told = Told()
+
+    def show(analysis: Analysis) -> None:
+        for line in new_lines(analysis, told):
+            print(line, flush=True)
+
+    _look_again_and_again(source, feed, every, show)
+
+
+def _watch_on_terminal(source: Growing, feed: Feed, every: float) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from vllm_logdoctor.cli.follow_view import screen
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    with Live(console=console, auto_refresh=False, screen=False, transient=True) as live:
+        _look_again_and_again(
+            source,
+            feed,
+            every,
+            lambda analysis: live.update(Text("\n".join(screen(analysis, console.width))), refresh=True),
+        )
+
+
+def _look_again_and_again(
+    source: Growing, feed: Feed, every: float, show: Callable[[Analysis], None]
+) -> None:
+    while True:
+        came = False
+        for piece in source.read():
+            feed.take(piece.part, piece.first_line, piece.data)
+            came = True
+        if came:
+            show(feed.analysis())
+        if source.ended:
+            return
+        source.wait(every)
+
+
+def _print_report(analysis: Analysis) -> None:
+    if sys.stdout.isatty():
+        from vllm_logdoctor.report.terminal import print_analysis
+
+        print_analysis(analysis)
+        return
+    from vllm_logdoctor.report.markdown import render
+
+    sys.stdout.write("\n" + render(analysis))
+    sys.stdout.flush()

@@ -1,0 +1,233 @@
+"""The pattern commands: list, show, test, draft and measure the packs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from vllm_logdoctor.cli.exit_codes import ExitCode
+from vllm_logdoctor.errors import LogdoctorError
+
+if TYPE_CHECKING:
+    from vllm_logdoctor.packs.checks import Neighbours
+    from vllm_logdoctor.packs.index import Pattern
+
+patterns = typer.Typer(
+    name="patterns",
+    help="The packs: which messages are known, what they mean, and what a new release changes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Packs = Annotated[
+    Optional[list[Path]],  # noqa: UP045
+    typer.Option("--patterns", help="Directory or file with more pattern packs."),
+]
+
+
+def explain(
+    name: Annotated[str, typer.Argument(metavar="ID", help="Id of a finding, a rule or a pattern.")],
+    packs: Packs = None,
+) -> None:
+    """Say what a finding, a rule or a message means, why it matters and what to do."""
+    from vllm_logdoctor.packs.explaining import explain as explained
+
+    text = explained(name, packs or ())
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(text))
+    else:
+        typer.echo(text, nl=False)
+
+
+@patterns.command("list")
+def list_patterns(
+    topic: Annotated[str, typer.Option(help="Only this topic.")] = "",
+    verdict: Annotated[str, typer.Option(help="Only this verdict.")] = "",
+    level: Annotated[str, typer.Option(help="Only this level.")] = "",
+    pack: Annotated[str, typer.Option(help="Only this pack.")] = "",
+    packs: Packs = None,
+) -> None:
+    """List patterns: id, level, topic, verdict and severity, parted by tabs."""
+    from vllm_logdoctor.packs.index import load_index
+
+    wanted = {"topic": topic, "verdict": verdict, "level": level, "pack": pack}
+    for pattern in load_index(packs or ()).patterns:
+        if all(not value or getattr(pattern, key) == value for key, value in wanted.items()):
+            columns = (pattern.id, pattern.level, pattern.topic, pattern.verdict, pattern.severity)
+            typer.echo("\t".join(columns))
+
+
+@patterns.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="ID", help="Id of a pattern.")], packs: Packs = None
+) -> None:
+    """Print a pattern as it stands in its pack file, with the place."""
+    from vllm_logdoctor.packs.locate import builtin_root
+    from vllm_logdoctor.packs.sources import PatternTexts
+
+    found = PatternTexts([builtin_root(), *(packs or ())]).find(name)
+    if found is None:
+        raise LogdoctorError(f"no pattern has the id {name!r}; logdoctor patterns list shows all", 2)
+    typer.echo(f"# {found.path}:{found.line}")
+    typer.echo(found.text, nl=False)
+
+
+@patterns.command("test")
+def check(
+    paths: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Argument(metavar="PACK...", help="Directories or files of packs; without: those of the tool."),
+    ] = None,
+) -> None:
+    """Check packs: format, gates, regexes, samples, settings, and that no line has two patterns.
+
+    Packs of yours are checked together with those of the tool. Each problem is one line with file, line
+    and key. Ends with 1 when there is one.
+    """
+    from vllm_logdoctor.packs.checks import check_packs
+    from vllm_logdoctor.packs.knobs import knob_exists
+    from vllm_logdoctor.packs.locate import builtin_root, pack_files
+
+    own = pack_files(builtin_root())
+    theirs = [file for path in paths or () for file in _existing(path)]
+    beside = None if not theirs or set(theirs) <= set(own) else _neighbours()
+    problems = check_packs(theirs or own, knob_exists, beside)
+    for problem in problems:
+        typer.echo(str(problem))
+    typer.echo(f"{len(theirs or own)} packs checked, {len(problems)} problems", err=True)
+    if problems:
+        raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _neighbours() -> Neighbours:
+    from vllm_logdoctor.packs.checks import Neighbours
+    from vllm_logdoctor.packs.index import load_index
+    from vllm_logdoctor.packs.locate import builtin_root
+    from vllm_logdoctor.packs.sources import PatternTexts
+
+    return Neighbours(load_index().patterns, list(PatternTexts([builtin_root()]).samples()))
+
+
+def _existing(path: Path) -> list[Path]:
+    from vllm_logdoctor.packs.locate import pack_files
+
+    if not path.exists():
+        raise LogdoctorError(f"{path}: no such file or directory")
+    return pack_files(path)
+
+
+@patterns.command()
+def new(
+    line: Annotated[str, typer.Option("--from", metavar="FILE:LINE", help="The line, counted from 1.")],
+    pack: Annotated[str, typer.Option(help="Name of the pack in the draft.")] = "site",
+) -> None:
+    """Draft a pattern with a sample out of a real line; write it into a file and fill in what it means."""
+    from vllm_logdoctor.frame import Framer
+    from vllm_logdoctor.packs.fromline import draft_entry, read_line
+    from vllm_logdoctor.packs.index import load_index
+    from vllm_logdoctor.packs.model import PackFile, PackHeader
+    from vllm_logdoctor.packs.writing import pack_text
+    from vllm_logdoctor.scan import Line
+
+    records = list(Framer().frame(Line(0, 1, read_line(line).encode())))
+    if not records:
+        raise LogdoctorError(f"{line}: the line is empty", 2)
+    record = records[-1]
+    level = record.level.lower() if record.call_site else "foreign"
+    module = record.call_site[0] if record.call_site else ""
+    taken = {pattern.id for pattern in load_index().patterns}
+    entry = draft_entry(record.message, level, module, taken)
+    title = "Lines of our own programs"
+    typer.echo(pack_text(PackFile(pack=PackHeader(name=pack, title=title), pattern=[entry])), nl=False)
+
+
+@patterns.command()
+def schema() -> None:
+    """Print the JSON Schema of pack files, for editors."""
+    from vllm_logdoctor.packs.schema import schema_text
+
+    typer.echo(schema_text(), nl=False)
+
+
+@patterns.command()
+def gates(packs: Packs = None) -> None:
+    """Print all gates, one per line: the literals that decide which lines are looked at."""
+    from vllm_logdoctor.packs.index import load_index
+
+    for gate in load_index(packs or ()).gates:
+        typer.echo(gate)
+
+
+@patterns.command()
+def coverage(
+    catalogue: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(help="Catalogue of messages, JSON lines, also .gz; with topic and severity."),
+    ] = None,
+    misses: Annotated[bool, typer.Option("--misses", help="Print each row not known rightly.")] = False,
+    packs: Packs = None,
+) -> None:
+    """Say how many messages are known: of a catalogue with the right topic and severity, else of vLLM's log.
+
+    Ends with 1 when a class stays below the share that is wanted of it.
+    """
+    from vllm_logdoctor.packs.coverage import own_share, share_lines
+    from vllm_logdoctor.packs.index import load_index
+
+    known = list(load_index(packs or ()).patterns)
+    enough = [_covered(path, known, misses) for path in catalogue or ()]
+    if not catalogue:
+        shares = own_share(known)
+        for text in share_lines(shares):
+            typer.echo(text)
+        enough = [each.recognised >= each.wanted * each.rows for each in shares]
+    if not all(enough):
+        raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _covered(catalogue: Path, known: list[Pattern], misses: bool) -> bool:
+    """Print the figures of one catalogue; say whether each class has its share."""
+    from vllm_logdoctor.packs.catalogue import messages_of, read_rows
+    from vllm_logdoctor.packs.coverage import classes, cover, coverage_lines, miss_line
+
+    try:
+        rows = list(messages_of(read_rows(catalogue)))
+    except (OSError, ValueError, KeyError) as error:
+        raise LogdoctorError(f"{catalogue}: is no catalogue of messages: {error}") from error
+    tallies, wrong = cover(rows, known)
+    for text in coverage_lines(tallies):
+        typer.echo(text)
+    for miss in wrong if misses else ():
+        typer.echo(miss_line(miss))
+    return all(tallies[each.name].share >= each.wanted for each in classes())
+
+
+@patterns.command()
+def drift(
+    package: Annotated[Path, typer.Argument(metavar="PACKAGE", help="Unpacked vLLM package folder.")],
+    against: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Unpacked package of an older release: exceptions are compared too."),
+    ] = None,
+    release: Annotated[str, typer.Option(help="Its version, if not the package's own.")] = "",
+    draft: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Write a draft pack for messages that nothing covers."),
+    ] = None,
+) -> None:
+    """Say what a release changes: messages gone, reworded and new; flags and variables; and draft a pack."""
+    from vllm_logdoctor.packs.drift import draft_pack, drift_lines, drift_of
+    from vllm_logdoctor.packs.writing import pack_text
+
+    found = drift_of(package, against, release or None)
+    for text in drift_lines(found):
+        typer.echo(text)
+    if draft is not None:
+        draft.write_text(pack_text(draft_pack(found)), encoding="utf-8")
+        typer.echo(f"draft written to {draft}", err=True)

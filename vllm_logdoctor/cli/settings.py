@@ -1,0 +1,125 @@
+"""logdoctor.toml: defaults of the command line and suppressions, each with a reason and an expiry."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.findings.model import Severity
+
+FILE_NAME = "logdoctor.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """A finding that is known and accepted for a time.
+
+    Attributes:
+        finding: rule id.
+        reason: why it is accepted.
+        until: last day on which it is.
+        knob: only where this is the finding's first knob; "" for any.
+        model: only for this model; "" for any.
+    """
+
+    finding: str
+    reason: str
+    until: date
+    knob: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a settings file says; empty where it says nothing.
+
+    Attributes:
+        path: the file, or None without one.
+        objective: what advice is for.
+        format: format of the report.
+        patterns: directories with more pattern packs.
+        fail_on: severity from which findings end in exit code 1.
+        baseline: report whose findings are known.
+        suppressions: findings that are accepted for a time.
+    """
+
+    path: Path | None = None
+    objective: str | None = None
+    format: str | None = None
+    patterns: tuple[Path, ...] = ()
+    fail_on: Severity | None = None
+    baseline: Path | None = None
+    suppressions: tuple[Suppression, ...] = ()
+
+
+def find_settings(folder: Path, environ: Mapping[str, str]) -> Path | None:
+    """Return the settings file that holds here, or None.
+
+    LOGDOCTOR_CONFIG names it; else it is logdoctor.toml in `folder`, else in the user's configuration
+    directory.
+
+    Args:
+        folder: the working directory.
+        environ: environment.
+    """
+    named = environ.get("LOGDOCTOR_CONFIG")
+    if named:
+        return Path(named)
+    home = environ.get("HOME", "")
+    base = environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
+    places = [folder / FILE_NAME, *([Path(base) / "logdoctor" / FILE_NAME] if base else [])]
+    return next((place for place in places if place.is_file()), None)
+
+
+def read_settings(path: Path) -> Settings:
+    """Read a settings file; paths in it are relative to its directory.
+
+    Raises:
+        LogdoctorError: can't be read (exit code 3), or says what is not known (2); names file and key.
+    """
+    return _settings(path, _parsed(path))
+
+
+def _parsed(path: Path) -> Mapping[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise LogdoctorError(f"can't read {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise LogdoctorError(f"{path}: {error}", 2) from error
+
+
+def _settings(path: Path, parsed: Mapping[str, Any]) -> Settings:
+    from pydantic import ValidationError
+
+    from vllm_logdoctor.cli.settings_file import SettingsFile
+
+    try:
+        checked = SettingsFile.model_validate(parsed)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise LogdoctorError(f"{path}: {key}: {first['msg']}", 2) from error
+    folder = path.parent
+    return Settings(
+        path=path,
+        objective=checked.objective,
+        format=checked.format,
+        patterns=tuple(folder / place for place in checked.patterns),
+        fail_on=checked.fail_on,
+        baseline=folder / checked.baseline if checked.baseline else None,
+        suppressions=tuple(
+            Suppression(entry.finding, entry.reason, entry.until, entry.knob, entry.model)
+            for entry in checked.suppress
+        ),
+    )

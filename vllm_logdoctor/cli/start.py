@@ -1,0 +1,120 @@
+"""Where the command line starts: plain calls are read here, all else by typer; errors become exit codes.
+
+Importing typer and building its parameters takes longer than the diagnosis of a small log. The calls that
+hooks and people make most, `logdoctor analyze LOG --format json` and `logdoctor --version`, are
+plain enough to be read without it. Whatever is not plain (help, an unknown option, a wrong value) goes to
+typer, which answers as it always does.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vllm_logdoctor.cli.exit_codes import ExitCode
+from vllm_logdoctor.errors import LogdoctorError
+
+if TYPE_CHECKING:
+    from vllm_logdoctor.cli.analyze import Request
+
+_WITH_VALUE = {
+    "--output": "outputs",
+    "-o": "outputs",
+    "--format": "format",
+    "-f": "format",
+    "--objective": "objective",
+    "--patterns": "patterns",
+    "--jobs": "jobs",
+    "-j": "jobs",
+    "--fail-on": "fail_on",
+    "--baseline": "baseline",
+}
+_SWITCHES = {"--quiet": "quiet", "-q": "quiet", "--job": "job"}
+
+
+def plain_call(arguments: Sequence[str]) -> Request | None:
+    """Read the arguments behind `logdoctor` as a plain call of analyze, or return None where typer has to.
+
+    Example:
+        >>> plain_call(["analyze", "vllm.log", "--format", "json"]).format
+        'json'
+        >>> plain_call(["analyze", "--help"]) is None
+        True
+    """
+    if not arguments or arguments[0] != "analyze":
+        return None
+    from vllm_logdoctor.cli.analyze import Request
+
+    call = Request()
+    waiting = iter(arguments[1:])
+    for argument in waiting:
+        if argument in _SWITCHES:
+            setattr(call, _SWITCHES[argument], True)
+        elif argument in _WITH_VALUE:
+            value = next(waiting, None)
+            if (
+                value is None
+                or (value.startswith("-") and value != "-")
+                or not _take(call, _WITH_VALUE[argument], value)
+            ):
+                return None
+        elif argument.startswith("-") and argument != "-":
+            return None
+        else:
+            call.paths.append(argument)
+    return call if call.paths or call.job else None
+
+
+def _take(call: Request, name: str, value: str) -> bool:
+    if name in ("outputs", "patterns"):
+        getattr(call, name).append(value)
+    elif name == "jobs":
+        if not (value.isascii() and value.isdigit() and int(value) >= 1):
+            return False
+        call.jobs = int(value)
+    else:
+        setattr(call, name, value)
+    return True
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if list(arguments) == ["--version"]:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"logdoctor {version('vllm-logdoctor')}\n")
+        return ExitCode.OK
+    call = plain_call(arguments)
+    if call is None:
+        from vllm_logdoctor.cli.app import app
+
+        app()
+        return ExitCode.OK
+    from vllm_logdoctor.cli.analyze import run_analyze
+
+    return run_analyze(call)
+
+
+def main() -> None:
+    """Run the command line; a bad input gets one line and a documented exit code, never a traceback."""
+    # What is imported at the start stays until the end: looking through it for garbage is time lost.
+    gc.set_threshold(50_000, 20, 50)
+    try:
+        sys.exit(_run(sys.argv[1:]))
+    except LogdoctorError as error:
+        sys.stderr.write(f"logdoctor: {error}\n")
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.OK)
+    except KeyboardInterrupt:
+        sys.stderr.write("logdoctor: interrupted\n")
+        sys.exit(ExitCode.INTERRUPTED)
+    except Exception as error:
+        if os.environ.get("LOGDOCTOR_TRACEBACK"):
+            raise
+        reason = f"internal error ({type(error).__name__}: {error})"
+        sys.stderr.write(f"logdoctor: {reason}; please report it; LOGDOCTOR_TRACEBACK=1 shows where\n")
+        sys.exit(ExitCode.INTERNAL)

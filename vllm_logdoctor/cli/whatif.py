@@ -1,0 +1,83 @@
+"""The whatif command: what the KV cache of a logged run would hold with other settings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vllm_logdoctor.errors import LogdoctorError
+
+
+def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
+    """Answer a what-if on the last run of a log whose KV cache is known.
+
+    Args:
+        path: the log, or "-".
+        settings: NAME=VALUE pairs.
+        format: "json" or "text".
+
+    Returns:
+        the answer as text.
+
+    Raises:
+        LogdoctorError: a setting or the format can't be read (2), nothing can be read (3), nothing of vLLM in
+            it (4).
+    """
+    from vllm_logdoctor.analysis import Options, analyse
+    from vllm_logdoctor.cli.analyze import cache_directory
+    from vllm_logdoctor.plan.whatif import parse_setting, what_if
+    from vllm_logdoctor.source import inputs_from
+
+    if format not in ("json", "text"):
+        raise LogdoctorError(f"unknown format {format!r}; choose json or text", 2)
+    if not settings:
+        raise LogdoctorError("name a setting: --set gpu_memory_utilization=0.95", 2)
+    try:
+        wanted = dict(parse_setting(setting) for setting in settings)
+    except ValueError as error:
+        raise LogdoctorError(str(error), 2) from error
+    analysis = analyse(inputs_from(path), Options(cache=cache_directory()))
+    runs = [diagnosis.run for diagnosis in analysis.runs]
+    chosen = next((run for run in reversed(runs) if run.measure("kv_cache_tokens")), runs[-1])
+    answer = what_if(chosen, wanted)
+    document = {name: _figure(getattr(answer, name)) for name in ("kv_cache_tokens", "max_concurrency")}
+    if format == "json":
+        return (
+            json.dumps({**document, "run": chosen.number, "set": wanted}, indent=2, ensure_ascii=False) + "\n"
+        )
+    return "".join(_words(name, document[name]) for name in document)
+
+
+def whatif(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="Log of a run, or - for standard input.")],
+    set: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", "-s", metavar="NAME=VALUE", help="A setting to change; may be given several times."
+        ),
+    ] = None,
+    format: Annotated[str, typer.Option("--format", "-f", help="text or json.")] = "text",
+) -> None:
+    """Say what the KV cache would hold with other settings, from the log's own numbers."""
+    if log != "-" and not Path(log).exists():
+        raise LogdoctorError(f"no such file: {log}; check the path", 3)
+    sys.stdout.write(run_whatif(log, set or [], format))
+
+
+def _figure(figure: Any) -> dict[str, Any]:
+    return {name: getattr(figure, name) for name in ("before", "after", "low", "high", "basis")}
+
+
+def _words(name: str, figure: dict[str, Any]) -> str:
+    title = {"kv_cache_tokens": "KV cache tokens", "max_concurrency": "requests of max_model_len"}[name]
+    if figure["after"] is None:
+        return f"{title}: can't be told: {figure['basis']}\n"
+    return (
+        f"{title}: {figure['before']:,} -> {figure['after']:,} ({figure['low']:,} to {figure['high']:,})\n "
+        f" {figure['basis']}\n"
+    )

@@ -1,0 +1,144 @@
+"""Comparison and verification as JSON documents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from vllm_logdoctor.compare.comparison import (
+    Comparison,
+    FigureDifference,
+    FindingDifference,
+    SettingDifference,
+    Tie,
+)
+from vllm_logdoctor.compare.snapshot import KnownFinding, Setting, Snapshot
+from vllm_logdoctor.compare.verification import CheckedChange, CheckedPrediction, Verification
+from vllm_logdoctor.findings.equal_load import EqualLoad
+
+COMPARISON_SCHEMA = "logdoctor-comparison/1"
+VERIFICATION_SCHEMA = "logdoctor-verification/1"
+Document = dict[str, Any]
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """Return a comparison as JSON text."""
+    return _text({"schema": COMPARISON_SCHEMA, **comparison_document(comparison)})
+
+
+def render_verification(verification: Verification) -> str:
+    """Return a verification as JSON text, with the comparison that it rests on."""
+    return _text(
+        {
+            "schema": VERIFICATION_SCHEMA,
+            "changes": [_checked_change(one) for one in verification.changes],
+            "predictions": [_prediction(one) for one in verification.predictions],
+            "comparison": comparison_document(verification.comparison),
+        }
+    )
+
+
+def comparison_document(comparison: Comparison) -> Document:
+    """Return a comparison as dictionaries, lists and plain values."""
+    return {
+        "before": _side(comparison.before),
+        "after": _side(comparison.after),
+        "settings": [_setting_difference(one) for one in comparison.settings],
+        "told_by_one_log": [_setting_difference(one) for one in comparison.told_once],
+        "figures": [_figure(one) for one in comparison.figures],
+        "equal_load": _load(comparison.load),
+        "room_used": {**asdict(comparison.room), "ratio": comparison.room.ratio} if comparison.room else None,
+        "findings": [_finding_difference(one) for one in comparison.findings],
+        "ties": [_tie(one) for one in comparison.ties],
+    }
+
+
+def _text(document: Document) -> str:
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
+
+
+def _side(side: Snapshot) -> Document:
+    return {"name": side.name, **side.what, "outcome": side.outcome, "bottleneck": side.bottleneck}
+
+
+def _setting(setting: Setting | None) -> Document | None:
+    return None if setting is None else {"value": setting.value, "provenance": setting.provenance}
+
+
+def _setting_difference(one: SettingDifference) -> Document:
+    return {
+        "name": one.name,
+        "before": _setting(one.before),
+        "after": _setting(one.after),
+        "role": one.role,
+    }
+
+
+def _figure(one: FigureDifference) -> Document:
+    return {**asdict(one), "note": one.note or None}
+
+
+def _load(load: EqualLoad) -> Document:
+    return {
+        "verdict": load.verdict,
+        "ratio": load.ratio,
+        "low": load.low,
+        "high": load.high,
+        "share_before": load.share_before,
+        "share_after": load.share_after,
+        "warnings": list(load.warnings),
+        "levels": [asdict(pair) for pair in load.pairs],
+    }
+
+
+def _finding(finding: KnownFinding) -> Document:
+    return {
+        "id": finding.rule,
+        "kind": finding.kind,
+        "severity": finding.severity,
+        "title": finding.title,
+        "knobs": list(finding.knobs),
+    }
+
+
+def _finding_difference(one: FindingDifference) -> Document:
+    return {**_finding(one.finding), "state": one.state, "note": one.note or None}
+
+
+def _tie(tie: Tie) -> Document:
+    return {
+        "setting": tie.change.name,
+        "can_move": sorted(tie.subjects),
+        "figures": [one.name for one in tie.figures],
+        "findings": [{"id": one.finding.rule, "state": one.state} for one in tie.findings],
+        "speed_at_equal_load": tie.speed,
+        "room_used": tie.room,
+        "shared_with": list(tie.shared_with),
+    }
+
+
+def _checked_change(one: CheckedChange) -> Document:
+    planned = one.planned
+    return {
+        "knob": planned.knob,
+        "kind": planned.kind,
+        "from": planned.before,
+        "to": planned.after,
+        "found": _setting(one.found),
+        "state": one.state,
+        "note": one.note or None,
+    }
+
+
+def _prediction(one: CheckedPrediction) -> Document:
+    return {
+        "id": one.rule,
+        "title": one.title,
+        "knobs": list(one.knobs),
+        "predicted": asdict(one.predicted),
+        "ratio": one.ratio,
+        "state": one.state,
+        "note": one.note,
+    }

@@ -1,0 +1,191 @@
+"""A comparison as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vllm_logdoctor.compare.comparison import Comparison, FigureDifference, FindingDifference, Tie
+from vllm_logdoctor.compare.influence import subject_of
+from vllm_logdoctor.compare.words import (
+    change_words,
+    figure_name,
+    figure_value,
+    load_words,
+    moved_words,
+    room_words,
+    setting_name,
+    side,
+    times,
+)
+from vllm_logdoctor.findings.equal_load import EqualLoad
+from vllm_logdoctor.report.escape import code, inline, prose
+from vllm_logdoctor.report.figures import count, joined, number, table
+from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES
+
+_VERDICTS = {"better": "better", "worse": "**worse**", "same": "same", "other": ""}
+_STATES = {
+    "gone": "Gone",
+    "new": "New",
+    "unclear": "Not seen again, which says little",
+    "kept": "Still there",
+}
+_LEVELS_SHOWN = 24
+_NAMES_SHOWN = 6
+
+
+def render(comparison: Comparison) -> str:
+    """Return a comparison as Markdown: what came of the changes first, then the figures."""
+    before, after = comparison.before, comparison.after
+    lines = [f"# {inline(before.name, 200)} → {inline(after.name, 200)}", "", headline(comparison), ""]
+    if comparison.load.ratio is not None:
+        lines += [f"- Take care: {inline(warning)}." for warning in comparison.load.warnings]
+    for title, body in (
+        ("What changed, and what came of it", _ties(comparison)),
+        ("Speed at equal load", _levels(comparison.load)),
+        ("Start-up and capacity", _figures(comparison.figures, speed=False)),
+        ("The whole run", _whole_run(comparison)),
+        ("Findings", _findings(comparison.findings)),
+        ("Settings told by one log only", _told_once(comparison)),
+    ):
+        if body:
+            lines += ["", f"## {title}", "", *body]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def headline(comparison: Comparison) -> str:
+    """Return the comparison in a few sentences."""
+    before, after = comparison.before, comparison.after
+    said = []
+    if before.outcome != after.outcome:
+        said.append(f"Before: {_outcome(before.outcome)}; after: {_outcome(after.outcome)}.")
+    said.append(load_words(comparison.load))
+    if comparison.room:
+        said.append(f"{_capital(room_words(comparison.room))}.")
+    said += [f"{_capital(moved_words(figure))}." for figure in _telling(comparison.figures)]
+    if not comparison.ties:
+        said.append("No setting that could matter differs.")
+    return f"**{' '.join(said)}**"
+
+
+def _telling(figures: Sequence[FigureDifference]) -> list[FigureDifference]:
+    names = ("startup_seconds", "kv_cache_tokens")
+    return [one for one in figures if one.name in names and one.verdict in ("better", "worse")]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _outcome(name: str) -> str:
+    return next((words for outcome, words in OUTCOMES.items() if outcome == name), inline(name, 60))
+
+
+def _ties(comparison: Comparison) -> list[str]:
+    lines = [line for tie in comparison.ties for line in _tie(tie, comparison)]
+    for role, words in (
+        ("follows", "vLLM itself chose otherwise"),
+        ("idle", "Different too, but moves no figure"),
+    ):
+        names = [setting_name(one.name) for one in comparison.settings if one.role == role]
+        more = [f"{len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
+        if names:
+            lines += ["", f"{words}: {joined(names[:_NAMES_SHOWN] + more)}."]
+    return lines
+
+
+def _tie(tie: Tie, comparison: Comparison) -> list[str]:
+    found = [moved_words(figure) for figure in tie.figures]
+    if tie.speed:
+        found.append(f"speed at equal load {times(comparison.load.ratio)}")
+    if tie.room and comparison.room:
+        found.append(room_words(comparison.room))
+    found += [f"{_STATES[one.state].lower()}: {prose(one.finding.title)}" for one in tie.findings]
+    if tie.shared_with:
+        names = [setting_name(name) for name in tie.shared_with[:_NAMES_SHOWN]]
+        found.append(f"{joined(names)} can have moved the same; two logs can't tell which it was")
+    return [
+        f"- {change_words(tie.change)}",
+        *(f"    - {line}" for line in found or [_nothing_moved(tie, comparison.load)]),
+    ]
+
+
+def _nothing_moved(tie: Tie, load: EqualLoad) -> str:
+    if not tie.subjects:
+        return "what it moves is not known here"
+    if "speed" in tie.subjects and load.verdict == "unknown":
+        return "what it does to the speed can't be told: no equal load"
+    return "nothing that it can move has moved"
+
+
+def _levels(load: EqualLoad) -> list[str]:
+    if not load.pairs:
+        return []
+    shown = sorted(load.pairs, key=lambda pair: -min(pair.before.samples, pair.after.samples))[:_LEVELS_SHOWN]
+    rows = [
+        [
+            _running(pair.before.low, max(pair.before.high, pair.after.high)),
+            f"{number(pair.before.generation[1])} (n={pair.before.samples})",
+            f"{number(pair.after.generation[1])} (n={pair.after.samples})",
+            times(pair.ratio),
+        ]
+        for pair in sorted(shown, key=lambda pair: pair.before.low)
+    ]
+    header = ["running requests", "before, median tokens/s", "after, median tokens/s", "ratio"]
+    left_out = len(load.pairs) - len(rows)
+    shares = f"{load.share_before:.0%} of the steady samples before and {load.share_after:.0%} after"
+    lines = [*table(header, rows), "", f"{shares} lie in levels that both logs have."]
+    return [*lines, f"{count(left_out, 'level')} with fewer samples not shown."] if left_out else lines
+
+
+def _running(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _figures(figures: Sequence[FigureDifference], speed: bool) -> list[str]:
+    chosen = [one for one in figures if (_is_traffic(one)) == speed]
+    if not chosen:
+        return []
+    rows = [
+        [
+            figure_name(one.name),
+            figure_value(one.name, one.before),
+            figure_value(one.name, one.after),
+            times(one.ratio),
+            one.note or _VERDICTS[one.verdict],
+        ]
+        for one in chosen
+    ]
+    return table(["figure", "before", "after", "ratio", ""], rows)
+
+
+def _is_traffic(figure: FigureDifference) -> bool:
+    return subject_of(figure.name) in ("speed", None)
+
+
+def _whole_run(comparison: Comparison) -> list[str]:
+    body = _figures(comparison.figures, speed=True)
+    before, after = comparison.before.bottleneck, comparison.after.bottleneck
+    if before != after and before in BOTTLENECKS and after in BOTTLENECKS:
+        body += ["", f"Limit before: {BOTTLENECKS[before]}. After: {BOTTLENECKS[after]}."]
+    if body and comparison.figures:
+        body += ["", "These figures follow the traffic: they say how each run was used, not which is faster."]
+    return body
+
+
+def _findings(findings: Sequence[FindingDifference]) -> list[str]:
+    lines = []
+    for state, words in _STATES.items():
+        for one in findings:
+            if one.state == state:
+                note = f": {inline(one.note)}" if one.note else ""
+                lines.append(f"- {words}: {prose(one.finding.title)} ({code(one.finding.rule, 120)}){note}")
+    return lines
+
+
+def _told_once(comparison: Comparison) -> list[str]:
+    rows = [
+        [setting_name(one.name), side(one.before), side(one.after)]
+        for one in comparison.told_once
+        if one.role != "idle"
+    ]
+    return table(["setting", "before", "after"], rows) if rows else []

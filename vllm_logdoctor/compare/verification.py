@@ -1,0 +1,173 @@
+"""Did a plan do what it promised: its changes and its predictions held against the next log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_logdoctor.compare.comparison import Comparison, compare, field_of, same_value
+from vllm_logdoctor.compare.influence import makes_room
+from vllm_logdoctor.compare.snapshot import KnownFinding, PlannedKnob, Predicted, Setting, Snapshot
+
+_MARGIN = {"start-up": 0.10, "capacity": 0.01, "speed": 0.03}
+# Metric of a prediction -> measured figure, where their names differ.
+_FIGURES = {"load_seconds": "model_load_seconds"}
+_SPEED = ("throughput", "generation_throughput", "prompt_throughput", "total_throughput")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedChange:
+    """A planned change in the next log.
+
+    Attributes:
+        planned: what was planned.
+        found: the value that the next log tells, or None.
+        state: "took-effect", "not-applied", "other-value" or "not-told" (the log can't show it).
+        note: why, in words.
+    """
+
+    planned: PlannedKnob
+    found: Setting | None
+    state: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPrediction:
+    """A prediction beside what came of it.
+
+    Attributes:
+        rule, title: the finding that predicted.
+        knobs: what it wanted changed.
+        predicted: range of the ratio after/before.
+        ratio: what was measured, or None.
+        state: "as-predicted", "more", "less", "not-tried" (its changes did not take effect) or "not-told".
+        note: how it was measured, or why it was not.
+    """
+
+    rule: str
+    title: str
+    knobs: tuple[str, ...]
+    predicted: Predicted
+    ratio: float | None
+    state: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A plan held against the next log."""
+
+    comparison: Comparison
+    changes: tuple[CheckedChange, ...]
+    predictions: tuple[CheckedPrediction, ...]
+
+
+def verify(before: Snapshot, after: Snapshot) -> Verification:
+    """Check a plan against the next run.
+
+    Args:
+        before: the run with the plan, from its JSON report.
+        after: the run that came of it.
+    """
+    comparison = compare(before, after)
+    changes = tuple(_checked_change(planned, after) for planned in before.planned)
+    predictions = tuple(_predictions(before, comparison, changes))
+    return Verification(comparison, changes, predictions)
+
+
+def _checked_change(planned: PlannedKnob, after: Snapshot) -> CheckedChange:
+    if planned.kind == "action":
+        return CheckedChange(planned, None, "not-told", "an action leaves no setting in the log")
+    if planned.kind == "env":
+        return CheckedChange(planned, None, "not-told", "vLLM does not print this variable")
+    field = field_of(planned.knob)
+    found = after.config.get(field)
+    if found is None:
+        if planned.after is None:
+            return CheckedChange(planned, None, "took-effect", "no longer among the settings")
+        return CheckedChange(planned, None, "not-told", "the log does not tell this setting")
+    wanted, was = _meant(planned.knob, planned.after), _meant(planned.knob, planned.before)
+    if _fits(wanted, found):
+        return CheckedChange(planned, found, "took-effect")
+    if same_value(found.value, was):
+        note = "" if found.provenance != "adjusted" else "vLLM adjusted it"
+        return CheckedChange(planned, found, "not-applied", note)
+    note = "vLLM adjusted it" if found.provenance == "adjusted" else ""
+    return CheckedChange(planned, found, "other-value", note)
+
+
+def _meant(knob: str, value: Any) -> Any:
+    """Return the value of the field that a flag's value means: --no-x given means that x is off."""
+    if knob.startswith("--no-"):
+        return not value if isinstance(value, bool) else value is None
+    return value
+
+
+def _fits(wanted: Any, found: Setting) -> bool:
+    if wanted is None:
+        # A dropped flag: the switch is off, or the value is no longer the user's.
+        return found.value in (None, False) or found.provenance != "explicit"
+    return same_value(found.value, wanted)
+
+
+def _predictions(
+    before: Snapshot, comparison: Comparison, changes: Sequence[CheckedChange]
+) -> Iterator[CheckedPrediction]:
+    states = {change.planned.knob: change.state for change in changes}
+    for finding in before.findings:
+        if finding.effect is None or not finding.knobs:
+            continue
+        tried = [states.get(knob, "not-applied") for knob in finding.knobs]
+        if all(state == "not-applied" for state in tried):
+            yield _told(finding, None, "not-tried", "its changes are not in the next log")
+        elif "other-value" in tried:
+            yield _told(finding, None, "not-tried", "another value than the planned one was set")
+        else:
+            yield _judged(finding, finding.effect, comparison)
+
+
+def _judged(finding: KnownFinding, effect: Predicted, comparison: Comparison) -> CheckedPrediction:
+    ratio, how = _measured(finding, effect.metric, comparison)
+    if ratio is None:
+        return _told(finding, None, "not-told", how)
+    margin = _MARGIN["speed" if effect.metric in _SPEED else _margin_of(effect.metric)]
+    if ratio < effect.low * (1 - margin):
+        return _told(finding, ratio, "less", how)
+    return _told(finding, ratio, "more" if ratio > effect.high * (1 + margin) else "as-predicted", how)
+
+
+def _margin_of(metric: str) -> str:
+    return "start-up" if metric.endswith("_seconds") else "capacity"
+
+
+def _measured(finding: KnownFinding, metric: str, comparison: Comparison) -> tuple[float | None, str]:
+    if metric in _SPEED:
+        return _measured_speed(finding, metric, comparison)
+    name = _FIGURES.get(metric, metric)
+    for figure in comparison.figures:
+        if figure.name == name and figure.ratio is not None:
+            return figure.ratio, f"{figure.before:,.6g} before, {figure.after:,.6g} after"
+    return None, "one of the logs does not tell it"
+
+
+def _measured_speed(finding: KnownFinding, metric: str, comparison: Comparison) -> tuple[float | None, str]:
+    """Measure at equal load, except for changes that let more requests run: those change the load itself."""
+    if any(makes_room(field_of(knob)) for knob in finding.knobs):
+        room = comparison.room
+        if room is not None:
+            running = f"{room.running_before} requests at most before, {room.running_after} after"
+            return room.ratio, f"busy mean of the generation throughput; {running}"
+        if comparison.load.ratio is None:
+            return None, f"no more requests came than before; {'; '.join(comparison.load.warnings)}"
+    load = comparison.load
+    if load.ratio is None:
+        return None, "; ".join(load.warnings)
+    doubts = f"; but {'; '.join(load.warnings)}" if load.warnings else ""
+    return load.ratio, f"at equal load, in {len(load.pairs)} levels of running requests{doubts}"
+
+
+def _told(finding: KnownFinding, ratio: float | None, state: str, note: str) -> CheckedPrediction:
+    assert finding.effect is not None
+    return CheckedPrediction(finding.rule, finding.title, finding.knobs, finding.effect, ratio, state, note)

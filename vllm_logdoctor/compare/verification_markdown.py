@@ -1,0 +1,83 @@
+"""A verification as Markdown."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.compare.markdown import headline
+from vllm_logdoctor.compare.verification import CheckedChange, CheckedPrediction, Verification
+from vllm_logdoctor.compare.words import side, times
+from vllm_logdoctor.report.escape import code, inline, prose
+from vllm_logdoctor.report.figures import count, number, setting, table
+from vllm_logdoctor.report.naming import METRICS
+
+CHANGE_STATES = {
+    "took-effect": "took effect",
+    "not-applied": "**not applied**",
+    "other-value": "**another value**",
+    "not-told": "can't be told",
+}
+PREDICTION_STATES = {
+    "as-predicted": "as predicted",
+    "more": "more than predicted",
+    "less": "**less than predicted**",
+    "not-tried": "not tried",
+    "not-told": "can't be told",
+}
+
+
+def render(verification: Verification) -> str:
+    """Return a verification as Markdown: the verdict, the changes, the predictions."""
+    comparison = verification.comparison
+    names = f"{inline(comparison.before.name, 200)} → {inline(comparison.after.name, 200)}"
+    lines = [
+        f"# The plan, checked: {names}",
+        "",
+        f"**{_verdict(verification)}**",
+        "",
+        headline(comparison),
+        "",
+    ]
+    if verification.changes:
+        rows = [_change(one) for one in verification.changes]
+        lines += ["## Changes", "", *table(["change", "planned", "found", "state", "note"], rows), ""]
+    if verification.predictions:
+        header = ["finding", "predicted", "came", "state", "how it was measured"]
+        lines += [
+            "## Predictions",
+            "",
+            *table(header, [_prediction(one) for one in verification.predictions]),
+            "",
+        ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _verdict(verification: Verification) -> str:
+    changes, predictions = verification.changes, verification.predictions
+    if not changes:
+        return "The earlier report holds no plan: there is nothing to check."
+    done = sum(one.state == "took-effect" for one in changes)
+    hidden = sum(one.state == "not-told" for one in changes)
+    said = [f"{done} of {count(len(changes), 'planned change')} took effect"]
+    if hidden:
+        said.append(f"{hidden} can't be told from the log")
+    judged = [one for one in predictions if one.state in ("as-predicted", "more", "less")]
+    if judged:
+        right = sum(one.state == "as-predicted" for one in judged)
+        said.append(f"{right} of {count(len(judged), 'prediction')} that could be measured came true")
+    return "; ".join(said) + "."
+
+
+def _change(one: CheckedChange) -> list[str]:
+    planned = one.planned
+    knob = prose(planned.knob) if planned.kind == "action" else code(planned.knob, 120)
+    wanted = (
+        "" if planned.kind == "action" else "dropped" if planned.after is None else setting(planned.after, 80)
+    )
+    found = "" if one.state == "not-told" else "not set" if one.found is None else side(one.found)
+    return [knob, wanted, found, CHANGE_STATES[one.state], inline(one.note)]
+
+
+def _prediction(one: CheckedPrediction) -> list[str]:
+    metric = METRICS.get(one.predicted.metric, inline(one.predicted.metric.replace("_", " "), 80))
+    low, high = number(one.predicted.low), number(one.predicted.high)
+    expected = f"{metric} × {low}" if low == high else f"{metric} × {low} to {high}"
+    return [prose(one.title), expected, times(one.ratio), PREDICTION_STATES[one.state], inline(one.note)]

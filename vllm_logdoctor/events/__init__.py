@@ -1,0 +1,6 @@
+"""Events room: a record becomes a typed event by the pattern that knows its message."""
+
+from vllm_logdoctor.events.event import Event
+from vllm_logdoctor.events.matcher import Matcher
+
+__all__ = ["Event", "Matcher"]

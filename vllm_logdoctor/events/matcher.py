@@ -1,0 +1,125 @@
+"""Patterns tried on a record: only those whose gate stood on the line."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+
+from vllm_logdoctor.events.event import Event, FieldValue
+from vllm_logdoctor.frame import Record
+from vllm_logdoctor.packs.index import PackIndex, Pattern
+
+# torch.OutOfMemoryError: CUDA out of memory    ValueError: Free memory on device
+_EXCEPTION_TYPE = re.compile(
+    r"(?:[A-Za-z_][\w.]{1,120}(?:Error|Exception|Warning|Interrupt|Exit|Timeout|Failure)(?:\([^)]{0,80}\))?: ?)+"
+)
+
+# `Avg prompt throughput: ...     > INFO ...     (quoted in a message, a ticket, a table)
+_QUOTING = " \t`'\"|>*]"
+
+_Match = Callable[[str], "re.Match[str] | None"]
+
+
+class Matcher:
+    """Finds the pattern of a record.
+
+    Args:
+        index: the packs.
+        foreign: matches one pattern of a pack that others wrote, with a time limit.
+    """
+
+    def __init__(
+        self, index: PackIndex, foreign: Callable[[Pattern, str], re.Match[str] | None] | None = None
+    ) -> None:
+        self._index = index
+        self._foreign = foreign
+        self._compiled: dict[int, _Match] = {}
+        self._anywhere: dict[int, bool] = {}
+        self._number_of_gate = {gate: number for number, gate in enumerate(index.gates)}
+
+    def match(self, record: Record) -> Event | None:
+        """Return the event of a record, or None where no pattern knows its message."""
+        for number in self._candidates(record.gates):
+            match = self._try(number, record.message)
+            if match is not None:
+                pattern = self._index.patterns[number]
+                return Event(pattern.event, _fields(pattern, match), pattern, record)
+        return None
+
+    def gate_number(self, gate: str) -> int:
+        """Return the number of a gate, or -1."""
+        return self._number_of_gate.get(gate, -1)
+
+    @property
+    def signatures(self) -> frozenset[int]:
+        """Gates whose lines the rule pages want to see."""
+        return self._index.signatures
+
+    @property
+    def bare_gates(self) -> frozenset[int]:
+        """Gates that lead to no pattern."""
+        return frozenset(
+            number for number, patterns in enumerate(self._index.patterns_by_gate) if not patterns
+        )
+
+    def regexes_of_gate(self, gate: int) -> list[str]:
+        """Return the regexes of the patterns that a gate leads to."""
+        return [self._index.patterns[number].regex for number in self._index.patterns_by_gate[gate]]
+
+    def _candidates(self, gates: Iterable[int]) -> list[int]:
+        by_gate = self._index.patterns_by_gate
+        numbers = {number for gate in gates for number in by_gate[gate]}
+        return sorted(numbers) if len(numbers) > 1 else list(numbers)
+
+    def _try(self, number: int, message: str) -> re.Match[str] | None:
+        tried = self._compiled.get(number) or self._compile(number)
+        found = tried(message)
+        if found is not None or self._anywhere[number]:
+            return found
+        stripped = message.lstrip()
+        head = _EXCEPTION_TYPE.match(stripped)
+        if head:
+            return tried(stripped[head.end() :])
+        plain = message.lstrip(_QUOTING)
+        return tried(plain) if len(plain) != len(message) else None
+
+    def _compile(self, number: int) -> _Match:
+        pattern = self._index.patterns[number]
+        self._anywhere[number] = pattern.anywhere
+        tried: _Match
+        if not pattern.trusted and self._foreign is not None:
+            foreign = self._foreign
+            tried = lambda text: foreign(pattern, text)  # noqa: E731
+        else:
+            compiled = re.compile(pattern.regex, re.DOTALL)
+            tried = compiled.search if pattern.anywhere else compiled.match
+        self._compiled[number] = tried
+        return tried
+
+
+def _fields(pattern: Pattern, match: re.Match[str]) -> dict[str, FieldValue]:
+    groups = match.groupdict()
+    values: dict[str, FieldValue] = {}
+    for field in pattern.fields:
+        text = groups.get(field.name)
+        if text is None:
+            continue
+        value = "***" if field.sensitive else _typed(text, field.type)
+        if value is not None:
+            values[field.name] = value
+    return values
+
+
+def _typed(text: str, kind: str) -> FieldValue | None:
+    if kind == "str":
+        return text
+    if kind == "bool":
+        return text.strip().lower() in {"true", "1", "yes", "on", "enabled"}
+    try:
+        number = float(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        return None
+    if kind == "int":
+        return int(number) if math.isfinite(number) else None
+    return number

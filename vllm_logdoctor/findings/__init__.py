@@ -1,0 +1,1 @@
+"""Findings room: a run is judged."""

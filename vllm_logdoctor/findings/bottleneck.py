@@ -1,0 +1,282 @@
+"""What limits a run, from a closed list, per serving period and as a whole.
+
+One statistics line is judged by these rules, first that holds:
+
+1. idle: nothing runs and nothing waits.
+2. Something waits, and the cache has no room: it is at least 90 % full, or what is free is less than one
+   running request holds on average (with three requests at 28 % each, 84 % is full). V1 prints no
+   preemption: this is how it looks.
+3. Something waits, the cache has room, and at least 95 % of the seats (max_num_seqs) are taken: the seats
+   limit. Where the log does not tell the seats, a number of running requests at which most of the waiting
+   lines stand still is one.
+4. Something waits with seats and cache free: the tokens of a step are spent on prompts (prefill).
+5. Nothing waits and the cache is 95 % full or more: the next request or token will wait for the cache.
+6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
+   per second and request is the host's limit; tensor parallel ranks on different nodes are the
+   interconnect's.
+
+For the run as a whole, time counts: a limit of the server that holds for at least a fifth of the busy time
+is the run's. Below that the client is the limit, however hard the short rush was; the periods keep it
+visible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from vllm_logdoctor.findings.capacity.defaults import seats_of
+from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample, load_of, minutes
+from vllm_logdoctor.run.model import Evidence, Run
+
+BottleneckName = Literal[
+    "idle", "client-limited", "kv-cache-limited", "max-num-seqs-limited", "prefill-limited", "host-limited",
+    "interconnect-limited", "startup-only", "failed", "none-clear",
+]  # fmt: skip
+
+KV_FULL = 90.0
+"""Percent; where requests were preempted, logs show 92 to 100 at the end of each interval."""
+KV_FULL_ALONE = 95.0
+"""Percent at which the cache limits even while nothing waits yet."""
+KV_LEAST = 50.0
+"""Percent below which the cache is not called full, however large a request is."""
+SEATS_TAKEN = 0.95
+"""Share of max_num_seqs: asynchronous scheduling shows a seat or two free at any moment."""
+RUN_SHARE = 0.20
+"""Share of the busy time from which a limit of the server is the run's."""
+MOST_PERIODS = 60
+"""A load that changes its limit more often is told in equal pieces, each by the limit that holds most often.
+"""
+SLOW_CPU = 1.0
+"""Tokens per second and request."""
+SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPeriod:
+    """Neighbouring samples with one limit: seconds on the run's clock, how many samples, what limits."""
+
+    name: BottleneckName
+    start: float | None
+    end: float | None
+    samples: int
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """What limits the run as a whole, weighted by time, and per period."""
+
+    name: BottleneckName
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+    periods: tuple[ServingPeriod, ...] = ()
+
+
+def bottleneck_of(run: Run) -> Bottleneck:
+    """Say what limits a run.
+
+    Returns:
+        the limit with its reason and lines; "failed" where it never served, "startup-only" where no
+        statistics follow.
+    """
+    load = load_of(run)
+    if run.outcome == "crashed_at_startup" or (run.outcome == "crashed_while_serving" and not load.busy):
+        return Bottleneck("failed", "the run ended in an error before it served")
+    if not load.spans:
+        return _without_statistics(run)
+    limits = limits_of(run, load)
+    periods = tuple(_periods(run, load, limits))
+    name = _overall(load, limits)
+    return Bottleneck(name, _reason(name, load, limits), _evidence(run, load, limits, name), periods)
+
+
+def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
+    """Return what limits each span of the load."""
+    seats = seats_of(run) or apparent_seats(load.spans)
+    away = run.seen("tensor-parallel-across-nodes") is not None
+    return tuple(limit_of(span, seats, runs_on_cpu(run), away) for span in load.spans)
+
+
+def runs_on_cpu(run: Run) -> bool:
+    """Whether the CPU backend runs the model."""
+    return run.platform == "cpu" or (run.platform is None and run.seen("cpu-pinned-memory-off") is not None)
+
+
+def limit_of(
+    span: Span, seats: int | None, on_cpu: bool = False, across_nodes: bool = False
+) -> BottleneckName:
+    """Return what limits one sample; `seats` is max_num_seqs, None where it is not known."""
+    sample = span.sample
+    running, kv = sample.running or 0, sample.kv_usage or 0.0
+    if not span.busy:
+        return "idle"
+    if span.waits:
+        if cache_is_full(running, kv) and not (seats and running >= seats):
+            return "kv-cache-limited"
+        if seats and running >= SEATS_TAKEN * seats:
+            return "max-num-seqs-limited"
+        return "prefill-limited"
+    if kv >= KV_FULL_ALONE:
+        return "kv-cache-limited"
+    if on_cpu and running and sample.prompt + sample.generation < SLOW_CPU * running:
+        return "host-limited"
+    return "interconnect-limited" if across_nodes else "client-limited"
+
+
+def cache_is_full(running: int, usage: float) -> bool:
+    """Whether the cache has no room for one more request of the size of those that run.
+
+    Example:
+        >>> cache_is_full(100, 91.0), cache_is_full(3, 84.0), cache_is_full(100, 84.0)
+        (True, True, False)
+    """
+    if usage >= KV_FULL:
+        return True
+    return bool(running) and usage >= KV_LEAST and 100.0 - usage < usage / running
+
+
+def apparent_seats(spans: Sequence[Span]) -> int | None:
+    """Return the number of running requests at which waiting lines stand still, or None where there is none."""
+    waiting = [
+        span.sample.running or 0
+        for span in spans
+        if span.waits and not cache_is_full(span.sample.running or 0, span.sample.kv_usage or 0.0)
+    ]
+    if len(waiting) < 3:
+        return None
+    most, times = max(waiting), Counter(waiting)
+    return most if most and times[most] >= 3 and times[most] >= len(waiting) / 2 else None
+
+
+def time_by_limit(load: Load, limits: Sequence[BottleneckName]) -> dict[BottleneckName, float]:
+    """Return the seconds of each limit."""
+    seconds: dict[BottleneckName, float] = defaultdict(float)
+    for span, limit in zip(load.spans, limits, strict=True):
+        seconds[limit] += span.seconds
+    return dict(seconds)
+
+
+def _without_statistics(run: Run) -> Bottleneck:
+    if run.seen("stats-disabled-api-servers"):
+        return Bottleneck("none-clear", "with several API servers this version prints no statistics")
+    if run.startup_complete and run.accesses:
+        return Bottleneck("none-clear", "requests were served, but no statistics line is in the log")
+    return Bottleneck("startup-only", "no statistics line is in the log: it shows a start and no load")
+
+
+def _overall(load: Load, limits: Sequence[BottleneckName]) -> BottleneckName:
+    if not load.busy_seconds:
+        return "idle"
+    seconds = time_by_limit(load, limits)
+    held = {name: seconds.get(name, 0.0) / load.busy_seconds for name in SERVER_LIMITS}
+    # Different limits of the server can take turns: together they make the run the server's, the longest
+    # names it.
+    if sum(held.values()) >= RUN_SHARE:
+        return max(SERVER_LIMITS, key=lambda name: held[name])
+    others: tuple[BottleneckName, ...] = ("client-limited", "host-limited", "interconnect-limited")
+    return max(others, key=lambda name: seconds.get(name, 0.0))
+
+
+_MEANING: dict[BottleneckName, str] = {
+    "idle": "no request reached the engine",
+    "client-limited": "nothing waited: the engine did all that it was given",
+    "kv-cache-limited": "the KV cache was full",
+    "max-num-seqs-limited": (
+        "all seats (max_num_seqs) were taken while requests waited and the cache had room"
+    ),
+    "prefill-limited": "requests waited with seats and cache free: the steps were spent on prompts",
+    "host-limited": "the processor made less than a token per second and request",
+    "interconnect-limited": "tensor parallel ranks on different nodes wait for the network in every layer",
+}
+
+
+def _reason(name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
+    seconds = time_by_limit(load, limits)
+    total = load.idle_seconds if name == "idle" else load.busy_seconds
+    parts = [f"{_MEANING[name]} for {_share(seconds.get(name, 0.0), total)}"]
+    for other in sorted(seconds, key=lambda limit: -seconds[limit]):
+        if other not in (name, "idle"):
+            parts.append(f"{other} for {_share(seconds[other], load.busy_seconds)}")
+    return "; ".join(parts)
+
+
+def _share(seconds: float, total: float) -> str:
+    return (
+        f"{minutes(seconds)} ({100 * seconds / total:.3g} % of the {'busy ' if seconds else ''}time)"
+        if total
+        else minutes(seconds)
+    )
+
+
+def _evidence(
+    run: Run, load: Load, limits: Sequence[BottleneckName], name: BottleneckName
+) -> tuple[Evidence, ...]:
+    spans = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
+    if not spans:
+        return ()
+    worst = max(
+        spans,
+        key=lambda span: (span.sample.waiting or 0, span.sample.kv_usage or 0.0, span.sample.running or 0),
+    )
+    chosen = {span.sample.line: span.sample for span in (worst, spans[0], spans[-1])}
+    return tuple(evidence_of_sample(run, sample) for sample in chosen.values())
+
+
+def _periods(run: Run, load: Load, limits: Sequence[BottleneckName]) -> list[ServingPeriod]:
+    """Join neighbours of one limit; a single odd sample between two alike is theirs."""
+    groups: list[tuple[BottleneckName, list[Span]]] = []
+    calm = smoothed(limits)
+    if sum(a != b for a, b in pairwise(calm)) > MOST_PERIODS:
+        calm = majority(limits, max(9, 2 * len(limits) // MOST_PERIODS))
+    for span, limit in zip(load.spans, calm, strict=True):
+        if groups and groups[-1][0] == limit:
+            groups[-1][1].append(span)
+        else:
+            groups.append((limit, [span]))
+    return [_period(run, name, spans) for name, spans in groups]
+
+
+def smoothed(limits: Sequence[BottleneckName]) -> list[BottleneckName]:
+    """Return the limits with single samples between two alike taken for those.
+
+    Example:
+        >>> smoothed(["idle", "client-limited", "idle"])
+        ['idle', 'idle', 'idle']
+    """
+    out = list(limits)
+    for number in range(1, len(out) - 1):
+        if out[number - 1] == limits[number + 1]:
+            out[number] = out[number - 1]
+    return out
+
+
+def majority(limits: Sequence[BottleneckName], window: int) -> list[BottleneckName]:
+    """Return for each sample the limit that holds most often among so many in a row.
+
+    Example:
+        >>> majority(["idle", "idle", "client-limited", "idle"], 4)
+        ['idle', 'idle', 'idle', 'idle']
+    """
+    out: list[BottleneckName] = []
+    for start in range(0, len(limits), window):
+        part = limits[start : start + window]
+        out += [max(sorted(set(part)), key=part.count)] * len(part)
+    return out
+
+
+def _period(run: Run, name: BottleneckName, spans: Sequence[Span]) -> ServingPeriod:
+    first, last = spans[0].sample, spans[-1].sample
+    start = first.time - spans[0].seconds if first.time is not None else None
+    running = max(span.sample.running or 0 for span in spans)
+    waiting = max(span.sample.waiting or 0 for span in spans)
+    usage = max(span.sample.kv_usage or 0.0 for span in spans)
+    reason = f"running up to {running}, waiting up to {waiting}, KV usage up to {usage:g} %"
+    lines = tuple(
+        evidence_of_sample(run, sample) for sample in ((first,) if first is last else (first, last))
+    )
+    return ServingPeriod(name, start, last.time, len(spans), reason, lines)

@@ -1,0 +1,1 @@
+"""Capacity: what the memory of a device holds, and how settings move it."""

@@ -1,0 +1,49 @@
+"""Settings and figures of a run by name, for the conditions and the words of failure pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from vllm_logdoctor.run.model import Run
+
+_CONDITION = re.compile(r"(?P<sign>>=|<=|!=|>|<|=)?\s*(?P<value>.+)")
+
+
+def facts_of(run: Run) -> dict[str, Any]:
+    """Return settings and measured figures of a run by name."""
+    facts: dict[str, Any] = {name: value.value for name, value in run.config.items()}
+    facts.update({name: value.value for name, value in run.measured.items()})
+    for name, value in run.arguments.items():
+        facts.setdefault(str(name), value)
+    facts["kind"], facts["engine"], facts["platform"] = run.kind, run.engine, run.platform
+    if run.version:
+        facts["version"] = run.version.value
+    if run.model:
+        facts["model"] = run.model.value
+    return facts
+
+
+def holds(condition: str, value: Any) -> bool:
+    """Say whether a value meets a condition; an unknown value meets none.
+
+    >>> holds(">1", 2), holds("=awq", "awq"), holds(">1", None)
+    (True, True, False)
+    """
+    match = _CONDITION.fullmatch(condition.strip())
+    if value is None or match is None:
+        return False
+    sign, wanted = match["sign"] or "=", match["value"].strip()
+    if sign in ("=", "!="):
+        return (str(value).lower() == wanted.lower()) == (sign == "=")
+    try:
+        left, right = float(value), float(wanted)
+    except (TypeError, ValueError):
+        return False
+    return {">": left > right, "<": left < right, ">=": left >= right, "<=": left <= right}[sign]
+
+
+def all_hold(conditions: Mapping[str, str], facts: Mapping[str, Any]) -> bool:
+    """Say whether all conditions are met."""
+    return all(holds(condition, facts.get(name)) for name, condition in conditions.items())

@@ -1,0 +1,128 @@
+"""From a named failure to its finding: words with the log's figures, changes that this version knows."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from vllm_logdoctor.findings.failure.naming import Named
+from vllm_logdoctor.findings.failure.rules import ChangeTemplate, FailureRule
+from vllm_logdoctor.findings.model import Change, Confidence, Finding, FindingKind, Role, Severity
+from vllm_logdoctor.frame import Record
+from vllm_logdoctor.knowledge.flags import flag_exists
+from vllm_logdoctor.knowledge.variables import variable_known
+from vllm_logdoctor.run.model import Evidence, Run
+
+MOST_EVIDENCE = 8
+_LONGEST_VALUE = 160
+
+
+def finding_of(
+    rule: FailureRule, run: Run, *, role: Role | None, confidence: Confidence, records: Iterable[Record],
+    values: Mapping[str, Any], explain: str = "", kind: FindingKind | None = None, severity: Severity | None = None,
+) -> Finding:  # fmt: skip
+    """Build the finding of a rule; the first record is the decisive one."""
+    words = filled_lines(explain or rule.explain, values) or rule.meaning
+    return Finding(
+        id=rule.id,
+        kind=kind or rule.kind,  # type: ignore[arg-type]
+        severity=severity or rule.severity,  # type: ignore[arg-type]
+        confidence=confidence,
+        title=rule.title,
+        explanation=words,
+        role=role,
+        evidence=evidence_of_records(records, run),
+        changes=changes_of(rule, run, values),
+        alternatives=tuple(known_alternatives(rule.alternatives, run)),
+        avoid=rule.avoid,
+        verify=rule.verify,
+        topic=rule.topic,
+    )
+
+
+def named_finding(named: Named, run: Run, role: Role | None, records: Sequence[Record] = ()) -> Finding:
+    """Build the finding of a named observation; further records follow the decisive one."""
+    return finding_of(
+        named.rule, run, role=role, confidence=named.signature.confidence,
+        records=[named.decisive, *named.supporting, *records], values=named.values, explain=named.signature.explain,
+    )  # fmt: skip
+
+
+def evidence_of_records(records: Iterable[Record], run: Run) -> tuple[Evidence, ...]:
+    """Return records as evidence in the given order, each line once."""
+    found: dict[tuple[int, int], Evidence] = {}
+    for record in records:
+        if len(found) < MOST_EVIDENCE:
+            found.setdefault((record.file, record.line), run.evidence(record))
+    return tuple(found.values())
+
+
+def filled_lines(template: str, values: Mapping[str, Any]) -> str:
+    """Fill in the lines of a template; a line with a name that the log does not give is left out.
+
+    >>> filled_lines("{free} GiB are free.\\n{missing} GiB are missing.", {"free": 3})
+    '3 GiB are free.'
+    """
+    lines = (filled(line.strip(), values) for line in template.strip().split("\n"))
+    return " ".join(line for line in lines if line)
+
+
+def filled(template: str, values: Mapping[str, Any]) -> str | None:
+    """Fill in a template, or None where a name in it has no value."""
+    names = [name for _, name, _, _ in string.Formatter().parse(template) if name]
+    if any(values.get(name) is None for name in names):
+        return None
+    return template.format_map({name: shown(values[name]) for name in names}) if names else template.format()
+
+
+def shown(value: Any) -> str:
+    """Return a value as words show it: whole numbers with thousands separators, texts on one line and cut."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        text = " ".join(str(value).split())
+        return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def changes_of(rule: FailureRule, run: Run, values: Mapping[str, Any]) -> tuple[Change, ...]:
+    """Return the changes of a rule whose values the log gives and whose knobs this version knows."""
+    found = (_change(template, run, values) for template in rule.changes)
+    return tuple(change for change in found if change is not None)
+
+
+def _change(template: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Change | None:
+    if any(values.get(name) is None for name in template.needs) or not knob_known(
+        template.knob, template.kind, run
+    ):
+        return None
+    after = template.to
+    if isinstance(after, str) and "{" in after:
+        names = [name for _, name, _, _ in string.Formatter().parse(after) if name]
+        if any(values.get(name) is None for name in names):
+            return None
+        after = values[names[0]] if names and after == f"{{{names[0]}}}" else after.format_map(values)
+    before = values.get(template.knob.lstrip("-").replace("-", "_")) if template.kind == "flag" else None
+    if before is not None and before == after:
+        return None
+    note = filled(template.note, values) or ""
+    return Change(template.knob, template.kind, before, after, template.safety, note)
+
+
+def knob_known(knob: str, kind: str, run: Run) -> bool:
+    """Say whether a flag or variable may be advised for the run's version; unknown versions get what is known today."""
+    version = str(run.version.value) if run.version else None
+    if kind == "flag":
+        return flag_exists(knob.split("=")[0].split(".")[0], version) is not False
+    if kind == "env" and knob.startswith("VLLM_") and version:
+        return variable_known(knob, version) is not False
+    return True
+
+
+def known_alternatives(alternatives: Sequence[str], run: Run) -> Iterable[str]:
+    """Yield the alternatives whose flags and variables this version knows."""
+    for text in alternatives:
+        knobs = [word.strip("`.,;:()") for word in text.split() if word.startswith(("`--", "`VLLM_"))]
+        if all(
+            knob_known(knob.split("=")[0], "flag" if knob.startswith("--") else "env", run) for knob in knobs
+        ):
+            yield text

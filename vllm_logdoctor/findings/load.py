@@ -1,0 +1,167 @@
+"""The load of a run: how long it was busy, how many requests ran and waited, how full the cache was, weighted
+by time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from vllm_logdoctor.run.model import Evidence, Run, Sample
+
+# Statistics come every 10 seconds (5 in V0); a longer gap is silence of an idle engine, not a longer sample.
+USUAL_INTERVAL = 10.0
+LONGEST_INTERVALS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A sample with the seconds that it stands for."""
+
+    sample: Sample
+    seconds: float
+
+    @property
+    def busy(self) -> bool:
+        """Whether any request was in the engine, or any token came out of it."""
+        sample = self.sample
+        return bool(sample.running or sample.waiting or sample.generation > 0 or sample.prompt > 0)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request waited."""
+        return bool(self.sample.waiting or self.sample.swapped)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Figures of the load; seconds, requests, percent and tokens per second; medians are weighted by time.
+
+    Attributes:
+        spans: samples of single engines in order, each with its seconds.
+        engines: number of engines that printed statistics.
+        busy_seconds, idle_seconds: time with and without requests, summed over engines.
+        waiting_share: share of the busy time in which a request waited.
+        peak_running, peak_waiting, peak_kv: the most that was seen.
+        running, kv_usage, prompt, generation: medians over the busy time.
+        hit_rate: last prefix cache hit rate, or None.
+        preemptions: as printed.
+    """
+
+    spans: tuple[Span, ...]
+    engines: int
+    busy_seconds: float
+    idle_seconds: float
+    waiting_share: float
+    peak_running: int
+    peak_waiting: int
+    peak_kv: float
+    running: float
+    kv_usage: float
+    prompt: float
+    generation: float
+    hit_rate: float | None
+    preemptions: int
+
+    @property
+    def busy(self) -> tuple[Span, ...]:
+        """Spans with requests."""
+        return tuple(span for span in self.spans if span.busy)
+
+
+def load_of(run: Run) -> Load:
+    """Return the load of a run; without statistics all figures are zero."""
+    spans = spans_of(run.samples)
+    busy = [span for span in spans if span.busy]
+    seconds = sum(span.seconds for span in busy)
+    waiting = sum(span.seconds for span in busy if span.waits)
+    extremes = run.extremes
+    return Load(
+        spans=tuple(spans),
+        engines=len({span.sample.engine for span in spans}),
+        busy_seconds=seconds,
+        idle_seconds=sum(span.seconds for span in spans) - seconds,
+        waiting_share=waiting / seconds if seconds else 0.0,
+        peak_running=max([extremes.running or 0, *(span.sample.running or 0 for span in spans)]),
+        peak_waiting=max([extremes.waiting or 0, *(span.sample.waiting or 0 for span in spans)]),
+        peak_kv=max([extremes.kv_usage or 0.0, *(span.sample.kv_usage or 0.0 for span in spans)]),
+        running=weighted_median(busy, lambda sample: float(sample.running or 0)),
+        kv_usage=weighted_median(busy, lambda sample: sample.kv_usage or 0.0),
+        prompt=weighted_median(busy, lambda sample: sample.prompt),
+        generation=weighted_median(busy, lambda sample: sample.generation),
+        hit_rate=(
+            extremes.prefix_hit_last if extremes.prefix_hit_last is not None else _last_hit_rate(run.samples)
+        ),
+        preemptions=extremes.preemptions or sum(sample.preemptions or 0 for sample in run.samples),
+    )
+
+
+def spans_of(samples: Sequence[Sample]) -> list[Span]:
+    """Return the samples of single engines (aggregates only where there is nothing else) with their seconds."""
+    single = [sample for sample in samples if sample.engine >= 0] or list(samples)
+    by_engine: dict[int, list[Sample]] = defaultdict(list)
+    for sample in single:
+        by_engine[sample.engine].append(sample)
+    spans = [span for series in by_engine.values() for span in _timed(series)]
+    return sorted(spans, key=lambda span: (span.sample.file, span.sample.line))
+
+
+def weighted_median(spans: Iterable[Span], value: Callable[[Sample], float]) -> float:
+    """Return the median of a figure, each sample weighted by its seconds; 0 without samples."""
+    pairs = sorted((value(span.sample), span.seconds) for span in spans)
+    half = sum(seconds for _, seconds in pairs) / 2
+    passed = 0.0
+    for figure, seconds in pairs:
+        passed += seconds
+        if passed >= half:
+            return figure
+    return 0.0
+
+
+def evidence_of_sample(run: Run, sample: Sample) -> Evidence:
+    """Return the statistics line of a sample."""
+    names = run.files
+    return Evidence(
+        names[sample.file] if sample.file < len(names) else run.first_file, sample.line, sample.text
+    )
+
+
+def minutes(seconds: float) -> str:
+    """Return a length of time in words.
+
+    Example:
+        >>> minutes(42), minutes(440), minutes(34000)
+        ('42 s', '7.3 min', '9.4 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _timed(series: list[Sample]) -> list[Span]:
+    steps = [
+        later.time - sooner.time
+        for sooner, later in pairwise(series)
+        if sooner.time is not None and later.time is not None and later.time > sooner.time
+    ]
+    usual = _median(steps) if steps else USUAL_INTERVAL
+    spans: list[Span] = []
+    for number, sample in enumerate(series):
+        before = series[number - 1].time if number else None
+        gap = sample.time - before if sample.time is not None and before is not None else usual
+        # Clocks can go back, two lines can bear one second: a sample then stands for the usual interval.
+        seconds = gap if 0 < gap <= LONGEST_INTERVALS * usual * sample.count else usual * sample.count
+        spans.append(Span(sample, seconds))
+    return spans
+
+
+def _last_hit_rate(samples: Sequence[Sample]) -> float | None:
+    return next((sample.prefix_hit for sample in reversed(samples) if sample.prefix_hit is not None), None)
+
+
+def _median(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

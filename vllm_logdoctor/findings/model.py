@@ -1,0 +1,133 @@
+"""A finding: what is judged of a run, with what proves it and what to change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from vllm_logdoctor.run.model import Evidence
+
+Severity = Literal["critical", "high", "medium", "low", "info"]
+Confidence = Literal["high", "medium", "low"]
+FindingKind = Literal["failure", "performance", "configuration", "security"]
+Role = Literal["root", "cascade", "contributing"]
+Safety = Literal["safe", "needs-test", "changes-results"]
+
+SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One knob from one value to another.
+
+    Attributes:
+        knob: "--max-num-seqs", "VLLM_CACHE_ROOT", or words for an action.
+        kind: "flag", "env", "setting" or "action".
+        before, after: values; None for "not set", and for `after` of a flag: drop it.
+        safety: "safe", "needs-test" (may cost or fail), "changes-results" (answers may differ).
+        note: what to look out for.
+
+    Example:
+        >>> Change("--max-num-seqs", "flag", 1, 32).after
+        32
+    """
+
+    knob: str
+    kind: Literal["flag", "env", "setting", "action"]
+    before: Any = None
+    after: Any = None
+    safety: Safety = "safe"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Expected effect as a ratio after/before of a metric.
+
+    Attributes:
+        metric: "generation_throughput", "kv_cache_tokens", "startup_seconds", "max_concurrency" ...
+        low, high: ratio range.
+        origin: "measured" (this log), "computed" (formula, inputs in basis), "published" (source and conditions in basis).
+        basis: where the range is from, with n and conditions.
+
+    Example:
+        >>> Effect("kv_cache_tokens", 2.0, 2.0, "computed", "2 bytes an element -> 1").origin
+        'computed'
+    """
+
+    metric: str
+    low: float
+    high: float
+    origin: Literal["measured", "computed", "published"]
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One judged statement on a run.
+
+    Attributes:
+        id: rule id (a page patterns/rules/<id>.md exists).
+        kind: failure, performance, configuration or security.
+        severity, confidence: how bad, how sure.
+        title: reads after "this run has".
+        explanation: what it means here, with the log's own numbers.
+        role: failures: "root" (at most one a run), "cascade" or "contributing"; else None.
+        evidence: lines that prove it, the decisive one first.
+        changes: what to change, first choice first.
+        alternatives: other ways, in words, in order.
+        avoid: what not to do, in words.
+        effect: expected effect, or None where no range has an origin.
+        verify: the line to look for in the next log.
+        topic: subject, for grouping.
+
+    Example:
+        >>> Finding("eager-mode", "performance", "high", "medium", "eager mode", "No graphs.").role is None
+        True
+    """
+
+    id: str
+    kind: FindingKind
+    severity: Severity
+    confidence: Confidence
+    title: str
+    explanation: str
+    role: Role | None = None
+    evidence: tuple[Evidence, ...] = ()
+    changes: tuple[Change, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    avoid: str = ""
+    effect: Effect | None = None
+    verify: str = ""
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyRight:
+    """An optimization that is on: its name, its state in words, what it brings, and the line that proves it."""
+
+    name: str
+    state: str
+    brings: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A warning or error that was seen, with its verdict.
+
+    Attributes:
+        pattern: pattern id, or "" for one that no pattern knows.
+        text: the message of the first one.
+        verdict: information, harmless, costs-performance, will-break, cause-of-failure or "unknown".
+        meaning: what it means, in a sentence.
+        count: how often.
+        evidence: the first line.
+    """
+
+    pattern: str
+    text: str
+    verdict: str
+    meaning: str
+    count: int
+    evidence: Evidence

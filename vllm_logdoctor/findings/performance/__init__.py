@@ -1,0 +1,92 @@
+"""Performance findings: rules by topic, each a function of a case, in the order of what is most worth doing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vllm_logdoctor.findings.bottleneck import Bottleneck
+from vllm_logdoctor.findings.load import load_of
+from vllm_logdoctor.findings.model import Finding
+from vllm_logdoctor.findings.performance import (
+    caching,
+    graphs,
+    kernels,
+    memory_use,
+    messages,
+    parallelism,
+    platforms,
+    serving,
+    speculation,
+    startup,
+)
+from vllm_logdoctor.findings.performance.case import Case, case_of
+from vllm_logdoctor.findings.performance.order import ordered
+from vllm_logdoctor.run.model import Run
+
+Rule = Callable[[Case], "Finding | None"]
+
+RULES: tuple[Rule, ...] = (
+    serving.kv_cache_preemption,
+    serving.scheduler_limit_not_memory,
+    serving.prefill_bound_queueing,
+    serving.client_concurrency_bound,
+    serving.benchmark_measures_cache,
+    parallelism.inter_node_network_bound,
+    parallelism.small_model_split_over_cards,
+    parallelism.custom_allreduce_disabled,
+    graphs.eager_mode,
+    graphs.cuda_graphs_not_captured,
+    graphs.captured_sizes_below_batch,
+    graphs.cudagraph_mode_reduced,
+    graphs.jit_compilation_while_serving,
+    graphs.compile_cache_disabled,
+    kernels.slow_quantization_kernel_selected,
+    kernels.gguf_slow_path,
+    kernels.quantization_not_optimized,
+    kernels.quantization_emulated,
+    kernels.mxfp4_without_flashinfer,
+    kernels.moe_kernel_untuned,
+    kernels.block_kernel_untuned,
+    kernels.sampler_in_pytorch,
+    caching.prefix_caching_silently_off,
+    caching.prefix_caching_switched_off,
+    caching.chunked_prefill_off,
+    caching.cache_reads_dominate,
+    speculation.spec_decode_not_profitable,
+    speculation.speculative_decoding_eats_token_budget,
+    memory_use.weights_in_32_bit,
+    memory_use.weights_on_the_host,
+    platforms.kv_cache_smaller_after_upgrade,
+    platforms.cpu_backend_binding,
+    platforms.cpu_libraries_not_preloaded,
+    platforms.pinned_memory_off,
+    platforms.slow_image_processor,
+    platforms.request_logging,
+    startup.slow_startup_model_download,
+    startup.slow_weight_loading_storage,
+    startup.slow_startup_torch_compile,
+    startup.slow_startup_graphs_and_dynamo,
+    memory_use.cache_larger_than_load,
+    memory_use.few_full_length_requests_fit,
+    messages.slower_paths_taken,
+)
+
+
+def performance_findings(
+    run: Run, bottleneck: Bottleneck, objective: str = "balanced"
+) -> tuple[Finding, ...]:
+    """Judge the performance of a run.
+
+    Args:
+        run: the run.
+        bottleneck: what limits it (`findings.bottleneck.bottleneck_of`).
+        objective: balanced, throughput, latency, long-context, memory or startup; it changes the order and
+            some proposals.
+
+    Returns:
+        findings, what is most worth doing first.
+    """
+    if run.outcome == "crashed_at_startup":
+        return ()
+    case = case_of(run, load_of(run), bottleneck, objective)
+    return ordered(case, [found for rule in RULES if (found := rule(case)) is not None])

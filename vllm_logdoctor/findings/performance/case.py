@@ -1,0 +1,200 @@
+"""What a rule looks at: a run with its load and its bottleneck; and how rules write findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.findings.bottleneck import Bottleneck, BottleneckName, limits_of, time_by_limit
+from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample
+from vllm_logdoctor.findings.model import Change, Confidence, Effect, Finding, FindingKind, Safety, Severity
+from vllm_logdoctor.knowledge.flags import Flag, flag_spans
+from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
+from vllm_logdoctor.knowledge.versions import number_of, release_number
+from vllm_logdoctor.packs.pages import rule_page
+from vllm_logdoctor.run.model import Evidence, Run
+
+# Releases in which an engine generation is the usual one; None: to the newest known.
+_ENGINE_RELEASES: dict[str, tuple[str, str | None]] = {"V0": ("0.4.1", "0.7.3"), "V1": ("0.8.0", None)}
+_ANY_RELEASE: tuple[str, str | None] = ("0.4.1", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A run with its load, what limits it, and what the advice is for."""
+
+    run: Run
+    load: Load
+    bottleneck: Bottleneck
+    limits: tuple[BottleneckName, ...]
+    objective: str = "balanced"
+
+    @property
+    def version(self) -> str | None:
+        """The run's vLLM version as text, or None."""
+        return str(self.run.version.value) if self.run.version else None
+
+    def spans(self, limit: BottleneckName) -> tuple[Span, ...]:
+        """Return the samples that a limit held."""
+        return tuple(span for span, name in zip(self.load.spans, self.limits, strict=True) if name == limit)
+
+    def share(self, limit: BottleneckName) -> float:
+        """Return the share of the busy time that a limit held."""
+        return self.seconds(limit) / self.load.busy_seconds if self.load.busy_seconds else 0.0
+
+    def seconds(self, limit: BottleneckName) -> float:
+        """Return the seconds that a limit held."""
+        return time_by_limit(self.load, self.limits).get(limit, 0.0)
+
+    def event(self, *patterns: str) -> Event | None:
+        """Return the first event of the first pattern that was seen."""
+        return next(
+            (self.run.messages[name].first[0] for name in patterns if name in self.run.messages), None
+        )
+
+    def switched_on(self, field: str) -> bool:
+        """Whether a setting is known to be on."""
+        return self.run.setting(field) is True
+
+    def asked_for(self, field: str) -> bool:
+        """Whether the user set a field."""
+        value = self.run.config.get(field)
+        return value is not None and value.provenance in ("explicit", "adjusted")
+
+
+def pools(run: Run) -> bool:
+    """Whether the model embeds or classifies instead of generating: its scheduler settings have other reasons."""
+    pooler = run.setting("pooler_config")
+    tasks = {str(run.setting(name)) for name in ("runner", "task", "convert")}
+    return pooler not in (None, "None") or bool(
+        tasks & {"pooling", "embed", "embedding", "score", "classify", "reward"}
+    )
+
+
+def case_of(run: Run, load: Load, bottleneck: Bottleneck, objective: str) -> Case:
+    """Return the case of a run."""
+    return Case(run, load, bottleneck, limits_of(run, load), objective)
+
+
+def finding(
+    case: Case,
+    rule: str,
+    severity: Severity,
+    confidence: Confidence,
+    explanation: str,
+    evidence: Iterable[Evidence],
+    changes: Iterable[Change] = (),
+    effect: Effect | None = None,
+    alternatives: Iterable[str] = (),
+    avoid: str = "",
+    verify: str = "",
+    kind: FindingKind = "performance",
+) -> Finding:
+    """Return a finding; its title and topic come from the page of the rule."""
+    page = rule_page(rule)
+    return Finding(
+        id=page.id,
+        kind=kind,
+        severity=severity,
+        confidence=confidence,
+        title=page.title,
+        explanation=explanation,
+        evidence=distinct(evidence),
+        changes=tuple(changes),
+        alternatives=tuple(alternatives),
+        avoid=avoid,
+        effect=effect,
+        verify=verify,
+        topic=page.topic,
+    )
+
+
+def flag(
+    case: Case, name: str, before: Any, after: Any, safety: Safety = "safe", note: str = ""
+) -> tuple[Change, ...]:
+    """Return the change of a flag under the name that the run's version has for it, if it has one.
+
+    `after` None drops the flag. Where the version is not known, only a flag is given that every release has
+    in which the run's engine is the usual one.
+    """
+    if release_number(case.version) is None:
+        known = in_every_release_of(name, case.run.engine)
+        return (Change(name, "flag", before, after, safety, note),) if known else ()
+    found = translate_flag(name, case.version)
+    if isinstance(found, Flag):
+        return (Change(found.name, "flag", before, after, safety, note),)
+    if isinstance(found, Renamed) and found.kind == "flag" and found.key is None and not found.inverted:
+        return (Change(found.to, "flag", before, after, safety, note or f"{name} in other versions"),)
+    return ()
+
+
+def in_every_release_of(flag_name: str, engine: str | None) -> bool:
+    """Whether every release that has this engine generation as its usual one knows a flag.
+
+    Example:
+        >>> in_every_release_of("--max-num-seqs", None), in_every_release_of("--swap-space", "V1")
+        (True, False)
+    """
+    first, last = _ENGINE_RELEASES.get(engine or "", _ANY_RELEASE)
+    return any(
+        number_of(span.since) <= number_of(first)
+        and (span.until is None or (last is not None and number_of(last) <= number_of(span.until)))
+        for span in flag_spans(flag_name)
+    )
+
+
+def action(
+    words: str, note: str = "", safety: Safety = "safe", before: Any = None, after: Any = None
+) -> Change:
+    """Return a change that is made by hand."""
+    return Change(words, "action", before, after, safety, note)
+
+
+def message_lines(case: Case, *patterns: str, most: int = 3) -> tuple[Evidence, ...]:
+    """Return the first lines of the messages that were seen, in the order of the patterns."""
+    run = case.run
+    return tuple(
+        run.evidence(run.messages[name].first[0].record) for name in patterns if name in run.messages
+    )[:most]
+
+
+def setting_lines(case: Case, *fields: str) -> tuple[Evidence, ...]:
+    """Return the lines that tell the value of settings or figures."""
+    values = [case.run.config.get(name) or case.run.measured.get(name) for name in fields]
+    return tuple(value.evidence[0] for value in values if value is not None and value.evidence)
+
+
+def sample_lines(case: Case, spans: Iterable[Span]) -> tuple[Evidence, ...]:
+    """Return three statistics lines of some spans: the one with the longest queue, the first, the last."""
+    chosen = list(spans)
+    if not chosen:
+        return ()
+    worst = max(
+        chosen,
+        key=lambda span: (span.sample.waiting or 0, span.sample.kv_usage or 0.0, span.sample.running or 0),
+    )
+    return distinct(evidence_of_sample(case.run, span.sample) for span in (worst, chosen[0], chosen[-1]))
+
+
+def distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """Return evidence without repeated lines, in order."""
+    return tuple({(line.file, line.line): line for line in evidence}.values())
+
+
+def whole(value: Any) -> int | None:
+    """Return a positive whole number, or None."""
+    return (
+        int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+    )
+
+
+def plural(number: int, word: str) -> str:
+    """Return a number with its word.
+
+    Example:
+        >>> plural(1, "request"), plural(3, "request")
+        ('1 request', '3 requests')
+    """
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

@@ -1,0 +1,59 @@
+"""What a line becomes: a record of one process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Who wrote a record.
+
+    Attributes:
+        name: as printed, "EngineCore_DP0", "Worker_TP1"; "" where the log does not say.
+        role: "api-server", "engine-core", "worker", "coordinator", "other" or "" (not said).
+        pid: process id, or None.
+        rank: rank words of the name ("DP0", "TP1"), or the number after `rank=`; "" without.
+        host: host, container or node name from a wrapper's prefix; "" without.
+    """
+
+    name: str = ""
+    role: str = ""
+    pid: int | None = None
+    rank: str = ""
+    host: str = ""
+
+
+NO_PROCESS = Process()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record, secrets masked.
+
+    Attributes:
+        file: number of the file.
+        line: 1-based line number.
+        process: who wrote it.
+        level: "DEBUG" ... "CRITICAL", or "" for text that no logger framed.
+        time: seconds on the log's own clock (day 0 is January 1st of the year, or of year 2000 where the log
+            prints none), or None.
+        outer_time: the same by a wrapper's clock (docker, journald, kubectl), or None.
+        year_known: whether `time` holds the printed year.
+        call_site: (file name, line) in vLLM that printed it, or None.
+        message: the text behind the header.
+        text: the whole line as evidence shows it.
+        gates: numbers of the gates found on the line.
+    """
+
+    file: int
+    line: int
+    process: Process
+    level: str
+    time: float | None
+    outer_time: float | None
+    year_known: bool
+    call_site: tuple[str, int] | None
+    message: str
+    text: str
+    gates: tuple[int, ...] = ()

@@ -1,0 +1,109 @@
+"""Which release wrote a log, told from where messages are printed: ``[core.py:187] init engine ...``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from heapq import nsmallest
+
+from vllm_logdoctor.knowledge.store import read_table
+from vllm_logdoctor.knowledge.templates import could_print, literal_parts
+from vllm_logdoctor.knowledge.versions import Version, known_versions
+
+# Fewer sites than this single out no release that one could rely on.
+_LEAST_SITES = 2
+# Below this share of the judged sites the log is of a fork or of a release not known here.
+_LEAST_SHARE = 0.6
+_MESSAGES_PER_PLACE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """The releases whose sources fit the observed call sites best.
+
+    `first` and `last`: ends of the range; `releases`: those of it that fit best. `supporting`: sites that
+    they explain; `tried`: different sites whose message some known release prints from that file.
+    """
+
+    first: Version
+    last: Version
+    releases: tuple[Version, ...]
+    supporting: int
+    tried: int
+
+    @property
+    def is_single(self) -> bool:
+        """One release and no other."""
+        return self.first == self.last
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    parts: tuple[str, ...]
+    spans: tuple[tuple[int, ...], ...]
+
+
+def versions_for_call_sites(sites: Iterable[tuple[str, int, str]]) -> VersionRange | None:
+    """Releases that print these messages at these lines.
+
+    Args:
+        sites: (file name, line number, message) as in ``[file.py:LINE] message``; the name may have folders.
+            A file and line counts once, however many messages it printed.
+
+    Returns:
+        The best fitting releases, or None when too few sites could be judged or too few agree.
+    """
+    votes = [0] * len(known_versions())
+    tried = 0
+    for (base, line), messages in _by_place(sites).items():
+        judged = [releases_for_call_site(base, line, message) for message in messages]
+        candidates = [numbers for numbers in judged if numbers is not None]
+        tried += bool(candidates)
+        for number in frozenset().union(*candidates):
+            votes[number] += 1
+    return _best(votes, tried)
+
+
+def _by_place(sites: Iterable[tuple[str, int, str]]) -> dict[tuple[str, int], list[str]]:
+    """A few messages of each file and line: a line that printed a thousand texts is still one call site."""
+    places: dict[tuple[str, int], set[str]] = {}
+    for name, line, message in sites:
+        places.setdefault((_base(name), line), set()).add(message)
+    return {place: nsmallest(_MESSAGES_PER_PLACE, messages) for place, messages in sorted(places.items())}
+
+
+def _base(name: str) -> str:
+    return name.replace("\\", "/").rpartition("/")[2]
+
+
+def releases_for_call_site(name: str, line: int, message: str) -> frozenset[int] | None:
+    """Places in `known_versions()` of the releases that print it there; None where none ever prints it."""
+    printing = [site for site in _sites_of(_base(name)) if could_print(site.parts, message)]
+    if not printing:
+        return None
+    return frozenset(
+        number
+        for site in printing
+        for first, last, *lines in site.spans
+        if line in lines
+        for number in range(first, last + 1)
+    )
+
+
+def _best(votes: list[int], tried: int) -> VersionRange | None:
+    most = max(votes)
+    if most < _LEAST_SITES or most < _LEAST_SHARE * tried:
+        return None
+    known = known_versions()
+    releases = tuple(known[number] for number, count in enumerate(votes) if count == most)
+    return VersionRange(releases[0], releases[-1], releases, most, tried)
+
+
+@cache
+def _sites_of(base: str) -> tuple[_Site, ...]:
+    stored = read_table("call_sites")["files"].get(base, ())
+    return tuple(
+        _Site(literal_parts(template, style), tuple(tuple(span) for span in spans))
+        for template, style, spans in stored
+    )

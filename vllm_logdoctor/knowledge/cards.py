@@ -1,0 +1,123 @@
+"""Data sheets of accelerators, found by the name that a driver, a framework or a kernel file gives them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from vllm_logdoctor.knowledge.store import DATA_FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What the vendor publishes about one accelerator; None where not sure or where variants differ.
+
+    Attributes:
+        name: the product; with "(any)" where the text did not say which variant.
+        vendor: nvidia, amd, intel, google, huawei, aws.
+        memory_gib: nominal memory of one device in GiB; drivers report a few per cent less.
+        bandwidth_gbs: memory bandwidth in GB/s.
+        fp16_tflops, fp8_tflops, int8_tflops, fp4_tflops: dense matrix peak (fp16 and bf16 alike,
+            accumulated in fp32), in TFLOP/s or TOP/s.
+        capability: CUDA compute capability ("9.0") or AMD target ("gfx942").
+        link_gbs: device-to-device link (NVLink, xGMI), both directions together, GB/s; 0 for none.
+        link_pairs_only: the link is a bridge that joins two cards.
+        pcie: PCI Express generation; None where there is none or it is not known.
+        unified_memory: the memory is the host's memory too.
+        source: vendor's data sheet and year, where the figures can be checked.
+    """
+
+    name: str
+    vendor: str
+    source: str
+    memory_gib: float | None = None
+    bandwidth_gbs: float | None = None
+    fp16_tflops: float | None = None
+    fp8_tflops: float | None = None
+    int8_tflops: float | None = None
+    fp4_tflops: float | None = None
+    capability: str | None = None
+    link_gbs: float | None = None
+    link_pairs_only: bool = False
+    pcie: int | None = None
+    unified_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CardRow:
+    """A card with the words that name it: `family` must occur, `variant` tells it from its siblings."""
+
+    family: str
+    variant: str
+    card: Card
+
+
+# NVIDIA H100 80GB HBM3, 81559 MiB   device_name=NVIDIA_A100-SXM4-80GB,dtype=fp8_w8a8   AMD_Instinct_MI300X
+_NOISE = re.compile(r"[^a-z0-9.+]+")
+# A slice, a virtual or a mobile card shares the name of the full one, not its figures.
+_NOT_THE_CARD = re.compile(r"\b(?:mig|grid|vgpu|laptop|mobile|max q|[1-7]g\.\d+gb|\d{1,2}[qc])\b")
+
+
+@cache
+def card_for(name_text: str) -> Card | None:
+    """The card that a text names; None when it names none that is known, or a slice or mobile version of one.
+
+    Where the text leaves the variant open, only what all variants share is given.
+
+    >>> card_for("NVIDIA H100 80GB HBM3").bandwidth_gbs
+    3350
+    >>> card_for("device_name=NVIDIA_A100-SXM4-80GB").memory_gib
+    80
+    >>> card_for("H100").name, card_for("H100").memory_gib, card_for("H100").capability
+    ('H100 (any)', None, '9.0')
+    >>> card_for("NVIDIA GeForce RTX 4090 Laptop GPU") is None
+    True
+    """
+    words = _NOISE.sub(" ", name_text.lower()).strip()
+    if _NOT_THE_CARD.search(words):
+        return None
+    siblings = [row for row in _rows() if re.search(rf"\b(?:{row.family})\b", words)]
+    for row in siblings:
+        if row.variant and re.search(rf"\b(?:{row.variant})\b", words):
+            return row.card
+    plain = [row.card for row in siblings if not row.variant]
+    if plain:
+        return plain[0]
+    family = [row.card for row in siblings if row.family == siblings[0].family]
+    return _shared(family) if family else None
+
+
+@cache
+def _rows() -> tuple[CardRow, ...]:
+    with (DATA_FOLDER / "cards.csv").open(encoding="utf-8", newline="") as stream:
+        return tuple(
+            CardRow(row.pop("family"), row.pop("variant"), Card(**{n: _typed(n, v) for n, v in row.items()}))
+            for row in csv.DictReader(stream)
+        )
+
+
+def _typed(name: str, text: str) -> Any:
+    if name in ("link_pairs_only", "unified_memory"):
+        return text == "yes"
+    if name in ("name", "vendor", "source", "capability"):
+        return text or None
+    if not text:
+        return None
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _shared(cards: list[Card]) -> Card:
+    shared = {
+        entry.name: getattr(cards[0], entry.name)
+        for entry in fields(Card)
+        if all(getattr(card, entry.name) == getattr(cards[0], entry.name) for card in cards)
+    }
+    if "link_pairs_only" not in shared:
+        shared.pop("link_gbs", None)
+    name = f"{cards[0].name.split()[0]} (any)" if "name" not in shared else cards[0].name
+    sources = "; ".join(dict.fromkeys(card.source for card in cards))
+    return Card(**{**shared, "name": name, "source": sources})

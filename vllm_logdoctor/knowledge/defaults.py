@@ -1,0 +1,107 @@
+"""The value of a setting when nothing in the log says otherwise, as far as version and context decide it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vllm_logdoctor.knowledge.context import Context
+from vllm_logdoctor.knowledge.default_rules import RULES, UNSET, Rule
+from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.knowledge.versions import VersionLike, number_of, release_number
+
+# Settings for which "not given" is itself the value. Not quantization: a checkpoint may bring its own.
+_MEANS_NONE = frozenset(
+    {
+        "speculative_config",
+        "kv_transfer_config",
+        "num_gpu_blocks_override",
+        "kv_cache_memory_bytes",
+        "revision",
+        "tokenizer_revision",
+        "code_revision",
+        "chat_template",
+        "hf_config_path",
+        "reasoning_parser",
+        "tool_call_parser",
+        "download_dir",
+        "attention_backend",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultValue:
+    """A default and why it is that: `basis` is a sentence with the releases it was written down for."""
+
+    value: Any
+    basis: str
+
+
+def default_of(
+    engine_arg_field: str, version: VersionLike, context: Context | None = None
+) -> DefaultValue | None:
+    """Value of an EngineArgs field in a run that does not set it.
+
+    None where version and context leave more than one value possible, or the version has no such setting.
+    A `DefaultValue` with value None means that the setting is unset and stays so.
+
+    >>> default_of("gpu_memory_utilization", "0.11.2").value
+    0.9
+    >>> default_of("max_num_seqs", "0.11.2") is None
+    True
+    >>> default_of("max_num_seqs", "0.11.2", Context(platform="cuda", device_name="NVIDIA H200")).value
+    1024
+    >>> default_of("enable_prefix_caching", "0.8.5", Context(engine="V0")).value
+    False
+    """
+    number = release_number(version)
+    if number is None:
+        return None
+    known = _filled(version, context or Context(), engine_arg_field)
+    rules = [rule for rule in RULES.get(engine_arg_field, ()) if _in_force(rule, number)]
+    if rules:
+        return _decided(rules, known)
+    return _static(engine_arg_field, version)
+
+
+def _filled(version: VersionLike, context: Context, asked: str) -> Context:
+    # Rules lean on a few other settings; where the log is silent on those, their own defaults stand in.
+    for name in ("engine", "enable_prefix_caching", "enable_chunked_prefill"):
+        if name == asked:
+            break
+        if getattr(context, name) is None:
+            default = default_of(name, version, context)
+            if default is not None:
+                context = replace(context, **{name: default.value})
+    return context
+
+
+def _in_force(rule: Rule, number: int) -> bool:
+    return number_of(rule.since) <= number and (rule.until is None or number <= number_of(rule.until))
+
+
+def _decided(rules: list[Rule], context: Context) -> DefaultValue | None:
+    """First rule that holds; an undecided one before it must agree with it, else nothing can be said."""
+    possible: list[DefaultValue] = []
+    for rule in rules:
+        holds = rule.when(context)
+        if holds is False:
+            continue
+        value = rule.value(context)
+        if value is UNSET:
+            return None
+        possible.append(DefaultValue(value, rule.basis))
+        if holds:
+            agree = all(default.value == value for default in possible)
+            return possible[-1] if agree else None
+    return None
+
+
+def _static(field: str, version: VersionLike) -> DefaultValue | None:
+    flag = flag_for_field(field, version)
+    if flag is None or flag.default_is_source:
+        return None
+    if flag.default is None and field not in _MEANS_NONE:
+        return None
+    return DefaultValue(flag.default, f"default of {flag.name} in that release")

@@ -1,0 +1,72 @@
+"""Lookup in the tables of package data: what held for a name in a release, when it came and when it went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vllm_logdoctor.knowledge.store import Facts, read_table, runs
+from vllm_logdoctor.knowledge.versions import VersionLike, known_versions, number_of, release_number
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Known releases `since` to `until`, included; `until` None: the newest known one still has it."""
+
+    since: str
+    until: str | None
+
+
+def names(table: str) -> frozenset[str]:
+    """Every name that any known release has in `table`."""
+    return frozenset(read_table(table))
+
+
+def facts_at(table: str, name: str, version: VersionLike) -> Facts | None:
+    """What `table` says of `name` in the release that stands for `version`; None when absent or not known."""
+    number = release_number(version)
+    if number is None:
+        return None
+    for run in runs(read_table(table).get(name, [])):
+        if number_of(run.first) <= number <= number_of(run.last):
+            return run.facts
+    return None
+
+
+def exists(table: str, name: str, version: VersionLike) -> bool | None:
+    """Is `name` in `table` for `version`; None when the version is not known."""
+    if release_number(version) is None:
+        return None
+    return facts_at(table, name, version) is not None
+
+
+def spans(table: str, name: str) -> tuple[Span, ...]:
+    """When `name` was there, whatever its facts; more than one span where it went and came back."""
+    last_known = str(known_versions()[-1])
+    joined: list[tuple[str, str]] = []
+    for run in runs(read_table(table).get(name, [])):
+        if joined and number_of(joined[-1][1]) + 1 == number_of(run.first):
+            joined[-1] = (joined[-1][0], run.last)
+        else:
+            joined.append((run.first, run.last))
+    return tuple(Span(first, None if last == last_known else last) for first, last in joined)
+
+
+def first_without(table: str, name: str, version: VersionLike) -> str | None:
+    """The release up to `version` that removed `name`; None when it was never there before, or still is."""
+    number = release_number(version)
+    if number is None:
+        return None
+    ends = [number_of(run.last) for run in runs(read_table(table).get(name, []))]
+    gone = [end for end in ends if end < number]
+    if not gone or facts_at(table, name, version) is not None:
+        return None
+    return str(known_versions()[max(gone) + 1])
+
+
+def first_with(table: str, name: str, version: VersionLike) -> str | None:
+    """The release after `version` that brings `name`; None when none does or it is there already."""
+    number = release_number(version)
+    if number is None or facts_at(table, name, version) is not None:
+        return None
+    coming = [n for run in runs(read_table(table).get(name, [])) if (n := number_of(run.first)) > number]
+    return str(known_versions()[min(coming)]) if coming else None

@@ -1,0 +1,41 @@
+"""Reading of the compact package data, and the run-length histories that it is made of."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+Facts = dict[str, Any]
+DATA_FOLDER = Path(__file__).parent / "data"
+# Window size plus 16: the stream has a gzip header. The gzip module costs more to import than the data.
+_GZIP = zlib.MAX_WBITS + 16
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Releases `first` to `last` (both included) over which `facts` did not change."""
+
+    first: str
+    last: str
+    facts: Facts
+
+
+@cache
+def read_table(name: str) -> Facts:
+    """Content of the package data file `name` (without suffix); read once per process."""
+    packed = DATA_FOLDER / f"{name}.json.gz"
+    if packed.is_file():
+        content = zlib.decompress(packed.read_bytes(), wbits=_GZIP)
+    else:
+        content = (DATA_FOLDER / f"{name}.json").read_bytes()
+    table: Facts = json.loads(content)
+    return table
+
+
+def runs(entry: list[list[Any]]) -> tuple[Run, ...]:
+    """The history of one entry of a table: stored as [first, last, facts] lists, oldest first."""
+    return tuple(Run(first, last, facts) for first, last, facts in entry)

@@ -1,0 +1,72 @@
+"""Message templates as vLLM's sources write them, and the texts that they can print."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Style = Literal["plain", "percent", "brace"]
+"""How placeholders are written: none, as %s and %d, or as {} (literal braces doubled; {} and %s can mix)."""
+
+_PERCENT = r"%(?:\(\w+\))?[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[diouxXeEfFgGcrsa]"
+PERCENT_PLACEHOLDER = re.compile(_PERCENT)
+"""One conversion of a %-format."""
+
+_PIECES = {
+    "percent": re.compile(rf"(?P<hole>{_PERCENT})|(?P<literal>%%)"),
+    # An f-string can be given to a logger with arguments, so %s counts beside {}.
+    "brace": re.compile(rf"(?P<hole>\{{\}}|{_PERCENT})|(?P<literal>\{{\{{|\}}\}}|%%)"),
+}
+_ESCAPED = {"%%": "%", "{{": "{", "}}": "}"}
+
+
+def literal_parts(template: str, style: str) -> tuple[str, ...]:
+    """The texts between the placeholders, in order; always one more than there are placeholders.
+
+    >>> literal_parts("Using %s with %d%% of memory", "percent")
+    ('Using ', ' with ', '% of memory')
+    >>> literal_parts("chosen: {} of {{a, b}}", "brace")
+    ('chosen: ', ' of {a, b}')
+    """
+    pieces = _PIECES.get(style)
+    if pieces is None:
+        return (template,)
+    parts, text, end = [], "", 0
+    for match in pieces.finditer(template):
+        text += template[end : match.start()]
+        end = match.end()
+        if match["hole"]:
+            parts.append(text)
+            text = ""
+        else:
+            text += _ESCAPED[match["literal"]]
+    return (*parts, text + template[end:])
+
+
+def could_print(parts: tuple[str, ...], message: str) -> bool:
+    """Can a template with these literal parts have printed `message`, of which the end may be cut off?
+
+    Placeholders stand for any text. A message of several lines may be given by its first line alone.
+
+    >>> could_print(("Using ", " backend."), "Using Flash Attention backend.")
+    True
+    >>> could_print(("Using ", " backend."), "Using Flash Attention.")
+    False
+    """
+    if not message.startswith(_first_line(parts[0])):
+        return False
+    place = len(parts[0])
+    for number, part in enumerate(parts[1:], start=2):
+        line = _first_line(part)
+        last = number == len(parts)
+        found = len(message) - len(line) if last and line == part else message.find(line, place)
+        if found < place or not message.startswith(line, found):
+            return False
+        if line != part:
+            return True
+        place = found + len(part)
+    return len(parts) > 1 or message == parts[0] or _first_line(parts[0]) == message
+
+
+def _first_line(text: str) -> str:
+    return text.split("\n", 1)[0]

@@ -1,0 +1,187 @@
+"""vLLM's release numbers: how they are written in logs, how they order, and which of them this room knows."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cache, total_ordering
+
+from vllm_logdoctor.knowledge.store import read_table
+
+# 0.11.2   v0.9.1.dev287+g89b1388d8   0.6.4.post2.dev22+g47826cac   0.32.0+cpu   0.8.5rc1
+_VERSION = re.compile(
+    r"\s*v?(?P<release>\d{1,4}(?:\.\d{1,5}){1,3})"
+    r"(?:[-_.]?(?P<pre>a|b|rc)[-_.]?(?P<pre_number>\d{1,6}))?"
+    r"(?:\.?post(?P<post>\d{1,6}))?"
+    r"(?:\.?dev(?P<dev>\d{1,9}))?"
+    r"(?:\+(?P<local>[A-Za-z0-9._-]{1,80}))?\s*",
+)
+_PRE_RANK = {"a": 0, "b": 1, "rc": 2}
+_FINAL = 3
+# An unfinished build sorts before everything that its number announces.
+_UNFINISHED = -1
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Version:
+    """A vLLM version as printed; orders as packages do (dev < rc < release < post) and ignores a local label.
+
+    Attributes: `release` numbers; `pre` kind and number of a pre-release; `post`, `dev` numbers or None;
+    `local` label after "+" (a commit, "cpu", "rocm"); `text` as it was written.
+    """
+
+    release: tuple[int, ...]
+    pre: tuple[str, int] | None
+    post: int | None
+    dev: int | None
+    local: str | None
+    text: str
+
+    @property
+    def is_development(self) -> bool:
+        """True for a build between two releases."""
+        return self.dev is not None
+
+    @property
+    def names_a_release(self) -> bool:
+        """False for a build without tags ("0.1.dev15917+g0a6396b45"), whose number says nothing."""
+        return not (self.is_development and self.release[:2] == (0, 1))
+
+    @property
+    def sort_key(self) -> tuple[tuple[int, ...], int, int, int, float]:
+        """Key under which versions order as PEP 440 says."""
+        numbers = self.release + (0,) * (4 - len(self.release))
+        post = -1 if self.post is None else self.post
+        dev = float("inf") if self.dev is None else float(self.dev)
+        if self.pre is not None:
+            return (numbers, _PRE_RANK[self.pre[0]], self.pre[1], post, dev)
+        if self.is_development and self.post is None:
+            return (numbers, _UNFINISHED, 0, post, dev)
+        return (numbers, _FINAL, 0, post, dev)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and self.sort_key == other.sort_key
+
+    def __lt__(self, other: Version) -> bool:
+        return self.sort_key < other.sort_key
+
+    def __hash__(self) -> int:
+        return hash(self.sort_key)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+VersionLike = Version | str | None
+"""What the functions of this room take for a version; None and unreadable text mean "not known"."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearestRelease:
+    """The known release that stands for a version.
+
+    `exact`: the version is that release. `newer_than_known`: it is newer than every release known here, so
+    facts about `release` may be out of date for it.
+    """
+
+    release: Version
+    exact: bool
+    newer_than_known: bool
+
+
+def parse_version(text: str) -> Version | None:
+    """Read one version as vLLM prints it; None when the text is not one.
+
+    >>> parse_version("v0.9.1.dev287+g89b1388d8").local
+    'g89b1388d8'
+    >>> parse_version("0.6.4.post2.dev22+g47826cac") > parse_version("0.6.4.post1")
+    True
+    >>> parse_version("0.1.dev15917+g0a6396b45").names_a_release
+    False
+    >>> parse_version("dev") is None
+    True
+    """
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        return None
+    pre = (match["pre"], int(match["pre_number"])) if match["pre"] else None
+    return Version(
+        release=tuple(int(number) for number in match["release"].split(".")),
+        pre=pre,
+        post=int(match["post"]) if match["post"] else None,
+        dev=int(match["dev"]) if match["dev"] else None,
+        local=match["local"],
+        text=text.strip().removeprefix("v"),
+    )
+
+
+@cache
+def known_versions() -> tuple[Version, ...]:
+    """Every release this room has facts about, oldest first.
+
+    >>> str(known_versions()[0])
+    '0.4.1'
+    """
+    texts: list[str] = read_table("versions")["versions"]
+    return tuple(version for text in texts if (version := parse_version(text)) is not None)
+
+
+def nearest_release(version: VersionLike) -> NearestRelease | None:
+    """The newest known release that is not above `version`.
+
+    None where nothing can be said: no version, text that is none, a build without tags, or one older than
+    every known release.
+
+    >>> str(nearest_release("0.9.1.dev287+g89b1388d8").release)
+    '0.9.0.1'
+    >>> nearest_release("99.0").newer_than_known
+    True
+    >>> nearest_release("0.1.dev15917+g0a6396b45") is None
+    True
+    """
+    parsed = parse_version(version) if isinstance(version, str) else version
+    if parsed is None or not parsed.names_a_release:
+        return None
+    known = known_versions()
+    place = bisect_right(known, parsed)
+    if place == 0:
+        return None
+    release = known[place - 1]
+    return NearestRelease(
+        release, exact=release == parsed, newer_than_known=place == len(known) and release != parsed
+    )
+
+
+def release_number(version: VersionLike) -> int | None:
+    """Place in `known_versions()` of the release that stands for `version`, or None when none does."""
+    nearest = nearest_release(version)
+    return None if nearest is None else number_of(str(nearest.release))
+
+
+@cache
+def _numbers() -> dict[str, int]:
+    return {str(version): number for number, version in enumerate(known_versions())}
+
+
+def number_of(release: str) -> int:
+    """Place of a known release in `known_versions()`; KeyError when it is not a known one."""
+    return _numbers()[release]
+
+
+def at_least(version: VersionLike, release: str) -> bool | None:
+    """Is `version` the given known release or later; None when the version is not known.
+
+    >>> at_least("0.11.2", "0.11.0"), at_least("0.9.1.dev3", "0.9.1"), at_least(None, "0.9.1")
+    (True, False, None)
+    """
+    number = release_number(version)
+    return None if number is None else number >= number_of(release)
+
+
+def __getattr__(name: str) -> tuple[Version, ...]:
+    # VERSIONS is read from the package data only when somebody asks for it.
+    if name == "VERSIONS":
+        return known_versions()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

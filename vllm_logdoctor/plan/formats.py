@@ -1,0 +1,247 @@
+"""A launch in the forms in which people start servers: shell, YAML, PBS, Slurm, systemd, docker compose,
+Kubernetes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vllm_logdoctor.plan.command import shell
+from vllm_logdoctor.plan.launch import MASK, Launch, flag_words, program
+
+Writer = Callable[[Launch], str]
+
+IMAGE = "vllm/vllm-openai"
+_PLAIN_YAML = re.compile(r"[A-Za-z0-9_./:@+-]*[A-Za-z_][A-Za-z0-9_./:@+-]*\Z")
+# $$VLLM_API_KEY: the variable of a secret, after its dollar was doubled like any other
+_VARIABLE = re.compile(r"\A\$\$(VLLM_[A-Z_]+)\Z")
+_YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "none", "y", "n"})
+
+
+def render_launch(launch: Launch, form: str) -> str:
+    """Return a launch in one form.
+
+    Args:
+        launch: what to start.
+        form: one of `FORMS`.
+
+    Raises:
+        KeyError: there is no such form.
+    """
+    return FORMS[form](launch)
+
+
+def yaml_config(launch: Launch) -> str:
+    """Return a file for `vllm serve --config FILE`: flag names without dashes; the model is in it.
+
+    Example:
+        >>> print(yaml_config(Launch("org/m", {"--max-num-seqs": 64, "--enforce-eager": True})))
+        model: org/m
+        max-num-seqs: 64
+        enforce-eager: true
+        >>> print(yaml_config(Launch("org/m", {"--enable-prefix-caching": False}, version="0.11.2")))
+        model: org/m
+        no-enable-prefix-caching: true
+    """
+    lines = [f"model: {yaml_value(launch.model)}"]
+    for name, value in launch.flags.items():
+        if value == MASK:
+            lines.append(
+                f"# {name.removeprefix('--')}: masked in the log; give it as an environment variable"
+            )
+            continue
+        # vLLM reads "x: false" as "x not given": only "no-x: true" turns x off.
+        if value is False:
+            words = flag_words(replace(launch, flags={name: value}))
+            lines += [f"{word[0].removeprefix('--')}: true" for word in words]
+            continue
+        # vLLM hands a mapping on as Python writes it: only a text of JSON survives.
+        written = json.dumps(value) if isinstance(value, dict) else value
+        lines.append(f"{name.removeprefix('--')}: {yaml_value(written)}")
+    return "\n".join(lines)
+
+
+def pbs(launch: Launch) -> str:
+    """Return a PBS job script."""
+    head = (
+        "#!/bin/bash",
+        "#PBS -N vllm",
+        f"#PBS -l select=1:ncpus={_processors(launch)}:ngpus={launch.cards}",
+        "#PBS -j oe",
+        "# queue, walltime and account are not in the log: add them",
+    )
+    return _script(head, 'cd "$PBS_O_WORKDIR"', launch)
+
+
+def slurm(launch: Launch) -> str:
+    """Return a Slurm job script."""
+    head = (
+        "#!/bin/bash",
+        "#SBATCH --job-name=vllm",
+        "#SBATCH --nodes=1",
+        f"#SBATCH --gpus={launch.cards}",
+        f"#SBATCH --cpus-per-task={_processors(launch)}",
+        "#SBATCH --output=vllm-%j.log",
+        "# partition, time and account are not in the log: add them",
+    )
+    return _script(head, 'cd "$SLURM_SUBMIT_DIR"', launch)
+
+
+def systemd(launch: Launch) -> str:
+    """Return a systemd unit; systemd splits words itself, so that each is quoted for it."""
+    words = " ".join(systemd_word(word) for word in _words(launch))
+    environment = [
+        f"Environment={systemd_word(f'{name}={value}')}" for name, value in launch.environment.items()
+    ]
+    lines = [
+        "[Unit]",
+        "Description=vLLM server",
+        "After=network-online.target",
+        "",
+        "[Service]",
+        *environment,
+        f"ExecStart=/usr/bin/env {words}",
+        "Restart=on-failure",
+        "RestartSec=10",
+        "TimeoutStopSec=120",
+        "",
+        "[Install]",
+        "WantedBy=multi-user.target",
+    ]
+    return "\n".join(lines)
+
+
+def compose(launch: Launch) -> str:
+    """Return a docker compose service; a secret comes from the environment of docker compose."""
+    words = [_VARIABLE.sub(r"${\1}", word.replace("$", "$$")) for word in _words(launch)]
+    lines = [
+        "services:",
+        "  vllm:",
+        f"    image: {_image(launch)}",
+        "    ipc: host",
+        f"    entrypoint: {json.dumps(words[:2])}",
+        "    command:",
+        *_items(words[2:], 6),
+    ]
+    if launch.environment:
+        lines += [
+            "    environment:",
+            *(f"      {name}: {yaml_value(str(value))}" for name, value in launch.environment.items()),
+        ]
+    lines += [
+        "    ports:",
+        f'      - "{_port(launch)}:{_port(launch)}"',
+        "    deploy:",
+        "      resources:",
+        "        reservations:",
+        "          devices:",
+        "            - driver: nvidia",
+        f"              count: {launch.cards}",
+        "              capabilities: [gpu]",
+    ]
+    return "\n".join(lines)
+
+
+def kubernetes(launch: Launch) -> str:
+    """Return the container of a Kubernetes pod: image, args, env and cards; a secret comes from its env."""
+    words = [_VARIABLE.sub(r"$(\1)", word.replace("$", "$$")) for word in _words(launch)]
+    lines = [
+        "- name: vllm",
+        f"  image: {_image(launch)}",
+        f"  command: {json.dumps(words[:2])}",
+        "  args:",
+        *_items(words[2:], 4),
+    ]
+    if launch.environment:
+        lines.append("  env:")
+        for name, value in launch.environment.items():
+            lines += [f"    - name: {name}", f"      value: {yaml_value(str(value))}"]
+    lines += [
+        "  ports:",
+        f"    - containerPort: {_port(launch)}",
+        "  resources:",
+        "    limits:",
+        f"      nvidia.com/gpu: {launch.cards}",
+    ]
+    return "\n".join(lines)
+
+
+def yaml_value(value: Any) -> str:
+    """Return a value as YAML that reads back as the same value.
+
+    Example:
+        >>> yaml_value(64), yaml_value("no"), yaml_value("a: b"), yaml_value({"method": "ngram"})
+        ('64', '"no"', '"a: b"', '{"method": "ngram"}')
+    """
+    if isinstance(value, bool | int | float) or value is None:
+        return json.dumps(value)
+    if (
+        isinstance(value, str)
+        and _PLAIN_YAML.match(value)
+        and value.lower() not in _YAML_WORDS
+        and not value.endswith(":")
+    ):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def systemd_word(word: str) -> str:
+    """Return a word as systemd reads it: quoted where needed, percent and dollar doubled.
+
+    Example:
+        >>> systemd_word("a b"), systemd_word("50%")
+        ('"a b"', '50%%')
+    """
+    text = (
+        word.replace("\\", "\\\\")
+        .replace('"', '\\"')
+        .replace("%", "%%")
+        .replace("$", "$$")
+        .replace("\n", "\\n")
+    )
+    text = _VARIABLE.sub(r"${\1}", text)
+    return f'"{text}"' if not text or re.search(r"[\s\"';\\]", text) else text
+
+
+def _script(head: Sequence[str], change_directory: str, launch: Launch) -> str:
+    command = shell(launch)
+    return "\n".join([*head, "", "set -euo pipefail", change_directory, "", f"{command} > vllm.log 2>&1", ""])
+
+
+def _words(launch: Launch) -> list[str]:
+    return [*program(launch), *(word for words in flag_words(launch) for word in words)]
+
+
+def _items(words: Sequence[str], indent: int) -> list[str]:
+    # Arguments are texts for docker and Kubernetes: numbers are quoted too.
+    return [f"{' ' * indent}- {json.dumps(word, ensure_ascii=False)}" for word in words]
+
+
+def _image(launch: Launch) -> str:
+    release = re.fullmatch(r"\d+(?:\.\d+)+(?:\.post\d+)?", launch.version or "")
+    return f"{IMAGE}:v{launch.version}" if release else f"{IMAGE}:latest"
+
+
+def _port(launch: Launch) -> int:
+    port = launch.flags.get("--port")
+    return port if isinstance(port, int) and not isinstance(port, bool) else 8000
+
+
+def _processors(launch: Launch) -> int:
+    # One for the API server, one for each engine, one for each worker, doubled for what they start.
+    return 2 * (2 + launch.cards)
+
+
+FORMS: dict[str, Writer] = {
+    "shell": shell,
+    "yaml": yaml_config,
+    "pbs": pbs,
+    "slurm": slurm,
+    "systemd": systemd,
+    "compose": compose,
+    "kubernetes": kubernetes,
+}

@@ -1,0 +1,137 @@
+"""A launch: model, flags and environment of one server, read from a run's arguments and changed by a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vllm_logdoctor.findings.capacity.memory import arguments_are_whole
+from vllm_logdoctor.findings.model import Change
+from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, long_name
+from vllm_logdoctor.knowledge.versions import at_least
+from vllm_logdoctor.run.model import Run
+
+# Names in an argument dump that are no flags.
+_NOT_FLAGS = frozenset(
+    {"subparser", "model_tag", "model", "config", "dispatch_function", "func", "command", "headless_config"}
+)
+MASK = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a server is started.
+
+    Attributes:
+        model: name or path.
+        flags: value by flag name, in the order of the log; True for a switch that is on, False for one that
+            is off.
+        environment: variables to set.
+        version: vLLM version, or None.
+        cards: cards that the server takes.
+    """
+
+    model: str
+    flags: Mapping[str, Any]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    version: str | None = None
+    cards: int = 1
+
+
+def launch_of(run: Run) -> Launch | None:
+    """Return the launch of a server, or None where the log does not hold its arguments, all of them."""
+    if run.kind == "offline" or not run.arguments or not arguments_are_whole(run):
+        return None
+    model = (
+        run.arguments.get("model_tag")
+        or run.arguments.get("model")
+        or (run.model.value if run.model else None)
+    )
+    if not model:
+        return None
+    version = str(run.version.value) if run.version else None
+    flags = {
+        flag: value for name, value in run.arguments.items() if (flag := _flag_name(name, value, version))
+    }
+    return Launch(str(model), flags, {}, version, cards_of(flags))
+
+
+def changed(launch: Launch, changes: Iterable[Change]) -> Launch:
+    """Return the launch with changes of flags and variables made; actions change no command."""
+    flags, environment = dict(launch.flags), dict(launch.environment)
+    for change in changes:
+        if change.kind == "flag":
+            name = canonical_name(change.knob, launch.version) or long_name(change.knob)
+            if change.after is None:
+                flags.pop(name, None)
+            else:
+                flags[name] = change.after
+        elif change.kind == "env" and change.after is not None:
+            environment[change.knob] = str(change.after)
+    return replace(launch, flags=flags, environment=environment, cards=cards_of(flags))
+
+
+def flag_words(launch: Launch) -> list[tuple[str, ...]]:
+    """Return the words of each flag as a command line takes them; secrets become variables."""
+    words: list[tuple[str, ...]] = []
+    for name, value in launch.flags.items():
+        known = flag_for_field(name.removeprefix("--").replace("-", "_"), launch.version)
+        found = known.arguments(value) if known is not None else plain_words(name, value)
+        if found:
+            words.append(tuple("$" + _variable(name) if word == MASK else word for word in found))
+    return words
+
+
+def plain_words(name: str, value: Any) -> tuple[str, ...]:
+    """Return the words of a flag that the version is not known to have.
+
+    Example:
+        >>> plain_words("--enforce-eager", True), plain_words("--port", 8000)
+        (('--enforce-eager',), ('--port', '8000'))
+    """
+    if value is True:
+        return (name,)
+    if value is False:
+        return ("--no-" + name.removeprefix("--"),)
+    return Flag(name, "value", None, False, (), (), False, None, "engine").arguments(value) or ()
+
+
+def program(launch: Launch) -> tuple[str, ...]:
+    """Return the words before the flags: `vllm serve MODEL`, or the module of releases before 0.6."""
+    if at_least(launch.version, "0.6.0") is False:
+        return ("python", "-m", "vllm.entrypoints.openai.api_server", "--model", launch.model)
+    return ("vllm", "serve", launch.model)
+
+
+def cards_of(flags: Mapping[str, Any]) -> int:
+    """Return how many cards a launch takes.
+
+    Example:
+        >>> cards_of({"--tensor-parallel-size": 2, "--data-parallel-size": 2})
+        4
+    """
+    number = 1
+    for name in ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"):
+        value = flags.get(name)
+        number *= value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
+    return number
+
+
+def _flag_name(name: str, value: Any, version: str | None) -> str | None:
+    """Return the flag of an argument, or None where it is no flag or stands at its default."""
+    if name in _NOT_FLAGS or value is None or value in ("", [], {}):
+        return None
+    flag = flag_for_field(name, version)
+    if flag is None:
+        return "--" + name.replace("_", "-")
+    # --no-x where the engine decides by itself is the user's word: only a plain switch is off when not given.
+    off = flag.default is None and value is False and flag.form != "switch-pair"
+    if not flag.default_is_source and (flag.default == value or off):
+        return None
+    # A computed default of a namespace dump stands as "auto" or an empty text.
+    return None if flag.default_is_source and value in ("auto", flag.default) else flag.name
+
+
+def _variable(flag: str) -> str:
+    return "VLLM_" + flag.removeprefix("--").replace("-", "_").upper()

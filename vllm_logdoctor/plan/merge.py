@@ -1,0 +1,144 @@
+"""Findings become one set of changes: one value per knob, conflicts settled, every knob valid in the run's
+version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from vllm_logdoctor.findings.model import Change, Finding
+from vllm_logdoctor.knowledge.flags import canonical_name, flag_exists, long_name
+from vllm_logdoctor.knowledge.versions import release_number
+from vllm_logdoctor.plan.model import PlannedChange
+from vllm_logdoctor.run.model import Run
+
+# Changes that need more device memory: not for a run that has just run out of it.
+_NEEDS_MEMORY = {
+    "--enforce-eager": "dropped",
+    "--max-num-seqs": "raised",
+    "--max-num-batched-tokens": "raised",
+    "--gpu-memory-utilization": "raised",
+    "--max-cudagraph-capture-size": "raised",
+    "--kv-cache-memory-bytes": "raised",
+}
+_EATS_CACHE = frozenset({"--max-num-seqs", "--max-num-batched-tokens"})
+_MEMORY_TOPICS = frozenset({"memory", "kv-cache"})
+
+# The first of two knobs makes the second one void.
+_OVERRIDES = (
+    ("--kv-cache-memory-bytes", "--gpu-memory-utilization"),
+    ("--num-gpu-blocks-override", "--gpu-memory-utilization"),
+    ("--enforce-eager", "--max-cudagraph-capture-size"),
+)
+Refusal = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Changes in the order to apply, and knobs that were left out with the reason."""
+
+    changes: tuple[PlannedChange, ...]
+    refused: tuple[Refusal, ...]
+
+
+def merge(run: Run, findings: Sequence[Finding]) -> Merged:
+    """Merge the changes of findings; the finding that comes first has the first word on its knobs.
+
+    Findings of severity "info" tell something and change nothing.
+    """
+    version = str(run.version.value) if run.version else None
+    planned: dict[str, PlannedChange] = {}
+    refused: list[Refusal] = []
+    short = _shortage(findings)
+    for finding in findings:
+        if finding.severity == "info":
+            continue
+        for change in finding.changes:
+            reason = _refusal(change, finding, version, short)
+            if reason:
+                refused.append((change.knob, reason))
+                continue
+            key = knob_key(change, version)
+            planned[key] = _joined(planned.get(key), change, finding)
+    return Merged(tuple(_in_order(_without_void(planned, refused))), tuple(dict.fromkeys(refused)))
+
+
+def knob_key(change: Change, version: str | None) -> str:
+    """Return what tells one knob from another: the flag's name in the version, the variable, or the words of
+    an action.
+    """
+    if change.kind == "flag":
+        return canonical_name(change.knob, version) or long_name(change.knob)
+    return change.knob
+
+
+def _shortage(findings: Sequence[Finding]) -> str:
+    """Return "device" for a run that ran out of memory, "cache" for one whose cache is full, else ""."""
+    if any(finding.kind == "failure" and finding.topic in _MEMORY_TOPICS for finding in findings):
+        return "device"
+    return "cache" if any(finding.id == "kv-cache-preemption" for finding in findings) else ""
+
+
+def _refusal(change: Change, finding: Finding, version: str | None, short: str) -> str:
+    if (
+        change.kind == "flag"
+        and release_number(version) is not None
+        and not flag_exists(change.knob, version)
+    ):
+        return f"does not exist in vLLM {version}"
+    if change.kind in ("flag", "env") and change.after is not None and change.after == change.before:
+        return "has this value already"
+    if short == "device" and finding.kind != "failure" and _grows(change):
+        return "needs memory, and the run ran out of it: mend that first"
+    if (
+        short == "cache"
+        and finding.id != "kv-cache-preemption"
+        and change.knob in _EATS_CACHE
+        and _grows(change)
+    ):
+        return "needs memory or cache, and the KV cache is full: make room first"
+    return ""
+
+
+def _grows(change: Change) -> bool:
+    how = _NEEDS_MEMORY.get(change.knob)
+    if how == "dropped":
+        return change.after is None
+    if how is None or change.after is None:
+        return False
+    return (
+        not isinstance(change.before, int | float)
+        or not isinstance(change.after, int | float)
+        or change.after > change.before
+    )
+
+
+def _joined(present: PlannedChange | None, change: Change, finding: Finding) -> PlannedChange:
+    if present is None:
+        return PlannedChange(change, (finding.id,))
+    findings = tuple(dict.fromkeys((*present.findings, finding.id)))
+    if present.change.after == change.after:
+        return replace(present, findings=findings)
+    wanted = "to drop it" if change.after is None else f"{change.after}"
+    settled = f"{finding.id} asks for {wanted}; {present.findings[0]} comes first"
+    return replace(present, findings=findings, settled="; ".join(filter(None, (present.settled, settled))))
+
+
+def _without_void(planned: dict[str, PlannedChange], refused: list[Refusal]) -> dict[str, PlannedChange]:
+    left = dict(planned)
+    for strong, weak in _OVERRIDES:
+        ruling = left.get(strong)
+        if weak in left and ruling is not None and ruling.change.after not in (None, False):
+            refused.append((weak, f"has no effect beside {strong}"))
+            del left[weak]
+    return left
+
+
+def _in_order(planned: dict[str, PlannedChange]) -> Iterable[PlannedChange]:
+    """Flags and variables first, as they make the command; then what is done by hand."""
+    changes = list(planned.values())
+    return [
+        *(c for c in changes if c.change.kind != "action"),
+        *(c for c in changes if c.change.kind == "action"),
+    ]

@@ -1,0 +1,47 @@
+"""The plan: one merged set of changes with the launch command before and after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vllm_logdoctor.findings.model import Change
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change with the findings that ask for it and what was settled about it."""
+
+    change: Change
+    findings: tuple[str, ...]
+    settled: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """A capacity answer: KV tokens and concurrency after one change; None with the reason in `basis`."""
+
+    knob: str
+    before: object
+    after: object
+    kv_cache_tokens: int | None
+    low: int | None
+    high: int | None
+    max_concurrency: float | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All changes, one value per knob, in order, valid for the run's vLLM version.
+
+    Attributes:
+        changes: in the order to apply.
+        command_before, command_after: complete launch commands as shell, or None where the log does not hold
+            the arguments.
+        refused: knobs that were asked for and left out, with the reason.
+    """
+
+    changes: tuple[PlannedChange, ...] = ()
+    command_before: str | None = None
+    command_after: str | None = None
+    refused: tuple[tuple[str, str], ...] = ()

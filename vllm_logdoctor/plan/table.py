@@ -1,0 +1,76 @@
+"""The what-if table of a report: the knobs that change the cache, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
+from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.knowledge.versions import release_number
+from vllm_logdoctor.plan.model import WhatIf
+from vllm_logdoctor.plan.whatif import what_if
+from vllm_logdoctor.run.model import Run
+
+_UTILIZATIONS = (0.80, 0.85, 0.90, 0.92, 0.95)
+_MOST_LENGTHS = 3
+
+
+def what_if_table(run: Run) -> tuple[WhatIf, ...]:
+    """Return what the cache would hold with other settings; empty where the log does not tell its size."""
+    memory = memory_of(run)
+    if memory is None:
+        return ()
+    return tuple(
+        _row(run, name, before, after)
+        for name, before, after in _proposals(run, memory)
+        if _exists(run, name)
+    )
+
+
+def _proposals(run: Run, memory: Memory) -> Iterator[tuple[str, Any, Any]]:
+    now = memory.utilization
+    if now is not None and not memory.fixed:
+        yield from (
+            ("gpu_memory_utilization", now, value) for value in _UTILIZATIONS if abs(value - now) > 0.001
+        )
+    dtype = str(run.setting("kv_cache_dtype") or "auto")
+    yield "kv_cache_dtype", dtype, "auto" if dtype.startswith("fp8") else "fp8"
+    for length in _lengths(memory):
+        yield "max_model_len", memory.length, length
+    ranks = run.setting("tensor_parallel_size") or 1
+    if isinstance(ranks, int):
+        yield from (("tensor_parallel_size", ranks, value) for value in (ranks // 2, ranks * 2) if value)
+    if not run.setting("quantization") and run.platform in ("cuda", "rocm"):
+        yield "quantization", None, "fp8"
+
+
+def _lengths(memory: Memory) -> list[int]:
+    if not memory.length:
+        return []
+    shorter = [memory.length // 2**power for power in range(1, _MOST_LENGTHS + 1)]
+    return [length for length in shorter if length >= 1024]
+
+
+def _exists(run: Run, name: str) -> bool:
+    version = str(run.version.value) if run.version else None
+    return release_number(version) is None or flag_for_field(name, version) is not None
+
+
+def _row(run: Run, name: str, before: Any, after: Any) -> WhatIf:
+    answer = what_if(run, {name: after})
+    tokens, requests = answer.kv_cache_tokens, answer.max_concurrency
+    return WhatIf(
+        name,
+        before,
+        after,
+        _whole(tokens.after),
+        _whole(tokens.low),
+        _whole(tokens.high),
+        requests.after,
+        tokens.basis,
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)

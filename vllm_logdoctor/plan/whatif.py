@@ -1,0 +1,147 @@
+"""What the KV cache would hold with other settings, from the log's own numbers.
+
+Each setting that moves the cache has a law: a function from the memory of a rank to the memory after the
+change, or to the reason why the log can't tell. Settings that leave the cache alone are listed; any other
+gets no answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_logdoctor.findings.capacity.laws import LAWS, UNRELATED, Settings
+from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
+from vllm_logdoctor.run.model import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure before and after with its range; `after` is None where `basis` says why it can't be told."""
+
+    before: float | None
+    after: float | None
+    low: float | None
+    high: float | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What becomes of the KV cache: its tokens, and how many requests of max_model_len it holds."""
+
+    kv_cache_tokens: Figure
+    max_concurrency: Figure
+
+
+def what_if(run: Run, settings: Mapping[str, Any]) -> Answer:
+    """Answer what the KV cache holds with other settings.
+
+    Args:
+        run: the run whose log gives the numbers.
+        settings: new values by EngineArgs field; spelled as a flag is understood too.
+
+    Returns:
+        tokens and concurrency before and after; `after` is None with the reason in `basis` where the log
+        can't tell.
+    """
+    before = memory_of(run)
+    if before is None:
+        return _unanswered(None, "the log does not print how many tokens the KV cache holds")
+    memory = before
+    for name, value in ordered(settings):
+        outcome = applied(memory, Settings(run, name, value))
+        if isinstance(outcome, str):
+            return _unanswered(before, outcome)
+        memory = outcome
+    return _answer(before, memory)
+
+
+def ordered(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return settings by field name in the order in which they are applied, fixed sizes last.
+
+    Example:
+        >>> ordered({"--num-gpu-blocks-override": 100, "max-model-len": 4096})
+        [('max_model_len', 4096), ('num_gpu_blocks_override', 100)]
+    """
+    last = ("kv_cache_memory", "kv_cache_memory_bytes", "num_gpu_blocks_override")
+    named = {name.lstrip("-").replace("-", "_"): value for name, value in settings.items()}
+    return sorted(named.items(), key=lambda item: (item[0] in last, item[0]))
+
+
+def applied(memory: Memory, settings: Settings) -> Memory | str:
+    """Return the memory after one change, or why it can't be told."""
+    law = LAWS.get(settings.name)
+    if law is not None:
+        return law(memory, settings)
+    if settings.name in UNRELATED:
+        return memory.scaled(1, 1, 1, f"{settings.name} does not enter the size of the cache")
+    return f"no law is known for {settings.name}: it may or may not change the cache"
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Read one NAME=VALUE.
+
+    Example:
+        >>> parse_setting("gpu_memory_utilization=0.95"), parse_setting("kv_cache_dtype=fp8")
+        (('gpu_memory_utilization', 0.95), ('kv_cache_dtype', 'fp8'))
+
+    Raises:
+        ValueError: there is no "=".
+    """
+    name, separator, value = text.partition("=")
+    if not separator or not name.strip():
+        raise ValueError(f"{text!r} is no NAME=VALUE; write for example gpu_memory_utilization=0.95")
+    return name.strip(), parse_value(value.strip())
+
+
+def parse_value(text: str) -> Any:
+    """Read a value as a command line or a JSON document writes it."""
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _answer(before: Memory, after: Memory) -> Answer:
+    basis = "; ".join(after.steps) or "nothing changes"
+    block = after.block or 1
+    tokens = Figure(
+        int(before.tokens),
+        _down(after.tokens, block),
+        _down(after.low, block),
+        _down(after.high, block),
+        basis,
+    )
+    return Answer(tokens, _concurrency(before, after, basis))
+
+
+def _concurrency(before: Memory, after: Memory, basis: str) -> Figure:
+    if not before.concurrency or not after.length or not before.length:
+        return Figure(before.concurrency, None, None, None, "the log does not print the longest request")
+    ratio = before.length / after.length * before.concurrency / before.tokens
+    if before.hybrid and after.length != before.length:
+        basis += (
+            "; layers of several kinds share the cache, so that concurrency over another length is an"
+            " estimate"
+        )
+    figures = [round(tokens * ratio, 2) for tokens in (after.tokens, after.low, after.high)]
+    return Figure(before.concurrency, figures[0], figures[1], figures[2], basis)
+
+
+def _unanswered(before: Memory | None, reason: str) -> Answer:
+    tokens = int(before.tokens) if before else None
+    return Answer(
+        Figure(tokens, None, None, None, reason),
+        Figure(before.concurrency if before else None, None, None, None, reason),
+    )
+
+
+def _down(tokens: float, block: int) -> int:
+    # The engine counts whole blocks; half a token of rounding must not cost one.
+    return int((tokens + 0.5) // block * block)

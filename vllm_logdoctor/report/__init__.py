@@ -1,0 +1,1 @@
+"""Report room: words and pictures; computes nothing."""

@@ -1,0 +1,157 @@
+"""The report's Markdown as the body of a page: sections, tables, charts and the cited lines in place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from vllm_logdoctor.report import markdown
+from vllm_logdoctor.report.charts import Chart, chart_html, serving_charts, startup_charts
+from vllm_logdoctor.report.escape import visible
+from vllm_logdoctor.report.evidence import lines_by_anchor
+from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.report.reader import reader
+from vllm_logdoctor.run.model import Evidence, Run
+
+_NUMBERED = re.compile(r"^\d+ · ")
+_LINES = 12
+
+
+@dataclass(slots=True)
+class Block:
+    """A heading with what stands below it up to the next heading.
+
+    Attributes:
+        level: 1 for the title.
+        title: plain text.
+        name: unique in the page.
+        html: heading apart, as HTML.
+        heading: inner HTML of the heading.
+        cited: names of the lines that it cites, in order.
+        charts: charts that belong into it.
+    """
+
+    level: int
+    title: str
+    name: str
+    heading: str
+    html: str = ""
+    cited: list[str] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
+
+
+def blocks_of(analysis: Analysis, with_charts: bool = True) -> list[Block]:
+    """Return the report in blocks, one per heading."""
+    parser = reader(linked=True)
+    tokens = parser.parse(markdown.render(analysis, linked=True))
+    starts = [position for position, token in enumerate(tokens) if token.type == "heading_open"]
+    blocks = [
+        _block(parser, tokens[start:end], number)
+        for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(tokens)], strict=True))
+    ]
+    if with_charts:
+        _add_charts(blocks, analysis)
+    return blocks
+
+
+def block_html(block: Block, lines: Mapping[str, Evidence]) -> str:
+    """Return what stands below a heading: its charts, its text, and the lines it cites."""
+    return "".join(chart_html(chart) for chart in block.charts) + block.html + cited_html(block.cited, lines)
+
+
+def cited_html(cited: Sequence[str], lines: Mapping[str, Evidence]) -> str:
+    """Return cited lines, folded in."""
+    known = [(name, lines[name]) for name in dict.fromkeys(cited) if name in lines]
+    if not known:
+        return ""
+    more = f"<li>and {len(known) - _LINES} more, at the end of the report</li>" if len(known) > _LINES else ""
+    items = "".join(line_html(evidence) for _, evidence in known[:_LINES])
+    words = "The line" if len(known) == 1 else f"The {len(known)} lines"
+    return f'<details class="lines"><summary>{words}</summary><ol>{items}{more}</ol></details>\n'
+
+
+def line_html(evidence: Evidence, name: str = "", with_file: bool = False) -> str:
+    """Return one line of evidence as a list item."""
+    place = f"{visible(evidence.file)} L{evidence.line}" if with_file else f"L{evidence.line}"
+    anchor = f' id="{escape(name)}"' if name else ""
+    text = escape(visible(evidence.text))
+    return f"<li{anchor}><span>{escape(place)}</span><code>{text}</code></li>"
+
+
+def all_cited(blocks: Sequence[Block], analysis: Analysis) -> list[tuple[str, Evidence]]:
+    """Return every cited line once, in order of files and lines."""
+    lines = lines_by_anchor(analysis)
+    names = {name for block in blocks for name in block.cited if name in lines}
+    return [(name, lines[name]) for name in sorted(names, key=_place)]
+
+
+def _place(name: str) -> tuple[int, int]:
+    file, _, line = name.lstrip("e").partition("-")
+    return int(file), int(line)
+
+
+def _block(parser: MarkdownIt, tokens: Sequence[Token], number: int) -> Block:
+    inline = tokens[1]
+    heading = parser.renderer.render([inline], parser.options, {})
+    body = list(_styled(tokens[3:]))
+    block = Block(
+        int(tokens[0].tag[1]),
+        _plain(inline),
+        f"s{number}",
+        heading,
+        parser.renderer.render(body, parser.options, {}),
+    )
+    block.cited = [
+        str(child.attrs["href"])[1:]
+        for token in tokens
+        for child in token.children or []
+        if child.type == "link_open"
+    ]
+    return block
+
+
+def _plain(inline: Token) -> str:
+    return "".join(child.content for child in inline.children or [] if child.type in ("text", "code_inline"))
+
+
+def _styled(tokens: Sequence[Token]) -> Iterator[Token]:
+    for token in tokens:
+        if token.type == "table_open":
+            yield _raw('<div class="scroll" role="region" tabindex="0" aria-label="table">')
+        if token.type == "th_open":
+            token.attrSet("scope", "col")
+        for child in token.children or []:
+            if child.type == "link_open":
+                child.attrSet("class", "line")
+        yield token
+        if token.type == "table_close":
+            yield _raw("</div>\n")
+
+
+def _raw(html: str) -> Token:
+    return Token("html_block", "", 0, content=html)
+
+
+def _add_charts(blocks: Sequence[Block], analysis: Analysis) -> None:
+    level = 2 if len(analysis.runs) > 1 else 1
+    titles = [block for block in blocks if block.level == level and not _is_last(block, level)]
+    runs = dict(zip((id(title) for title in titles), (d.run for d in analysis.runs), strict=False))
+    current: Run | None = None
+    for block in blocks:
+        current = runs.get(id(block), current)
+        if current is None or block.level != level + 1:
+            continue
+        section = _NUMBERED.sub("", block.title)
+        if section == "Timeline":
+            block.charts = startup_charts(current)
+        elif section == "Serving performance":
+            block.charts = serving_charts(current)
+
+
+def _is_last(block: Block, level: int) -> bool:
+    return level == 2 and block.title == "What was not understood"

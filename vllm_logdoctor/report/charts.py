@@ -1,0 +1,272 @@
+"""Charts of the HTML report: their data, and the place, caption and table that each has in the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from vllm_logdoctor.report.clock import clock, duration, time_of_day
+from vllm_logdoctor.report.escape import shorten, visible
+from vllm_logdoctor.report.figures import number
+from vllm_logdoctor.report.naming import PHASES
+from vllm_logdoctor.report.series import Point, minutes_of, points_of
+from vllm_logdoctor.run.model import Phase, Run
+
+_DAY = 86400
+_ROWS = 40
+_FAMILIES = ((5, "5xx", "red"), (4, "4xx", "orange"), (3, "3xx", "sky"), (2, "2xx", "green"))
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One chart.
+
+    Attributes:
+        name: unique in the page.
+        title, note: caption.
+        spoken: what a screen reader says in place of the picture.
+        data: what the script draws.
+        header, rows: the same as a table.
+    """
+
+    name: str
+    title: str
+    note: str
+    spoken: str
+    data: dict[str, Any]
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+
+def startup_charts(run: Run) -> list[Chart]:
+    """Return the chart of the start-up phases, or none."""
+    apart = ("startup", "serving", "idle", "shutdown")
+    known = [p for p in run.phases if p.start is not None and p.seconds is not None and p.name not in apart]
+    phases = sorted(known, key=lambda phase: (phase.start or 0.0, -(phase.seconds or 0.0)))[:_ROWS]
+    if not phases:
+        return []
+    low = min(phase.start or 0.0 for phase in phases)
+    high = max((phase.start or 0.0) + (phase.seconds or 0.0) for phase in phases)
+    longest = max(phases, key=lambda phase: phase.seconds or 0.0)
+    return [
+        Chart(
+            f"startup-{run.number}",
+            "Start-up phases",
+            "bars begin where the phase began; a part of another phase is lighter",
+            f"{len(phases)} phases; the longest is {_label(longest)} with {duration(longest.seconds)}.",
+            {
+                "kind": "spans",
+                "unit": "",
+                "clock": True,
+                "days": False,
+                "data": [[low, max(high, low + 1)], [None, None]],
+                "series": [],
+                "spans": [_span(phase) for phase in phases],
+            },
+            ("phase", "from", "time"),
+            [(_label(phase), time_of_day(phase.start), duration(phase.seconds)) for phase in phases],
+        )
+    ]
+
+
+def serving_charts(run: Run) -> list[Chart]:
+    """Return the charts of throughput, queue, KV cache use and requests that the log has data for."""
+    points = points_of(run)
+    charts = []
+    if len(points) > 1:
+        charts += [chart for chart in _sampled(run, points) if chart is not None]
+    requests = _requests(run)
+    return [*charts, requests] if requests else charts
+
+
+def chart_data(charts: Sequence[Chart]) -> str:
+    """Return the data of all charts as JSON that no HTML parser sees an end of script in."""
+    text = json.dumps({chart.name: chart.data for chart in charts}, ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def chart_html(chart: Chart) -> str:
+    """Return the place of a chart: caption, buttons, canvas, spoken values and the table alternative."""
+    name, title = escape(chart.name), escape(chart.title)
+    buttons = "".join(
+        f'<button type="button" data-zoom="{factor}" aria-label="{words}: {title}">{sign}</button>'
+        for factor, words, sign in (("0.5", "Zoom in", "+"), ("2", "Zoom out", "−"), ("0", "Show all", "all"))
+    )
+    hint = "Arrow keys move along the values, plus and minus zoom, Escape shows all."
+    return (
+        f'<figure class="chart-figure"><figcaption>{title} <small>{escape(chart.note)}</small>'
+        f'<span class="tools">{buttons}</span></figcaption>'
+        f'<div class="chart" data-chart="{name}" tabindex="0" role="img" '
+        f'aria-label="{title}. {escape(chart.spoken)} {hint}"></div>'
+        f'<output class="spoken" aria-live="polite"></output>'
+        f'<details class="values"><summary>{title} as a table</summary>{_table(chart)}</details></figure>\n'
+    )
+
+
+def _table(chart: Chart) -> str:
+    rows = chart.rows
+    step = -(-len(rows) // _ROWS)
+    shown = rows[:: max(1, step)]
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in chart.header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in shown)
+    left = f"<p>Every {step}th of {len(rows):,} points.</p>" if step > 1 else ""
+    return (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{left}'
+    )
+
+
+def _label(phase: Phase) -> str:
+    name = PHASES.get(phase.name, phase.name.replace("-", " "))
+    process = " ".join(visible(phase.process).split())
+    return shorten(f"{visible(name)} · {process}" if process else visible(name), 60)
+
+
+def _span(phase: Phase) -> dict[str, Any]:
+    start, seconds = phase.start or 0.0, phase.seconds or 0.0
+    colours = {"unexplained": "grey", "startup": "grey"}
+    return {
+        "label": _label(phase),
+        "from": time_of_day(start),
+        "length": duration(seconds),
+        "start": start,
+        "end": start + seconds,
+        "colour": colours.get(phase.name, "sky" if phase.parent not in ("", "startup") else "blue"),
+    }
+
+
+def _sampled(run: Run, points: Sequence[Point]) -> list[Chart | None]:
+    timed = all(point.time is not None for point in points)
+    xs: list[float] = (
+        [point.time or 0.0 for point in points] if timed else [float(n) for n in range(len(points))]
+    )
+    xs = _rising(xs)
+    frame = _Frame(run, xs, timed, f"samples-{run.number}", points[0].lines)
+    return [
+        frame.chart(
+            "generation",
+            "Generation throughput",
+            "tokens/s",
+            [("generation", "blue", True, [point.generation for point in points])],
+        ),
+        frame.chart(
+            "prompt",
+            "Prompt throughput",
+            "tokens/s",
+            [("prompt", "orange", True, [point.prompt for point in points])],
+        ),
+        frame.chart(
+            "queue",
+            "Requests running and waiting",
+            "",
+            [
+                ("running", "green", True, [point.running for point in points]),
+                ("waiting", "red", False, [point.waiting for point in points]),
+            ],
+        ),
+        frame.chart(
+            "kv", "KV cache usage", "%", [("used", "blue", True, [point.kv_usage for point in points])]
+        ),
+    ]
+
+
+Line = tuple[str, str, bool, Sequence[float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What the sampled charts of a run share: the time axis and the cursor."""
+
+    run: Run
+    xs: list[float]
+    timed: bool
+    sync: str
+    merged: int
+
+    def chart(self, name: str, title: str, unit: str, lines: Sequence[Line]) -> Chart | None:
+        """Return a chart of lines, or None where no value is known."""
+        known = [(label, colour, fill, values) for label, colour, fill, values in lines if _any(values)]
+        if not known:
+            return None
+        days = self.timed and self.xs[-1] - self.xs[0] > _DAY
+        highest = ", ".join(f"{label} {number(_highest(values))}" for label, _, _, values in known)
+        rows = [
+            (self._at(x), *(_cell(values[n]) for _, _, _, values in known)) for n, x in enumerate(self.xs)
+        ]
+        return Chart(
+            f"{name}-{self.run.number}",
+            title,
+            self._note(unit),
+            f"Highest: {highest} {unit}.",
+            {
+                "kind": "lines",
+                "unit": unit,
+                "clock": self.timed,
+                "days": days,
+                "sync": self.sync,
+                "data": [self.xs, *(list(values) for _, _, _, values in known)],
+                "series": [{"label": label, "colour": c, "fill": fill} for label, c, fill, _ in known],
+            },
+            ("time" if self.timed else "sample", *(f"{label} {unit}".strip() for label, _, _, _ in known)),
+            rows,
+        )
+
+    def _note(self, unit: str) -> str:
+        of_rates = "mean" if unit == "tokens/s" else "highest"
+        each = f", each the {of_rates} of {self.merged}" if self.merged > 1 else ""
+        return f"{unit + ', ' if unit else ''}{len(self.xs):,} points{each}; drag to zoom"
+
+    def _at(self, x: float) -> str:
+        return (clock(x) or "") if self.timed else number(x)
+
+
+def _requests(run: Run) -> Chart | None:
+    minutes = minutes_of(run)
+    if len(minutes) < 2:
+        return None
+    present = [family for family in _FAMILIES if any(minute.by_family.get(family[0]) for minute in minutes)]
+    own = {family: [minute.by_family.get(family, 0) for minute in minutes] for family, _, _ in present}
+    stacked = [
+        [sum(own[f][n] for f, _, _ in present[at:]) for n in range(len(minutes))]
+        for at in range(len(present))
+    ]
+    xs = [minute.time for minute in minutes]
+    total = sum(sum(values) for values in own.values())
+    return Chart(
+        f"requests-{run.number}",
+        "Answered requests by minute",
+        "stacked by HTTP status; drag to zoom",
+        f"{total:,} requests in {len(minutes):,} minutes.",
+        {
+            "kind": "bars",
+            "unit": "",
+            "clock": True,
+            "days": xs[-1] - xs[0] > _DAY,
+            "data": [xs, *stacked],
+            "series": [{"label": label, "colour": c, "own": own[family]} for family, label, c in present],
+        },
+        ("minute", *(label for _, label, _ in present)),
+        [(clock(x) or "", *(f"{own[f][n]:,}" for f, _, _ in present)) for n, x in enumerate(xs)],
+    )
+
+
+def _rising(xs: list[float]) -> list[float]:
+    """Return times that never go back, as the chart library needs them."""
+    out: list[float] = []
+    for x in xs:
+        out.append(max(x, out[-1]) if out else x)
+    return out
+
+
+def _any(values: Sequence[float | None]) -> bool:
+    return any(value is not None for value in values)
+
+
+def _highest(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else number(value)

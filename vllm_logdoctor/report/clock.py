@@ -1,0 +1,90 @@
+"""Times and durations as text: ISO 8601 where the year is known, else the printed month and day."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+
+_EPOCH = datetime(2000, 1, 1)
+_MINUTE = 60
+_HOUR = 3600
+_DAY = 86400
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """Return seconds on a run's clock as a naive datetime, or None where there is no such day.
+
+    Example:
+        >>> moment(86401.0)
+        datetime.datetime(2000, 1, 2, 0, 0, 1)
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return None
+    try:
+        return _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
+def iso(seconds: float | None, year_known: bool) -> str | None:
+    """Return a time as ISO 8601 without zone, or None where the year is not known.
+
+    Example:
+        >>> iso(86401.0, True), iso(86401.0, False)
+        ('2000-01-02T00:00:01', None)
+    """
+    when = moment(seconds)
+    if when is None or not year_known:
+        return None
+    return when.isoformat(timespec="milliseconds" if when.microsecond else "seconds")
+
+
+def clock(seconds: float | None) -> str | None:
+    """Return the month, day and time as logs print it, whatever the year.
+
+    Example:
+        >>> clock(86401.0)
+        '01-02 00:00:01'
+    """
+    when = moment(seconds)
+    return when.strftime("%m-%d %H:%M:%S") if when else None
+
+
+def time_of_day(seconds: float | None) -> str:
+    """Return hours, minutes and seconds, or an empty text.
+
+    Example:
+        >>> time_of_day(86401.0)
+        '00:00:01'
+    """
+    when = moment(seconds)
+    return when.strftime("%H:%M:%S") if when else ""
+
+
+def duration(seconds: float | None) -> str:
+    """Return a length of time in the two largest units that say something.
+
+    Example:
+        >>> duration(34331), duration(1111), duration(44.12), duration(0.04)
+        ('9 h 32 min', '18 min 31 s', '44.1 s', '0.04 s')
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return "not known"
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds < 1:
+        return f"{seconds:.2g} s" if seconds else "0 s"
+    if seconds < _MINUTE:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    if whole < _HOUR:
+        return _two(whole // _MINUTE, "min", whole % _MINUTE, "s")
+    minutes = round(seconds / _MINUTE)
+    if minutes < 24 * 60:
+        return _two(minutes // 60, "h", minutes % 60, "min")
+    hours = round(seconds / _HOUR)
+    return _two(hours // 24, "days" if hours // 24 != 1 else "day", hours % 24, "h")
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large} {large_unit} {small} {small_unit}" if small else f"{large} {large_unit}"

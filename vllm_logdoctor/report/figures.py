@@ -1,0 +1,108 @@
+"""Numbers and values as text."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from vllm_logdoctor.report.escape import code
+
+_BAR = re.compile(r"(?<!\\)\|")
+
+
+def number(value: float | None) -> str:
+    """Return a number with thousands separators and no more digits than say something.
+
+    Example:
+        >>> number(85760), number(1073.62), number(23.58), number(0.0521), number(None)
+        ('85,760', '1,074', '23.6', '0.052', 'not known')
+    """
+    if value is None or not math.isfinite(value):
+        return "not known"
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if abs(value) >= 10:
+        text = f"{value:.1f}"
+    elif abs(value) >= 1:
+        text = f"{value:.2f}"
+    else:
+        text = f"{value:.2g}"
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
+def percent(value: float | None) -> str:
+    """Return a figure that is in percent.
+
+    Example:
+        >>> percent(34.96), percent(None)
+        ('35 %', 'not known')
+    """
+    if value is None or not math.isfinite(value):
+        return "not known"
+    return f"{value:.1f} %".replace(".0 %", " %")
+
+
+def share(part: float, whole: float) -> str:
+    """Return a share of a whole in percent, or an empty text where there is no whole.
+
+    Example:
+        >>> share(1, 3), share(1, 0)
+        ('33.3 %', '')
+    """
+    return percent(100 * part / whole) if whole else ""
+
+
+def count(amount: int, one: str, many: str = "") -> str:
+    """Return an amount with its noun.
+
+    Example:
+        >>> count(1, "line"), count(1200, "line"), count(2, "entry", "entries")
+        ('1 line', '1,200 lines', '2 entries')
+    """
+    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def setting(value: Any, limit: int = 160) -> str:
+    """Return the value of a knob as a code span for text and tables.
+
+    Example:
+        >>> setting(None), setting(True), setting("auto")
+        ('not set', '`True`', '`auto`')
+    """
+    if value is None:
+        return "not set"
+    if isinstance(value, str):
+        return code(value, limit) if value.strip() else "empty"
+    return code(repr(value) if isinstance(value, float) else str(value), limit)
+
+
+def capital(text: str) -> str:
+    """Return text with its first letter large.
+
+    Example:
+        >>> capital("nothing waited")
+        'Nothing waited'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def joined(words: list[str]) -> str:
+    """Return words as an enumeration.
+
+    Example:
+        >>> joined(["a", "b", "c"])
+        'a, b and c'
+    """
+    return " and ".join(words) if len(words) < 3 else ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def table(header: list[str], rows: list[list[str]]) -> list[str]:
+    """Return a Markdown table; cells must be escaped already but for the bars of their code spans.
+
+    Example:
+        >>> table(["a"], [["`x|y`"]])
+        ['| a |', '|---|', '| `x\\\\|y` |']
+    """
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return [*lines, *("| " + " | ".join(_BAR.sub("\\\\|", cell) for cell in row) + " |" for row in rows)]

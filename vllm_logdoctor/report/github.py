@@ -1,0 +1,48 @@
+"""Findings as GitHub workflow commands: each becomes an annotation at its decisive line."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.findings.model import Finding, Severity
+from vllm_logdoctor.report.effects import change_words
+from vllm_logdoctor.report.escape import visible
+from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.report.text import plain_text
+
+COMMANDS: dict[Severity, str] = {
+    "critical": "error",
+    "high": "error",
+    "medium": "warning",
+    "low": "notice",
+    "info": "notice",
+}
+
+
+def render(analysis: Analysis) -> str:
+    """Return one workflow command per finding, one a line."""
+    findings = [finding for diagnosis in analysis.runs for finding in diagnosis.findings]
+    return "".join(annotation(finding) + "\n" for finding in findings)
+
+
+def annotation(finding: Finding) -> str:
+    """Return a finding as one workflow command.
+
+    Example:
+        >>> annotation(Finding("a-rule", "failure", "high", "high", "a: b", "100 %"))
+        '::error title=a-rule%3A a%3A b::100 %25'
+    """
+    properties = {}
+    if finding.evidence:
+        properties = {"file": finding.evidence[0].file, "line": str(finding.evidence[0].line)}
+    properties["title"] = f"{finding.id}: {finding.title}"
+    told = [finding.explanation or finding.title]
+    told += [f"Change: {plain_text(change_words(change), 10_000).strip()}." for change in finding.changes]
+    joined = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{COMMANDS[finding.severity]} {joined}::{_data(' '.join(told))}"
+
+
+def _data(text: str) -> str:
+    return " ".join(visible(text).split()).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,72 @@
+"""Findings as JUnit XML: one suite per run, one case per finding.
+
+A failure of the run and a finding of critical or high severity fail their case; lower ones pass and say what
+they found in `system-out`. A run without findings has one case that passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.sax.saxutils import escape, quoteattr
+
+from vllm_logdoctor.findings.model import Finding
+from vllm_logdoctor.report.effects import change_words
+from vllm_logdoctor.report.escape import visible
+from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.report.naming import run_title
+from vllm_logdoctor.report.text import plain_text
+
+_LINES = 6
+
+
+def render(analysis: Analysis) -> str:
+    """Return the findings as JUnit XML."""
+    suites = [line for diagnosis in analysis.runs for line in _suite(diagnosis)]
+    cases = [finding for diagnosis in analysis.runs for finding in diagnosis.findings]
+    total = sum(max(1, len(diagnosis.findings)) for diagnosis in analysis.runs)
+    head = f'<testsuites name="logdoctor" tests="{total}" failures="{_failed(cases)}" errors="0">'
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>"]
+    return "\n".join(lines).encode("utf-8", "replace").decode() + "\n"
+
+
+def fails(finding: Finding) -> bool:
+    """Tell whether a finding fails its case."""
+    return finding.kind == "failure" or finding.severity in ("critical", "high")
+
+
+def _failed(findings: Sequence[Finding]) -> int:
+    return sum(fails(finding) for finding in findings)
+
+
+def _suite(diagnosis: Diagnosis) -> list[str]:
+    name = plain_text(f"run {diagnosis.run.number}: {run_title(diagnosis.run)}", 10_000).strip()
+    tests = max(1, len(diagnosis.findings))
+    failures = _failed(diagnosis.findings)
+    lines = [
+        f'  <testsuite name={_quoted(name)} tests="{tests}" failures="{failures}" errors="0" skipped="0">'
+    ]
+    for finding in diagnosis.findings:
+        lines += _case(finding)
+    if not diagnosis.findings:
+        lines.append('    <testcase name="no findings" classname="logdoctor"/>')
+    return [*lines, "  </testsuite>"]
+
+
+def _case(finding: Finding) -> list[str]:
+    body = escape("\n".join(_said(finding)))
+    opened = f'    <testcase name={_quoted(finding.id)} classname="logdoctor.{finding.kind}">'
+    if not fails(finding):
+        return [opened, f"      <system-out>{body}</system-out>", "    </testcase>"]
+    head = f"<failure message={_quoted(finding.title)} type={_quoted(finding.severity)}>"
+    return [opened, f"      {head}{body}</failure>", "    </testcase>"]
+
+
+def _said(finding: Finding) -> list[str]:
+    lines = [visible(f"{finding.title}. {finding.explanation}".strip())]
+    lines += [f"{visible(one.file)}:{one.line}: {visible(one.text)}" for one in finding.evidence[:_LINES]]
+    lines += [f"change: {plain_text(change_words(change), 10_000).strip()}" for change in finding.changes]
+    return lines
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(" ".join(visible(text).split()))

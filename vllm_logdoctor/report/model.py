@@ -1,0 +1,40 @@
+"""All of an analysis: what the writers of the report get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vllm_logdoctor.findings.bottleneck import Bottleneck
+from vllm_logdoctor.findings.capacity.ceiling import Ceiling
+from vllm_logdoctor.findings.model import AlreadyRight, Finding, Message
+from vllm_logdoctor.plan.model import Plan, WhatIf
+from vllm_logdoctor.run.model import Coverage, Run, SourceSummary
+
+__all__ = ["SCHEMA", "AlreadyRight", "Analysis", "Diagnosis", "Message"]
+
+SCHEMA = "logdoctor/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A run with what was judged of it."""
+
+    run: Run
+    findings: tuple[Finding, ...] = ()
+    bottleneck: Bottleneck = field(default_factory=lambda: Bottleneck("none-clear", ""))
+    plan: Plan = field(default_factory=Plan)
+    what_if: tuple[WhatIf, ...] = ()
+    already_right: tuple[AlreadyRight, ...] = ()
+    messages: tuple[Message, ...] = ()
+    unknowns: tuple[str, ...] = ()
+    ceiling: Ceiling | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """Everything that is known of a set of logs: sources, runs with findings and plans, coverage."""
+
+    sources: tuple[SourceSummary, ...]
+    runs: tuple[Diagnosis, ...]
+    coverage: Coverage
+    objective: str = "balanced"

@@ -1,0 +1,162 @@
+"""Words for the closed lists: outcomes, bottlenecks, phases, severities; and a run's title."""
+
+from __future__ import annotations
+
+import re
+
+from vllm_logdoctor.report.clock import duration
+from vllm_logdoctor.report.escape import inline
+from vllm_logdoctor.report.figures import count
+from vllm_logdoctor.run.model import Outcome, Run
+
+OUTCOMES: dict[Outcome, str] = {
+    "running": "still running where the log ends",
+    "clean_shutdown": "clean shutdown",
+    "crashed_at_startup": "crashed at start-up",
+    "crashed_while_serving": "crashed while serving",
+    "killed": "killed",
+    "truncated": "log cut off",
+    "unknown": "end not known",
+}
+
+BOTTLENECKS: dict[str, str] = {
+    "idle": "nobody asked: the server stood idle",
+    "client-limited": "the client is the limit: the server took all that came and had room for more",
+    "kv-cache-limited": "the KV cache is the limit: requests wait or are preempted while it is full",
+    "max-num-seqs-limited": "the number of seats is the limit: requests wait while the KV cache has room",
+    "prefill-limited": "prefill is the limit: prompts take the steps that decode would use",
+    "host-limited": "the host is the limit: the accelerators wait for the CPU",
+    "interconnect-limited": "the links between the accelerators are the limit",
+    "startup-only": "the log ends before any request was served",
+    "failed": "the run failed before it could be limited by anything",
+    "none-clear": "no clear limit shows in this log",
+}
+
+PHASES: dict[str, str] = {
+    "imports": "imports and arguments",
+    "download": "download of the weights",
+    "load-weights": "weights",
+    "dynamo": "Dynamo tracing",
+    "inductor": "Inductor compilation",
+    "compile": "torch.compile",
+    "profiling": "memory profiling",
+    "kv-cache": "KV cache",
+    "graph-capture": "CUDA graph capture",
+    "engine-init": "profile, KV cache, warm-up",
+    "warm-up": "warm-up",
+    "api-server": "API server",
+    "startup": "start-up in all",
+    "serving": "serving",
+    "idle": "idle",
+    "shutdown": "shutdown",
+    "unexplained": "not explained by any line",
+}
+
+METRICS: dict[str, str] = {
+    "generation_throughput": "generation throughput",
+    "prompt_throughput": "prompt throughput",
+    "total_throughput": "throughput",
+    "throughput": "throughput",
+    "kv_cache_tokens": "KV cache tokens",
+    "max_concurrency": "requests of full length at once",
+    "startup_seconds": "start-up time",
+    "load_seconds": "time to load the weights",
+    "ttft": "time to first token",
+    "itl": "time between tokens",
+}
+
+_HUB_CACHE = re.compile(r"models--([^/]+?)--([^/]+)(?:/|$)")
+
+
+def model_name(name: str) -> str:
+    """Return a model's name without the folders that lead to it.
+
+    Example:
+        >>> model_name("/data/models/Qwen2.5-32B-Instruct/"), model_name("Qwen/Qwen3-8B")
+        ('Qwen2.5-32B-Instruct', 'Qwen/Qwen3-8B')
+        >>> model_name("/root/hub/models--Qwen--Qwen3-8B/snapshots/0123")
+        'Qwen/Qwen3-8B'
+    """
+    cached = _HUB_CACHE.search(name)
+    if cached:
+        return f"{cached.group(1)}/{cached.group(2)}"
+    parts = [part for part in name.split("/") if part]
+    if name.count("/") == 1 and len(parts) == 2 and parts[0] not in (".", "..", "~"):
+        return name
+    return parts[-1] if parts else name
+
+
+def parallelism(run: Run) -> str:
+    """Return the number of accelerators and how the model is spread over them, or an empty text."""
+    sizes = []
+    for letters, field in (("TP", "tensor"), ("PP", "pipeline"), ("DP", "data")):
+        size = run.setting(f"{field}_parallel_size")
+        if isinstance(size, int) and not isinstance(size, bool):
+            sizes.append((letters, size))
+    if not any(letters == "TP" for letters, _ in sizes):
+        return ""
+    ranks = accelerators(run) or 1
+    split = ", ".join(f"{letters}={size}" for letters, size in sizes if size > 1)
+    words = count(ranks, accelerator_unit(run))
+    return f"{words} ({split})" if split else words
+
+
+def named(title: str) -> str:
+    """Return the title of a finding as a subject; titles read after "this run has".
+
+    Example:
+        >>> named("been stopped from outside"), named("a full KV cache")
+        ('it has been stopped from outside', 'a full KV cache')
+    """
+    return f"it has {title}" if title.startswith("been ") else title
+
+
+def accelerator_unit(run: Run) -> str:
+    """Return what the run's ranks run on: "GPU", "NPU", "CPU rank" or "rank"."""
+    units = {
+        "cuda": "GPU",
+        "rocm": "GPU",
+        "xpu": "XPU",
+        "tpu": "TPU",
+        "hpu": "HPU",
+        "npu": "NPU",
+        "cpu": "CPU rank",
+    }
+    return units.get(run.platform or "", "rank")
+
+
+def accelerators(run: Run) -> int | None:
+    """Return how many accelerators the run used, by its parallel sizes, or None where they are not known."""
+    tensor = run.setting("tensor_parallel_size")
+    if not isinstance(tensor, int) or isinstance(tensor, bool):
+        return None
+    ranks = tensor
+    for field in ("pipeline_parallel_size", "data_parallel_size"):
+        size = run.setting(field)
+        if isinstance(size, int) and not isinstance(size, bool) and size > 1:
+            ranks *= size
+    return ranks
+
+
+def version_words(run: Run) -> str:
+    """Return the vLLM version in words, escaped."""
+    if run.version is None or run.version.value in (None, ""):
+        return "vLLM of unknown version"
+    told = "" if run.version.provenance == "reported" else " (told from its messages)"
+    return f"vLLM {inline(str(run.version.value), 80)}{told}"
+
+
+def run_title(run: Run) -> str:
+    """Return one line that says what ran, on what, how long and how it ended; escaped."""
+    parts = [version_words(run)]
+    if run.model is not None and run.model.value:
+        parts.append(inline(model_name(str(run.model.value)), 120))
+    if run.kind == "offline":
+        parts.append("offline")
+    spread = parallelism(run)
+    if spread:
+        parts.append(spread)
+    if run.started is not None and run.ended is not None and run.ended > run.started:
+        parts.append(duration(run.ended - run.started))
+    parts.append(OUTCOMES[run.outcome])
+    return " · ".join(parts)

@@ -1,0 +1,41 @@
+"""How Markdown is read back: the one parser that HTML, plain text and tests share."""
+
+from __future__ import annotations
+
+import re
+
+from markdown_it import MarkdownIt
+
+_OFF = [
+    "image",
+    "autolink",
+    "link",
+    "reference",
+    "html_inline",
+    "html_block",
+    "entity",
+    "lheading",
+    "hr",
+    "blockquote",
+]
+
+
+_ANCHOR = re.compile(r"#e\d+-\d+")
+
+
+def reader(linked: bool = False) -> MarkdownIt:
+    """Return a parser of the report's own Markdown: no images, no HTML, no links but to lines of evidence.
+
+    Args:
+        linked: whether links to lines of evidence are read; no other link ever is.
+    """
+    options = {"html": False, "linkify": False, "typographer": False}
+    parser = MarkdownIt("commonmark", options).enable("table").disable(_OFF)
+    if linked:
+        parser.enable("link")
+        parser.validateLink = _leads_to_line  # type: ignore[method-assign]
+    return parser
+
+
+def _leads_to_line(url: str) -> bool:
+    return _ANCHOR.fullmatch(url) is not None

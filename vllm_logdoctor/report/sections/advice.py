@@ -1,0 +1,130 @@
+"""What to change, in order: each finding with its evidence, reasons, expected effect and how to verify it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vllm_logdoctor.findings.model import Change, Finding
+from vllm_logdoctor.report.effects import SAFETY, change_words, effect_words
+from vllm_logdoctor.report.escape import code, prose
+from vllm_logdoctor.report.excerpt import excerpt
+from vllm_logdoctor.report.figures import capital, setting
+from vllm_logdoctor.report.naming import named
+from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.run.model import Evidence
+
+QUOTED = 3
+
+
+def changes(page: Page) -> list[str]:
+    """Return the section as Markdown lines; nothing where there is nothing to change."""
+    lines: list[str] = []
+    asked = [finding for finding in page.advice if is_asked(finding)]
+    for position, finding in enumerate(asked, start=1):
+        body = _as_before(page, finding) or _body(page, finding)
+        lines += [page.heading(f"{position}. {_headline(finding)}", 2), "", *body, ""]
+    return lines
+
+
+def worth_knowing(page: Page) -> list[str]:
+    """Return findings that ask for no change, one line each; what an earlier run told is left out."""
+    told = {finding.id for diagnosis in page.earlier for finding in diagnosis.findings}
+    return [_known(page, f) for f in page.advice if not is_asked(f) and f.id not in told]
+
+
+def is_asked(finding: Finding) -> bool:
+    """Tell whether a finding asks for a change."""
+    return bool(finding.changes) or finding.severity in ("critical", "high", "medium")
+
+
+def remedy(page: Page, finding: Finding) -> list[str]:
+    """Return what to do about a failure as Markdown lines."""
+    lines: list[str] = []
+    if finding.changes:
+        lines += ["What to do:", "", *(_remedy_line(change) for change in finding.changes)]
+    if finding.alternatives:
+        lines += ["", "Or:" if finding.changes else "What to do, first choice first:", ""]
+        lines += [f"- {capital(prose(way).rstrip('.'))}." for way in finding.alternatives]
+    if finding.avoid:
+        lines += ["", f"Not: {prose(finding.avoid)}"]
+    if finding.verify:
+        lines += ["", f"You will see: {prose(finding.verify)}"]
+    return lines
+
+
+def _remedy_line(change: Change) -> str:
+    note = f": {prose(change.note)}" if change.note else ""
+    caution = f" ({SAFETY[change.safety]})" if change.safety != "safe" else ""
+    return f"- {capital(change_words(change))}{caution}{note}"
+
+
+def _known(page: Page, finding: Finding) -> str:
+    ways = f" Or: {_enumerated(finding.alternatives)}" if finding.alternatives else ""
+    title = f"**{capital(prose(named(finding.title)))}.**{page.cited(finding.evidence, 3)}"
+    return f"- {title} {prose(finding.explanation)}{ways}"
+
+
+def _as_before(page: Page, finding: Finding) -> list[str]:
+    for diagnosis in page.earlier:
+        if any(told.id == finding.id and told.changes == finding.changes for told in diagnosis.findings):
+            here = f" {prose(finding.explanation)}" if finding.explanation else ""
+            return [f"As in run {diagnosis.run.number}.{page.cited(finding.evidence, 3)}{here}"]
+    return []
+
+
+def _headline(finding: Finding) -> str:
+    title = capital(prose(named(finding.title)))
+    first = next((change for change in finding.changes if change.kind != "action"), None)
+    return f"{title}: {change_words(first)}" if first else title
+
+
+def _body(page: Page, finding: Finding) -> list[str]:
+    lines = [f"- **Evidence.** {_quoted(page, finding)}"] if finding.evidence else []
+    if finding.explanation:
+        lines.append(f"- **What it means here.** {prose(finding.explanation)}")
+    if finding.changes:
+        lines.append("- **Change.** " + "; ".join(_change(change) for change in finding.changes) + ".")
+    expected = effect_words(finding.effect)
+    lines.append(f"- **Expected.** {expected or 'No range with an origin is known'}.")
+    lines.append(f"- **Confidence.** {capital(finding.confidence)}. Severity {finding.severity}.")
+    risks = _risks(finding.changes)
+    if risks:
+        lines.append(f"- **Risk.** {risks}")
+    if finding.alternatives:
+        lines.append(f"- **Or.** {_enumerated(finding.alternatives)}")
+    if finding.avoid:
+        lines.append(f"- **Not.** {prose(finding.avoid)}")
+    if finding.verify:
+        lines.append(f"- **You will see** {prose(finding.verify)}")
+    return lines
+
+
+def _change(change: Change) -> str:
+    if change.kind == "action" or change.before is None:
+        return change_words(change)
+    return (
+        change_words(change)
+        if change.after is not None
+        else f"{change_words(change)} (was {setting(change.before)})"
+    )
+
+
+def _risks(planned: tuple[Change, ...]) -> str:
+    told = [prose(change.note).rstrip(".") for change in planned if change.note]
+    cautions = sorted({SAFETY[change.safety] for change in planned if change.safety != "safe"})
+    words = [*cautions, *dict.fromkeys(told)]
+    return ". ".join(map(capital, words)) + "." if words else ""
+
+
+def _quoted(page: Page, finding: Finding) -> str:
+    evidence, knobs = finding.evidence, [change.knob for change in finding.changes]
+    shown = [f"{code(excerpt(one.text, knobs))} {page.cite([one])}" for one in evidence[:QUOTED]]
+    return "; ".join(shown) + _more(page, evidence[QUOTED:])
+
+
+def _more(page: Page, evidence: tuple[Evidence, ...]) -> str:
+    return f"; and {len(evidence)} more{page.cited(evidence)}" if evidence else ""
+
+
+def _enumerated(ways: Iterable[str]) -> str:
+    return " ".join(capital(prose(way).rstrip(".")) + "." for way in ways)

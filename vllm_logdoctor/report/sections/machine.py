@@ -1,0 +1,122 @@
+"""Model, hardware and software as logged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.report.escape import code, inline
+from vllm_logdoctor.report.figures import number, setting, table
+from vllm_logdoctor.report.naming import parallelism
+from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.run.model import Run
+
+Row = list[str]
+
+_SETTINGS = (
+    ("data type", "dtype"),
+    ("quantization", "quantization"),
+    ("KV cache data type", "kv_cache_dtype"),
+    ("longest request, tokens", "max_model_len"),
+)
+# (words, pattern, what to say with the fields of the event)
+_OF_MODEL = (
+    ("architecture", "resolved-architecture", "{architecture}"),
+    ("checkpoint", "checkpoint-size", "{gib} GiB"),
+)
+_OF_HARDWARE = (
+    ("memory per device", "memory-on-device", "{total} GiB, {free} GiB free at start"),
+    ("memory per device", "memory-left-hint", "{total} GiB, {free} GiB free at start"),
+    ("memory per device", "memory-profile-results", "{total} GiB"),
+    ("host memory", "checkpoint-size", "{ram} GiB available"),
+    ("file system of the weights", "checkpoint-size", "{filesystem}"),
+)
+_OF_SOFTWARE = (
+    ("attention backend", "attention-backend", "{backend}"),
+    ("FlashAttention", "flash-attention-version", "{version}"),
+    ("NCCL", "vllm-using-nccl", "{ncclgetversion}"),
+    ("NCCL", "nccl-version", "{version}"),
+    ("sampler", "sampler-flashinfer", "FlashInfer top-p and top-k"),
+)
+# ...configs/E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json
+_DEVICE_NAME = re.compile(r"device_name=([\w-]{3,60}?)(?:,|\.json|\])")
+
+
+def machine(page: Page) -> list[str]:
+    """Return the section as Markdown lines; nothing where the log says nothing of them."""
+    rows = [*_model(page), *_hardware(page), *_software(page)]
+    return table(["", "as logged", "evidence"], rows) if rows else []
+
+
+def _model(page: Page) -> Iterator[Row]:
+    run = page.run
+    if run.model is not None:
+        yield ["model", code(str(run.model.value)), page.cite(run.model.evidence, 2)]
+    yield from _logged(page, _OF_MODEL)
+    for words, name in _SETTINGS:
+        known = run.config.get(name)
+        if known is not None and known.provenance != "default" and known.value is not None:
+            yield [words, setting(known.value), page.cite(known.evidence[:1])]
+    measured = run.measured.get("model_weights_gib")
+    if measured is not None:
+        yield [
+            "weights in memory per rank",
+            f"{number(run.measure('model_weights_gib'))} GiB",
+            page.cite(measured.evidence[:1]),
+        ]
+
+
+def _hardware(page: Page) -> Iterator[Row]:
+    run = page.run
+    if run.platform:
+        yield ["platform", inline(run.platform), page.cite(run.platform_evidence[:2])]
+    named = device_name(run)
+    if named is not None:
+        name, event = named
+        yield ["device", inline(name), page.cite([run.evidence(event.record)])]
+    spread = parallelism(run)
+    if spread:
+        yield ["ranks", spread, page.cite(run.config["tensor_parallel_size"].evidence[:1])]
+    yield from _logged(page, _OF_HARDWARE)
+    hosts = sorted({process.host for process in run.processes if process.host})
+    if hosts:
+        yield ["hosts", ", ".join(inline(host, 60) for host in hosts[:8]), ""]
+
+
+def _software(page: Page) -> Iterator[Row]:
+    version = page.run.version
+    if version is not None:
+        told = "" if version.provenance == "reported" else f" ({version.provenance})"
+        engine = f", {page.run.engine} engine" if page.run.engine else ""
+        yield ["vLLM", inline(str(version.value)) + told + engine, page.cite(version.evidence[:2])]
+    yield from _logged(page, _OF_SOFTWARE)
+
+
+def device_name(run: Run) -> tuple[str, Event] | None:
+    """Return the name of the accelerator and the event that holds it, or None: few lines of vLLM name it."""
+    for seen in run.messages.values():
+        for event in seen.first[:1]:
+            match = _DEVICE_NAME.search(event.record.message)
+            if match:
+                return match.group(1).replace("_", " "), event
+    return None
+
+
+def _logged(page: Page, facts: tuple[tuple[str, str, str], ...]) -> Iterator[Row]:
+    told: set[str] = set()
+    for words, pattern, wording in facts:
+        seen = page.run.seen(pattern)
+        if seen is None or not seen.first or words in told:
+            continue
+        event = seen.first[0]
+        try:
+            text = wording.format_map({name: _shown(value) for name, value in event.fields.items()})
+        except KeyError:
+            continue
+        told.add(words)
+        yield [words, inline(text, 120), page.cite([page.run.evidence(event.record)])]
+
+
+def _shown(value: object) -> str:
+    return number(value) if isinstance(value, float) else str(value)

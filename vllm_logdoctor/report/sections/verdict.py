@@ -1,0 +1,102 @@
+"""The verdict: what ran, how it ended, what limits it, and the three changes that are worth most."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.findings.model import Confidence, Finding
+from vllm_logdoctor.report.effects import ORIGINS, change_words, effect_range
+from vllm_logdoctor.report.escape import prose
+from vllm_logdoctor.report.figures import capital, count, table
+from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES, named
+from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.sections.advice import is_asked
+from vllm_logdoctor.run.model import Outcome
+
+SHOWN = 3
+DOUBT: dict[Confidence, str] = {"high": "", "medium": "probably ", "low": "perhaps "}
+_LIMITED = (
+    "kv-cache-limited",
+    "max-num-seqs-limited",
+    "prefill-limited",
+    "host-limited",
+    "interconnect-limited",
+)
+_BROKEN: tuple[Outcome, ...] = ("crashed_at_startup", "crashed_while_serving", "killed")
+
+
+def verdict(page: Page) -> list[str]:
+    """Return the verdict as Markdown lines."""
+    lines = [_headline(page), ""]
+    limit = _limits(page)
+    if limit:
+        lines += [limit, ""]
+    worth = [finding for finding in page.diagnosis.findings if finding.changes and finding.role != "cascade"]
+    if page.failures:
+        worth = [finding for finding in worth if finding.kind == "failure"]
+    if worth:
+        lines += [*_changes(page, worth[:SHOWN]), ""]
+        further = sum(bool(finding.changes) for finding in page.diagnosis.findings) - len(worth[:SHOWN])
+        if further > 0:
+            lines += [f"{count(further, 'further change')} below.", ""]
+    elif page.failures and page.failures[0].alternatives:
+        lines += [f"What to do: {prose(page.failures[0].alternatives[0])}", ""]
+    elif not page.failures and page.run.outcome not in _BROKEN:
+        lines += [_nothing(page), ""]
+    return lines
+
+
+def sentence(page: Page) -> str:
+    """Return the verdict in one sentence, without emphasis."""
+    root = next(iter(page.failures), None)
+    outcome = OUTCOMES[page.run.outcome]
+    if root is not None:
+        cause = f"{DOUBT[root.confidence]}{prose(named(root.title))}"
+        return f"{capital(outcome)}: {cause}{page.cited(root.evidence, 2)}."
+    if page.run.outcome in _BROKEN:
+        return f"{capital(outcome)}. The log does not say why."
+    reason = page.diagnosis.bottleneck.reason or BOTTLENECKS[page.diagnosis.bottleneck.name]
+    return capital(prose(reason).rstrip(".")) + "."
+
+
+def _headline(page: Page) -> str:
+    root = next(iter(page.failures), None)
+    told = sentence(page)
+    if root is None:
+        return f"**{told}**"
+    return f"**{told}** {prose(root.explanation)}"
+
+
+def _limits(page: Page) -> str:
+    limit = page.diagnosis.bottleneck
+    if limit.name in ("failed", "startup-only") or page.failures:
+        return ""
+    return f"Bottleneck: {limit.name}{page.cited(limit.evidence)}."
+
+
+def _changes(page: Page, findings: list[Finding]) -> list[str]:
+    header = ["#", "change", "why", "expected", "confidence"]
+    rows = [_row(page, position, finding) for position, finding in enumerate(findings, start=1)]
+    if page.failures:
+        return table([*header[:3], header[4]], [[*row[:3], row[4]] for row in rows])
+    return table(header, rows)
+
+
+def _row(page: Page, position: int, finding: Finding) -> list[str]:
+    wanted = "; ".join(change_words(change) for change in finding.changes[:2])
+    why = f"{prose(named(finding.title))}{page.cited(finding.evidence, 3)}"
+    return [str(position), wanted, why, _expected(finding), finding.confidence]
+
+
+def _expected(finding: Finding) -> str:
+    if finding.effect is None:
+        return "no range with an origin is known"
+    return f"{effect_range(finding.effect)} ({ORIGINS[finding.effect.origin]})"
+
+
+def _nothing(page: Page) -> str:
+    if any(is_asked(finding) for finding in page.advice):
+        return "What to look at is below; no flag changes it."
+    if page.diagnosis.bottleneck.name in _LIMITED:
+        return "No rule finds a setting in this log that would lift this limit."
+    if not page.run.startup_complete:
+        return "No change follows from what this log holds."
+    return "Nothing to change: no rule finds a setting in this log that a change would improve."

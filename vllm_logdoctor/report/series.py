@@ -1,0 +1,108 @@
+"""Series for charts: the engines' statistics lines in sum, and requests by minute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vllm_logdoctor.run.model import Run, Sample
+
+_TOGETHER = 5.0
+"""Lines of several engines within so many seconds belong to one point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """All engines at one time: rates and requests in sum, the fullest KV cache.
+
+    Attributes:
+        time: seconds on the run's clock, or None.
+        prompt, generation: tokens/s.
+        running, waiting: requests, or None where not printed.
+        kv_usage: percent, or None where not printed.
+        lines: times in this point; rates are their mean, the rest their highest.
+    """
+
+    time: float | None
+    prompt: float
+    generation: float
+    running: int | None
+    waiting: int | None
+    kv_usage: float | None
+    lines: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """Answered requests of one minute by the first digit of their status; seconds on the run's clock."""
+
+    time: float
+    by_family: dict[int, int]
+
+
+def points_of(run: Run, most: int = 3000) -> list[Point]:
+    """Return the series of a run, thinned to at most `most` points (means of rates, maxima of the rest)."""
+    points = [_point(group) for group in _groups(run.samples)]
+    size = max(1, -(-len(points) // most))
+    return points if size == 1 else [_merged(points[at : at + size]) for at in range(0, len(points), size)]
+
+
+def minutes_of(run: Run) -> list[Minute]:
+    """Return answered requests by minute, in order; requests without a time are left out."""
+    minutes = []
+    for minute, by_status in sorted(run.accesses_by_minute.items()):
+        if minute < 0:
+            continue
+        families: dict[int, int] = {}
+        for status, count in by_status.items():
+            families[status // 100] = families.get(status // 100, 0) + count
+        minutes.append(Minute(minute * 60.0, families))
+    return minutes
+
+
+def _groups(samples: Sequence[Sample]) -> Iterator[list[Sample]]:
+    aggregated = any(sample.engine < 0 for sample in samples)
+    group: list[Sample] = []
+    for sample in samples:
+        if aggregated and sample.engine >= 0:
+            continue
+        if group and (any(sample.engine == other.engine for other in group) or not _near(group[0], sample)):
+            yield group
+            group = []
+        group.append(sample)
+    if group:
+        yield group
+
+
+def _near(first: Sample, other: Sample) -> bool:
+    if first.time is None or other.time is None:
+        return first.time is None and other.time is None
+    return abs(other.time - first.time) <= _TOGETHER
+
+
+def _point(group: Sequence[Sample]) -> Point:
+    return Point(
+        group[0].time,
+        sum(sample.prompt for sample in group),
+        sum(sample.generation for sample in group),
+        _total([sample.running for sample in group]),
+        _total([sample.waiting for sample in group]),
+        max((sample.kv_usage for sample in group if sample.kv_usage is not None), default=None),
+    )
+
+
+def _total(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _merged(points: Sequence[Point]) -> Point:
+    return Point(
+        points[0].time,
+        sum(point.prompt for point in points) / len(points),
+        sum(point.generation for point in points) / len(points),
+        max((point.running for point in points if point.running is not None), default=None),
+        max((point.waiting for point in points if point.waiting is not None), default=None),
+        max((point.kv_usage for point in points if point.kv_usage is not None), default=None),
+        len(points),
+    )

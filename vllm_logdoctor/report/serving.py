@@ -1,0 +1,163 @@
+"""Figures of the statistics lines: what the serving sections of every format show."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from vllm_logdoctor.report.series import Point
+from vllm_logdoctor.run.model import Run, Sample
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Spread of a rate in tokens/s: mean, median, 95th percentile of the busy samples; peak of all."""
+
+    mean_busy: float | None = None
+    p50: float | None = None
+    p95: float | None = None
+    max: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Figures of one run's statistics lines, all engines.
+
+    Attributes:
+        samples: statistics lines.
+        busy: lines with a request running or waiting or tokens moving.
+        prompt, generation: tokens/s, per line.
+        running, waiting: most requests in one line, or None where no line says.
+        kv_usage: highest use of the KV cache in percent.
+        prefix_hit: last printed hit rate in percent.
+        preemptions: in sum, or None where no line says.
+        engines: numbers of the engines that printed lines.
+    """
+
+    samples: int = 0
+    busy: int = 0
+    prompt: Spread = Spread()
+    generation: Spread = Spread()
+    running: int | None = None
+    waiting: int | None = None
+    kv_usage: float | None = None
+    prefix_hit: float | None = None
+    preemptions: int | None = None
+    engines: tuple[int, ...] = ()
+
+
+def is_busy(sample: Sample) -> bool:
+    """Tell whether work was in the engine at a sample."""
+    return bool(sample.running or sample.waiting or sample.prompt > 0 or sample.generation > 0)
+
+
+def serving_of(run: Run, engine: int | None = None) -> Serving:
+    """Return the figures of a run, or of one of its engines."""
+    if engine is None:
+        return _whole(run)
+    chosen = [sample for sample in run.samples if sample.engine == engine]
+    hits = [sample.prefix_hit for sample in chosen if sample.prefix_hit is not None]
+    counted = [sample.preemptions for sample in chosen if sample.preemptions is not None]
+    return Serving(
+        samples=sum(sample.count for sample in chosen),
+        busy=sum(sample.count for sample in chosen if is_busy(sample)),
+        prompt=_spread(chosen, lambda sample: sample.prompt, max((s.prompt for s in chosen), default=None)),
+        generation=_spread(
+            chosen, lambda sample: sample.generation, max((s.generation for s in chosen), default=None)
+        ),
+        running=_largest(sample.running for sample in chosen),
+        waiting=_largest(sample.waiting for sample in chosen),
+        kv_usage=_largest(sample.kv_usage for sample in chosen),
+        prefix_hit=hits[-1] if hits else None,
+        preemptions=sum(counted) if counted else None,
+        engines=(engine,),
+    )
+
+
+def _whole(run: Run) -> Serving:
+    top = run.extremes
+    printed = any(sample.preemptions is not None for sample in run.samples)
+    return Serving(
+        samples=run.sample_count,
+        busy=sum(sample.count for sample in run.samples if is_busy(sample)),
+        prompt=_spread(run.samples, lambda sample: sample.prompt, top.prompt if run.samples else None),
+        generation=_spread(
+            run.samples, lambda sample: sample.generation, top.generation if run.samples else None
+        ),
+        running=top.running,
+        waiting=top.waiting,
+        kv_usage=top.kv_usage,
+        prefix_hit=top.prefix_hit_last,
+        preemptions=top.preemptions if printed or top.preemptions else None,
+        engines=tuple(sorted({sample.engine for sample in run.samples})),
+    )
+
+
+def summed_of(points: Sequence[Point]) -> Serving:
+    """Return the figures of all engines in sum."""
+    busy = [
+        point
+        for point in points
+        if point.running or point.waiting or point.prompt > 0 or point.generation > 0
+    ]
+    return Serving(
+        samples=len(points),
+        busy=len(busy),
+        prompt=_of_rates([point.prompt for point in busy]),
+        generation=_of_rates([point.generation for point in busy]),
+        running=_largest(point.running for point in points),
+        waiting=_largest(point.waiting for point in points),
+        kv_usage=_largest(point.kv_usage for point in points),
+    )
+
+
+def requests_of(run: Run) -> Counter[int]:
+    """Return answered requests by HTTP status."""
+    by_status: Counter[int] = Counter()
+    for (_, _, status), count in run.accesses.items():
+        by_status[status] += count
+    return by_status
+
+
+def quantile(weighted: Sequence[tuple[float, int]], share: float) -> float | None:
+    """Return the smallest value that at least `share` of the weight does not exceed.
+
+    Example:
+        >>> quantile([(1.0, 1), (2.0, 1), (9.0, 2)], 0.5)
+        2.0
+    """
+    ordered = sorted((value, weight) for value, weight in weighted if math.isfinite(value))
+    wanted = share * sum(weight for _, weight in ordered)
+    passed = 0
+    for value, weight in ordered:
+        passed += weight
+        if passed >= wanted:
+            return value
+    return None
+
+
+def _spread(samples: Sequence[Sample], rate: Callable[[Sample], float], highest: float | None) -> Spread:
+    busy = [
+        (rate(sample), sample.count) for sample in samples if is_busy(sample) and math.isfinite(rate(sample))
+    ]
+    weight = sum(count for _, count in busy)
+    mean = sum(value * count for value, count in busy) / weight if weight else None
+    return Spread(mean, quantile(busy, 0.5), quantile(busy, 0.95), highest)
+
+
+def _of_rates(rates: Sequence[float]) -> Spread:
+    weighted = [(rate, 1) for rate in rates if math.isfinite(rate)]
+    mean = sum(rate for rate, _ in weighted) / len(weighted) if weighted else None
+    return Spread(
+        mean, quantile(weighted, 0.5), quantile(weighted, 0.95), max((r for r, _ in weighted), default=None)
+    )
+
+
+def _largest(values: Iterable[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return max(known) if known else None

@@ -1,0 +1,1 @@
+"""Run room: events become one Run per server life."""

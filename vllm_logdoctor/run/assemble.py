@@ -1,0 +1,148 @@
+"""A finished builder becomes a Run: identity, configuration, figures, phases, outcome."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from vllm_logdoctor.frame import Record
+from vllm_logdoctor.knowledge.context import Context
+from vllm_logdoctor.knowledge.defaults import default_of
+from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.run.builder import RunBuilder
+from vllm_logdoctor.run.configuration import effective_configuration
+from vllm_logdoctor.run.identity import engine_of, kind_of, model_of, platform_of, version_of
+from vllm_logdoctor.run.measured import block_size_of, measured_of
+from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.phases import phases_of
+from vllm_logdoctor.run.series import MOST_SAMPLES, thinned
+
+DEFAULTED = (
+    "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "gpu_memory_utilization", "enforce_eager",
+    "kv_cache_dtype", "block_size", "max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching", "enable_chunked_prefill",
+    "dtype", "quantization", "async_scheduling", "enable_expert_parallel", "swap_space", "seed", "load_format",
+)  # fmt: skip
+
+
+# Without its arguments a run may have set anything; these are seldom set where the engine does not print them.
+SELDOM_SET = ("block_size", "data_parallel_size", "pipeline_parallel_size", "tensor_parallel_size")
+_OFFLINE_READY = ("engine-initialised", "offline-progress")
+
+
+def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
+    """Make the run of a builder; `tail` holds the last lines of the file for the run that reaches them."""
+    run = Run(number=builder.number)
+    _place(run, builder, tail)
+    run.messages = builder.messages
+    run.processes = list(builder.processes)
+    run.accesses = builder.accesses
+    run.accesses_by_minute = {
+        minute: Counter(counts) for minute, counts in builder.accesses_by_minute.items()
+    }
+    run.requests_by_minute = {
+        minute: Counter(counts) for minute, counts in builder.requests_by_minute.items()
+    }
+    run.speculation, run.transfers, run.progress = builder.speculation, builder.transfers, builder.progress
+    run.benchmarks = builder.benchmarks.results()
+    run.call_sites = builder.call_sites
+    run.records = builder.keeper.records()
+    run.records_left_out = builder.keeper.left_out
+    run.tail = list(tail)
+    run.last_of_file = bool(tail)
+    run.unknown = list(builder.unknown.values())
+    run.vllm_records, run.recognised_records = builder.vllm_records, builder.recognised
+    run.engine_config, run.arguments = builder.stated.engine, builder.stated.arguments
+    _identify(run, builder)
+    run.startup_complete = builder.ready or (
+        run.kind == "offline" and any(name in builder.messages for name in _OFFLINE_READY)
+    )
+    run.config = _configuration(run, builder)
+    size = run.config.get("block_size")
+    derived = (
+        block_size_of(run, builder)
+        if size is None or size.value is None or size.provenance == "default"
+        else None
+    )
+    if derived is not None:
+        run.config["block_size"] = derived
+    run.measured = measured_of(run, builder)
+    run.phases = phases_of(run, builder)
+    samples = builder.series.samples
+    run.samples = thinned(samples) if len(samples) > MOST_SAMPLES else samples
+    run.sample_count = builder.series.count
+    run.extremes = builder.series.extremes
+    return run
+
+
+def _place(run: Run, builder: RunBuilder, tail: Sequence[Record]) -> None:
+    clock = builder.clock if builder.clock.first is not None else builder.outer_clock
+    run.files = tuple(builder.files)
+    run.started, run.ended, run.year_known = clock.first, clock.newest, clock.year_known
+    if builder.first is not None and builder.last is not None:
+        run.first_line, run.last_line = builder.first.line, builder.last.line
+        run.first_file, run.last_file = builder.files[builder.first.file], builder.files[builder.last.file]
+        # The last run of a file goes on to its end, whether or not its last lines say anything.
+        run.last_line = max([run.last_line, *(one.line for one in tail if one.file == builder.last.file)])
+
+
+def _identify(run: Run, builder: RunBuilder) -> None:
+    run.version = version_of(builder)
+    run.platform, run.platform_evidence = platform_of(builder, run.version)
+    run.engine = engine_of(builder, run.version)
+    run.kind = kind_of(builder)
+    run.model = model_of(builder)
+
+
+def _configuration(run: Run, builder: RunBuilder) -> dict[str, Any]:
+    context = _context(run, builder)
+    version = str(run.version.value) if run.version else None
+
+    def default(name: str) -> tuple[Any, str] | None:
+        found = default_of(name, version, context) if version else None
+        if found is not None:
+            return found.value, found.basis
+        flag = flag_for_field(name, version) if version and builder.stated.arguments_complete else None
+        static = flag.default if flag is not None else None
+        return (static, "the parser's default") if static is not None and name not in DEFAULTED else None
+
+    stated = builder.stated
+    wanted = DEFAULTED if stated.arguments else SELDOM_SET if stated.engine else ()
+    return effective_configuration(stated, default, wanted)
+
+
+def _context(run: Run, builder: RunBuilder) -> Context:
+    engine, arguments = builder.stated.engine, builder.stated.arguments
+
+    def size(name: str) -> int | None:
+        return _whole(engine.get(name, arguments.get(name)))
+
+    return Context(
+        engine=run.engine if run.engine in ("V0", "V1") else None,  # type: ignore[arg-type]
+        platform=run.platform,  # type: ignore[arg-type]
+        kind=run.kind if run.kind in ("server", "offline") else None,
+        world_size=(size("tensor_parallel_size") or 1) * (size("pipeline_parallel_size") or 1),
+        pipeline_parallel_size=size("pipeline_parallel_size"),
+        data_parallel_size=size("data_parallel_size"),
+        max_model_len=size("max_seq_len") or size("max_model_len"),
+        max_num_seqs=size("max_num_seqs"),
+        max_num_batched_tokens=size("max_num_batched_tokens"),
+        enforce_eager=_switch(engine.get("enforce_eager")),
+        enable_prefix_caching=_switch(engine.get("enable_prefix_caching")),
+        enable_chunked_prefill=_switch(
+            engine.get("enable_chunked_prefill", engine.get("chunked_prefill_enabled"))
+        ),
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return (
+        int(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        else None
+    )
+
+
+def _switch(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None

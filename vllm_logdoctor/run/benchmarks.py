@@ -1,0 +1,95 @@
+"""Results that `vllm bench` prints into the log it loads: blocks of figures, read line by line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.run.model import Benchmark, Evidence
+
+_BLOCK_LINES = 120
+_MOST = 500
+
+
+@dataclass(slots=True)
+class _Open:
+    kind: str
+    file: int
+    line: int
+    first: Evidence
+    last: Evidence
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+class BenchmarkReader:
+    """Collects results; figures count only behind the head of a result, so that a prompt that quotes one changes nothing."""
+
+    def __init__(self) -> None:
+        self._found: list[Benchmark] = []
+        self._open: _Open | None = None
+
+    def add(self, event: Event, evidence: Evidence) -> None:
+        """Take a line of a result."""
+        record = event.record
+        if record.level:
+            return
+        if event.name == "benchmark-serving-begins":
+            self._close()
+            self._open = _Open("serve", record.file, record.line, evidence, evidence)
+        elif event.name == "benchmark-figure":
+            self._note("serve", event, evidence, {event.text("label"): event.number("value")}, starts=False)
+        elif event.name == "benchmark-throughput":
+            self._close()
+            figures = {
+                "requests/s": event.number("requests"),
+                "total tokens/s": event.number("total"),
+                "output tokens/s": event.number("output"),
+            }
+            self._note("throughput", event, evidence, figures, starts=True)
+            self._close()
+        else:
+            name = (
+                "average latency (s)"
+                if event.text("average")
+                else f"p{int(event.number('percentile') or 0)} latency (s)"
+            )
+            self._note("latency", event, evidence, {name: event.number("seconds")}, starts=True)
+
+    def results(self) -> list[Benchmark]:
+        """Return the results so far, the open one as well."""
+        found = list(self._found)
+        if self._open is not None and self._open.figures:
+            found.append(_result(self._open))
+        return found
+
+    def _note(
+        self, kind: str, event: Event, evidence: Evidence, figures: dict[str, float | None], starts: bool
+    ) -> None:
+        record, block = event.record, self._open
+        near = (
+            block is not None
+            and block.kind == kind
+            and block.file == record.file
+            and record.line - block.line <= _BLOCK_LINES
+        )
+        if not near:
+            if not starts:
+                return
+            self._close()
+            block = self._open = _Open(kind, record.file, record.line, evidence, evidence)
+        assert block is not None
+        block.figures.update(
+            {name: value for name, value in figures.items() if value is not None and math.isfinite(value)}
+        )
+        block.last = evidence
+
+    def _close(self) -> None:
+        if self._open is not None and self._open.figures and len(self._found) < _MOST:
+            self._found.append(_result(self._open))
+        self._open = None
+
+
+def _result(block: _Open) -> Benchmark:
+    evidence = (block.first,) if block.first == block.last else (block.first, block.last)
+    return Benchmark(block.kind, dict(block.figures), evidence)  # type: ignore[arg-type]

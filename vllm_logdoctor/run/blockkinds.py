@@ -1,0 +1,114 @@
+"""What a traceback block is to its run: an error, a wrapper of another's error, a failed request, noise or a stop."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from vllm_logdoctor.run.blocks import Block, Raised
+
+BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
+
+# RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
+# Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.
+# vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.
+WRAPPER = re.compile(
+    r"Engine ?[Cc]ore initialization failed|Engine (?:core |process )?failed to start"
+    r"|See (?:the )?(?:root cause|stack ?trace)"
+    r"|EngineDeadError|Background loop (?:has errored already|is not running)|Engine loop is not running"
+    r"|Engine loop has died"
+    r"|MQLLMEngine is already dead|Task finished unexpectedly\. This should never happen"
+    r"|initialization failed due to an exception"
+    r"|Executor failed|Engine background task failed|core proc(?:ess)?(?:es|\(s\))? .{0,80}(?:failed|died)"
+    r"|ChildProcessError: worker died"
+    r"|One or more (?:engine|worker) .{0,40}(?:died|failed)|ProcessExitedException|ChildFailedError"
+    r"|unhandled errors in a TaskGroup"
+    r"|Engine exited unexpectedly|API server process .{0,60}died|EngineGenerateError"
+)
+# RuntimeError: Worker failed with error 'CUDA error: out of memory', please check the stack trace above for the root cause
+ECHO = re.compile(
+    r"Worker failed with error|(?:RayTaskError|RayActorError|ActorDiedError|WorkerCrashedError)\b"
+    r"|Executor failed|Call to \w+ method failed"
+)
+_STOP_TYPES = frozenset({"KeyboardInterrupt", "SystemExit", "GeneratorExit"})
+_NOISE_ANNOUNCED = re.compile(
+    r"^Exception ignored (?:in|while)|Task exception was never retrieved|Task was destroyed"
+    r"|Chat template warmup failed|Failed to load plugin"
+    r"|Error while shutting down|Failed to (?:import|load) .{0,60}(?:optional|extension)|^Error in atexit"
+    r"|Error in sys.excepthook|usage (?:stats|message|report)"
+    r"|Future exception was never retrieved|Exception in thread Thread-\d+ \(_report_usage|TraceGraph"
+    r"|socket\.send\(\) raised"
+)
+_NOISE_EXCEPTION = re.compile(
+    r"asyncio\.exceptions\.CancelledError|^CancelledError|can't create new thread at interpreter shutdown"
+    r"|cannot schedule new futures after"
+    r"|'LLM' object has no attribute 'llm_engine'|has no attribute 'ensure_kv_transfer_shutdown'"
+    r"|HandlerFileNotFoundError"
+    r"|Event loop is closed|sys\.meta_path is None|ResourceTracker|leaked (?:semaphore|shared_memory)"
+    r"|papermill\.exceptions"
+    r"|cannot join thread|^zmq\.error\.(?:ContextTerminated|ZMQError: (?:Context was terminated"
+    r"|Socket operation on non-socket))"
+)
+_NOISE_FUNCTIONS = frozenset(
+    {"__del__", "_exit_function", "_run_finalizers", "_shutdown", "__exit__ (atexit)"}
+)
+_REQUEST_ANNOUNCED = re.compile(
+    r"Exception in ASGI application|Error in preprocessing prompt inputs|Error in (?:applying"
+    r"|loading) (?:the )?chat template|Error with model .{0,200}object="
+    r"|Error in (?:chat|text) ?completion|Error in (?:request|reasoning|tool|extracting|response)"
+    r"|Failed to (?:process|parse|decode|load) (?:request|image|audio|video|multimodal)"
+    r"|Request \S+ failed|Error (?:creating|in handling|while handling|processing) (?:a )?request"
+    r"|Exception in (?:generate|beam_search|create_)\w*|Invalid (?:request|prompt|json)"
+    r"|Unable to (?:parse|extract)|Failed to generate tool|Error trying to handle streaming"
+    r"|Error in (?:generator|stream)|Validation error"
+)
+_REQUEST_SITES = re.compile(
+    r"(?:^|/)(?:serving|serving_\w+|protocol|chat_utils|speech_to_text|tool_parsers?|\w+_tool_parser"
+    r"|reasoning|preprocess|base|server_utils|api_utils|batch_serving)\.py$"
+)
+_REQUEST_FRAMES = re.compile(r"(?:starlette|fastapi)/routing\.py|starlette/middleware")
+_REQUEST_TYPES = re.compile(
+    r"VLLMValidationError|HTTPException|RequestValidationError|ChatTemplateResolutionError|TemplateError"
+    r"|ClientDisconnect|UnidentifiedImageError|BadRequest"
+    r"|maximum context length|longer than the maximum model length|cannot be greater than max_model_len"
+    r"|is not a multimodal model|Decoder prompt cannot be empty"
+)
+
+
+def kind_of_block(block: Block) -> BlockKind:
+    """Tell what a block is to its run, from its own lines alone."""
+    last = block.last_raised
+    if block.level in ("WARNING", "INFO", "DEBUG") or _NOISE_ANNOUNCED.search(block.announcement):
+        return "noise"
+    if any(one.name in _STOP_TYPES for one in block.raised):
+        return "stop"
+    if _is_noise(block, last):
+        return "noise"
+    if wrapped(last):
+        return "wrapper"
+    if is_request(block):
+        return "request"
+    return "error"
+
+
+def wrapped(raised: Raised) -> bool:
+    """Say whether an exception only says that another process or exception failed."""
+    return bool(WRAPPER.search(raised.statement[:600])) and not ECHO.search(raised.statement[:200])
+
+
+def is_request(block: Block) -> bool:
+    """Say whether a block tells of one request that failed, by who logged it and where it was raised."""
+    if _REQUEST_ANNOUNCED.search(block.announcement):
+        return True
+    if block.call_site and _REQUEST_SITES.search(block.call_site[0]):
+        return True
+    if any(_REQUEST_TYPES.search(one.statement[:300]) for one in block.raised):
+        return block.process.role in ("", "api-server")
+    frames = [frame for one in block.raised for frame in one.frames]
+    return not block.level and any(_REQUEST_FRAMES.search(frame.file) for frame in frames[:40])
+
+
+def _is_noise(block: Block, last: Raised) -> bool:
+    if _NOISE_EXCEPTION.search(last.statement[:300]):
+        return True
+    return bool(last.frames) and last.frames[0].function in _NOISE_FUNCTIONS

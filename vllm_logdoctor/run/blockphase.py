@@ -1,0 +1,85 @@
+"""What a process was doing when a block was raised, told from the functions of its frames."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from vllm_logdoctor.run.blocks import Block
+
+BlockPhase = Literal[
+    "", "import", "configuration", "distributed-init", "load-weights", "profiling", "sampler-warm-up", "kv-cache",
+    "graph-capture", "warm-up", "wake-up", "serving",
+]  # fmt: skip
+
+# Function names, the deepest phase first: a capture runs inside the warm-up, a profile run inside the KV cache setup.
+_FUNCTIONS: tuple[tuple[BlockPhase, str], ...] = (
+    ("wake-up", r"wake_up|resume_memory_occupation"),
+    ("sampler-warm-up", r"_dummy_sampler_run|warm_?up_sampler|_dummy_pooler_run\w*"),
+    ("graph-capture", r"capture_model|capture_graphs?|_capture_cudagraphs|capture|warming_up_model"
+        r"|graph_capture|profile_cudagraph_memory|capture_decode_graph|capture_begin|capture_end"),
+    ("profiling", r"profile_run|determine_available_memory|determine_num_available_blocks"
+        r"|_dummy_mm_\w+|profile_num_available_blocks"),
+    ("warm-up", r"kernel_warmup|compile_or_warm_up_model|warm_?up_model|flashinfer_autotune"
+        r"|deep_gemm_warmup|warm_up\w*"),
+    ("load-weights", r"load_model|load_weights|initialize_model|_initialize_model|_init_model"
+        r"|get_model|create_weights|process_weights_after_loading|download_model"
+        r"|download_and_prepare_model"),
+    ("kv-cache", r"initialize_kv_cache\w*|_allocate_kv_cache\w*|initialize_cache|_initialize_kv_caches"
+        r"|get_kv_cache_configs?|check_enough_kv_cache_memory|raise_if_cache_size_invalid"
+        r"|initialize_from_config|_init_cache_engine"),
+    ("serving", r"run_busy_loop|_process_engine_step|run_engine_loop|engine_step"
+        r"|start_worker_execution_loop|step_with_batch_queue|_run_engine|run_engine|generate"
+        r"|output_handler|process_input_sockets|execute_model|execute_model_req|step_async"
+        r"|worker_busy_loop"),
+    ("distributed-init", r"init_device|init_worker_distributed_environment"
+        r"|init_distributed_environment|init_process_group|initialize_model_parallel"
+        r"|ensure_model_parallel_initialized|init_model_parallel_group|ncclCommInitRank|_init_workers_ray"
+        r"|initialize_ray_cluster|_wait_until_pg_ready|create_worker|init_worker"),
+    ("configuration", r"create_engine_config|create_model_config|create_speculative_config"
+        r"|from_cli_args|__post_init__|get_config|validate_\w+|verify_\w+|_verify_\w+|parse_args"
+        r"|get_tokenizer|cached_tokenizer_from_config"),
+)  # fmt: skip
+_COMPILED = tuple((phase, re.compile(rf"(?:{names})$")) for phase, names in _FUNCTIONS)
+_IN_SERVING = re.compile(
+    r"(?:run_busy_loop|_process_engine_step|run_engine_loop|start_worker_execution_loop|_run_engine"
+    r"|run_engine|output_handler)$"
+)
+_STARTS = re.compile(
+    r"(?:_initialize_kv_caches|determine_\w+|profile_run|load_model|capture_model|compile_or_warm_up_model"
+    r"|_init_executor|init_device|_dummy_run)$"
+)
+# EngineCore encountered a fatal error.    AsyncLLM output_handler failed.    Engine background task failed
+_ANNOUNCED: tuple[tuple[BlockPhase, re.Pattern[str]], ...] = (
+    (
+        "serving",
+        re.compile(
+            r"encountered a fatal error|output_handler failed|Engine background task failed"
+            r"|start_worker_execution_loop|method '?execute_model|EngineCore hit an exception"
+        ),
+    ),
+    ("profiling", re.compile(r"determine_(?:num_available_blocks|available_memory)")),
+    ("load-weights", re.compile(r"method '?load_model")),
+    ("distributed-init", re.compile(r"method '?init_(?:device|worker)")),
+)
+
+
+def phase_of_block(block: Block) -> BlockPhase:
+    """Return what was going on, or "" where neither frames nor the announcement tell."""
+    functions = [
+        frame.function.rpartition(".")[2].partition("(")[0] for one in block.raised for frame in one.frames
+    ]
+    serving = any(_IN_SERVING.match(name) for name in functions)
+    if serving and not any(_STARTS.match(name) for name in functions):
+        return "wake-up" if "wake_up" in functions else "serving"
+    for phase, names in _COMPILED:
+        if any(names.match(name) for name in functions):
+            return phase
+    announced = next((phase for phase, words in _ANNOUNCED if words.search(block.announcement)), None)
+    if announced:
+        return announced
+    return "import" if _imports(functions) else ""
+
+
+def _imports(functions: list[str]) -> bool:
+    return "<module>" in functions[-6:] or "_call_with_frames_removed" in functions

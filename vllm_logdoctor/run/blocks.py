@@ -1,0 +1,379 @@
+"""Traceback blocks: lines of one traceback brought together again, whoever wrote in between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from vllm_logdoctor.frame import Process, Record
+from vllm_logdoctor.run.nativetext import native_above
+from vllm_logdoctor.run.tracelines import (
+    Link,
+    cleaned,
+    exception_line,
+    exception_repr,
+    frame_line,
+    link_line,
+    opens,
+)
+
+_LONGEST_TEXT = 12_000
+_TEXT_LINES = 80
+_STRANGE_LINES = 40
+"""Lines of other writers that may stand between two lines of an unmarked traceback."""
+
+# What a prompt log opens; its text may hold anything, tracebacks too.
+# INFO 05-01 12:00:00 [logger.py:43] Received request cmpl-1: prompt: '...
+_PROMPT_OPENS = re.compile(
+    r"(?:Received request|Generated response|Added request|Request) .{0,200}?(?:prompt|output)\w*: ?(?:['\"]|<\d+ ch)",
+    re.DOTALL,
+)
+_PROMPT_CLOSES = re.compile(
+    r"(?:params|sampling_params): ?\w+\(|output_token_ids:|lora_request: |finish_reason: "
+)
+# Raw lines that never continue the text of an exception.
+_OTHER_RAW = re.compile(
+    r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|Process \w+|Exception ignored|\[[WIE]\d{3,4} |\[rank\d"
+    r"|Loading |Capturing |Processed prompts|nanobind:"
+    r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|\s*\d+%\||slurmstepd|srun:|[-=]{20}|==> |usage: "
+    r"|Exception in thread|\+ \w|sys:1: |\S+/resource_tracker\.py"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One place of a traceback: file, line, function, and the code there ("" where not printed)."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """One exception of a block.
+
+    Attributes:
+        type: its class as printed; "" where the log ends before it.
+        text: its full text, of all lines.
+        inner: class in brackets of a remote wrapper ("RayTaskError(RuntimeError)").
+        frames: outermost first.
+        record: the line that names it, or the last line of a torn block.
+        link: how it follows from the exception before it in the block.
+    """
+
+    type: str
+    text: str
+    inner: str
+    frames: tuple[Frame, ...]
+    record: Record
+    link: Link
+
+    @property
+    def name(self) -> str:
+        """The class without its module."""
+        return self.type.rpartition(".")[2]
+
+    @property
+    def statement(self) -> str:
+        """Class and text as printed."""
+        return f"{self.type}: {self.text}" if self.text else self.type
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One traceback with its chain, or an exception line that stands alone.
+
+    Attributes:
+        process: who wrote it.
+        level: of the logger that framed it, "" for raw text.
+        call_site: of that logger, or None.
+        introduction: the line that announces it, or None.
+        raised: the exceptions as printed: the first one raised comes first.
+        native: lines of native code above it, in order.
+        records: all its lines.
+        start, end: positions of its first and last line among the records.
+    """
+
+    process: Process
+    level: str
+    call_site: tuple[str, int] | None
+    introduction: Record | None
+    raised: tuple[Raised, ...]
+    native: tuple[Record, ...]
+    records: tuple[Record, ...]
+    start: int
+    end: int
+
+    @property
+    def first(self) -> Record:
+        """Its first line."""
+        return self.records[0]
+
+    @property
+    def last_raised(self) -> Raised:
+        """The exception that left the process or reached the logger."""
+        return self.raised[-1]
+
+    @property
+    def announcement(self) -> str:
+        """Text of the line that announces it, or an empty text."""
+        return self.introduction.message if self.introduction else ""
+
+
+@dataclass(slots=True)
+class _Raising:
+    """An exception whose lines are still being collected."""
+
+    link: Link
+    frames: list[Frame] = field(default_factory=list)
+    type: str = ""
+    inner: str = ""
+    text: list[str] = field(default_factory=list)
+    record: Record | None = None
+
+    def done(self, last: Record) -> Raised:
+        text = "\n".join(self.text).strip()[:_LONGEST_TEXT]
+        return Raised(self.type, text, self.inner, tuple(self.frames), self.record or last, self.link)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A block whose lines are still being collected."""
+
+    start: int
+    introduction: Record | None
+    raised: list[_Raising]
+    records: list[Record]
+    end: int
+    pending: Link = ""
+    strange: int = 0
+    bare: bool = False
+    indent: int = 0
+
+    @property
+    def current(self) -> _Raising:
+        return self.raised[-1]
+
+
+def blocks_of(records: Sequence[Record]) -> tuple[Block, ...]:
+    """Bring the lines of tracebacks together, per process stream, in order of their first lines.
+
+    Args:
+        records: records of a run in order.
+
+    Returns:
+        Blocks; exceptions inside one are linked, the first one raised first.
+    """
+    found = sorted(_Collector(records).blocks(), key=lambda block: block.start)
+    inside = {id(record) for block in found for record in block.records}
+    return tuple(replace(block, native=native_above(records, block.start, inside)) for block in found)
+
+
+class _Collector:
+    """Reads records once and keeps one open block per stream."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+        self._open: dict[tuple[object, ...], _Open] = {}
+        self._previous: dict[tuple[object, ...], int] = {}
+        self._quoting = False
+
+    def blocks(self) -> Iterator[Block]:
+        for position, whole in enumerate(self._records):
+            if self._quoted(whole):
+                continue
+            for record in _lines_of(whole):
+                key = _stream(record)
+                yield from self._take(key, position, record)
+                self._remember(key, position, record)
+        for waiting in self._open.values():
+            yield from self._closed(waiting)
+
+    def _quoted(self, record: Record) -> bool:
+        """Say whether a line is the inside of a prompt or an answer that the server logs."""
+        if record.call_site or record.level:
+            opening = _PROMPT_OPENS.search(record.message, 0, 400)
+            self._quoting = bool(opening) and not _PROMPT_CLOSES.search(
+                record.message, opening.end() if opening else 0
+            )
+            return bool(opening)
+        if self._quoting and _PROMPT_CLOSES.search(record.message):
+            self._quoting = False
+            return True
+        return self._quoting
+
+    def _take(self, key: tuple[object, ...], position: int, record: Record) -> Iterator[Block]:
+        text = cleaned(record.message)
+        waiting = self._open.get(key)
+        if waiting and record.line - waiting.records[-1].line > 400:
+            yield from self._close(key)
+            waiting = None
+        if waiting and waiting.indent and text[: waiting.indent].isspace():
+            text = text[waiting.indent :]
+        announced = opens(text)
+        if announced is not None:
+            yield from self._open_traceback(key, position, record, announced)
+            return
+        if waiting and self._continue(waiting, position, record, text):
+            return
+        if waiting:
+            yield from self._close(key)
+        self._open_without_header(key, position, record, text)
+
+    def _open_traceback(
+        self, key: tuple[object, ...], position: int, record: Record, announced: str
+    ) -> Iterator[Block]:
+        waiting = self._open.get(key)
+        if waiting and waiting.pending and not announced:
+            waiting.raised.append(_Raising(waiting.pending))
+            waiting.pending = ""
+            _add(waiting, position, record)
+            return
+        outer = exception_line(announced, strict=True) if waiting and waiting.current.record is None else None
+        if waiting and outer:
+            # RuntimeError: Traceback (most recent call last):   (the text is another process' traceback)
+            current = waiting.current
+            current.type, current.inner, current.record = outer.type, outer.inner, record
+            waiting.raised.append(_Raising("echo"))
+            _add(waiting, position, record)
+            return
+        introduction = record if announced else self._introduction(key, position, record)
+        if waiting and waiting.bare and record.call_site and introduction is waiting.records[-1]:
+            # The logger printed the exception's repr first: the traceback that follows says it all.
+            introduction = waiting.introduction or waiting.records[0]
+            self._open.pop(key)
+        elif waiting:
+            yield from self._close(key)
+        text = cleaned(record.message)
+        indent = 0 if announced else len(text) - len(text.lstrip(" "))
+        self._open[key] = _Open(position, introduction, [_Raising("")], [record], position, indent=indent)
+
+    def _introduction(self, key: tuple[object, ...], position: int, record: Record) -> Record | None:
+        for known in (key, ("process", record.file, record.process)):
+            before = self._previous.get(known)
+            if before is not None and 0 <= record.line - self._records[before].line <= 3:
+                return self._records[before]
+        return None
+
+    def _remember(self, key: tuple[object, ...], position: int, record: Record) -> None:
+        """Note what may introduce the next block; lines of carets introduce nothing."""
+        if record.message.strip(" ^~"):
+            self._previous[key] = position
+            self._previous[("process", record.file, record.process)] = position
+
+    def _open_without_header(self, key: tuple[object, ...], position: int, record: Record, text: str) -> None:
+        """Open a block at an exception that stands alone, or inside a traceback whose head is not in the log."""
+        place = frame_line(text)
+        if place and (not record.level or text.startswith(" ")):
+            frame = Frame(place.file, place.line, place.function, "", record)
+            indent = max(0, len(text) - len(text.lstrip(" ")) - 2)
+            before = self._introduction(key, position, record)
+            self._open[key] = _Open(
+                position, before, [_Raising("", [frame])], [record], position, indent=indent
+            )
+            return
+        if record.level in ("INFO", "DEBUG", "WARNING"):
+            return
+        named = exception_line(text.strip() if not record.level else text, strict=True)
+        if not named and record.level:
+            named = exception_repr(text)
+        if not named:
+            return
+        raising = _Raising("", [], named.type, named.inner, [named.text], record)
+        introduction = self._introduction(key, position, record)
+        self._open[key] = _Open(position, introduction, [raising], [record], position, bare=True)
+
+    def _continue(self, waiting: _Open, position: int, record: Record, text: str) -> bool:
+        """Take a line into an open block; False where it does not belong to it."""
+        link = link_line(text)
+        if link:
+            waiting.pending = link
+        elif not text.strip():
+            if not record.level and waiting.current.record is None:
+                return True
+        elif place := frame_line(text):
+            if waiting.current.record is not None:
+                waiting.raised.append(_Raising(waiting.pending or "echo"))
+                waiting.pending = ""
+            waiting.current.frames.append(Frame(place.file, place.line, place.function, "", record))
+        elif waiting.current.record is None:
+            return self._inside_frames(waiting, position, record, text)
+        elif not self._continues_text(waiting, record, text):
+            return False
+        _add(waiting, position, record)
+        return True
+
+    def _inside_frames(self, waiting: _Open, position: int, record: Record, text: str) -> bool:
+        current = waiting.current
+        named = (
+            None if text.startswith(("  ", "\t")) else exception_line(text.strip(), strict=not current.frames)
+        )
+        if named and not record.level and _OTHER_RAW.match(text):
+            named = None
+        if named:
+            current.type, current.inner, current.record = named.type, named.inner, record
+            current.text.append(named.text)
+        elif current.frames and (text.startswith(("  ", "\t")) or not current.frames[-1].code):
+            last = current.frames[-1]
+            if not last.code and text.strip(" ^~|\u2502"):
+                current.frames[-1] = replace(last, code=text.strip())
+        else:
+            # Another writer without a name between two lines, or a line that the terminal wrapped.
+            waiting.strange += 1
+            return waiting.strange <= _STRANGE_LINES
+        _add(waiting, position, record)
+        return True
+
+    def _continues_text(self, waiting: _Open, record: Record, text: str) -> bool:
+        current = waiting.current
+        if len(current.text) > _TEXT_LINES:
+            return False
+        if record.level:
+            first = waiting.records[0]
+            if waiting.bare and record.time != first.time:
+                return False
+        elif (
+            _OTHER_RAW.match(text)
+            or record.line - waiting.records[-1].line > 3
+            or (exception_line(text, strict=True) and not text.startswith(" "))
+        ):
+            return False
+        current.text.append(text)
+        return True
+
+    def _close(self, key: tuple[object, ...]) -> Iterator[Block]:
+        yield from self._closed(self._open.pop(key))
+
+    def _closed(self, waiting: _Open) -> Iterator[Block]:
+        raised = tuple(one.done(waiting.records[-1]) for one in waiting.raised if one.frames or one.record)
+        if not raised:
+            return
+        first = waiting.records[0]
+        yield Block(
+            first.process, first.level, first.call_site, waiting.introduction, raised,
+            (), tuple(waiting.records), waiting.start, waiting.end,
+        )  # fmt: skip
+
+
+def _lines_of(record: Record) -> Iterable[Record]:
+    """Yield a record line by line: a record of JSON holds its whole traceback."""
+    if "\n" not in record.message:
+        return (record,)
+    return (replace(record, message=line, text=line) for line in record.message.split("\n"))
+
+
+def _add(waiting: _Open, position: int, record: Record) -> None:
+    waiting.records.append(record)
+    waiting.end = position
+    waiting.strange = 0
+
+
+def _stream(record: Record) -> tuple[object, ...]:
+    """Name the stream in which a traceback's lines follow each other."""
+    if record.level and record.call_site:
+        return (record.file, record.process, record.level, record.call_site)
+    return (record.file, record.process)

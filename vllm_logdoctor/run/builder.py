@@ -1,0 +1,337 @@
+"""One run in the making: records and events are folded in, one at a time, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.frame import NO_PROCESS, Process, Record
+from vllm_logdoctor.run.benchmarks import BenchmarkReader
+from vllm_logdoctor.run.configuration import Stated, arguments_of, engine_config_of
+from vllm_logdoctor.run.continued import Continuations
+from vllm_logdoctor.run.gauges import added, progress_of, speculation_of, transfer_of
+from vllm_logdoctor.run.hints import hints_in
+from vllm_logdoctor.run.keeping import RecordKeeper, template_of
+from vllm_logdoctor.run.model import (
+    Evidence,
+    Progress,
+    Seen,
+    Speculation,
+    Transfer,
+    Unknown,
+    Value,
+    evidence_of,
+)
+from vllm_logdoctor.run.series import Series, sample_of
+from vllm_logdoctor.scan import AccessKey
+
+_HALF_YEAR = 183 * 86400.0
+_LEAP_YEAR = 366 * 86400.0
+_MOST_UNKNOWN = 2000
+_MOST_CALL_SITES = 4000
+ENDS = frozenset({"server-process-finished", "shutdown-complete"})
+READY = frozenset({"startup-complete", "uvicorn-running"})
+_ROUTINE = frozenset(
+    {
+        "throughput",
+        "request-received",
+        "request-added",
+        "request-finished",
+        "speculation",
+        "speculation-v0",
+        "kv-transfer",
+        "prefix-hit-rate",
+    }
+)
+
+
+@dataclass(slots=True)
+class Clock:
+    """Turns printed times into one growing scale; counts turns of the year, keeps jumps back."""
+
+    offset: float = 0.0
+    first: float | None = None
+    last: float | None = None
+    newest: float | None = None
+    year_known: bool = False
+    steps_back: int = 0
+
+    def at(self, record: Record) -> float | None:
+        """Return the time of a record on the run's scale."""
+        printed = record.time
+        if printed is None:
+            return None
+        time = printed + (0.0 if record.year_known else self.offset)
+        if self.last is not None and not record.year_known and self.last - time > _HALF_YEAR:
+            self.offset += _LEAP_YEAR
+            time += _LEAP_YEAR
+        if self.last is not None and time < self.last - 300:
+            self.steps_back += 1
+        self.last = time
+        self.first = time if self.first is None else self.first
+        self.newest = time if self.newest is None else max(self.newest, time)
+        self.year_known |= record.year_known
+        return time
+
+
+class RunBuilder:
+    """Collects what one run says; `assemble.finished` makes a `Run` of it."""
+
+    def __init__(self, number: int, files: Sequence[str]) -> None:
+        self.number = number
+        self.files = files
+        self.clock = Clock()
+        self.outer_clock = Clock()
+        self.first: Record | None = None
+        self.last: Record | None = None
+        self.processes: dict[Process, int] = {}
+        self.messages: dict[str, Seen] = {}
+        self.times: dict[tuple[str, int], float | None] = {}
+        self.keeper = RecordKeeper()
+        self.series = Series()
+        self.stated = Stated()
+        self.accesses: Counter[AccessKey] = Counter()
+        self.accesses_by_minute: dict[int, Counter[int]] = defaultdict(Counter)
+        self.requests_by_minute: dict[int, Counter[AccessKey]] = defaultdict(Counter)
+        self.speculation: list[Speculation] = []
+        self.transfers: list[Transfer] = []
+        self.progress: list[Progress] = []
+        self.benchmarks = BenchmarkReader()
+        self.unknown: dict[tuple[str, str], Unknown] = {}
+        self.unknown_left_out = 0
+        self.call_sites: dict[tuple[str, int], str] = {}
+        self.vllm_records = 0
+        self.recognised = 0
+        self.continuations = Continuations()
+        self.openers: dict[str, Process] = {}
+        self.ready = False
+        self.ended = False
+        self.troubled = False
+        self.hints: Counter[str] = Counter()
+        self.now: float | None = None
+        self.statistics_time: float | None = None
+
+    def add(self, record: Record, event: Event | None, count: int = 1) -> None:
+        """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
+        self._note_place(record)
+        self._note_hints(record)
+        continues, recognised = self.continuations.belongs(record, event is not None)
+        if record.level:
+            self.vllm_records += count
+            self.recognised += count if recognised else 0
+        if event is None:
+            if not continues:
+                self._note_unknown(record)
+            self.keeper.add(record, serious=record.level not in ("INFO", "DEBUG"))
+            return
+        self._note_message(event, count)
+        reader = _READERS.get(event.name)
+        if reader is not None:
+            reader(self, event)
+        if event.pattern.id not in _ROUTINE or record.level in ("ERROR", "CRITICAL"):
+            self.keeper.add(
+                record,
+                serious=record.level in ("ERROR", "CRITICAL") or event.pattern.verdict == "cause-of-failure",
+            )
+
+    def add_accesses(self, counts: Counter[AccessKey]) -> None:
+        """Fold in access lines; they carry no time, so that they count to the minute of the statistics line before."""
+        self.accesses.update(counts)
+        minute = -1 if self.statistics_time is None else int(self.statistics_time // 60)
+        self.requests_by_minute[minute].update(counts)
+        by_status = self.accesses_by_minute[minute]
+        for (_, _, status), number in counts.items():
+            by_status[status] += number
+        self.ready = True
+
+    def evidence(self, record: Record) -> Evidence:
+        """Return a record as evidence."""
+        return evidence_of(record, self.files)
+
+    def front_is_named(self) -> bool:
+        """Say whether the API server names itself: text of its shape without a name is what a prompt or an answer says."""
+        return any(process.role == "api-server" and process.pid is not None for process in self.processes)
+
+    def goes_on(self, time: float | None) -> bool:
+        """Say whether a time follows the last statistics line: then a name was torn off by another writer."""
+        if time is None or self.statistics_time is None:
+            return False
+        return 0 < time - self.statistics_time <= 120
+
+    def first_event(self, *names: str) -> Event | None:
+        """Return the first event of any of the patterns, by line."""
+        found = [self.messages[name].first[0] for name in names if name in self.messages]
+        return min(found, key=lambda e: (e.record.file, e.record.line)) if found else None
+
+    def _note_place(self, record: Record) -> None:
+        self.first = self.first or record
+        self.last = record
+        time = self.clock.at(record)
+        if record.outer_time is not None:
+            self.outer_clock.at(replace(record, time=record.outer_time))
+        self.now = time if time is not None else self.now
+        if record.process is not NO_PROCESS:
+            self.processes.setdefault(record.process, record.line)
+        if record.call_site and len(self.call_sites) < _MOST_CALL_SITES:
+            self.call_sites.setdefault(record.call_site, record.message[:200])
+
+    def _note_hints(self, record: Record) -> None:
+        """Count words that only one engine generation or platform has; they tell it where no line states it."""
+        if record.message.startswith(("Traceback", "usage: ")):
+            self.troubled = True
+        if self.hints.total() < 4000:
+            self.hints.update(hints_in(record))
+
+    def _note_message(self, event: Event, count: int) -> None:
+        seen = self.messages.setdefault(event.pattern.id, Seen())
+        seen.count += count
+        if len(seen.first) < 3 or (
+            len(seen.first) < 64
+            and event.pattern.id not in _ROUTINE
+            and event.pattern.verdict == "information"
+        ):
+            seen.first.append(event)
+            self.times[event.pattern.id, len(seen.first) - 1] = self.now
+        seen.last = event
+        if len(seen.processes) < 64:
+            seen.processes.add(event.record.process)
+
+    def _note_unknown(self, record: Record) -> None:
+        if not record.level:
+            return
+        key = (record.level, template_of(record.message))
+        known = self.unknown.get(key)
+        if known is not None:
+            known.count += 1
+        elif len(self.unknown) < _MOST_UNKNOWN:
+            self.unknown[key] = Unknown(record.level, key[1], 1, self.evidence(record))
+        else:
+            self.unknown_left_out += 1
+
+
+def _read_throughput(run: RunBuilder, event: Event) -> None:
+    if event.record.process.pid is None and run.front_is_named() and not run.goes_on(run.now):
+        return
+    sample = sample_of(event, run.now)
+    if sample is not None:
+        run.series.add(sample)
+        run.statistics_time = run.now
+        run.ready = True
+
+
+def _read_running(run: RunBuilder, event: Event) -> None:
+    """Read the first statistics of V1 (0.7.0), which hold no rates: gauges without a sample."""
+    seen = run.series.extremes
+    running, waiting = event.number("running"), event.number("waiting")
+    if running is not None and waiting is not None:
+        seen.running = max(seen.running or 0, int(running))
+        seen.waiting = max(seen.waiting or 0, int(waiting))
+        run.ready = True
+
+
+def _read_speculation(run: RunBuilder, event: Event) -> None:
+    found = speculation_of(event, run.now, run.evidence(event.record))
+    if found is not None:
+        run.speculation = added(run.speculation, found)
+
+
+def _read_transfer(run: RunBuilder, event: Event) -> None:
+    found = transfer_of(event, run.now, run.evidence(event.record))
+    if found is not None:
+        run.transfers = added(run.transfers, found)
+
+
+def _read_progress(run: RunBuilder, event: Event) -> None:
+    found = progress_of(event, run.evidence(event.record))
+    if found is not None:
+        run.progress = added(run.progress, found)
+
+
+def _read_benchmark(run: RunBuilder, event: Event) -> None:
+    run.benchmarks.add(event, run.evidence(event.record))
+
+
+def _read_hit_rate(run: RunBuilder, event: Event) -> None:
+    rate = event.number("gpu")
+    if rate is not None:
+        run.series.extremes.prefix_hit_last = rate
+        if run.series.samples:
+            run.series.samples[-1] = replace(run.series.samples[-1], prefix_hit=rate)
+
+
+def _read_preemption(run: RunBuilder, event: Event) -> None:
+    total = event.number("total")
+    if total is not None:
+        run.series.extremes.preemptions = max(run.series.extremes.preemptions, int(total))
+
+
+def _read_arguments(run: RunBuilder, event: Event) -> None:
+    if run.stated.arguments:
+        return
+    run.stated.arguments, run.stated.arguments_complete = arguments_of(event)
+    run.stated.arguments_evidence = (run.evidence(event.record),)
+
+
+def _read_engine_config(run: RunBuilder, event: Event) -> None:
+    if run.stated.engine:
+        return
+    run.stated.engine = engine_config_of(event)
+    run.stated.engine_evidence = (run.evidence(event.record),)
+
+
+def _read_config_dump(run: RunBuilder, event: Event) -> None:
+    if "engine-config" not in run.messages:
+        _read_engine_config(run, event)
+
+
+def _adjusts(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
+    def read(run: RunBuilder, event: Event) -> None:
+        value = event.fields.get(field_name)
+        if value is not None:
+            run.stated.adjusted[setting] = Value(value, "reported", (run.evidence(event.record),))
+
+    return read
+
+
+def _read_async(run: RunBuilder, event: Event) -> None:
+    enabled = event.text("state") == "enabled"
+    run.stated.adjusted["async_scheduling"] = Value(enabled, "reported", (run.evidence(event.record),))
+
+
+def _read_ready(run: RunBuilder, event: Event) -> None:
+    run.ready = True
+
+
+def _read_end(run: RunBuilder, event: Event) -> None:
+    run.ended = True
+
+
+_READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
+    "throughput": _read_throughput,
+    "running-waiting": _read_running,
+    "speculation": _read_speculation,
+    "speculation-v0": _read_speculation,
+    "kv-transfer": _read_transfer,
+    "offline-progress": _read_progress,
+    "benchmark-serving-begins": _read_benchmark,
+    "benchmark-figure": _read_benchmark,
+    "benchmark-throughput": _read_benchmark,
+    "benchmark-latency": _read_benchmark,
+    "prefix-hit-rate": _read_hit_rate,
+    "preempted": _read_preemption,
+    "arguments-namespace": _read_arguments,
+    "arguments-non-default": _read_arguments,
+    "engine-config": _read_engine_config,
+    "engine-config-dump": _read_config_dump,
+    "chunked-prefill-enabled": _adjusts("max_num_batched_tokens", "tokens"),
+    "max-model-len-used": _adjusts("max_model_len", "tokens"),
+    "max-model-len-fitted": _adjusts("max_model_len", "tokens"),
+    "block-size-set": _adjusts("block_size", "tokens"),
+    "async-scheduling": _read_async,
+    "startup-complete": _read_ready,
+    "uvicorn-running": _read_ready,
+    "server-process-finished": _read_end,
+    "shutdown-complete": _read_end,
+}

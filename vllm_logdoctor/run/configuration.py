@@ -1,0 +1,135 @@
+"""Effective configuration: explicit arguments, the engine's own line, later adjustments, defaults of the version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.run.literal import read_pairs, read_value
+from vllm_logdoctor.run.model import Evidence, Provenance, Value
+
+# Names of the engine's configuration line that EngineArgs calls otherwise.
+_ENGINE_NAMES = {"max_seq_len": "max_model_len", "chunked_prefill_enabled": "enable_chunked_prefill"}
+_NOT_SETTINGS = frozenset({"device_config", "use_cached_outputs", "skip_tokenizer_init"})
+_UNSET = (None, False, "", "auto")
+# Each engine core of a data parallel server prints 1: it runs alone.
+_FRONT_END_KNOWS = frozenset({"data_parallel_size"})
+# Arguments of the server that are not settings of the engine keep their names; these are the same thing twice.
+_ARGUMENT_NAMES = {"model_tag": "model"}
+
+
+@dataclass(slots=True)
+class Stated:
+    """What the log states of the configuration, by source."""
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments_evidence: tuple[Evidence, ...] = ()
+    arguments_complete: bool = False
+    engine: dict[str, Any] = field(default_factory=dict)
+    engine_evidence: tuple[Evidence, ...] = ()
+    adjusted: dict[str, Value] = field(default_factory=dict)
+
+
+def arguments_of(event: Event) -> tuple[dict[str, Any], bool]:
+    """Read an argument dump: (values by name, whether it holds all arguments or only the non-default ones)."""
+    text = event.text("arguments")
+    if event.pattern.id == "arguments-namespace":
+        return read_pairs(text.removesuffix(")")), True
+    found = read_value(text)
+    return (found if isinstance(found, dict) else {}), False
+
+
+def engine_config_of(event: Event) -> dict[str, Any]:
+    """Read the engine's configuration line."""
+    return read_pairs(event.text("config"))
+
+
+def effective_configuration(
+    stated: Stated, default_of: Callable[[str], tuple[Any, str] | None], fields: Iterable[str]
+) -> dict[str, Value]:
+    """Merge what is stated into one value per field.
+
+    Args:
+        stated: what the log says.
+        default_of: gives (value, note) of a field's default in this version, or None where it can't be told.
+        fields: fields for which a default is wanted.
+    """
+    config: dict[str, Value] = {}
+    for name, value in _arguments(stated).items():
+        provenance: Provenance = (
+            "reported" if stated.arguments_complete and _is_default(name, value, default_of) else "explicit"
+        )
+        config[name] = Value(_plain(value), provenance, stated.arguments_evidence)
+    for name, value in stated.engine.items():
+        if name not in _NOT_SETTINGS:
+            _merge_engine_value(config, _ENGINE_NAMES.get(name, name), _plain(value), stated.engine_evidence)
+    final = {_ENGINE_NAMES.get(name, name) for name in stated.engine}
+    for name, adjusted in stated.adjusted.items():
+        before = config.get(name)
+        if before is not None and name in final and before.value is not None:
+            continue
+        if before is None or before.value in (None, "auto") or before.provenance != "explicit":
+            config[name] = adjusted
+        elif before.value != adjusted.value:
+            config[name] = Value(
+                adjusted.value, "adjusted", before.evidence + adjusted.evidence, f"was {before.value}"
+            )
+    for name in fields:
+        if name not in config or config[name].value is None:
+            default = default_of(name)
+            if default is not None and default[0] is not None:
+                config[name] = Value(default[0], "default", (), default[1])
+    return config
+
+
+def _is_default(name: str, value: Any, default_of: Callable[[str], tuple[Any, str] | None]) -> bool:
+    """A dump of all arguments holds the ones that nobody set: unset ones, and those at the parser's default."""
+    if value in _UNSET or value in ([], {}):
+        return True
+    default = default_of(name)
+    return default is not None and _plain(default[0]) == _plain(value)
+
+
+def _merge_engine_value(
+    config: dict[str, Value], name: str, value: Any, evidence: tuple[Evidence, ...]
+) -> None:
+    before = config.get(name)
+    if name in _FRONT_END_KNOWS and before is not None and isinstance(before.value, int) and before.value > 1:
+        return
+    if before is not None and before.provenance == "explicit" and before.value not in (None, "auto"):
+        if _same_setting(before.value, value):
+            config[name] = Value(value, "explicit", before.evidence + evidence)
+        else:
+            config[name] = Value(value, "adjusted", before.evidence + evidence, f"asked for {before.value}")
+        return
+    config[name] = Value(value, "reported", evidence)
+
+
+def _arguments(stated: Stated) -> Mapping[str, Any]:
+    named: dict[str, Any] = {}
+    for name, value in stated.arguments.items():
+        name = _ARGUMENT_NAMES.get(name, name)
+        if value is not None or name not in named:
+            named[name] = value
+    return named
+
+
+def _plain(value: Any) -> Any:
+    """torch.bfloat16 -> bfloat16; LoadFormat.AUTO -> auto."""
+    if isinstance(value, str):
+        if value.startswith("torch."):
+            return value[6:]
+        head, _, tail = value.rpartition(".")
+        if head and head.isidentifier() and head[0].isupper() and tail.isidentifier() and tail.isupper():
+            return tail.lower()
+    return value
+
+
+def _same_setting(a: Any, b: Any) -> bool:
+    if isinstance(a, list) and len(a) == 1 and not isinstance(b, list):
+        return _same_setting(a[0], b)
+    short = {"half": "float16", "float": "float32"}
+    left, right = (short.get(str(x).lower(), str(x).lower()) for x in (a, b))
+    return left == right

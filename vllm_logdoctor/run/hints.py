@@ -1,0 +1,80 @@
+"""Words that tell an engine generation or a platform where no line states it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from vllm_logdoctor.frame import Record
+
+_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("V1", re.compile(r"vllm/v1/|on V1 engine|EngineCore|vllm\.v1\.|VLLM_USE_V1=1 ")),
+    (
+        "V0",
+        re.compile(
+            r"MQLLMEngine|AsyncLLMEngine|vllm/engine/(?:multiprocessing|async_llm_engine)|Started engine process with PID|vllm/worker/|vllm/executor/"
+            r"|Swapped: \d+ reqs|is preempted by|# (?:GPU|cuda) blocks: \d+, # CPU"
+        ),
+    ),
+    (
+        "rocm",
+        re.compile(
+            r"HIP (?:error|out of memory)|\brocm\b|hipError|\bROCm\b|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES"
+        ),
+    ),
+    (
+        "cuda",
+        re.compile(
+            r"CUDA error|torch/cuda/|torch\.cuda\.|CUDA out of memory|NVIDIA|_cuda_setDevice|cudaGetDeviceCount|nvcc|FlashInfer"
+        ),
+    ),
+    (
+        "cpu",
+        re.compile(
+            r"doesn't include CPU backend|VLLM_CPU_|cpu_(?:worker|executor|model_runner)\.py|CPU backend"
+        ),
+    ),
+    ("no-gpu", re.compile(r"Triton is installed but 0 active driver")),
+    ("no-cuda-runtime", re.compile(r"No CUDA runtime is found")),
+    ("no-platform", re.compile(r"UnspecifiedPlatform|Failed to infer device type|No platform detected")),
+    ("npu", re.compile(r"torch_npu|vllm[_-]ascend|\bNPU\b|Ascend")),
+    ("tpu", re.compile(r"torch_xla|libtpu|TPU_|jax/_src")),
+    ("hpu", re.compile(r"habana|\bHPU\b")),
+    ("neuron", re.compile(r"neuronx|\bNEURON_")),
+    ("xpu", re.compile(r"\bXPU\b|torch\.xpu")),
+)
+# What each of the expressions above needs: most records hold none of it, and a plain search costs next to nothing.
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "V1": ("vllm/v1/", "on V1 engine", "EngineCore", "vllm.v1.", "VLLM_USE_V1=1 "),
+    "V0": (
+        "MQLLMEngine", "AsyncLLMEngine", "vllm/engine/", "Started engine process", "vllm/worker/", "vllm/executor/",
+        "Swapped: ", "is preempted by", " blocks: ",
+    ),
+    "rocm": ("HIP ", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES"),
+    "cuda": ("CUDA ", "torch/cuda/", "torch.cuda.", "NVIDIA", "_cuda_setDevice", "cudaGetDeviceCount", "nvcc", "FlashInfer"),
+    "cpu": ("CPU backend", "VLLM_CPU_", "cpu_"),
+    "no-gpu": ("Triton is installed",),
+    "no-cuda-runtime": ("No CUDA runtime",),
+    "no-platform": ("UnspecifiedPlatform", "Failed to infer device", "No platform detected"),
+    "npu": ("torch_npu", "ascend", "NPU", "Ascend"),
+    "tpu": ("torch_xla", "libtpu", "TPU_", "jax/_src"),
+    "hpu": ("habana", "HPU"),
+    "neuron": ("neuronx", "NEURON_"),
+    "xpu": ("XPU", "torch.xpu"),
+}  # fmt: skip
+_CHECKED = tuple((hint, words, _NEEDED[hint]) for hint, words in _WORDS)
+_PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1", "Worker": "V1"}
+
+
+def hints_in(record: Record) -> Iterator[str]:
+    """Yield the hints of a record: "V0", "V1", a platform, "no-gpu", "no-platform"."""
+    name = record.process.name.split("_")[0].split(" ")[0]
+    if name in _PROCESSES:
+        yield _PROCESSES[name]
+    text = record.message[:1500]
+    for hint, words, needed in _CHECKED:
+        for word in needed:
+            if word in text:
+                if words.search(text):
+                    yield hint
+                break

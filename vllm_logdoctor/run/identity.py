@@ -1,0 +1,190 @@
+"""Who ran: version, engine generation, platform, model, server or offline."""
+
+from __future__ import annotations
+
+import re
+
+from vllm_logdoctor.knowledge.versions import at_least, parse_version
+from vllm_logdoctor.run.builder import RunBuilder
+from vllm_logdoctor.run.model import Evidence, Kind, Value
+
+_PLUGINS = {
+    "ascend": "npu",
+    "rbln": "npu",
+    "hpu": "hpu",
+    "neuron": "neuron",
+    "optimum_neuron": "neuron",
+    "spyre": "cpu",
+    "tpu": "tpu",
+    "metax": "cuda",
+}
+_PLATFORMS = {"cuda", "rocm", "tpu", "xpu", "cpu", "hpu", "npu", "neuron"}
+# Files that only one platform's code has.
+_FILES = (
+    ("npu", re.compile(r"(?:^|[_/])npu|ascend")),
+    ("hpu", re.compile(r"(?:^|[_/])hpu|gaudi")),
+    ("tpu", re.compile(r"(?:^|[_/])tpu|pallas")),
+    ("neuron", re.compile(r"neuron")),
+    ("xpu", re.compile(r"(?:^|[_/])xpu")),
+    ("rocm", re.compile(r"(?:^|[_/])rocm|aiter")),
+    ("cpu", re.compile(r"(?:^|[_/])cpu_(?:worker|executor|model_runner)|^cpu\.py")),
+    ("cuda", re.compile(r"^cuda\.py|^gpu_(?:worker|executor)\.py|^cuda_communicator|^custom_all_reduce")),
+)
+_LOCAL_BUILD = re.compile(r"\+(?:.*\.)?(cpu|rocm|xpu|tpu|neuron|gaudi|empty)")
+
+
+def version_of(builder: RunBuilder) -> Value | None:
+    """Return the vLLM version: the engine's own line first, the server's or the banner's else, then call sites."""
+    for name in ("engine-config", "api-server-version", "banner-version", "engine-config-dump"):
+        seen = builder.messages.get(name)
+        event = seen.first[0] if seen else None
+        if event and event.text("version") and parse_version(event.text("version")):
+            return Value(
+                event.text("version").removeprefix("v"), "reported", (builder.evidence(event.record),)
+            )
+    return _derived_version(builder)
+
+
+def _derived_version(builder: RunBuilder) -> Value | None:
+    if len(builder.call_sites) < 2:
+        return None
+    from vllm_logdoctor.knowledge.call_sites import versions_for_call_sites
+
+    sites = [(file.rsplit("/", 1)[-1], line, message) for (file, line), message in builder.call_sites.items()]
+    found = versions_for_call_sites(sites)
+    if found is None:
+        return None
+    span = "" if found.is_single else f"{found.first} to {found.last}, "
+    return Value(str(found.last), "derived", (), f"{span}from {found.supporting} of {found.tried} call sites")
+
+
+def engine_of(builder: RunBuilder, version: Value | None) -> str | None:
+    """Return "V0" or "V1", or None where nothing tells."""
+    seen = builder.messages.get("engine-config")
+    if seen:
+        event = seen.first[0]
+        if event.text("generation"):
+            return event.text("generation")
+        site = event.record.call_site
+        return "V1" if site and site[0].endswith("core.py") else "V0"
+    if "engine-v0-fallback" in builder.messages:
+        return "V0"
+    if (
+        any(process.role == "engine-core" for process in builder.processes)
+        or "engine-config-dump" in builder.messages
+    ):
+        return "V1"
+    if any("v1/" in file or file.endswith("v1/loggers.py") for file, _ in builder.call_sites):
+        return "V1"
+    throughput = builder.messages.get("throughput")
+    if throughput:
+        return "V0" if "Pending" in throughput.first[0].text("rest") else "V1"
+    if version is not None:
+        if at_least(str(version.value), "0.11.0"):
+            return "V1"
+        if at_least(str(version.value), "0.6.4") is False:
+            return "V0"
+    old, new = builder.hints["V0"], builder.hints["V1"]
+    if old != new:
+        return "V0" if old > new else "V1"
+    if (
+        version is not None
+        and version.provenance == "reported"
+        and at_least(str(version.value), "0.8.0") is False
+    ):
+        return "V0"
+    return None
+
+
+def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None, tuple[Evidence, ...]]:
+    """Return the platform and what tells it; `device_config=cuda` alone is also what ROCm prints."""
+    plugin = builder.messages.get("platform-plugin-activated")
+    if plugin:
+        name = plugin.first[0].text("plugin").lower()
+        for word, platform in _PLUGINS.items():
+            if word in name:
+                return platform, (builder.evidence(plugin.first[0].record),)
+    detected = builder.messages.get("platform-detected")
+    if detected:
+        name = detected.first[0].text("platform").lower()
+        name = {"ascend": "npu", "amd": "rocm"}.get(name, name)
+        if name in _PLATFORMS:
+            return name, (builder.evidence(detected.first[0].record),)
+    device = str(builder.stated.engine.get("device_config", "")).lower()
+    for platform, files in _FILES:
+        if any(files.search(file) for file, _ in builder.call_sites) and platform in (
+            device or platform,
+            "rocm",
+        ):
+            if platform == "cuda" and builder.hints["rocm"] > builder.hints["cuda"]:
+                return "rocm", ()
+            return platform, ()
+    local = _LOCAL_BUILD.search(str(version.value)) if version else None
+    if local and local[1] in _PLATFORMS:
+        return local[1], version.evidence if version else ()
+    for platform in sorted(_PLATFORMS):
+        if device == platform and not (platform == "cuda" and builder.hints["rocm"] > builder.hints["cuda"]):
+            return platform, builder.stated.engine_evidence
+    return _hinted_platform(builder), ()
+
+
+def _hinted_platform(builder: RunBuilder) -> str | None:
+    """Tell the platform from words; accelerators first, as their logs mention CUDA and CPUs as well."""
+    hints = builder.hints
+    for platform in ("npu", "hpu", "neuron", "tpu"):
+        if hints[platform] and hints[platform] >= hints["cuda"]:
+            return platform
+    if hints["rocm"] and hints["rocm"] >= hints["cuda"]:
+        return "rocm"
+    if hints["no-platform"]:
+        return None
+    if hints["cpu"] and not hints["cuda"]:
+        return "cpu"
+    if hints["cuda"]:
+        return "cuda"
+    # A build for GPUs stops without a platform where none is found; one that goes on was built for the CPU.
+    return "cpu" if hints["no-gpu"] and hints["no-cuda-runtime"] else None
+
+
+def kind_of(builder: RunBuilder) -> Kind:
+    """Tell a server from an offline engine."""
+    server = (
+        "api-server-version",
+        "startup-complete",
+        "server-process-started",
+        "uvicorn-running",
+        "server-starting",
+        "startup-waiting",
+    )
+    if any(name in builder.messages for name in server) or builder.accesses:
+        return "server"
+    if any(process.role == "api-server" for process in builder.processes):
+        return "server"
+    arguments = builder.stated.arguments
+    if {"host", "port", "api_server_count", "model_tag", "served_model_name"} & set(
+        arguments
+    ) and builder.stated.arguments_complete:
+        return "server"
+    if "model_tag" in arguments:
+        return "server"
+    if builder.stated.engine or "offline-progress" in builder.messages:
+        return "offline"
+    return "unknown"
+
+
+def model_of(builder: RunBuilder) -> Value | None:
+    """Return the model: the engine's line first, then arguments, banner, load messages."""
+    stated = builder.stated
+    explicit = stated.arguments.get("model") or stated.arguments.get("model_tag")
+    reported = stated.engine.get("model")
+    if (explicit and explicit in (reported, None)) or (explicit and not reported):
+        return Value(explicit, "explicit", stated.arguments_evidence + stated.engine_evidence)
+    if reported:
+        return Value(reported, "reported", stated.engine_evidence)
+    for name in ("banner-model", "api-server-version", "model-load-started"):
+        seen = builder.messages.get(name)
+        if seen and seen.first[0].text("model"):
+            return Value(
+                seen.first[0].text("model").strip(), "reported", (builder.evidence(seen.first[0].record),)
+            )
+    return None

@@ -1,0 +1,60 @@
+"""Bounded memory of a long log: the first records, the last ones, the errors of each kind, the rest counted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+
+from vllm_logdoctor.frame import Record
+
+FIRST = 4000
+LAST = 2500
+ERRORS = 12000
+ERRORS_OF_A_KIND = 240
+
+_VARIABLE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
+
+
+def template_of(message: str) -> str:
+    """Return a message without what differs each time: numbers, hashes, quoted texts.
+
+    Example:
+        >>> template_of("request 17 of 'abc' took 3.2 s")
+        'request # of # took #.# s'
+    """
+    return _VARIABLE.sub("#", message[:300])
+
+
+class RecordKeeper:
+    """Keeps records worth a second look within a bound, whatever the length of the log."""
+
+    def __init__(self) -> None:
+        self._first: list[Record] = []
+        self._middle: list[Record] = []
+        self._last: deque[Record] = deque(maxlen=LAST)
+        self._kinds: Counter[tuple[str, str]] = Counter()
+        self.left_out = 0
+
+    def add(self, record: Record, serious: bool) -> None:
+        """Keep a record; `serious` ones are kept from the middle of the log as well, so many of a kind."""
+        if len(self._first) < FIRST:
+            self._first.append(record)
+            return
+        if len(self._last) == LAST:
+            self._leave(self._last.popleft())
+        self._last.append(record)
+        if serious:
+            self._kinds[record.level, template_of(record.message)] += 1
+
+    def records(self) -> list[Record]:
+        """Return what was kept, in order."""
+        return [*self._first, *self._middle, *self._last]
+
+    def _leave(self, record: Record) -> None:
+        key = (record.level, template_of(record.message))
+        serious = self._kinds.get(key, 0)
+        if serious and len(self._middle) < ERRORS and self._kinds["kept", key[1]] < ERRORS_OF_A_KIND:
+            self._kinds["kept", key[1]] += 1
+            self._middle.append(record)
+        else:
+            self.left_out += 1

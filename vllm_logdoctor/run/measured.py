@@ -1,0 +1,91 @@
+"""Figures that the engine printed of itself."""
+
+from __future__ import annotations
+
+import re
+
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.run.builder import RunBuilder
+from vllm_logdoctor.run.model import Run, Value
+
+# figure -> (pattern, field) in order of preference
+_FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
+    "model_weights_gib": (
+        ("model-loaded", "gib"),
+        ("model-weights-loaded", "gib"),
+        ("memory-profile-parts", "weights"),
+    ),
+    "model_load_seconds": (("model-loaded", "seconds"), ("model-weights-loaded", "seconds")),
+    "available_kv_cache_gib": (
+        ("kv-cache-memory-available", "gib"),
+        ("memory-profile-parts", "gib"),
+        ("memory-profile-results", "gib"),
+    ),
+    "max_concurrency": (("kv-cache-concurrency", "concurrency"), ("kv-cache-size", "concurrency")),
+    "torch_compile_seconds": (("compile-total", "seconds"), ("engine-initialised", "compilation")),
+    "graph_capture_seconds": (("graphs-captured", "seconds"),),
+    "graph_capture_gib": (("graphs-captured", "gib"),),
+    "init_engine_seconds": (("engine-initialised", "seconds"),),
+}
+
+
+_BLOCK_SIZES = frozenset({8, 16, 32, 64, 128, 256, 512})
+
+
+def measured_of(run: Run, builder: RunBuilder) -> dict[str, Value]:
+    """Return the figures of the JSON contract that the log holds; the first rank's where all agree."""
+    found: dict[str, Value] = {}
+    for figure, sources in _FIGURES.items():
+        for pattern, field_name in sources:
+            event = _first_with(builder, pattern, field_name)
+            if event is not None:
+                found[figure] = Value(event.fields[field_name], "reported", (builder.evidence(event.record),))
+                break
+    tokens = _kv_tokens(run, builder)
+    if tokens is not None:
+        found["kv_cache_tokens"] = tokens
+    return found
+
+
+def block_size_of(run: Run, builder: RunBuilder) -> Value | None:
+    """Return tokens per block where the log holds both the cache's tokens and its blocks."""
+    tokens = _first_with(builder, "kv-cache-size", "tokens")
+    blocks = _first_with(builder, "kv-cache-config-info", "blocks")
+    if tokens is None or blocks is None or not int(blocks.fields["blocks"]):
+        return None
+    size, rest = divmod(int(tokens.fields["tokens"]), int(blocks.fields["blocks"]))
+    evidence = (builder.evidence(tokens.record), builder.evidence(blocks.record))
+    return Value(size, "derived", evidence, "tokens by blocks") if not rest and size in _BLOCK_SIZES else None
+
+
+def _first_with(builder: RunBuilder, pattern: str, field_name: str) -> Event | None:
+    seen = builder.messages.get(pattern)
+    found = [event for event in seen.first if field_name in event.fields] if seen else []
+    return min(found, key=lambda event: not _is_first_rank(event), default=None)
+
+
+def _is_first_rank(event: Event) -> bool:
+    """The first rank says its rank, or is the driver without a name beside named workers."""
+    process = event.record.process
+    if process.rank:
+        return all(int(number) == 0 for number in re.findall(r"\d+", process.rank))
+    return process.role != "worker"
+
+
+def _kv_tokens(run: Run, builder: RunBuilder) -> Value | None:
+    event = _first_with(builder, "kv-cache-size", "tokens")
+    if event is not None:
+        return Value(event.fields["tokens"], "reported", (builder.evidence(event.record),))
+    event = _first_with(builder, "kv-cache-blocks-overridden", "blocks") or _first_with(
+        builder, "kv-cache-blocks", "blocks"
+    )
+    size = run.config.get("block_size")
+    if event is None or size is None or not isinstance(size.value, int):
+        return None
+    evidence = (builder.evidence(event.record), *size.evidence)
+    return Value(
+        int(event.fields["blocks"]) * size.value,
+        "derived",
+        evidence,
+        f"{event.fields['blocks']} blocks of {size.value} tokens",
+    )

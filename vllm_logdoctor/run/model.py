@@ -1,0 +1,352 @@
+"""What is known of one run: one life of one server or offline engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.frame import Process, Record
+from vllm_logdoctor.scan import AccessKey
+
+Provenance = Literal["explicit", "reported", "adjusted", "default", "derived"]
+Outcome = Literal[
+    "running",
+    "clean_shutdown",
+    "crashed_at_startup",
+    "crashed_while_serving",
+    "killed",
+    "truncated",
+    "unknown",
+]
+Kind = Literal["server", "offline", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The line that proves a statement: file name, 1-based line number, the line with secrets masked.
+
+    Example:
+        >>> Evidence("vllm.log", 17, "INFO ...").line
+        17
+    """
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value with where it comes from.
+
+    Attributes:
+        value: the value; None is a value ("quantization=None").
+        provenance: explicit (the user set it), reported (the engine printed it), adjusted (vLLM changed it and said so),
+            default (known for that version, not printed), derived (computed).
+        evidence: lines that prove it; empty for defaults.
+        note: for defaults and derived values, from what.
+
+    Example:
+        >>> Value(256, "default", note="of 0.11.2").provenance
+        'default'
+    """
+
+    value: Any
+    provenance: Provenance
+    evidence: tuple[Evidence, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A named span of a run.
+
+    Attributes:
+        name: "imports", "download", "load-weights", "dynamo", "inductor", "compile", "profiling", "kv-cache",
+            "graph-capture", "engine-init", "warm-up", "api-server", "startup", "serving", "idle", "shutdown", "unexplained".
+        process: name of the process, "" where the log does not say.
+        start, end: seconds on the run's clock, or None.
+        seconds: length; the engine's own figure where it printed one.
+        evidence: lines that prove it.
+        parent: name of the phase that it is a part of, or "".
+
+    Example:
+        >>> Phase("load-weights", "EngineCore", 10.0, 12.5, 2.5).seconds
+        2.5
+    """
+
+    name: str
+    process: str
+    start: float | None
+    end: float | None
+    seconds: float | None
+    evidence: tuple[Evidence, ...] = ()
+    parent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One statistics line, or the mean of neighbours where a long run was thinned out.
+
+    Attributes:
+        time: seconds on the run's clock, or None.
+        line: line number of the first line in it.
+        engine: engine number ("Engine 001"); -1 for an aggregate, 0 where not printed.
+        prompt, generation: tokens per second.
+        running, waiting: requests; waiting is V0's Pending.
+        swapped: requests, V0 only.
+        kv_usage: percent.
+        prefix_hit, external_hit, mm_hit: percent, or None where not printed.
+        preemptions: in this interval, or None where not printed.
+        count: how many lines it stands for.
+        file: number of the file of that line.
+        text: that line, secrets masked.
+
+    Example:
+        >>> Sample(time=10.0, line=5, engine=0, prompt=0.0, generation=245.0, running=3).running
+        3
+    """
+
+    time: float | None
+    line: int
+    engine: int
+    prompt: float
+    generation: float
+    running: int | None = None
+    waiting: int | None = None
+    swapped: int | None = None
+    kv_usage: float | None = None
+    prefix_hit: float | None = None
+    external_hit: float | None = None
+    mm_hit: float | None = None
+    preemptions: int | None = None
+    count: int = 1
+    file: int = 0
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Extremes:
+    """Exact figures over all samples, whether the series was thinned out or not."""
+
+    prompt: float = 0.0
+    generation: float = 0.0
+    running: int | None = None
+    waiting: int | None = None
+    kv_usage: float | None = None
+    prefix_hit_last: float | None = None
+    preemptions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """One line on speculative decoding.
+
+    Attributes:
+        time: seconds on the run's clock, or None.
+        evidence: the line.
+        accepted, drafted: tokens; since the line before in V1, since the start in V0. None where not printed.
+        acceptance: accepted of the drafted tokens in percent, or None.
+        mean_length: tokens per step with the bonus token, or None.
+        per_position: acceptance by position of the draft, 0 to 1.
+        accepted_rate, drafted_rate: tokens/s, or None where the version does not print them.
+        efficiency: V0's system efficiency, 0 to 1, or None.
+    """
+
+    time: float | None
+    evidence: Evidence
+    accepted: int | None = None
+    drafted: int | None = None
+    acceptance: float | None = None
+    mean_length: float | None = None
+    per_position: tuple[float, ...] = ()
+    accepted_rate: float | None = None
+    drafted_rate: float | None = None
+    efficiency: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One line of a KV connector: its figures as it names them ("Throughput (MB/s)")."""
+
+    time: float | None
+    evidence: Evidence
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One state of the offline engine's progress bar: prompts done of how many, seconds, tokens/s where printed."""
+
+    evidence: Evidence
+    done: int
+    total: int
+    seconds: float | None
+    input: float | None = None
+    output: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A result that `vllm bench` printed into the same file.
+
+    Attributes:
+        kind: "serve", "throughput" or "latency".
+        figures: value by the name that the benchmark prints ("Mean TTFT (ms)", "Successful requests").
+        evidence: first and last line of the result.
+    """
+
+    kind: Literal["serve", "throughput", "latency"]
+    figures: Mapping[str, float]
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(slots=True)
+class Seen:
+    """How often one message was seen: first three events, the last one, the count, the processes."""
+
+    first: list[Event] = field(default_factory=list)
+    last: Event | None = None
+    count: int = 0
+    processes: set[Process] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Unknown:
+    """Records of one template that no pattern knows."""
+
+    level: str
+    template: str
+    count: int
+    first: Evidence
+
+
+@dataclass(slots=True)
+class Run:
+    """One life of one server or offline engine.
+
+    Attributes:
+        number: 1-based position among the runs.
+        kind: "server" (an API server), "offline" (LLM class, batch) or "unknown".
+        engine: "V0", "V1" or None.
+        version: vLLM version; provenance "derived" where told from call sites.
+        model: model name or path.
+        platform: "cuda", "rocm", "tpu", "xpu", "cpu", "hpu", "npu", "neuron" or None.
+        first_line, last_line: 1-based, in the file in which each stands.
+        first_file, last_file: names of the files.
+        files: names of all files read, by number.
+        started, ended: seconds on the run's clock (see `year_known`), or None.
+        year_known: whether times hold a printed year.
+        config: effective configuration by EngineArgs field.
+        measured: what the engine printed of itself (names of the JSON contract).
+        processes: every process that wrote, in order.
+        messages: events by pattern id.
+        samples: statistics series, thinned out beyond a bound, in order.
+        sample_count: statistics lines in all.
+        extremes: exact maxima over all samples.
+        accesses: access lines by (method, path, status).
+        accesses_by_minute: minute (seconds // 60 of the run's clock, -1 unknown) -> requests by status.
+        requests_by_minute: the same minutes -> requests by (method, path, status).
+        speculation, transfers, progress: lines on speculative decoding, of a KV connector, of the offline progress bar;
+            thinned out beyond a bound, the last one kept.
+        benchmarks: results of `vllm bench` in the same file.
+        records: what is worth a second look, in order: start, errors, blocks, end (bounded, see `records_left_out`).
+        tail: the last lines of the file, for a run that reaches its end.
+        startup_complete: whether the server answered or the offline engine was ready.
+        outcome: how it ended.
+        followed: whether another run begins behind its last line in the same file.
+    """
+
+    number: int = 1
+    kind: Kind = "unknown"
+    engine: str | None = None
+    version: Value | None = None
+    model: Value | None = None
+    platform: str | None = None
+    platform_evidence: tuple[Evidence, ...] = ()
+    first_line: int = 1
+    last_line: int = 1
+    first_file: str = ""
+    last_file: str = ""
+    files: tuple[str, ...] = ()
+    started: float | None = None
+    ended: float | None = None
+    year_known: bool = False
+    config: dict[str, Value] = field(default_factory=dict)
+    measured: dict[str, Value] = field(default_factory=dict)
+    engine_config: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
+    processes: list[Process] = field(default_factory=list)
+    messages: dict[str, Seen] = field(default_factory=dict)
+    phases: list[Phase] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    sample_count: int = 0
+    extremes: Extremes = field(default_factory=Extremes)
+    accesses: Counter[AccessKey] = field(default_factory=Counter)
+    accesses_by_minute: dict[int, Counter[int]] = field(default_factory=dict)
+    requests_by_minute: dict[int, Counter[AccessKey]] = field(default_factory=dict)
+    speculation: list[Speculation] = field(default_factory=list)
+    transfers: list[Transfer] = field(default_factory=list)
+    progress: list[Progress] = field(default_factory=list)
+    benchmarks: list[Benchmark] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    records_left_out: int = 0
+    tail: list[Record] = field(default_factory=list)
+    unknown: list[Unknown] = field(default_factory=list)
+    call_sites: dict[tuple[str, int], str] = field(default_factory=dict)
+    secrets: list[tuple[Evidence, tuple[str, ...]]] = field(default_factory=list)
+    startup_complete: bool = False
+    outcome: Outcome = "unknown"
+    last_of_file: bool = False
+    followed: bool = False
+    vllm_records: int = 0
+    recognised_records: int = 0
+
+    def seen(self, pattern_id: str) -> Seen | None:
+        """Return how often a message was seen, or None."""
+        return self.messages.get(pattern_id)
+
+    def setting(self, field_name: str) -> Any:
+        """Return the effective value of an EngineArgs field, or None where it is not known."""
+        value = self.config.get(field_name)
+        return value.value if value else None
+
+    def evidence(self, record: Record) -> Evidence:
+        """Return a record of this run as evidence."""
+        return evidence_of(record, self.files or (self.first_file,) * (record.file + 1))
+
+    def measure(self, name: str) -> float | None:
+        """Return a measured figure, or None."""
+        value = self.measured.get(name)
+        return float(value.value) if value and isinstance(value.value, int | float) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """What was read of one file."""
+
+    file: str
+    bytes: int
+    lines: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much was understood: lines read, records that vLLM wrote, how many of them a pattern knows."""
+
+    lines: int
+    vllm_lines: int
+    recognised: int
+    cut_characters: int
+    unknown: tuple[Unknown, ...]
+    notes: tuple[str, ...] = ()
+
+
+def evidence_of(record: Record, files: Mapping[int, str] | Sequence[str]) -> Evidence:
+    """Return a record as evidence; its text is cut to 600 characters."""
+    text = record.text if len(record.text) <= 600 else record.text[:597] + "..."
+    return Evidence(files[record.file], record.line, text)

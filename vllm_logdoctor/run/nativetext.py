@@ -1,0 +1,49 @@
+"""Text of libraries, compilers, shells and kernels above a traceback, which often says what the traceback does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+
+from vllm_logdoctor.frame import Record
+from vllm_logdoctor.run.tracelines import frame_line
+
+NATIVE_REACH = 60
+"""Lines above a block in which text of native code belongs to it."""
+# Text of libraries below Python that explains an exception printed later.
+_NATIVE = re.compile(
+    r"Assertion [`'].{0,200} failed|ptxas|nvcc fatal|NCCL WARN|\bXid\b|GLIBC(?:XX)?_\d|undefined symbol"
+    r"|SIG(?:SEGV|ABRT|BUS|ILL|KILL|TERM)\b"
+    r"|terminate called|what\(\):|Fatal Python error|[Ss]egmentation fault|core dumped|[Bb]us error"
+    r"|^Killed\b|\bKilled\s|Illegal instruction"
+    r"|cannot open shared object|error while loading shared|libgomp|nrt_\w+ |HSA_STATUS"
+    r"|Memory access fault|hipError|^/bin/sh:|^sh: |fatal error:"
+    r"|^ninja: |: not found$|[Oo]ut of memory|No space left|Disk quota|RESOURCE_EXHAUSTED"
+    r"|ProcessGroup(?:NCCL|Gloo|HCCL)\.cpp|Gloo connect"
+    r"|error: |\[E\d{3}|: error |Warning: Unable to resolve hostname|PassManager|Unable to get JIT kernel"
+    r"|STATUS_|\bERR\d{5}\b|EI\d{4}"
+)
+
+
+def native_above(records: Sequence[Record], start: int, inside: Set[int]) -> tuple[Record, ...]:
+    """Return the native text above a place.
+
+    Args:
+        records: all records in order.
+        start: the place.
+        inside: identities of records that belong to tracebacks.
+    """
+    line = records[start].line
+    above = records[max(0, start - NATIVE_REACH) : start]
+    return tuple(
+        one for one in above if line - one.line <= NATIVE_REACH and id(one) not in inside and is_native(one)
+    )
+
+
+def is_native(record: Record) -> bool:
+    """Say whether a line is text of a library, compiler, shell or kernel that no logger of vLLM framed."""
+    return (
+        not record.level
+        and bool(_NATIVE.search(record.message, 0, 2000))
+        and frame_line(record.message) is None
+    )

@@ -1,0 +1,373 @@
+"""How a run ended, told from the traces of its end and from what broke before them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+
+from vllm_logdoctor.frame import Record
+from vllm_logdoctor.run.blockkinds import BlockKind, kind_of_block
+from vllm_logdoctor.run.blockphase import phase_of_block
+from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.lifesigns import (
+    AFTERWARDS,
+    BIND,
+    CLIENT_GONE,
+    OWN_SHUTDOWN,
+    PROGRESS_END,
+    PROGRESS_OPEN,
+    READY,
+    SERVED,
+    Order,
+    Place,
+    has_no_server,
+    says_death,
+    serves,
+    trail_of,
+    within_engine,
+)
+from vllm_logdoctor.run.model import Evidence, Outcome, Run
+from vllm_logdoctor.run.stops import REQUESTED, Stop, stops_in
+
+_REQUESTS = ("request-received", "request-added", "request-finished")
+"""Messages that only a running engine prints."""
+_NOWHERE: Place = (1 << 30, 0)
+_CONSEQUENCE_SECONDS = 300.0
+_CONSEQUENCE_LINES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended.
+
+    Attributes:
+        outcome: the word of the JSON contract.
+        words: the same in a sentence.
+        evidence: the lines that show it.
+        stop: the first trace that someone or something ended the run, or None.
+        kinds: what each block is, in the order of the blocks.
+        fatal: positions in the blocks of what may have broken the run, in order.
+        deaths: records that say that a process died, outside of blocks too.
+        ready: where the engine began to serve, or None.
+        stops: all traces of an end.
+        order: which of two records comes first.
+    """
+
+    outcome: Outcome
+    words: str
+    evidence: tuple[Evidence, ...] = ()
+    stop: Stop | None = None
+    kinds: tuple[BlockKind, ...] = ()
+    fatal: tuple[int, ...] = ()
+    deaths: tuple[Record, ...] = ()
+    ready: Place | None = None
+    stops: tuple[Stop, ...] = ()
+    order: Order = field(default_factory=lambda: Order(()))
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run broke by itself."""
+        return self.outcome in ("crashed_at_startup", "crashed_while_serving")
+
+
+def outcome_of(run: Run, blocks: Sequence[Block]) -> Ending:
+    """Tell how a run ended, with the lines that show it.
+
+    Args:
+        run: the run; its `startup_complete`, `records`, `tail` and `samples` are read.
+        blocks: its traceback blocks.
+    """
+    return _Judge(run, blocks).ending()
+
+
+class _Judge:
+    """Holds what the questions about one run share."""
+
+    def __init__(self, run: Run, blocks: Sequence[Block]) -> None:
+        self.run = run
+        self.blocks = blocks
+        self.trail = trail_of(run)
+        self.order = Order(self.trail)
+        self.kinds = tuple(kind_of_block(block) for block in blocks)
+        inside = {id(record) for block in blocks for record in block.records}
+        self.stops = list(stops_in(self.trail))
+        self.deaths = tuple(
+            one for one in self.trail if says_death(one) and (id(one) not in inside or not one.level)
+        )
+        self.ready = self._ready()
+        self.serving_seen = run.startup_complete
+        self.offline = run.kind != "server" or has_no_server(run, self.trail)
+        self.stop = self._first_stop()
+
+    def ending(self) -> Ending:
+        fatal = self.fatal()
+        outcome, words, shown = self._outcome(fatal)
+        evidence = tuple(self.run.evidence(record) for record in shown)
+        return Ending(
+            outcome, words, evidence, self.stop, self.kinds, fatal, self.deaths, self.ready, tuple(self.stops),
+            self.order,
+        )  # fmt: skip
+
+    def fatal(self) -> tuple[int, ...]:
+        """Return which blocks may have broken the run: errors and wrappers that no stop and no later start explains."""
+        return tuple(number for number in range(len(self.blocks)) if self._may_be_fatal(number))
+
+    def _may_be_fatal(self, number: int) -> bool:
+        block, kind = self.blocks[number], self.kinds[number]
+        if kind not in ("error", "wrapper") or self._after_stop(self.order.place(block.first)):
+            return False
+        if kind == "wrapper" and self._is_clean_offline_end():
+            return False
+        if self.ready is None or self.ready > _NOWHERE:
+            return True
+        if (
+            self.order.place(block.first) < self.ready
+            and self.serving_seen
+            and (not self.offline or self._offline_done())
+        ):
+            return self._dies_before(self.ready)
+        if self._went_on(block):
+            return False
+        if kind == "error" and not self.offline and not within_engine(block):
+            return self._death_after(block)
+        return True
+
+    def _went_on(self, block: Block) -> bool:
+        """Say whether the engine made tokens long after a block: then the block did not end it."""
+        last = block.records[-1].line
+        # From the end, where they are: a log of a million statistics lines has as many blocks to ask for.
+        later = (one for one in reversed(self.run.samples) if one.line > last and one.generation > 0)
+        return next(islice(later, 2, None), None) is not None and self._healthy_end(block)
+
+    def _healthy_end(self, block: Block) -> bool:
+        return not any(self.order.place(one) >= self.order.place(block.first) for one in self.deaths)
+
+    def _dies_before(self, place: Place) -> bool:
+        return any(self.order.place(one) < place for one in self.deaths)
+
+    def _death_after(self, block: Block) -> bool:
+        """Say whether the run's death follows a block of the front process: else it was one request's trouble."""
+        place = self.order.place(block.first)
+        number = bisect_left(self._ends, place)
+        return (
+            number < len(self._ends)
+            and not self._after_stop(self._ends[number])
+            and self._soon(block, number)
+        )
+
+    @cached_property
+    def _ends(self) -> list[Place]:
+        """Places at which something says that a process is dead."""
+        wrappers = [
+            block.first for block, kind in zip(self.blocks, self.kinds, strict=True) if kind == "wrapper"
+        ]
+        return sorted(self.order.place(one) for one in (*wrappers, *self.deaths))
+
+    def _soon(self, block: Block, number: int) -> bool:
+        """Say whether an end follows a block closely enough to be its consequence."""
+        end = self._ends[number]
+        then, now = self._time_at(self.order.place(block.first)), self._time_at(end)
+        if then is not None and now is not None:
+            return now - then <= _CONSEQUENCE_SECONDS
+        return end[1] - self.order.place(block.records[-1])[1] <= _CONSEQUENCE_LINES
+
+    def _time_at(self, place: Place) -> float | None:
+        """Return the time at a place: of its record, or of the last one before it that has one."""
+        number = bisect_right(self._clock, (place, float("inf")))
+        return self._clock[number - 1][1] if number else None
+
+    @cached_property
+    def _clock(self) -> list[tuple[Place, float]]:
+        return sorted((self.order.place(one), one.time) for one in self.trail if one.time is not None)
+
+    def _after_stop(self, place: Place) -> bool:
+        return self.stop is not None and self.order.place(self.stop.record) < place
+
+    def _first_stop(self) -> Stop | None:
+        """Return the first trace of a wanted end, or of a shutdown that no error precedes."""
+        broken = min(
+            (
+                self.order.place(block.first)
+                for block, kind in zip(self.blocks, self.kinds, strict=True)
+                if kind in ("error", "wrapper")
+            ),
+            default=_NOWHERE,
+        )
+        for stop in self.stops:
+            if stop.kind in REQUESTED and not self._just_reaction(stop) and not self._from_parent(stop):
+                return stop
+            if stop.kind == "shutdown" and not self._died_before(stop, broken):
+                return stop
+        return None
+
+    def _from_parent(self, stop: Stop) -> bool:
+        """Say whether a child was ended by its own parent: one that failed, or an offline program that was done."""
+        if stop.kind != "signal" or stop.record.process.role not in ("engine-core", "worker"):
+            return False
+        if self.offline and self._parent_shuts_down(stop):
+            return True
+        return any(
+            kind == "error" and not block.level and block.process.role not in ("engine-core", "worker")
+            for block, kind in self._blocks_after(stop)
+        )  # fmt: skip
+
+    def _parent_shuts_down(self, stop: Stop) -> bool:
+        """Say whether the program announced the end of its engine just before: [shutdown] MPClient: start"""
+        before = [one for one in self.trail if self.order.place(one) < self.order.place(stop.record)][-12:]
+        return any(OWN_SHUTDOWN.search(one.message) for one in before)
+
+    def _blocks_after(self, stop: Stop) -> list[tuple[Block, BlockKind]]:
+        pairs = zip(self.blocks, self.kinds, strict=True)
+        return [
+            (block, kind)
+            for block, kind in pairs
+            if self.order.place(block.first) > self.order.place(stop.record)
+        ]
+
+    def _just_reaction(self, stop: Stop) -> bool:
+        """Say whether the run was dead already when it was asked to stop: the front process then ends the others."""
+        return any(self.order.place(one) < self.order.place(stop.record) for one in self.deaths) or any(
+            kind in ("wrapper",) and self.order.place(block.first) < self.order.place(stop.record)
+            for block, kind in zip(self.blocks, self.kinds, strict=True)
+        )
+
+    def _died_before(self, stop: Stop, broken: Place) -> bool:
+        if self._just_reaction(stop):
+            return True
+        return (
+            broken < self.order.place(stop.record)
+            and (self.ready is None or broken > self.ready)
+            and self._last_block_ends_run(stop)
+        )
+
+    def _last_block_ends_run(self, stop: Stop) -> bool:
+        errors = [
+            b
+            for b, k in zip(self.blocks, self.kinds, strict=True)
+            if k == "error" and self.order.place(b.first) < self.order.place(stop.record)
+        ]
+        return (
+            bool(errors)
+            and errors[-1].process.role in ("engine-core", "worker")
+            and stop.record.line - errors[-1].records[-1].line < 200
+        )
+
+    def _ready(self) -> Place | None:
+        marks = [self.order.place(one) for one in self.trail if READY.search(one.message) or serves(one)]
+        file = self.trail[0].file if self.trail else 0
+        if self.run.samples:
+            marks.append(self._place_of_sample(file))
+        requests = [self.run.messages[name].first for name in _REQUESTS if name in self.run.messages]
+        marks += [self.order.place(events[0].record) for events in requests if events]
+        if marks:
+            return min(marks)
+        return (0, 0) if self.run.startup_complete and self._accesses_served() else None
+
+    def _place_of_sample(self, file: int) -> Place:
+        """Return where the first statistics line stands, which is not among the records."""
+        sample = self.run.samples[0]
+        if not self.order.several or sample.time is None:
+            return file, sample.line
+        return next((place for place, time in self._clock if time >= sample.time), _NOWHERE)
+
+    def _accesses_served(self) -> bool:
+        return any(status < 400 for (_, _, status) in self.run.accesses)
+
+    def _is_clean_offline_end(self) -> bool:
+        return (
+            self.offline
+            and bool(self.trail)
+            and any(PROGRESS_END.search(one.message) for one in self.trail[-80:])
+        )
+
+    def _outcome(self, fatal: Sequence[int]) -> tuple[Outcome, str, list[Record]]:
+        deaths = [one for one in self.deaths if not self._after_stop(self.order.place(one))]
+        if self.offline and all(CLIENT_GONE.search(one.message) for one in deaths) and self._offline_done():
+            deaths = []
+        broken = [self.blocks[number].first for number in fatal] + deaths
+        first = min(broken, key=self.order.place) if broken else None
+        if first is not None:
+            return self._crashed(first, fatal)
+        if self.stop is not None:
+            return self._stopped(self.stop)
+        killed = next((stop for stop in self.stops if stop.kind in ("memory", "kill")), None)
+        if killed is not None:
+            return "killed", "was killed from outside", [killed.record]
+        ended = next((stop for stop in self.stops if stop.kind == "ended"), None)
+        if ended is not None:
+            return "clean_shutdown", "was shut down", [ended.record]
+        return self._open_end()
+
+    def _crashed(self, first: Record, fatal: Sequence[int]) -> tuple[Outcome, str, list[Record]]:
+        if BIND.search(first.message):
+            return "crashed_at_startup", "could not open its port", [first]
+        if self.ready is not None and self.ready < self.order.place(first):
+            return "crashed_while_serving", "broke while it served", [first]
+        later = self.ready is None or self.ready > self.order.place(first)
+        if later and any(
+            phase_of_block(self.blocks[number]) == "serving"
+            or SERVED.search(self.blocks[number].last_raised.statement[:300])
+            for number in fatal[:40]
+        ):
+            return "crashed_while_serving", "broke while it served", [first]
+        return "crashed_at_startup", "broke before it could serve", [first]
+
+    def _stopped(self, stop: Stop) -> tuple[Outcome, str, list[Record]]:
+        shown = [stop.record]
+        ended = next(
+            (
+                one
+                for one in self.stops
+                if one.kind == "ended" and self.order.place(one.record) > self.order.place(stop.record)
+            ),
+            None,
+        )
+        if stop.kind in ("scheduler", "walltime"):
+            return "killed", "was ended by the batch system or orchestrator", shown
+        if (
+            stop.kind != "shutdown"
+            and not self.run.startup_complete
+            and self.ready is None
+            and not self._offline_done()
+        ):
+            return "killed", "was stopped from outside before it could serve", shown
+        waits = next(
+            (one.record for one in self.stops if "Waiting for connections to close" in one.record.message),
+            None,
+        )
+        if waits is not None and ended is None:
+            return (
+                "killed",
+                "was asked to stop, waited for open connections and did not finish",
+                [*shown, waits],
+            )
+        return "clean_shutdown", "was asked to stop and stopped", shown
+
+    def _offline_done(self) -> bool:
+        return any(PROGRESS_END.search(one.message) for one in self.trail)
+
+    def _open_end(self) -> tuple[Outcome, str, list[Record]]:
+        last = [self.trail[-1]] if self.trail else []
+        if self.offline and self._offline_done():
+            return "clean_shutdown", "did its work and ended", last
+        if (
+            self.trail
+            and any(AFTERWARDS.search(one.message) for one in self.trail[-12:])
+            and self.run.startup_complete
+        ):
+            return "clean_shutdown", "did its work and ended", last
+        if self.offline and any(OWN_SHUTDOWN.search(one.message) for one in self.trail[-40:]):
+            return "clean_shutdown", "ended its engine after its work", last
+        if self.offline and last and PROGRESS_OPEN.search(last[0].message):
+            return "truncated", "ends while it works on prompts", last
+        if self.run.startup_complete or self.ready is not None:
+            return "running", "was still serving when the log ends", last
+        if self.run.last_of_file and self._began():
+            return "truncated", "ends during start-up without a word", last
+        return "unknown", "does not say how it ended", last
+
+    def _began(self) -> bool:
+        return bool(self.run.vllm_records)

@@ -1,0 +1,212 @@
+"""Phases of a run from the engine's own durations and from timestamps; what no phase explains stays visible."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.frame import Process
+from vllm_logdoctor.run.builder import RunBuilder
+from vllm_logdoctor.run.model import Evidence, Phase, Run
+
+SHORTEST_GAP = 1.0
+"""Seconds; logger times have no fractions, so that a shorter gap says nothing."""
+
+# phase -> (pattern, field with the engine's own seconds, parent)
+_TIMED: tuple[tuple[str, str, str, str], ...] = (
+    ("download", "weights-downloaded", "seconds", "load-weights"),
+    ("read-weights", "weights-read", "seconds", "load-weights"),
+    ("load-weights", "model-loaded", "seconds", "startup"),
+    ("load-weights", "model-weights-loaded", "seconds", "startup"),
+    ("dynamo", "dynamo-done", "seconds", "engine-init"),
+    ("inductor", "graph-compiled", "seconds", "engine-init"),
+    ("compile-cache", "compile-cache-hit", "seconds", "engine-init"),
+    ("compile", "compile-total", "seconds", "engine-init"),
+    ("warm-up", "warmup-run", "seconds", "engine-init"),
+    ("graph-capture", "graphs-captured", "seconds", "engine-init"),
+    ("engine-init", "engine-initialised", "seconds", "startup"),
+)
+_READY = ("startup-complete", "uvicorn-running", "server-starting")
+_STOPPING = (
+    "shutdown-step", "shutdown-initiated", "interrupt-received", "uvicorn-stopping", "shutdown-waiting", "shutdown-complete",
+    "server-process-finished",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    time: float
+    evidence: tuple[Evidence, ...]
+
+
+def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
+    """Return the phases in order of their start: parts of the start-up, serving, the stop.
+
+    Phases with parent "startup" follow each other and together fill the start-up; the rest of it is called
+    "unexplained". Phases inside them carry the name of the phase that they are a part of.
+    """
+    timed = _ordered(_clipped(_timed_phases(builder), run))
+    ready = _ready(run, builder)
+    found = [*timed, *_startup(run, builder, timed, ready), *_profiling(builder, timed)]
+    found += _serving(run, builder, ready)
+    return _ordered(found)
+
+
+def _ordered(phases: Iterable[Phase]) -> list[Phase]:
+    return sorted(phases, key=lambda p: (p.start is None, p.start or 0.0, -(p.seconds or 0.0)))
+
+
+def _timed_phases(builder: RunBuilder) -> Iterator[Phase]:
+    for name, pattern, field_name, parent in _TIMED:
+        seen = builder.messages.get(pattern)
+        of_rank: dict[Process, int] = defaultdict(int)
+        together: dict[int, list[Phase]] = defaultdict(list)
+        for number, event in enumerate(seen.first if seen else ()):
+            seconds = event.number(field_name)
+            if seconds is not None:
+                phase = _timed(builder, name, event, builder.times.get((pattern, number)), seconds, parent)
+                together[of_rank[event.record.process]].append(phase)
+                of_rank[event.record.process] += 1
+        yield from (_slowest(phases) for phases in together.values())
+
+
+def _slowest(phases: Sequence[Phase]) -> Phase:
+    """Ranks do the same at the same time: the slowest one is what the start waits for."""
+    slowest = max(phases, key=lambda phase: phase.seconds or 0.0)
+    if len(phases) == 1:
+        return slowest
+    return replace(slowest, process=f"{slowest.process} (slowest of {len(phases)})".strip())
+
+
+def _timed(
+    builder: RunBuilder, name: str, event: Event, end: float | None, seconds: float, parent: str
+) -> Phase:
+    start = None if end is None else end - seconds
+    process = event.record.process
+    return Phase(
+        name, process.name or process.rank, start, end, seconds, (builder.evidence(event.record),), parent
+    )
+
+
+def _clipped(phases: Iterable[Phase], run: Run) -> Iterator[Phase]:
+    """The engine's seconds have fractions, its clock has none: no phase starts before the run."""
+    for phase in phases:
+        if phase.start is not None and run.started is not None and phase.start < run.started:
+            phase = replace(phase, start=run.started)
+        yield phase
+
+
+def _moment(builder: RunBuilder, *patterns: str) -> _Moment | None:
+    """Return when the first of the messages was printed."""
+    found = [
+        (time, builder.messages[pattern].first[0])
+        for pattern in patterns
+        if pattern in builder.messages and (time := builder.times.get((pattern, 0))) is not None
+    ]
+    if not found:
+        return None
+    time, event = min(found, key=lambda pair: (pair[1].record.file, pair[1].record.line))
+    return _Moment(time, (builder.evidence(event.record),))
+
+
+def _ready(run: Run, builder: RunBuilder) -> _Moment | None:
+    if run.kind == "server":
+        found = _moment(builder, "startup-complete", "uvicorn-running")
+        return found or (_moment(builder, "server-starting") if run.startup_complete else None)
+    return _moment(builder, "engine-initialised", "graphs-captured") if run.startup_complete else None
+
+
+def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Moment | None) -> list[Phase]:
+    """Fill the start-up: from the first line to readiness, or to the last line of a run that never got ready."""
+    end = ready.time if ready else run.ended
+    if run.started is None or end is None or end < run.started:
+        return []
+    parts: list[Phase] = []
+    position = run.started
+    for name, moment in _milestones(builder, timed, ready):
+        if moment.time > position:
+            parts.append(
+                Phase(name, "", position, moment.time, moment.time - position, moment.evidence, "startup")
+            )
+        position = max(position, _end_of(timed, name, moment))
+    loading = _moment(builder, "model-load-started")
+    if (
+        ready is None
+        and loading
+        and loading.time >= position
+        and not any(p.name == "load-weights" for p in timed)
+    ):
+        parts.append(
+            Phase(
+                "engine-start",
+                "",
+                position,
+                loading.time,
+                loading.time - position,
+                loading.evidence,
+                "startup",
+            )
+        )
+        parts.append(
+            Phase("load-weights", "", loading.time, end, end - loading.time, loading.evidence, "startup")
+        )
+        position = end
+    if end - position >= SHORTEST_GAP:
+        parts.append(Phase("unexplained", "", position, end, end - position, (), "startup"))
+    whole = Phase("startup", "", run.started, end, end - run.started, ready.evidence if ready else ())
+    return [whole, *parts]
+
+
+def _milestones(
+    builder: RunBuilder, timed: Sequence[Phase], ready: _Moment | None
+) -> Iterator[tuple[str, _Moment]]:
+    """Yield (name of the span before it, moment) in order: what the time until each mark was spent on."""
+    config = _moment(builder, "engine-config")
+    if config:
+        yield "imports", config
+    for name, span in (("load-weights", "engine-start"), ("engine-init", "unexplained")):
+        starts = [phase for phase in timed if phase.name == name and phase.start is not None]
+        if starts:
+            first = min(starts, key=lambda p: p.start or 0.0)
+            yield span, _Moment(first.start or 0.0, first.evidence)
+    if ready:
+        yield "api-server", ready
+
+
+def _end_of(timed: Sequence[Phase], span: str, moment: _Moment) -> float:
+    follows = {"engine-start": "load-weights", "unexplained": "engine-init"}.get(span)
+    ends = [phase.end for phase in timed if phase.name == follows and phase.end is not None]
+    return max([moment.time, *ends])
+
+
+def _profiling(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
+    """Memory profiling: from the end of loading (or of compilation) to the line that names the cache's memory."""
+    done = _moment(builder, "kv-cache-memory-available", "memory-profile-parts", "memory-profile-results")
+    if done is None:
+        return []
+    before = [
+        p.end
+        for p in timed
+        if p.name in ("load-weights", "compile", "dynamo", "inductor") and p.end and p.end <= done.time
+    ]
+    if not before:
+        return []
+    start = max(before)
+    return [Phase("profiling", "", start, done.time, done.time - start, done.evidence, "engine-init")]
+
+
+def _serving(run: Run, builder: RunBuilder, ready: _Moment | None) -> list[Phase]:
+    if run.ended is None or ready is None or not run.startup_complete:
+        return []
+    stop = _moment(builder, *_STOPPING)
+    if stop is not None and stop.time < ready.time:
+        stop = None
+    end = stop.time if stop else run.ended
+    phases = []
+    if end > ready.time:
+        phases.append(Phase("serving", "", ready.time, end, end - ready.time, ready.evidence))
+    if stop is not None:
+        phases.append(Phase("shutdown", "", stop.time, run.ended, run.ended - stop.time, stop.evidence))
+    return phases

@@ -1,0 +1,184 @@
+"""Which run a record belongs to: restarts, retries, sweeps and two servers in one file are told apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.frame import Process, Record
+from vllm_logdoctor.run.builder import RunBuilder
+from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
+
+VERSION_LINES = frozenset({"api-server-version", "banner-version"})
+ARGUMENT_LINES = frozenset({"arguments-namespace", "arguments-non-default"})
+ENGINE_LINES = frozenset({"engine-config"})
+IMPORT_LINES = frozenset({"platform-detected", "platform-plugin-activated"})
+MOST_RUNS = 200
+"""Runs of one set that are told; the rest is counted. A supervisor that restarts a server all night writes thousands."""
+OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
+_INDEX = re.compile(r"\d+")
+_MOST_ALIVE = 16
+"""Servers that may write to one log side by side."""
+
+
+class Segmenter:
+    """Gives each record to a run; starts a new run where a new life of a server or engine begins."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._files = files
+        self.runs: list[RunBuilder] = [RunBuilder(1, files)]
+        self.left_out = self.records_left_out = self.recognised_left_out = 0
+        self._by_pid: dict[tuple[str, int], RunBuilder] = {}
+        self._by_host: dict[str, RunBuilder] = {}
+
+    @property
+    def current(self) -> RunBuilder:
+        """The run that started last."""
+        return self.runs[-1]
+
+    def add(self, record: Record, event: Event | None, count: int = 1) -> RunBuilder:
+        """Give a record, which stands for `count` like it, to its run and return that run."""
+        name = event.pattern.id if event else ""
+        run = self._owner(record.process, event)
+        if event is not None and (name in OPENERS or name in IMPORT_LINES) and self._opens(run, name, event):
+            run = self._start(record.process)
+        if name in OPENERS:
+            run.openers.setdefault(_kind(name), record.process)
+            run.openers[f"{_kind(name)} {record.process.name}"] = record.process
+        self._claim(record.process, run)
+        run.add(record, event, count)
+        return run
+
+    def _owner(self, process: Process, event: Event | None = None) -> RunBuilder:
+        if len(self.runs) == 1:
+            return self.current
+        if process.pid is None:
+            return self._by_host.get(process.host, self.current) if process.host else self.current
+        known = self._by_pid.get((process.host, process.pid))
+        return known or self._adopting(process, event)
+
+    def _adopting(self, process: Process, event: Event | None) -> RunBuilder:
+        """Return the run of a process that writes for the first time: a server that waits for such a one."""
+        if process.role not in ("engine-core", "worker"):
+            return self._by_host.get(process.host, self.current) if process.host else self.current
+        waiting = [run for run in self.runs[-_MOST_ALIVE:] if self._waits_for(run, process)]
+        if len(waiting) > 1 and event is not None and event.pattern.id in ENGINE_LINES:
+            model = engine_config_of(event).get("model")
+            waiting = [run for run in waiting if run.stated.arguments.get("model") == model] or waiting
+        return waiting[0] if waiting else self.current
+
+    def _waits_for(self, run: RunBuilder, process: Process) -> bool:
+        """Say whether a living server of the same host has no process of that name yet."""
+        if run.ended or run.troubled or run not in self._by_pid.values():
+            return False
+        front = run.openers.get("version") or run.openers.get("arguments")
+        if front is None or front.host != process.host:
+            return False
+        return not any(other.name == process.name and other.pid != process.pid for other in run.processes)
+
+    def _claim(self, process: Process, run: RunBuilder) -> None:
+        if process.pid is not None:
+            self._by_pid.setdefault((process.host, process.pid), run)
+        if process.host:
+            self._by_host.setdefault(process.host, run)
+
+    def _start(self, process: Process) -> RunBuilder:
+        """Begin a run; what the old one claimed is free again, unless both live side by side."""
+        old = self._owner(process)
+        if _lives_beside(old, process):
+            self._by_pid.pop((process.host, process.pid or 0), None)
+        else:
+            for key in [key for key, run in self._by_pid.items() if run is old]:
+                del self._by_pid[key]
+        self._by_host.pop(process.host, None)
+        if len(self.runs) >= MOST_RUNS:
+            self._leave_out(self.runs.pop())
+        run = RunBuilder(len(self.runs) + self.left_out + 1, self._files)
+        self.runs.append(run)
+        return run
+
+    def _leave_out(self, run: RunBuilder) -> None:
+        """Count a run instead of keeping it: the first ones and the last one are told, however many there are."""
+        self.left_out += 1
+        self.records_left_out += run.vllm_records
+        self.recognised_left_out += run.recognised
+        self._by_pid = {key: owner for key, owner in self._by_pid.items() if owner is not run}
+        self._by_host = {key: owner for key, owner in self._by_host.items() if owner is not run}
+
+    def _opens(self, run: RunBuilder, name: str, event: Event) -> bool:
+        record = event.record
+        if name in IMPORT_LINES:
+            return run.ended and _is_front(record.process)
+        if run.ended:
+            return True
+        kind = _kind(name)
+        if not run.openers and name not in ENGINE_LINES and _had_a_life(run):
+            return True
+        if name in ENGINE_LINES:
+            return self._engine_again(run, record)
+        if kind in run.openers:
+            if _lives_beside(run, record.process) and self._is_other_server(run, name, event):
+                return True
+            # Spawned processes run the main module again and print its lines a second time before any engine.
+            if "engine" not in run.openers and not run.troubled:
+                return False
+            return not _siblings(run.openers[kind], record.process)
+        # Arguments follow the version line; behind an engine's configuration they begin the next life.
+        return "engine" in run.openers and not _is_child_of_same(run, record.process)
+
+    def _is_other_server(self, run: RunBuilder, name: str, event: Event) -> bool:
+        """Say whether a front process serves something else; one that only runs again asks for the same."""
+        front = run.openers["version" if name in VERSION_LINES else "arguments"]
+        if front.host != event.record.process.host:
+            return True
+        return name in ARGUMENT_LINES and arguments_of(event)[0] != run.stated.arguments
+
+    def _engine_again(self, run: RunBuilder, record: Record) -> bool:
+        process = record.process
+        same_name = run.openers.get(f"engine {process.name}")
+        if same_name is None or _is_repeated(run, record):
+            return False
+        if same_name.rank != process.rank and same_name.rank and process.rank:
+            return False
+        return same_name.pid == process.pid or not _siblings(same_name, process)
+
+
+def _lives_beside(run: RunBuilder, process: Process) -> bool:
+    """Say whether a process has the name of the run's front process, and another pid or host."""
+    front = run.openers.get("version") or run.openers.get("arguments")
+    if front is None or front.name != process.name or process.role not in ("api-server", ""):
+        return False
+    other_pid = front.pid is not None and process.pid is not None and front.pid != process.pid
+    return front.host != process.host or other_pid
+
+
+def _had_a_life(run: RunBuilder) -> bool:
+    """A log that starts in the middle of one server and goes on with the next."""
+    return run.ready or "uvicorn-stopping" in run.messages or (run.troubled and run.vllm_records > 0)
+
+
+def _is_repeated(run: RunBuilder, record: Record) -> bool:
+    """The same line at the same second, written twice by two captures of one stream."""
+    seen = run.messages.get("engine-config")
+    before = seen.last.record if seen and seen.last else None
+    return before is not None and before.time == record.time and before.message == record.message
+
+
+def _kind(name: str) -> str:
+    return "version" if name in VERSION_LINES else "arguments" if name in ARGUMENT_LINES else "engine"
+
+
+def _is_front(process: Process) -> bool:
+    return process.role in ("", "api-server", "other")
+
+
+def _siblings(a: Process, b: Process) -> bool:
+    """Several API servers, Ray actors or ranks of one run: same kind of name, other number."""
+    if a.name == b.name:
+        return bool(a.rank and b.rank and a.rank != b.rank)
+    return _INDEX.sub("#", a.name) == _INDEX.sub("#", b.name)
+
+
+def _is_child_of_same(run: RunBuilder, process: Process) -> bool:
+    return process.role in ("engine-core", "worker") and "version" in run.openers

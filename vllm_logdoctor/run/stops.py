@@ -1,0 +1,109 @@
+"""Traces of how a process was ended from outside: signals, users, schedulers, containers, the kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from vllm_logdoctor.frame import Record
+
+StopKind = Literal["signal", "user", "scheduler", "walltime", "memory", "kill", "shutdown", "ended"]
+"""signal: SIGTERM or alike was received; user: Ctrl-C; scheduler: a batch system or container manager ended the job;
+walltime: its time was up; memory: a memory limit or the kernel's OOM killer; kill: SIGKILL by someone; shutdown: the server
+began to shut down, for whatever reason; ended: it shut down to the end."""
+
+_TRACES: tuple[tuple[StopKind, str], ...] = (
+    # slurmstepd: error: *** JOB 54 ON n1 CANCELLED AT 2025-12-15T23:32:26 DUE TO TIME LIMIT ***
+    ("walltime", r"CANCELLED AT \S+ DUE TO TIME LIMIT|DUE TO TIME LIMIT"),
+    # =>> PBS: job killed: walltime 3633 exceeded limit 3600      TERM_RUNLIMIT: job killed after reaching LSF run time limit.
+    ("walltime", r"PBS: job killed: walltime|TERM_RUNLIMIT|reached (?:its )?(?:wall|run) ?time limit"),
+    # slurmstepd: error: Detected 1 oom_kill event in StepId=54.0. Some of the step tasks have been OOM Killed.
+    (
+        "memory",
+        r"oom[_-]kill event|OOM[ _-]?[Kk]illed|Out of memory: Kill(?:ed)? process|[Oo]om-kill|oom_reaper"
+        r"|by the OOM killer|TERM_MEMLIMIT",
+    ),
+    # =>> PBS: job killed: mem 104857600kb exceeded limit 102400000kb       Memory cgroup out of memory: Killed process 9
+    (
+        "memory",
+        r"PBS: job killed: (?:v?mem|pmem)|Memory cgroup out of memory|exceeded (?:job |hard )?memory limit"
+        r"|memory pressure \(OOM\)",
+    ),
+    # slurmstepd: error: *** JOB 23 ON n1 CANCELLED AT 2026-01-29T04:03:03 DUE to SIGNAL Terminated ***
+    (
+        "scheduler",
+        r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT|Job step aborted|PBS: job killed|TERM_OWNER"
+        r"|TERM_ADMIN|TERM_PREEMPT",
+    ),
+    # Stopping container vllm      The node was low on resource: memory       vllm.service: State 'stop-sigterm' timed out. Killing.
+    (
+        "scheduler",
+        r"Liveness probe failed|[Ss]tartup probe failed|Stopping container|Evicted"
+        r"|The node was low on resource|: Preempt(?:ed|ing)|Stopping .{0,60}\.service",
+    ),
+    # ./serve.sh: line 193: 124064 Killed      vllm serve ...
+    (
+        "kill",
+        r": line \d+: +\d+ Killed|^Killed\s*$|code=killed, status=9|signal 9 \(SIGKILL\)"
+        r"|exited with code 137|exit(?:ed with)? code:? -9\b",
+    ),
+    (
+        "kill",
+        r"died from signal 9|was terminated by signal SIGKILL|signal: killed"
+        r"|Process finished with exit code 137|received signal 9",
+    ),
+    (
+        "signal",
+        r": line \d+: +\d+ Terminated|^Terminated\s*$|code=killed, status=15|exited with code 143"
+        r"|exit(?:ed with)? code:? -15\b",
+    ),
+    # INFO ... [shutdown] EngineCore: trigger received signal=SIGTERM
+    (
+        "user",
+        r"trigger received signal=SIGINT|[Rr]eceived (?:signal )?SIGINT|Received signal 2\b|^\^C"
+        r"|Ctrl[+-]C (?:received|pressed)|(?:^|: )KeyboardInterrupt\s*$",
+    ),
+    (
+        "signal",
+        r"trigger received signal=SIG(?!INT)\w+|[Rr]eceived (?:signal )?SIGTERM|[Rr]eceived signal 15"
+        r"|[Cc]aught (?:signal|SIGTERM)|got SIGTERM",
+    ),
+    ("signal", r"KeyboardInterrupt: \w|SystemExit: 15\b|Gracefully stopping server|SignalException"),
+    # INFO 05-01 12:00:00 [launcher.py:80] Shutting down FastAPI HTTP server.
+    (
+        "shutdown",
+        r"Shutting down FastAPI HTTP server|^INFO: +Shutting down|Waiting for connections to close"
+        r"|API server: shutdown triggered",
+    ),
+    ("ended", r"Application shutdown complete|Finished server process"),
+)
+_COMPILED = tuple((kind, re.compile(expression)) for kind, expression in _TRACES)
+_ANY = re.compile("|".join(f"(?:{expression})" for _, expression in _TRACES))
+REQUESTED: frozenset[StopKind] = frozenset({"signal", "user", "scheduler", "walltime"})
+"""Ends that someone wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A trace of an end: what kind, and the line that shows it."""
+
+    kind: StopKind
+    record: Record
+
+
+def stops_in(records: Sequence[Record]) -> Iterator[Stop]:
+    """Yield the traces of an end in order."""
+    for record in records:
+        kind = stop_kind(record)
+        if kind is not None:
+            yield Stop(kind, record)
+
+
+def stop_kind(record: Record) -> StopKind | None:
+    """Return the kind of end that a line shows, or None."""
+    text = record.message[:600]
+    if record.level in ("DEBUG", "WARNING") or not _ANY.search(text):
+        return None
+    return next((kind for kind, expression in _COMPILED if expression.search(text)), None)

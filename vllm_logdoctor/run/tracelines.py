@@ -1,0 +1,145 @@
+"""Grammar of traceback lines: what one line of a traceback is, whatever printed it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Link = Literal["", "cause", "context", "echo"]
+"""How an exception follows the one before it: unrelated, raised from it, raised while it was handled, or an
+outer exception whose text repeats the traceback of another process."""
+
+OPENING = "Traceback (most recent call last)"
+
+# [repeated 7x across cluster] (Ray folds equal lines of many workers)
+_REPEATED = re.compile(r"\s*(?:\x1b?\[\d+m)?\[repeated \d+x across cluster\].*$")
+# ERROR [core.py:1330] text      [registry.py:523] text      ERROR:    text      ERROR core.py:12] text
+_LOOSE_HEADER = re.compile(
+    r"(?:\[)?(?:(?:ERROR|WARNING|CRITICAL)\]?:?\s+)?(?:[\d:., T-]{8,30}\s)?\[[\w./-]{1,120}(?:\.py"
+    r"|-py)?: ?\d{1,6}\] ?"
+    r"|(?:ERROR|CRITICAL):\s+(?=Traceback)"
+)
+# Exception groups draw a frame around their members:    + Exception Group Traceback ...     | Traceback ...
+_GROUP_FRAME = re.compile(r"^\s*(?:[|+] ?)+(?:-\+?-* )?")
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,200}))?')
+# File ~/x/llm_engine.py:133, in LLMEngine.__init__(self, ...)      (IPython)
+_NOTEBOOK_FRAME = re.compile(
+    r"\s*File (?P<file>[^\s\":]{1,300}):(?P<line>\d+), in (?P<function>[\w.<>]{1,120})"
+)
+# "RuntimeError                              Traceback (most recent call last)"   (IPython)
+_NOTEBOOK_OPENING = re.compile(r"[A-Z]\w+\s{4,}Traceback \(most recent call last\)")
+_CAUSE = "The above exception was the direct cause of the following exception"
+_CONTEXT = "During handling of the above exception, another exception occurred"
+_NAME = r"(?:[A-Za-z_]\w*\.){0,10}[A-Za-z_]\w*"
+# ray.exceptions.RayTaskError(RuntimeError): ray::...       KeyError: 'x'       KeyboardInterrupt
+_ANY_EXCEPTION = re.compile(rf"(?P<type>{_NAME})(?:\((?P<inner>\w+)\))?(?::\s?(?P<text>.*)|\s*$)", re.DOTALL)
+_EXCEPTION_NAME = re.compile(
+    r"(?:Error|Exception|Interrupt|SystemExit|Timeout|ActorDied|Failure|Exit|Empty|OutOfResources"
+    r"|Unsupported|Died|Crashed|\.error)$"
+)
+# RuntimeError('text')        ValueError("text")      (a logger printed the repr)
+_REPR = re.compile(rf"(?P<type>{_NAME}(?:Error|Exception))\((?P<text>.*)\)\s*$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLine:
+    """A line that names a place in code."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionLine:
+    """A line that names an exception; `inner` is the type that a remote wrapper names in brackets."""
+
+    type: str
+    text: str
+    inner: str = ""
+
+
+def cleaned(message: str) -> str:
+    """Return a message without what folds, frames or loosely heads a line of a traceback.
+
+    >>> cleaned("ERROR [core.py:1330] Traceback (most recent call last): [repeated 7x across cluster]")
+    'Traceback (most recent call last):'
+    """
+    text = _REPEATED.sub("", message) if "[repeated" in message else message
+    header = _LOOSE_HEADER.match(text) if text[:1] in "[EWC" else None
+    if header:
+        text = text[header.end() :]
+    if text.lstrip()[:1] in ("|", "+"):
+        text = _GROUP_FRAME.sub("", text)
+    return text
+
+
+def opens(text: str) -> str | None:
+    """Return what stands before the opening of a traceback, or None where the line opens none.
+
+    >>> opens("EngineCore hit an exception: Traceback (most recent call last):")
+    'EngineCore hit an exception:'
+    >>> opens("prompt: 'Traceback (most recent call last): what is this?'") is None
+    True
+    """
+    mark = text.find(OPENING)
+    if (
+        mark < 0
+        or text[mark + len(OPENING) :].strip(": \r\u2500\u256e")
+        or text[:mark].endswith(("'", '"', "\\n", "`"))
+    ):
+        return None
+    before = text[:mark].strip(" \u2500\u256d")
+    return "" if _NOTEBOOK_OPENING.match(text) or before == "Exception Group" else before
+
+
+def frame_line(text: str) -> FrameLine | None:
+    """Return the place that a line names, or None."""
+    if "File " not in text:
+        return None
+    match = _FRAME.match(text) or _NOTEBOOK_FRAME.match(text)
+    return FrameLine(match["file"], int(match["line"]), (match["function"] or "").strip()) if match else None
+
+
+def link_line(text: str) -> Link:
+    """Return how the next exception follows from the one above, or "" for other lines."""
+    if _CAUSE in text:
+        return "cause"
+    return "context" if _CONTEXT in text else ""
+
+
+def exception_line(text: str, *, strict: bool) -> ExceptionLine | None:
+    """Return the exception that a line names, or None.
+
+    Args:
+        text: the line.
+        strict: only names that end like exceptions; for lines that no traceback precedes.
+    """
+    match = _ANY_EXCEPTION.match(text)
+    if not match:
+        return None
+    name = match["type"]
+    if not name.rpartition(".")[2][:1].isupper() and not _EXCEPTION_NAME.search(name):
+        return None
+    if strict and not (_EXCEPTION_NAME.search(name)):
+        return None
+    if (
+        strict
+        and match["text"] is None
+        and "." not in name
+        and name != "KeyboardInterrupt"
+        and not name.endswith("Error")
+    ):
+        return None
+    return ExceptionLine(name, (match["text"] or "").strip(), match["inner"] or "")
+
+
+def exception_repr(text: str) -> ExceptionLine | None:
+    """Return the exception whose repr is the whole message, or None.
+
+    >>> exception_repr("RuntimeError('no GPU')").text
+    'no GPU'
+    """
+    match = _REPR.match(text)
+    return ExceptionLine(match["type"], match["text"].strip("'\"")) if match else None

@@ -1,0 +1,19 @@
+"""Scan room: decides which lines Python ever sees; the only hot loop."""
+
+from vllm_logdoctor.scan.accesses import AccessKey
+from vllm_logdoctor.scan.gates import GateSet, gate_set
+from vllm_logdoctor.scan.select import Item, Line, Repeated, Selector
+from vllm_logdoctor.scan.sight import Interest, Scanned, Scanner
+
+__all__ = [
+    "AccessKey",
+    "GateSet",
+    "Interest",
+    "Item",
+    "Line",
+    "Repeated",
+    "Scanned",
+    "Scanner",
+    "Selector",
+    "gate_set",
+]

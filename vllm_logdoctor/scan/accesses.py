@@ -1,0 +1,84 @@
+"""Access lines counted in blocks: they are most of a busy server's log and none of them needs a record."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+AccessKey = tuple[str, str, int]
+"""(method, path without query, status)."""
+
+# INFO:     127.0.0.1:45988 - "POST /v1/completions HTTP/1.1" 200 OK     (colours around the parts on a terminal)
+_COLOUR = rb"(?:\x1b?\[[0-9;]{0,8}m)?"
+# Quoted once more in JSON, CSV and HTML.
+_QUOTE = rb'(?:\\?"|""|&quot;)'
+_ACCESS = re.compile(
+    rb"( - "
+    + _QUOTE
+    + _COLOUR
+    + rb'([A-Z]{3,7}) ([^" \n]{1,4000}) HTTP/[0-9.]{1,3}'
+    + _COLOUR
+    + _QUOTE
+    + rb" "
+    + _COLOUR
+    + rb"([0-9]{3}))"
+)
+_MARK = b" HTTP/1."
+_KNOWN_LIMIT = 16
+_PATH_LIMIT = 64
+
+
+class AccessCounter:
+    """Counts access lines in spans of bytes; remembers the line ends seen so far, so that most are counted by search."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, AccessKey] = {}
+
+    def count(self, data: bytes, start: int, end: int) -> Counter[AccessKey]:
+        """Count the access lines in data[start:end]."""
+        total = data.count(_MARK, start, end)
+        counts: Counter[AccessKey] = Counter()
+        if not total and data.find(b" HTTP/", start, end) < 0:
+            return counts
+        found = 0
+        for tail, key in self._known.items():
+            number = data.count(tail, start, end)
+            if number:
+                counts[key] += number
+                found += number
+        if found == total and found:
+            return counts
+        return self._count_each(data, start, end)
+
+    def _count_each(self, data: bytes, start: int, end: int) -> Counter[AccessKey]:
+        counts: Counter[AccessKey] = Counter()
+        raw = Counter(_ACCESS.findall(data, start, end))
+        for (tail, method, target, status), number in raw.items():
+            key = (method.decode(), _path(target), int(status))
+            counts[key] += number
+            if len(self._known) < _KNOWN_LIMIT:
+                self._known[tail] = key
+        return counts
+
+
+def _path(target: bytes) -> str:
+    return target.split(b"?", 1)[0].decode("utf-8", "replace")
+
+
+class PathLimit:
+    """Keeps the first paths that were met apart and counts the rest together: paths are a client's text."""
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+
+    def limited(self, counts: Counter[AccessKey]) -> Counter[AccessKey]:
+        """Return counts in which paths beyond the limit are one."""
+        out: Counter[AccessKey] = Counter()
+        for (method, path, status), number in counts.items():
+            if path not in self._paths:
+                if len(self._paths) < _PATH_LIMIT:
+                    self._paths.add(path)
+                else:
+                    path = "(other paths)"
+            out[method, path, status] += number
+        return out

@@ -1,0 +1,180 @@
+"""Selection of lines: a line is wanted for a gate in it, its shape, its place in the file, or a block it continues."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from vllm_logdoctor.scan.accesses import AccessKey, PathLimit
+from vllm_logdoctor.scan.routine import peeled
+from vllm_logdoctor.scan.sight import LONGEST, Repeat, Scanned, Scanner
+from vllm_logdoctor.source import Chunk
+
+HEAD_LINES = 120
+"""The first lines of a file are always wanted: launch scripts, commands, tables of cards."""
+TAIL_LINES = 60
+_TAIL_BYTES = 1 << 16
+_BLOCK_LINES = 400
+_AFTER_BLOCK = 14
+_BLOCKS_PER_KEY = 48
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A wanted line.
+
+    Attributes:
+        file: number of the file.
+        number: 1-based line number.
+        data: its bytes without the line end.
+        gates: numbers of the literal gates that it holds.
+        shaped: whether its shape alone makes it wanted.
+        by_gate: whether nothing but its gates makes it wanted: it counts only if a pattern takes it.
+    """
+
+    file: int
+    number: int
+    data: bytes
+    gates: tuple[int, ...] = ()
+    by_gate: bool = False
+    shaped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Request lines of one kind that nothing but others of them and access lines stands between.
+
+    Attributes:
+        first, last: the first and the last one; the same line where there is one only.
+        count: how many.
+    """
+
+    first: Line
+    last: Line
+    count: int
+
+
+Item = Line | Repeated | Counter[AccessKey]
+
+
+class Selector:
+    """Selects lines from the chunks of one file after the other; the result does not depend on where chunks are cut."""
+
+    def __init__(self, scanner: Scanner) -> None:
+        self._scanner = scanner
+        self._paths = PathLimit()
+        self._opened: Counter[bytes] = Counter()
+        self._block_until = 0
+        self._open = 0
+        self._file = -1
+        self._tail: deque[tuple[int, bytes]] = deque()
+
+    def select(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
+        """Yield the wanted lines of a chunk in order, and counts of access lines; fills in how many lines the chunk has.
+
+        Args:
+            chunk: the next chunk of the stream.
+            scanned: what a scanner in another process found in it, or None.
+        """
+        if chunk.file != self._file:
+            self._file, self._block_until, self._open = chunk.file, 0, 0
+        return self._items(chunk, scanned if scanned is not None else self._scanner.scan(chunk.data))
+
+    def tail(self) -> list[Line]:
+        """Return the last lines of the last file, wanted or not."""
+        lines: list[Line] = []
+        for first, data in self._tail:
+            pieces = data.split(b"\n")
+            lines += [
+                Line(self._file, first + n, piece[:4096]) for n, piece in enumerate(pieces) if piece.strip()
+            ]
+        return lines[-TAIL_LINES:]
+
+    def _remember_tail(self, chunk: Chunk) -> None:
+        data = chunk.data[-_TAIL_BYTES:]
+        first = chunk.first_line + chunk.lines - data.count(b"\n")
+        self._tail.append((first, data))
+        while len(self._tail) > 1 and sum(len(d) for _, d in list(self._tail)[1:]) >= _TAIL_BYTES:
+            self._tail.popleft()
+
+    def _items(self, chunk: Chunk, scanned: Scanned) -> Iterator[Item]:
+        chunk.lines = scanned.lines
+        file, base = chunk.file, chunk.first_line
+        counts, repeats = _Waiting(scanned.counts), _Waiting(scanned.repeats)
+        rest: bytes | None = None
+        position, number = 0, base
+        for place, sight in enumerate(scanned.sights):
+            line = base + sight.number
+            inside = self._block_until >= line or line <= HEAD_LINES
+            if number < line and number <= max(HEAD_LINES, self._block_until):
+                rest = peeled(chunk.data).rest if rest is None else rest
+                yield from self._between(file, rest, position, sight.start, number, line)
+            yield from map(self._paths.limited, counts.upto(place))
+            yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
+            yield Line(file, line, sight.data, sight.gates, not sight.anyway and not inside, sight.anyway)
+            self._note_block(line, sight.opens, sight.closes, sight.data[:200])
+            position, number = sight.end + 1, line + 1
+        if number <= max(HEAD_LINES, self._block_until):
+            rest = peeled(chunk.data).rest if rest is None else rest
+            yield from self._between(file, rest, position, len(rest), number, base + scanned.lines + 1)
+        yield from map(self._paths.limited, counts.upto(len(scanned.sights)))
+        yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.sights)))
+        self._remember_tail(chunk)
+
+    def _between(
+        self, file: int, data: bytes, start: int, end: int, number: int, before: int
+    ) -> Iterator[Line]:
+        """Yield the lines without a hit that continue a block or belong to the head of the file."""
+        limit = max(HEAD_LINES, self._block_until)
+        while number < before and number <= limit and start < end:
+            stop = data.find(b"\n", start, end)
+            stop = end if stop < 0 else stop
+            if stop > start:
+                yield Line(file, number, data[start : min(stop, start + LONGEST)])
+            start, number = stop + 1, number + 1
+
+    def _note_block(self, line: int, opens: bool, closes: bool, head: bytes) -> None:
+        """Keep a window of wanted lines open behind a traceback; repeated ones from one place are only counted."""
+        if opens:
+            key = _place(head)
+            self._opened[key] += 1
+            if self._opened[key] <= _BLOCKS_PER_KEY:
+                self._open += 1
+                self._block_until = max(self._block_until, line + _BLOCK_LINES)
+        elif closes and self._open:
+            self._open -= 1
+            if not self._open:
+                self._block_until = line + _AFTER_BLOCK
+
+
+class _Waiting(Generic[_T]):
+    """Hands out what stands before each sight."""
+
+    def __init__(self, entries: list[tuple[int, _T]]) -> None:
+        self._entries = entries
+        self._next = 0
+
+    def upto(self, place: int) -> Iterator[_T]:
+        """Yield what stands before the sight with this number and was not handed out yet."""
+        while self._next < len(self._entries) and self._entries[self._next][0] <= place:
+            self._next += 1
+            yield self._entries[self._next - 1][1]
+
+
+def _repeated(file: int, base: int, repeat: Repeat) -> Repeated:
+    first, last = (Line(file, base + number, data) for number, data in (repeat.first, repeat.last))
+    return Repeated(first, last, repeat.lines)
+
+
+def _place(head: bytes) -> bytes:
+    """Name the place that prints a traceback: what stands before it, without digits that differ each time."""
+    before = head.split(b"Traceback", 1)[0]
+    return before.translate(None, b"0123456789") + bytes(_call_site_line(before))
+
+
+def _call_site_line(before: bytes) -> bytes:
+    mark = before.rfind(b".py:")
+    return before[mark : mark + 10] if mark >= 0 else b""

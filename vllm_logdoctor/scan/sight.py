@@ -1,0 +1,214 @@
+"""What one piece of bytes says by itself: its wanted lines and counts, whatever stands before it.
+
+This is nearly all of the work, and it needs no memory of earlier pieces: worker processes do it for pieces
+of one file, and the selector puts the answers together in order.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from vllm_logdoctor.scan.accesses import AccessCounter, AccessKey
+from vllm_logdoctor.scan.gates import GateSet
+from vllm_logdoctor.scan.routine import Peeled, peeled
+from vllm_logdoctor.scan.structure import DEBUG_HEADER, EXCEPTION, EXPRESSIONS, LITERALS
+
+LONGEST = 1 << 18
+"""Bytes of a line that are looked at."""
+Number = int
+"""Number of a line in its piece, from 0."""
+
+
+class Sight(NamedTuple):
+    """A line with a hit: where it stands without request lines, its number, its bytes, and why it is wanted."""
+
+    start: int
+    end: int
+    number: Number
+    data: bytes
+    gates: tuple[int, ...]
+    anyway: bool
+    opens: bool
+    closes: bool
+
+
+class Repeat(NamedTuple):
+    """Request lines of one kind: the first, the last, how many."""
+
+    first: tuple[Number, bytes]
+    last: tuple[Number, bytes]
+    lines: int
+
+
+@dataclass(slots=True)
+class Scanned:
+    """What a piece says.
+
+    Attributes:
+        lines: line ends in it.
+        sights: its lines with a hit, in order.
+        counts: (number of the sight before which they stand, access lines).
+        repeats: (number of the sight before which they stand, request lines).
+    """
+
+    lines: int = 0
+    sights: list[Sight] = field(default_factory=list)
+    counts: list[tuple[int, Counter[AccessKey]]] = field(default_factory=list)
+    repeats: list[tuple[int, Repeat]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """What the packs say about gates.
+
+    Attributes:
+        count_before: gates of throughput lines and of lines that begin a run: access lines are counted up to each.
+        signatures: gates whose lines rule pages want to see, except debug output.
+        bare: gates that lead to no pattern.
+    """
+
+    count_before: frozenset[int] = frozenset()
+    signatures: frozenset[int] = frozenset()
+    bare: frozenset[int] = frozenset()
+
+
+class Scanner:
+    """Scans pieces; what it remembers makes it faster and changes no answer."""
+
+    def __init__(self, gates: GateSet, interest: Interest) -> None:
+        self._gates = gates
+        self._signatures = interest.signatures
+        self._bare = interest.bare
+        self._count_before = interest.count_before
+        self._debug_lines: Counter[int] = Counter()
+        self._literals = gates.literals
+        self._traceback = gates.literals
+        self._exception = gates.literals + len(LITERALS) + EXPRESSIONS.index(EXCEPTION)
+        self._accesses = AccessCounter()
+
+    def scan(self, piece: bytes) -> Scanned:
+        """Return what a piece says."""
+        found = peeled(piece)
+        data = found.rest
+        out = Scanned()
+        position = number = counted = told = 0
+        for start, end, gates, anyway, opens, closes in self._wanted(data):
+            line = number + data.count(b"\n", position, start)
+            if counted < start and not self._count_before.isdisjoint(gates):
+                self._count(out, data, counted, start)
+                counted = start
+            if told < len(found.at):
+                upto = bisect_left(found.at, start, told)
+                self._tell(out, piece, found, (told, upto), (position, number))
+                told = upto
+            out.sights.append(
+                Sight(start, end, line, data[start : min(end, start + LONGEST)], gates, anyway, opens, closes)
+            )
+            position, number = min(end + 1, len(data)), line + (end < len(data))
+        out.lines = number + data.count(b"\n", position)
+        self._count(out, data, counted, len(data))
+        self._tell(out, piece, found, (told, len(found.at)), (position, number))
+        return out
+
+    def _count(self, out: Scanned, data: bytes, start: int, end: int) -> None:
+        counts = self._accesses.count(data, start, end)
+        if counts:
+            out.counts.append((len(out.sights), counts))
+
+    @staticmethod
+    def _tell(
+        out: Scanned, piece: bytes, found: Peeled, span: tuple[int, int], known: tuple[int, int]
+    ) -> None:
+        """Note the request lines of a span by kind; `known` is an offset in the rest and the number of its line."""
+        position, number = known
+        for kind in found.stretches(*span):
+            first, last = (
+                (
+                    number + found.rest.count(b"\n", position, found.at[one]),
+                    _line_at(piece, found.starts[one]),
+                )
+                for one in (kind.first, kind.last)
+            )
+            out.repeats.append((len(out.sights), Repeat(first, last, kind.count)))
+
+    def _wanted(self, data: bytes) -> Iterator[tuple[int, int, tuple[int, ...], bool, bool, bool]]:
+        """Yield (start, end, literal gates, wanted anyway, opens a block, closes a block) of each line with a hit."""
+        find, rfind = data.find, data.rfind
+        literals, signatures, traceback, exception = (
+            self._literals,
+            self._signatures,
+            self._traceback,
+            self._exception,
+        )
+        start = end = first = -1
+        gates: list[int] = []
+        anyway = signed = opens = closes = False
+        for offset, gate in self._gates.scan(data):
+            if offset > end:
+                if end >= 0 and (anyway or self._counts(data, start, first, gates, signed)):
+                    yield (
+                        start,
+                        end,
+                        _unique(gates),
+                        anyway or (signed and not _is_debug(data, start, first)),
+                        opens,
+                        closes,
+                    )
+                # An expression that ends at "$" before "\r\n" or holds the first byte of a message ends inside its line.
+                start = rfind(b"\n", 0, offset - 1 if data[offset - 1] == _LINE_END else offset) + 1
+                end = find(b"\n", max(offset - 1, start))
+                if end < 0:
+                    end = len(data)
+                first, gates = offset, []
+                anyway = signed = opens = closes = False
+            if gate < literals:
+                gates.append(gate)
+                signed = signed or gate in signatures
+            else:
+                anyway = True
+                opens = opens or gate == traceback
+                closes = closes or gate == exception
+        if end >= 0 and (anyway or self._counts(data, start, first, gates, signed)):
+            yield (
+                start,
+                end,
+                _unique(gates),
+                anyway or (signed and not _is_debug(data, start, first)),
+                opens,
+                closes,
+            )
+
+    def _counts(self, data: bytes, start: int, first: int, gates: list[int], signed: bool) -> bool:
+        """Whether a line that only its gates make wanted may count: debug output is nothing to the rule pages."""
+        if not signed or not self._bare.issuperset(gates) or not _is_debug(data, start, first):
+            return True
+        self._debug_lines[gates[0]] += 1
+        if self._debug_lines[gates[0]] == _MANY_DEBUG_LINES:
+            self._gates.leave_out_debug(gates[0])
+        return False
+
+
+def _line_at(piece: bytes, start: int) -> bytes:
+    end = piece.find(b"\n", start)
+    end = len(piece) if end < 0 else end
+    return piece[start : min(end, start + LONGEST)]
+
+
+_LINE_END = 10
+_MANY_DEBUG_LINES = 200
+_DEBUG = re.compile(DEBUG_HEADER.encode())
+
+
+def _is_debug(data: bytes, start: int, gate_end: int) -> bool:
+    """Whether the gate that ends there stands behind the header of a DEBUG record."""
+    level = data.find(b"DEBUG ", start, gate_end)
+    return level >= 0 and _DEBUG.search(data, level, gate_end) is not None
+
+
+def _unique(gates: list[int]) -> tuple[int, ...]:
+    return tuple(gates) if len(gates) < 2 else tuple(sorted(set(gates)))

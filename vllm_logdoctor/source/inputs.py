@@ -1,0 +1,194 @@
+"""What to read: paths, directories, rotated sets, standard input, bytes or lines in memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.source.compression import compression_of, decompressed
+
+PathLike = str | os.PathLike[str]
+
+_LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".jsonl", ".json", ".csv", ".OU", ".ER")
+_PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst")
+# vllm.log.2.gz, vllm.log.1, vllm.log-20260101, vllm.log
+_ROTATED = re.compile(r"^(?P<stem>.+?\.(?:log|txt|out|err))(?:[.-](?P<number>\d+))?(?:\.(?:gz|xz|bz2|zst))?$")
+_OF_VLLM = re.compile(
+    rb"v\0?l\0?l\0?m|VLLM|vLLM|(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:|throughput: |Uvicorn|Traceback"
+)
+_SNIFFED_BYTES = 1 << 18
+# A PBS output file: name.o12345 or name.e12345
+_PBS_OUTPUT = re.compile(r"\.[oe]\d+(?:\.\d+)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One thing to read: a name for evidence and where its bytes come from.
+
+    Attributes:
+        name: how evidence names it.
+        path: file to open, or None.
+        data: bytes in memory, or None; with neither, standard input is read.
+    """
+
+    name: str
+    path: Path | None = None
+    data: bytes | None = None
+
+    @property
+    def size(self) -> int | None:
+        """Bytes on disk (packed size for packed files), or None where that is not known ahead."""
+        if self.data is not None:
+            return len(self.data)
+        try:
+            return self.path.stat().st_size if self.path and self.path.is_file() else None
+        except OSError:
+            return None
+
+    @property
+    def plain_path(self) -> str:
+        """The path of a file whose bytes are the log, or "" for packed files and everything that can't be read twice."""
+        try:
+            if self.path is None or self.data is not None or not self.path.is_file():
+                return ""
+            with self.path.open("rb") as file:
+                return "" if compression_of(file.read(8)) else str(self.path)
+        except OSError:
+            return ""
+
+    def open(self) -> BinaryIO:
+        """Open for reading, decompressed by content.
+
+        Raises:
+            LogdoctorError: the file can't be opened.
+        """
+        if self.data is not None:
+            raw: BinaryIO = io.BytesIO(self.data)
+        elif self.path is None:
+            raw = sys.stdin.buffer
+        else:
+            try:
+                raw = self.path.open("rb", buffering=1 << 17)
+            except OSError as error:
+                raise LogdoctorError(
+                    f"can't read {self.name}: {error.strerror or error}; check path and rights"
+                ) from error
+        peekable = raw if hasattr(raw, "peek") else io.BufferedReader(raw, 1 << 17)  # type: ignore[type-var]
+        head = peekable.peek(8)[:8]
+        return decompressed(peekable, head)
+
+
+def inputs_from(
+    source: PathLike | bytes | Iterable[str] | Iterable[bytes] | Sequence[PathLike],
+) -> list[Input]:
+    """Turn what a user named into inputs in reading order.
+
+    Args:
+        source: a path, "-" for standard input, a directory, several paths, bytes, or lines.
+
+    Returns:
+        One or more inputs; a rotated set is in order of time (oldest first).
+
+    Raises:
+        LogdoctorError: a path does not exist, or a directory holds no log.
+
+    Example:
+        >>> [i.name for i in inputs_from(b"INFO 01-01 00:00:00 [a.py:1] x")]
+        ['<bytes>']
+    """
+    if isinstance(source, bytes | bytearray):
+        return [Input("<bytes>", data=bytes(source))]
+    if isinstance(source, str | os.PathLike):
+        return _inputs_of_path(source)
+    items = list(source)
+    if items and all(
+        isinstance(item, os.PathLike) or (isinstance(item, str) and _names_file(item)) for item in items
+    ):
+        found = [found for item in items for found in _inputs_of_path(item)]  # type: ignore[arg-type]
+        return _in_rotation_order(found)
+    return [Input("<lines>", data=_joined_lines(items))]
+
+
+def _names_file(text: str) -> bool:
+    return "\n" not in text and len(text) < 4096 and (text == "-" or os.path.exists(text))
+
+
+def _joined_lines(items: Sequence[object]) -> bytes:
+    joined = bytearray()
+    for item in items:
+        line = item if isinstance(item, bytes) else str(item).encode("utf-8", "surrogateescape")
+        joined += line if line.endswith(b"\n") else line + b"\n"
+    return bytes(joined)
+
+
+def _inputs_of_path(source: PathLike) -> list[Input]:
+    text = os.fspath(source)
+    if text == "-":
+        return [Input("<stdin>")]
+    path = Path(text)
+    if path.is_dir():
+        return _inputs_of_directory(path)
+    if not path.exists():
+        raise LogdoctorError(
+            f"no such file: {text}; give the path of a log, a directory, or - for standard input"
+        )
+    return [Input(text, path=path)]
+
+
+def _inputs_of_directory(folder: Path) -> list[Input]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and _looks_like_log(path.name))
+    files = [path for path in files if _may_be_of_vllm(path)]
+    if not files:
+        raise LogdoctorError(f"no log of vLLM in directory {folder}; name the files themselves", 4)
+    return _in_rotation_order([Input(str(path), path=path) for path in files])
+
+
+def _may_be_of_vllm(path: Path) -> bool:
+    """Look at the first bytes only: a directory may hold a thousand other texts. What can't be read is kept and told."""
+    try:
+        with Input(str(path), path=path).open() as stream:
+            return bool(_OF_VLLM.search(stream.read(_SNIFFED_BYTES)))
+    except Exception:
+        return True
+
+
+def _looks_like_log(name: str) -> bool:
+    plain = name
+    for suffix in _PACKED_SUFFIXES:
+        plain = plain.removesuffix(suffix)
+    return bool(plain.endswith(_LOG_SUFFIXES) or _ROTATED.match(name) or _PBS_OUTPUT.search(plain))
+
+
+def rotation_of(name: str) -> str:
+    """Return the name that all members of a rotated set share.
+
+    Example:
+        >>> rotation_of("vllm.log.2.gz"), rotation_of("vllm.log")
+        ('vllm.log', 'vllm.log')
+    """
+    match = _ROTATED.match(name)
+    return match["stem"] if match else name
+
+
+def _in_rotation_order(inputs: list[Input]) -> list[Input]:
+    """Put members of one rotated set oldest first; keep the order in which the sets were met."""
+    order: dict[str, int] = {}
+
+    def key(item: tuple[int, Input]) -> tuple[int, int, int]:
+        position, entry = item
+        match = _ROTATED.match(entry.name)
+        if not match:
+            return (order.setdefault(entry.name, position), 0, position)
+        number = match["number"]
+        # .3 is older than .1, but -20260102 is newer than -20260101; the bare name is the newest.
+        age = 0 if number is None else -int(number) if len(number) < 6 else int(number) - 10**12
+        return (order.setdefault(match["stem"], position), age, position)
+
+    return [entry for _, entry in sorted(enumerate(inputs), key=key)]

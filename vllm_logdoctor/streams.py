@@ -1,0 +1,165 @@
+"""One continuous stream of files: chunks to records with their events; several streams merged by time."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vllm_logdoctor.events import Event, Matcher
+from vllm_logdoctor.frame import Framer, Process, Record
+from vllm_logdoctor.scan import AccessKey, GateSet, Interest, Line, Repeated, Scanned, Scanner, Selector
+from vllm_logdoctor.source import Chunk
+
+Item = tuple[Record, "Event | None", int] | Counter[AccessKey]
+"""A record with its event and how many like it it stands for, or access lines that were counted in a block."""
+
+REQUESTS = frozenset({"request-received", "request-added", "request-finished"})
+_MOST_WRITERS = 64
+MANY_MISSES = 100
+
+# Requests belong to the statistics line behind them, and to the run before the next one's first lines.
+_COUNT_BEFORE = (
+    "Avg prompt throughput: ", "server version ", "█  version ", "non-default args: {", "args: Namespace(", "LLM engine (v",
+    "detected platform ", "Platform plugin ",
+)  # fmt: skip
+
+_REQUEST_GATES = ("Received request ", "Added request ", "Finished request ")
+
+_PEEK = 4000
+"""Records looked at for the first time of a stream that starts without one."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Request lines of one kind and writer that nothing else stands between."""
+
+    first: tuple[Record, Event | None]
+    last: tuple[Record, Event | None]
+    count: int
+
+
+class StreamReader:
+    """Turns the chunks of one stream into items in order.
+
+    Args:
+        gates: the gate automaton.
+        matcher: finds the pattern of a record.
+        label: rank of the stream in a set of several, or "".
+    """
+
+    def __init__(self, gates: GateSet, matcher: Matcher, label: str = "") -> None:
+        self.framer = Framer()
+        self._gates = gates
+        self._matcher = matcher
+        self._misses: Counter[int] = Counter()
+        marks = frozenset(number for number in map(matcher.gate_number, _COUNT_BEFORE) if number >= 0)
+        self.interest = Interest(marks, matcher.signatures, matcher.bare_gates)
+        self._selector = Selector(Scanner(gates, self.interest))
+        self._request_gates = tuple(
+            number for number in map(matcher.gate_number, _REQUEST_GATES) if number >= 0
+        )
+        self._waiting: dict[tuple[Process, str], _Waiting] = {}
+        self._label = label
+
+    def items(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
+        """Yield the items of a chunk; request lines wait until something else follows them."""
+        for item in self._selector.select(chunk, scanned):
+            if isinstance(item, Line):
+                for record in self.framer.frame(item):
+                    record = self._labelled(record)
+                    event = self._matcher.match(record)
+                    if event is not None and event.name in REQUESTS and record.level == "INFO":
+                        yield from self._note_request(record, event, 1)
+                        continue
+                    if item.by_gate and event is None:
+                        self._note_miss(item.gates)
+                        continue
+                    # Lines that only their place makes wanted don't end a stretch of requests: pieces don't know of places.
+                    if self._waiting and (item.shaped or event is not None):
+                        yield from self.waiting()
+                    yield record, event, 1
+            elif isinstance(item, Repeated):
+                yield from self._note_repeated(item)
+            else:
+                yield item
+
+    def _note_miss(self, gates: tuple[int, ...]) -> None:
+        """Narrow a gate that stands on many lines which no pattern takes."""
+        for gate in gates:
+            self._misses[gate] += 1
+            if self._misses[gate] == MANY_MISSES and gate not in self._matcher.signatures:
+                self._gates.narrow(gate, self._matcher.regexes_of_gate(gate))
+
+    def waiting(self) -> Iterator[Item]:
+        """Yield what waits: the first and the last request line of each kind, by line."""
+        told = [(record, event, 1) for record, event in (one.first for one in self._waiting.values())]
+        told += [(*one.last, one.count - 1) for one in self._waiting.values() if one.count > 1]
+        self._waiting.clear()
+        yield from sorted(told, key=lambda item: (item[0].file, item[0].line))
+
+    def _note_repeated(self, item: Repeated) -> Iterator[Item]:
+        for line, count in (
+            ((item.first, 1), (item.last, item.count - 1)) if item.count > 1 else ((item.first, 1),)
+        ):
+            for record in self.framer.frame(line):
+                record = self._labelled(record)
+                yield from self._note_request(
+                    record, self._matcher.match(replace(record, gates=self._request_gates)), count
+                )
+
+    def _note_request(self, record: Record, event: Event | None, count: int) -> Iterator[Item]:
+        key = (record.process, event.pattern.id if event else "")
+        known = self._waiting.get(key)
+        if known is not None:
+            known.last = record, event
+            known.count += count
+            return
+        if len(self._waiting) == _MOST_WRITERS:
+            yield from self.waiting()
+        self._waiting[key] = _Waiting((record, event), (record, event), count)
+
+    def tail(self) -> list[Record]:
+        """Return the records of the last lines, wanted or not."""
+        framer = Framer()
+        return [self._labelled(record) for line in self._selector.tail() for record in framer.frame(line)]
+
+    def _labelled(self, record: Record) -> Record:
+        if not self._label or record.process.rank:
+            return record
+        return replace(record, process=replace(record.process, rank=self._label))
+
+
+def merged(streams: Sequence[Iterator[Item]]) -> Iterator[Item]:
+    """Merge streams by time; an item without a time stays behind the one before it in its stream."""
+    keyed = [_keyed(number, stream) for number, stream in enumerate(streams)]
+    for _, _, _, item in heapq.merge(*keyed, key=lambda entry: entry[:3]):
+        yield item
+
+
+def _keyed(number: int, stream: Iterator[Item]) -> Iterator[tuple[float, int, int, Item]]:
+    """Give each item the latest time before it; a stream without any time comes last."""
+    waiting: list[Item] = []
+    latest: float | None = None
+    position = 0
+    for item in stream:
+        time = (
+            None
+            if isinstance(item, Counter)
+            else (item[0].time if item[0].time is not None else item[0].outer_time)
+        )
+        if latest is None and time is None and len(waiting) < _PEEK:
+            waiting.append(item)
+            continue
+        latest = max(latest if latest is not None else -math.inf, time if time is not None else -math.inf)
+        for earlier in waiting:
+            position += 1
+            yield latest, number, position, earlier
+        waiting = []
+        position += 1
+        yield latest, number, position, item
+    for earlier in waiting:
+        position += 1
+        yield math.inf, number, position, earlier
