@@ -16,6 +16,7 @@ from tests.report.synthetic import make_analysis
 from tests.report.test_markdown import hostile_text
 from vllm_logdoctor.report import csv, github, html, junit, sarif, terminal, text
 from vllm_logdoctor.report.csv import cell
+from vllm_logdoctor.report.webpage import policy
 
 quick = settings(max_examples=60, deadline=None)
 
@@ -191,5 +192,5 @@ def tags(page: str) -> set[str]:
 def test_html_forbids_all_that_is_not_its_own(analysis):
     page = html.render(analysis)
     assert "default-src 'none'" in page
-    assert "unsafe" not in html.policy()
+    assert "unsafe" not in policy()
     assert "http://" not in page.replace("https://github.com/leeoniya/uPlot", "")

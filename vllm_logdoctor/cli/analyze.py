@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from vllm_logdoctor.analysis import INTERRUPTED, Options, analyse
 from vllm_logdoctor.cli.exit_codes import ExitCode
+from vllm_logdoctor.cli.output import write
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.writers import FORMATS, format_of_name, render
@@ -82,28 +83,16 @@ def cache_directory() -> Path:
 
 
 def write_outputs(analysis: Analysis, request: Request) -> None:
-    """Write the report to the named files, or to standard output."""
-    for name in request.outputs:
-        named = request.format if name == "-" and request.format else format_of_name(name, request.format)
-        text = render(analysis, named)
-        if name == "-":
-            sys.stdout.write(text)
-            continue
-        try:
-            Path(name).write_text(text, encoding="utf-8")
-        except OSError as error:
-            reason = error.strerror or error
-            raise LogdoctorError(f"can't write {name}: {reason}; choose another place with -o") from error
-    if request.outputs:
-        return
-    chosen = request.format or ("terminal" if sys.stdout.isatty() else "markdown")
-    if chosen == "terminal":
-        from vllm_logdoctor.report.terminal import print_analysis
+    """Write the report to the named files, or to standard output: a view on a terminal, else Markdown."""
+    for name in request.outputs or ["-"]:
+        chosen = request.format if name == "-" else format_of_name(name, request.format)
+        on_screen = name == "-" and not request.outputs and sys.stdout.isatty()
+        if name == "-" and (chosen == "terminal" or (chosen is None and on_screen)):
+            from vllm_logdoctor.report.terminal import print_analysis
 
-        print_analysis(analysis)
-        return
-    sys.stdout.buffer.write(render(analysis, chosen).encode("utf-8", "replace"))
-    sys.stdout.buffer.flush()
+            print_analysis(analysis)
+        else:
+            write(render(analysis, chosen or "markdown"), name)
 
 
 def _settings() -> Settings | None:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 
+from vllm_logdoctor.cli.output import write
 from vllm_logdoctor.errors import LogdoctorError
 
-FORMATS = ("markdown", "text", "json")
-
 Run = Annotated[Optional[int], typer.Option(min=1, help="Number of the run in a log with several.")]  # noqa: UP045
-Format = Annotated[str, typer.Option("--format", "-f", help="markdown, text or json.")]
-Output = Annotated[str, typer.Option("--output", "-o", help="Write here; - is standard output.")]
+Format = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--format", "-f", help="markdown, json, text, html, sarif, junit, github, csv or terminal."),
+]
+Output = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(
+        "--output", "-o", help="Write here; the ending tells the format; may be given several times."
+    ),
+]
 
 
 def compare(
@@ -23,18 +32,18 @@ def compare(
     after: Annotated[str, typer.Argument(metavar="AFTER", help="Log, or a report of logdoctor (.json).")],
     before_run: Run = None,
     after_run: Run = None,
-    format: Format = "markdown",
-    output: Output = "-",
+    format: Format = None,
+    output: Output = None,
 ) -> None:
     """Say what differs between two runs: settings, start-up, capacity, speed at equal load, findings."""
     from vllm_logdoctor.compare import comparison, markdown
-    from vllm_logdoctor.compare.json import render_comparison
     from vllm_logdoctor.compare.snapshot import snapshot_of
+    from vllm_logdoctor.compare.writers import comparison_text
 
     _check(format)
     sides = snapshot_of(document_of(before), before_run), snapshot_of(document_of(after), after_run)
     result = comparison.compare(*sides)
-    _write(render_comparison(result) if format == "json" else _page(markdown.render(result), format), output)
+    _write(partial(comparison_text, result), lambda: markdown.render(result), format, output or [])
 
 
 def verify(
@@ -42,23 +51,20 @@ def verify(
     against: Annotated[str, typer.Option(help="Report of the run before (--format json), or its log.")],
     before_run: Run = None,
     after_run: Run = None,
-    format: Format = "markdown",
-    output: Output = "-",
+    format: Format = None,
+    output: Output = None,
 ) -> None:
     """Say whether each planned change took effect, and whether its prediction came true."""
     from vllm_logdoctor.compare import verification, verification_markdown
-    from vllm_logdoctor.compare.json import render_verification
     from vllm_logdoctor.compare.snapshot import snapshot_of
+    from vllm_logdoctor.compare.writers import verification_text
 
     _check(format)
     sides = snapshot_of(document_of(against), before_run), snapshot_of(document_of(after), after_run)
     result = verification.verify(*sides)
-    text = (
-        render_verification(result)
-        if format == "json"
-        else _page(verification_markdown.render(result), format)
+    _write(
+        partial(verification_text, result), lambda: verification_markdown.render(result), format, output or []
     )
-    _write(text, output)
 
 
 def document_of(name: str) -> dict[str, Any]:
@@ -92,26 +98,32 @@ def _report(name: str) -> dict[str, Any] | None:
     )
 
 
-def _check(format: str) -> None:
-    if format not in FORMATS:
-        raise LogdoctorError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}", 2)
+def _check(format: str | None) -> None:
+    from vllm_logdoctor.compare.writers import FORMATS
+
+    if format is not None and format not in (*FORMATS, "terminal"):
+        names = ", ".join(FORMATS)
+        raise LogdoctorError(f"unknown format {format!r}; choose one of {names}, terminal", 2)
 
 
-def _page(markdown: str, format: str) -> str:
-    from vllm_logdoctor.report.text import plain_text
+def _write(
+    text_of: Callable[[str], str], page: Callable[[], str], format: str | None, outputs: Sequence[str]
+) -> None:
+    """Write to the named files, or to standard output: a view on a terminal, else Markdown.
 
-    return plain_text(markdown) if format == "text" else markdown
+    Args:
+        text_of: gives the text in a format.
+        page: gives the Markdown that the terminal's view is made of.
+        format: what the user asked for, or None.
+        outputs: files, "-" for standard output.
+    """
+    from vllm_logdoctor.report.writers import format_of_name
 
+    for name in outputs or ["-"]:
+        named = format if name == "-" else format_of_name(name, format)
+        if name == "-" and (named == "terminal" or (named is None and sys.stdout.isatty())):
+            from vllm_logdoctor.report.terminal_page import print_page
 
-def _write(text: str, output: str) -> None:
-    data = text.encode("utf-8", "replace")
-    if output == "-":
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        Path(output).write_bytes(data)
-    except OSError as error:
-        raise LogdoctorError(
-            f"can't write {output}: {error.strerror or error}; choose another place with -o"
-        ) from error
+            print_page(page())
+        else:
+            write(text_of(named or "markdown"), name)

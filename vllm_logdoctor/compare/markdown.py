@@ -29,6 +29,9 @@ _STATES = {
     "unclear": "Not seen again, which says little",
     "kept": "Still there",
 }
+LEVELS = "Speed at equal load"
+"""Title of the section that holds the levels of running requests."""
+
 _LEVELS_SHOWN = 24
 _NAMES_SHOWN = 6
 
@@ -38,17 +41,17 @@ def render(comparison: Comparison) -> str:
     before, after = comparison.before, comparison.after
     lines = [f"# {inline(before.name, 200)} → {inline(after.name, 200)}", "", headline(comparison), ""]
     if comparison.load.ratio is not None:
-        lines += [f"- Take care: {inline(warning)}." for warning in comparison.load.warnings]
+        lines += [*(f"- Take care: {inline(warning)}." for warning in comparison.load.warnings), ""]
     for title, body in (
         ("What changed, and what came of it", _ties(comparison)),
-        ("Speed at equal load", _levels(comparison.load)),
+        (LEVELS, _levels(comparison.load)),
         ("Start-up and capacity", _figures(comparison.figures, speed=False)),
         ("The whole run", _whole_run(comparison)),
         ("Findings", _findings(comparison.findings)),
         ("Settings told by one log only", _told_once(comparison)),
     ):
         if body:
-            lines += ["", f"## {title}", "", *body]
+            lines += [f"## {title}", "", *body, ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from vllm_logdoctor.compare.identity import fingerprint_of_document
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.findings.equal_load import LoadLevel
+from vllm_logdoctor.run.model import Evidence
 
 Node = Mapping[str, Any]
 
@@ -44,6 +45,7 @@ class KnownFinding:
         kind, severity, title: as in the report.
         knobs: what it would change.
         effect: what it expects, or None.
+        line: the line that decides it, or None.
     """
 
     identity: str
@@ -53,6 +55,7 @@ class KnownFinding:
     title: str
     knobs: tuple[str, ...]
     effect: Predicted | None = None
+    line: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +227,12 @@ def _finding(finding: Node) -> KnownFinding:
         title=str(finding["title"]),
         knobs=tuple(str(change["knob"]) for change in finding["changes"]),
         effect=_effect(effect) if effect else None,
+        line=next((_line(line) for line in finding.get("evidence") or ()), None),
     )
+
+
+def _line(line: Node) -> Evidence:
+    return Evidence(str(line["file"]), int(line["line"]), str(line["text"]))
 
 
 def _effect(effect: Node) -> Predicted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_logdoctor.compare.markdown import headline
+from vllm_logdoctor.compare.snapshot import PlannedKnob
 from vllm_logdoctor.compare.verification import CheckedChange, CheckedPrediction, Verification
 from vllm_logdoctor.compare.words import side, times
 from vllm_logdoctor.report.escape import code, inline, prose
@@ -66,18 +67,26 @@ def _verdict(verification: Verification) -> str:
     return "; ".join(said) + "."
 
 
+def planned_words(planned: PlannedKnob) -> tuple[str, str]:
+    """Return the knob and what it was to become, escaped."""
+    if planned.kind == "action":
+        return prose(planned.knob), ""
+    wanted = "dropped" if planned.after is None else setting(planned.after, 80)
+    return code(planned.knob, 120), wanted
+
+
+def expected(one: CheckedPrediction) -> str:
+    """Return what was predicted in words, escaped."""
+    metric = METRICS.get(one.predicted.metric, inline(one.predicted.metric.replace("_", " "), 80))
+    low, high = number(one.predicted.low), number(one.predicted.high)
+    return f"{metric} × {low}" if low == high else f"{metric} × {low} to {high}"
+
+
 def _change(one: CheckedChange) -> list[str]:
-    planned = one.planned
-    knob = prose(planned.knob) if planned.kind == "action" else code(planned.knob, 120)
-    wanted = (
-        "" if planned.kind == "action" else "dropped" if planned.after is None else setting(planned.after, 80)
-    )
+    knob, wanted = planned_words(one.planned)
     found = "" if one.state == "not-told" else "not set" if one.found is None else side(one.found)
     return [knob, wanted, found, CHANGE_STATES[one.state], inline(one.note)]
 
 
 def _prediction(one: CheckedPrediction) -> list[str]:
-    metric = METRICS.get(one.predicted.metric, inline(one.predicted.metric.replace("_", " "), 80))
-    low, high = number(one.predicted.low), number(one.predicted.high)
-    expected = f"{metric} × {low}" if low == high else f"{metric} × {low} to {high}"
-    return [prose(one.title), expected, times(one.ratio), PREDICTION_STATES[one.state], inline(one.note)]
+    return [prose(one.title), expected(one), times(one.ratio), PREDICTION_STATES[one.state], inline(one.note)]

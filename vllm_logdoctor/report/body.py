@@ -47,16 +47,21 @@ class Block:
 
 def blocks_of(analysis: Analysis, with_charts: bool = True) -> list[Block]:
     """Return the report in blocks, one per heading."""
-    parser = reader(linked=True)
-    tokens = parser.parse(markdown.render(analysis, linked=True))
-    starts = [position for position, token in enumerate(tokens) if token.type == "heading_open"]
-    blocks = [
-        _block(parser, tokens[start:end], number)
-        for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(tokens)], strict=True))
-    ]
+    blocks = blocks_in(markdown.render(analysis, linked=True))
     if with_charts:
         _add_charts(blocks, analysis)
     return blocks
+
+
+def blocks_in(text: str) -> list[Block]:
+    """Return a page of our own Markdown in blocks, one per heading."""
+    parser = reader(linked=True)
+    tokens = parser.parse(text)
+    starts = [position for position, token in enumerate(tokens) if token.type == "heading_open"]
+    return [
+        _block(parser, tokens[start:end], number)
+        for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(tokens)], strict=True))
+    ]
 
 
 def block_html(block: Block, lines: Mapping[str, Evidence]) -> str:

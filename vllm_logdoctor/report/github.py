@@ -7,6 +7,7 @@ from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.run.model import Evidence
 
 COMMANDS: dict[Severity, str] = {
     "critical": "error",
@@ -30,14 +31,18 @@ def annotation(finding: Finding) -> str:
         >>> annotation(Finding("a-rule", "failure", "high", "high", "a: b", "100 %"))
         '::error title=a-rule%3A a%3A b::100 %25'
     """
-    properties = {}
-    if finding.evidence:
-        properties = {"file": finding.evidence[0].file, "line": str(finding.evidence[0].line)}
-    properties["title"] = f"{finding.id}: {finding.title}"
     told = [finding.explanation or finding.title]
     told += [f"Change: {plain_text(change_words(change), 10_000).strip()}." for change in finding.changes]
+    line = finding.evidence[0] if finding.evidence else None
+    return command(finding.severity, f"{finding.id}: {finding.title}", " ".join(told), line)
+
+
+def command(severity: Severity, title: str, told: str, line: Evidence | None = None) -> str:
+    """Return one workflow command, at a line where there is one."""
+    properties = {"file": line.file, "line": str(line.line)} if line else {}
+    properties["title"] = title
     joined = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{COMMANDS[finding.severity]} {joined}::{_data(' '.join(told))}"
+    return f"::{COMMANDS[severity]} {joined}::{_data(told)}"
 
 
 def _data(text: str) -> str:

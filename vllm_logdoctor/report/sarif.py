@@ -48,10 +48,13 @@ def render(analysis: Analysis) -> str:
             }
         ],
     }
-    return (
-        json.dumps(log, indent=2, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode()
-        + "\n"
-    )
+    return log_text(log)
+
+
+def log_text(log: Node) -> str:
+    """Return a SARIF log as text."""
+    text = json.dumps(log, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "replace").decode() + "\n"
 
 
 def address(file: str) -> str:
@@ -84,7 +87,7 @@ def _rule(finding: Finding) -> Node:
 
 
 def _result(diagnosis: Diagnosis, finding: Finding, rule: int) -> Node:
-    locations = [_location(evidence) for evidence in finding.evidence[:_LINES]]
+    locations = [location_of(evidence) for evidence in finding.evidence[:_LINES]]
     return {
         "ruleId": finding.id,
         "ruleIndex": rule,
@@ -111,7 +114,8 @@ def _message(finding: Finding) -> str:
     return spoken(" ".join(part for part in parts if part))
 
 
-def _location(evidence: Evidence) -> Node:
+def location_of(evidence: Evidence) -> Node:
+    """Return a line as a location."""
     return {
         "physicalLocation": {
             "artifactLocation": {"uri": address(evidence.file)},

@@ -65,8 +65,20 @@ def _heading(token: Token, text: str, width: int) -> list[str]:
 
 
 def _item(tokens: Sequence[Token], width: int) -> list[str]:
-    words = " ".join(_spoken(token) for token in tokens if token.type == "inline")
-    return textwrap.wrap(words, width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+    lines: list[str] = []
+    depth = 0
+    for token in tokens:
+        depth += {"bullet_list_open": 1, "bullet_list_close": -1}.get(token.type, 0)
+        if token.type == "inline":
+            indent = "  " * depth
+            lines += textwrap.wrap(
+                _spoken(token),
+                width,
+                initial_indent=f"{indent}- ",
+                subsequent_indent=f"{indent}  ",
+                break_on_hyphens=False,
+            )
+    return lines
 
 
 def _spoken(token: Token) -> str:

@@ -1,0 +1,149 @@
+"""A comparison or verification as checks that pass or fail: what JUnit, SARIF, annotations and CSV are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from vllm_logdoctor.compare.comparison import Comparison, FigureDifference, FindingDifference
+from vllm_logdoctor.compare.verification import CheckedChange, CheckedPrediction, Verification
+from vllm_logdoctor.compare.verification_markdown import expected, planned_words
+from vllm_logdoctor.compare.words import figure_value, load_words, moved_words, side, times
+from vllm_logdoctor.findings.model import SEVERITIES, Severity
+from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.run.model import Evidence
+
+Verdict = Literal["passed", "failed", "not-told"]
+
+_OF_FINDING: dict[str, Verdict] = {
+    "gone": "passed",
+    "kept": "passed",
+    "new": "failed",
+    "unclear": "not-told",
+}
+_OF_FIGURE: dict[str, Verdict] = {
+    "better": "passed",
+    "same": "passed",
+    "worse": "failed",
+    "other": "not-told",
+}
+_OF_LOAD: dict[str, Verdict] = {
+    "faster": "passed",
+    "same": "passed",
+    "slower": "failed",
+    "unknown": "not-told",
+}
+_OF_CHANGE: dict[str, Verdict] = {
+    "took-effect": "passed",
+    "not-applied": "failed",
+    "other-value": "failed",
+    "not-told": "not-told",
+}
+_OF_PREDICTION: dict[str, Verdict] = {
+    "as-predicted": "passed",
+    "more": "passed",
+    "less": "failed",
+    "not-tried": "not-told",
+    "not-told": "not-told",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One statement that a build can pass or fail on.
+
+    Attributes:
+        group: "finding", "speed", "figure", "change" or "prediction".
+        name: rule, figure or knob.
+        verdict: "passed", "failed" or "not-told" (the logs can't say).
+        state: the same in the words of its group.
+        severity: how much a failure weighs.
+        said: one sentence, plain text.
+        before, after: values, plain text; "" where there are none.
+        ratio: after/before, or None.
+        line: the line that proves it, or None.
+    """
+
+    group: str
+    name: str
+    verdict: Verdict
+    state: str
+    severity: Severity
+    said: str
+    before: str = ""
+    after: str = ""
+    ratio: float | None = None
+    line: Evidence | None = None
+
+
+def checks_of_comparison(comparison: Comparison) -> list[Check]:
+    """Return the checks of a comparison: its findings, the speed at equal load, the figures."""
+    return [
+        *(_finding(one) for one in comparison.findings),
+        *_speed(comparison),
+        *(_figure(one) for one in comparison.figures),
+    ]
+
+
+def checks_of_verification(verification: Verification) -> list[Check]:
+    """Return the checks of a verification: each planned change, each prediction."""
+    return [
+        *(_change(one) for one in verification.changes),
+        *(_prediction(one) for one in verification.predictions),
+    ]
+
+
+def _finding(one: FindingDifference) -> Check:
+    finding = one.finding
+    severity: Severity = next((known for known in SEVERITIES if known == finding.severity), "medium")
+    note = f" ({one.note})" if one.note else ""
+    said = f"{one.state}: {finding.title}{note}"
+    verdict = _OF_FINDING[one.state]
+    return Check("finding", finding.rule, verdict, one.state, severity, said, line=finding.line)
+
+
+def _speed(comparison: Comparison) -> Iterator[Check]:
+    load = comparison.load
+    said = _plain(load_words(load))
+    yield Check(
+        "speed", "speed-at-equal-load", _OF_LOAD[load.verdict], load.verdict, "high", said, ratio=load.ratio
+    )
+
+
+def _figure(one: FigureDifference) -> Check:
+    note = f" ({one.note})" if one.note else ""
+    return Check(
+        "figure",
+        one.name,
+        _OF_FIGURE[one.verdict],
+        one.verdict,
+        "medium",
+        f"{_plain(moved_words(one))}{note}",
+        before=_plain(figure_value(one.name, one.before)),
+        after=_plain(figure_value(one.name, one.after)),
+        ratio=one.ratio,
+    )
+
+
+def _change(one: CheckedChange) -> Check:
+    knob, wanted = (_plain(words) for words in planned_words(one.planned))
+    found = "not set" if one.found is None else _plain(side(one.found))
+    after = "" if one.state == "not-told" else found
+    note = f" ({one.note})" if one.note else ""
+    asked = f"{knob} {wanted}".strip()
+    told = f"; found: {after}" if after else ""
+    said = f"{one.state.replace('-', ' ')}: {asked}{told}{note}"
+    return Check("change", one.planned.knob, _OF_CHANGE[one.state], one.state, "medium", said, wanted, after)
+
+
+def _prediction(one: CheckedPrediction) -> Check:
+    wanted, came = _plain(expected(one)), times(one.ratio)
+    told = f"; came: {came}" if came else ""
+    said = f"{one.state.replace('-', ' ')}: {one.title}: {wanted}{told} ({one.note})"
+    verdict = _OF_PREDICTION[one.state]
+    return Check("prediction", one.rule, verdict, one.state, "low", said, wanted, came, ratio=one.ratio)
+
+
+def _plain(markdown: str) -> str:
+    return plain_text(markdown, 10_000).strip()

@@ -1,0 +1,83 @@
+"""A comparison or verification as one HTML file, with the speed at equal load as a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vllm_logdoctor.compare import markdown, verification_markdown
+from vllm_logdoctor.compare.comparison import Comparison
+from vllm_logdoctor.compare.verification import Verification
+from vllm_logdoctor.findings.equal_load import EqualLoad, LevelPair
+from vllm_logdoctor.report.body import Block, block_html, blocks_in
+from vllm_logdoctor.report.charts import Chart
+from vllm_logdoctor.report.escape import shorten
+from vllm_logdoctor.report.figures import number
+from vllm_logdoctor.report.webpage import webpage
+
+_FEWEST = 2
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """Return a comparison as a self-contained HTML document."""
+    blocks = blocks_in(markdown.render(comparison))
+    for block in blocks:
+        if block.title == markdown.LEVELS:
+            block.charts = _charts(comparison.load)
+    return _page(blocks)
+
+
+def render_verification(verification: Verification) -> str:
+    """Return a verification as a self-contained HTML document."""
+    return _page(blocks_in(verification_markdown.render(verification)))
+
+
+def _page(blocks: Sequence[Block]) -> str:
+    contents = [
+        (block.name, shorten(block.title, 60) if position else "Verdict", block.level)
+        for position, block in enumerate(blocks)
+    ]
+    parts = []
+    for position, block in enumerate(blocks):
+        body = block_html(block, {})
+        if not position:
+            body = f'<div class="verdict">{body}</div>\n'
+        parts.append(f'<h{block.level} id="{block.name}">{block.heading}</h{block.level}>\n{body}')
+    return webpage(blocks, contents, "".join(parts))
+
+
+def _charts(load: EqualLoad) -> list[Chart]:
+    pairs = sorted(load.pairs, key=_running)
+    if len(pairs) < _FEWEST:
+        return []
+    running = [_running(pair) for pair in pairs]
+    before = [pair.before.generation[1] for pair in pairs]
+    after = [pair.after.generation[1] for pair in pairs]
+    return [
+        Chart(
+            "levels",
+            "Generation throughput by running requests",
+            "tokens/s, median of each level; drag to zoom",
+            f"{len(pairs)} levels of running requests, {number(running[0])} to {number(running[-1])}.",
+            {
+                "kind": "lines",
+                "unit": "tokens/s",
+                "clock": False,
+                "days": False,
+                "x": "running",
+                "data": [running, before, after],
+                "series": [
+                    {"label": "before", "colour": "orange", "fill": False},
+                    {"label": "after", "colour": "blue", "fill": False},
+                ],
+            },
+            ("running requests", "before, tokens/s", "after, tokens/s"),
+            [
+                (number(at), number(old), number(new))
+                for at, old, new in zip(running, before, after, strict=True)
+            ],
+        )
+    ]
+
+
+def _running(pair: LevelPair) -> float:
+    return round((pair.before.running + pair.after.running) / 2, 2)
