@@ -33,8 +33,9 @@ def diagnosis(
     version: str = "0.11.2",
     chosen: dict[str, Any] | None = None,
     plan: Plan | None = None,
+    environment: dict[str, str] | None = None,
 ) -> Diagnosis:
-    """A run: `settings` the user gave, `chosen` vLLM itself did."""
+    """A run: `settings` and `environment` the user gave, `chosen` vLLM itself did."""
     run = Run(
         version=Value(version, "reported"),
         model=Value("org/tiny", "reported"),
@@ -45,6 +46,7 @@ def diagnosis(
     )
     run.config = {name: Value(value, "explicit") for name, value in (settings or {}).items()}
     run.config |= {name: Value(value, "reported") for name, value in (chosen or {}).items()}
+    run.environment = {name: Value(value, "explicit") for name, value in (environment or {}).items()}
     run.measured = {name: Value(value, "reported") for name, value in (measured or {}).items()}
     for sample in run.samples:
         run.extremes.running = max(run.extremes.running or 0, sample.running or 0)

@@ -59,6 +59,24 @@ def test_a_setting_that_one_log_does_not_tell_is_no_change() -> None:
     assert [one.name for one in result.told_once] == ["max_num_seqs"]
 
 
+def test_a_variable_of_the_launch_is_compared_like_a_setting() -> None:
+    before = snapshot({"seed": 0}, environment={"VLLM_ATTENTION_BACKEND": "FLASHINFER", "VLLM_PORT": "1"})
+    after = snapshot({"seed": 0}, environment={"VLLM_ATTENTION_BACKEND": "FLASH_ATTN", "VLLM_PORT": "2"})
+    result = compare(before, after)
+    assert roles(result) == {"VLLM_ATTENTION_BACKEND": "cause", "VLLM_PORT": "idle"}
+    assert result.ties[0].subjects == {"memory", "capacity", "speed"}
+
+
+def test_a_variable_that_only_one_log_shows_is_a_change_only_where_both_logs_show_some() -> None:
+    before = snapshot({"seed": 0}, environment={"OMP_NUM_THREADS": "8", "VLLM_USE_V1": "1"})
+    assert roles(compare(before, snapshot({"seed": 0}, environment={"VLLM_USE_V1": "1"}))) == {
+        "OMP_NUM_THREADS": "cause"
+    }
+    silent = compare(before, snapshot({"seed": 0}))
+    assert silent.settings == ()
+    assert [one.name for one in silent.told_once] == ["OMP_NUM_THREADS", "VLLM_USE_V1"]
+
+
 def test_another_version_is_a_cause_of_everything() -> None:
     before = snapshot(measured={"kv_cache_tokens": 1000}, version="0.11.2")
     after = snapshot(measured={"kv_cache_tokens": 1200}, version="0.12.0")

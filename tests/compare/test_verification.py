@@ -53,6 +53,14 @@ def test_what_no_log_shows_is_not_guessed(kind: Any) -> None:
     assert checked(change, {})[0] == "not-told"
 
 
+@pytest.mark.parametrize(("shown", "state"), [("/cache", "took-effect"), ("/other", "other-value")])
+def test_a_variable_that_the_next_log_shows_is_checked(shown: str, state: str) -> None:
+    change = PlannedChange(Change("VLLM_CACHE_ROOT", "env", None, "/cache"), ())
+    after = snapshot({"seed": 0}, environment={"VLLM_CACHE_ROOT": shown})
+    (one,) = verify(snapshot({"seed": 0}, plan=Plan((change,))), after).changes
+    assert one.state == state
+
+
 def predicted(
     effect: Effect, before: dict[str, Any], after: dict[str, Any], knob: str = "--gpu-memory-utilization"
 ) -> Verification:

@@ -180,7 +180,11 @@ def same_value(before: Any, after: Any) -> bool:
 def _setting_differences(
     before: Snapshot, after: Snapshot
 ) -> tuple[tuple[SettingDifference, ...], tuple[SettingDifference, ...]]:
-    pairs = [*_sides(_named(before), _named(after)), *_sides(before.config, after.config)]
+    pairs = [
+        *_sides(_named(before), _named(after)),
+        *_sides(before.config, after.config),
+        *_sides(before.environment, after.environment),
+    ]
     told_once = tuple(one for one in pairs if _is_told_once(one) and not _is_given_once(one, before, after))
     changed = [one for one in pairs if _differs(one) or _is_given_once(one, before, after)]
     changed.sort(key=lambda one: (_ROLES.index(one.role), not _is_explicit(one)))
@@ -203,7 +207,18 @@ def _is_told_once(one: SettingDifference) -> bool:
 def _is_given_once(one: SettingDifference, before: Snapshot, after: Snapshot) -> bool:
     """Tell whether a setting was given in one run and left out in the other, whose log has arguments too."""
     other = after if one.after is None else before
-    return _is_told_once(one) and any(setting.provenance == "explicit" for setting in other.config.values())
+    known = other.environment if is_variable(one.name) else other.config
+    return _is_told_once(one) and any(setting.provenance == "explicit" for setting in known.values())
+
+
+def is_variable(name: str) -> bool:
+    """Tell whether a setting is an environment variable.
+
+    Example:
+        >>> is_variable("VLLM_USE_V1"), is_variable("max_num_seqs")
+        (True, False)
+    """
+    return name.isupper()
 
 
 def _named(side: Snapshot) -> Mapping[str, Setting]:

@@ -56,6 +56,21 @@ _INFLUENCE: dict[str, frozenset[Subject]] = {
     "model_loader_extra_config": frozenset({"start-up"}),
     "safetensors_load_strategy": frozenset({"start-up"}),
     "max_parallel_loading_workers": frozenset({"start-up"}),
+    "VLLM_USE_V1": EVERYTHING,
+    "VLLM_USE_V2_MODEL_RUNNER": EVERYTHING,
+    "VLLM_ATTENTION_BACKEND": frozenset({"memory", "capacity", "speed"}),
+    "VLLM_CPU_KVCACHE_SPACE": _MEMORY,
+    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": _MEMORY,
+    "VLLM_CACHE_ROOT": frozenset({"start-up"}),
+    "VLLM_DISABLE_COMPILE_CACHE": frozenset({"start-up"}),
+    "VLLM_WORKER_MULTIPROC_METHOD": frozenset({"start-up"}),
+    "VLLM_USE_DEEP_GEMM": frozenset({"memory", "speed", "start-up"}),
+    "VLLM_USE_FLASHINFER_SAMPLER": frozenset({"memory", "speed"}),
+    "VLLM_CPU_OMP_THREADS_BIND": frozenset({"speed"}),
+    "OMP_NUM_THREADS": frozenset({"speed"}),
+    "CUDA_VISIBLE_DEVICES": EVERYTHING,
+    "NCCL_P2P_DISABLE": frozenset({"speed"}),
+    "PYTORCH_CUDA_ALLOC_CONF": _MEMORY,
 }
 
 # Settings that let more requests run at once.
@@ -72,6 +87,7 @@ _WITHOUT_EFFECT = frozenset({
     "uvicorn_log_level", "log_config_file", "master_port", "master_addr", "data_parallel_address",
     "data_parallel_rpc_port", "instance_id", "engine_id", "debug_dump_path", "cache_dir",
     "local_cache_dir", "otlp_traces_endpoint", "chat_template", "response_role", "seed",
+    "VLLM_LOGGING_LEVEL", "VLLM_HOST_IP", "VLLM_PORT", "VLLM_NO_USAGE_STATS",
 })  # fmt: skip
 
 _SUBJECT_OF_FIGURE: dict[str, Subject] = {

@@ -78,6 +78,7 @@ class Snapshot:
         what: vLLM version, model, platform, engine and hardware by name.
         outcome: how it ended; `started` tells whether it got ready.
         config: effective configuration by field, mappings flattened by dots.
+        environment: variables that the log shows, by name; empty where it shows none.
         figures: measured and summed figures by name.
         busy_samples: statistics lines with work in the engine.
         levels: busy samples by running requests.
@@ -92,6 +93,7 @@ class Snapshot:
     outcome: str = "unknown"
     started: bool = False
     config: Mapping[str, Setting] = field(default_factory=dict)
+    environment: Mapping[str, Setting] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
     busy_samples: int = 0
     levels: tuple[LoadLevel, ...] = ()
@@ -145,6 +147,10 @@ def _snapshot(name: str, run: Node) -> Snapshot:
         outcome=str(run.get("outcome") or "unknown"),
         started=bool(run.get("startup_complete")),
         config=dict(_config(run.get("config") or {})),
+        environment={
+            name: Setting(node.get("value"), str(node.get("provenance")))
+            for name, node in (run.get("environment") or {}).items()
+        },
         figures=dict(_figures(run, serving)),
         busy_samples=int(serving.get("busy_samples") or 0),
         levels=tuple(_level(level) for level in serving.get("levels") or ()),

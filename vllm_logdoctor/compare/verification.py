@@ -80,10 +80,9 @@ def verify(before: Snapshot, after: Snapshot) -> Verification:
 def _checked_change(planned: PlannedKnob, after: Snapshot) -> CheckedChange:
     if planned.kind == "action":
         return CheckedChange(planned, None, "not-told", "an action leaves no setting in the log")
-    if planned.kind == "env":
-        return CheckedChange(planned, None, "not-told", "vLLM does not print this variable")
-    field = field_of(planned.knob)
-    found = after.config.get(field)
+    if planned.kind == "env" and planned.knob not in after.environment:
+        return CheckedChange(planned, None, "not-told", "the log does not show this variable")
+    found = after.environment.get(planned.knob) or after.config.get(field_of(planned.knob))
     if found is None:
         if planned.after is None:
             return CheckedChange(planned, None, "took-effect", "no longer among the settings")

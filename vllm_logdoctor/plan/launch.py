@@ -54,7 +54,16 @@ def launch_of(run: Run) -> Launch | None:
     flags = {
         flag: value for name, value in run.arguments.items() if (flag := _flag_name(name, value, version))
     }
-    return Launch(str(model), flags, {}, version, cards_of(flags))
+    return Launch(str(model), flags, _variables(run), version, cards_of(flags))
+
+
+def _variables(run: Run) -> dict[str, str]:
+    """Return the variables of vLLM that the launch set, as far as the log shows them."""
+    return {
+        name: str(value.value)
+        for name, value in run.environment.items()
+        if value.provenance == "explicit" and name.startswith("VLLM_")
+    }
 
 
 def changed(launch: Launch, changes: Iterable[Change]) -> Launch:

@@ -72,6 +72,7 @@ def run_document(diagnosis: Diagnosis) -> Document:
             for p in run.processes
         ],
         "config": {name: _value(value) for name, value in run.config.items()},
+        "environment": {name: _value(value) for name, value in run.environment.items()},
         "measured": _measured(run),
         "phases": [_phase(phase, run) for phase in run.phases],
         "serving": _serving(run),

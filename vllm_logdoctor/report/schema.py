@@ -302,6 +302,9 @@ class RunOut(Strict):
     outcome: Outcome
     processes: list[ProcessOut]
     config: dict[str, ValueOut] = Field(description="effective configuration by EngineArgs field")
+    environment: dict[str, ValueOut] = Field(
+        description="variables that the log shows: set by the launch (explicit) or by vLLM itself (adjusted)"
+    )
     measured: dict[str, ValueOut | None] = Field(description="what the engine printed of itself")
     phases: list[PhaseOut]
     serving: ServingOut

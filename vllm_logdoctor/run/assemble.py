@@ -58,6 +58,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.startup_complete = builder.ready or (
         run.kind == "offline" and any(name in builder.messages for name in _OFFLINE_READY)
     )
+    run.environment = builder.environment.values
     run.config = _configuration(run, builder)
     size = run.config.get("block_size")
     derived = (

@@ -11,6 +11,7 @@ from vllm_logdoctor.frame import NO_PROCESS, Process, Record
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
 from vllm_logdoctor.run.configuration import Stated, arguments_of, engine_config_of
 from vllm_logdoctor.run.continued import Continuations
+from vllm_logdoctor.run.environment import Environment, may_tell
 from vllm_logdoctor.run.gauges import added, progress_of, speculation_of, transfer_of
 from vllm_logdoctor.run.hints import hints_in
 from vllm_logdoctor.run.keeping import RecordKeeper, template_of
@@ -92,6 +93,7 @@ class RunBuilder:
         self.keeper = RecordKeeper()
         self.series = Series()
         self.stated = Stated()
+        self.environment = Environment()
         self.accesses: Counter[AccessKey] = Counter()
         self.accesses_by_minute: dict[int, Counter[int]] = defaultdict(Counter)
         self.requests_by_minute: dict[int, Counter[AccessKey]] = defaultdict(Counter)
@@ -117,6 +119,8 @@ class RunBuilder:
         """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
         self._note_place(record)
         self._note_hints(record)
+        if may_tell(record):
+            self.environment.read(record, self.evidence(record), begun=bool(self.openers))
         continues, recognised = self.continuations.belongs(record, event is not None)
         if record.level:
             self.vllm_records += count

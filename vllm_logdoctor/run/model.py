@@ -241,6 +241,7 @@ class Run:
         started, ended: seconds on the run's clock (see `year_known`), or None.
         year_known: whether times hold a printed year.
         config: effective configuration by EngineArgs field.
+        environment: variables that the log shows: "explicit" where the launch set them, "adjusted" where vLLM did.
         measured: what the engine printed of itself (names of the JSON contract).
         processes: every process that wrote, in order.
         messages: events by pattern id.
@@ -276,6 +277,7 @@ class Run:
     ended: float | None = None
     year_known: bool = False
     config: dict[str, Value] = field(default_factory=dict)
+    environment: dict[str, Value] = field(default_factory=dict)
     measured: dict[str, Value] = field(default_factory=dict)
     engine_config: dict[str, Any] = field(default_factory=dict)
     arguments: dict[str, Any] = field(default_factory=dict)

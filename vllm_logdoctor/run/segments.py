@@ -9,6 +9,7 @@ from vllm_logdoctor.events import Event
 from vllm_logdoctor.frame import Process, Record
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
+from vllm_logdoctor.run.environment import Environment
 
 VERSION_LINES = frozenset({"api-server-version", "banner-version"})
 ARGUMENT_LINES = frozenset({"arguments-namespace", "arguments-non-default"})
@@ -95,6 +96,7 @@ class Segmenter:
         if len(self.runs) >= MOST_RUNS:
             self._leave_out(self.runs.pop())
         run = RunBuilder(len(self.runs) + self.left_out + 1, self._files)
+        run.environment = Environment.after(old.environment.exported)
         self.runs.append(run)
         return run
 

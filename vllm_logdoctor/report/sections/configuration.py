@@ -36,15 +36,13 @@ _EMPTY: tuple[Any, ...] = (None, "", [], {}, ())
 def configuration(page: Page) -> list[str]:
     """Return the section as Markdown lines; nothing where no setting is known."""
     config = page.run.config
+    variables = _variables(page)
     if not config:
-        return (
-            ["The log holds no configuration: it starts after the engine printed it."]
-            if page.run.samples
-            else []
-        )
+        unknown = ["The log holds no configuration: it starts after the engine printed it.", ""]
+        return [*(unknown if page.run.samples else []), *variables]
     before = _nearest(page)
     if before is not None:
-        return _differences(page, before)
+        return [*_differences(page, before), "", *variables]
     shown = _ordered((name, value) for name, value in config.items() if _in_table(value))
     lines = (
         table(["setting", "value", "set by", "evidence"], [_row(page, *item) for item in shown])
@@ -57,7 +55,16 @@ def configuration(page: Page) -> list[str]:
     if unset:
         proof = page.cited((e for name in unset for e in config[name].evidence), 2)
         lines += ["", f"Printed as not set or empty{proof}: {', '.join(code(name) for name in unset)}."]
-    return [*lines, *_defaults(config)]
+    return [*lines, *_defaults(config), "", *variables]
+
+
+def _variables(page: Page) -> list[str]:
+    """Return the environment variables that the log shows, in one sentence."""
+    shown = [
+        f"{code(name)} {_told(value)} ({MEANING[value.provenance]}){page.cited(value.evidence, 1)}"
+        for name, value in sorted(page.run.environment.items())
+    ]
+    return [f"Environment variables in this log: {', '.join(shown)}."] if shown else []
 
 
 def _nearest(page: Page) -> Run | None:
