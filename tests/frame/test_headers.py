@@ -52,3 +52,13 @@ def test_line_and_file_number_are_kept() -> None:
         0,
         7,
     )
+
+
+def test_figures_set_in_bold_in_a_pasted_log_are_figures() -> None:
+    line = "INFO 03-04 10:11:12 [runner.py:9] Graph capturing finished in **17 secs**, took **0.5 GiB**"
+    assert record(line).message == "Graph capturing finished in 17 secs, took 0.5 GiB"
+
+
+def test_powers_and_keyword_arguments_in_code_stay() -> None:
+    for code in ("return x**2 + y**2", "f(*args, **kwargs)", "size = 2 ** 3 ** 2"):
+        assert record(code).message == code

@@ -12,8 +12,12 @@ One statistics line is judged by these rules, first that holds:
 4. Something waits with seats and cache free: the tokens of a step are spent on prompts (prefill).
 5. Nothing waits and the cache is 95 % full or more: the next request or token will wait for the cache.
 6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
-   per second and request is the host's limit; tensor parallel ranks on different nodes are the
-   interconnect's.
+   per second and request is the host's limit, as is a card that makes less than one and a half with a handful
+   of requests and no prompts: no card reads its own memory so slowly. Tensor parallel ranks on different nodes
+   are the interconnect's, and so are more ranks than a machine has cards, where a single stream crawls.
+
+Lines in which requests run while neither a token nor the usage of the cache moves for half a minute tell no
+limit: the engine stood still.
 
 For the run as a whole, time counts: a limit of the server that holds for at least a fifth of the busy time
 is the run's. Below that the client is the limit, however hard the short rush was; the periods keep it
@@ -26,10 +30,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 from typing import Literal
 
 from vllm_logdoctor.findings.capacity.defaults import seats_of
 from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample, load_of, minutes
+from vllm_logdoctor.findings.stalls import stalled
+from vllm_logdoctor.findings.tasks import pools
 from vllm_logdoctor.run.model import Evidence, Run
 
 BottleneckName = Literal[
@@ -52,7 +59,27 @@ MOST_PERIODS = 60
 """
 SLOW_CPU = 1.0
 """Tokens per second and request."""
+SLOW_CARD = 1.5
+"""Tokens per second and request with few requests: a card reads all of its memory two (unified memory) to forty
+times a second, and a step reads its weights once."""
+SLOW_RANKS = 5.0
+"""The same where the ranks are more than a machine has cards: cards of such machines read theirs twelve times."""
+FEW = 4
+"""Requests with which a step costs hardly more than reading the weights."""
+CARDS_OF_A_MACHINE = 8
 SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request; and
+    whether it makes tokens.
+    """
+
+    on_cpu: bool = False
+    across_nodes: bool = False
+    ranks: int = 1
+    generates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +125,28 @@ def bottleneck_of(run: Run) -> Bottleneck:
 def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
     """Return what limits each span of the load."""
     seats = seats_of(run) or apparent_seats(load.spans)
-    away = run.seen("tensor-parallel-across-nodes") is not None
-    return tuple(limit_of(span, seats, runs_on_cpu(run), away) for span in load.spans)
+    host = Host(
+        runs_on_cpu(run), run.seen("tensor-parallel-across-nodes") is not None, ranks_of(run), not pools(run)
+    )
+    still = stalled(load.spans)
+    ran: dict[int, bool] = {}
+    limits: list[BottleneckName] = []
+    for span in load.spans:
+        sample = span.sample
+        limit = limit_of(span, seats)
+        if (sample.file, sample.line) in still:
+            limit = "none-clear"
+        elif limit == "client-limited":
+            limit = limit_below(span, host, whole_interval=ran.get(sample.engine, False))
+        ran[sample.engine] = bool(sample.running)
+        limits.append(limit)
+    return tuple(limits)
+
+
+def ranks_of(run: Run) -> int:
+    """Return the number of cards that work on one request."""
+    sizes = (run.setting("tensor_parallel_size"), run.setting("pipeline_parallel_size"))
+    return prod(size for size in sizes if isinstance(size, int) and size > 0)
 
 
 def runs_on_cpu(run: Run) -> bool:
@@ -107,10 +154,8 @@ def runs_on_cpu(run: Run) -> bool:
     return run.platform == "cpu" or (run.platform is None and run.seen("cpu-pinned-memory-off") is not None)
 
 
-def limit_of(
-    span: Span, seats: int | None, on_cpu: bool = False, across_nodes: bool = False
-) -> BottleneckName:
-    """Return what limits one sample; `seats` is max_num_seqs, None where it is not known."""
+def limit_of(span: Span, seats: int | None) -> BottleneckName:
+    """Return what of the server limits one sample; `seats` is max_num_seqs, None where it is not known."""
     sample = span.sample
     running, kv = sample.running or 0, sample.kv_usage or 0.0
     if not span.busy:
@@ -123,9 +168,31 @@ def limit_of(
         return "prefill-limited"
     if kv >= KV_FULL_ALONE:
         return "kv-cache-limited"
-    if on_cpu and running and sample.prompt + sample.generation < SLOW_CPU * running:
-        return "host-limited"
-    return "interconnect-limited" if across_nodes else "client-limited"
+    return "client-limited"
+
+
+def limit_below(span: Span, host: Host, whole_interval: bool) -> BottleneckName:
+    """Return what limits a sample in which nothing waits: the client, or what the engine runs on.
+
+    Args:
+        span: the sample.
+        host: where the model runs.
+        whole_interval: whether requests ran at the sample before already; one that just came has made no tokens.
+    """
+    sample = span.sample
+    running = sample.running or 0
+    if host.across_nodes:
+        return "interconnect-limited"
+    if not running or not whole_interval or not host.generates:
+        return "client-limited"
+    if host.on_cpu:
+        slow = sample.prompt + sample.generation < SLOW_CPU * running
+        return "host-limited" if slow else "client-limited"
+    if running > FEW or sample.prompt > 0:
+        return "client-limited"
+    if host.ranks > CARDS_OF_A_MACHINE and sample.generation < SLOW_RANKS * running:
+        return "interconnect-limited"
+    return "host-limited" if sample.generation < SLOW_CARD * running else "client-limited"
 
 
 def cache_is_full(running: int, usage: float) -> bool:
@@ -178,7 +245,9 @@ def _overall(load: Load, limits: Sequence[BottleneckName]) -> BottleneckName:
     # names it.
     if sum(held.values()) >= RUN_SHARE:
         return max(SERVER_LIMITS, key=lambda name: held[name])
-    others: tuple[BottleneckName, ...] = ("client-limited", "host-limited", "interconnect-limited")
+    others: tuple[BottleneckName, ...] = (
+        "client-limited", "host-limited", "interconnect-limited", "none-clear",
+    )  # fmt: skip
     return max(others, key=lambda name: seconds.get(name, 0.0))
 
 
@@ -190,8 +259,9 @@ _MEANING: dict[BottleneckName, str] = {
         "all seats (max_num_seqs) were taken while requests waited and the cache had room"
     ),
     "prefill-limited": "requests waited with seats and cache free: the steps were spent on prompts",
-    "host-limited": "the processor made less than a token per second and request",
-    "interconnect-limited": "tensor parallel ranks on different nodes wait for the network in every layer",
+    "host-limited": "steps took far longer than reading the weights: the host, not the device, sets the pace",
+    "interconnect-limited": "ranks on different nodes wait for the network in every step",
+    "none-clear": "requests ran and nothing moved: neither tokens nor the cache",
 }
 
 

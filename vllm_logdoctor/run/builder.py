@@ -276,6 +276,7 @@ def _read_arguments(run: RunBuilder, event: Event) -> None:
         return
     run.stated.arguments, run.stated.arguments_complete = arguments_of(event)
     run.stated.arguments_evidence = (run.evidence(event.record),)
+    run.stated.arguments_text = event.record.message
 
 
 def _read_engine_config(run: RunBuilder, event: Event) -> None:
@@ -283,6 +284,7 @@ def _read_engine_config(run: RunBuilder, event: Event) -> None:
         return
     run.stated.engine = engine_config_of(event)
     run.stated.engine_evidence = (run.evidence(event.record),)
+    run.stated.engine_text = event.record.message
 
 
 def _read_config_dump(run: RunBuilder, event: Event) -> None:

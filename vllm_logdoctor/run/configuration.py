@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vllm_logdoctor.events import Event
@@ -18,17 +19,24 @@ _UNSET = (None, False, "", "auto")
 _FRONT_END_KNOWS = frozenset({"data_parallel_size"})
 # Arguments of the server that are not settings of the engine keep their names; these are the same thing twice.
 _ARGUMENT_NAMES = {"model_tag": "model"}
+_PRINTED_NAMES = {name: printed for printed, name in _ENGINE_NAMES.items()}
+# Of an overlong line evidence shows its head and what stands around the setting.
+_HEAD = 160
+_BEFORE = 40
+_BEHIND = 240
 
 
 @dataclass(slots=True)
 class Stated:
-    """What the log states of the configuration, by source."""
+    """What the log states of the configuration, by source; texts are the whole messages that evidence cuts."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
     arguments_evidence: tuple[Evidence, ...] = ()
+    arguments_text: str = ""
     arguments_complete: bool = False
     engine: dict[str, Any] = field(default_factory=dict)
     engine_evidence: tuple[Evidence, ...] = ()
+    engine_text: str = ""
     adjusted: dict[str, Value] = field(default_factory=dict)
 
 
@@ -61,10 +69,12 @@ def effective_configuration(
         provenance: Provenance = (
             "reported" if stated.arguments_complete and _is_default(name, value, default_of) else "explicit"
         )
-        config[name] = Value(_plain(value), provenance, stated.arguments_evidence)
+        lines = evidence_at(stated.arguments_evidence, stated.arguments_text, name)
+        config[name] = Value(_plain(value), provenance, lines)
     for name, value in stated.engine.items():
         if name not in _NOT_SETTINGS:
-            _merge_engine_value(config, _ENGINE_NAMES.get(name, name), _plain(value), stated.engine_evidence)
+            lines = evidence_at(stated.engine_evidence, stated.engine_text, name)
+            _merge_engine_value(config, _ENGINE_NAMES.get(name, name), _plain(value), lines)
     final = {_ENGINE_NAMES.get(name, name) for name in stated.engine}
     for name, adjusted in stated.adjusted.items():
         before = config.get(name)
@@ -82,6 +92,27 @@ def effective_configuration(
             if default is not None and default[0] is not None:
                 config[name] = Value(default[0], "default", (), default[1])
     return config
+
+
+def evidence_at(evidence: tuple[Evidence, ...], text: str, name: str) -> tuple[Evidence, ...]:
+    """Return evidence that shows a setting: of a line too long to show, its head and the part with the setting.
+
+    Args:
+        evidence: the line, cut.
+        text: the whole message.
+        name: the setting as the line names it.
+    """
+    if not evidence or len(text) <= len(evidence[0].text):
+        return evidence
+    names = "|".join(re.escape(printed) for printed in {name, _PRINTED_NAMES.get(name, name)})
+    setting = re.compile(rf"(?<![\w.])(?:{names})['\"]?\s?[=:]")
+    if setting.search(evidence[0].text, 0, len(evidence[0].text) - _BEFORE):
+        return evidence
+    found = setting.search(text)
+    if found is None:
+        return evidence
+    part = text[max(0, found.start() - _BEFORE) : found.end() + _BEHIND]
+    return (replace(evidence[0], text=f"{evidence[0].text[:_HEAD]} ... {part} ..."), *evidence[1:])
 
 
 def _is_default(name: str, value: Any, default_of: Callable[[str], tuple[Any, str] | None]) -> bool:

@@ -18,6 +18,7 @@ from vllm_logdoctor.findings.performance import (
     serving,
     speculation,
     startup,
+    steps,
 )
 from vllm_logdoctor.findings.performance.case import Case, case_of
 from vllm_logdoctor.findings.performance.order import ordered
@@ -26,12 +27,14 @@ from vllm_logdoctor.run.model import Run
 Rule = Callable[[Case], "Finding | None"]
 
 RULES: tuple[Rule, ...] = (
+    steps.engine_makes_no_progress,
     serving.kv_cache_preemption,
     serving.scheduler_limit_not_memory,
     serving.prefill_bound_queueing,
     serving.client_concurrency_bound,
     serving.benchmark_measures_cache,
     parallelism.inter_node_network_bound,
+    steps.steps_slower_than_memory,
     parallelism.small_model_split_over_cards,
     parallelism.custom_allreduce_disabled,
     graphs.eager_mode,

@@ -10,11 +10,11 @@ from vllm_logdoctor.findings.performance.case import (
     finding,
     flag,
     message_lines,
-    pools,
     sample_lines,
     setting_lines,
 )
 from vllm_logdoctor.findings.performance.published import CACHE_FP8
+from vllm_logdoctor.findings.tasks import pools
 
 # Prompts are most of the work when they come in at this many times the rate of generated tokens.
 PROMPTS_DOMINATE = 5.0

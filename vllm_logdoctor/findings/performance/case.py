@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
 from vllm_logdoctor.packs.pages import rule_page
-from vllm_logdoctor.run.model import Evidence, Run
+from vllm_logdoctor.run.model import Evidence, Run, Sample
 
 # Releases in which an engine generation is the usual one; None: to the newest known.
 _ENGINE_RELEASES: dict[str, tuple[str, str | None]] = {"V0": ("0.4.1", "0.7.3"), "V1": ("0.8.0", None)}
@@ -62,15 +62,6 @@ class Case:
         """Whether the user set a field."""
         value = self.run.config.get(field)
         return value is not None and value.provenance in ("explicit", "adjusted")
-
-
-def pools(run: Run) -> bool:
-    """Whether the model embeds or classifies instead of generating: its scheduler settings have other reasons."""
-    pooler = run.setting("pooler_config")
-    tasks = {str(run.setting(name)) for name in ("runner", "task", "convert")}
-    return pooler not in (None, "None") or bool(
-        tasks & {"pooling", "embed", "embedding", "score", "classify", "reward"}
-    )
 
 
 def case_of(run: Run, load: Load, bottleneck: Bottleneck, objective: str) -> Case:
@@ -160,21 +151,31 @@ def message_lines(case: Case, *patterns: str, most: int = 3) -> tuple[Evidence, 
     )[:most]
 
 
-def setting_lines(case: Case, *fields: str) -> tuple[Evidence, ...]:
-    """Return the lines that tell the value of settings or figures."""
+def last_line(case: Case, pattern: str) -> tuple[Evidence, ...]:
+    """Return the last line of a message: where a progress bar ended."""
+    seen = case.run.seen(pattern)
+    return (case.run.evidence(seen.last.record),) if seen and seen.last else ()
+
+
+def setting_lines(case: Case, *fields: str, most: int = 1) -> tuple[Evidence, ...]:
+    """Return the lines that tell the value of settings or figures: so many of each, the user's own first."""
     values = [case.run.config.get(name) or case.run.measured.get(name) for name in fields]
-    return tuple(value.evidence[0] for value in values if value is not None and value.evidence)
+    return tuple(line for value in values if value is not None for line in value.evidence[:most])
 
 
-def sample_lines(case: Case, spans: Iterable[Span]) -> tuple[Evidence, ...]:
-    """Return three statistics lines of some spans: the one with the longest queue, the first, the last."""
+def queue_first(sample: Sample) -> tuple[float, ...]:
+    """Order samples by the length of the queue, then by what the cache and the seats hold."""
+    return (sample.waiting or 0, sample.kv_usage or 0.0, sample.running or 0)
+
+
+def sample_lines(
+    case: Case, spans: Iterable[Span], rank: Callable[[Sample], tuple[float, ...]] = queue_first
+) -> tuple[Evidence, ...]:
+    """Return three statistics lines of some spans: the one that ranks highest, the first, the last."""
     chosen = list(spans)
     if not chosen:
         return ()
-    worst = max(
-        chosen,
-        key=lambda span: (span.sample.waiting or 0, span.sample.kv_usage or 0.0, span.sample.running or 0),
-    )
+    worst = max(chosen, key=lambda span: rank(span.sample))
     return distinct(evidence_of_sample(case.run, span.sample) for span in (worst, chosen[0], chosen[-1]))
 
 

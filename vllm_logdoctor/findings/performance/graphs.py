@@ -54,7 +54,10 @@ def eager_mode(case: Case) -> Finding | None:
         severity,
         confidence,
         text,
-        (*setting_lines(case, "enforce_eager"), *message_lines(case, "eager-mode-in-effect")),
+        (
+            *setting_lines(case, "enforce_eager", most=2),
+            *message_lines(case, "eager-mode-in-effect"),
+        ),
         changes=flag(
             case,
             "--enforce-eager",
@@ -100,7 +103,10 @@ def _eager_on_cpu(case: Case) -> Finding:
         "low",
         "medium",
         text,
-        (*setting_lines(case, "enforce_eager"), *message_lines(case, "eager-mode-in-effect")),
+        (
+            *setting_lines(case, "enforce_eager", most=2),
+            *message_lines(case, "eager-mode-in-effect"),
+        ),
         changes=flag(case, "--enforce-eager", True, None, "needs-test", "the first start compiles"),
         verify="`torch.compile takes N s` at the start.",
     )

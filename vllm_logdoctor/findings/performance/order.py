@@ -22,6 +22,10 @@ REMOVES = {
     "prefill-bound-queueing": "prefill-limited",
     "inter-node-network-bound": "interconnect-limited",
     "cpu-backend-thread-or-memory-binding": "host-limited",
+    "steps-slower-than-memory": "host-limited",
+    "weights-on-the-host": "host-limited",
+    "gguf-slow-path": "host-limited",
+    "engine-makes-no-progress": "none-clear",
 }
 LIMIT = 0.4
 

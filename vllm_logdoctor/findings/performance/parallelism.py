@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vllm_logdoctor.findings.bottleneck import FEW, ranks_of
 from vllm_logdoctor.findings.capacity.laws import RANKS_OVERHEAD_GIB, uses_latent_attention
 from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
 from vllm_logdoctor.findings.model import Change, Confidence, Effect, Finding
@@ -155,10 +156,14 @@ def custom_allreduce_disabled(case: Case) -> Finding | None:
 
 
 def inter_node_network_bound(case: Case) -> Finding | None:
-    """Tensor parallel ranks sit on different nodes. Needs Ray's placement warning, or NCCL's own lines."""
+    """Ranks sit on different nodes.
+
+    Needs Ray's placement warning, or more ranks than a machine has cards and statistics lines of a single stream
+    that crawls.
+    """
     event = case.event("tensor-parallel-across-nodes")
     if event is None:
-        return None
+        return _more_ranks_than_cards(case)
     ranks, local = (
         whole(case.run.setting("tensor_parallel_size")) or whole(event.number("size")),
         whole(event.number("local")),
@@ -198,6 +203,38 @@ def inter_node_network_bound(case: Case) -> Finding | None:
         effect=NODES_JOINED.effect("generation_throughput"),
         alternatives=("RDMA between the nodes: NCCL_DEBUG=INFO must show NET/IB, not NET/Socket",),
         verify="no placement warning at the start; with NCCL_DEBUG=INFO no `NET/Socket`.",
+    )
+
+
+def _more_ranks_than_cards(case: Case) -> Finding | None:
+    held = case.spans("interconnect-limited")
+    if case.bottleneck.name != "interconnect-limited" or not held:
+        return None
+    ranks = ranks_of(case.run)
+    rate = max(span.sample.generation / (span.sample.running or 1) for span in held)
+    text = (
+        f"{ranks} ranks work on each request, more than most machines have cards, and with at most {FEW} requests each"
+        f" got {rate:.2g} tokens/s. Cards of such machines read their weights many times as fast: the network between"
+        " the nodes is the first suspect. The log does not show it; NCCL_DEBUG=INFO would (NET/IB or NET/Socket)."
+    )
+    return finding(
+        case,
+        "inter-node-network-bound",
+        "high",
+        "low",
+        text,
+        (
+            *sample_lines(case, held),
+            *setting_lines(case, "tensor_parallel_size", "pipeline_parallel_size"),
+            *message_lines(case, "nccl-over-sockets"),
+        ),
+        changes=(
+            action(
+                "set NCCL_DEBUG=INFO and look for NET/Socket; give NCCL the fast interface or RDMA where it is"
+            ),
+        ),
+        alternatives=("quantized weights or a smaller model on the cards of one machine",),
+        verify="more tokens/s for a single request; with NCCL_DEBUG=INFO no `NET/Socket`.",
     )
 
 

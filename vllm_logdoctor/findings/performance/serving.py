@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vllm_logdoctor.findings.bottleneck import KV_FULL_ALONE, BottleneckName
+from vllm_logdoctor.findings.bottleneck import KV_FULL, KV_FULL_ALONE, BottleneckName
 from vllm_logdoctor.findings.capacity.ceiling import ceiling_of
 from vllm_logdoctor.findings.capacity.defaults import seats_of, step_tokens_of
 from vllm_logdoctor.findings.capacity.memory import memory_of
 from vllm_logdoctor.findings.load import Span, minutes
-from vllm_logdoctor.findings.model import Change, Effect, Finding
+from vllm_logdoctor.findings.model import Change, Confidence, Effect, Finding
 from vllm_logdoctor.findings.performance.cache_room import room_changes
 from vllm_logdoctor.findings.performance.case import (
     Case,
@@ -23,6 +23,7 @@ from vllm_logdoctor.findings.performance.case import (
     whole,
 )
 from vllm_logdoctor.findings.performance.published import CLIENT_DOUBLED, SEATS_FROM_ONE, SEATS_RAISED
+from vllm_logdoctor.run.model import Sample
 
 # A limit of the server is told when it held for this share of the busy time, or when the queue behind it was
 # long; and only when it explains a fair part of the waiting: a batch that is offered all at once waits for
@@ -36,6 +37,8 @@ LEAST_PREFILL_SHARE = 0.15
 # restart.
 MOST_SEATS = 1024
 LEAST_GROWTH = 1.1
+# A tenth more requests is nothing that a client is changed for.
+LEAST_ROOM = 1.1
 # Statistics lines behind each judgement: one line is a moment, not a load.
 LEAST_LINES = 2
 
@@ -60,6 +63,17 @@ def client_concurrency_bound(case: Case) -> Finding | None:
         " process, steps of an agent that wait for each other. If the load is what you want to serve, there"
         " is nothing to change here."
     )
+    growth = room_to_grow(load.peak_kv, most, seats)
+    if growth < 2:
+        scarce = "seats" if seats and seats / most <= growth else "cache"
+        text += (
+            f" The server is not far from its own limit either: at the peak of {most} requests there was"
+            + (
+                f" hardly any {scarce} left for more."
+                if growth < LEAST_ROOM
+                else f" {scarce} for {growth:.2g} times as many."
+            )
+        )
     limit = ceiling_of(run)
     if limit is not None:
         text += (
@@ -73,15 +87,8 @@ def client_concurrency_bound(case: Case) -> Finding | None:
         "high" if len(held) > LEAST_LINES else "medium",
         text,
         (*sample_lines(case, busiest(held)), *setting_lines(case, "max_num_seqs")),
-        changes=(
-            action(
-                "send more requests at once from the client, if more are there to send",
-                before=round(load.running) or 1,
-            ),
-        ),
-        effect=CLIENT_DOUBLED.effect(
-            "generation_throughput", "for twice the requests in flight; each single one gets slower"
-        ),
+        changes=_more_requests(case, growth),
+        effect=_client_effect(growth),
         avoid=(
             "Raising --max-num-seqs or --gpu-memory-utilization because the cache is empty: nothing waits for"
             " either."
@@ -91,6 +98,35 @@ def client_concurrency_bound(case: Case) -> Finding | None:
             " limit."
         ),
     )
+
+
+def room_to_grow(usage: float, running: int, seats: int | None) -> float:
+    """Return by how much the number of requests can grow before cache or seats are taken.
+
+    Example:
+        >>> room_to_grow(9.0, 8, 256), room_to_grow(60.0, 100, 120)
+        (10.0, 1.2)
+    """
+    cache = KV_FULL / usage if usage > 0 else MOST_SEATS
+    return min(cache, seats / running if seats and running else cache)
+
+
+def _more_requests(case: Case, growth: float) -> tuple[Change, ...]:
+    if growth < LEAST_ROOM:
+        return ()
+    words = "send more requests at once from the client, if more are there to send"
+    return (action(words, before=round(case.load.running) or 1),)
+
+
+def _client_effect(growth: float) -> Effect | None:
+    """The measured range of twice the requests, bounded by what cache and seats allow."""
+    if growth < LEAST_ROOM:
+        return None
+    note = "for twice the requests in flight; each single one gets slower"
+    if growth < 2:
+        note += f"; cache and seats allow {growth:.2g} times"
+    effect = CLIENT_DOUBLED.effect("generation_throughput", note)
+    return replace(effect, low=min(effect.low, growth), high=min(effect.high, growth))
 
 
 def kv_cache_preemption(case: Case) -> Finding | None:
@@ -154,15 +190,26 @@ def scheduler_limit_not_memory(case: Case) -> Finding | None:
     held = case.spans("max-num-seqs-limited")
     if not held or not held_long(case, "max-num-seqs-limited"):
         return None
-    seats = seats_of(case.run) or max(span.sample.running or 0 for span in held)
+    known = seats_of(case.run)
+    seats = known or max(span.sample.running or 0 for span in held)
     waiting = max(span.sample.waiting or 0 for span in held)
     usage = max(span.sample.kv_usage or 0.0 for span in held)
     target = seats_wanted(seats, waiting, usage, step_tokens_of(case.run))
     text = (
         f"For {minutes(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.2g}"
-        f" % of the busy time) all {seats:,} seats were taken and up to {plural(waiting, 'request')} waited,"
-        f" while at most {usage:g} % of the KV cache was used."
+        f" % of the busy time) "
+        + (
+            f"all {seats:,} seats were taken"
+            if known
+            else f"the number of running requests stood still at {seats:,}"
+        )
+        + f" and up to {plural(waiting, 'request')} waited, while at most {usage:g} % of the KV cache was used."
     )
+    if not known:
+        text += (
+            " The log does not tell max_num_seqs: a number that stands still looks like it. If yours is higher,"
+            " something else admits no more (with LoRA the number of adapters in a batch, --max-loras)."
+        )
     if target is None:
         text += " The cache holds hardly more of them: more seats would fill it."
     else:
@@ -176,7 +223,7 @@ def scheduler_limit_not_memory(case: Case) -> Finding | None:
         case,
         "scheduler-limit-not-memory",
         "high",
-        "high" if case.asked_for("max_num_seqs") else "medium",
+        _seat_confidence(case, known),
         text,
         (*sample_lines(case, held), *setting_lines(case, "max_num_seqs")),
         changes=_seat_change(case, seats, target),
@@ -184,6 +231,12 @@ def scheduler_limit_not_memory(case: Case) -> Finding | None:
         alternatives=("a second replica, where the speed of a single stream must not fall",),
         verify=f"`Running: N reqs` goes above {seats:,} and `Waiting` falls to 0 at the same load.",
     )
+
+
+def _seat_confidence(case: Case, known: int | None) -> Confidence:
+    if known is None:
+        return "low"
+    return "high" if case.asked_for("max_num_seqs") else "medium"
 
 
 def _seat_change(case: Case, seats: int, target: int | None) -> tuple[Change, ...]:
@@ -227,7 +280,7 @@ def prefill_bound_queueing(case: Case) -> Finding | None:
         "medium",
         "medium",
         text,
-        (*sample_lines(case, held), *setting_lines(case, "max_num_batched_tokens")),
+        (*sample_lines(case, held, prompts_first), *setting_lines(case, "max_num_batched_tokens")),
         changes=_prefill_changes(case, tokens),
         alternatives=(
             "prefix caching, where prompts begin alike (see `Prefix cache hit rate`)",
@@ -237,6 +290,11 @@ def prefill_bound_queueing(case: Case) -> Finding | None:
         avoid="Raising --max-num-seqs: seats are free.",
         verify="`Waiting` falls while `Avg prompt throughput` rises.",
     )
+
+
+def prompts_first(sample: Sample) -> tuple[float, ...]:
+    """Order samples by their prompts, then by the length of the queue behind them."""
+    return (sample.prompt, sample.waiting or 0)
 
 
 def benchmark_measures_cache(case: Case) -> Finding | None:

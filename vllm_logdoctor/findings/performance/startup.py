@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 from vllm_logdoctor.findings.model import Change, Effect, Finding
-from vllm_logdoctor.findings.performance.case import Case, action, finding, flag, message_lines, whole
+from vllm_logdoctor.findings.performance.case import (
+    Case,
+    action,
+    finding,
+    flag,
+    last_line,
+    message_lines,
+    whole,
+)
 from vllm_logdoctor.findings.performance.published import COMPILE_CACHE_WARM, PAGE_CACHE_WARM
 from vllm_logdoctor.run.model import Phase
 
@@ -67,13 +75,10 @@ def slow_weight_loading_storage(case: Case) -> Finding | None:
         "medium",
         "high" if rate is not None and rate < SLOW_GIB_PER_SECOND / 2 else "medium",
         text,
-        message_lines(
-            case,
-            "weights-read",
-            "model-loaded",
-            "model-weights-loaded",
-            "weights-progress",
-            "checkpoint-size",
+        (
+            *message_lines(case, "weights-read"),
+            *last_line(case, "weights-progress"),
+            *message_lines(case, "model-loaded", "model-weights-loaded", "checkpoint-size"),
         ),
         changes=(action("weights on a local disk, or read once into the page cache before the start"),),
         effect=_loading_effect(case, seconds, gib),
