@@ -45,7 +45,7 @@ def test_loads_without_a_word_on_the_console_and_asks_for_nothing(browser, page)
 def test_every_chart_is_drawn(browser, page):
     browser.open(page)
     charts = browser.evaluate("document.querySelectorAll('.chart').length")
-    assert charts == 5
+    assert charts == 7
     assert browser.evaluate("document.documentElement.dataset.charts") == str(charts)
     inked = browser.evaluate(
         "[...document.querySelectorAll('.chart canvas')].every(c => "
@@ -123,7 +123,7 @@ def test_has_what_a_screen_reader_needs(browser, page):
     )
     unscoped = "[...document.querySelectorAll('th:not(.uplot th)')].filter(h => h.scope !== 'col').length"
     assert browser.evaluate(unscoped) == 0
-    assert browser.evaluate("document.querySelectorAll('figure details table').length") == 5
+    assert browser.evaluate("document.querySelectorAll('figure details table').length") == 7
     levels = browser.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => Number(h.tagName[1]))")
     assert all(after - before <= 1 for before, after in pairwise(levels))
 

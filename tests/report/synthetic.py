@@ -11,13 +11,17 @@ from vllm_logdoctor.frame import Process, Record
 from vllm_logdoctor.plan.model import Plan, PlannedChange, WhatIf
 from vllm_logdoctor.report.model import AlreadyRight, Analysis, Diagnosis, Message
 from vllm_logdoctor.run.model import (
+    Benchmark,
     Coverage,
     Evidence,
     Extremes,
     Phase,
+    Progress,
     Run,
     Sample,
     SourceSummary,
+    Speculation,
+    Transfer,
     Unknown,
     Value,
 )
@@ -86,7 +90,15 @@ def make_run(text: str, year_known: bool = False, outcome: str = "clean_shutdown
         sample_count=30,
         extremes=Extremes(2900.0, 1450.0, 4, 2, 29.0, 12.5, 0),
         accesses=Counter({("POST", f"/v1/{text}", 200): 90, ("GET", text, 404): 10}),
-        accesses_by_minute={int(START // 60): Counter({200: 90, 404: 10})},
+        accesses_by_minute={
+            int(START // 60): Counter({200: 80}),
+            int(START // 60) + 1: Counter({200: 10, 404: 10}),
+        },
+        environment={"VLLM_CACHE_ROOT": Value(text, "explicit", (line,))},
+        speculation=[Speculation(START + 10 * n, line, 60, 100, 60.0, 1.6, (0.8, 0.4)) for n in range(5)],
+        transfers=[Transfer(START, line, {f"Throughput {text}": 10.0 * n}) for n in range(3)],
+        progress=[Progress(line, done, 8, 4.0, 100.0, 50.0) for done in (4, 8, 2, 8)],
+        benchmarks=[Benchmark("serve", {f"Mean TTFT {text}": 12.5}, (line, line))],
         tail=[record],
         startup_complete=True,
         outcome=outcome,  # type: ignore[arg-type]

@@ -44,6 +44,10 @@ def test_holds_the_names_of_the_contract(analysis_of):
     assert run["serving"]["requests"] == {
         "total": 100,
         "by_status": {"200": 90, "404": 10},
+        "by_minute": [
+            {"start": None, "clock": "10-27 22:13:00", "minutes": 1, "by_status": {"200": 80}},
+            {"start": None, "clock": "10-27 22:14:00", "minutes": 1, "by_status": {"200": 10, "404": 10}},
+        ],
         "by_endpoint": [
             {"method": "GET", "path": "Qwen", "status": 404, "count": 10},
             {"method": "POST", "path": "/v1/Qwen", "status": 200, "count": 90},

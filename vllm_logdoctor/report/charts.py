@@ -78,8 +78,7 @@ def serving_charts(run: Run) -> list[Chart]:
     charts = []
     if len(points) > 1:
         charts += [chart for chart in _sampled(run, points) if chart is not None]
-    requests = _requests(run)
-    return [*charts, requests] if requests else charts
+    return [*charts, *(chart for chart in (_drafts(run), _requests(run)) if chart is not None)]
 
 
 def chart_data(charts: Sequence[Chart]) -> str:
@@ -220,6 +219,17 @@ class _Frame:
 
     def _at(self, x: float) -> str:
         return (clock(x) or "") if self.timed else number(x)
+
+
+def _drafts(run: Run) -> Chart | None:
+    lines = [line for line in run.speculation if line.acceptance is not None]
+    if len(lines) < 2:
+        return None
+    timed = all(line.time is not None for line in lines)
+    xs = _rising([line.time or 0.0 for line in lines] if timed else [float(n) for n in range(len(lines))])
+    frame = _Frame(run, xs, timed, f"samples-{run.number}", 1)
+    accepted = [line.acceptance for line in lines]
+    return frame.chart("drafts", "Drafted tokens accepted", "%", [("accepted", "green", True, accepted)])
 
 
 def _requests(run: Run) -> Chart | None:

@@ -27,12 +27,18 @@ def _all(analysis: Analysis) -> Iterator[Evidence]:
 
 def _of_run(diagnosis: Diagnosis) -> Iterator[Evidence]:
     run = diagnosis.run
-    for value in (run.version, run.model, *run.config.values(), *run.measured.values()):
+    known = (*run.config.values(), *run.environment.values(), *run.measured.values())
+    for value in (run.version, run.model, *known):
         if value is not None:
             yield from value.evidence
     yield from run.platform_evidence
     for phase in run.phases:
         yield from phase.evidence
+    yield from (line.evidence for line in run.speculation)
+    yield from (line.evidence for line in run.transfers)
+    yield from (line.evidence for line in run.progress)
+    for result in run.benchmarks:
+        yield from result.evidence
 
 
 def _of_judgement(diagnosis: Diagnosis) -> Iterator[Evidence]:

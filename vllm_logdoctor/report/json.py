@@ -13,10 +13,14 @@ from vllm_logdoctor.findings.model import Change, Effect, Finding
 from vllm_logdoctor.plan.model import Plan, WhatIf
 from vllm_logdoctor.report.clock import clock, iso
 from vllm_logdoctor.report.model import SCHEMA, AlreadyRight, Analysis, Diagnosis, Message
+from vllm_logdoctor.report.series import requests_by_time
 from vllm_logdoctor.report.serving import Spread, requests_of, serving_of
+from vllm_logdoctor.report.work import Drafts, batches_of, drafts_of, transfers_of
 from vllm_logdoctor.run.model import Coverage, Evidence, Phase, Run, Unknown, Value
 
 Document = dict[str, Any]
+BATCHES = 50
+"""Offline batches that the document holds, the last ones; all are counted."""
 
 MEASURED = (
     "model_weights_gib", "model_load_seconds", "available_kv_cache_gib", "kv_cache_tokens", "max_concurrency",
@@ -76,6 +80,10 @@ def run_document(diagnosis: Diagnosis) -> Document:
         "measured": _measured(run),
         "phases": [_phase(phase, run) for phase in run.phases],
         "serving": _serving(run),
+        "benchmarks": [
+            {"kind": one.kind, "figures": plain(one.figures), "evidence": _lines(one.evidence)}
+            for one in run.benchmarks
+        ],
         "bottleneck": diagnosis.bottleneck.name,
         "bottleneck_detail": _bottleneck(diagnosis),
         "findings": [finding_document(finding) for finding in diagnosis.findings],
@@ -180,15 +188,81 @@ def _serving(run: Run) -> Document:
         "prefix_cache_hit_rate": {"last": figures.prefix_hit},
         "preemptions": figures.preemptions,
         "levels": [_level(level) for level in load_levels(run.samples)],
+        "speculation": _drafts(drafts_of(run)),
+        "transfers": _transfers(run),
+        "offline": _offline(run),
         "requests": {
             "total": sum(by_status.values()),
             "by_status": {str(status): count for status, count in sorted(by_status.items())},
+            "by_minute": [
+                {
+                    "start": iso(minute * 60.0, run.year_known),
+                    "clock": clock(minute * 60.0),
+                    "minutes": length,
+                    "by_status": {str(status): count for status, count in sorted(counts.items())},
+                }
+                for minute, length, counts in requests_by_time(run)
+            ],
             "by_endpoint": [
                 {"method": method, "path": path, "status": status, "count": count}
                 for (method, path, status), count in sorted(run.accesses.items())
             ],
         },
     }
+
+
+def _drafts(drafts: Drafts | None) -> Document | None:
+    if drafts is None:
+        return None
+    return {
+        "lines": drafts.lines,
+        "accepted": drafts.accepted,
+        "drafted": drafts.drafted,
+        "acceptance": _rounded(drafts.acceptance),
+        "mean_length": _rounded(drafts.mean_length),
+        "per_position": [round(rate, 3) for rate in drafts.per_position],
+        "evidence": _lines(drafts.evidence),
+    }
+
+
+def _transfers(run: Run) -> Document | None:
+    if not run.transfers:
+        return None
+    first, last = run.transfers[0].evidence, run.transfers[-1].evidence
+    return {
+        "lines": len(run.transfers),
+        "figures": {
+            one.name: {name: _rounded(getattr(one, name)) for name in ("mean", "highest", "last")}
+            for one in transfers_of(run)
+        },
+        "evidence": _lines(tuple(dict.fromkeys((first, last)))),
+    }
+
+
+def _offline(run: Run) -> Document | None:
+    batches = batches_of(run)
+    if not batches:
+        return None
+    return {
+        "batches": len(batches),
+        "prompts": sum(batch.done for batch in batches),
+        "seconds": plain(sum(batch.seconds or 0.0 for batch in batches)),
+        "last": [
+            {
+                "done": batch.done,
+                "total": batch.total,
+                "seconds": plain(batch.seconds),
+                "input": plain(batch.input),
+                "output": plain(batch.output),
+                "evidence": _evidence(batch.evidence),
+            }
+            for batch in batches[-BATCHES:]
+        ],
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else round(value, 3)
 
 
 def _level(level: LoadLevel) -> Document:

@@ -122,11 +122,21 @@ class EndpointOut(Strict):
     count: int
 
 
+class MinuteOut(Strict):
+    """Answered requests of one minute, or of several in a long log."""
+
+    start: str | None = Field(description="ISO 8601 without zone; null where the log prints no year")
+    clock: str | None = Field(description="month, day and time as the log prints them")
+    minutes: int = Field(description="length")
+    by_status: dict[str, int]
+
+
 class RequestsOut(Strict):
     """Answered requests by the access log."""
 
     total: int
     by_status: dict[str, int]
+    by_minute: list[MinuteOut] = Field(description="requests without a time are left out")
     by_endpoint: list[EndpointOut]
 
 
@@ -139,6 +149,62 @@ class LevelOut(Strict):
     samples: int
     generation: list[float] = Field(description="tokens/s: 25 %, median, 75 %")
     prompt: float = Field(description="tokens/s")
+
+
+class DraftsOut(Strict):
+    """Speculative decoding over the run."""
+
+    lines: int
+    accepted: int | None = Field(description="tokens; null where the lines do not tell or not all were kept")
+    drafted: int | None
+    acceptance: float | None = Field(description="percent")
+    mean_length: float | None = Field(description="tokens per step with the bonus token")
+    per_position: list[float] = Field(description="percent, by position of the draft")
+    evidence: list[EvidenceOut]
+
+
+class TransferFigureOut(Strict):
+    """One figure of a KV connector, in the unit that its name holds."""
+
+    mean: float | None
+    highest: float | None
+    last: float | None
+
+
+class TransfersOut(Strict):
+    """Lines of a KV connector."""
+
+    lines: int
+    figures: dict[str, TransferFigureOut] = Field(description="by the name that the connector prints")
+    evidence: list[EvidenceOut]
+
+
+class BatchOut(Strict):
+    """Last state of one progress bar of the offline engine."""
+
+    done: int
+    total: int
+    seconds: float | None
+    input: float | None = Field(description="tokens/s")
+    output: float | None = Field(description="tokens/s")
+    evidence: EvidenceOut
+
+
+class OfflineOut(Strict):
+    """Batches of the offline engine by its progress bars."""
+
+    batches: int
+    prompts: int
+    seconds: float
+    last: list[BatchOut] = Field(description="at most 50")
+
+
+class BenchmarkOut(Strict):
+    """A result that `vllm bench` printed into the same log."""
+
+    kind: Literal["serve", "throughput", "latency"]
+    figures: dict[str, float | None] = Field(description="by the name that the benchmark prints")
+    evidence: list[EvidenceOut] = Field(description="first and last line")
 
 
 class ServingOut(Strict):
@@ -155,6 +221,9 @@ class ServingOut(Strict):
     prefix_cache_hit_rate: LastOut
     preemptions: int | None
     levels: list[LevelOut] = Field(description="by number of running requests")
+    speculation: DraftsOut | None
+    transfers: TransfersOut | None
+    offline: OfflineOut | None
     requests: RequestsOut
 
 
@@ -308,6 +377,7 @@ class RunOut(Strict):
     measured: dict[str, ValueOut | None] = Field(description="what the engine printed of itself")
     phases: list[PhaseOut]
     serving: ServingOut
+    benchmarks: list[BenchmarkOut]
     bottleneck: BottleneckName
     bottleneck_detail: BottleneckOut
     findings: list[FindingOut] = Field(description="in order of importance; a failure's root first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -58,6 +59,18 @@ def minutes_of(run: Run) -> list[Minute]:
             families[status // 100] = families.get(status // 100, 0) + count
         minutes.append(Minute(minute * 60.0, families))
     return minutes
+
+
+def requests_by_time(run: Run, most: int = 1500) -> list[tuple[int, int, Counter[int]]]:
+    """Return answered requests as (first minute, length in minutes, requests by status), at most about `most`."""
+    known = {minute: counts for minute, counts in run.accesses_by_minute.items() if minute >= 0}
+    if not known:
+        return []
+    length = -(-(max(known) - min(known) + 1) // most)
+    buckets: dict[int, Counter[int]] = {}
+    for minute, counts in sorted(known.items()):
+        buckets.setdefault(minute // length * length, Counter()).update(counts)
+    return [(minute, length, counts) for minute, counts in buckets.items()]
 
 
 def _groups(samples: Sequence[Sample]) -> Iterator[list[Sample]]:

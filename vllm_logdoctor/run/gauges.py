@@ -52,7 +52,7 @@ def _speculation_v0(event: Event, time: float | None, evidence: Evidence) -> Spe
     if rate is None:
         return None
     figures = {found["name"]: found["value"].rstrip(".") for found in _NAMED.finditer(event.record.message)}
-    accepted, drafted = figures.get("Number of accepted tokens"), figures.get("Number of draft tokens")
+    accepted, drafted = figures.get("Number of accepted tokens"), figures.get("Number of draft tokens tokens")
     return Speculation(
         time,
         evidence,

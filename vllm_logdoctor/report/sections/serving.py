@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 
+from vllm_logdoctor.report.clock import time_of_day
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import count, number, percent, share, table
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.sections.totals import offline, speculation
-from vllm_logdoctor.report.series import Point, points_of
+from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation, transfers
+from vllm_logdoctor.report.series import Point, minutes_of, points_of
 from vllm_logdoctor.report.serving import Serving, Spread, requests_of, serving_of, summed_of
 from vllm_logdoctor.report.sparkline import sparkline
 
@@ -30,14 +31,16 @@ def serving(page: Page) -> list[str]:
     lines: list[str] = []
     if figures.samples:
         lines += [*_figures(page, figures), *speculation(page), "", *_curves(points_of(page.run))]
-    lines += [*offline(page), *_requests(page)]
-    if lines and not figures.samples and page.run.kind != "offline":
+    else:
+        lines += [*speculation(page), ""]
+    lines += [*transfers(page), *offline(page), *_requests(page), *benchmarks(page)]
+    if any(lines) and not figures.samples and page.run.kind != "offline":
         lines = [
             "The log holds no statistics lines: throughput, queue and KV cache use are not known.",
             "",
             *lines,
         ]
-    return lines
+    return lines if any(lines) else []
 
 
 def _figures(page: Page, figures: Serving) -> list[str]:
@@ -108,7 +111,7 @@ def _requests(page: Page) -> list[str]:
         f"{amount:,} with HTTP {status} ({share(amount, total)})"
         for status, amount in sorted(by_status.items())
     )
-    lines = [f"{count(total, 'answered request')} in the access log: {told}.", ""]
+    lines = [f"{count(total, 'answered request')} in the access log: {told}.{_busiest(page)}", ""]
     endpoints: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
     for (method, path, status), amount in run.accesses.items():
         endpoints[method, path][status] += amount
@@ -123,4 +126,13 @@ def _requests(page: Page) -> list[str]:
     ]
     lines += table(["endpoint", "requests", "by status"], rows)
     left = len(ranked) - len(rows)
-    return [*lines, "", f"{count(left, 'endpoint')} more."] if left > 0 else lines
+    return [*lines, "", *([f"{count(left, 'endpoint')} more.", ""] if left > 0 else [])]
+
+
+def _busiest(page: Page) -> str:
+    """Return the minute with most answers, where the log shows more than one."""
+    minutes = minutes_of(page.run)
+    if len(minutes) < 2:
+        return ""
+    most = max(minutes, key=lambda minute: sum(minute.by_family.values()))
+    return f" Most in one minute: {sum(most.by_family.values()):,}, at {time_of_day(most.time)[:5]}."

@@ -1,62 +1,118 @@
-"""What a run says of its own work beside the statistics lines: speculative decoding, offline progress."""
+"""What a run says of its own work beside the statistics lines: drafts, transfers, offline batches, benchmarks."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
-from vllm_logdoctor.events import Event
-from vllm_logdoctor.report.escape import prose
-from vllm_logdoctor.report.figures import number, percent
+from vllm_logdoctor.report.clock import duration
+from vllm_logdoctor.report.escape import inline
+from vllm_logdoctor.report.figures import count, number, percent, table
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.work import batches_of, drafts_of, transfers_of
+from vllm_logdoctor.run.model import Benchmark, Progress
 
-# Mean acceptance length: 2.31, Accepted throughput: 12.00 tokens/s, ... Avg Draft acceptance rate: 40.0%
-_LENGTH = re.compile(r"Mean acceptance length: ([\d.]+)")
-_RATE = re.compile(r"Avg Draft acceptance rate: ([\d.]+)%")
+_BATCHES = 8
+_RESULTS = 4
+_KINDS = {
+    "serve": "`vllm bench serve`",
+    "throughput": "`vllm bench throughput`",
+    "latency": "`vllm bench latency`",
+}
 
 
 def speculation(page: Page) -> list[str]:
-    """Return one line on speculative decoding as it was at its last line; nothing where it was off."""
-    event = _last(page, "speculation")
-    if event is None:
-        return _speculation_v0(page)
-    length, rate = _LENGTH.search(event.text("text")), _RATE.search(event.text("text"))
-    told = [f"mean acceptance length {number(float(length.group(1)))}"] if length else []
-    told += [f"{percent(float(rate.group(1)))} of the drafted tokens accepted"] if rate else []
-    if not told:
+    """Return one line on speculative decoding over the run; nothing where no line tells of it."""
+    drafts = drafts_of(page.run)
+    if drafts is None:
         return []
-    return [f"- speculative decoding, at its last line: {', '.join(told)}{_place(page, event)}"]
+    told = []
+    if drafts.acceptance is not None:
+        counted = drafts.accepted is not None and drafts.drafted is not None
+        of_all = f" ({drafts.accepted:,} of {drafts.drafted:,})" if counted else ""
+        told.append(f"{percent(drafts.acceptance)} of the drafted tokens accepted{of_all}")
+    if drafts.mean_length is not None:
+        told.append(f"mean acceptance length {number(drafts.mean_length)}")
+    if len(drafts.per_position) > 1:
+        told.append(f"by position of the draft {', '.join(percent(rate) for rate in drafts.per_position)}")
+    return [f"- speculative decoding: {', '.join(told)}{page.cited(drafts.evidence)}"] if told else []
+
+
+def transfers(page: Page) -> list[str]:
+    """Return the figures of the KV connector as a table; nothing without one."""
+    figures = transfers_of(page.run)
+    if not figures:
+        return []
+    lines = page.run.transfers
+    rows = [
+        [inline(one.name, 80), number(one.mean), number(one.highest), number(one.last)] for one in figures
+    ]
+    place = page.cited([lines[0].evidence, lines[-1].evidence])
+    return [
+        f"KV transfers between engines, {count(len(lines), 'line')}{place}:",
+        "",
+        *table(["", "mean", "highest", "last"], rows),
+        "",
+    ]
 
 
 def offline(page: Page) -> list[str]:
-    """Return what the offline engine's progress bar says at its end; nothing without one."""
-    event = _last(page, "offline-progress")
-    if event is None or event.number("total") is None:
+    """Return what the offline engine's progress bars say at their ends; nothing without one."""
+    batches = batches_of(page.run)
+    if not batches:
         return []
-    done, total = event.number("done"), event.number("total")
-    told = f"{number(done)} of {number(total)} prompts processed in {prose(event.text('elapsed'))}"
-    speeds = [
-        f"{name} {number(event.number(field))} tokens/s"
-        for name, field in (("input", "input"), ("output", "output"))
-        if event.number(field) is not None
+    if len(batches) == 1:
+        return [f"{_batch_words(batches[0])}{page.cited([batches[0].evidence])}.", ""]
+    done = sum(batch.done for batch in batches)
+    seconds = sum(batch.seconds or 0.0 for batch in batches)
+    shown = batches[-_BATCHES:]
+    rows = [
+        [
+            f"{batch.done:,} of {batch.total:,}",
+            duration(batch.seconds),
+            number(batch.input),
+            number(batch.output),
+            page.cite([batch.evidence]),
+        ]
+        for batch in shown
     ]
-    return [f"{told}{': ' + ', '.join(speeds) if speeds else ''}{_place(page, event)}.", ""]
+    last = f"; the last {len(shown)}" if len(batches) > len(shown) else ""
+    return [
+        f"{count(len(batches), 'batch', 'batches')} with {count(done, 'prompt')} in {duration(seconds)}{last}:",
+        "",
+        *table(["prompts", "time", "input tokens/s", "output tokens/s", "evidence"], rows),
+        "",
+    ]
 
 
-def _speculation_v0(page: Page) -> list[str]:
-    event = _last(page, "speculation-v0")
-    if event is None or event.number("acceptance") is None:
-        return []
-    rate = percent(100 * (event.number("acceptance") or 0.0))
-    told = f"{rate} of the drafted tokens accepted"
-    return [f"- speculative decoding, at its last line: {told}{_place(page, event)}"]
+def benchmarks(page: Page) -> list[str]:
+    """Return the results that `vllm bench` printed into the log, the last ones side by side."""
+    found = page.run.benchmarks
+    lines: list[str] = []
+    for kind in ("serve", "throughput", "latency"):
+        results = [one for one in found if one.kind == kind]
+        if results:
+            lines += _results(page, kind, results)
+    return lines
 
 
-def _last(page: Page, pattern: str) -> Event | None:
-    seen = page.run.seen(pattern)
-    if seen is None:
-        return None
-    return seen.last or (seen.first[-1] if seen.first else None)
+def _results(page: Page, kind: str, results: Sequence[Benchmark]) -> list[str]:
+    shown = results[-_RESULTS:]
+    names = dict.fromkeys(name for one in shown for name in one.figures)
+    header = ["", *(page.cite(one.evidence) or "result" for one in shown)]
+    rows = [
+        [inline(name, 80), *(number(one.figures[name]) if name in one.figures else "" for one in shown)]
+        for name in names
+    ]
+    last = f", the last {len(shown)}" if len(results) > len(shown) else ""
+    told = f"{count(len(results), 'result')} of {_KINDS[kind]} in this log{last}:"
+    return [told, "", *table(header, rows), ""]
 
 
-def _place(page: Page, event: Event) -> str:
-    return page.cited([page.run.evidence(event.record)])
+def _batch_words(batch: Progress) -> str:
+    told = f"{batch.done:,} of {count(batch.total, 'prompt')} processed in {duration(batch.seconds)}"
+    speeds = [
+        f"{name} {number(rate)} tokens/s"
+        for name, rate in (("input", batch.input), ("output", batch.output))
+        if rate is not None
+    ]
+    return f"{told}: {', '.join(speeds)}" if speeds else told

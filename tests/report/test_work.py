@@ -1,0 +1,101 @@
+"""Drafts, KV transfers, offline batches and benchmark results: summed up, cited, in Markdown and JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from vllm_logdoctor.report import json, markdown
+from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.report.series import requests_by_time
+from vllm_logdoctor.report.work import batches_of, drafts_of, transfers_of
+from vllm_logdoctor.run.gauges import MOST_GAUGES
+from vllm_logdoctor.run.model import Benchmark, Evidence, Progress, Run, Speculation, Transfer
+
+LINE = Evidence("vllm.log", 7, "INFO line")
+
+
+def drafted(accepted: int, of: int, length: float, *per_position: float) -> Speculation:
+    return Speculation(None, LINE, accepted, of, 100 * accepted / of, length, per_position)
+
+
+def bar(done: int, total: int, seconds: float = 10.0) -> Progress:
+    return Progress(LINE, done, total, seconds, 100.0, 20.0)
+
+
+def test_drafted_tokens_are_summed_not_their_rates() -> None:
+    found = drafts_of(Run(speculation=[drafted(10, 20, 1.5, 0.5), drafted(90, 100, 1.9, 0.9)]))
+    assert found is not None
+    assert (found.accepted, found.drafted) == (100, 120)
+    assert found.acceptance == pytest.approx(83.33, abs=0.01)
+    assert found.mean_length == pytest.approx((1.5 * 20 + 1.9 * 100) / 120)
+    assert found.per_position == pytest.approx((70.0,))
+
+
+def test_v0_counts_from_the_start_so_that_its_last_line_holds_all() -> None:
+    lines = [Speculation(None, LINE, n, 2 * n, 50.0, efficiency=0.4) for n in (10, 20)]
+    found = drafts_of(Run(speculation=lines))
+    assert found is not None
+    assert (found.accepted, found.drafted, found.acceptance) == (20, 40, 50.0)
+
+
+def test_a_thinned_series_keeps_its_rate_and_tells_no_totals() -> None:
+    found = drafts_of(Run(speculation=[drafted(10, 20, 1.5)] * MOST_GAUGES))
+    assert found is not None
+    assert (found.accepted, found.drafted, found.acceptance) == (None, None, 50.0)
+
+
+def test_without_such_lines_nothing_is_told() -> None:
+    assert drafts_of(Run()) is None
+    assert batches_of(Run()) == []
+    assert transfers_of(Run()) == []
+
+
+def test_each_progress_bar_is_a_batch_and_its_last_state_counts() -> None:
+    states = [bar(0, 8), bar(4, 8), bar(8, 8), bar(0, 8), bar(8, 8), bar(3, 5), bar(0, 9)]
+    assert [(one.done, one.total) for one in batches_of(Run(progress=states))] == [(8, 8), (8, 8), (3, 5)]
+
+
+def test_figures_of_a_connector_are_told_by_their_own_names() -> None:
+    lines = [Transfer(None, LINE, {"Throughput (MB/s)": value}) for value in (1.0, 5.0, 3.0)]
+    (figure,) = transfers_of(Run(transfers=lines))
+    assert (figure.name, figure.mean, figure.highest, figure.last) == ("Throughput (MB/s)", 3.0, 5.0, 3.0)
+
+
+def test_a_log_of_months_is_told_in_longer_steps() -> None:
+    run = Run(accesses_by_minute={minute: Counter({200: 1}) for minute in range(100_000)})
+    told = requests_by_time(run)
+    assert len(told) <= 1500
+    assert {length for _, length, _ in told} == {67}
+    assert sum(sum(counts.values()) for _, _, counts in told) == 100_000
+
+
+def test_markdown_tells_all_of_it_with_lines(analysis_of: Callable[..., Analysis]) -> None:
+    page = markdown.render(analysis_of())
+    section = page.split("Serving performance")[1].split("\n## ")[0]
+    assert "60 % of the drafted tokens accepted (300 of 500), mean acceptance length 1.6" in section
+    assert "by position of the draft 80 %, 40 % [L7]" in section
+    assert "KV transfers between engines, 3 lines [L7]:" in section
+    assert "| Throughput Qwen | 10 | 20 | 20 |" in section
+    assert "2 batches with 16 prompts in 8 s" in section
+    assert "1 result of `vllm bench serve` in this log:" in section
+    assert "| Mean TTFT Qwen | 12.5 |" in section
+    assert "Most in one minute: 80, at 22:13." in section
+
+
+def test_the_last_results_of_many_stand_side_by_side(analysis: Analysis) -> None:
+    run = analysis.runs[0].run
+    run.benchmarks = [Benchmark("throughput", {"requests/s": float(n)}, (LINE,)) for n in range(9)]
+    section = markdown.render(analysis)
+    assert "9 results of `vllm bench throughput` in this log, the last 4:" in section
+    assert "| requests/s | 5 | 6 | 7 | 8 |" in section
+
+
+def test_json_holds_the_same(analysis: Analysis) -> None:
+    run = json.document(analysis)["runs"][0]
+    assert run["serving"]["speculation"]["acceptance"] == 60.0
+    assert run["serving"]["transfers"]["figures"]["Throughput Qwen"]["highest"] == 20.0
+    assert run["serving"]["offline"]["batches"] == 2
+    assert run["benchmarks"][0]["figures"] == {"Mean TTFT Qwen": 12.5}
