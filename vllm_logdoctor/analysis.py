@@ -12,6 +12,7 @@ from pathlib import Path
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.events import Matcher
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.foreign import ForeignMatcher
 from vllm_logdoctor.packs.loading import load_all
 from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -29,7 +30,7 @@ _SMALL_FILE_CHUNKS = 4
 """Below so many chunks the start of processes costs more than it saves."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """How to analyse.
 

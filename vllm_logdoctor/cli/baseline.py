@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from vllm_logdoctor.cli.settings import Suppression
 from vllm_logdoctor.compare.identity import fingerprint, fingerprints_of_document
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.findings.model import SEVERITIES, Finding, Severity
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.run.model import Run
@@ -20,7 +21,7 @@ Replan = Callable[[Run, tuple[Finding, ...]], Plan]
 """How a plan is made again of the findings that are left."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filtered:
     """An analysis without some of its findings.
 
@@ -98,7 +99,7 @@ def suppressed(
     return Filtered(_noted(left, notes), tuple(warnings))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gate:
     """What counts.
 
@@ -113,7 +114,7 @@ class Gate:
     suppressions: tuple[Suppression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gated:
     """An analysis behind a gate: what is left, what to warn of, and whether it fails the check."""
 

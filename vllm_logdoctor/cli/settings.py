@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.findings.model import Severity
+from vllm_logdoctor.frozen import frozen
 
 FILE_NAME = "logdoctor.toml"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suppression:
     """A finding that is known and accepted for a time.
 
@@ -34,7 +34,7 @@ class Suppression:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """What a settings file says; empty where it says nothing.
 

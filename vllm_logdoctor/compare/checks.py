@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from vllm_logdoctor.compare.comparison import Comparison, FigureDifference, FindingDifference
@@ -11,6 +10,7 @@ from vllm_logdoctor.compare.verification import CheckedChange, CheckedPrediction
 from vllm_logdoctor.compare.verification_markdown import expected, planned_words
 from vllm_logdoctor.compare.words import figure_value, load_words, moved_words, side, times
 from vllm_logdoctor.findings.model import SEVERITIES, Severity
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.run.model import Evidence
 
@@ -49,7 +49,7 @@ _OF_PREDICTION: dict[str, Verdict] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One statement that a build can pass or fail on.
 

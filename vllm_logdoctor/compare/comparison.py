@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from vllm_logdoctor.compare.influence import (
@@ -16,6 +16,7 @@ from vllm_logdoctor.compare.influence import (
 )
 from vllm_logdoctor.compare.snapshot import KnownFinding, Setting, Snapshot
 from vllm_logdoctor.findings.equal_load import EqualLoad, equal_load
+from vllm_logdoctor.frozen import frozen
 
 FIRST_START = 0.035
 """The first start after an installation plans up to 3 % fewer KV cache tokens; rounded up."""
@@ -29,7 +30,7 @@ _IDENTITY = ("vLLM version", "model", "platform", "engine", "kind")
 _NEUTRAL = frozenset({"kv_cache_usage_max", "prefix_cache_hit_rate"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettingDifference:
     """A setting that is not the same: None on a side whose log does not tell it.
 
@@ -46,7 +47,7 @@ class SettingDifference:
     role: str = "cause"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FigureDifference:
     """A figure on both sides: `verdict` is "better", "worse", "same" or "other" (neither good nor bad)."""
 
@@ -58,7 +59,7 @@ class FigureDifference:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FindingDifference:
     """A finding of one side: `state` is "gone", "new", "kept" or "unclear" (the later log can't tell)."""
 
@@ -67,7 +68,7 @@ class FindingDifference:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RoomUsed:
     """Requests waited before, and more of them ran at once after.
 
@@ -87,7 +88,7 @@ class RoomUsed:
         return self.after / self.before
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tie:
     """A changed setting with what moved and can come from it.
 
@@ -110,7 +111,7 @@ class Tie:
     shared_with: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     """Two runs side by side."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from vllm_logdoctor.compare.identity import fingerprint_of_document
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.findings.equal_load import LoadLevel
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.model import Evidence
 
 Node = Mapping[str, Any]
@@ -17,7 +18,7 @@ Node = Mapping[str, Any]
 _MEASURED_PHASES = ("engine-init", "load-weights", "compile", "graph-capture")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """A value of the effective configuration and where it comes from."""
 
@@ -25,7 +26,7 @@ class Setting:
     provenance: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Predicted:
     """What a finding expects of its changes: ratio range after/before of a metric."""
 
@@ -35,7 +36,7 @@ class Predicted:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownFinding:
     """A finding of a run.
 
@@ -58,7 +59,7 @@ class KnownFinding:
     line: Evidence | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedKnob:
     """One change of a plan with the rules that ask for it."""
 
@@ -69,7 +70,7 @@ class PlannedKnob:
     rules: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """One run.
 

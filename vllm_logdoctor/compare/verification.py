@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from vllm_logdoctor.compare.comparison import Comparison, compare, field_of, same_value
 from vllm_logdoctor.compare.influence import makes_room
 from vllm_logdoctor.compare.snapshot import KnownFinding, PlannedKnob, Predicted, Setting, Snapshot
+from vllm_logdoctor.frozen import frozen
 
 _MARGIN = {"start-up": 0.10, "capacity": 0.01, "speed": 0.03}
 # Metric of a prediction -> measured figure, where their names differ.
@@ -16,7 +16,7 @@ _FIGURES = {"load_seconds": "model_load_seconds"}
 _SPEED = ("throughput", "generation_throughput", "prompt_throughput", "total_throughput")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckedChange:
     """A planned change in the next log.
 
@@ -33,7 +33,7 @@ class CheckedChange:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckedPrediction:
     """A prediction beside what came of it.
 
@@ -55,7 +55,7 @@ class CheckedPrediction:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verification:
     """A plan held against the next log."""
 

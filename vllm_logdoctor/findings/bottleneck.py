@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import Literal
@@ -37,6 +36,7 @@ from vllm_logdoctor.findings.capacity.defaults import seats_of
 from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample, load_of, minutes
 from vllm_logdoctor.findings.stalls import stalled
 from vllm_logdoctor.findings.tasks import pools
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.model import Evidence, Run
 
 BottleneckName = Literal[
@@ -70,7 +70,7 @@ CARDS_OF_A_MACHINE = 8
 SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Host:
     """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request; and
     whether it makes tokens.
@@ -82,7 +82,7 @@ class Host:
     generates: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServingPeriod:
     """Neighbouring samples with one limit: seconds on the run's clock, how many samples, what limits."""
 
@@ -94,7 +94,7 @@ class ServingPeriod:
     evidence: tuple[Evidence, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bottleneck:
     """What limits the run as a whole, weighted by time, and per period."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.model import Sample
 
 EXACT_UP_TO = 8
@@ -23,7 +23,7 @@ _SAME = 0.03
 _LEAST_DEVIATION = 0.03
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadLevel:
     """Steady samples with about as many running requests.
 
@@ -43,7 +43,7 @@ class LoadLevel:
     prompt: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LevelPair:
     """One level that both runs have, with the ratio after/before of the median generation throughput.
 
@@ -55,7 +55,7 @@ class LevelPair:
     ratio: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EqualLoad:
     """Two runs at equal load.
 

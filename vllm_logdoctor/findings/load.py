@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.model import Evidence, Run, Sample
 
 # Statistics come every 10 seconds (5 in V0); a longer gap is silence of an idle engine, not a longer sample.
@@ -16,7 +16,7 @@ USUAL_INTERVAL = 10.0
 LONGEST_INTERVALS = 3.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A sample with the seconds that it stands for."""
 
@@ -35,7 +35,7 @@ class Span:
         return bool(self.sample.waiting or self.sample.swapped)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Load:
     """Figures of the load; seconds, requests, percent and tokens per second; medians are weighted by time.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.model import Evidence
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
@@ -16,7 +16,7 @@ Safety = Literal["safe", "needs-test", "changes-results"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """One knob from one value to another.
 
@@ -40,7 +40,7 @@ class Change:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """Expected effect as a ratio after/before of a metric.
 
@@ -62,7 +62,7 @@ class Effect:
     basis: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One judged statement on a run.
 
@@ -102,7 +102,7 @@ class Finding:
     topic: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlreadyRight:
     """An optimization that is on: its name, its state in words, what it brings, and the line that proves it."""
 
@@ -112,7 +112,7 @@ class AlreadyRight:
     evidence: tuple[Evidence, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """A warning or error that was seen, with its verdict.
 

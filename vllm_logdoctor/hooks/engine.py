@@ -11,10 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.hooks.joblog import file_behind, find_job_log, job_output
 from vllm_logdoctor.hooks.request import HookRequest, report_place
 
@@ -29,7 +29,7 @@ _START = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Ended:
     """How the child ended: its status (None: out of time) and the last of what it said."""
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.hooks import pbs, slurm
 from vllm_logdoctor.hooks.query import Query, ask
 
 _SHOWN_PLACES = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Found:
     """A job with the places where its output can be."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.hooks.query import Query
 
 # 1234.server, 1234[5].server, 1234[].server
@@ -15,7 +15,7 @@ _JOB_ID = re.compile(r"(?P<sequence>\d+)(?:\[(?P<index>\d*)\])?(?:\.[\w.-]+)?")
 _ARRAY_INDEX = "^array_index^"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PbsJob:
     """A PBS job as its environment names it: id, sequence number, array index, name, folder of submission."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from vllm_logdoctor.frozen import frozen
 
 REPORT_ENDING = ".logdoctor.md"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HookRequest:
     """What a hook was asked to do.
 

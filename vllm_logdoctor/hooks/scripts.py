@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.frozen import frozen
 
 KINDS = {"pbs": ("job", "afterany", "epilogue"), "slurm": ("job", "afterany", "task-epilog")}
 """Batch system -> kinds of script, the recommended one first."""
@@ -35,7 +35,7 @@ _HOOK_SECONDS = 20
 _MARGIN = 10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """What the scripts are filled in with.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.hooks.query import Query
 
 # 1234, 1234_5 (task 5 of an array), 1234_[5-7] is not one job
@@ -15,7 +15,7 @@ _JOB_ID = re.compile(r"(?P<job>\d+)(?:_(?P<task>\d+))?")
 _PATTERN = re.compile(r"%(\d*)([%AaJjNnstux])")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SlurmJob:
     """A Slurm job as its environment names it.
 

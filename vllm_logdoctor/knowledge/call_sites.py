@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from heapq import nsmallest
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.knowledge.templates import could_print, literal_parts
 from vllm_logdoctor.knowledge.versions import Version, known_versions
@@ -18,7 +18,7 @@ _LEAST_SHARE = 0.6
 _MESSAGES_PER_PLACE = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VersionRange:
     """The releases whose sources fit the observed call sites best.
 
@@ -38,8 +38,10 @@ class VersionRange:
         return self.first == self.last
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Site:
+    """One call of a logger: the fixed parts of its message, and the lines it stood on, release by release."""
+
     parts: tuple[str, ...]
     spans: tuple[tuple[int, ...], ...]
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.store import DATA_FOLDER
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Card:
     """What the vendor publishes about one accelerator; None where not sure or where variants differ.
 
@@ -46,7 +47,7 @@ class Card:
     unified_memory: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CardRow:
     """A card with the words that name it: `family` must occur, `variant` tells it from its siblings."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.cards import card_for
 
 Engine = Literal["V0", "V1"]
@@ -13,7 +13,7 @@ Kind = Literal["server", "offline"]
 Platform = Literal["cuda", "rocm", "tpu", "xpu", "cpu", "hpu", "npu", "neuron"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context:
     """What a log told about a run so far; None everywhere means "not known", never "no".
 

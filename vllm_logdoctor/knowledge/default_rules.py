@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.context import (
     Condition,
     Context,
@@ -31,7 +31,7 @@ def always(context: Context) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """Where `when` holds in releases `since` to `until` (None: the newest known), `value(context)` is it."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.default_rules import RULES, UNSET, Rule
 from vllm_logdoctor.knowledge.flags import flag_for_field
@@ -30,7 +31,7 @@ _MEANS_NONE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DefaultValue:
     """A default and why it is that: `basis` is a sentence with the releases it was written down for."""
 

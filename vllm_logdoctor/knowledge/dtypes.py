@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from vllm_logdoctor.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bytes:
     """Bytes per element from `low` to `high`, the two alike where the format has no varying overhead."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.history import Span, exists, facts_at, spans
 from vllm_logdoctor.knowledge.store import Facts, read_table, runs
 from vllm_logdoctor.knowledge.versions import VersionLike, number_of, release_number
@@ -28,7 +28,7 @@ _OTHER_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flag:
     """One flag as one release has it.
 
@@ -69,7 +69,7 @@ class Flag:
         return (self.name, json.dumps(value) if isinstance(value, dict) else str(value))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlagEra:
     """Releases over which a flag did not change; `until` is included."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.store import Facts, read_table, runs
 from vllm_logdoctor.knowledge.versions import VersionLike, known_versions, number_of, release_number
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """Known releases `since` to `until`, included; `until` None: the newest known one still has it."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from vllm_logdoctor.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rename:
     """One knob that took over from another.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from vllm_logdoctor.frozen import frozen
 
 Facts = dict[str, Any]
 DATA_FOLDER = Path(__file__).parent / "data"
@@ -15,7 +16,7 @@ DATA_FOLDER = Path(__file__).parent / "data"
 _GZIP = zlib.MAX_WBITS + 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """Releases `first` to `last` (both included) over which `facts` did not change."""
 

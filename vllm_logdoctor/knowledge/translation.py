@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import Flag, flag_at, long_name
 from vllm_logdoctor.knowledge.history import exists, first_with, first_without
 from vllm_logdoctor.knowledge.renames import FLAG_RENAMES, REMOVAL_NOTES, VARIABLE_RENAMES, Rename
@@ -13,14 +13,14 @@ from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.knowledge.versions import VersionLike, release_number
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """The variable is declared in that version under its own name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Renamed:
     """Another knob does the job in that version.
 
@@ -37,7 +37,7 @@ class Renamed:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removed:
     """Gone, with nothing in its place: since which release, and what is known of the reason."""
 
@@ -46,7 +46,7 @@ class Removed:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotYet:
     """Comes with a later release, and that version has nothing in its place."""
 
@@ -54,7 +54,7 @@ class NotYet:
     since: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unknown:
     """No known release has it, or the version is not known."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Any
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.history import Span, exists, facts_at, spans
 from vllm_logdoctor.knowledge.store import read_table, runs
 from vllm_logdoctor.knowledge.versions import VersionLike
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VariableEra:
     """Releases over which a variable kept its default: source text or None; `until` is included."""
 

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cache, total_ordering
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.store import read_table
 
 # 0.11.2   v0.9.1.dev287+g89b1388d8   0.6.4.post2.dev22+g47826cac   0.32.0+cpu   0.8.5rc1
@@ -78,7 +79,7 @@ VersionLike = Version | str | None
 """What the functions of this room take for a version; None and unreadable text mean "not known"."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NearestRelease:
     """The known release that stands for a version.
 

@@ -21,8 +21,8 @@ what it holds is judged by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.regextree import ALPHABET, OTHER, Again, Chars, Choice, Look, Node, Repeat, tree
 
 CLOSED_ROUNDS = 16
@@ -32,7 +32,7 @@ MOST_TRIES_PER_PLACE = 1_000
 _MOST_WAYS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Open:
     """An open-ended part: the characters that it can take, and its rounds where they have a limit."""
 

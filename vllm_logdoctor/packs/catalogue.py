@@ -5,16 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.templates import Piece, pieces_of
 
 _LEVELS = {"exception": "error"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """One message template, with what a catalogue says about it.
 

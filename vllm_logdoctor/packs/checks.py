@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.blowup import blowup
 from vllm_logdoctor.packs.claims import Claims
 from vllm_logdoctor.packs.compile import parse_pack, runtime_pattern
@@ -25,7 +25,7 @@ Finding = tuple[tuple[int | str, ...], str]
 """A key below the pattern and what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A pack with the file and the lines that it was read from."""
 
@@ -40,7 +40,7 @@ class Source:
         return Problem(self.path, line, f"{self.pack.pattern[number].id}: {key}", message)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Neighbours:
     """Patterns that packs are loaded together with, and samples of theirs: (id, text)."""
 

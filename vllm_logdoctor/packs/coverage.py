@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.knowledge.versions import known_versions
 from vllm_logdoctor.packs.assembling import candidate_of
@@ -45,7 +46,7 @@ _FAILURE_SEVERITIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Class:
     """A class of catalogue rows with the share of them that must be known."""
 
@@ -70,7 +71,7 @@ class Tally:
         return self.right / self.rows if self.rows else 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Miss:
     """A row that is not recognised, or with another topic or severity than the catalogue's."""
 
@@ -187,7 +188,7 @@ def miss_line(miss: Miss) -> str:
     return "\t".join([row.level, wanted, known, " ".join(row.template.split())[:160]])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Share:
     """How many of the log messages of some releases the packs recognise."""
 

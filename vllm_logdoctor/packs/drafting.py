@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.templates import Piece, Place
 
 LONGEST_GATE = 40
@@ -24,7 +24,7 @@ _NUMBERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Draft:
     """What a template gives by itself: how to recognise its messages.
 

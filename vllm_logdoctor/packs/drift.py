@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.extract.command_line import extract_flags
 from vllm_logdoctor.knowledge.extract.environment import extract_variables
 from vllm_logdoctor.knowledge.extract.messages import MessageTemplate, extract_messages
@@ -30,7 +31,7 @@ NEAR = 0.6
 _LOUD = ("warning", "error", "critical")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gone:
     """A pattern whose message the release does not print, with the message most like it."""
 
@@ -38,7 +39,7 @@ class Gone:
     nearest: Message | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Names:
     """Flags or variables that a release adds, removes or gives another default (name: before -> after)."""
 
@@ -47,7 +48,7 @@ class Names:
     changed: tuple[tuple[str, str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drift:
     """What a release changes.
 

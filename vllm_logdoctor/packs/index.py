@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
+
+from vllm_logdoctor.frozen import frozen
 
 FORMAT = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """One named group of a pattern, with the type and unit of its value."""
 
@@ -25,7 +26,7 @@ class Field:
     sensitive: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pattern:
     """How one message is recognised and what it means.
 
@@ -115,7 +116,7 @@ class JoinedPatterns(Sequence[Pattern]):
         raise IndexError(number)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PackIndex:
     """Every pattern, the unique gates in order, and for each gate the numbers of its patterns.
 

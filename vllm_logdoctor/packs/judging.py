@@ -7,12 +7,12 @@ the kind of a message gives away.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.catalogue import Message
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judgement:
     """Topic, platform, verdict, severity and meaning of a message."""
 

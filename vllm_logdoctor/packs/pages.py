@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.errors import PackError, Problem
 from vllm_logdoctor.packs.locate import builtin_root, page_files
 from vllm_logdoctor.packs.toml import TOMLDecodeError, loads
@@ -59,7 +60,7 @@ _NEEDED = ("id", "kind", "title", "severity", "topic")
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """One way in which a log shows a failure.
 
@@ -74,7 +75,7 @@ class Signature:
     options: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RulePage:
     """One rule: its front matter and its sections by heading (Markdown).
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
+
+from vllm_logdoctor.frozen import frozen
 
 _RENAMED = sys.version_info >= (3, 11)
 constants: Any = import_module("re._constants" if _RENAMED else "sre_constants")
@@ -24,7 +25,7 @@ ALPHABET = frozenset(range(128)) | {OTHER}
 UNLIMITED = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chars:
     """One character out of a set of ASCII codes, with OTHER for all further characters."""
 
@@ -32,7 +33,7 @@ class Chars:
     literal: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repeat:
     """A body, `least` to `most` times."""
 
@@ -41,14 +42,14 @@ class Repeat:
     most: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """One of several bodies."""
 
     bodies: tuple[tuple[Node, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """A look at what follows (or went before) without moving on; it never gives back what it found.
 
@@ -59,7 +60,7 @@ class Look:
     group: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Again:
     """The text of an earlier group once more."""
 

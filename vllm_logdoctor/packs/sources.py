@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.compile import parse_pack
 from vllm_logdoctor.packs.locate import pack_files
 from vllm_logdoctor.packs.model import PatternEntry
@@ -20,7 +20,7 @@ _ID_OR_SAMPLE = re.compile(
 _ID = re.compile(r'^id = "(?P<id>[^"]+)"\s*$', re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PatternText:
     """One pattern as it stands in a pack file, with the line at which it starts."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from vllm_logdoctor.frozen import frozen
 
 _VERSION = re.compile(r"(?P<release>\d+(?:\.\d+)*)(?:\.post(?P<post>\d+))?$")
 
 VersionKey = tuple[tuple[int, ...], int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VersionRange:
     """The releases from `first` to `last`, both included."""
 

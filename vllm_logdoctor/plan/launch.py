@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from vllm_logdoctor.findings.capacity.memory import arguments_are_whole
 from vllm_logdoctor.findings.model import Change
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, long_name
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.run.model import Run
@@ -19,7 +20,7 @@ _NOT_FLAGS = frozenset(
 MASK = "***"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     """How a server is started.
 

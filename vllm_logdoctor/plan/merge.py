@@ -5,9 +5,10 @@ version.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vllm_logdoctor.findings.model import Change, Finding
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import canonical_name, flag_exists, long_name
 from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.plan.model import PlannedChange
@@ -34,7 +35,7 @@ _OVERRIDES = (
 Refusal = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Merged:
     """Changes in the order to apply, and knobs that were left out with the reason."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vllm_logdoctor.findings.model import Change
+from vllm_logdoctor.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedChange:
     """A change with the findings that ask for it and what was settled about it."""
 
@@ -16,7 +15,7 @@ class PlannedChange:
     settled: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WhatIf:
     """A capacity answer: KV tokens and concurrency after one change; None with the reason in `basis`."""
 
@@ -30,7 +29,7 @@ class WhatIf:
     basis: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """All changes, one value per knob, in order, valid for the run's vLLM version.
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from vllm_logdoctor.findings.capacity.laws import LAWS, UNRELATED, Settings
 from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.model import Run
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figure:
     """A figure before and after with its range; `after` is None where `basis` says why it can't be told."""
 
@@ -28,7 +28,7 @@ class Figure:
     basis: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What becomes of the KV cache: its tokens, and how many requests of max_model_len it holds."""
 

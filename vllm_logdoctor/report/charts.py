@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from typing import Any
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.report.clock import clock, duration, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
@@ -20,7 +21,7 @@ _ROWS = 40
 _FAMILIES = ((5, "5xx", "red"), (4, "4xx", "orange"), (3, "3xx", "sky"), (2, "2xx", "green"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chart:
     """One chart.
 
@@ -174,7 +175,7 @@ def _sampled(run: Run, points: Sequence[Point]) -> list[Chart | None]:
 Line = tuple[str, str, bool, Sequence[float | None]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Frame:
     """What the sampled charts of a run share: the time axis and the cursor."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from vllm_logdoctor.findings.bottleneck import Bottleneck
 from vllm_logdoctor.findings.capacity.ceiling import Ceiling
 from vllm_logdoctor.findings.model import AlreadyRight, Finding, Message
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.plan.model import Plan, WhatIf
 from vllm_logdoctor.run.model import Coverage, Run, SourceSummary
 
@@ -15,7 +16,7 @@ __all__ = ["SCHEMA", "AlreadyRight", "Analysis", "Diagnosis", "Message"]
 SCHEMA = "logdoctor/1"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnosis:
     """A run with what was judged of it."""
 
@@ -30,7 +31,7 @@ class Diagnosis:
     ceiling: Ceiling | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Analysis:
     """Everything that is known of a set of logs: sources, runs with findings and plans, coverage."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from vllm_logdoctor.findings.model import Finding
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.run.model import Evidence, Run
@@ -14,7 +14,7 @@ CITED = 4
 """Lines cited for one statement; more are counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """One run's part of the report.
 

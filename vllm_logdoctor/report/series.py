@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.model import Run, Sample
 
 _TOGETHER = 5.0
 """Lines of several engines within so many seconds belong to one point."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """All engines at one time: rates and requests in sum, the fullest KV cache.
 
@@ -33,7 +33,7 @@ class Point:
     lines: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Minute:
     """Answered requests of one minute by the first digit of their status; seconds on the run's clock."""
 

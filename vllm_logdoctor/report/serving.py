@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.report.series import Point
 from vllm_logdoctor.run.model import Run, Sample
 
 Number = TypeVar("Number", int, float)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spread:
     """Spread of a rate in tokens/s: mean, median, 95th percentile of the busy samples; peak of all."""
 
@@ -24,7 +24,7 @@ class Spread:
     max: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Serving:
     """Figures of one run's statistics lines, all engines.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.gauges import MOST_GAUGES
 from vllm_logdoctor.run.model import Evidence, Progress, Run, Speculation
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drafts:
     """Speculative decoding over a run.
 
@@ -31,7 +31,7 @@ class Drafts:
     evidence: tuple[Evidence, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransferFigure:
     """One figure of a KV connector over a run: mean, highest and last value."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from vllm_logdoctor.frame import Process, Record
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.nativetext import native_above
 from vllm_logdoctor.run.tracelines import (
     Link,
@@ -41,7 +42,7 @@ _OTHER_RAW = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     """One place of a traceback: file, line, function, and the code there ("" where not printed)."""
 
@@ -52,7 +53,7 @@ class Frame:
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Raised:
     """One exception of a block.
 
@@ -83,7 +84,7 @@ class Raised:
         return f"{self.type}: {self.text}" if self.text else self.type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """One traceback with its chain, or an exception line that stands alone.
 

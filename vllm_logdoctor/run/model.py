@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.frame import Process, Record
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.scan import AccessKey
 
 Provenance = Literal["explicit", "reported", "adjusted", "default", "derived"]
@@ -24,7 +25,7 @@ Outcome = Literal[
 Kind = Literal["server", "offline", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """The line that proves a statement: file name, 1-based line number, the line with secrets masked.
 
@@ -38,7 +39,7 @@ class Evidence:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Value:
     """A value with where it comes from.
 
@@ -60,7 +61,7 @@ class Value:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Phase:
     """A named span of a run.
 
@@ -87,7 +88,7 @@ class Phase:
     parent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """One statistics line, or the mean of neighbours where a long run was thinned out.
 
@@ -141,7 +142,7 @@ class Extremes:
     preemptions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Speculation:
     """One line on speculative decoding.
 
@@ -168,7 +169,7 @@ class Speculation:
     efficiency: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transfer:
     """One line of a KV connector: its figures as it names them ("Throughput (MB/s)")."""
 
@@ -177,7 +178,7 @@ class Transfer:
     figures: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """One state of the offline engine's progress bar: prompts done of how many, seconds, tokens/s where printed."""
 
@@ -189,7 +190,7 @@ class Progress:
     output: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Benchmark:
     """A result that `vllm bench` printed into the same file.
 
@@ -326,7 +327,7 @@ class Run:
         return float(value.value) if value and isinstance(value.value, int | float) else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceSummary:
     """What was read of one file."""
 
@@ -336,7 +337,7 @@ class SourceSummary:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Coverage:
     """How much was understood: lines read, records that vLLM wrote, how many of them a pattern knows."""
 

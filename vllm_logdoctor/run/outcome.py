@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import islice
 
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.blockkinds import BlockKind, kind_of_block
 from vllm_logdoctor.run.blockphase import phase_of_block
 from vllm_logdoctor.run.blocks import Block
@@ -39,7 +40,7 @@ _CONSEQUENCE_SECONDS = 300.0
 _CONSEQUENCE_LINES = 2000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ending:
     """How a run ended.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.frame import Process
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.model import Evidence, Phase, Run
 
@@ -35,8 +36,10 @@ _STOPPING = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Moment:
+    """A time and the lines that prove it."""
+
     time: float
     evidence: tuple[Evidence, ...]
 

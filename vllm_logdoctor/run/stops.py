@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.frozen import frozen
 
 StopKind = Literal["signal", "user", "scheduler", "walltime", "memory", "kill", "shutdown", "ended"]
 """signal: SIGTERM or alike was received; user: Ctrl-C; scheduler: a batch system or container manager ended the job;
@@ -85,7 +85,7 @@ REQUESTED: frozenset[StopKind] = frozenset({"signal", "user", "scheduler", "wall
 """Ends that someone wanted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stop:
     """A trace of an end: what kind, and the line that shows it."""
 

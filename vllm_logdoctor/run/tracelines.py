@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from vllm_logdoctor.frozen import frozen
 
 Link = Literal["", "cause", "context", "echo"]
 """How an exception follows the one before it: unrelated, raised from it, raised while it was handled, or an
@@ -42,7 +43,7 @@ _EXCEPTION_NAME = re.compile(
 _REPR = re.compile(rf"(?P<type>{_NAME}(?:Error|Exception))\((?P<text>.*)\)\s*$", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrameLine:
     """A line that names a place in code."""
 
@@ -51,7 +52,7 @@ class FrameLine:
     function: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExceptionLine:
     """A line that names an exception; `inner` is the type that a remote wrapper names in brackets."""
 

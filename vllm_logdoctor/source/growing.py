@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, LONGEST_LINE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """Consecutive bytes of a growing log.
 

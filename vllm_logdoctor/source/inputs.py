@@ -7,11 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.source.compression import compression_of, decompressed
 
 PathLike = str | os.PathLike[str]
@@ -28,7 +28,7 @@ _SNIFFED_BYTES = 1 << 18
 _PBS_OUTPUT = re.compile(r"\.[oe]\d+(?:\.\d+)?$")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Input:
     """One thing to read: a name for evidence and where its bytes come from.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.source.inputs import Input, rotation_of
 
 # server.out + server.err     vllm_stdout.log + vllm_stderr.log     job.o123 + job.e123     123.pbs.OU + 123.pbs.ER
@@ -15,7 +15,7 @@ _PBS_OUTPUT = re.compile(r"\.[oe](?=\d+(?:\.\d+)?$)")
 _RANK = re.compile(r"(?P<word>rank|node|worker|proc)[-_.]?\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stream:
     """One continuous log: a file, or a rotated set oldest first; `label` names its rank in a set of several."""
 
@@ -23,7 +23,7 @@ class Stream:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InputSet:
     """Streams of one run set; several are merged by time."""
 

@@ -5,10 +5,10 @@ the steps.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
 from vllm_logdoctor.findings.load import Span, evidence_of_sample, load_of, weighted_median
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.cards import Card, card_for
 from vllm_logdoctor.run.model import Evidence, Run
 
@@ -25,7 +25,7 @@ _EXPERTS = re.compile(
 _DEVICE = re.compile(r"device_name=(?P<name>[\w-]+)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ceiling:
     """Decode speed that memory bandwidth allows, beside the measured one.
 

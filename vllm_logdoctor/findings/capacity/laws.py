@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from vllm_logdoctor.findings.capacity.defaults import seats_of, step_tokens_of
 from vllm_logdoctor.findings.capacity.memory import GIB, Memory
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes, weight_bytes
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.run.model import Run
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """One change: the run it is made to, the field and its new value."""
 

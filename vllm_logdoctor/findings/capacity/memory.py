@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.run.model import Run
 
@@ -18,7 +19,7 @@ USABLE_GIB = (
 LEAST_OVERHEAD_GIB = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Size:
     """A size in GiB with its bounds and where it is from."""
 
@@ -28,7 +29,7 @@ class Size:
     basis: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Memory:
     """Memory of one rank; sizes in GiB, None where the log does not tell.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from vllm_logdoctor.findings.failure.facts import all_hold
@@ -11,12 +11,13 @@ from vllm_logdoctor.findings.failure.observations import Observation, Scene
 from vllm_logdoctor.findings.failure.rules import FailureRule, FailureRules, Signature, expression
 from vllm_logdoctor.findings.failure.values import values_of
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.versions import parse_version
 
 _SEARCHED = 20_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Named:
     """An observation with the rule that knows it.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.blockkinds import ECHO, BlockKind, wrapped
 from vllm_logdoctor.run.blockphase import BlockPhase, phase_of_block
 from vllm_logdoctor.run.blocks import Block, Raised
@@ -18,7 +18,7 @@ _FARTHEST = 4000
 """Records that are looked through for lines above, where files are mixed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observation:
     """One text that may name the failure.
 

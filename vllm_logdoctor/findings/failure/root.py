@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from vllm_logdoctor.findings.failure.naming import Named, names_of
 from vllm_logdoctor.findings.failure.observations import Observation, Scene
 from vllm_logdoctor.findings.failure.rules import FailureRules, Signature
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.lifesigns import Place
 
@@ -30,7 +30,7 @@ _GUESS = 40
 _CAUSE, _SYMPTOM, _ECHO, _WRAPPER = 0, 1, 2, 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """The root, what contributed, the blocks that followed, and further lines that name the same root."""
 
@@ -40,7 +40,7 @@ class Verdict:
     agreeing: tuple[Record, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Candidate:
     """One block or line that may be the root; `named` is None where no rule knows it, `place` is where it begins."""
 

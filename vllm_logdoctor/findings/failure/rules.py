@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal
+
+from vllm_logdoctor.frozen import frozen
 
 Where = Literal["exception", "message", "native", "frames", "any"]
 Rank = Literal["cause", "symptom", "echo"]
@@ -15,7 +17,7 @@ _KEY = 6
 """Every gate has at least this many characters."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """One way in which a log shows a failure.
 
@@ -65,7 +67,7 @@ class Signature:
     explain: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChangeTemplate:
     """A change in a page: knob, kind, and a value with names in braces that the log fills in."""
 
@@ -77,7 +79,7 @@ class ChangeTemplate:
     needs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FailureRule:
     """What the page of a failure says, as far as a finding needs it."""
 

@@ -4,7 +4,7 @@ costs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from vllm_logdoctor.findings.bottleneck import runs_on_cpu
@@ -13,6 +13,7 @@ from vllm_logdoctor.findings.capacity.memory import GIB, Memory, memory_of
 from vllm_logdoctor.findings.model import Change, Effect
 from vllm_logdoctor.findings.performance.case import Case, action, flag
 from vllm_logdoctor.findings.performance.published import CACHE_FP8, CACHE_RAISED
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import flag_default
 from vllm_logdoctor.knowledge.versions import at_least
 
@@ -23,7 +24,7 @@ MOST_UTILIZATION = 0.95
 LEAST_GAIN = 1.03
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Room:
     """Changes that give the cache more room, what they bring, and other ways."""
 

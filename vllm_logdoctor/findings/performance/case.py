@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.findings.bottleneck import Bottleneck, BottleneckName, limits_of, time_by_limit
 from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample
 from vllm_logdoctor.findings.model import Change, Confidence, Effect, Finding, FindingKind, Safety, Severity
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
@@ -21,7 +21,7 @@ _ENGINE_RELEASES: dict[str, tuple[str, str | None]] = {"V0": ("0.4.1", "0.7.3"),
 _ANY_RELEASE: tuple[str, str | None] = ("0.4.1", None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case:
     """A run with its load, what limits it, and what the advice is for."""
 

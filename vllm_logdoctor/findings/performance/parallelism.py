@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vllm_logdoctor.findings.bottleneck import FEW, ranks_of
 from vllm_logdoctor.findings.capacity.laws import RANKS_OVERHEAD_GIB, uses_latent_attention
 from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
@@ -19,6 +17,7 @@ from vllm_logdoctor.findings.performance.case import (
     whole,
 )
 from vllm_logdoctor.findings.performance.published import NODES_JOINED, REPLICAS_FOR_TP4, TP_HALVED_LOADED
+from vllm_logdoctor.frozen import frozen
 
 # A model counts as small for its cards when its weights take at most this share of what one card may use.
 SMALL_SHARE = 0.6
@@ -31,7 +30,7 @@ LEAST_LENGTH = 8192
 BUSY_REPLICA = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OneCard:
     """What one card would hold: weights and cache in GiB, tokens."""
 

@@ -7,12 +7,11 @@ seconds. A range is used only under its conditions: where a log does not meet th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vllm_logdoctor.findings.model import Effect
+from vllm_logdoctor.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Range:
     """Spread of a measured ratio.
 

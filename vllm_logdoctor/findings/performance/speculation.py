@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from vllm_logdoctor.findings.model import Change, Effect, Finding
@@ -17,6 +16,7 @@ from vllm_logdoctor.findings.performance.case import (
     whole,
 )
 from vllm_logdoctor.findings.performance.published import DRAFT_OFF_MIDDLE, MTP_OFF_MIDDLE, NGRAM_OFF_BUSY
+from vllm_logdoctor.frozen import frozen
 
 # Mean acceptance length: 2.09, Accepted throughput: 64.90 tokens/s, ...
 # ... Per-position acceptance rate: 0.8, 0.29, Avg Draft acceptance rate: 54.5%
@@ -29,7 +29,7 @@ LEAST_LAST_RATE = 0.15
 MANY_POSITIONS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Acceptance:
     """How much of the drafts was taken: mean tokens per step, per cent, rate by position."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.extract.config_classes import ConfigSources, Field, read_classes
 from vllm_logdoctor.knowledge.store import Facts
 
@@ -86,7 +86,7 @@ def _keyword_tables(function: ast.FunctionDef) -> dict[str, str]:
     return tables
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CallReader:
     """Reads one add_argument call; `tables`: keyword tables with the class that each is made from."""
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.store import Facts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """One field: its type as an expression and its default; `default` None where it is required."""
 

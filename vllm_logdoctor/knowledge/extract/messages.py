@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.extract.scopes import Scope, scopes_of
 from vllm_logdoctor.knowledge.extract.texts import style_of, texts_of
 from vllm_logdoctor.knowledge.templates import Style
@@ -34,7 +34,7 @@ _PRINT_ONCE: dict[str, Level] = {
 _SKIPPED_FOLDERS = frozenset({"tests", "benchmarks", "__pycache__"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MessageTemplate:
     """One place that puts out a message.
 
@@ -104,7 +104,7 @@ def _messages_in(scope: Scope, file: str) -> Iterator[MessageTemplate]:
             yield from _templates(output, node.lineno, scope, file)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Output:
     """A statement or call that puts out `text`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.store import Facts
 
 
@@ -20,7 +21,7 @@ class CallSite:
     style: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReleaseFacts:
     """Everything this room keeps about one release.
 

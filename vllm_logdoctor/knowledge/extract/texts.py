@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 
+from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.templates import PERCENT_PLACEHOLDER, Style
 
 Assignments = Callable[[str], Sequence[ast.expr]]
@@ -16,7 +16,7 @@ _DEEPEST = 8
 _MOST_VARIANTS = 12
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text:
     """Text in which `{}` stands for what is computed when `has_holes`, literal braces then being doubled."""
 
