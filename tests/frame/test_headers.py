@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frame.framing import record
+from tests.frame.framing import record, records
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,22 @@ def test_text_without_header_is_a_record_without_level() -> None:
 def test_a_header_inside_a_logged_prompt_is_no_header_of_this_record() -> None:
     found = record("INFO 03-04 10:11:12 [logger.py:41] said: ERROR 01-01 00:00:00 [engine.py:1] died")
     assert (found.level, found.call_site) == ("INFO", ("logger.py", 41))
+
+
+def test_two_records_on_one_line_are_two_records() -> None:
+    line = (
+        "INFO 03-04 10:11:12 metrics.py:467] CPU KV cache usage: 0.0%.INFO 03-04 10:11:17 metrics.py:467] next"
+        "(Worker pid=9) WARNING 03-04 10:11:18 [a.py:1] last"
+    )
+    first, second, third = records(line)
+    assert first.message == "CPU KV cache usage: 0.0%."
+    assert (second.message, second.text) == ("next", "INFO 03-04 10:11:17 metrics.py:467] next")
+    assert (third.process.pid, third.level, third.message) == (9, "WARNING", "last")
+
+
+def test_a_record_in_a_logged_prompt_is_part_of_the_prompt() -> None:
+    line = "INFO 03-04 10:11:12 [logger.py:41] Received request: prompt: 'why?INFO 01-01 00:00:00 [a.py:1] x'"
+    assert len(records(line)) == 1
 
 
 def test_line_and_file_number_are_kept() -> None:

@@ -47,6 +47,15 @@ def test_the_command_is_rebuilt_from_the_logged_arguments() -> None:
     assert found[found.index("--served-model-name") + 1 :][:2] == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    "at_default",
+    [("config_format", "ConfigFormat.AUTO"), ("ssl_cert_reqs", 0), ("prefix_caching_hash_algo", "builtin")],
+)
+def test_what_a_dump_of_all_arguments_holds_at_its_default_is_no_flag(at_default: tuple[str, Any]) -> None:
+    run = a_run(set={**ARGUMENTS, **dict([at_default])}, version="0.8.2")
+    assert "--" + at_default[0].replace("_", "-") not in words(run)
+
+
 def test_an_old_release_is_started_by_its_module() -> None:
     assert words(server(version="0.5.4", engine="V0"))[:3] == [
         "python",

@@ -51,3 +51,41 @@ def test_a_setting_far_behind_in_a_long_line_is_shown_where_it_stands() -> None:
     assert "'max_num_seqs': 7" in evidence.text
     assert evidence.text.startswith("(APIServer pid=1) INFO")
     assert len(evidence.text) < 600
+
+
+BUDGET = (
+    "INFO 03-04 10:00:20 [worker.py:294] the current vLLM instance can use total_gpu_memory (79.10GiB) x "
+    "gpu_memory_utilization (0.83) = 65.65GiB"
+)
+
+
+def test_a_setting_that_another_line_mentions_is_better_than_a_default() -> None:
+    value = run_of(*start(), BUDGET).config.value("gpu_memory_utilization")
+    assert (value.value, value.provenance) == (0.83, "reported")
+
+
+def test_a_rounded_mention_changes_nothing_that_is_stated() -> None:
+    value = run_of(*start(extra=", 'gpu_memory_utilization': 0.825"), BUDGET).config.value(
+        "gpu_memory_utilization"
+    )
+    assert (value.value, value.provenance) == (0.825, "explicit")
+
+
+def test_the_configuration_of_a_failed_step_tells_what_ran() -> None:
+    dump = "ERROR 03-04 10:00:30 [dump_input.py:71] V1 LLM engine (v0.9.1) with config: model='org/m', dtype=torch.float16, "
+    run = run_of("ERROR 03-04 10:00:30 [dump_input.py:69] Dumping input data", dump)
+    assert (run.version, run.model, run.config["dtype"]) == ("0.9.1", "org/m", "float16")
+
+
+def test_releases_before_the_oldest_known_one_have_its_lasting_defaults() -> None:
+    run = run_of(
+        "INFO 03-04 10:00:00 llm_engine.py:75] Initializing an LLM engine (v0.3.3) with config: model='org/m', dtype=torch.float16, device_config=cuda",
+        "INFO 03-04 10:00:09 llm_engine.py:322] # GPU blocks: 100, # CPU blocks: 5",
+    )
+    assert run.run.measured["kv_cache_tokens"].value == 1600
+    assert run.run.engine == "V0"
+
+
+def test_statistics_name_the_device_of_the_cache() -> None:
+    run = run_of(statistics().replace("GPU KV", "CPU KV"))
+    assert run.run.platform == "cpu"

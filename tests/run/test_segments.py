@@ -74,3 +74,19 @@ def test_a_log_that_starts_in_the_middle_is_a_run_that_is_known_in_part() -> Non
     assert run.version is None
     assert run.outcome == "running"
     assert len(run.stats) == 2
+
+
+def test_prose_before_a_log_is_no_life_of_a_server() -> None:
+    quoted = "It is slow: `Avg prompt throughput: 5.0 tokens/s, Avg generation throughput: 2.0 tokens/s, Running: 1 reqs`"
+    (run,) = runs([quoted], start())
+    assert run.version == "0.11.2"
+
+
+def test_a_plug_in_that_can_t_be_loaded_ends_nothing() -> None:
+    failing = [
+        "ERROR 03-04 09:59:50 [__init__.py:64] Failed to load plugin register_extra",
+        "ERROR 03-04 09:59:50 [__init__.py:64] Traceback (most recent call last):",
+        "ERROR 03-04 09:59:50 [__init__.py:64] ModuleNotFoundError: No module named 'extra'",
+    ]
+    (run,) = runs(failing, start())
+    assert run.version == "0.11.2"

@@ -73,6 +73,15 @@ def test_a_cut_gz_gives_what_can_be_read_and_says_so() -> None:
     assert "cut or damaged" in reading.note
 
 
+@pytest.mark.parametrize("left_out", [1, 20])
+def test_a_cut_zst_says_so(left_out: int) -> None:
+    packed = zstandard.ZstdCompressor().compress(TEXT) + zstandard.ZstdCompressor().compress(TEXT)
+    chunks, reading = chunks_of(Input("vllm.log.zst", data=packed[:-left_out]))
+    assert b"".join(chunk.data for chunk in chunks).startswith(TEXT)
+    assert reading.note is not None
+    assert "cut or damaged" in reading.note
+
+
 @pytest.mark.parametrize("magic", [b"\x1f\x8b\x08\x00", b"BZh9", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"])
 def test_a_file_that_only_looks_packed_can_t_be_read(magic: bytes) -> None:
     with pytest.raises(LogdoctorError, match="can't read x"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from html import unescape
 from typing import Any
@@ -77,8 +77,14 @@ _QUOTED = re.compile(
 )
 # Graph capturing finished in **17 secs**, took **0.5 GiB**    (a log in an issue, figures set in bold)
 _BOLD_FIGURE = re.compile(r"(?<![\w*)\]])\*\*(?P<figure>\d[\w.,:%/ ]{0,40})\*\*(?![\w*(])")
-# Processed prompts:   2%|2| 10/499 [00:05<02:36, ...]WARNING 07-18 ...
-_BAR = re.compile(r"\d+%\|")
+# A line end was lost between two records: CPU KV cache usage: 0.0%.INFO 01-02 16:17:07 metrics.py:467] Avg prompt ...
+_GLUED = re.compile(
+    r"(?P<before>[^\s\"'`(\[{=])(?P<record>(?:\([A-Za-z_]\w*(?: [A-Z]{2,4}\d+)? pid=\d+\) )?"
+    + _HEADER.pattern
+    + ")"
+)
+# Processed prompts:   2%|2| 10/499 [00:05<02:36, ...]WARNING 07-18 ...     (without its picture where Markdown took it away)
+_BAR = re.compile(r"\d+%(?:\|| +\d+/\d+ \[)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +125,12 @@ class Framer:
         if _may_be_coloured(text):
             text = _COLOURS.sub("", text)
         for segment in text.split("\r") if "\r" in text else (text,):
-            if segment and not segment.isspace():
-                yield from self._frame_segment(line, segment)
+            rest = segment
+            while rest and not rest.isspace():
+                rest = yield from self._frame_segment(line, rest)
 
-    def _frame_segment(self, line: Line, text: str) -> Iterator[Record]:
+    def _frame_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
+        """Yield the first record of a text, with what stands before it; return what is glued behind it."""
         header = _HEADER.search(text, 0, 4000)
         if header is not None and header.start() > 0 and _is_quoted(text, header.start()):
             header = None
@@ -130,25 +138,25 @@ class Framer:
             other = _OTHER_HEADER.search(text, 0, 400)
             if other is not None:
                 yield self._with_other_header(line, text, other)
-                return
+                return ""
             if '{"' in text[:400] and not _JSON_START.match(text):
                 inner = self._from_json_behind_prefix(line, text)
                 if inner is not None:
                     yield inner
-                    return
+                    return ""
             if _JSON_START.match(text) or '"textPayload"' in text or text.lstrip().startswith('"'):
                 inner = self._from_json(line, text)
                 if inner is not None:
                     yield inner
-                    return
+                    return ""
             prefix = read_prefix(text)
             yield self._record(line, prefix, "", None, False, None, text[prefix.end :], text)
-            return
+            return ""
         if header.start() > 0 and (text.lstrip().startswith(("{", '"')) or '{"' in text[: header.start()]):
             inner = self._from_json(line, text)
             if inner is not None:
                 yield inner
-                return
+                return ""
         before = text[: header.start()]
         prefix = read_prefix(before) if before else _NO_PREFIX
         if before and prefix.end < len(before.rstrip()):
@@ -160,8 +168,12 @@ class Framer:
         stamp = seconds_of(header["time"])
         time, year_known = stamp if stamp else (None, False)
         site = (header["file"], int(header["line"]))
-        message = text[-(len(text)) :][text.find(header[0]) + len(header[0]) :]
+        message = text[text.find(header[0]) + len(header[0]) :]
+        glued = message[_end_of_record(message) :]
+        if glued:
+            message, text = message[: -len(glued)], text[: -len(glued)]
         yield self._record(line, prefix, header["level"], time, year_known, site, message, text)
+        return glued
 
     def _with_other_header(self, line: Line, text: str, header: re.Match[str]) -> Record:
         """Frame a record of a logger that someone else configured."""
@@ -279,6 +291,12 @@ def _is_quoted(text: str, end: int) -> bool:
     """Say whether a header stands in quoted text, other than the message of a wrapper (msg="INFO ...")."""
     quoted = _QUOTED.search(text, 0, end)
     return quoted is not None and quoted["name"].lower().strip("({[,") not in _MESSAGE_NAMES
+
+
+def _end_of_record(message: str) -> int:
+    """Return where a message ends: before another record that no line end parts from it, or with the line."""
+    found = _GLUED.search(message, 0, 4000) if ".py:" in message else None
+    return len(message) if found is None or _is_quoted(message, found.end()) else found.start("record")
 
 
 def _innermost(found: dict[str, Any]) -> dict[str, Any]:

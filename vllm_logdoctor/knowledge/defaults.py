@@ -9,7 +9,13 @@ from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.default_rules import RULES, UNSET, Rule
 from vllm_logdoctor.knowledge.flags import flag_for_field
-from vllm_logdoctor.knowledge.versions import VersionLike, number_of, release_number
+from vllm_logdoctor.knowledge.versions import (
+    VersionLike,
+    is_older_than_known,
+    known_versions,
+    number_of,
+    release_number,
+)
 
 # Settings for which "not given" is itself the value. Not quantization: a checkpoint may bring its own.
 _MEANS_NONE = frozenset(
@@ -27,6 +33,17 @@ _MEANS_NONE = frozenset(
         "tool_call_parser",
         "download_dir",
         "attention_backend",
+    }
+)
+# Settings whose defaults were the same from the first releases on: the oldest known one answers for all before it.
+_SINCE_THE_FIRST = frozenset(
+    {
+        "block_size",
+        "gpu_memory_utilization",
+        "max_num_seqs",
+        "pipeline_parallel_size",
+        "swap_space",
+        "tensor_parallel_size",
     }
 )
 
@@ -56,6 +73,8 @@ def default_of(
     >>> default_of("enable_prefix_caching", "0.8.5", Context(engine="V0")).value
     False
     """
+    if engine_arg_field in _SINCE_THE_FIRST and is_older_than_known(version):
+        version = known_versions()[0]
     number = release_number(version)
     if number is None:
         return None

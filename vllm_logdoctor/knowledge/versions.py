@@ -176,9 +176,23 @@ def at_least(version: VersionLike, release: str) -> bool | None:
 
     >>> at_least("0.11.2", "0.11.0"), at_least("0.9.1.dev3", "0.9.1"), at_least(None, "0.9.1")
     (True, False, None)
+    >>> at_least("0.3.3", "0.6.0")
+    False
     """
     number = release_number(version)
-    return None if number is None else number >= number_of(release)
+    if number is None:
+        return False if is_older_than_known(version) else None
+    return number >= number_of(release)
+
+
+def is_older_than_known(version: VersionLike) -> bool:
+    """Say whether a version names a release before the oldest known one.
+
+    >>> is_older_than_known("0.3.3"), is_older_than_known("0.1.dev15917+g0a6396b45")
+    (True, False)
+    """
+    parsed = parse_version(version) if isinstance(version, str) else version
+    return parsed is not None and parsed.names_a_release and parsed < known_versions()[0]
 
 
 def __getattr__(name: str) -> tuple[Version, ...]:

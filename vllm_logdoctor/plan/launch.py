@@ -8,9 +8,14 @@ from typing import Any
 
 from vllm_logdoctor.findings.capacity.memory import arguments_are_whole
 from vllm_logdoctor.findings.model import Change
+<<<<<<< HEAD
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, long_name
+=======
+from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, flag_history, long_name
+>>>>>>> 6640264 (Facts that a log tells in passing: settings in memory lines, glued records, old releases, cut zst)
 from vllm_logdoctor.knowledge.versions import at_least
+from vllm_logdoctor.run.configuration import plain_value
 from vllm_logdoctor.run.model import Run
 
 # Names in an argument dump that are no flags.
@@ -18,6 +23,8 @@ _NOT_FLAGS = frozenset(
     {"subparser", "model_tag", "model", "config", "dispatch_function", "func", "command", "headless_config"}
 )
 MASK = "***"
+# Defaults that the parser computes, by the source text that the facts keep of them.
+_COMPUTED_DEFAULTS = {"int(ssl.CERT_NONE)": 0}
 
 
 @frozen
@@ -53,7 +60,9 @@ def launch_of(run: Run) -> Launch | None:
         return None
     version = str(run.version.value) if run.version else None
     flags = {
-        flag: value for name, value in run.arguments.items() if (flag := _flag_name(name, value, version))
+        flag: plain_value(value)
+        for name, value in run.arguments.items()
+        if (flag := _flag_name(name, plain_value(value), version))
     }
     return Launch(str(model), flags, _variables(run), version, cards_of(flags))
 
@@ -134,13 +143,23 @@ def _flag_name(name: str, value: Any, version: str | None) -> str | None:
         return None
     flag = flag_for_field(name, version)
     if flag is None:
-        return "--" + name.replace("_", "-")
+        spelt = "--" + name.replace("_", "-")
+        return None if _is_default_elsewhere(spelt, value) else spelt
     # --no-x where the engine decides by itself is the user's word: only a plain switch is off when not given.
     off = flag.default is None and value is False and flag.form != "switch-pair"
     if not flag.default_is_source and (flag.default == value or off):
         return None
     # A computed default of a namespace dump stands as "auto" or an empty text.
-    return None if flag.default_is_source and value in ("auto", flag.default) else flag.name
+    computed = ("auto", flag.default, _COMPUTED_DEFAULTS.get(str(flag.default)))
+    return None if flag.default_is_source and value in computed else flag.name
+
+
+def _is_default_elsewhere(flag: str, value: Any) -> bool:
+    """Say whether a flag that this version is not known to have stands at its default in one that has it: a build between two."""
+    eras = flag_history(flag)
+    return any(era.flag.default == value for era in eras if not era.flag.default_is_source) or (
+        value is False and any(era.flag.form.startswith("switch") for era in eras)
+    )
 
 
 def _variable(flag: str) -> str:

@@ -34,6 +34,7 @@ BOTTLENECKS: dict[str, str] = {
 
 PHASES: dict[str, str] = {
     "imports": "imports and arguments",
+    "engine-start": "engine and workers start",
     "download": "download of the weights",
     "load-weights": "weights",
     "dynamo": "Dynamo tracing",

@@ -183,7 +183,7 @@ class RunBuilder:
 
     def _note_hints(self, record: Record) -> None:
         """Count words that only one engine generation or platform has; they tell it where no line states it."""
-        if record.message.startswith(("Traceback", "usage: ")):
+        if record.message.startswith(("Traceback", "usage: ")) and not _comes_from_import(record):
             self.troubled = True
         if self.hints.total() < 4000:
             self.hints.update(hints_in(record))
@@ -213,6 +213,11 @@ class RunBuilder:
             self.unknown[key] = Unknown(record.level, key[1], 1, self.evidence(record))
         else:
             self.unknown_left_out += 1
+
+
+def _comes_from_import(record: Record) -> bool:
+    """Say whether a package's own start wrote a record: a plug-in that can't be loaded ends nothing."""
+    return record.call_site is not None and record.call_site[0].endswith("__init__.py")
 
 
 def _read_throughput(run: RunBuilder, event: Event) -> None:
@@ -301,6 +306,15 @@ def _adjusts(setting: str, field_name: str) -> Callable[[RunBuilder, Event], Non
     return read
 
 
+def _mentions(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
+    def read(run: RunBuilder, event: Event) -> None:
+        value = event.fields.get(field_name)
+        if value is not None:
+            run.stated.mentioned.setdefault(setting, Value(value, "reported", (run.evidence(event.record),)))
+
+    return read
+
+
 def _read_async(run: RunBuilder, event: Event) -> None:
     enabled = event.text("state") == "enabled"
     run.stated.adjusted["async_scheduling"] = Value(enabled, "reported", (run.evidence(event.record),))
@@ -335,6 +349,13 @@ _READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
     "max-model-len-used": _adjusts("max_model_len", "tokens"),
     "max-model-len-fitted": _adjusts("max_model_len", "tokens"),
     "block-size-set": _adjusts("block_size", "tokens"),
+    "memory-profile-budget": _mentions("gpu_memory_utilization", "utilization"),
+    "memory-profile-results": _mentions("gpu_memory_utilization", "utilization"),
+    "memory-initial-debug": _mentions("gpu_memory_utilization", "utilization"),
+    "memory-left-hint": _mentions("gpu_memory_utilization", "utilization"),
+    "graph-memory-equivalent": _mentions("gpu_memory_utilization", "utilization"),
+    "kv-cache-size": _mentions("max_model_len", "length"),
+    "kv-cache-concurrency": _mentions("max_model_len", "length"),
     "async-scheduling": _read_async,
     "startup-complete": _read_ready,
     "uvicorn-running": _read_ready,

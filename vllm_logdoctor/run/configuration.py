@@ -28,7 +28,16 @@ _BEHIND = 240
 
 @dataclass(slots=True)
 class Stated:
-    """What the log states of the configuration, by source; texts are the whole messages that evidence cuts."""
+    """What the log states of the configuration, by source.
+
+    Attributes:
+        arguments, arguments_evidence: what the user set, or all arguments.
+        arguments_text, engine_text: the whole messages that evidence cuts.
+        arguments_complete: whether the dump holds all arguments, not only those that differ from their default.
+        engine, engine_evidence: the engine's configuration line.
+        adjusted: settings that a later line changes.
+        mentioned: settings that a line on something else names, rounded at times: they stand where nothing else does.
+    """
 
     arguments: dict[str, Any] = field(default_factory=dict)
     arguments_evidence: tuple[Evidence, ...] = ()
@@ -38,6 +47,7 @@ class Stated:
     engine_evidence: tuple[Evidence, ...] = ()
     engine_text: str = ""
     adjusted: dict[str, Value] = field(default_factory=dict)
+    mentioned: dict[str, Value] = field(default_factory=dict)
 
 
 def arguments_of(event: Event) -> tuple[dict[str, Any], bool]:
@@ -70,11 +80,11 @@ def effective_configuration(
             "reported" if stated.arguments_complete and _is_default(name, value, default_of) else "explicit"
         )
         lines = evidence_at(stated.arguments_evidence, stated.arguments_text, name)
-        config[name] = Value(_plain(value), provenance, lines)
+        config[name] = Value(plain_value(value), provenance, lines)
     for name, value in stated.engine.items():
         if name not in _NOT_SETTINGS:
             lines = evidence_at(stated.engine_evidence, stated.engine_text, name)
-            _merge_engine_value(config, _ENGINE_NAMES.get(name, name), _plain(value), lines)
+            _merge_engine_value(config, _ENGINE_NAMES.get(name, name), plain_value(value), lines)
     final = {_ENGINE_NAMES.get(name, name) for name in stated.engine}
     for name, adjusted in stated.adjusted.items():
         before = config.get(name)
@@ -86,6 +96,9 @@ def effective_configuration(
             config[name] = Value(
                 adjusted.value, "adjusted", before.evidence + adjusted.evidence, f"was {before.value}"
             )
+    for name, mentioned in stated.mentioned.items():
+        if name not in config or config[name].value is None:
+            config[name] = mentioned
     for name in fields:
         if name not in config or config[name].value is None:
             default = default_of(name)
@@ -120,7 +133,7 @@ def _is_default(name: str, value: Any, default_of: Callable[[str], tuple[Any, st
     if value in _UNSET or value in ([], {}):
         return True
     default = default_of(name)
-    return default is not None and _plain(default[0]) == _plain(value)
+    return default is not None and plain_value(default[0]) == plain_value(value)
 
 
 def _merge_engine_value(
@@ -147,8 +160,8 @@ def _arguments(stated: Stated) -> Mapping[str, Any]:
     return named
 
 
-def _plain(value: Any) -> Any:
-    """torch.bfloat16 -> bfloat16; LoadFormat.AUTO -> auto."""
+def plain_value(value: Any) -> Any:
+    """Return a value without the class that prints it: torch.bfloat16 -> bfloat16, LoadFormat.AUTO -> auto."""
     if isinstance(value, str):
         if value.startswith("torch."):
             return value[6:]

@@ -52,7 +52,7 @@ def _speculation_v0(event: Event, time: float | None, evidence: Evidence) -> Spe
     if rate is None:
         return None
     figures = {found["name"]: found["value"].rstrip(".") for found in _NAMED.finditer(event.record.message)}
-    accepted, drafted = figures.get("Number of accepted tokens"), figures.get("Number of draft tokens tokens")
+    accepted, drafted = figures.get("Number of accepted tokens"), _drafted(figures)
     return Speculation(
         time,
         evidence,
@@ -96,6 +96,11 @@ def _seconds(elapsed: str) -> float | None:
     if not all(part.isdecimal() for part in parts):
         return None
     return float(sum(int(part) * 60**power for power, part in enumerate(reversed(parts))))
+
+
+def _drafted(figures: dict[str, str]) -> str | None:
+    """Return the drafted tokens; most releases say "draft tokens tokens"."""
+    return figures.get("Number of draft tokens tokens", figures.get("Number of draft tokens"))
 
 
 def _finite(value: float | None) -> float | None:

@@ -19,7 +19,7 @@ _WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "rocm",
         re.compile(
-            r"HIP (?:error|out of memory)|\brocm\b|hipError|\bROCm\b|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES"
+            r"HIP (?:error|out of memory)|\brocm\b|hipError|\bROCm\b(?!: (?:Disabled|N/A))|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES"
         ),
     ),
     (
@@ -32,6 +32,7 @@ _WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "cpu",
         re.compile(
             r"doesn't include CPU backend|VLLM_CPU_|cpu_(?:worker|executor|model_runner)\.py|CPU backend"
+            r"|Waiting: \d+ reqs, (?:\w+: \d+ reqs, )?CPU KV cache usage"
         ),
     ),
     ("no-gpu", re.compile(r"Triton is installed but 0 active driver")),
@@ -52,7 +53,7 @@ _NEEDED: dict[str, tuple[str, ...]] = {
     ),
     "rocm": ("HIP ", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES"),
     "cuda": ("CUDA ", "torch/cuda/", "torch.cuda.", "NVIDIA", "_cuda_setDevice", "cudaGetDeviceCount", "nvcc", "FlashInfer"),
-    "cpu": ("CPU backend", "VLLM_CPU_", "cpu_"),
+    "cpu": ("CPU backend", "VLLM_CPU_", "cpu_", "CPU KV cache usage"),
     "no-gpu": ("Triton is installed",),
     "no-cuda-runtime": ("No CUDA runtime",),
     "no-platform": ("UnspecifiedPlatform", "Failed to infer device", "No platform detected"),

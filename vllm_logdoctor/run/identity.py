@@ -30,12 +30,14 @@ _FILES = (
     ("cpu", re.compile(r"(?:^|[_/])cpu_(?:worker|executor|model_runner)|^cpu\.py")),
     ("cuda", re.compile(r"^cuda\.py|^gpu_(?:worker|executor)\.py|^cuda_communicator|^custom_all_reduce")),
 )
+# What the engine prints of itself when a step fails, since 0.9.2 and before.
+_CONFIG_DUMPS = ("engine-config-dump", "v1-llm-engine-v-config")
 _LOCAL_BUILD = re.compile(r"\+(?:.*\.)?(cpu|rocm|xpu|tpu|neuron|gaudi|empty)")
 
 
 def version_of(builder: RunBuilder) -> Value | None:
     """Return the vLLM version: the engine's own line first, the server's or the banner's else, then call sites."""
-    for name in ("engine-config", "api-server-version", "banner-version", "engine-config-dump"):
+    for name in ("engine-config", "api-server-version", "banner-version", *_CONFIG_DUMPS):
         seen = builder.messages.get(name)
         event = seen.first[0] if seen else None
         if event and event.text("version") and parse_version(event.text("version")):
@@ -69,9 +71,8 @@ def engine_of(builder: RunBuilder, version: Value | None) -> str | None:
         return "V1" if site and site[0].endswith("core.py") else "V0"
     if "engine-v0-fallback" in builder.messages:
         return "V0"
-    if (
-        any(process.role == "engine-core" for process in builder.processes)
-        or "engine-config-dump" in builder.messages
+    if any(process.role == "engine-core" for process in builder.processes) or any(
+        name in builder.messages for name in _CONFIG_DUMPS
     ):
         return "V1"
     if any("v1/" in file or file.endswith("v1/loggers.py") for file, _ in builder.call_sites):

@@ -305,7 +305,7 @@ class _Judge:
     def _crashed(self, first: Record, fatal: Sequence[int]) -> tuple[Outcome, str, list[Record]]:
         if BIND.search(first.message):
             return "crashed_at_startup", "could not open its port", [first]
-        if self.ready is not None and self.ready < self.order.place(first):
+        if self.ready is not None and self.ready <= self.order.place(first):
             return "crashed_while_serving", "broke while it served", [first]
         later = self.ready is None or self.ready > self.order.place(first)
         if later and any(

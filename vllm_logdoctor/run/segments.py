@@ -156,8 +156,9 @@ def _lives_beside(run: RunBuilder, process: Process) -> bool:
 
 
 def _had_a_life(run: RunBuilder) -> bool:
-    """A log that starts in the middle of one server and goes on with the next."""
-    return run.ready or "uvicorn-stopping" in run.messages or (run.troubled and run.vllm_records > 0)
+    """A log that starts in the middle of one server and goes on with the next; prose before a log is no life."""
+    served = run.ready and bool(run.vllm_records or run.accesses)
+    return served or "uvicorn-stopping" in run.messages or (run.troubled and run.vllm_records > 0)
 
 
 def _is_repeated(run: RunBuilder, record: Record) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import zlib
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "gz"),
@@ -57,21 +57,43 @@ def decompressed(stream: BinaryIO, head: bytes) -> BinaryIO:
     return stream
 
 
+_COMPRESSED_BYTES = 2048
+"""Compressed bytes taken at once: a block of four bytes can hold 128 KiB, so that these give 64 MiB at most."""
+
+
 def _zstd_reader(stream: BinaryIO) -> BinaryIO:
     import zstandard
 
-    reader = zstandard.ZstdDecompressor().stream_reader(cast(IO[bytes], stream), read_across_frames=True)
-
     class Frames(io.RawIOBase):
-        """Damage is told as an OSError, as the other decompressors tell it."""
+        """Frames one after the other; damage and a cut are told as an OSError, as the other decompressors tell them."""
+
+        def __init__(self) -> None:
+            self._frame: Any = None
+            self._compressed = self._plain = b""
 
         def readable(self) -> bool:
             return True
 
         def readinto(self, buffer: Any) -> int:
+            while not self._plain:
+                self._compressed = self._compressed or stream.read(_COMPRESSED_BYTES)
+                if not self._compressed:
+                    if self._frame is not None:
+                        raise OSError("the last frame is cut")
+                    return 0
+                self._decompress()
+            given = min(len(buffer), len(self._plain))
+            buffer[:given], self._plain = self._plain[:given], self._plain[given:]
+            return given
+
+        def _decompress(self) -> None:
+            self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
             try:
-                return int(reader.readinto(buffer))
+                self._plain = self._frame.decompress(self._compressed)
             except zstandard.ZstdError as error:
                 raise OSError(str(error)) from error
+            self._compressed = self._frame.unused_data
+            if self._frame.eof:
+                self._frame = None
 
     return io.BufferedReader(Frames(), 1 << 17)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import number, setting, table
+from vllm_logdoctor.report.naming import accelerator_unit, accelerators
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.run.model import Evidence
 
@@ -21,17 +22,19 @@ def _sizes(page: Page) -> list[str]:
     run = page.run
     tokens, room = run.measure("kv_cache_tokens"), run.measure("available_kv_cache_gib")
     full = run.measure("max_concurrency")
-    lines = []
+    lines, on_each = [], _on_each(page)
     if tokens is not None:
         lines.append(
             f"- {number(tokens)} tokens fit the KV cache{page.cited(_proof(page, 'kv_cache_tokens')[:1])}"
         )
     if room is not None:
-        lines.append(f"- {number(room)} GiB for it{page.cited(_proof(page, 'available_kv_cache_gib')[:1])}")
+        lines.append(
+            f"- {number(room)} GiB for it{on_each}{page.cited(_proof(page, 'available_kv_cache_gib')[:1])}"
+        )
     if tokens and room:
         each = room * _GIB / tokens
         lines.append(
-            f"- {number(each / _KIB)} KiB per token (computed: {number(room)} GiB / {number(tokens)} tokens)"
+            f"- {number(each / _KIB)} KiB per token{on_each} (computed: {number(room)} GiB / {number(tokens)} tokens)"
         )
     if full is not None:
         length = run.setting("max_model_len")
@@ -41,6 +44,12 @@ def _sizes(page: Page) -> list[str]:
             f"- {number(full)} requests of full length{of} at once{proof}; shorter ones in proportion more"
         )
     return [*lines, ""] if lines else []
+
+
+def _on_each(page: Page) -> str:
+    """Return the words for figures that hold for one rank of several."""
+    ranks = accelerators(page.run) or 1
+    return f" on each {accelerator_unit(page.run)}" if ranks > 1 else ""
 
 
 def _proof(page: Page, name: str) -> tuple[Evidence, ...]:

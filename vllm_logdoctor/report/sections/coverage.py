@@ -26,9 +26,6 @@ def not_understood(analysis: Analysis, page: Page) -> list[str]:
     if coverage.cut_characters:
         lines += ["", f"{count(coverage.cut_characters, 'character')} of overlong lines were cut."]
     lines += [line for note in coverage.notes for line in ("", prose(note))]
-    for source in analysis.sources:
-        if source.note:
-            lines += ["", f"{inline(source.file, 200)}: {prose(source.note)}"]
     if coverage.unknown:
         rows = [
             [inline(group.level), code(group.template, 200), f"{group.count:,}", page.cite([group.first])]
