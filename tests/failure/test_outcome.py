@@ -78,6 +78,9 @@ def test_interrupt_before_it_serves():
         "slurmstepd: error: Detected 1 oom_kill event in StepId=54.0. Some of the step tasks have been OOM Killed.",
         "./serve.sh: line 193: 124064 Killed                  vllm serve m",
         "vllm.service: Main process exited, code=killed, status=9/KILL",
+        "command terminated with exit code 137",
+        "srun: error: gpu07: task 0: Killed",
+        "srun: error: gpu07: tasks 0-3: Out Of Memory",
     ],
 )
 def test_ends_by_scheduler_kernel_or_shell(line):

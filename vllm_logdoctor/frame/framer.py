@@ -24,11 +24,11 @@ MOST_SECRETS = 50
 _NUMBERING_FROM = 4
 """So many numbers in a row that grow with the lines are numbers of lines, not of ranks."""
 
-# ESC[0;36m   ESC[K   [36m (ESC lost)   ^[[36m (as text)   <-[36m and an arrow (code page 437)   ESC]8;;url ESC\
+# ESC[0;36m   ESC[K   [36m (ESC lost)   ^[[36m (as text)   #033[36m (rsyslog)   <-[36m and an arrow (code page 437)   ESC]8;;url ESC\
 _COLOURS = re.compile(
-    r"(?:\x1b|\^\[|<-|\u2190|\x9b)\[?[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|2|3[0-7]|9[0-7])(?:;[0-9]{1,2}){0,3}m|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)"
+    r"(?:\x1b|\^\[|#033|<-|\u2190|\x9b)\[?[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|2|3[0-7]|9[0-7])(?:;[0-9]{1,2}){0,3}m|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)"
 )
-_COLOUR_MARKS = ("\x1b", "^[", "<-", "\u2190", "\x9b")
+_COLOUR_MARKS = ("\x1b", "^[", "#033", "<-", "\u2190", "\x9b")
 _BARE_COLOUR = re.compile(r"\[[0-9;]{1,12}m")
 # INFO 02-09 19:43:55 [nixl_connector.py:101] text     INFO 11-18 01:29:33 engine.py:267] text
 _HEADER = re.compile(

@@ -23,8 +23,8 @@ _JOURNAL = re.compile(
 _COMPOSE = re.compile(r"(?P<host>[\w.-]+) +\| ?")
 # [pod/vllm-0/server] INFO      [1,0]<stdout>:
 _POD = re.compile(r"\[pod/(?P<host>[\w./-]+)\] |\[(?P<rank>\d+,\d+)\]<std(?:out|err)>: ?")
-# 12: INFO    (srun -l)
-_SRUN = re.compile(r"(?P<rank>\d{1,5}): (?=\S|$)")
+#  12: INFO    3:   File "a.py", line 4, in f    (srun -l)
+_SRUN = re.compile(r" {0,4}(?P<rank>\d{1,5}): (?=.|$)")
 # [rank0]: Traceback
 _TORCH_RANK = re.compile(r"\[rank(?P<rank>\d+)\]: ?")
 # 383.1s 39 Trying    (Kaggle: seconds, line number)
@@ -91,7 +91,8 @@ def _wrapper(text: str, position: int, first: str) -> re.Match[str] | None:
     if first == "[":
         return _TORCH_RANK.match(text, position) or _POD.match(text, position) or _ISO.match(text, position)
     if first in ' |"\t':
-        return _ISO.match(text, position) or _LIST_NUMBER.match(text, position)
+        padded = _SRUN.match(text, position) if position == 0 else None
+        return _ISO.match(text, position) or _LIST_NUMBER.match(text, position) or padded
     if first.isalpha():
         return _JOURNAL.match(text, position) or (_COMPOSE.match(text, position) if position == 0 else None)
     return None

@@ -11,6 +11,7 @@ BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
 
 # RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
 # Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.
+# RuntimeError: cancelled      (a queue is told to give up because the process at its other end is gone)
 # vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.
 WRAPPER = re.compile(
     r"Engine ?[Cc]ore initialization failed|Engine (?:core |process )?failed to start"
@@ -23,6 +24,7 @@ WRAPPER = re.compile(
     r"|ChildProcessError: worker died"
     r"|One or more (?:engine|worker) .{0,40}(?:died|failed)|ProcessExitedException|ChildFailedError"
     r"|unhandled errors in a TaskGroup"
+    r"|^RuntimeError: cancelled$"
     r"|Engine exited unexpectedly|API server process .{0,60}died|EngineGenerateError"
 )
 # RuntimeError: Worker failed with error 'CUDA error: out of memory', please check the stack trace above for the root cause
@@ -67,6 +69,7 @@ _REQUEST_SITES = re.compile(
     r"|reasoning|preprocess|base|server_utils|api_utils|batch_serving)\.py$"
 )
 _REQUEST_FRAMES = re.compile(r"(?:starlette|fastapi)/routing\.py|starlette/middleware")
+_OFFLINE_FRAMES = re.compile(r"vllm/entrypoints/(?:llm|offline_utils)\.py$|vllm/entrypoints/(?:llm|offline)/")
 _REQUEST_TYPES = re.compile(
     r"VLLMValidationError|HTTPException|RequestValidationError|ChatTemplateResolutionError|TemplateError"
     r"|ClientDisconnect|UnidentifiedImageError|BadRequest"
@@ -86,7 +89,7 @@ def kind_of_block(block: Block) -> BlockKind:
         return "noise"
     if wrapped(last):
         return "wrapper"
-    if is_request(block):
+    if is_request(block) and not _ends_script(block, last):
         return "request"
     return "error"
 
@@ -106,6 +109,16 @@ def is_request(block: Block) -> bool:
         return block.process.role in ("", "api-server")
     frames = [frame for one in block.raised for frame in one.frames]
     return not block.level and any(_REQUEST_FRAMES.search(frame.file) for frame in frames[:40])
+
+
+def _ends_script(block: Block, last: Raised) -> bool:
+    """Say whether an exception left a program that calls the engine itself: nothing of it runs on, whatever was refused.
+
+    File "batch.py", line 40, in <module>, then vllm/entrypoints/llm.py, then the error, and no logger printed it.
+    """
+    if block.level or not last.frames or last.frames[0].function != "<module>":
+        return False
+    return any(_OFFLINE_FRAMES.search(frame.file) for frame in last.frames)
 
 
 def _is_noise(block: Block, last: Raised) -> bool:

@@ -40,6 +40,8 @@ _FUNCTIONS: tuple[tuple[BlockPhase, str], ...] = (
         r"|from_cli_args|__post_init__|get_config|validate_\w+|verify_\w+|_verify_\w+|parse_args"
         r"|get_tokenizer|cached_tokenizer_from_config"),
 )  # fmt: skip
+# A code generator's own `generate` and `capture` say nothing of what the engine did.
+_COMPILER = re.compile(r"torch/(?:_inductor|_dynamo|_functorch|fx)/")
 _COMPILED = tuple((phase, re.compile(rf"(?:{names})$")) for phase, names in _FUNCTIONS)
 _IN_SERVING = re.compile(
     r"(?:run_busy_loop|_process_engine_step|run_engine_loop|start_worker_execution_loop|_run_engine"
@@ -67,7 +69,10 @@ _ANNOUNCED: tuple[tuple[BlockPhase, re.Pattern[str]], ...] = (
 def phase_of_block(block: Block) -> BlockPhase:
     """Return what was going on, or "" where neither frames nor the announcement tell."""
     functions = [
-        frame.function.rpartition(".")[2].partition("(")[0] for one in block.raised for frame in one.frames
+        frame.function.rpartition(".")[2].partition("(")[0]
+        for one in block.raised
+        for frame in one.frames
+        if not _COMPILER.search(frame.file)
     ]
     serving = any(_IN_SERVING.match(name) for name in functions)
     if serving and not any(_STARTS.match(name) for name in functions):

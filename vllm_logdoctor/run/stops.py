@@ -23,7 +23,7 @@ _TRACES: tuple[tuple[StopKind, str], ...] = (
     (
         "memory",
         r"oom[_-]kill event|OOM[ _-]?[Kk]illed|Out of memory: Kill(?:ed)? process|[Oo]om-kill|oom_reaper"
-        r"|by the OOM killer|TERM_MEMLIMIT",
+        r"|by the OOM killer|TERM_MEMLIMIT|: tasks? [\d,-]+: Out Of Memory",
     ),
     # =>> PBS: job killed: mem 104857600kb exceeded limit 102400000kb       Memory cgroup out of memory: Killed process 9
     (
@@ -51,8 +51,18 @@ _TRACES: tuple[tuple[StopKind, str], ...] = (
     ),
     (
         "kill",
-        r"died from signal 9|was terminated by signal SIGKILL|signal: killed"
+        r"died from signal 9|was terminated by signal SIGKILL|signal: killed|code=killed, signal=KILL"
         r"|Process finished with exit code 137|received signal 9",
+    ),
+    # command terminated with exit code 137      Exited (137) 3 minutes ago      Exit Code:    137      srun: error: n1: task 0: Killed
+    (
+        "kill",
+        r"terminated with exit code 137|[Ee]xited \(137\)|[Ee]xit(?: [Cc]ode|Code| status)[\"']?:? +137\b|: tasks? [\d,-]+: Killed",
+    ),
+    # command terminated with exit code 143      srun: error: n1: task 0: Terminated
+    (
+        "signal",
+        r"terminated with exit code 143|[Ee]xited \(143\)|[Ee]xit(?: [Cc]ode|Code| status)[\"']?:? +143\b|: tasks? [\d,-]+: Terminated",
     ),
     (
         "signal",

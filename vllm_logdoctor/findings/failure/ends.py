@@ -13,6 +13,7 @@ from vllm_logdoctor.findings.failure.values import number
 from vllm_logdoctor.findings.failure.wording import finding_of, shown
 from vllm_logdoctor.findings.model import Confidence, Finding, FindingKind, Severity
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.stops import Stop
 
 STOPPED = "stopped-by-user-or-script"
@@ -32,6 +33,7 @@ _STALL = re.compile(r"No available (?:shared memory broadcast )?block found")
 _FREE_RAM = re.compile(r"Available RAM: (?P<ram>[\d.]+) GiB")
 _LITTLE_RAM_GIB = 32.0
 _LONG_WAIT = 60.0
+_YOUNG_SECONDS = 600.0
 _STARTED = ("init engine (", "Application startup complete", "Graph capturing finished")
 _STALLS_SERVING = 4
 _STALLS_STARTING = 10
@@ -58,6 +60,9 @@ def end_findings(scene: Scene, rules: FailureRules, facts: Mapping[str, Any]) ->
         yield from _killed(scene, rules)
     elif outcome == "truncated" or _stands_still(scene, facts):
         yield from _silent(scene, rules, facts)
+    elif scene.ending.failed and scene.ending.deaths:
+        values = {"exception": shown(scene.ending.deaths[0].message.strip())}
+        yield _finding(scene, rules, NOT_IN_LOG, "medium", scene.ending.deaths[:2], values)
 
 
 def _stopped(scene: Scene, rules: FailureRules, facts: Mapping[str, Any], stop: Stop) -> Iterator[Finding]:
@@ -189,13 +194,21 @@ def _suspicion(
     """Return the finding for a silent end; a weak one is no failure, the log may have been copied while it was written."""
     if confidence != "low":
         return _finding(scene, rules, rule_id, confidence, records, values)
+    severity: Severity = "low" if _young(scene.run) else "medium"
     finding = _finding(
-        scene, rules, rule_id, confidence, records, values, kind="configuration", severity="medium"
+        scene, rules, rule_id, confidence, records, values, kind="configuration", severity=severity
     )
     if rule_id != NOT_IN_LOG:
         return finding
     words = f"The log ends at {values.get('what')}. Either it was copied while the start went on, or the process ended without a word."
     return replace(finding, title="a log that ends before the start does", explanation=words)
+
+
+def _young(run: Run) -> bool:
+    """Say whether a start may well be going on still where its log ends."""
+    if run.started is None or run.ended is None:
+        return True
+    return run.ended - run.started < _YOUNG_SECONDS
 
 
 def _readings(

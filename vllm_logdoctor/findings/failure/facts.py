@@ -8,6 +8,10 @@ from typing import Any
 
 from vllm_logdoctor.run.model import Run
 
+# /models/x   ./run-7   ~/m   checkpoints/run-7   a/b/c   C:\\models\\x: no names of repositories, which are owner/name
+_PATH = re.compile(
+    r"[/.~]|[A-Za-z]:\\|[^/]+/[^/]+/|(?i:(?:models?|checkpoints?|ckpts?|weights|data|outputs?|results?|runs?|snapshots?)/)"
+)
 _CONDITION = re.compile(r"(?P<sign>>=|<=|!=|>|<|=)?\s*(?P<value>.+)")
 
 
@@ -22,6 +26,10 @@ def facts_of(run: Run) -> dict[str, Any]:
         facts["version"] = run.version.value
     if run.model:
         facts["model"] = run.model.value
+    if isinstance(model := facts.get("model"), str):
+        facts["model_kind"] = "path" if _PATH.match(model) else "repository"
+    ranks = {process.name for process in run.processes if process.role == "worker"}
+    facts["ranks"] = len(ranks)
     return facts
 
 

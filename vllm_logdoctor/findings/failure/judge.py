@@ -133,7 +133,8 @@ def _followed(scene: Scene, rules: FailureRules, verdict: Verdict) -> list[Findi
     blocks = verdict.followed
     writers = sorted({block.process.name or block.process.rank or "the main process" for block in blocks})
     values = {
-        "count": len(blocks),
+        "errors": "1 further error" if len(blocks) == 1 else f"{len(blocks):,} further errors",
+        "follow": "follows" if len(blocks) == 1 else "follow",
         "writers": ", ".join(writers[:8]),
         "last": blocks[-1].last_raised.statement.split("\n")[0] or "a traceback without its end",
         "root": verdict.root.rule.id,

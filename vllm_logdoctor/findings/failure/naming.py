@@ -15,6 +15,8 @@ from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.versions import parse_version
 
 _SEARCHED = 20_000
+_TELLING = frozenset({"INFO", "DEBUG"})
+"""Records of these levels tell of settings and steps: "quantization=None" above a failure speaks against no cause."""
 
 
 @frozen
@@ -72,9 +74,10 @@ def _try(
     match = expression(signature.regex).search(_text_for(signature, observation))
     if match is None:
         return None
-    values = values_of(
-        rule.id, {k: v for k, v in match.groupdict().items() if v is not None}, facts, scene.run
-    )
+    raised_in = _deepest_own_place(observation)
+    place = raised_in.rpartition("/")[2].replace(":", ", ")
+    named_groups = {"raised_in": raised_in, "place": place, **match.groupdict()}
+    values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, scene.run)
     if not _fits(signature, observation, scene, values):
         return None
     above = scene.above(observation.position, signature.within) if signature.near or signature.without else ()
@@ -179,7 +182,7 @@ def _near(signature: Signature, observation: Observation, above: Sequence[Record
 def _first(regex: str, observation: Observation, above: Sequence[Record]) -> bool:
     unwanted = expression(regex)
     return bool(unwanted.search(observation.text[:_SEARCHED])) or any(
-        unwanted.search(one.message[:4000]) for one in above
+        unwanted.search(one.message[:4000]) for one in above if one.level not in _TELLING
     )
 
 

@@ -77,7 +77,8 @@ def _from_blocks(scene: Scene, rules: FailureRules, facts: Mapping[str, Any]) ->
         found: list[_Candidate] = []
         for observation in scene.exceptions([number]):
             names = names_of(observation, scene, rules, facts)
-            named = names[0] if names else None
+            # What a wrapper looks like says nothing of what it wraps.
+            named = next((one for one in names if not _guessed(one, observation)), None)
             found.append(
                 _Candidate(
                     _tier(observation, named), observation, named, scene.place(scene.blocks[number].first)
@@ -85,6 +86,10 @@ def _from_blocks(scene: Scene, rules: FailureRules, facts: Mapping[str, Any]) ->
             )
         if found:
             yield min(found, key=lambda one: (one.tier, one.named is None, -_priority(one)))
+
+
+def _guessed(named: Named, observation: Observation) -> bool:
+    return observation.wrapper and named.signature.rank == "symptom"
 
 
 def _priority(candidate: _Candidate) -> int:

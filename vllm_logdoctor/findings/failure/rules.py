@@ -30,7 +30,7 @@ class Signature:
         frames, not_frames: must, must not be found among the places of the traceback.
         raised_in: must be found in the deepest place of the traceback that is vLLM's own.
         near: must be found in a line above, at most `within` lines away (0: anywhere in the run).
-        without: must not be found in the text or in the lines above within `within`.
+        without: must not be found in the text, nor in the lines above within `within` that are no plain information.
         phase: what the process was doing (`run.blockphase`), one of these.
         serving: whether the engine had begun to serve.
         versions: releases, "0.17.0-0.18.1".

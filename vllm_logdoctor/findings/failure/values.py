@@ -10,6 +10,7 @@ from typing import Any
 from vllm_logdoctor.run.model import Run
 
 Values = dict[str, Any]
+_DRAFTER = re.compile(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding|propose_draft|_mtp")
 _TOTAL = re.compile(r"total capacity of (?P<total>[\d.]+) (?P<unit>[GM]iB)")
 
 
@@ -131,6 +132,19 @@ def _next_port(values: Mapping[str, Any]) -> Values:
     return {"other_port": int(port) + 1} if port and port < 65535 else {}
 
 
+def _split_sizes(values: Mapping[str, Any]) -> Values:
+    """Say whether two sizes differ by the number of ranks: one side was split and the other was not."""
+    one, other = _real(values.get("a")), _real(values.get("b"))
+    ranks = {_real(values.get("tensor_parallel_size")), _real(values.get("ranks"))} - {None, 0, 1}
+    split = one and other and max(one, other) / min(one, other) in ranks
+    return {"sizes_differ_by": "ranks" if split else None}
+
+
+def _drafting(values: Mapping[str, Any]) -> Values:
+    """Say whether an error was raised where tokens are drafted: vllm/v1/spec_decode/ngram_proposer.py:propose"""
+    return {"in_drafter": True if _DRAFTER.search(str(values.get("raised_in"))) else None}
+
+
 def _item_budget(values: Mapping[str, Any]) -> Values:
     needed = _real(values.get("needed"))
     return {"enough_tokens": int(math.ceil(needed / 1024) * 1024)} if needed else {}
@@ -155,4 +169,6 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "no-memory-left-for-kv-cache": _room,
     "port-in-use": _next_port,
     "mm-item-larger-than-batch-budget": _item_budget,
+    "engine-code-bug": _drafting,
+    "tp-sharding-bug": _split_sizes,
 }

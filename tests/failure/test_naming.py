@@ -1,0 +1,184 @@
+"""Names of failures in words that differ from release to release and from library to library."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.failure.judging import diagnosis, root
+from tests.failure.records import framed, raw
+
+START = [
+    "(APIServer pid=1) INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version {version}",
+    "(EngineCore_DP0 pid=9) INFO 05-01 09:59:20 [core.py:77] Initializing a V1 LLM engine (v{version}) with config: "
+    "model='org/m', quantization=None, tensor_parallel_size={size}, device_config=cuda",
+]
+READY = [
+    "(EngineCore_DP0 pid=9) INFO 05-01 09:59:50 [core.py:210] init engine (profile, create kv cache, warmup model) took 20.1 seconds",
+    "(APIServer pid=1) INFO:     Application startup complete.",
+]
+WRAPPED = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an exception is raised: file, function and the code there."""
+
+    file: str
+    function: str
+    code: str = "..."
+
+    def lines(self) -> list[str]:
+        return [f'  File "/opt/{self.file}", line 7, in {self.function}', f"    {self.code}"]
+
+
+LOAD = Place("vllm/v1/worker/gpu_worker.py", "load_model")
+PROFILE = Place("vllm/v1/worker/gpu_worker.py", "determine_available_memory")
+CAPTURE = Place("vllm/v1/worker/gpu_model_runner.py", "capture_model")
+SERVE = Place("vllm/v1/engine/core.py", "run_busy_loop")
+IMPORT = Place("vllm/__init__.py", "<module>")
+
+
+def trace(places: list[Place], ends: str) -> list[str]:
+    return ["Traceback (most recent call last):", *(line for place in places for line in place.lines()), *ends.split("\n")]  # fmt: skip
+
+
+def at_start(ends: str, *places: Place, version: str = "0.11.0", size: int = 1) -> str:
+    """A server whose engine core fails before it serves."""
+    head = [line.format(version=version, size=size) for line in START]
+    broken = framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *trace([*places], ends)], "core.py:708")  # fmt: skip
+    return "\n".join([*head, *broken, *raw("APIServer pid=1", trace([], WRAPPED))])
+
+
+def while_serving(ends: str, *places: Place, version: str = "0.11.0") -> str:
+    """A server whose engine core breaks after it served."""
+    head = [line.format(version=version, size=1) for line in START]
+    lines = ["EngineCore encountered a fatal error.", *trace([SERVE, *places], ends)]
+    dead = ["AsyncLLM output_handler failed.", *trace([], "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.")]  # fmt: skip
+    broken = framed("EngineCore_DP0 pid=9", lines, "core.py:710")
+    return "\n".join([*head, *READY, *broken, *framed("APIServer pid=1", dead, "async_llm.py:480")])
+
+
+NAMES = [
+    ("parallel-size-indivisible", "AssertionError: 151655 is not divisible by 2", [LOAD]),
+    ("parallel-size-indivisible", "AssertionError", [LOAD, Place("vllm/model_executor/models/x.py", "__init__", "assert self.total_num_heads % tp_size == 0")]),
+    ("cuda-library-mismatch", "ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister", [IMPORT]),
+    ("platform-not-detected", "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory", [IMPORT]),
+    ("kernel-backend-unsupported-on-arch", "RuntimeError: FlashAttention only supports Ampere GPUs or newer.", [PROFILE]),
+    ("kernel-backend-unsupported-on-arch", "RuntimeError: Error in function 'Run' at /x/prefill.cuh:21: FlashInfer Internal Error: Invalid configuration", [PROFILE]),
+    ("optional-kernel-package-missing", "RuntimeError: DeepGEMM backend is not available or outdated. Please install it.", [PROFILE]),
+    ("accelerator-runtime-fault", "RuntimeError: NPU function error: aclrtSynchronizeStream, error code is 507015", [PROFILE]),
+    ("accelerator-runtime-fault", "RuntimeError: call aclnnMatmul failed, detail:EZ1001: the axes differ", [PROFILE]),
+    ("jit-cuda-home-wrong", "RuntimeError: Could not find CUDA installation. Please set CUDA_HOME environment variable.", [PROFILE]),
+    ("jit-cuda-home-wrong", "AssertionError", [PROFILE, Place("deep_gemm/__init__.py", "_find_cuda_home", "assert cuda_home is not None")]),
+    ("lora-rank-exceeds-limit", "pydantic_core._pydantic_core.ValidationError: 1 validation error for LoRAConfig\nmax_lora_rank\n  Input should be 8, 16, 32 or 64 [type=literal_error, input_value=48, input_type=int]", []),
+    ("python-dependency-conflict", "ImportError: Numba needs NumPy 2.2 or less. Got NumPy 2.4.", [IMPORT]),
+    ("python-dependency-conflict", "RuntimeError: operator torchvision::nms does not exist", [IMPORT]),
+    ("transformers-version-mismatch", "AttributeError: LlamaTokenizer has no attribute special_tokens_extended", [Place("vllm/tokenizers/hf.py", "get_tokenizer")]),
+    ("attention-backend-incompatible", "NotImplementedError: FlashMLA with FP8 KV cache not yet supported", [LOAD, Place("vllm/v1/attention/backends/mla/flashmla.py", "__init__")]),
+    ("oom-weights-load", "torch._inductor.exc.InductorError: RuntimeError: Failed to run autotuning code block: CUDA out of memory. Tried to allocate 1.02 GiB.", [PROFILE, Place("torch/_inductor/codegen/wrapper.py", "generate")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("slug", "ends", "places"), NAMES)
+def test_a_failure_of_the_start_has_its_name(slug, ends, places):
+    assert root(at_start(ends, *places)).id == slug
+
+
+def test_a_setting_above_a_failure_speaks_against_no_cause():
+    log = at_start("AssertionError: 49155 is not divisible by 4", LOAD, size=4)
+    assert "quantization=None" in log
+    assert root(log).id == "parallel-size-indivisible"
+
+
+@pytest.mark.parametrize(("size", "slug"), [(2, "tp-sharding-bug"), (1, "checkpoint-format-mismatch")])
+def test_sizes_that_differ_by_the_number_of_ranks_were_split_wrongly(size, slug):
+    ends = "RuntimeError: The size of tensor a (1280) must match the size of tensor b (2560) at non-singleton dimension 1"
+    log = at_start(ends, LOAD, Place("vllm/model_executor/models/x.py", "load_weights"), size=size)
+    assert root(log).id == slug
+
+
+@pytest.mark.parametrize(
+    ("model", "slug"),
+    [("./checkpoints/seven", "model-path-not-found"), ("checkpoints/seven", "model-path-not-found"),
+     ("org/seven", "hf-network-unreachable")],
+)  # fmt: skip
+def test_a_path_that_is_not_there_is_no_trouble_of_the_network(model, slug):
+    arguments = (
+        f"(APIServer pid=1) INFO 05-01 09:59:02 [utils.py:233] non-default args: {{'model': '{model}'}}"
+    )
+    ends = "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the cached files."
+    lines = [START[0].format(version="0.11.0"), arguments, *trace([Place("vllm/config/model.py", "__post_init__")], ends)]  # fmt: skip
+    assert root("\n".join(lines)).id == slug
+
+
+@pytest.mark.parametrize("kind", ["ValueError", "RuntimeError", "IndexError"])
+def test_an_error_of_the_engine_while_it_serves_is_its_own(kind):
+    log = while_serving(f"{kind}: no such block", Place("vllm/v1/core/sched/scheduler.py", "schedule"))
+    finding = root(log)
+    assert finding.id == "engine-code-bug"
+    assert "scheduler.py, schedule" in finding.explanation
+
+
+def test_an_error_where_tokens_are_drafted_advises_to_leave_drafting_out():
+    log = while_serving("IndexError: index 9 is out of bounds", Place("vllm/v1/spec_decode/ngram_proposer.py", "propose"))  # fmt: skip
+    assert [(change.knob, change.after) for change in root(log).changes if change.kind == "flag"] == [("--speculative-config", None)]  # fmt: skip
+
+
+def test_the_flag_for_drafting_is_that_of_the_release():
+    arguments = "INFO 05-01 09:59:02 api_server.py:459] args: Namespace(model='org/m', speculative_model='[ngram]', num_speculative_tokens=4)"
+    log = while_serving("IndexError: index 9 is out of bounds", Place("vllm/spec_decode/ngram_worker.py", "sampler_output"), version="0.6.2")  # fmt: skip
+    flags = [change.knob for change in root(f"{arguments}\n{log}").changes if change.kind == "flag"]
+    assert flags == ["--speculative-model"]
+
+
+def test_a_queue_that_was_told_to_give_up_is_no_cause():
+    log = while_serving(
+        "RuntimeError: cancelled", Place("vllm/distributed/device_communicators/shm_broadcast.py", "dequeue")
+    )
+    assert root(log).id == "cause-not-in-log"
+
+
+def test_a_death_without_a_traceback_is_told():
+    lines = [line.format(version="0.11.0", size=1) for line in START]
+    lines += [*READY, "(Worker_TP0 pid=80) ERROR 05-01 10:00:00 [multiproc_executor.py:671] WorkerProc hit an exception."]  # fmt: skip
+    finding = root("\n".join(lines))
+    assert finding.id == "cause-not-in-log"
+    assert "WorkerProc hit an exception" in finding.evidence[0].text
+
+
+REFUSED = "vllm.exceptions.VLLMValidationError: The decoder prompt (length 4099) is longer than the maximum model length of 2048."
+OFFLINE = ["INFO 05-01 10:00:20 [core.py:70] Initializing a V1 LLM engine (v0.11.2) with config: model='org/m'",
+           "Adding requests:  12%|#2        | 12/100 [00:00<00:01, 70.3it/s]"]  # fmt: skip
+
+
+def test_a_refused_request_ends_a_program_that_calls_the_engine_itself():
+    script = Place("home/u/batch.py", "<module>", "llm.generate(prompts)")
+    lines = trace([script, Place("vllm/entrypoints/llm.py", "generate")], REFUSED)
+    seen = diagnosis("\n".join([*OFFLINE, *lines]))
+    assert seen.run.outcome == "crashed_while_serving"
+    assert next(one for one in seen.findings if one.role == "root").id == "request-error-not-server-fault"
+
+
+def test_a_client_in_the_same_log_ends_no_server():
+    client = trace([Place("home/u/client.py", "<module>"), Place("openai/_base_client.py", "request")],
+                   "openai.BadRequestError: Error code: 400 - This model's maximum context length is 2048 tokens.")  # fmt: skip
+    lines = [line.format(version="0.11.0", size=1) for line in START]
+    seen = diagnosis("\n".join([*lines, *READY, *client]))
+    assert seen.run.outcome == "running"
+    assert all(one.role != "root" for one in seen.findings)
+
+
+@pytest.mark.parametrize("mark", ["#033[1;36m(Worker_TP0 pid=80)#033[0;0m ", "\x1b[1;36m(Worker_TP0 pid=80)\x1b[0;0m ", "3: ", " 12: "])  # fmt: skip
+def test_what_a_collector_puts_before_raw_lines_hides_no_traceback(mark):
+    lines = trace([LOAD], "RuntimeError: CUDA error: invalid device ordinal")
+    found = root("\n".join([START[0].format(version="0.11.0"), *(mark + line for line in lines)]))
+    assert found.id == "gpu-visibility-env-conflict"
+    assert found.evidence[0].text.endswith("invalid device ordinal")
+
+
+@pytest.mark.parametrize(("clock", "severity"), [("09:59:40", "low"), ("10:31:40", "medium")])
+def test_a_young_start_that_goes_on_is_told_mildly(clock, severity):
+    lines = [line.format(version="0.11.0", size=1) for line in START]
+    lines += [f"(EngineCore_DP0 pid=9) INFO 05-01 {clock} [gpu_model_runner.py:2392] Starting to load model org/m..."]  # fmt: skip
+    finding = root("\n".join(lines))
+    assert (finding.kind, finding.severity) == ("configuration", severity)
