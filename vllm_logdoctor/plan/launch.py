@@ -8,12 +8,8 @@ from typing import Any
 
 from vllm_logdoctor.findings.capacity.memory import arguments_are_whole
 from vllm_logdoctor.findings.model import Change
-<<<<<<< HEAD
 from vllm_logdoctor.frozen import frozen
-from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, long_name
-=======
 from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, flag_history, long_name
->>>>>>> 6640264 (Facts that a log tells in passing: settings in memory lines, glued records, old releases, cut zst)
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.run.configuration import plain_value
 from vllm_logdoctor.run.model import Run
