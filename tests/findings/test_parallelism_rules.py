@@ -87,3 +87,16 @@ def test_ranks_on_two_nodes_become_pipeline_stages() -> None:
 def test_the_placement_warning_torn_by_a_terminal_still_counts() -> None:
     line = "s) in a node ad95. Tensor parallel workers can be spread out to 2+ nodes which can degrade the"
     assert "inter-node-network-bound" in advice(a_run(messages=(line,)))
+
+
+def test_the_ranks_of_the_warning_count_where_the_arguments_are_not_in_the_log() -> None:
+    warning = "tensor_parallel_size=4 is bigger than a reserved number of GPUs (2 GPUs) in a node ab12."
+    run = a_run(default={"tensor_parallel_size": 1}, messages=(warning,))
+    found = advice(run)["inter-node-network-bound"]
+    assert knobs(found) == {"--tensor-parallel-size": 2, "--pipeline-parallel-size": 2}
+    assert found.effect is None, "pipeline stages between nodes were not measured"
+
+
+def test_a_reason_that_a_terminal_broke_is_read_as_the_whole() -> None:
+    run = a_run(messages=("Custom allreduce is disabled because your platform lacks GPU",))
+    assert "lacks GPU P2P capability" in advice(run)["custom-allreduce-disabled"].explanation

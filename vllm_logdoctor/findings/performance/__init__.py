@@ -8,8 +8,11 @@ from vllm_logdoctor.findings.bottleneck import Bottleneck
 from vllm_logdoctor.findings.load import load_of
 from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.findings.performance import (
+    adapters,
     caching,
     graphs,
+    host,
+    hybrid_cache,
     kernels,
     memory_use,
     messages,
@@ -30,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     steps.engine_makes_no_progress,
     serving.kv_cache_preemption,
     serving.scheduler_limit_not_memory,
+    adapters.adapters_take_turns,
     serving.prefill_bound_queueing,
     serving.client_concurrency_bound,
     serving.benchmark_measures_cache,
@@ -65,6 +69,11 @@ RULES: tuple[Rule, ...] = (
     platforms.pinned_memory_off,
     platforms.slow_image_processor,
     platforms.request_logging,
+    host.few_processor_cores,
+    host.slow_tokenizer,
+    host.multimodal_preprocessing,
+    host.async_scheduling_off,
+    hybrid_cache.window_layers_keep_whole_cache,
     startup.slow_startup_model_download,
     startup.slow_weight_loading_storage,
     startup.slow_startup_torch_compile,

@@ -14,6 +14,8 @@ _READ_ELSEWHERE = frozenset(
         "custom-allreduce-disabled",
         "graph-memory-equivalent",
         "environment-variable-unknown",
+        "using-slow-tokenizer-cause-significant-slowdown-consider",
+        "hybrid-kv-cache-manager-disabled-hybrid-model",
     }
 )
 _TOPICS = frozenset(

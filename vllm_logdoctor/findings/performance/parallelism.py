@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor.events import Event
 from vllm_logdoctor.findings.bottleneck import FEW, ranks_of
 from vllm_logdoctor.findings.capacity.laws import RANKS_OVERHEAD_GIB, uses_latent_attention
 from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
@@ -26,6 +27,7 @@ CACHE_RESERVE = 1.5
 # A model length is cut only where it stays this many times above what a request held on average, and usable.
 LENGTH_RESERVE = 8
 LEAST_LENGTH = 8192
+NO_PEER_ACCESS = "your platform lacks GPU P2P capability or P2P test failed"
 # Requests per replica from which the measured range holds without doubt.
 BUSY_REPLICA = 4
 
@@ -97,7 +99,7 @@ def small_model_split_over_cards(case: Case) -> Finding | None:
 def slow_links(case: Case) -> str | None:
     """Return in words why the cards' links are slow, or None where the log does not say so."""
     event = case.event("custom-allreduce-disabled")
-    reason = event.text("reason") if event else ""
+    reason = _reason(event) if event else ""
     if "PCIe" in reason:
         return "linked by PCIe only (vLLM says so)"
     if "P2P" in reason:
@@ -117,12 +119,18 @@ def on_one_card(memory: Memory, ranks: int, latent: bool) -> OneCard | None:
     return OneCard(weights, cache, memory.tokens * cache / memory.available * share)
 
 
+def _reason(event: Event) -> str:
+    """Return why vLLM's own all-reduce is off; a line broken by a terminal ends in the middle of it."""
+    reason = event.text("reason")
+    return NO_PEER_ACCESS if NO_PEER_ACCESS.startswith(reason.strip()) else reason
+
+
 def custom_allreduce_disabled(case: Case) -> Finding | None:
     """vLLM's own all-reduce is off by itself. Needs the engine's line that says so."""
     event = case.event("custom-allreduce-disabled")
     if event is None:
         return None
-    reason = event.text("reason")
+    reason = _reason(event)
     ranks = whole(case.run.setting("tensor_parallel_size"))
     expected = "PCIe" in reason
     text = f"vLLM's own all-reduce is off: {reason}. NCCL does its work, a little slower for small batches."
@@ -163,16 +171,15 @@ def inter_node_network_bound(case: Case) -> Finding | None:
     event = case.event("tensor-parallel-across-nodes")
     if event is None:
         return _more_ranks_than_cards(case)
-    ranks, local = (
-        whole(case.run.setting("tensor_parallel_size")) or whole(event.number("size")),
-        whole(event.number("local")),
-    )
+    ranks = whole(event.number("size")) or whole(case.run.setting("tensor_parallel_size"))
+    local = whole(event.number("local"))
     sockets = case.event("nccl-over-sockets") is not None
     text = (
         f"{ranks or 'The'} tensor parallel ranks do not sit on one node"
         + (f" ({local} of the cards are there)" if local else "")
         + ": every layer of every step waits for the network twice."
         + (" NCCL goes over TCP sockets, not RDMA." if sockets else "")
+        + f" Ranks on one node were measured {NODES_JOINED.low:g} to {NODES_JOINED.high:g} times as fast (one pair)."
     )
     changes: tuple[Change, ...] = ()
     if ranks and local and local < ranks and ranks % local == 0:
@@ -199,7 +206,7 @@ def inter_node_network_bound(case: Case) -> Finding | None:
         ),
         changes=changes
         or (action("keep tensor parallel ranks on one node; pipeline parallel or replicas between nodes"),),
-        effect=NODES_JOINED.effect("generation_throughput"),
+        effect=None if changes else NODES_JOINED.effect("generation_throughput"),
         alternatives=("RDMA between the nodes: NCCL_DEBUG=INFO must show NET/IB, not NET/Socket",),
         verify="no placement warning at the start; with NCCL_DEBUG=INFO no `NET/Socket`.",
     )
