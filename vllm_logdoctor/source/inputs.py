@@ -24,6 +24,8 @@ _OF_VLLM = re.compile(
     rb"v\0?l\0?l\0?m|VLLM|vLLM|(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:|throughput: |Uvicorn|Traceback"
 )
 _SNIFFED_BYTES = 1 << 18
+_WORTH_A_THREAD = 1 << 16
+"""Packed bytes on disk from which unpacking gets a thread of its own."""
 # A PBS output file: name.o12345 or name.e12345
 _PBS_OUTPUT = re.compile(r"\.[oe]\d+(?:\.\d+)?$")
 
@@ -82,7 +84,12 @@ class Input:
                 ) from error
         peekable = raw if hasattr(raw, "peek") else io.BufferedReader(raw, 1 << 17)  # type: ignore[type-var]
         head = peekable.peek(8)[:8]
-        return decompressed(peekable, head)
+        stream = decompressed(peekable, head)
+        if stream is peekable or (self.size or 0) < _WORTH_A_THREAD or self.path is None:
+            return stream
+        from vllm_logdoctor.source.ahead import read_ahead
+
+        return read_ahead(stream)
 
 
 def inputs_from(

@@ -1,0 +1,125 @@
+"""Unpacking in a thread gives the same bytes, the same errors at the same places, and leaves no thread behind."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+import zstandard
+
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.source import Input, read_chunks
+from vllm_logdoctor.source.ahead import read_ahead
+from vllm_logdoctor.source.chunks import Reading
+
+_CHOICE = random.Random(3)
+TEXT = b"".join(
+    b"INFO 03-04 10:11:12 [core.py:93] %032x\n" % _CHOICE.getrandbits(128) for _ in range(120_000)
+)
+"""Several blocks long, and so uneven that it stays large when packed."""
+PACKERS = [
+    gzip.compress,
+    bz2.compress,
+    lambda text: lzma.compress(text, preset=0),
+    zstandard.ZstdCompressor().compress,
+]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) == before
+
+
+def text_of(source: Input) -> tuple[bytes, Reading]:
+    reading = Reading()
+    return b"".join(chunk.data for chunk in read_chunks(source, 0, reading)), reading
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+def test_a_large_packed_file_is_read_whole(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "vllm.log.packed"
+    path.write_bytes(pack(TEXT))
+    assert text_of(Input("vllm.log.packed", path))[0] == TEXT
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+@pytest.mark.parametrize("kept", [0.3, 0.9, 0.9999])
+def test_a_cut_file_gives_what_it_gives_without_a_thread(
+    pack: Callable[[bytes], bytes], kept: float, tmp_path: Path
+) -> None:
+    packed = pack(TEXT)
+    packed = packed[: int(len(packed) * kept)]
+    path = tmp_path / "vllm.log"
+    path.write_bytes(packed)
+    on_disk, in_memory = text_of(Input("vllm.log", path)), text_of(Input("vllm.log", data=packed))
+    assert on_disk == in_memory
+    assert on_disk[1].note is None or "cut or damaged" in on_disk[1].note
+
+
+def test_a_file_that_is_damaged_from_its_start_can_not_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "vllm.log.gz"
+    path.write_bytes(gzip.compress(TEXT)[:10] + b"\xff" * 200_000)
+    with pytest.raises(LogdoctorError, match="is the file damaged"):
+        text_of(Input("vllm.log.gz", path))
+
+
+def test_reading_may_stop_at_any_place(tmp_path: Path) -> None:
+    path = tmp_path / "vllm.log.gz"
+    path.write_bytes(gzip.compress(TEXT))
+    chunks = read_chunks(Input("vllm.log.gz", path), 0, Reading())
+    assert next(chunks).data.startswith(b"INFO")
+    with Input("vllm.log.gz", path).open() as stream:
+        assert stream.read(5) == TEXT[:5]
+    chunks.close()  # type: ignore[attr-defined]
+
+
+def test_memory_stays_bounded_when_nobody_reads() -> None:
+    class Endless(io.RawIOBase):
+        given = 0
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: bytearray) -> int:
+            self.given += len(buffer)
+            return len(buffer)
+
+    endless = Endless()
+    with read_ahead(endless) as stream:  # type: ignore[arg-type]
+        stream.read(1)
+        assert endless.given < 16 << 20
+
+
+def test_an_error_comes_behind_the_bytes_before_it() -> None:
+    class Broken(io.RawIOBase):
+        def __init__(self) -> None:
+            self.blocks = [b"first\n", b"second\n"]
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: bytearray) -> int:
+            if not self.blocks:
+                raise OSError("gone")
+            block = self.blocks.pop(0)
+            buffer[: len(block)] = block
+            return len(block)
+
+    with read_ahead(_raw(Broken())) as stream:
+        assert stream.read1() == b"first\nsecond\n"  # type: ignore[attr-defined]
+        with pytest.raises(OSError, match="gone"):
+            stream.read1()  # type: ignore[attr-defined]
+
+
+def _raw(stream: io.RawIOBase) -> BinaryIO:
+    return stream  # type: ignore[return-value]
