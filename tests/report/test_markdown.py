@@ -127,7 +127,7 @@ def test_several_runs_begin_with_a_table_of_them(analysis_of):
 def test_numbers_carry_their_origin(analysis):
     text = markdown.render(analysis)
     assert "generation throughput × 1.05 to 4.1 (measured elsewhere: Qwen)" in text
-    assert "64.1 KiB per token (computed: 5.24 GiB / 85,760 tokens)" in text
+    assert "64.1 KiB per token on each GPU (computed: 5.24 GiB / 85,760 tokens)" in text
 
 
 def test_evidence_names_the_file_only_where_there_are_several(analysis, analysis_of):
