@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -100,6 +101,36 @@ def test_dragging_zooms_and_escape_shows_all_again(browser, page):
     browser.press("Escape")
     browser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert browser.evaluate(ticks) != zoomed
+
+
+def test_a_value_without_neighbours_is_drawn_as_a_dot_and_keys_step_over_the_silence(browser, tmp_path):
+    path = tmp_path / "silence.html"
+    analysis = make_analysis("Qwen")
+    run = analysis.runs[0].run
+    first = run.samples[0]
+    times = [*(10.0 * n for n in range(70)), 2000.0]
+    run.samples = [
+        replace(first, time=time, line=n, generation=100.0 + n) for n, time in enumerate(times, start=1)
+    ]
+    path.write_text(html.render(analysis), encoding="utf-8")
+    browser.open(path)
+    inked = browser.evaluate(
+        "(() => { const c = document.querySelector('[data-chart=generation-1] canvas');"
+        " const over = document.querySelector('[data-chart=generation-1] .u-over');"
+        " const left = over.offsetLeft, wide = over.clientWidth;"
+        " const part = (from, to) => [...c.getContext('2d').getImageData("
+        "left + wide * from, over.offsetTop, wide * (to - from), over.clientHeight).data].some("
+        "(v, n, all) => n % 4 === 2 && v > all[n - 2] + 80);"
+        " return [part(0.1, 0.3), part(0.4, 0.95), part(0.98, 1)]; })()"
+    )
+    assert inked == [True, False, True]
+    browser.evaluate("document.querySelector('[data-chart=generation-1]').focus()")
+    for _ in range(8):
+        browser.press("PageDown")
+    spoken = browser.evaluate(
+        "document.querySelector('[data-chart=generation-1]').parentElement.querySelector('output').textContent"
+    )
+    assert "generation 171 tokens/s" in spoken
 
 
 def test_a_citation_leads_to_its_line(browser, page):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from html import escape
 from typing import Any
@@ -13,7 +13,7 @@ from vllm_logdoctor.report.clock import clock, duration, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.naming import PHASES
-from vllm_logdoctor.report.series import Point, minutes_of, points_of
+from vllm_logdoctor.report.series import Point, Reading, minutes_of, points_of, stretches
 from vllm_logdoctor.run.model import Phase, Run
 
 _DAY = 86400
@@ -47,7 +47,7 @@ def startup_charts(run: Run) -> list[Chart]:
     apart = ("startup", "serving", "idle", "shutdown")
     known = [p for p in run.phases if p.start is not None and p.seconds is not None and p.name not in apart]
     phases = sorted(known, key=lambda phase: (phase.start or 0.0, -(phase.seconds or 0.0)))[:_ROWS]
-    if not phases:
+    if all(phase.name == "unexplained" for phase in phases):
         return []
     low = min(phase.start or 0.0 for phase in phases)
     high = max((phase.start or 0.0) + (phase.seconds or 0.0) for phase in phases)
@@ -139,37 +139,36 @@ def _span(phase: Phase) -> dict[str, Any]:
 
 def _sampled(run: Run, points: Sequence[Point]) -> list[Chart | None]:
     timed = all(point.time is not None for point in points)
-    xs: list[float] = (
-        [point.time or 0.0 for point in points] if timed else [float(n) for n in range(len(points))]
-    )
-    xs = _rising(xs)
+    places = _with_gaps(points) if timed else [(float(n), point) for n, point in enumerate(points)]
+    xs = _rising([x for x, _ in places])
     frame = _Frame(run, xs, timed, f"samples-{run.number}", points[0].lines)
+
+    def column(pick: Callable[[Point], float | None]) -> list[float | None]:
+        return [None if point is None else pick(point) for _, point in places]
+
+    generation, prompt = column(lambda point: point.generation), column(lambda point: point.prompt)
+    running, waiting = column(lambda point: point.running), column(lambda point: point.waiting)
+    queue: list[Line] = [("running", "green", True, running), ("waiting", "red", False, waiting)]
+    used: list[Line] = [("used", "blue", True, column(lambda point: point.kv_usage))]
     return [
         frame.chart(
-            "generation",
-            "Generation throughput",
-            "tokens/s",
-            [("generation", "blue", True, [point.generation for point in points])],
+            "generation", "Generation throughput", "tokens/s", [("generation", "blue", True, generation)]
         ),
-        frame.chart(
-            "prompt",
-            "Prompt throughput",
-            "tokens/s",
-            [("prompt", "orange", True, [point.prompt for point in points])],
-        ),
-        frame.chart(
-            "queue",
-            "Requests running and waiting",
-            "",
-            [
-                ("running", "green", True, [point.running for point in points]),
-                ("waiting", "red", False, [point.waiting for point in points]),
-            ],
-        ),
-        frame.chart(
-            "kv", "KV cache usage", "%", [("used", "blue", True, [point.kv_usage for point in points])]
-        ),
+        frame.chart("prompt", "Prompt throughput", "tokens/s", [("prompt", "orange", True, prompt)]),
+        frame.chart("queue", "Requests running and waiting", "", queue),
+        frame.chart("kv", "KV cache usage", "%", used),
     ]
+
+
+def _with_gaps(points: Sequence[Reading]) -> list[tuple[float, Reading | None]]:
+    """Return points by time, with a place without values where lines are missing."""
+    places: list[tuple[float, Reading | None]] = []
+    for stretch in stretches(points):
+        first = stretch[0].time or 0.0
+        if places:
+            places.append(((places[-1][0] + first) / 2, None))
+        places += [(point.time or 0.0, point) for point in stretch]
+    return places
 
 
 Line = tuple[str, str, bool, Sequence[float | None]]
@@ -193,12 +192,14 @@ class _Frame:
         days = self.timed and self.xs[-1] - self.xs[0] > _DAY
         highest = ", ".join(f"{label} {number(_highest(values))}" for label, _, _, values in known)
         rows = [
-            (self._at(x), *(_cell(values[n]) for _, _, _, values in known)) for n, x in enumerate(self.xs)
+            (self._at(x), *(_cell(values[n]) for _, _, _, values in known))
+            for n, x in enumerate(self.xs)
+            if any(values[n] is not None for _, _, _, values in known)
         ]
         return Chart(
             f"{name}-{self.run.number}",
             title,
-            self._note(unit),
+            self._note(unit, len(rows)),
             f"Highest: {highest} {unit}.",
             {
                 "kind": "lines",
@@ -213,10 +214,10 @@ class _Frame:
             rows,
         )
 
-    def _note(self, unit: str) -> str:
+    def _note(self, unit: str, points: int) -> str:
         of_rates = "mean" if unit == "tokens/s" else "highest"
         each = f", each the {of_rates} of {self.merged}" if self.merged > 1 else ""
-        return f"{unit + ', ' if unit else ''}{len(self.xs):,} points{each}; drag to zoom"
+        return f"{unit + ', ' if unit else ''}{points:,} points{each}; drag to zoom"
 
     def _at(self, x: float) -> str:
         return (clock(x) or "") if self.timed else number(x)
@@ -227,9 +228,9 @@ def _drafts(run: Run) -> Chart | None:
     if len(lines) < 2:
         return None
     timed = all(line.time is not None for line in lines)
-    xs = _rising([line.time or 0.0 for line in lines] if timed else [float(n) for n in range(len(lines))])
-    frame = _Frame(run, xs, timed, f"samples-{run.number}", 1)
-    accepted = [line.acceptance for line in lines]
+    places = _with_gaps(lines) if timed else [(float(n), line) for n, line in enumerate(lines)]
+    frame = _Frame(run, _rising([x for x, _ in places]), timed, f"samples-{run.number}", 1)
+    accepted = [None if line is None else line.acceptance for _, line in places]
     return frame.chart("drafts", "Drafted tokens accepted", "%", [("accepted", "green", True, accepted)])
 
 

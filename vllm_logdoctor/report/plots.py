@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.report.clock import duration
+from vllm_logdoctor.report.clock import clock, duration, iso
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.naming import PHASES, run_title
-from vllm_logdoctor.report.series import Point, points_of
+from vllm_logdoctor.report.series import Point, points_of, stretches
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.run.model import Phase, Run
 
@@ -29,6 +29,7 @@ _CONTROL_PICTURES = re.compile("[\u2400-\u2421\ufffd]")
 _SIZE = (9.0, 4.2)
 _DPI = 150
 _BINS = 240
+_FEWEST_ROWS = 3
 _MINUTE = 60.0
 _HOUR = 3600.0
 
@@ -55,30 +56,26 @@ class Plots:
     def throughput(self) -> Chart:
         """Generation and prompt throughput over time in tokens/s, engines in sum; of long runs mean, range."""
         figure, (upper, lower) = _figure(self._run, "Throughput", rows=2)
-        _, unit = _time_scale(self._run)
         points = _series(self._run)
         _line(upper, self._run, points, lambda point: point.generation, BLUE, "generation", filled=True)
         _line(lower, self._run, points, lambda point: point.prompt, ORANGE, "prompt", filled=True)
-        for axes in (upper, lower):
-            axes.set_ylabel("tokens/s")
-        _finish(upper, "", bool(points))
-        _finish(lower, unit, bool(points))
+        _finish(upper, "generation, tokens/s", bool(points))
+        _finish(lower, "prompt, tokens/s", bool(points))
+        _time_axis(lower, self._run)
         return figure
 
     def kv_cache(self) -> Chart:
         """KV cache use in percent, with running and waiting requests below."""
         figure, (upper, lower) = _figure(self._run, "KV cache and queue", rows=2)
-        _, unit = _time_scale(self._run)
         points = _series(self._run)
         _line(upper, self._run, points, lambda point: point.kv_usage, BLUE, "KV cache usage", filled=True)
         _line(lower, self._run, points, lambda point: point.running, GREEN, "running", filled=True)
         _line(lower, self._run, points, lambda point: point.waiting, RED, "waiting")
-        upper.set_ylabel("%")
-        lower.set_ylabel("requests")
+        _finish(upper, "KV cache usage, %", bool(points))
+        _finish(lower, "requests", bool(points))
         lower.yaxis.set_major_locator(MaxNLocator(integer=True))
-        _finish(upper, "", bool(points))
-        _finish(lower, unit, bool(points))
         upper.set_ylim(0, 105)
+        _time_axis(lower, self._run)
         return figure
 
     def startup(self) -> Chart:
@@ -88,27 +85,24 @@ class Plots:
     def timeline(self) -> Chart:
         """The whole run: phases as bars, throughput below, on one time axis."""
         figure, (upper, lower) = _figure(self._run, "Timeline", rows=2)
-        scale, unit = _time_scale(self._run)
+        scale, _ = _time_scale(self._run)
         outer = [
             phase
             for phase in _drawable(self._run)
             if phase.parent in ("", "startup") and phase.name != "startup"
         ]
-        _draw_phases(upper, outer, self._run, scale)
         points = _series(self._run)
         _line(lower, self._run, points, lambda point: point.generation, BLUE, "generation", filled=True)
-        lower.set_ylabel("generation, tokens/s")
-        _finish(upper, "", True, legend=False)
-        _finish(lower, unit, bool(points))
-        lower.set_xlim(left=0)
-        upper.grid(False, axis="y")
-        upper.grid(True, axis="x", color="#dddddd", linewidth=0.6)
+        _finish(lower, "generation, tokens/s", bool(points))
+        _time_axis(lower, self._run)
+        _draw_phases(upper, outer, self._run, scale, lower.get_xlim()[1])
+        _across(upper)
         return figure
 
     def requests(self) -> Chart:
         """Answered requests per minute, stacked by status class."""
         figure, (axes,) = _figure(self._run, "Answered requests")
-        scale, unit = _time_scale(self._run)
+        scale, _ = _time_scale(self._run)
         start = self._run.started or 0.0
         minutes = {minute: by for minute, by in sorted(self._run.accesses_by_minute.items()) if minute >= 0}
         times = [(minute * _MINUTE - start) / scale for minute in minutes]
@@ -118,12 +112,12 @@ class Plots:
                 sum(c for status, c in by.items() if status // 100 == family) for by in minutes.values()
             ]
             if any(heights):
-                width = 0.9 * _MINUTE / scale
+                width = (0.9 if len(times) < _BINS else 1.0) * _MINUTE / scale
                 axes.bar(times, heights, width, bottom, color=colour, label=f"{family}xx", align="edge")
                 bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-        axes.set_ylabel("requests per minute")
+        _finish(axes, "requests per minute", bool(times))
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-        _finish(axes, unit, bool(times))
+        _time_axis(axes, self._run)
         return figure
 
 
@@ -132,9 +126,13 @@ def _figure(run: Run, title: str, rows: int = 1, height: float = _SIZE[1]) -> tu
     FigureCanvasAgg(figure)
     grid = figure.subplots(rows, 1, sharex=True, squeeze=False)
     axes: list[Axes] = [row[0] for row in grid]
-    figure.suptitle(title, x=0.01, ha="left", fontsize=14, fontweight="bold")
-    subtitle = shorten(plain_text(run_title(run), 10_000).strip(), 130)
-    axes[0].set_title(_literal(subtitle), loc="left", fontsize=9, color=GREY)
+    # The second line keeps the place for what ran, in smaller letters.
+    heading = figure.suptitle(f"{title}\n ", x=0.01, ha="left", fontsize=14, fontweight="bold")
+    told = _literal(shorten(plain_text(run_title(run), 10_000).strip(), 130))
+    ran = axes[0].annotate(
+        told, (0, 0.12), xycoords=heading, fontsize=9, color=GREY, va="bottom", annotation_clip=False
+    )
+    ran.set_in_layout(False)
     for one in axes:
         one.spines[["top", "right"]].set_visible(False)
         one.grid(True, axis="y", color="#dddddd", linewidth=0.6)
@@ -147,26 +145,45 @@ def _literal(text: str) -> str:
     return _CONTROL_PICTURES.sub("·", visible(text)).replace("$", r"\$")
 
 
-def _finish(axes: Axes, unit: str, drawn: bool, legend: bool = True) -> None:
-    if unit:
-        axes.set_xlabel(unit)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value)))) if legend else None
+def _finish(axes: Axes, label: str, drawn: bool) -> None:
+    """Name the values, and each curve where there are several; say so where there is none."""
+    axes.set_ylabel(label)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value))))
     if not drawn:
-        axes.text(
-            0.5, 0.5, "the log holds nothing of this", transform=axes.transAxes, ha="center", color=GREY
-        )
-    elif legend:
-        axes.set_ylim(0, axes.get_ylim()[1] * 1.12)
-        axes.legend(frameon=False, loc="upper left", ncols=4, fontsize=9)
+        axes.set_yticks([])
+        words = "the log holds nothing of this"
+        axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", color=GREY)
+        return
+    axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
+    if len(axes.get_legend_handles_labels()[1]) > 1:
+        axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 0.98), ncols=4, fontsize=9)
+
+
+def _time_axis(axes: Axes, run: Run) -> None:
+    """Show the whole run, from its start, and say when that was."""
+    scale, unit = _time_scale(run)
+    length = _since(run, run.ended) / scale
+    axes.set_xlim(0, max(length, 1.0) * 1.02)
+    axes.set_xlabel(_since_when(run, unit))
+
+
+def _since_when(run: Run, unit: str) -> str:
+    started = iso(run.started, run.year_known) or clock(run.started)
+    return f"{unit} since the start of the run{f', {started}' if started else ''}".replace("T", " ")
+
+
+def _across(axes: Axes) -> None:
+    axes.grid(False, axis="y")
+    axes.grid(True, axis="x", color="#dddddd", linewidth=0.6)
 
 
 def _time_scale(run: Run) -> tuple[float, str]:
     length = (run.ended or 0.0) - (run.started or 0.0)
     if length > 3 * _HOUR:
-        return _HOUR, "hours since the start of the run"
+        return _HOUR, "hours"
     if length > 5 * _MINUTE:
-        return _MINUTE, "minutes since the start of the run"
-    return 1.0, "seconds since the start of the run"
+        return _MINUTE, "minutes"
+    return 1.0, "seconds"
 
 
 def _since(run: Run, time: float | None) -> float:
@@ -189,24 +206,34 @@ def _line(
     filled: bool = False,
 ) -> None:
     scale, _ = _time_scale(run)
-    known = [
-        (_since(run, point.time) / scale, value) for point in points if (value := pick(point)) is not None
-    ]
-    if not known:
-        return
-    bins = _bins(known)
+    size = -(-len(points) // _BINS)
+    for number_of, stretch in enumerate(stretches(points)):
+        known = [
+            (_since(run, point.time) / scale, value)
+            for point in stretch
+            if (value := pick(point)) is not None
+        ]
+        if known:
+            _curve(axes, known, size, colour, "" if number_of else label, filled)
+
+
+def _curve(
+    axes: Axes, known: list[tuple[float, float]], size: int, colour: str, label: str, filled: bool
+) -> None:
+    """Draw one curve without a gap: of long runs the mean of `size` neighbours, with their range."""
+    bins = _bins(known, size)
     times, means = [time for time, *_ in bins], [mean for _, mean, *_ in bins]
-    if len(known) > len(bins):
+    if size > 1:
         low, high = [low for *_, low, _ in bins], [high for *_, high in bins]
         axes.fill_between(times, low, high, color=colour, alpha=0.25, linewidth=0)
     elif filled:
         axes.fill_between(times, means, color=colour, alpha=0.15, linewidth=0)
-    axes.plot(times, means, color=colour, label=label, linewidth=1.6, marker="." if len(known) < 40 else "")
+    marker = "." if (len(known) < 40 and size == 1) or len(bins) == 1 else ""
+    axes.plot(times, means, color=colour, label=label or None, linewidth=1.6, marker=marker)
 
 
-def _bins(known: list[tuple[float, float]]) -> list[tuple[float, float, float, float]]:
-    """Return (time, mean, low, high) of neighbours, so that a long run stays a curve that can be read."""
-    size = -(-len(known) // _BINS)
+def _bins(known: list[tuple[float, float]], size: int) -> list[tuple[float, float, float, float]]:
+    """Return (time, mean, low, high) of `size` neighbours, so that a long run stays a curve that can be read."""
     out = []
     for at in range(0, len(known), size):
         values = [value for _, value in known[at : at + size]]
@@ -221,33 +248,41 @@ def _drawable(run: Run) -> list[Phase]:
 
 def _bars(run: Run, title: str, without: tuple[str, ...]) -> Chart:
     phases = [phase for phase in _drawable(run) if phase.name not in without]
-    figure, (axes,) = _figure(run, title, height=max(2.4, 0.36 * len(phases) + 1.4))
-    _draw_phases(axes, phases, run, 1.0)
-    _finish(axes, "seconds since the start of the run", bool(phases), legend=False)
-    axes.grid(True, axis="x", color="#dddddd", linewidth=0.6)
-    axes.grid(False, axis="y")
+    figure, (axes,) = _figure(run, title, height=max(2.8, 0.36 * len(phases) + 1.5))
+    if not phases:
+        _finish(axes, "", False)
+        return figure
+    _draw_phases(
+        axes, phases, run, 1.0, max(_since(run, phase.start) + (phase.seconds or 0) for phase in phases)
+    )
+    axes.set_xlabel(_since_when(run, "seconds"))
+    _across(axes)
     return figure
 
 
-def _draw_phases(axes: Axes, phases: list[Phase], run: Run, scale: float) -> None:
-    start = run.started or 0.0
+def _draw_phases(axes: Axes, phases: list[Phase], run: Run, scale: float, end: float) -> None:
+    """Draw phases as bars up to `end`, each with its length beside it, or in it where there is no room."""
     colours = {"unexplained": "#cccccc", "startup": GREY, "idle": "#eeeeee"}
     for row, phase in enumerate(phases):
-        left = ((phase.start or 0.0) - start) / scale
+        left = _since(run, phase.start) / scale
         width = (phase.seconds or 0.0) / scale
         colour = colours.get(phase.name, SKY if phase.parent not in ("", "startup") else BLUE)
         axes.barh(row, width, left=left, color=colour, height=0.7)
+        inside = left + width > 0.8 * end and width > 0.2 * end
+        dark = inside and colour == BLUE
         axes.annotate(
             duration(phase.seconds),
             (left + width, row),
-            (4, 0),
+            (-4 if inside else 4, 0),
             textcoords="offset points",
             va="center",
+            ha="right" if inside else "left",
+            color="white" if dark else "black",
             fontsize=8,
         )
     axes.set_yticks(range(len(phases)), [_literal(_label(phase)) for phase in phases], fontsize=9)
-    axes.invert_yaxis()
-    axes.margins(x=0.12)
+    axes.set_ylim(max(len(phases), _FEWEST_ROWS) - 0.5, -0.5)
+    axes.set_xlim(0, end * (1.0 if scale != 1.0 else 1.08))
 
 
 def _label(phase: Phase) -> str:

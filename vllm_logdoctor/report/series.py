@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Protocol, TypeVar
 
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.model import Run, Sample
 
 _TOGETHER = 5.0
 """Lines of several engines within so many seconds belong to one point."""
+
+
+_SILENCE = 60.0
+_MISSING = 6
+"""So many seconds, and so many usual steps, without a line are a gap."""
 
 
 @frozen
@@ -46,6 +53,41 @@ def points_of(run: Run, most: int = 3000) -> list[Point]:
     points = [_point(group) for group in _groups(run.samples)]
     size = max(1, -(-len(points) // most))
     return points if size == 1 else [_merged(points[at : at + size]) for at in range(0, len(points), size)]
+
+
+class Timed(Protocol):
+    """What has a time on the run's clock, or None."""
+
+    @property
+    def time(self) -> float | None:
+        """Seconds on the run's clock."""
+
+
+Reading = TypeVar("Reading", bound=Timed)
+
+
+def stretches(points: Sequence[Reading]) -> list[list[Reading]]:
+    """Split a series where lines are missing: an idle server prints none, and no curve leads across that.
+
+    Example:
+        >>> points = [Point(10.0 * n, 0, 0, None, None, None) for n in (0, 1, 2, 60, 61)]
+        >>> [len(stretch) for stretch in stretches(points)]
+        [3, 2]
+    """
+    steps = sorted(
+        after.time - before.time
+        for before, after in pairwise(points)
+        if before.time is not None and after.time is not None
+    )
+    if not steps:
+        return [list(points)] if points else []
+    longest = max(_SILENCE, _MISSING * steps[len(steps) // 2])
+    found = [[points[0]]]
+    for before, after in pairwise(points):
+        if before.time is not None and after.time is not None and after.time - before.time > longest:
+            found.append([])
+        found[-1].append(after)
+    return found
 
 
 def minutes_of(run: Run) -> list[Minute]:

@@ -36,11 +36,21 @@
     legend: { live: true },
   });
 
+  /* Of many points only those without neighbours get a dot: no line shows them. */
+  const alone = (u, series) => {
+    const values = u.data[series], found = [];
+    for (let i = u.series[0].idxs[0]; i <= u.series[0].idxs[1]; i++) {
+      if (values[i] != null && values[i - 1] == null && values[i + 1] == null) { found.push(i); }
+    }
+    return found.length ? found : null;
+  };
+
   const lines = (chart, width) => ({
     ...base(chart, width),
     series: [{ label: chart.clock ? "time" : "at", value: (u, v) => moment(chart, v) }, ...chart.series.map((s) => ({
       label: s.label, stroke: () => colour(s.colour), width: 1.6, spanGaps: false,
-      fill: s.fill ? () => colour(s.colour) + "22" : undefined, points: { show: chart.data[0].length < 60 },
+      fill: s.fill ? () => colour(s.colour) + "22" : undefined,
+      points: chart.data[0].length < 60 ? { show: true } : { show: false, filter: alone },
       value: (u, v) => rounded(v) + (v == null ? "" : " " + chart.unit),
     }))],
   });
@@ -113,7 +123,9 @@
 
   const step = (place, by) => {
     const { plot, chart } = find(place), xs = chart.data[0];
-    const at = Math.min(Math.max((plot.cursor.idx == null ? -1 : plot.cursor.idx) + by, 0), xs.length - 1);
+    const inside = (n) => Math.min(Math.max(n, 0), xs.length - 1), gap = (n) => chart.kind === "lines" && chart.data.slice(1).every((v) => v[n] == null);
+    let at = inside((plot.cursor.idx == null ? -1 : plot.cursor.idx) + by);
+    if (gap(at)) { at = inside(at + Math.sign(by)); }
     plot.setCursor({ left: plot.valToPos(xs[at], "x"), top: plot.over.clientHeight / 2 });
     place.parentElement.querySelector("output").textContent = chart.kind === "spans" ? ""
       : moment(chart, xs[at]) + ": " + chart.series.map((s, i) => s.label + " " + rounded((s.own || chart.data[i + 1])[at]) + " " + chart.unit).join(", ");
