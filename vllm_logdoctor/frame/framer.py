@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from html import unescape
 from typing import Any
 
@@ -34,6 +35,11 @@ _BARE_COLOUR = re.compile(r"\[[0-9;]{1,12}m")
 _HEADER = re.compile(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|TRACE) +(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) "
     r"\[?(?P<file>[A-Za-z0-9_./<>-]{1,160}):(?P<line>\d{1,6})\] ?"
+)
+# (EngineCore_DP0 pid=55) INFO 01-01 00:00:49 [kv_cache_utils.py:1087] text: most records, and nothing else before the header
+_PLAIN = re.compile(
+    r"(?P<before>\((?:[A-Za-z_]\w*(?: [A-Z]{2,4}\d+)? )?pid=\d{1,9}\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) \[(?P<file>[A-Za-z0-9_./]{1,160}):(?P<line>\d{1,6})\] "
 )
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
 # INFO  [gpu_worker.py:642]  text       [multiproc_executor.py:492] ValueError: text       oggers.py:236] text (the log starts here)
@@ -116,6 +122,10 @@ class Framer:
     def frame(self, line: Line) -> Iterator[Record]:
         """Yield the records of a line in order."""
         text = line.data.decode("utf-8", "replace")
+        plain = _PLAIN.match(text)
+        if plain is not None and text.find(".py:", plain.end()) < 0 and not _is_wrapped(text):
+            yield self._plain(line, plain, text)
+            return
         if text.startswith("\ufeff"):
             text = text[1:]
         if '""' in text:
@@ -128,6 +138,16 @@ class Framer:
             rest = segment
             while rest and not rest.isspace():
                 rest = yield from self._frame_segment(line, rest)
+
+    def _plain(self, line: Line, header: re.Match[str], text: str) -> Record:
+        """Frame a record that nothing but its process stands before: the same as the long way, in fewer steps."""
+        before, level, printed, file, number = header.groups()
+        stamp = seconds_of(printed)
+        time, year_known = stamp if stamp else (None, False)
+        prefix = _process_prefix(before) if before else _NO_PREFIX
+        return self._record(
+            line, prefix, level, time, year_known, (file, int(number)), text[header.end() :], text
+        )
 
     def _frame_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
         """Yield the first record of a text, with what stands before it; return what is glued behind it."""
@@ -318,6 +338,7 @@ def _last_field(text: str) -> str:
 
 
 _NO_PREFIX = Prefix(0, NO_PROCESS, None, False)
+_process_prefix = lru_cache(maxsize=1024)(read_prefix)
 
 
 def _process_anywhere(text: str, prefix: Prefix) -> Prefix:
@@ -331,5 +352,13 @@ def _process_anywhere(text: str, prefix: Prefix) -> Prefix:
     return Prefix(prefix.end, inner.process, prefix.outer_time, prefix.year_known)
 
 
+def _is_wrapped(text: str) -> bool:
+    """Say whether a line holds what is taken off before its header is read: redraws, colours, quotes of CSV and HTML."""
+    return "\r" in text or '""' in text or "&quot;" in text or "&lt;" in text or _may_be_coloured(text)
+
+
 def _may_be_coloured(text: str) -> bool:
-    return any(mark in text for mark in _COLOUR_MARKS) or _BARE_COLOUR.search(text) is not None
+    for mark in _COLOUR_MARKS:
+        if mark in text:
+            return True
+    return _BARE_COLOUR.search(text) is not None
