@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from vllm_logdoctor.events.event import Event, FieldValue
 from vllm_logdoctor.frame import Record
@@ -17,6 +17,8 @@ _EXCEPTION_TYPE = re.compile(
 
 # `Avg prompt throughput: ...     > INFO ...     (quoted in a message, a ticket, a table)
 _QUOTING = " \t`'\"|>*]"
+
+_MOST_REMEMBERED = 4096
 
 _Match = Callable[[str], "re.Match[str] | None"]
 
@@ -36,6 +38,7 @@ class Matcher:
         self._foreign = foreign
         self._compiled: dict[int, _Match] = {}
         self._anywhere: dict[int, bool] = {}
+        self._candidates_of: dict[tuple[int, ...], list[int]] = {}
         self._number_of_gate = {gate: number for number, gate in enumerate(index.gates)}
 
     def match(self, record: Record) -> Event | None:
@@ -67,10 +70,14 @@ class Matcher:
         """Return the regexes of the patterns that a gate leads to."""
         return [self._index.patterns[number].regex for number in self._index.patterns_by_gate[gate]]
 
-    def _candidates(self, gates: Iterable[int]) -> list[int]:
-        by_gate = self._index.patterns_by_gate
-        numbers = {number for gate in gates for number in by_gate[gate]}
-        return sorted(numbers) if len(numbers) > 1 else list(numbers)
+    def _candidates(self, gates: tuple[int, ...]) -> list[int]:
+        known = self._candidates_of.get(gates)
+        if known is None:
+            by_gate = self._index.patterns_by_gate
+            known = sorted({number for gate in gates for number in by_gate[gate]})
+            if len(self._candidates_of) < _MOST_REMEMBERED:
+                self._candidates_of[gates] = known
+        return known
 
     def _try(self, number: int, message: str) -> re.Match[str] | None:
         tried = self._compiled.get(number) or self._compile(number)

@@ -62,12 +62,19 @@ def seconds_of(text: str) -> tuple[float, bool] | None:
 def _seconds(
     year: int | None, month: int, day: int, hour: int, minute: int, second: int, fraction: str | None
 ) -> tuple[float, bool] | None:
-    try:
-        moment = datetime(year or UNKNOWN_YEAR, month, day, hour, minute, second)
-    except ValueError:
+    midnight = _midnight(year or UNKNOWN_YEAR, month, day)
+    if midnight is None or hour > 23 or minute > 59 or second > 59:
         return None
     part = float("0." + fraction) if fraction else 0.0
-    return (moment - _EPOCH).total_seconds() + part, year is not None
+    return midnight + hour * 3600 + minute * 60 + second + part, year is not None
+
+
+@lru_cache(maxsize=64)
+def _midnight(year: int, month: int, day: int) -> float | None:
+    try:
+        return (datetime(year, month, day) - _EPOCH).total_seconds()
+    except ValueError:
+        return None
 
 
 def with_year_of(time: float, outer: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MASK = "***"
 
@@ -57,8 +57,7 @@ _PROMPT_ENDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Masked:
+class Masked(NamedTuple):
     """Masked text and the names under which secrets stood in it."""
 
     text: str

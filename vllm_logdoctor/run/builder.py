@@ -32,6 +32,9 @@ _HALF_YEAR = 183 * 86400.0
 _LEAP_YEAR = 366 * 86400.0
 _MOST_UNKNOWN = 2000
 _MOST_CALL_SITES = 4000
+_MOST_HINTS = 4000
+_ROUTINE_HINTS = 200
+"""After so many lines of one routine message the next ones say nothing new about engine and platform."""
 ENDS = frozenset({"server-process-finished", "shutdown-complete"})
 READY = frozenset({"startup-complete", "uvicorn-running"})
 _ROUTINE = frozenset(
@@ -112,13 +115,15 @@ class RunBuilder:
         self.ended = False
         self.troubled = False
         self.hints: Counter[str] = Counter()
+        self._hints_wanted = _MOST_HINTS
+        self._writer = NO_PROCESS
         self.now: float | None = None
         self.statistics_time: float | None = None
 
     def add(self, record: Record, event: Event | None, count: int = 1) -> None:
         """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
         self._note_place(record)
-        self._note_hints(record)
+        self._note_hints(record, event)
         if may_tell(record):
             self.environment.read(record, self.evidence(record), begun=bool(self.openers))
         continues, recognised = self.continuations.belongs(record, event is not None)
@@ -176,17 +181,25 @@ class RunBuilder:
         if record.outer_time is not None:
             self.outer_clock.at(replace(record, time=record.outer_time))
         self.now = time if time is not None else self.now
-        if record.process is not NO_PROCESS:
+        if record.process is not self._writer and record.process is not NO_PROCESS:
             self.processes.setdefault(record.process, record.line)
+            self._writer = record.process
         if record.call_site and len(self.call_sites) < _MOST_CALL_SITES:
             self.call_sites.setdefault(record.call_site, record.message[:200])
 
-    def _note_hints(self, record: Record) -> None:
+    def _note_hints(self, record: Record, event: Event | None) -> None:
         """Count words that only one engine generation or platform has; they tell it where no line states it."""
         if record.message.startswith(("Traceback", "usage: ")) and not _comes_from_import(record):
             self.troubled = True
-        if self.hints.total() < 4000:
-            self.hints.update(hints_in(record))
+        if self._hints_wanted <= 0:
+            return
+        if event is not None and event.pattern.id in _ROUTINE:
+            seen = self.messages.get(event.pattern.id)
+            if seen is not None and seen.count > _ROUTINE_HINTS:
+                return
+        for hint in hints_in(record):
+            self.hints[hint] += 1
+            self._hints_wanted -= 1
 
     def _note_message(self, event: Event, count: int) -> None:
         seen = self.messages.setdefault(event.pattern.id, Seen())
@@ -198,9 +211,10 @@ class RunBuilder:
         ):
             seen.first.append(event)
             self.times[event.pattern.id, len(seen.first) - 1] = self.now
+        process = event.record.process
+        if len(seen.processes) < 64 and (seen.last is None or process is not seen.last.record.process):
+            seen.processes.add(process)
         seen.last = event
-        if len(seen.processes) < 64:
-            seen.processes.add(event.record.process)
 
     def _note_unknown(self, record: Record) -> None:
         if not record.level:

@@ -18,6 +18,7 @@ _VARIABLE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,20
 _ALIKE = str.maketrans("23456789", "11111111")
 
 
+@lru_cache(maxsize=512)
 def template_of(message: str) -> str:
     """Return a message without what differs each time: numbers, hashes, quoted texts.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -19,6 +20,11 @@ _PART = re.compile(
     r"(?P<name>Running|Waiting|Pending|Swapped|Deferred|Preemptions|(?:\w+ )?KV cache usage|(?:External p|P)refix cache hit rate|MM cache hit rate)"
     r": (?P<value>-?[\d.]+|nan)"
 )
+# , Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.5%, Prefix cache hit rate: 20.0%
+_USUAL = re.compile(
+    r", Running: (\d+) reqs, Waiting: (\d+) reqs, GPU KV cache usage: (\d+\.\d+)%, Prefix cache hit rate: (\d+\.\d+)%"
+)
+_USUAL_NAMES = ("Running", "Waiting", "GPU KV cache usage", "Prefix cache hit rate")
 _FIELDS = {
     "Running": "running", "Waiting": "waiting", "Pending": "waiting", "Swapped": "swapped", "Preemptions": "preemptions",
     "Prefix cache hit rate": "prefix_hit", "External prefix cache hit rate": "external_hit", "MM cache hit rate": "mm_hit",
@@ -32,11 +38,10 @@ def sample_of(event: Event, time: float | None) -> Sample | None:
     if prompt is None or generation is None or not (math.isfinite(prompt) and math.isfinite(generation)):
         return None
     values: dict[str, Any] = {}
-    for match in _PART.finditer(event.text("rest")):
-        name = match["name"]
+    for name, value in _parts(event.text("rest")):
         field_name = "kv_usage" if name.endswith("KV cache usage") else _FIELDS.get(name)
-        if field_name and match["value"] != "nan":
-            number = float(match["value"].rstrip("."))
+        if field_name and value != "nan":
+            number = float(value.rstrip("."))
             values.setdefault(field_name, int(number) if field_name in _WHOLE else number)
     engine = event.number("engine")
     number = -1 if event.number("engines") else int(engine or 0)
@@ -44,6 +49,12 @@ def sample_of(event: Event, time: float | None) -> Sample | None:
     return Sample(
         time, record.line, number, prompt, generation, file=record.file, text=record.text[:600], **values
     )
+
+
+def _parts(rest: str) -> Iterable[tuple[str, str]]:
+    """Return names and values in order: of the usual line by position, of any other by search."""
+    usual = _USUAL.fullmatch(rest)
+    return zip(_USUAL_NAMES, usual.groups(), strict=True) if usual is not None else _PART.findall(rest)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from vllm_logdoctor.scan.accesses import AccessKey, PathLimit
 from vllm_logdoctor.scan.routine import peeled
@@ -22,9 +22,8 @@ _BLOCKS_PER_KEY = 48
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A wanted line.
+class Line(NamedTuple):
+    """A wanted line; a tuple, because it is made for every one of them.
 
     Attributes:
         file: number of the file.

@@ -75,8 +75,13 @@ def read_chunks(
         rest = b""
         place = _Place(source.plain_path)
         for block in unwrapped(_blocks(stream, source, reading, min(chunk_bytes, LONGEST_LINE))):
+            place.note(reading.bytes, len(rest) + len(block))
+            cut = block.rfind(b"\n") + 1
+            if cut and 0 <= block.find(b"\n") <= LONGEST_LINE - len(rest):
+                yield from _chunk(number, b"".join((rest, memoryview(block)[:cut])), reading, place)
+                rest = block[cut:]
+                continue
             rest += block
-            place.note(reading.bytes, len(rest))
             # A block is no longer than the longest line, so that only the first line can be too long.
             while len(rest) > LONGEST_LINE and rest.find(b"\n", 0, LONGEST_LINE + 1) < 0:
                 piece, rest = _cut_overlong(rest)
