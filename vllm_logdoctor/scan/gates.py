@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from vllm_logdoctor.scan.structure import DEBUG_HEADER, EXPRESSIONS, JSON_RECORD, LITERALS
+from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS
 
 _MANY_PASSED = 200_000
 _SHAPES = f"{zlib.crc32(repr((LITERALS, EXPRESSIONS)).encode()):08x}"
@@ -47,8 +47,13 @@ class GateSet(Protocol):
         a line that is wanted for its gates alone counts only if a pattern takes it.
         """
 
-    def leave_out_debug(self, gate: int) -> bool:
-        """Don't report a literal gate behind the header of a DEBUG record; False where that can't be done."""
+    def debug_hits(self, data: bytes, bare: frozenset[int]) -> list[int] | None:
+        """Return end offsets of hits that matter in DEBUG lines; None where that is no faster, or can't be said.
+
+        Args:
+            data: lines of DEBUG records.
+            bare: gates that lead to no pattern; in such lines they are nothing to anybody.
+        """
 
 
 def gate_set(
@@ -80,7 +85,8 @@ class HyperscanGates:
         self._gates = gates
         self._database = _database(hyperscan, gates, cache, digest)
         self._narrowed: dict[int, list[bytes]] = {}
-        self._without_debug: dict[int, list[bytes]] = {}
+        self._debug: Any = None
+        self._debug_scans = self._debug_since = self._debug_knows = 0
         self._second: Any = None
         self._reduced: Any = None
         self._passed = 0
@@ -104,9 +110,8 @@ class HyperscanGates:
     def _scan_narrowed(self, data: bytes) -> Hits | None:
         """Scan with the narrowed gates; None where framing changes the text of a line, so that expressions tell nothing."""
         hits: Hits = []
-        behind: Hits = []
-        append, note = hits.append, behind.append
-        narrowed, without_debug, json = self._narrowed, self._without_debug, self._json
+        append = hits.append
+        narrowed, json = self._narrowed, self._json
         passed = 0
         framed = False
 
@@ -114,8 +119,6 @@ class HyperscanGates:
             nonlocal passed, framed
             if number in narrowed:
                 passed += 1
-            elif number in without_debug:
-                note((end, number))
             else:
                 framed = framed or number == json
                 append((end, number))
@@ -124,21 +127,13 @@ class HyperscanGates:
         if framed:
             return None
         self._note_passed(passed)
-        if passed or behind or self._reduced is not None:
+        if passed or self._reduced is not None:
             gates = self._second_gates
-            debug: set[tuple[int, int]] = set()
-            leave_out = debug.add
 
             def found_second(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-                gate = gates[number]
-                if gate in without_debug:
-                    leave_out((end, gate))
-                else:
-                    append((end, gate))
+                append((end, gates[number]))
 
             self._second.scan(data, match_event_handler=found_second)
-            if len(debug) != len(behind):
-                hits += [hit for hit in behind if hit not in debug]
         return hits
 
     def _note_passed(self, passed: int) -> None:
@@ -159,31 +154,46 @@ class HyperscanGates:
         return (
             bool(wider)
             and len(wider) == len(expressions)
-            and self._compile_second({**self._narrowed, gate: wider}, self._without_debug)
+            and self._compile_second({**self._narrowed, gate: wider})
         )
 
-    def leave_out_debug(self, gate: int) -> bool:
-        """Don't report a literal gate behind the header of a DEBUG record; False where that can't be done."""
-        return self._compile_second(
-            self._narrowed,
-            {
-                **self._without_debug,
-                gate: [DEBUG_HEADER.encode() + b"[^\\n]*" + _as_expression(self._gates[gate])],
-            },
-        )
+    def debug_hits(self, data: bytes, bare: frozenset[int]) -> list[int] | None:
+        """Return end offsets of hits that matter in DEBUG lines; None where framing changes the text of a line."""
+        if _may_be_coloured(data):
+            return None
+        self._debug_scans += 1
+        if self._debug is None or (
+            self._debug_knows < len(self._narrowed) and self._debug_scans >= 2 * self._debug_since
+        ):
+            self._debug = self._debug_database(bare)
+            self._debug_knows, self._debug_since = len(self._narrowed), self._debug_scans
+        ends: list[int] = []
+        append = ends.append
 
-    def _compile_second(
-        self, narrowed: dict[int, list[bytes]], without_debug: dict[int, list[bytes]]
-    ) -> bool:
-        together = [*narrowed.items(), *without_debug.items()]
+        def found(_number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            append(end)
+
+        self._debug.scan(data, match_event_handler=found)
+        ends.sort()
+        return ends
+
+    def _debug_database(self, bare: frozenset[int]) -> Any:
+        """Compile the gates of patterns, those without a match so far as the expressions of their patterns."""
+        kept = [
+            gate for number, gate in enumerate(self._gates) if number not in bare and number not in self._narrowed
+        ]
+        narrowed = [expression for found in self._narrowed.values() for expression in found]
+        return _compiled(self._hyperscan, [*_expressions(kept), *narrowed])
+
+    def _compile_second(self, narrowed: dict[int, list[bytes]]) -> bool:
         try:
             database = _compiled(
-                self._hyperscan, [expression for _, found in together for expression in found]
+                self._hyperscan, [expression for found in narrowed.values() for expression in found]
             )
         except self._hyperscan.error:
             return False
-        self._second, self._second_gates = database, [gate for gate, found in together for _ in found]
-        self._narrowed, self._without_debug = narrowed, without_debug
+        self._second, self._second_gates = database, [gate for gate, found in narrowed.items() for _ in found]
+        self._narrowed = narrowed
         self._reduced, self._passed = None, 0
         return True
 
@@ -297,6 +307,6 @@ class PythonGates:
         """Never narrows: a gate costs as much as an expression here."""
         return False
 
-    def leave_out_debug(self, gate: int) -> bool:
-        """Never leaves a gate out: it would cost more than it saves here."""
-        return False
+    def debug_hits(self, data: bytes, bare: frozenset[int]) -> list[int] | None:
+        """Never tells: it would cost more than it saves here."""
+        return None

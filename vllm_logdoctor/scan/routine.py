@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # (APIServer pid=41) INFO 01-01 00:01:01 [logger.py:41] Received request chatcmpl-1: prompt: '...
 # INFO 05-01 12:00:00 [async_llm.py:271] Added request chatcmpl-1.
@@ -19,6 +19,7 @@ _HEAD = re.compile(
 )
 _SHORT = re.compile(rb"[^\s]{1,200}\r?$", re.MULTILINE)
 _MARK = b"d request "
+_LONGEST_HEAD = 310
 
 Kind = tuple[bytes, bytes]
 """(process as printed, first word): lines of one kind have the same meaning and the same writer."""
@@ -46,15 +47,15 @@ class Peeled:
 
     Attributes:
         rest: the bytes; of each request line its line end is left, so that lines keep their numbers.
-        at: offsets in `rest` at which request lines stood, growing.
-        starts: offsets of those lines in the original bytes.
+        numbers: numbers of the request lines, from 0, growing.
         kinds: what each was.
+        lines: all lines as they stood; none where there is no request line.
     """
 
     rest: bytes
-    at: list[int]
-    starts: list[int]
-    kinds: list[Kind]
+    numbers: list[int] = field(default_factory=list)
+    kinds: list[Kind] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
 
     def stretches(self, low: int, high: int) -> Iterator[Stretch]:
         """Yield the kinds among the request lines number low .. high - 1, in order of their first lines."""
@@ -70,40 +71,31 @@ def peeled(data: bytes) -> Peeled:
     Example:
         >>> line = b"INFO 01-01 00:00:01 [logger.py:41] Received request cmpl-1: prompt: 'hello'\\n"
         >>> found = peeled(b"one\\n" + line + b"two\\n")
-        >>> found.rest, found.starts
-        (b'one\\n\\ntwo\\n', [4])
+        >>> found.rest, found.numbers
+        (b'one\\n\\ntwo\\n', [1])
     """
-    pieces: list[bytes] = []
-    at: list[int] = []
-    starts: list[int] = []
+    if _MARK not in data:
+        return Peeled(data)
+    lines = data.split(b"\n")
+    numbers: list[int] = []
     kinds: list[Kind] = []
-    find, rfind = data.find, data.rfind
     heads: dict[bytes, Kind | None] = {}
-    position = removed = 0
-    mark = find(_MARK)
-    while mark >= 0:
-        start = rfind(b"\n", position, mark) + 1 or position
-        end = find(b"\n", mark)
-        if end < 0:
-            end = len(data)
-        head = data[start : mark + 10] if mark - start < 300 else b""
+    for number in [number for number, line in enumerate(lines) if _MARK in line]:
+        line = lines[number]
+        behind = line.find(_MARK) + len(_MARK)
+        head = line[:behind] if behind < _LONGEST_HEAD else b""
         kind = heads.get(head) or heads.setdefault(head, _kind(head))
         if kind is not None and (
-            0 < find(b":", mark + 10, mark + 211) < end
-            if kind[1] == b"Received"
-            else _SHORT.match(data, mark + 10)
+            b":" in line[behind : behind + 201] if kind[1] == b"Received" else _SHORT.match(line, behind)
         ):
-            pieces.append(data[position:start])
-            at.append(start - removed)
-            starts.append(start)
+            numbers.append(number)
             kinds.append(kind)
-            removed += end - start
-            position = end
-        mark = find(_MARK, end)
-    if not at:
-        return Peeled(data, at, starts, kinds)
-    pieces.append(data[position:])
-    return Peeled(b"".join(pieces), at, starts, kinds)
+    if not numbers:
+        return Peeled(data)
+    others = lines.copy()
+    for number in numbers:
+        others[number] = b""
+    return Peeled(b"\n".join(others), numbers, kinds, lines)
 
 
 def _kind(head: bytes) -> Kind | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -103,37 +103,35 @@ class Selector:
         chunk.lines = scanned.lines
         file, base = chunk.file, chunk.first_line
         counts, repeats = _Waiting(scanned.counts), _Waiting(scanned.repeats)
-        rest: bytes | None = None
-        position, number = 0, base
+        lines: list[bytes] | None = None
+        number = base
         for place, sight in enumerate(scanned.sights):
             line = base + sight.number
             inside = self._block_until >= line or line <= HEAD_LINES
             if number < line and number <= max(HEAD_LINES, self._block_until):
-                rest = peeled(chunk.data).rest if rest is None else rest
-                yield from self._between(file, rest, position, sight.start, number, line)
+                lines = peeled(chunk.data).rest.split(b"\n") if lines is None else lines
+                yield from self._between(file, lines, base, number, line)
             yield from map(self._paths.limited, counts.upto(place))
             yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
             yield Line(file, line, sight.data, sight.gates, not sight.anyway and not inside, sight.anyway)
             self._note_block(line, sight.opens, sight.closes, sight.data[:200])
-            position, number = sight.end + 1, line + 1
+            number = line + 1
         if number <= max(HEAD_LINES, self._block_until):
-            rest = peeled(chunk.data).rest if rest is None else rest
-            yield from self._between(file, rest, position, len(rest), number, base + scanned.lines + 1)
+            lines = peeled(chunk.data).rest.split(b"\n") if lines is None else lines
+            yield from self._between(file, lines, base, number, base + len(lines))
         yield from map(self._paths.limited, counts.upto(len(scanned.sights)))
         yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.sights)))
         self._remember_tail(chunk)
 
     def _between(
-        self, file: int, data: bytes, start: int, end: int, number: int, before: int
+        self, file: int, lines: Sequence[bytes], base: int, number: int, before: int
     ) -> Iterator[Line]:
         """Yield the lines without a hit that continue a block or belong to the head of the file."""
         limit = max(HEAD_LINES, self._block_until)
-        while number < before and number <= limit and start < end:
-            stop = data.find(b"\n", start, end)
-            stop = end if stop < 0 else stop
-            if stop > start:
-                yield Line(file, number, data[start : min(stop, start + LONGEST)])
-            start, number = stop + 1, number + 1
+        for at in range(number, min(before, limit + 1)):
+            line = lines[at - base]
+            if line:
+                yield Line(file, at, line[:LONGEST])
 
     def _note_block(self, line: int, opens: bool, closes: bool, head: bytes) -> None:
         """Keep a window of wanted lines open behind a traceback; repeated ones from one place are only counted."""

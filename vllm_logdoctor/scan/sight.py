@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vllm_logdoctor.scan.accesses import AccessCounter, AccessKey
+from vllm_logdoctor.scan.debug import DebugSieve
 from vllm_logdoctor.scan.gates import GateSet
 from vllm_logdoctor.scan.routine import Peeled, peeled
 from vllm_logdoctor.scan.structure import DEBUG_HEADER, EXCEPTION, EXPRESSIONS, LITERALS
@@ -25,10 +26,8 @@ Number = int
 
 
 class Sight(NamedTuple):
-    """A line with a hit: where it stands without request lines, its number, its bytes, and why it is wanted."""
+    """A line with a hit: its number, its bytes, and why it is wanted."""
 
-    start: int
-    end: int
     number: Number
     data: bytes
     gates: tuple[int, ...]
@@ -85,16 +84,16 @@ class Scanner:
         self._signatures = interest.signatures
         self._bare = interest.bare
         self._count_before = interest.count_before
-        self._debug_lines: Counter[int] = Counter()
         self._literals = gates.literals
         self._traceback = gates.literals
         self._exception = gates.literals + len(LITERALS) + EXPRESSIONS.index(EXCEPTION)
         self._accesses = AccessCounter()
+        self._debug = DebugSieve(gates, interest.bare)
 
     def scan(self, piece: bytes) -> Scanned:
         """Return what a piece says."""
         found = peeled(piece)
-        data = found.rest
+        data = self._debug.without_dull(found.rest)
         out = Scanned()
         position = number = counted = told = 0
         for start, end, gates, anyway, opens, closes in self._wanted(data):
@@ -102,39 +101,23 @@ class Scanner:
             if counted < start and not self._count_before.isdisjoint(gates):
                 self._count(out, data, counted, start)
                 counted = start
-            if told < len(found.at):
-                upto = bisect_left(found.at, start, told)
-                self._tell(out, piece, found, (told, upto), (position, number))
+            if told < len(found.numbers):
+                upto = bisect_left(found.numbers, line, told)
+                _tell(out, found, told, upto)
                 told = upto
             out.sights.append(
-                Sight(start, end, line, data[start : min(end, start + LONGEST)], gates, anyway, opens, closes)
+                Sight(line, data[start : min(end, start + LONGEST)], gates, anyway, opens, closes)
             )
             position, number = min(end + 1, len(data)), line + (end < len(data))
         out.lines = number + data.count(b"\n", position)
         self._count(out, data, counted, len(data))
-        self._tell(out, piece, found, (told, len(found.at)), (position, number))
+        _tell(out, found, told, len(found.numbers))
         return out
 
     def _count(self, out: Scanned, data: bytes, start: int, end: int) -> None:
         counts = self._accesses.count(data, start, end)
         if counts:
             out.counts.append((len(out.sights), counts))
-
-    @staticmethod
-    def _tell(
-        out: Scanned, piece: bytes, found: Peeled, span: tuple[int, int], known: tuple[int, int]
-    ) -> None:
-        """Note the request lines of a span by kind; `known` is an offset in the rest and the number of its line."""
-        position, number = known
-        for kind in found.stretches(*span):
-            first, last = (
-                (
-                    number + found.rest.count(b"\n", position, found.at[one]),
-                    _line_at(piece, found.starts[one]),
-                )
-                for one in (kind.first, kind.last)
-            )
-            out.repeats.append((len(out.sights), Repeat(first, last, kind.count)))
 
     def _wanted(self, data: bytes) -> Iterator[tuple[int, int, tuple[int, ...], bool, bool, bool]]:
         """Yield (start, end, literal gates, wanted anyway, opens a block, closes a block) of each line with a hit."""
@@ -185,22 +168,20 @@ class Scanner:
 
     def _counts(self, data: bytes, start: int, first: int, gates: list[int], signed: bool) -> bool:
         """Whether a line that only its gates make wanted may count: debug output is nothing to the rule pages."""
-        if not signed or not self._bare.issuperset(gates) or not _is_debug(data, start, first):
-            return True
-        self._debug_lines[gates[0]] += 1
-        if self._debug_lines[gates[0]] == _MANY_DEBUG_LINES:
-            self._gates.leave_out_debug(gates[0])
-        return False
+        return not signed or not self._bare.issuperset(gates) or not _is_debug(data, start, first)
 
 
-def _line_at(piece: bytes, start: int) -> bytes:
-    end = piece.find(b"\n", start)
-    end = len(piece) if end < 0 else end
-    return piece[start : min(end, start + LONGEST)]
+def _tell(out: Scanned, found: Peeled, low: int, high: int) -> None:
+    """Note the request lines number low .. high - 1 by kind."""
+    for kind in found.stretches(low, high):
+        first, last = found.numbers[kind.first], found.numbers[kind.last]
+        repeat = Repeat(
+            (first, found.lines[first][:LONGEST]), (last, found.lines[last][:LONGEST]), kind.count
+        )
+        out.repeats.append((len(out.sights), repeat))
 
 
 _LINE_END = 10
-_MANY_DEBUG_LINES = 200
 _DEBUG = re.compile(DEBUG_HEADER.encode())
 
 
