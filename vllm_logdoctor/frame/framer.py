@@ -21,6 +21,7 @@ LONGEST_TEXT = 1 << 16
 """A record keeps this many characters; config dumps are shorter, scheduler dumps and prompts are not."""
 
 MOST_SECRETS = 50
+_LONGEST_SHOWN = 3000
 
 _NUMBERING_FROM = 4
 """So many numbers in a row that grow with the lines are numbers of lines, not of ranks."""
@@ -146,7 +147,7 @@ class Framer:
         time, year_known = stamp if stamp else (None, False)
         prefix = _process_prefix(before) if before else _NO_PREFIX
         return self._record(
-            line, prefix, level, time, year_known, (file, int(number)), text[header.end() :], text
+            line, prefix, level, time, year_known, (file, int(number)), text[header.end() :], text, header.end()
         )
 
     def _frame_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
@@ -218,17 +219,19 @@ class Framer:
 
     def _record(
         self, line: Line, prefix: Prefix, level: str, time: float | None, year_known: bool,
-        site: tuple[str, int] | None, message: str, text: str,
+        site: tuple[str, int] | None, message: str, text: str, head: int = -1,
     ) -> Record:  # fmt: skip
+        """Build a record; `head` is where the message begins in the text if nothing before it can be a secret."""
         if len(message) > LONGEST_TEXT:
             self.cut_characters += len(message) - LONGEST_TEXT
             message = message[:LONGEST_TEXT]
         if "**" in message:
             message = _BOLD_FIGURE.sub(r"\g<figure>", message)
         masked = mask(message)
-        shown = text if len(text) <= 3000 else text[:3000]
         if masked.names or masked.text != message:
-            shown = mask(shown).text
+            shown = text[:head] + masked.text[:_LONGEST_SHOWN] if head >= 0 else mask(text[:_LONGEST_SHOWN]).text
+        else:
+            shown = text[:_LONGEST_SHOWN]
         if masked.names:
             self._note_secret(line, masked.names, shown)
         process = self._without_line_number(line, prefix.process)

@@ -159,7 +159,7 @@ class HyperscanGates:
 
     def debug_hits(self, data: bytes, bare: frozenset[int]) -> list[int] | None:
         """Return end offsets of hits that matter in DEBUG lines; None where framing changes the text of a line."""
-        if _may_be_coloured(data):
+        if b"\x1b" in data or b"\r" in data or not data.isascii():
             return None
         self._debug_scans += 1
         if self._debug is None or (
@@ -183,7 +183,8 @@ class HyperscanGates:
             gate for number, gate in enumerate(self._gates) if number not in bare and number not in self._narrowed
         ]
         narrowed = [expression for found in self._narrowed.values() for expression in found]
-        return _compiled(self._hyperscan, [*_expressions(kept), *narrowed])
+        # Colours that lost their escape character are taken off before patterns are tried.
+        return _compiled(self._hyperscan, [*_expressions([*kept, "[0m"]), *narrowed])
 
     def _compile_second(self, narrowed: dict[int, list[bytes]]) -> bool:
         try:

@@ -111,7 +111,7 @@ class _Place:
 def _chunk(number: int, data: bytes, reading: Reading, place: _Place) -> Iterator[Chunk]:
     path, offset = place.path, place.offset
     place.offset += len(data)
-    if _NO_BREAK in data:
+    if not data.isascii() and _NO_BREAK in data:
         data, path = data.replace(_NO_BREAK, b" "), ""
     chunk = Chunk(number, reading.lines + 1, data, path=path, offset=offset)
     yield chunk
