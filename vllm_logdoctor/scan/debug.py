@@ -1,7 +1,7 @@
 """DEBUG lines sifted before the search: where they are many, nearly none of them says anything that a pattern knows.
 
-They are searched by themselves, with the gates of patterns only. A line with any hit goes back among the others
-and is searched in full, so that what is found does not depend on the sieve.
+They are searched with the gates of patterns only. A line with any hit stays among the others and is searched in
+full, so that what is found does not depend on the sieve.
 """
 
 from __future__ import annotations
@@ -35,24 +35,21 @@ class DebugSieve:
         self._pieces = 0
 
     def without_dull(self, data: bytes) -> bytes:
-        """Return the bytes; of each DEBUG line without a hit its line end is left."""
+        """Return the bytes; of each DEBUG line without a hit only its line end is left."""
         if not _is_full_of_debug(data):
             return data
         self._pieces += 1
         if self._pieces < _MANY:
             return data
-        lines = data.split(b"\n")
-        heads = _heads_in(lines)
-        numbers = [number for number, line in enumerate(lines) if line.startswith(heads)]
-        text = b"\n".join([lines[number] for number in numbers])
-        hits = self._gates.debug_hits(text, self._bare)
+        hits = self._gates.debug_hits(data, self._bare)
         if hits is None:
             return data
-        wanted = _lines_at(text, hits)
-        for place, number in enumerate(numbers):
-            if place not in wanted:
-                lines[number] = b""
-        return b"\n".join(lines)
+        lines = data.split(b"\n")
+        heads = _heads_in(lines)
+        others = [b"" if line.startswith(heads) else line for line in lines]
+        for number in _lines_at(data, hits):
+            others[number] = lines[number]
+        return b"\n".join(others)
 
 
 def _is_full_of_debug(data: bytes) -> bool:
@@ -67,13 +64,12 @@ def _heads_in(lines: list[bytes]) -> tuple[bytes, ...]:
     return tuple({match[0] for match in found if match is not None})
 
 
-def _lines_at(text: bytes, ends: list[int]) -> set[int]:
+def _lines_at(data: bytes, ends: list[int]) -> set[int]:
     """Return the numbers of the lines on which hits end; `ends` grow."""
     numbers: set[int] = set()
     position = number = 0
     for end in ends:
-        # An expression that ends at a line end reports the offset behind it.
-        number += text.count(b"\n", position, end - 1)
+        number += data.count(b"\n", position, end - 1)
         position = max(position, end - 1)
         numbers.add(number)
     return numbers

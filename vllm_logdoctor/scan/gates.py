@@ -51,8 +51,8 @@ class GateSet(Protocol):
         """Return end offsets of hits that matter in DEBUG lines; None where that is no faster, or can't be said.
 
         Args:
-            data: lines of DEBUG records.
-            bare: gates that lead to no pattern; in such lines they are nothing to anybody.
+            data: lines, most of them of DEBUG records.
+            bare: gates that lead to no pattern; in DEBUG records they are nothing to anybody.
         """
 
 

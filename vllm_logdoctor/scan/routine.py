@@ -77,17 +77,13 @@ def peeled(data: bytes) -> Peeled:
     if _MARK not in data:
         return Peeled(data)
     lines = data.split(b"\n")
+    known = _Heads()
+    marked = [number for number, line in enumerate(lines) if _MARK in line]
+    heads = [line[: line.find(_MARK) + len(_MARK)] for line in [lines[number] for number in marked]]
     numbers: list[int] = []
     kinds: list[Kind] = []
-    heads: dict[bytes, Kind | None] = {}
-    for number in [number for number, line in enumerate(lines) if _MARK in line]:
-        line = lines[number]
-        behind = line.find(_MARK) + len(_MARK)
-        head = line[:behind] if behind < _LONGEST_HEAD else b""
-        kind = heads.get(head) or heads.setdefault(head, _kind(head))
-        if kind is not None and (
-            b":" in line[behind : behind + 201] if kind[1] == b"Received" else _SHORT.match(line, behind)
-        ):
+    for number, head, kind in zip(marked, heads, [known[head] for head in heads], strict=True):
+        if kind is not None and _goes_on(lines[number], len(head), kind):
             numbers.append(number)
             kinds.append(kind)
     if not numbers:
@@ -98,6 +94,21 @@ def peeled(data: bytes) -> Peeled:
     return Peeled(b"\n".join(others), numbers, kinds, lines)
 
 
+class _Heads(dict[bytes, "Kind | None"]):
+    """Kinds by the text up to the first words; each is read once."""
+
+    def __missing__(self, head: bytes) -> Kind | None:
+        kind = self[head] = _kind(head)
+        return kind
+
+
+def _goes_on(line: bytes, behind: int, kind: Kind) -> bool:
+    """Say whether the name of a request follows, and in the case of a received one its prompt."""
+    if kind[1] == b"Received":
+        return line.find(b":", behind, behind + 201) > 0
+    return _SHORT.match(line, behind) is not None
+
+
 def _kind(head: bytes) -> Kind | None:
-    found = _HEAD.fullmatch(head)
+    found = _HEAD.fullmatch(head) if len(head) < _LONGEST_HEAD else None
     return (found["process"] or b"", found["word"]) if found else None

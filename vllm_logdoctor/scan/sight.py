@@ -92,8 +92,8 @@ class Scanner:
 
     def scan(self, piece: bytes) -> Scanned:
         """Return what a piece says."""
-        found = peeled(piece)
-        data = self._debug.without_dull(found.rest)
+        found = peeled(self._debug.without_dull(piece))
+        data = found.rest
         out = Scanned()
         position = number = counted = told = 0
         for start, end, gates, anyway, opens, closes in self._wanted(data):
