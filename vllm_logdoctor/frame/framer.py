@@ -147,7 +147,15 @@ class Framer:
         time, year_known = stamp if stamp else (None, False)
         prefix = _process_prefix(before) if before else _NO_PREFIX
         return self._record(
-            line, prefix, level, time, year_known, (file, int(number)), text[header.end() :], text, header.end()
+            line,
+            prefix,
+            level,
+            time,
+            year_known,
+            (file, int(number)),
+            text[header.end() :],
+            text,
+            header.end(),
         )
 
     def _frame_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
@@ -229,7 +237,9 @@ class Framer:
             message = _BOLD_FIGURE.sub(r"\g<figure>", message)
         masked = mask(message)
         if masked.names or masked.text != message:
-            shown = text[:head] + masked.text[:_LONGEST_SHOWN] if head >= 0 else mask(text[:_LONGEST_SHOWN]).text
+            shown = (
+                text[:head] + masked.text[:_LONGEST_SHOWN] if head >= 0 else mask(text[:_LONGEST_SHOWN]).text
+            )
         else:
             shown = text[:_LONGEST_SHOWN]
         if masked.names:

@@ -78,7 +78,11 @@ class Environment:
 
 def may_tell(record: Record) -> bool:
     """Say, at little cost, whether a record can show a variable."""
-    return any(mark in record.message for mark in _MARKS)
+    message = record.message
+    for mark in _MARKS:
+        if mark in message:
+            return True
+    return False
 
 
 def _concerns_vllm(name: str) -> bool:

@@ -18,7 +18,9 @@ _SAMPLE = 1 << 14
 _SAMPLED_LINES = 64
 
 # (EngineCore_DP0 pid=55) DEBUG 01-01 00:15:46 [scheduler.py:702] Scheduled 41305 tokens for request ...
-_HEAD = re.compile(rb"(?:\([A-Za-z0-9_ ]{1,60} pid=[0-9]{1,9}\) )?DEBUG (?:[0-9]{4}-)?[0-9]{2}-[0-9]{2} (?=[0-9]{2}:)")
+_HEAD = re.compile(
+    rb"(?:\([A-Za-z0-9_ ]{1,60} pid=[0-9]{1,9}\) )?DEBUG (?:[0-9]{4}-)?[0-9]{2}-[0-9]{2} (?=[0-9]{2}:)"
+)
 
 
 class DebugSieve:

@@ -180,7 +180,9 @@ class HyperscanGates:
     def _debug_database(self, bare: frozenset[int]) -> Any:
         """Compile the gates of patterns, those without a match so far as the expressions of their patterns."""
         kept = [
-            gate for number, gate in enumerate(self._gates) if number not in bare and number not in self._narrowed
+            gate
+            for number, gate in enumerate(self._gates)
+            if number not in bare and number not in self._narrowed
         ]
         narrowed = [expression for found in self._narrowed.values() for expression in found]
         # Colours that lost their escape character are taken off before patterns are tried.
