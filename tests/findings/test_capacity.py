@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,6 +170,25 @@ def test_the_ceiling_needs_a_card_that_the_log_names() -> None:
     assert found is not None
     assert 0 < found.share < 1
     assert "3,350 GB/s" in found.formula
+
+
+@pytest.mark.parametrize(
+    ("figures", "settings"),
+    [
+        ({"running": 4, "generation": 9000.0, "kv": 1.0}, {}),
+        ({"running": 4, "generation": 120.0, "kv": 1.0}, {"pipeline_parallel_size": 2}),
+    ],
+    ids=["faster-than-all-weights-are-read", "stages"],
+)
+def test_where_a_step_does_not_read_all_weights_there_is_no_ceiling(
+    figures: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    line = (
+        "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found"
+        " at /opt/N=1536,K=4096,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json"
+    )
+    run = a_run(set=settings, measured=MEASURED, samples=load((9, figures)), messages=(line,))
+    assert ceiling_of(run) is None
 
 
 def test_experts_and_drafts_have_no_ceiling() -> None:

@@ -178,3 +178,41 @@ def test_a_systemd_word_hides_no_percent_or_dollar(value: str) -> None:
         return
     assert written.count("%") == 2 * value.count("%")
     assert written.count("$") == 2 * value.count("$")
+
+
+def test_a_run_on_the_cpu_asks_nobody_for_cards() -> None:
+    launch = Launch("org/model", {"--max-num-seqs": 8}, platform="cpu")
+    for form in FORMS:
+        text = render_launch(launch, form)
+        assert "gpu" not in text.lower(), form
+        assert "nvidia" not in text.lower(), form
+
+
+@pytest.mark.parametrize(
+    ("form", "words"), [("kubernetes", "amd.com/gpu: 2"), ("compose", "/dev/kfd"), ("pbs", "ngpus=2")]
+)
+def test_cards_of_rocm_are_asked_for_in_their_own_words(form: str, words: str) -> None:
+    launch = Launch("org/model", {"--tensor-parallel-size": 2}, cards=2, platform="rocm")
+    assert words in render_launch(launch, form)
+    assert "nvidia" not in render_launch(launch, form)
+
+
+def test_more_cards_than_a_node_has_are_not_promised_on_one() -> None:
+    launch = Launch("org/model", {"--tensor-parallel-size": 8, "--pipeline-parallel-size": 2}, cards=16)
+    assert "start Ray" in render_launch(launch, "pbs")
+    assert "start Ray" in render_launch(launch, "slurm")
+
+
+@pytest.mark.parametrize("form", ["yaml", "compose", "kubernetes"])
+@pytest.mark.parametrize("platform", ["cuda", "rocm", "cpu", "npu", None])
+def test_yaml_of_every_form_and_platform_can_be_read(form: str, platform: str | None) -> None:
+    yaml = pytest.importorskip("yaml")
+    flags = {"--tensor-parallel-size": 2, "--speculative-config": {"method": "ngram"}, "--host": "0.0.0.0"}
+    launch = Launch("org/a: model", flags, {"VLLM_LOGGING_LEVEL": "DEBUG"}, "0.11.2", 2, platform)
+    assert yaml.safe_load(render_launch(launch, form))
+
+
+def test_a_single_served_name_is_a_plain_text_that_old_releases_read_too() -> None:
+    assert "served-model-name: small" in render_launch(
+        Launch("org/model", {"--served-model-name": ["small"]}), "yaml"
+    )

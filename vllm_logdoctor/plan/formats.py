@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from vllm_logdoctor.plan.command import shell
+from vllm_logdoctor.plan.devices import compose_devices, gpus, image, kubernetes_resources, notes, processors
 from vllm_logdoctor.plan.launch import MASK, Launch, flag_words, program
 
 Writer = Callable[[Launch], str]
 
-IMAGE = "vllm/vllm-openai"
 _PLAIN_YAML = re.compile(r"[A-Za-z0-9_./:@+-]*[A-Za-z_][A-Za-z0-9_./:@+-]*\Z")
 # $$VLLM_API_KEY: the variable of a secret, after its dollar was doubled like any other
 _VARIABLE = re.compile(r"\A\$\$(VLLM_[A-Z_]+)\Z")
@@ -59,8 +59,10 @@ def yaml_config(launch: Launch) -> str:
             words = flag_words(replace(launch, flags={name: value}))
             lines += [f"{word[0].removeprefix('--')}: true" for word in words]
             continue
-        # vLLM hands a mapping on as Python writes it: only a text of JSON survives.
+        # vLLM hands a mapping on as Python writes it, and old releases a list too: a text survives everywhere.
         written = json.dumps(value) if isinstance(value, dict) else value
+        if isinstance(value, list | tuple) and len(value) == 1:
+            written = value[0]
         lines.append(f"{name.removeprefix('--')}: {yaml_value(written)}")
     return "\n".join(lines)
 
@@ -70,9 +72,10 @@ def pbs(launch: Launch) -> str:
     head = (
         "#!/bin/bash",
         "#PBS -N vllm",
-        f"#PBS -l select=1:ncpus={_processors(launch)}:ngpus={launch.cards}",
+        f"#PBS -l select=1:ncpus={processors(launch)}" + (f":ngpus={gpus(launch)}" if gpus(launch) else ""),
         "#PBS -j oe",
         "# queue, walltime and account are not in the log: add them",
+        *notes(launch),
     )
     return _script(head, 'cd "$PBS_O_WORKDIR"', launch)
 
@@ -83,10 +86,11 @@ def slurm(launch: Launch) -> str:
         "#!/bin/bash",
         "#SBATCH --job-name=vllm",
         "#SBATCH --nodes=1",
-        f"#SBATCH --gpus={launch.cards}",
-        f"#SBATCH --cpus-per-task={_processors(launch)}",
+        *([f"#SBATCH --gpus={gpus(launch)}"] if gpus(launch) else []),
+        f"#SBATCH --cpus-per-task={processors(launch)}",
         "#SBATCH --output=vllm-%j.log",
         "# partition, time and account are not in the log: add them",
+        *notes(launch),
     )
     return _script(head, 'cd "$SLURM_SUBMIT_DIR"', launch)
 
@@ -121,7 +125,7 @@ def compose(launch: Launch) -> str:
     lines = [
         "services:",
         "  vllm:",
-        f"    image: {_image(launch)}",
+        f"    image: {image(launch)}",
         "    ipc: host",
         f"    entrypoint: {json.dumps(words[:2])}",
         "    command:",
@@ -135,13 +139,7 @@ def compose(launch: Launch) -> str:
     lines += [
         "    ports:",
         f'      - "{_port(launch)}:{_port(launch)}"',
-        "    deploy:",
-        "      resources:",
-        "        reservations:",
-        "          devices:",
-        "            - driver: nvidia",
-        f"              count: {launch.cards}",
-        "              capabilities: [gpu]",
+        *compose_devices(launch),
     ]
     return "\n".join(lines)
 
@@ -151,7 +149,7 @@ def kubernetes(launch: Launch) -> str:
     words = [_VARIABLE.sub(r"$(\1)", word.replace("$", "$$")) for word in _words(launch)]
     lines = [
         "- name: vllm",
-        f"  image: {_image(launch)}",
+        f"  image: {image(launch)}",
         f"  command: {json.dumps(words[:2])}",
         "  args:",
         *_items(words[2:], 4),
@@ -163,10 +161,15 @@ def kubernetes(launch: Launch) -> str:
     lines += [
         "  ports:",
         f"    - containerPort: {_port(launch)}",
-        "  resources:",
-        "    limits:",
-        f"      nvidia.com/gpu: {launch.cards}",
+        *kubernetes_resources(launch),
     ]
+    if launch.cards > 1:
+        lines += [
+            "  # workers talk over /dev/shm; volumes of the pod: [{name: shm, emptyDir: {medium: Memory}}]",
+            "  volumeMounts:",
+            "    - name: shm",
+            "      mountPath: /dev/shm",
+        ]
     return "\n".join(lines)
 
 
@@ -221,19 +224,9 @@ def _items(words: Sequence[str], indent: int) -> list[str]:
     return [f"{' ' * indent}- {json.dumps(word, ensure_ascii=False)}" for word in words]
 
 
-def _image(launch: Launch) -> str:
-    release = re.fullmatch(r"\d+(?:\.\d+)+(?:\.post\d+)?", launch.version or "")
-    return f"{IMAGE}:v{launch.version}" if release else f"{IMAGE}:latest"
-
-
 def _port(launch: Launch) -> int:
     port = launch.flags.get("--port")
     return port if isinstance(port, int) and not isinstance(port, bool) else 8000
-
-
-def _processors(launch: Launch) -> int:
-    # One for the API server, one for each engine, one for each worker, doubled for what they start.
-    return 2 * (2 + launch.cards)
 
 
 FORMS: dict[str, Writer] = {

@@ -34,6 +34,7 @@ class Launch:
         environment: variables to set.
         version: vLLM version, or None.
         cards: cards that the server takes.
+        platform: "cuda", "rocm", "cpu" ..., or None where the log does not tell.
     """
 
     model: str
@@ -41,6 +42,7 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=dict)
     version: str | None = None
     cards: int = 1
+    platform: str | None = None
 
 
 def launch_of(run: Run) -> Launch | None:
@@ -60,7 +62,7 @@ def launch_of(run: Run) -> Launch | None:
         for name, value in run.arguments.items()
         if (flag := _flag_name(name, plain_value(value), version))
     }
-    return Launch(str(model), flags, _variables(run), version, cards_of(flags))
+    return Launch(str(model), flags, _variables(run), version, cards_of(flags), run.platform)
 
 
 def _variables(run: Run) -> dict[str, str]:

@@ -48,18 +48,23 @@ def ceiling_of(run: Run) -> Ceiling | None:
     """Return the decode ceiling of a run.
 
     None where the log does not tell card, weights or a steady decode load, for models of which a step reads
-    only a part,
-    and with drafts, which make several tokens a step.
+    only a part, with drafts, which make several tokens a step, and with pipeline stages, which work on different
+    requests at a time. A measured rate above the bound shows that not all weights are read: then there is none.
     """
     card, memory = device_of(run), memory_of(run)
     if card is None or not card.bandwidth_gbs or memory is None or not memory.weights or not memory.available:
         return None
-    if run.setting("speculative_config") or has_experts(run):
+    if (
+        run.setting("speculative_config")
+        or has_experts(run)
+        or run.setting("pipeline_parallel_size") not in (None, 1)
+    ):
         return None
     spans = decode_spans(load_of(run).busy)
     if len(spans) < LEAST_SAMPLES:
         return None
-    return _ceiling(run, card, memory, memory.weights, memory.available, spans)
+    found = _ceiling(run, card, memory, memory.weights, memory.available, spans)
+    return found if found.share <= 1 else None
 
 
 def has_experts(run: Run) -> bool:
