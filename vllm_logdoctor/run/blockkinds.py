@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.blocks import Block, Raised
 
 BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
@@ -13,7 +13,7 @@ BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
 # Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.
 # RuntimeError: cancelled      (a queue is told to give up because the process at its other end is gone)
 # vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.
-WRAPPER = re.compile(
+WRAPPER = LatePattern(
     r"Engine ?[Cc]ore initialization failed|Engine (?:core |process )?failed to start"
     r"|See (?:the )?(?:root cause|stack ?trace)"
     r"|EngineDeadError|Background loop (?:has errored already|is not running)|Engine loop is not running"
@@ -28,12 +28,12 @@ WRAPPER = re.compile(
     r"|Engine exited unexpectedly|API server process .{0,60}died|EngineGenerateError"
 )
 # RuntimeError: Worker failed with error 'CUDA error: out of memory', please check the stack trace above for the root cause
-ECHO = re.compile(
+ECHO = LatePattern(
     r"Worker failed with error|(?:RayTaskError|RayActorError|ActorDiedError|WorkerCrashedError)\b"
     r"|Executor failed|Call to \w+ method failed"
 )
 _STOP_TYPES = frozenset({"KeyboardInterrupt", "SystemExit", "GeneratorExit"})
-_NOISE_ANNOUNCED = re.compile(
+_NOISE_ANNOUNCED = LatePattern(
     r"^Exception ignored (?:in|while)|Task exception was never retrieved|Task was destroyed"
     r"|Chat template warmup failed|Failed to load plugin"
     r"|Error while shutting down|Failed to (?:import|load) .{0,60}(?:optional|extension)|^Error in atexit"
@@ -41,7 +41,7 @@ _NOISE_ANNOUNCED = re.compile(
     r"|Future exception was never retrieved|Exception in thread Thread-\d+ \(_report_usage|TraceGraph"
     r"|socket\.send\(\) raised"
 )
-_NOISE_EXCEPTION = re.compile(
+_NOISE_EXCEPTION = LatePattern(
     r"asyncio\.exceptions\.CancelledError|^CancelledError|can't create new thread at interpreter shutdown"
     r"|cannot schedule new futures after"
     r"|'LLM' object has no attribute 'llm_engine'|has no attribute 'ensure_kv_transfer_shutdown'"
@@ -54,7 +54,7 @@ _NOISE_EXCEPTION = re.compile(
 _NOISE_FUNCTIONS = frozenset(
     {"__del__", "_exit_function", "_run_finalizers", "_shutdown", "__exit__ (atexit)"}
 )
-_REQUEST_ANNOUNCED = re.compile(
+_REQUEST_ANNOUNCED = LatePattern(
     r"Exception in ASGI application|Error in preprocessing prompt inputs|Error in (?:applying"
     r"|loading) (?:the )?chat template|Error with model .{0,200}object="
     r"|Error in (?:chat|text) ?completion|Error in (?:request|reasoning|tool|extracting|response)"
@@ -64,13 +64,15 @@ _REQUEST_ANNOUNCED = re.compile(
     r"|Unable to (?:parse|extract)|Failed to generate tool|Error trying to handle streaming"
     r"|Error in (?:generator|stream)|Validation error"
 )
-_REQUEST_SITES = re.compile(
+_REQUEST_SITES = LatePattern(
     r"(?:^|/)(?:serving|serving_\w+|protocol|chat_utils|speech_to_text|tool_parsers?|\w+_tool_parser"
     r"|reasoning|preprocess|base|server_utils|api_utils|batch_serving)\.py$"
 )
-_REQUEST_FRAMES = re.compile(r"(?:starlette|fastapi)/routing\.py|starlette/middleware")
-_OFFLINE_FRAMES = re.compile(r"vllm/entrypoints/(?:llm|offline_utils)\.py$|vllm/entrypoints/(?:llm|offline)/")
-_REQUEST_TYPES = re.compile(
+_REQUEST_FRAMES = LatePattern(r"(?:starlette|fastapi)/routing\.py|starlette/middleware")
+_OFFLINE_FRAMES = LatePattern(
+    r"vllm/entrypoints/(?:llm|offline_utils)\.py$|vllm/entrypoints/(?:llm|offline)/"
+)
+_REQUEST_TYPES = LatePattern(
     r"VLLMValidationError|HTTPException|RequestValidationError|ChatTemplateResolutionError|TemplateError"
     r"|ClientDisconnect|UnidentifiedImageError|BadRequest"
     r"|maximum context length|longer than the maximum model length|cannot be greater than max_model_len"

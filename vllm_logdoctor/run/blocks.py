@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from vllm_logdoctor.frame import Process, Record
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.nativetext import native_above
 from vllm_logdoctor.run.tracelines import (
     Link,
@@ -30,11 +31,11 @@ _PROMPT_OPENS = re.compile(
     r"(?:Received request|Generated response|Added request|Request) .{0,200}?(?:prompt|output)\w*: ?(?:['\"]|<\d+ ch)",
     re.DOTALL,
 )
-_PROMPT_CLOSES = re.compile(
+_PROMPT_CLOSES = LatePattern(
     r"(?:params|sampling_params): ?\w+\(|output_token_ids:|lora_request: |finish_reason: "
 )
 # Raw lines that never continue the text of an exception.
-_OTHER_RAW = re.compile(
+_OTHER_RAW = LatePattern(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|Process \w+|Exception ignored|\[[WIE]\d{3,4} |\[rank\d"
     r"|Loading |Capturing |Processed prompts|nanobind:"
     r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|\s*\d+%\||slurmstepd|srun:|[-=]{20}|==> |usage: "

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.late import LatePattern
 
-_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("V1", re.compile(r"vllm/v1/|on V1 engine|EngineCore|vllm\.v1\.|VLLM_USE_V1=1 ")),
+_WORDS: tuple[tuple[str, LatePattern], ...] = (
+    ("V1", LatePattern(r"vllm/v1/|on V1 engine|EngineCore|vllm\.v1\.|VLLM_USE_V1=1 ")),
     (
         "V0",
-        re.compile(
+        LatePattern(
             r"MQLLMEngine|AsyncLLMEngine|vllm/engine/(?:multiprocessing|async_llm_engine)|Started engine process with PID|vllm/worker/|vllm/executor/"
             r"|Swapped: \d+ reqs|is preempted by|# (?:GPU|cuda) blocks: \d+, # CPU"
         ),
     ),
     (
         "rocm",
-        re.compile(
+        LatePattern(
             r"HIP (?:error|out of memory)|\brocm\b|hipError|\bROCm\b(?!: (?:Disabled|N/A))|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES"
         ),
     ),
     (
         "cuda",
-        re.compile(
+        LatePattern(
             r"CUDA error|torch/cuda/|torch\.cuda\.|CUDA out of memory|NVIDIA|_cuda_setDevice|cudaGetDeviceCount|nvcc|FlashInfer"
         ),
     ),
     (
         "cpu",
-        re.compile(
+        LatePattern(
             r"doesn't include CPU backend|VLLM_CPU_|cpu_(?:worker|executor|model_runner)\.py|CPU backend"
             r"|Waiting: \d+ reqs, (?:\w+: \d+ reqs, )?CPU KV cache usage"
         ),
     ),
-    ("no-gpu", re.compile(r"Triton is installed but 0 active driver")),
-    ("no-cuda-runtime", re.compile(r"No CUDA runtime is found")),
-    ("no-platform", re.compile(r"UnspecifiedPlatform|Failed to infer device type|No platform detected")),
-    ("npu", re.compile(r"torch_npu|vllm[_-]ascend|\bNPU\b|Ascend")),
-    ("tpu", re.compile(r"torch_xla|libtpu|TPU_|jax/_src")),
-    ("hpu", re.compile(r"habana|\bHPU\b")),
-    ("neuron", re.compile(r"neuronx|\bNEURON_")),
-    ("xpu", re.compile(r"\bXPU\b|torch\.xpu")),
+    ("no-gpu", LatePattern(r"Triton is installed but 0 active driver")),
+    ("no-cuda-runtime", LatePattern(r"No CUDA runtime is found")),
+    ("no-platform", LatePattern(r"UnspecifiedPlatform|Failed to infer device type|No platform detected")),
+    ("npu", LatePattern(r"torch_npu|vllm[_-]ascend|\bNPU\b|Ascend")),
+    ("tpu", LatePattern(r"torch_xla|libtpu|TPU_|jax/_src")),
+    ("hpu", LatePattern(r"habana|\bHPU\b")),
+    ("neuron", LatePattern(r"neuronx|\bNEURON_")),
+    ("xpu", LatePattern(r"\bXPU\b|torch\.xpu")),
 )
 # What each of the expressions above needs: most records hold none of it, and a plain search costs next to nothing.
 _NEEDED: dict[str, tuple[str, ...]] = {

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.blockkinds import WRAPPER
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.model import Run
@@ -25,30 +26,30 @@ READY = re.compile(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
 )
 OWN_SHUTDOWN = re.compile(r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)")
-PROGRESS_OPEN = re.compile(r"Processed prompts: +\d{1,2}%")
-PROGRESS_END = re.compile(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")
+PROGRESS_OPEN = LatePattern(r"Processed prompts: +\d{1,2}%")
+PROGRESS_END = LatePattern(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")
 # The offline engine's client says this while Python exits, when all work is done.
-CLIENT_GONE = re.compile(
+CLIENT_GONE = LatePattern(
     r"Engine core proc(?:ess)? \S+ died unexpectedly|Engine core process(?:es)? .{0,80}died unexpectedly"
 )
 # Output of launchers and notebooks that go on after the engine left.
-AFTERWARDS = re.compile(r"\[NbConvertApp\]|Exiting|Job finished|Done\b|All done|Finished processing")
+AFTERWARDS = LatePattern(r"\[NbConvertApp\]|Exiting|Job finished|Done\b|All done|Finished processing")
 
 
 # AsyncLLM output_handler failed.      Engine background task failed      Exception in callback ... _log_task_completion
-_WITHIN_ENGINE = re.compile(
+_WITHIN_ENGINE = LatePattern(
     r"AsyncLLM output_handler failed|Engine background task failed|Exception in callback|handle: <Handle"
     r"|EngineCore|WorkerProc|Exception in worker|Error executing method"
 )
 
 
-_ENGINE_SITES = re.compile(
+_ENGINE_SITES = LatePattern(
     r"(?:^|/)(?:core|engine|async_llm_engine|async_llm|llm_engine|core_client|multiproc_\w+|worker\w*"
     r"|ray_\w+|client)\.py$"
 )
-BIND = re.compile(r"[Aa]ddress already in use")
+BIND = LatePattern(r"[Aa]ddress already in use")
 # What only an engine that had started can say.
-SERVED = re.compile(
+SERVED = LatePattern(
     r"EngineDeadError|Background loop has errored|EngineGenerateError|Engine iteration timed out"
     r"|No heartbeat received"
 )
@@ -62,7 +63,7 @@ def within_engine(block: Block) -> bool:
 
 
 # What handles requests writes only when there are requests, or when the server warms up to them.
-_SERVING_SITES = re.compile(r"(?:^|/)(?:serving(?:_\w+)?|loggers|request_logger)\.py$")
+_SERVING_SITES = LatePattern(r"(?:^|/)(?:serving(?:_\w+)?|loggers|request_logger)\.py$")
 
 
 def has_no_server(run: Run, trail: Sequence[Record]) -> bool:

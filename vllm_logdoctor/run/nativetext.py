@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence, Set
 
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.tracelines import frame_line
 
 NATIVE_REACH = 60
 """Lines above a block in which text of native code belongs to it."""
 # Text of libraries below Python that explains an exception printed later.
-_NATIVE = re.compile(
+_NATIVE = LatePattern(
     r"Assertion [`'].{0,200} failed|ptxas|nvcc fatal|NCCL WARN|\bXid\b|GLIBC(?:XX)?_\d|undefined symbol"
     r"|SIG(?:SEGV|ABRT|BUS|ILL|KILL|TERM)\b"
     r"|terminate called|what\(\):|Fatal Python error|[Ss]egmentation fault|core dumped|[Bb]us error"

@@ -8,6 +8,7 @@ from typing import Literal
 
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.late import LatePattern
 
 StopKind = Literal["signal", "user", "scheduler", "walltime", "memory", "kill", "shutdown", "ended"]
 """signal: SIGTERM or alike was received; user: Ctrl-C; scheduler: a batch system or container manager ended the job;
@@ -89,7 +90,7 @@ _TRACES: tuple[tuple[StopKind, str], ...] = (
     ),
     ("ended", r"Application shutdown complete|Finished server process"),
 )
-_COMPILED = tuple((kind, re.compile(expression)) for kind, expression in _TRACES)
+_COMPILED = tuple((kind, LatePattern(expression)) for kind, expression in _TRACES)
 _ANY = re.compile("|".join(f"(?:{expression})" for _, expression in _TRACES))
 REQUESTED: frozenset[StopKind] = frozenset({"signal", "user", "scheduler", "walltime"})
 """Ends that someone wanted."""

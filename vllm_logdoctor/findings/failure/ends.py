@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from vllm_logdoctor.findings.failure.values import number
 from vllm_logdoctor.findings.failure.wording import finding_of, shown
 from vllm_logdoctor.findings.model import Confidence, Finding, FindingKind, Severity
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.stops import Stop
 
@@ -29,8 +29,8 @@ HANG = "worker-hang-execute-model-timeout"
 SILENT = frozenset({NOT_IN_LOG, P2P_TEST, NCCL_START, NCCL_TRAFFIC, PLACEMENT, HANG, MEMORY})
 """What may be said of a log that only stops: none of them proves that the run broke."""
 
-_STALL = re.compile(r"No available (?:shared memory broadcast )?block found")
-_FREE_RAM = re.compile(r"Available RAM: (?P<ram>[\d.]+) GiB")
+_STALL = LatePattern(r"No available (?:shared memory broadcast )?block found")
+_FREE_RAM = LatePattern(r"Available RAM: (?P<ram>[\d.]+) GiB")
 _LITTLE_RAM_GIB = 32.0
 _LONG_WAIT = 60.0
 _YOUNG_SECONDS = 600.0
@@ -39,14 +39,14 @@ _STALLS_SERVING = 4
 _STALLS_STARTING = 10
 """Loading and compiling keep the workers busy for minutes: only many stalls in a row say something there."""
 # INFO 12-12 05:28:31 pynccl.py:69] vLLM is using nccl==2.21.5
-_NCCL = re.compile(r"vLLM is using nccl==|Found nccl from library|ncclCommInitRank|NCCL INFO")
-_PLACEMENT = re.compile(
+_NCCL = LatePattern(r"vLLM is using nccl==|Found nccl from library|ncclCommInitRank|NCCL INFO")
+_PLACEMENT = LatePattern(
     r"Waiting for creating a placement group|No available node types can fulfill resource request"
 )
-_P2P_TEST = re.compile(r"generating GPU P2P access cache")
-_NO_TOKEN_YET = re.compile(r"Processed prompts: +0%")
-_MEANINGFUL = re.compile(r"\w{3}")
-_STEPS = re.compile(
+_P2P_TEST = LatePattern(r"generating GPU P2P access cache")
+_NO_TOKEN_YET = LatePattern(r"Processed prompts: +0%")
+_MEANINGFUL = LatePattern(r"\w{3}")
+_STEPS = LatePattern(
     r"NCCL INFO|message queue communication handle|ShmRingBuffer|Found nccl|local_reader_ranks"
 )
 

@@ -17,12 +17,13 @@ from vllm_logdoctor.findings.performance.case import (
 )
 from vllm_logdoctor.findings.performance.published import DRAFT_OFF_MIDDLE, MTP_OFF_MIDDLE, NGRAM_OFF_BUSY
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.late import LatePattern
 
 # Mean acceptance length: 2.09, Accepted throughput: 64.90 tokens/s, ...
 # ... Per-position acceptance rate: 0.8, 0.29, Avg Draft acceptance rate: 54.5%
-_LENGTH = re.compile(r"Mean acceptance length: (?P<length>[\d.]+)")
-_POSITIONS = re.compile(r"Per-position acceptance rate: (?P<rates>[\d., ]+)")
-_RATE = re.compile(r"Avg Draft acceptance rate: (?P<rate>[\d.]+)")
+_LENGTH = LatePattern(r"Mean acceptance length: (?P<length>[\d.]+)")
+_POSITIONS = LatePattern(r"Per-position acceptance rate: (?P<rates>[\d., ]+)")
+_RATE = LatePattern(r"Avg Draft acceptance rate: (?P<rate>[\d.]+)")
 # Of three drafted tokens with a quarter accepted, one step in two is checked for nothing.
 LEAST_RATE = 40.0
 LEAST_LAST_RATE = 0.15
