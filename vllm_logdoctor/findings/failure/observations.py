@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -16,6 +17,9 @@ from vllm_logdoctor.run.outcome import Ending
 
 _FARTHEST = 4000
 """Records that are looked through for lines above, where files are mixed."""
+
+_MARKS_REACH = 400
+"""A message tells the phase of what stands so many records below it."""
 
 
 @frozen
@@ -76,11 +80,16 @@ class Scene:
         return self._phase_above(position)
 
     def _phase_above(self, position: int) -> BlockPhase:
-        for record in reversed(self.trail[max(0, position - 400) : position]):
-            for words, phase in _MARKS:
-                if words in record.message:
-                    return phase
-        return ""
+        positions, phases = self._marks
+        last = bisect_left(positions, position) - 1
+        return phases[last] if last >= 0 and positions[last] >= position - _MARKS_REACH else ""
+
+    @cached_property
+    def _marks(self) -> tuple[list[int], list[BlockPhase]]:
+        """Positions in the trail of the messages that tell a phase, and the phases: asked for at every block."""
+        found = [(position, _phase_told(record.message)) for position, record in enumerate(self.trail)]
+        told = [(position, phase) for position, phase in found if phase]
+        return [position for position, _ in told], [phase for _, phase in told]
 
     def time_at(self, position: int) -> float | None:
         """Return the time of the nearest record at or above a place that has one."""
@@ -144,3 +153,7 @@ _MARKS: tuple[tuple[str, BlockPhase], ...] = (
     ("Initializing an LLM engine", "distributed-init"),
     ("Automatically detected platform", "configuration"),
 )
+
+
+def _phase_told(message: str) -> BlockPhase:
+    return next((phase for words, phase in _MARKS if words in message), "")

@@ -14,6 +14,11 @@ _DRAFTER = re.compile(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding
 _TOTAL = re.compile(r"total capacity of (?P<total>[\d.]+) (?P<unit>[GM]iB)")
 
 
+_WITH_COMMAS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_WHOLE = re.compile(r"-?\d+")
+_REAL = re.compile(r"-?\d+\.\d+")
+
+
 def values_of(rule_id: str, groups: Mapping[str, str], facts: Mapping[str, Any], run: Run) -> Values:
     """Return facts of the run, groups of the match as numbers where they are, and what can be computed from both."""
     values: Values = {**facts, **{name: number(text) for name, text in groups.items()}}
@@ -30,10 +35,12 @@ def number(text: str) -> Any:
     >>> number("32,768"), number("0.95"), number("auto")
     (32768, 0.95, 'auto')
     """
-    plain = text.replace(",", "") if re.fullmatch(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?", text) else text
-    if re.fullmatch(r"-?\d+", plain):
+    if not text or not text[-1].isdigit():
+        return text
+    plain = text.replace(",", "") if _WITH_COMMAS.fullmatch(text) else text
+    if _WHOLE.fullmatch(plain):
         return int(plain)
-    return float(plain) if re.fullmatch(r"-?\d+\.\d+", plain) else text
+    return float(plain) if _REAL.fullmatch(plain) else text
 
 
 def _weights_share(values: Mapping[str, Any]) -> float | None:
