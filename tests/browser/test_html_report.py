@@ -25,8 +25,12 @@ HOSTILE = (
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     program = chromium_path()
     if program is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    with Chromium(program, tmp_path_factory.mktemp("profile")) as running:
+        pytest.skip("no Chromium here: bash tests/browser/install_chromium.sh")
+    try:
+        started = Chromium(program, tmp_path_factory.mktemp("profile"))
+    except (TimeoutError, BrokenPipeError) as error:
+        pytest.skip(f"{program} does not start here: {error}")
+    with started as running:
         yield running
 
 

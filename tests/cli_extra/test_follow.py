@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+
+import pytest
 
 from vllm_logdoctor.analysis import Analyser, Options
-from vllm_logdoctor.cli.follow import Feed
+from vllm_logdoctor.cli.follow import Feed, follow
 from vllm_logdoctor.cli.follow_view import Told, new_lines, screen
+from vllm_logdoctor.errors import LogdoctorError
 
 START = """\
 INFO 03-02 10:00:00 [__init__.py:216] Automatically detected platform cuda.
@@ -86,15 +90,40 @@ def test_escapes_of_a_hostile_log_reach_neither_pipe_nor_screen() -> None:
     assert any("[bold]y[/bold]" in line for line in shown)
 
 
-def test_a_pipe_is_followed_to_its_end_and_the_report_comes_last() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "from vllm_logdoctor.cli import main; main()", "follow", "-"],
-        input=START + READY + sample(10, 50.0, 2),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("run 1: vLLM 0.11.2")
-    assert "\n# vLLM 0.11.2" in done.stdout
+def test_a_run_is_announced_once_its_lines_say_what_runs() -> None:
+    followed = Followed()
+    first, *rest = START.splitlines(keepends=True)
+    assert followed.say(first) == []
+    assert followed.say("".join(rest)) == ["run 1: vLLM 0.11.2, org/tiny"]
+
+
+@pytest.fixture
+def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Puts text into standard input and ends it, as a writer that is gone."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as stream:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
+        monkeypatch.setattr("signal.signal", lambda *_: None)
+
+        def put(text: str) -> None:
+            os.write(writing, text.encode())
+            os.close(writing)
+
+        yield put
+
+
+def test_a_pipe_is_followed_to_its_end_and_the_report_comes_last(
+    piped: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    piped(START + READY + sample(10, 50.0, 2))
+    follow("-")
+    told, _, report = capsys.readouterr().out.partition("\n\n")
+    assert told.startswith("run 1: vLLM 0.11.2, org/tiny\n")
+    assert "50 generation tokens/s" in told
+    assert report.startswith("# vLLM 0.11.2")
+
+
+def test_a_pipe_of_nothing_ends_in_one_line(piped: Callable[[str], None]) -> None:
+    piped("")
+    with pytest.raises(LogdoctorError):
+        follow("-")

@@ -21,8 +21,12 @@ install() {
         chmod 0755 /usr/sbin/policy-rc.d
         trap 'rm -f /usr/sbin/policy-rc.d' EXIT
     fi
-    apt-get -qq update >/dev/null || fail 'apt-get update failed: no package mirror in reach?'
-    apt-get -qq install -y --no-install-recommends slurm-wlm munge >/dev/null || fail 'apt-get install failed'
+    # Without a mirror the test is left out within seconds, not when the connection gives up.
+    waiting='-o Acquire::http::Timeout=10 -o Acquire::https::Timeout=10 -o Acquire::Retries=0'
+    # shellcheck disable=SC2086
+    timeout 60 apt-get -qq $waiting update >/dev/null || fail 'apt-get update failed: no package mirror in reach?'
+    # shellcheck disable=SC2086
+    timeout 300 apt-get -qq $waiting install -y --no-install-recommends slurm-wlm munge >/dev/null || fail 'apt-get install failed'
 }
 
 configuration() {

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vllm_logdoctor.cli.exit_codes import ExitCode
+from vllm_logdoctor.errors import LogdoctorError
+
 if TYPE_CHECKING:
     from vllm_logdoctor.analysis import Analyser
     from vllm_logdoctor.report.model import Analysis
@@ -25,7 +28,7 @@ def follow(
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
 ) -> None:
     """Say what a growing log tells, as it tells it; Ctrl-C prints the report so far."""
-    from vllm_logdoctor.analysis import Analyser, Options
+    from vllm_logdoctor.analysis import Analyser, Options, nothing_of_vllm
     from vllm_logdoctor.cli.analyze import cache_directory
     from vllm_logdoctor.source.growing import GrowingFile, GrowingStream
 
@@ -37,7 +40,10 @@ def follow(
         _watch(source, feed, every)
     for piece in source.close():
         feed.take(piece.part, piece.first_line, piece.data)
-    _print_report(analyser.analysis() if source.ended else feed.analysis())
+    analysis = analyser.analysis() if source.ended else feed.analysis()
+    if not analysis.runs:
+        raise LogdoctorError(nothing_of_vllm(analysis.sources), ExitCode.NOTHING_OF_VLLM)
+    _print_report(analysis)
 
 
 class Feed:

@@ -86,10 +86,17 @@ def _curves(samples: list[Sample], width: int) -> list[str]:
     ]
 
 
+def _says_something(diagnosis: Diagnosis) -> bool:
+    """Wait with the announcement of a run whose first lines have not yet told what runs."""
+    run = diagnosis.run
+    known = run.version is not None or run.model is not None
+    return bool(known or run.startup_complete or run.sample_count or diagnosis.findings)
+
+
 def _new_of_run(diagnosis: Diagnosis, told: Told) -> Iterator[str]:
     run = diagnosis.run
     title = _title(diagnosis)
-    if told.titles.get(run.number) != title:
+    if told.titles.get(run.number) != title and _says_something(diagnosis):
         told.titles[run.number] = title
         yield f"run {run.number}: {title}"
     if run.startup_complete and run.number not in told.ready:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from vllm_logdoctor.compare.comparison import Comparison, FigureDifference, FindingDifference, Tie
 from vllm_logdoctor.compare.influence import subject_of
 from vllm_logdoctor.compare.words import (
+    both_names,
     change_words,
     figure_name,
     figure_value,
@@ -39,7 +40,7 @@ _NAMES_SHOWN = 6
 def render(comparison: Comparison) -> str:
     """Return a comparison as Markdown: what came of the changes first, then the figures."""
     before, after = comparison.before, comparison.after
-    lines = [f"# {inline(before.name, 200)} → {inline(after.name, 200)}", "", headline(comparison), ""]
+    lines = [f"# {both_names(before.name, after.name)}", "", headline(comparison), ""]
     if comparison.load.ratio is not None:
         lines += [*(f"- Take care: {inline(warning)}." for warning in comparison.load.warnings), ""]
     for title, body in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import commonprefix
 from typing import Any
 
 from vllm_logdoctor.compare.comparison import FigureDifference, RoomUsed, SettingDifference
@@ -69,6 +70,17 @@ def times(ratio: float | None) -> str:
         ('× 1.23', '× 0.5', '')
     """
     return "" if ratio is None else f"× {number(float(f'{ratio:.3g}'))}"
+
+
+def both_names(before: str, after: str) -> str:
+    """Return the names of both sides without the directories that they share, escaped.
+
+    Example:
+        >>> both_names("/logs/may/a.log", "/logs/june/a.log"), both_names("/logs/a.log, run 1", "/logs/a.log, run 2")
+        ('may/a.log → june/a.log', 'a.log, run 1 → a.log, run 2')
+    """
+    shared = commonprefix([before, after]).rfind("/") + 1
+    return f"{inline(before[shared:], 200)} → {inline(after[shared:], 200)}"
 
 
 def setting_name(name: str) -> str:
