@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 
 from vllm_logdoctor.compare.comparison import FigureDifference, RoomUsed, SettingDifference
@@ -79,7 +79,8 @@ def both_names(before: str, after: str) -> str:
         >>> both_names("/logs/may/a.log", "/logs/june/a.log"), both_names("/logs/a.log, run 1", "/logs/a.log, run 2")
         ('may/a.log → june/a.log', 'a.log, run 1 → a.log, run 2')
     """
-    shared = commonprefix([before, after]).rfind("/") + 1
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    shared = before.rfind("/", 0, same) + 1
     return f"{inline(before[shared:], 200)} → {inline(after[shared:], 200)}"
 
 
