@@ -13,6 +13,7 @@ from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.findings.performance import performance_findings
 from vllm_logdoctor.frame import NO_PROCESS, Record
 from vllm_logdoctor.packs.index import PackIndex, load_index
+from vllm_logdoctor.run.gauges import speculation_of
 from vllm_logdoctor.run.model import Evidence, Phase, Run, Sample, Seen, Value
 
 FILE = "vllm.log"
@@ -126,7 +127,10 @@ def a_run(
     if given:
         _see(run, event(f"non-default args: {given!r}", 2))
     for place, text in enumerate(messages):
-        _see(run, event(text, 10 + place))
+        seen = event(text, 10 + place)
+        _see(run, seen)
+        drafts = speculation_of(seen, None, run.evidence(seen.record)) if "peculati" in seen.name else None
+        run.speculation += [drafts] if drafts else []
     return run
 
 

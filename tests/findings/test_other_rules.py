@@ -313,3 +313,24 @@ def test_a_long_context_that_hardly_fits_gets_an_fp8_cache_when_that_is_the_obje
     run = a_run(set={"max_model_len": 32768, "dtype": "bfloat16"}, measured={"max_concurrency": 1.3})
     assert knobs(advice(run)["few-full-length-requests-fit"]) == {}
     assert knobs(advice(run, "long-context")["few-full-length-requests-fit"]) == {"--kv-cache-dtype": "fp8"}
+
+
+def test_drafts_that_are_never_taken_come_before_a_client_that_sends_little() -> None:
+    line = (
+        "Speculative metrics: Draft acceptance rate: 0.000, System efficiency: 0.059, Number of speculative tokens: 16,"
+        " Number of accepted tokens: 0, Number of draft tokens: 42272, Number of emitted tokens: 2642."
+    )
+    found = advice(a_run(messages=(line,), engine="V0", version="0.5.3", samples=load((9, BUSY))))
+    assert next(iter(found)) == "spec-decode-not-profitable"
+    assert "made for this model" in found["spec-decode-not-profitable"].explanation
+
+
+def test_acceptance_is_judged_over_all_intervals_and_not_by_the_last_line() -> None:
+    def line(accepted: int, rate: float) -> str:
+        return (
+            f"SpecDecoding metrics: Mean acceptance length: 2.5, Accepted: {accepted} tokens, Drafted: 1000 tokens,"
+            f" Per-position acceptance rate: {rate}, {rate}, Avg Draft acceptance rate: {100 * rate:.1f}%"
+        )
+
+    poor_end = a_run(messages=(line(800, 0.8), line(700, 0.7), line(100, 0.1)), samples=load((9, BUSY)))
+    assert "spec-decode-not-profitable" not in advice(poor_end)

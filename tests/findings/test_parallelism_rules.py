@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from tests.findings.making import a_run, advice, knobs, load
+from tests.findings.making import a_run, advice, knobs, load, sample
+from vllm_logdoctor.run.model import Sample
 
 PCIE = (
     "Custom allreduce is disabled because it's not supported on more than two PCIe-only GPUs. To silence this"
@@ -100,3 +104,33 @@ def test_the_ranks_of_the_warning_count_where_the_arguments_are_not_in_the_log()
 def test_a_reason_that_a_terminal_broke_is_read_as_the_whole() -> None:
     run = a_run(messages=("Custom allreduce is disabled because your platform lacks GPU",))
     assert "lacks GPU P2P capability" in advice(run)["custom-allreduce-disabled"].explanation
+
+
+def engines(*loads: dict[str, float], moments: int = 5) -> list[Sample]:
+    return [
+        replace(sample(**figures, engine=engine, number=moment), line=10 * moment + engine)  # type: ignore[arg-type]
+        for moment in range(moments)
+        for engine, figures in enumerate(loads)
+    ]
+
+
+FULL = {"running": 50, "waiting": 40, "kv": 99.0}
+
+
+def test_requests_that_wait_for_one_engine_while_another_has_room_are_told() -> None:
+    found = advice(a_run(samples=engines(FULL, {"running": 6, "kv": 9.0})))["engines-loaded-unevenly"]
+    assert "engine 0 ran 50 with 40 waiting when engine 1 ran 6 with none" in found.explanation
+    assert len(found.evidence) == 2
+
+
+@pytest.mark.parametrize(
+    "loads",
+    [(FULL, FULL), (FULL, {"running": 45, "kv": 80.0}), ({"running": 50, "kv": 40.0}, {"running": 6})],
+    ids=["all-full", "nearly-full", "nothing-waits"],
+)
+def test_engines_that_are_all_full_or_without_a_queue_are_not_uneven(loads: Any) -> None:
+    assert "engines-loaded-unevenly" not in advice(a_run(samples=engines(*loads)))
+
+
+def test_a_single_engine_is_never_uneven() -> None:
+    assert "engines-loaded-unevenly" not in advice(a_run(samples=engines(FULL)))

@@ -9,6 +9,7 @@ from vllm_logdoctor.findings.load import load_of
 from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.findings.performance import (
     adapters,
+    balance,
     caching,
     graphs,
     host,
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     steps.engine_makes_no_progress,
     serving.kv_cache_preemption,
     serving.scheduler_limit_not_memory,
+    balance.engines_loaded_unevenly,
     adapters.adapters_take_turns,
     serving.prefill_bound_queueing,
     serving.client_concurrency_bound,

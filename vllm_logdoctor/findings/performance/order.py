@@ -29,6 +29,11 @@ REMOVES = {
 }
 LIMIT = 0.4
 
+# That the client sends little is no fault of the server: what surely slows the server down comes before it, what
+# merely may comes behind.
+CLIENT = "client-concurrency-bound"
+CLIENTS_OWN = 0.2
+
 STARTUP = frozenset(
     {
         "slow-startup-torch-compile",
@@ -80,9 +85,9 @@ OBJECTIVES: dict[str, tuple[frozenset[str], float]] = {
     "latency": (LATENCY, 2.0),
     "long-context": (LONG_CONTEXT, 2.0),
     "memory": (MEMORY, 2.0),
-    "startup": (STARTUP, 20.0),
+    "startup": (STARTUP, 33.0),
 }
-SELDOM = 0.05
+SELDOM = 0.03
 
 
 def ordered(case: Case, findings: list[Finding]) -> tuple[Finding, ...]:
@@ -98,6 +103,8 @@ def worth(case: Case, found: Finding) -> float:
         value += LIMIT + case.share(limit)  # type: ignore[arg-type]
     if found.id in STARTUP and case.load.busy_seconds:
         value *= SELDOM
+    if found.id == CLIENT:
+        value = CLIENTS_OWN
     raised, factor = OBJECTIVES.get(case.objective, (frozenset[str](), 1.0))
     return value * factor if found.id in raised else value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from vllm_logdoctor.findings.model import Change, Effect, Finding
@@ -17,16 +18,14 @@ from vllm_logdoctor.findings.performance.case import (
 )
 from vllm_logdoctor.findings.performance.published import DRAFT_OFF_MIDDLE, MTP_OFF_MIDDLE, NGRAM_OFF_BUSY
 from vllm_logdoctor.frozen import frozen
-from vllm_logdoctor.late import LatePattern
+from vllm_logdoctor.run.model import Speculation
 
-# Mean acceptance length: 2.09, Accepted throughput: 64.90 tokens/s, ...
-# ... Per-position acceptance rate: 0.8, 0.29, Avg Draft acceptance rate: 54.5%
-_LENGTH = LatePattern(r"Mean acceptance length: (?P<length>[\d.]+)")
-_POSITIONS = LatePattern(r"Per-position acceptance rate: (?P<rates>[\d., ]+)")
-_RATE = LatePattern(r"Avg Draft acceptance rate: (?P<rate>[\d.]+)")
 # Of three drafted tokens with a quarter accepted, one step in two is checked for nothing.
 LEAST_RATE = 40.0
 LEAST_LAST_RATE = 0.15
+# Even a poor draft model guesses the next token now and then.
+LEAST_SENSE = 5.0
+NEVER_TAKEN = " Hardly any is: look whether the drafts are made for this model (its release, its vocabulary, its chat template)."
 MANY_POSITIONS = 3
 
 
@@ -45,20 +44,43 @@ class Acceptance:
 
 
 def acceptance_of(case: Case) -> Acceptance | None:
-    """Return the acceptance that was printed last, or None."""
-    seen = case.run.seen("speculation")
-    if seen is None or seen.last is None:
+    """Return the acceptance over all that was printed, or None.
+
+    V0 prints totals since the start; V1 prints each interval, whose drafts are added up.
+    """
+    lines = case.run.speculation
+    if not lines:
         return None
-    text = seen.last.text("text")
-    length, rate, positions = _LENGTH.search(text), _RATE.search(text), _POSITIONS.search(text)
-    rates = (
-        tuple(float(part) for part in positions["rates"].split(",") if part.strip(" .")) if positions else ()
+    if lines[-1].efficiency is not None:
+        return Acceptance(lines[-1].mean_length, lines[-1].acceptance, ())
+    weights = [float(line.drafted or 1) for line in lines]
+    accepted = [line.accepted for line in lines]
+    if None in accepted:
+        rate = weighted_mean([line.acceptance for line in lines], weights)
+    else:
+        rate = 100 * sum(number or 0 for number in accepted) / sum(weights)
+    drafted = max(len(line.per_position) for line in lines)
+    positions = tuple(
+        weighted_mean([_at(line, place) for line in lines], weights) or 0.0 for place in range(drafted)
     )
-    if not (length or rate or rates):
-        return None
-    return Acceptance(
-        float(length["length"]) if length else None, float(rate["rate"]) if rate else None, rates
-    )
+    found = Acceptance(weighted_mean([line.mean_length for line in lines], weights), rate, positions)
+    return found if found.length or found.rate is not None or positions else None
+
+
+def weighted_mean(values: Sequence[float | None], weights: Sequence[float]) -> float | None:
+    """Return the mean of the values that are known, or None.
+
+    Example:
+        >>> weighted_mean([1.0, None, 4.0], [2.0, 9.0, 1.0])
+        2.0
+    """
+    known = [(value, weight) for value, weight in zip(values, weights, strict=True) if value is not None]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None
+
+
+def _at(line: Speculation, place: int) -> float | None:
+    return line.per_position[place] if place < len(line.per_position) else None
 
 
 def spec_decode_not_profitable(case: Case) -> Finding | None:
@@ -67,11 +89,17 @@ def spec_decode_not_profitable(case: Case) -> Finding | None:
     if found is None or not _wasteful(found):
         return None
     drafted = len(found.positions) or _drafted(case)
+    never = found.rate is not None and found.rate < LEAST_SENSE
     text = (
         "Drafts are mostly thrown away:"
-        + (f" {found.length:g} tokens a step in the mean" if found.length else "")
-        + (f", {found.rate:g} % of the drafted tokens are taken" if found.rate is not None else "")
-        + (f"; by position {', '.join(f'{rate:g}' for rate in found.positions)}." if found.positions else ".")
+        + (f" {found.length:.3g} tokens a step in the mean," if found.length else "")
+        + (f" {found.rate:.3g} % of the drafted tokens are taken" if found.rate is not None else "")
+        + (
+            f"; by position {', '.join(f'{rate:.2g}' for rate in found.positions)}."
+            if found.positions
+            else "."
+        )
+        + (NEVER_TAKEN if never else "")
         + " Drafted tokens are computed whether they are taken or not. Judge by tokens per second at your"
         " number of requests, not by acceptance: the longest accepted drafts were the slowest setting in"
         " one measured series."
@@ -79,10 +107,13 @@ def spec_decode_not_profitable(case: Case) -> Finding | None:
     return finding(
         case,
         "spec-decode-not-profitable",
-        "medium",
-        "low",
+        "high" if never else "medium",
+        "high" if never else "low",
         text,
-        (*message_lines(case, "speculation"), *setting_lines(case, "speculative_config")),
+        (
+            *(line.evidence for line in (case.run.speculation[-1], case.run.speculation[0])),
+            *setting_lines(case, "speculative_config"),
+        ),
         changes=_fewer(case, found, drafted),
         effect=_without_effect(case),
         alternatives=("no speculative decoding, for many requests at once", "another drafting method"),
