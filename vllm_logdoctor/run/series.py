@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.run.model import Extremes, Sample
 
-MOST_SAMPLES = 20_000
+MOST_SAMPLES = 5_000
 Number = TypeVar("Number", int, float)
 
 # , Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.5%, Prefix cache hit rate: 20.0%, MM cache hit rate: 5.0%
