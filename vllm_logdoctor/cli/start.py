@@ -118,3 +118,6 @@ def main() -> None:
         reason = f"internal error ({type(error).__name__}: {error})"
         sys.stderr.write(f"logdoctor: {reason}; please report it; LOGDOCTOR_TRACEBACK=1 shows where\n")
         sys.exit(ExitCode.INTERNAL)
+    finally:
+        # The end of the process gives all memory back: the interpreter need not look for garbage before.
+        gc.freeze()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cache, total_ordering
+from functools import cache, lru_cache, total_ordering
 
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.store import read_table
@@ -129,6 +129,7 @@ def known_versions() -> tuple[Version, ...]:
     return tuple(version for text in texts if (version := parse_version(text)) is not None)
 
 
+@lru_cache(maxsize=256)
 def nearest_release(version: VersionLike) -> NearestRelease | None:
     """The newest known release that is not above `version`.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_logdoctor.packs.index import FORMAT, Pattern, parse_index
-from vllm_logdoctor.packs.locate import builtin_root, cache_directory, pack_files, page_files
+from vllm_logdoctor.packs.locate import builtin_root, cache_directory, states_of_files
 
 SHIPPED = "index.jsonl"
 COMPILED = ".index.jsonl"
@@ -33,12 +33,8 @@ def extra_index(path: Path) -> bytes:
 
 def fingerprint(root: Path) -> Sources:
     """Return size and time of change of every pack file and rule page below a directory."""
-    found = {}
-    for file in [*pack_files(root), *page_files(root)]:
-        state = file.stat()
-        name = file.name if file == root else file.relative_to(root).as_posix()
-        found[name] = f"{state.st_size}-{state.st_mtime_ns}"
-    return found
+    states = {root.name: root.stat()} if root.is_file() else states_of_files(root)
+    return {name: f"{state.st_size}-{state.st_mtime_ns}" for name, state in states.items()}
 
 
 def _fresh(root: Path, places: Sequence[Callable[[], Path]]) -> bytes:

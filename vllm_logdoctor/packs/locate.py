@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -33,6 +34,32 @@ def _turn(folder: str) -> int:
 def page_files(root: Path) -> list[Path]:
     """Return the rule pages below a directory, in a stable order."""
     return sorted((root / "rules").glob("*.md")) if root.is_dir() else []
+
+
+def states_of_files(root: Path) -> dict[str, os.stat_result]:
+    """Return what the file system says of each pack file and rule page, by its name below the root, in their order.
+
+    Every start asks this of a checkout, for hundreds of files: it is made for speed.
+    """
+    packs: dict[str, os.stat_result] = {}
+    pages: dict[str, os.stat_result] = {}
+    for name, entry in _entries(str(root), ""):
+        if name.endswith(".toml") and not entry.name.startswith("."):
+            packs[name] = entry.stat()
+        elif name.endswith(".md") and name == f"rules/{entry.name}":
+            pages[name] = entry.stat()
+    ordered = sorted(packs, key=lambda name: (_turn(name.split("/")[0]), name.split("/")))
+    return {**{name: packs[name] for name in ordered}, **{name: pages[name] for name in sorted(pages)}}
+
+
+def _entries(folder: str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                yield from _entries(entry.path, name + "/")
+            else:
+                yield name, entry
 
 
 def cache_directory() -> Path:

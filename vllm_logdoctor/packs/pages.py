@@ -29,7 +29,6 @@ from typing import Any
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.errors import PackError, Problem
 from vllm_logdoctor.packs.locate import builtin_root, page_files
-from vllm_logdoctor.packs.toml import TOMLDecodeError, loads
 
 HEADINGS = (
     "What it means",
@@ -165,6 +164,8 @@ def page_parts(path: Path, text: str) -> tuple[dict[str, Any], dict[str, str]]:
     A page with signatures is about a failure where it does not say otherwise. Raises PackError for a text
     without front matter.
     """
+    from vllm_logdoctor.packs.toml import TOMLDecodeError, loads
+
     parts = text.split("+++\n", 2)
     if len(parts) < 3 or parts[0].strip():
         advice = "is missing; start the page with TOML between two lines +++"

@@ -130,13 +130,8 @@ class FailureRules:
 
     def _gates_in(self, text: str) -> set[str]:
         """Return the gates in a text, found by their first characters: one look-up per place, however many gates."""
-        by_key = self._by_key
-        found: set[str] = set()
-        for start in range(len(text) - _KEY + 1):
-            for gate in by_key.get(text[start : start + _KEY], ()):
-                if gate not in found and text.startswith(gate, start):
-                    found.add(gate)
-        return found
+        starts = {text[start : start + _KEY] for start in range(len(text) - _KEY + 1)}
+        return {gate for key in starts & self._by_key.keys() for gate in self._by_key[key] if gate in text}
 
 
 def rule_of(row: Mapping[str, Any]) -> FailureRule:

@@ -1,0 +1,54 @@
+"""Lines that show how a process was ended from outside."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vllm_logdoctor.frame import Process, Record
+from vllm_logdoctor.late import LatePattern
+from vllm_logdoctor.run.stops import _TRACES, stop_kind
+
+
+def record(message: str, level: str = "") -> Record:
+    return Record(0, 1, Process(), level, None, None, False, None, message, message)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("slurmstepd: error: *** JOB 71 ON n4 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***", "walltime"),
+        ("slurmstepd: error: *** JOB 71 ON n4 CANCELLED AT 2026-02-03T04:05:06 ***", "scheduler"),
+        ("=>> PBS: job killed: walltime 7212 exceeded limit 7200", "walltime"),
+        ("=>> PBS: job killed: mem 90000000kb exceeded limit 80000000kb", "memory"),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=71.0.", "memory"),
+        ("./run.sh: line 12: 4711 Killed      vllm serve m", "kill"),
+        ("command terminated with exit code 137", "kill"),
+        ("command terminated with exit code 143", "signal"),
+        ("[shutdown] EngineCore: trigger received signal=SIGTERM", "signal"),
+        ("^C", "user"),
+        ("Shutting down FastAPI HTTP server.", "shutdown"),
+        ("Finished server process [70]", "ended"),
+        ("Killed by a critic", None),
+    ],
+)  # fmt: skip
+def test_each_trace_has_its_kind(message: str, kind: str | None) -> None:
+    assert stop_kind(record(message)) == kind
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "WARNING"])
+def test_debug_output_and_warnings_end_nothing(level: str) -> None:
+    assert stop_kind(record("Finished server process [70]", level)) is None
+
+
+@pytest.mark.parametrize(("words", "expression"), [(words, pattern) for _, words, pattern in _TRACES])
+def test_every_line_that_an_expression_takes_holds_one_of_its_words(
+    words: tuple[str, ...], expression: LatePattern
+) -> None:
+    @given(st.from_regex(expression.pattern))
+    @settings(max_examples=150, deadline=None, derandomize=True)
+    def holds(text: str) -> None:
+        assert any(word in text for word in words)
+
+    holds()
