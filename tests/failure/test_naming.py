@@ -75,6 +75,14 @@ NAMES = [
     ("python-dependency-conflict", "RuntimeError: operator torchvision::nms does not exist", [IMPORT]),
     ("transformers-version-mismatch", "AttributeError: LlamaTokenizer has no attribute special_tokens_extended", [Place("vllm/tokenizers/hf.py", "get_tokenizer")]),
     ("attention-backend-incompatible", "NotImplementedError: FlashMLA with FP8 KV cache not yet supported", [LOAD, Place("vllm/v1/attention/backends/mla/flashmla.py", "__init__")]),
+    ("nccl-error-unexplained", "RuntimeError: create_config:x.ts:149 HCCL function error: hcclCommInitRootInfo(n), error code is 7", [Place("vllm/distributed/parallel_state.py", "init_distributed_environment")]),
+    ("cuda-p2p-ipc-unavailable", "RuntimeError: CUDA driver error: invalid argument", [Place("torch/distributed/_symmetric_memory/__init__.py", "rendezvous")]),
+    ("cuda-library-mismatch", "RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx(handle)`", [PROFILE]),
+    ("kernel-backend-unsupported-on-arch", "NotImplementedError: No compiled nvfp4 mm kernel for SM 121", [PROFILE]),
+    ("stale-or-partial-build", "AttributeError: module 'vllm._custom_ops' has no attribute 'scan_fwd'", [PROFILE]),
+    ("quant-shape-indivisible-by-tp", "ValueError: Weight output_size_per_partition = 5472 is not divisible by  min_thread_n = 64.", [LOAD]),
+    ("tokenizer-files-missing-or-corrupt", "TypeError: not a string", [Place("sentencepiece/__init__.py", "LoadFromFile")]),
+    ("host-memory-exhausted", "RuntimeError: Ninja build failed. Ninja output:\n[1/9] nvcc a.cu\nKilled\nninja: build stopped: subcommand failed.", [PROFILE]),
     ("oom-weights-load", "torch._inductor.exc.InductorError: RuntimeError: Failed to run autotuning code block: CUDA out of memory. Tried to allocate 1.02 GiB.", [PROFILE, Place("torch/_inductor/codegen/wrapper.py", "generate")]),
 ]  # fmt: skip
 
@@ -82,6 +90,35 @@ NAMES = [
 @pytest.mark.parametrize(("slug", "ends", "places"), NAMES)
 def test_a_failure_of_the_start_has_its_name(slug, ends, places):
     assert root(at_start(ends, *places)).id == slug
+
+
+NOT_IMPORTED = [
+    ("torch-abi-mismatch", "ImportError('/opt/vllm/_C.abi3.so: undefined symbol: _ZN3c103hip9getStreamEa')"),
+    ("cuda-library-mismatch", "ImportError('libcudart.so.13: cannot open shared object file: No such file or directory')"),
+    ("glibc-too-old", "ImportError(\"/lib64/libc.so.6: version `GLIBC_2.34' not found (required by /opt/vllm/_C.abi3.so)\")"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("slug", "reason"), NOT_IMPORTED)
+@pytest.mark.parametrize("ends", ["AttributeError: '_OpNamespace' '_C' object has no attribute 'rms_norm'", "ModuleNotFoundError: No module named 'vllm._C'"])  # fmt: skip
+def test_why_the_extension_was_not_imported_goes_before_what_is_missing_for_it(slug, reason, ends):
+    warned = f"WARNING 05-01 09:58:59 [_custom_ops.py:20] Failed to import from vllm._C with {reason}"
+    finding = root(f"{warned}\n{at_start(ends, PROFILE)}")
+    assert finding.id == slug
+    assert finding.evidence[0].text == warned
+
+
+def test_an_error_that_leaves_the_loop_of_the_engine_ends_it_whoever_prints_it():
+    lines = [line.format(version="0.6.3", size=1) for line in START]
+    lines += [*READY, *trace([Place("vllm/engine/async_llm_engine.py", "run_engine_loop")], "RuntimeError: CUDA error: an illegal memory access was encountered")]  # fmt: skip
+    seen = diagnosis("\n".join(lines))
+    assert seen.run.outcome == "crashed_while_serving"
+    assert root("\n".join(lines)).id == "cuda-illegal-memory-access"
+
+
+def test_figures_in_the_second_line_of_a_text_are_shown():
+    ends = "torch.OutOfMemoryError: CUDA out of memory.\n    Tried to allocate 136.00 MiB. GPU 0 has a total capacity of 22.36 GiB."
+    assert any("Tried to allocate" in one.text for one in root(at_start(ends, CAPTURE)).evidence)
 
 
 def test_a_setting_above_a_failure_speaks_against_no_cause():

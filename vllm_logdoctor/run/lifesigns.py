@@ -43,6 +43,11 @@ _WITHIN_ENGINE = LatePattern(
 )
 
 
+# What leaves one of these loops ends the engine, whoever printed it.
+_ENGINE_LOOP = LatePattern(
+    r"(?:\w+\.)?(?:run_engine_loop|run_engine_core|run_busy_loop|worker_busy_loop|run_mp_engine"
+    r"|start_worker_execution_loop)\b"
+)
 _ENGINE_SITES = LatePattern(
     r"(?:^|/)(?:core|engine|async_llm_engine|async_llm|llm_engine|core_client|multiproc_\w+|worker\w*"
     r"|ray_\w+|client)\.py$"
@@ -58,6 +63,8 @@ SERVED = LatePattern(
 def within_engine(block: Block) -> bool:
     """Say whether a block is the engine's own, also where its process has no name."""
     if block.process.role in ("engine-core", "worker") or _WITHIN_ENGINE.search(block.announcement):
+        return True
+    if any(_ENGINE_LOOP.match(frame.function) for one in block.raised for frame in one.frames):
         return True
     return bool(block.call_site and _ENGINE_SITES.search(block.call_site[0]))
 

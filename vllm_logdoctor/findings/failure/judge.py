@@ -14,7 +14,7 @@ from vllm_logdoctor.findings.failure.rules import FailureRules, failure_rules
 from vllm_logdoctor.findings.failure.wording import finding_of, named_finding
 from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.frame import Record
-from vllm_logdoctor.run.blocks import Block, blocks_of
+from vllm_logdoctor.run.blocks import Block, Raised, blocks_of
 from vllm_logdoctor.run.lifesigns import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.outcome import Ending, outcome_of
@@ -106,7 +106,7 @@ def context_of(verdict: Verdict, scene: Scene) -> list[Record]:
     block, raised = verdict.root.observation.block, verdict.root.observation.raised
     if block is None or raised is None:
         return []
-    records = [raised.record, *(one.record for one in block.raised[:3])]
+    records = [raised.record, *_more_of_text(raised, block), *(one.record for one in block.raised[:3])]
     own = [frame for frame in raised.frames if "vllm" in frame.file]
     for frame in ([raised.frames[-1]] if raised.frames else []) + own[-1:]:
         records.append(_code_line(frame.record, block))
@@ -114,6 +114,14 @@ def context_of(verdict: Verdict, scene: Scene) -> list[Record]:
     if block.introduction is not None:
         records.append(block.introduction)
     return records
+
+
+def _more_of_text(raised: Raised, block: Block) -> list[Record]:
+    """Return the second line of an exception's text where it holds figures: "Tried to allocate 136.00 MiB. GPU 0 has ..."."""
+    second = raised.text.partition("\n")[2].partition("\n")[0].strip()
+    if not any(sign.isdigit() for sign in second):
+        return []
+    return [one for one in block.records if one.line > raised.record.line and second in one.message][:1]
 
 
 def _code_line(record: Record, block: Block) -> Record:
