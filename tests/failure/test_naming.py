@@ -31,6 +31,7 @@ class Place:
         return [f'  File "/opt/{self.file}", line 7, in {self.function}', f"    {self.code}"]
 
 
+INIT = Place("vllm/v1/worker/gpu_worker.py", "init_device")
 LOAD = Place("vllm/v1/worker/gpu_worker.py", "load_model")
 PROFILE = Place("vllm/v1/worker/gpu_worker.py", "determine_available_memory")
 CAPTURE = Place("vllm/v1/worker/gpu_model_runner.py", "capture_model")
@@ -83,6 +84,16 @@ NAMES = [
     ("quant-shape-indivisible-by-tp", "ValueError: Weight output_size_per_partition = 5472 is not divisible by  min_thread_n = 64.", [LOAD]),
     ("tokenizer-files-missing-or-corrupt", "TypeError: not a string", [Place("sentencepiece/__init__.py", "LoadFromFile")]),
     ("host-memory-exhausted", "RuntimeError: Ninja build failed. Ninja output:\n[1/9] nvcc a.cu\nKilled\nninja: build stopped: subcommand failed.", [PROFILE]),
+    ("oom-warmup", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", [PROFILE]),
+    ("oom-warmup", "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 224.00 MiB.", [PROFILE]),
+    ("cuda-reinit-in-fork", "RuntimeError: CUDA error: initialization error", [INIT]),
+    ("platform-not-detected", "AssertionError: Torch not compiled with CUDA enabled", [INIT]),
+    ("platform-not-detected", "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu.", [INIT]),
+    ("shm-too-small", "RuntimeError: unable to allocate shared memory(shm) for file </torch_9_1_0>: Success (0)", [INIT]),
+    ("multi-node-wrong-network-interface", "socket.gaierror: [Errno -2] Name or service not known", [INIT, Place("torch/distributed/rendezvous.py", "_create_c10d_store")]),
+    ("transformers-version-mismatch", "AttributeError: 'LlamaConfig' object has no attribute 'rope_theta'", [LOAD]),
+    ("transformers-version-mismatch", "TypeError: XImageProcessor.__init__() got an unexpected keyword argument 'size'", [Place("vllm/transformers_utils/processor.py", "get_processor")]),
+    ("model-files-corrupt-or-incomplete", 'FileNotFoundError: No such file or directory: "/models/x/model-00003-of-00008.safetensors"', [LOAD]),
     ("oom-weights-load", "torch._inductor.exc.InductorError: RuntimeError: Failed to run autotuning code block: CUDA out of memory. Tried to allocate 1.02 GiB.", [PROFILE, Place("torch/_inductor/codegen/wrapper.py", "generate")]),
 ]  # fmt: skip
 
@@ -114,6 +125,23 @@ def test_an_error_that_leaves_the_loop_of_the_engine_ends_it_whoever_prints_it()
     seen = diagnosis("\n".join(lines))
     assert seen.run.outcome == "crashed_while_serving"
     assert root("\n".join(lines)).id == "cuda-illegal-memory-access"
+
+
+def test_a_library_that_says_out_of_memory_explains_the_error_that_follows():
+    warned = "gpu07:80:80 [0] alloc.h:55 NCCL WARN Cuda failure 2 'out of memory'"
+    log = at_start("RuntimeError: NCCL error: unhandled cuda error", INIT).split("\n")
+    finding = root("\n".join([*log[:2], warned, *log[2:]]))
+    assert finding.id == "gpu-memory-not-free-at-start"
+    assert finding.evidence[0].text == warned
+
+
+def test_what_a_library_prints_right_before_a_traceback_is_seen():
+    warned = "gpu07:80:80 [0] init.cc:943 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 41000"
+    lines = [
+        warned,
+        *trace([INIT], "RuntimeError: NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)"),
+    ]
+    assert root("\n".join(lines)).id == "nccl-containers-on-one-host"
 
 
 def test_figures_in_the_second_line_of_a_text_are_shown():

@@ -38,7 +38,7 @@ _NAME = r"(?:[A-Za-z_]\w*\.){0,10}[A-Za-z_]\w*"
 _ANY_EXCEPTION = re.compile(rf"(?P<type>{_NAME})(?:\((?P<inner>\w+)\))?(?::\s?(?P<text>.*)|\s*$)", re.DOTALL)
 _EXCEPTION_NAME = re.compile(
     r"(?:Error|Exception|Interrupt|SystemExit|Timeout|ActorDied|Failure|Exit|Empty|OutOfResources"
-    r"|Unsupported|Died|Crashed|\.error)$"
+    r"|Unsupported|Died|Crashed|\.(?:gai|h)?error|\.timeout)$"
 )
 # RuntimeError('text')        ValueError("text")      (a logger printed the repr)
 _REPR = LatePattern(rf"(?P<type>{_NAME}(?:Error|Exception))\((?P<text>.*)\)\s*$", re.DOTALL)

@@ -130,10 +130,8 @@ def _fits(signature: Signature, observation: Observation, scene: Scene, values: 
         phase = scene.phase(block) if block else scene.phase_at(observation.position)
         if phase not in signature.phase:
             return False
-    if signature.serving is not None:
-        ready = scene.ending.ready
-        if (ready is not None and ready < observation.place) != signature.serving:
-            return False
+    if signature.serving is not None and scene.served_before(observation.place) != signature.serving:
+        return False
     if signature.platform and scene.run.platform not in signature.platform:
         return False
     if signature.versions and not _in_versions(signature.versions, scene):

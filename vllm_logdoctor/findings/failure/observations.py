@@ -91,6 +91,13 @@ class Scene:
         told = [(position, phase) for position, phase in found if phase]
         return [position for position, _ in told], [phase for _, phase in told]
 
+    def served_before(self, place: Place) -> bool:
+        """Say whether the engine had begun to serve before a place; an excerpt may tell it by its end alone."""
+        ready = self.ending.ready
+        if ready is None:
+            return self.ending.outcome == "crashed_while_serving"
+        return ready < place
+
     def time_at(self, position: int) -> float | None:
         """Return the time of the nearest record at or above a place that has one."""
         nearest = reversed(self.trail[max(0, position - 80) : position + 1])

@@ -13,6 +13,7 @@ from vllm_logdoctor.frame import Record
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.lifesigns import Place
+from vllm_logdoctor.run.nativetext import is_native
 
 UNKNOWN = "unclassified-failure"
 NOT_IN_LOG = "cause-not-in-log"
@@ -109,7 +110,9 @@ def _tier(observation: Observation, named: Named | None) -> int:
 def _from_lines(scene: Scene, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[_Candidate]:
     """Yield lines outside of tracebacks that name a failure by themselves or explain a block below them."""
     starts = [scene.blocks[number].start for number in scene.ending.fatal]
-    introductions = {id(scene.blocks[number].introduction) for number in scene.ending.fatal}
+    # What a logger says before a traceback is the traceback's; what a library printed before it is not.
+    announced = [scene.blocks[number].introduction for number in scene.ending.fatal]
+    introductions = {id(record) for record in announced if record is not None and not is_native(record)}
     for observation in scene.lines():
         if id(observation.record) in introductions or _settled(observation, scene):
             continue
