@@ -334,3 +334,17 @@ def test_acceptance_is_judged_over_all_intervals_and_not_by_the_last_line() -> N
 
     poor_end = a_run(messages=(line(800, 0.8), line(700, 0.7), line(100, 0.1)), samples=load((9, BUSY)))
     assert "spec-decode-not-profitable" not in advice(poor_end)
+
+
+def test_a_loading_that_the_log_leaves_unfinished_is_slow_already() -> None:
+    bar = "Loading safetensors checkpoint shards:  80% Completed | 77/96 [11:44<01:40,  4.77s/it]"
+    run = a_run(messages=(bar,), set={"tensor_parallel_size": 4})
+    found = advice(run)["slow-weight-loading-storage"]
+    assert "77 of 96 shards were loaded after 704 s" in found.explanation
+    assert any("--safetensors-load-strategy eager" in way for way in found.alternatives)
+    assert any("sharded_state" in way for way in found.alternatives)
+
+
+def test_a_loading_that_has_just_begun_is_not_slow() -> None:
+    bar = "Loading safetensors checkpoint shards:  10% Completed | 9/96 [00:44<06:40,  4.77s/it]"
+    assert "slow-weight-loading-storage" not in advice(a_run(messages=(bar,)))

@@ -187,3 +187,12 @@ def test_where_the_cache_holds_no_more_no_number_of_seats_is_proposed() -> None:
 
 def test_one_statistics_line_is_a_moment_and_no_load() -> None:
     assert "client-concurrency-bound" not in advice(a_run(samples=load((1, UNDER_USED))))
+
+
+def test_an_old_engine_is_not_told_what_the_new_one_does_not_print() -> None:
+    full = load((6, {"running": 200, "waiting": 700, "kv": 99.7}))
+    old = advice(a_run(samples=full, engine="V0", version="0.5.3"))["kv-cache-preemption"]
+    new = advice(a_run(samples=full))["kv-cache-preemption"]
+    assert "V1" not in old.explanation
+    assert "V1 prints no preemption" in new.explanation
+    assert "100 % of the busy time" in new.explanation

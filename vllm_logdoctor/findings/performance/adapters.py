@@ -38,7 +38,7 @@ def adapters_take_turns(case: Case) -> Finding | None:
     waiting = max(span.sample.waiting or 0 for span in held)
     text = (
         f"The log names {plural(adapters, 'adapter')}, and a batch takes {slots} (max_loras): requests of the others"
-        f" wait until none of these runs. Up to {plural(waiting, 'request')} waited for {100 * share:.2g} % of the busy"
+        f" wait until none of these runs. Up to {plural(waiting, 'request')} waited for {100 * share:.3g} % of the busy"
         " time although seats and cache were free."
     )
     return finding(

@@ -141,17 +141,13 @@ def kv_cache_preemption(case: Case) -> Finding | None:
     waiting = max((span.sample.waiting or 0 for span in full), default=0)
     text = (
         f"The KV cache was full for {minutes(case.seconds('kv-cache-limited'))}"
-        f" ({100 * case.share('kv-cache-limited'):.2g} % of the busy time), peak usage {load.peak_kv:g} %,"
+        f" ({100 * case.share('kv-cache-limited'):.3g} % of the busy time), peak usage {load.peak_kv:g} %,"
         f" with up to {plural(waiting, 'request')} waiting."
     )
     text += (
         f" {load.preemptions:,} preemptions are printed."
         if load.preemptions
-        else (
-            " V1 prints no preemption: requests that ran go back to the queue and are computed anew."
-            if waiting
-            else " Nothing waited yet, but the next request or the next long answer would."
-        )
+        else _without_preemption_lines(case, waiting)
     )
     memory = memory_of(case.run)
     if memory and memory.concurrency and memory.length:
@@ -182,6 +178,14 @@ def kv_cache_preemption(case: Case) -> Finding | None:
     )
 
 
+def _without_preemption_lines(case: Case, waiting: int) -> str:
+    if not waiting:
+        return " Nothing waited yet, but the next request or the next long answer would."
+    if case.run.engine == "V0":
+        return " New requests wait until others end; V0 prints a line for one preemption in fifty only."
+    return " V1 prints no preemption: requests that ran go back to the queue and are computed anew."
+
+
 def scheduler_limit_not_memory(case: Case) -> Finding | None:
     """All seats are taken while the cache has room.
 
@@ -196,7 +200,7 @@ def scheduler_limit_not_memory(case: Case) -> Finding | None:
     usage = max(span.sample.kv_usage or 0.0 for span in held)
     target = seats_wanted(seats, waiting, usage, step_tokens_of(case.run))
     text = (
-        f"For {minutes(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.2g}"
+        f"For {minutes(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.3g}"
         f" % of the busy time) "
         + (
             f"all {seats:,} seats were taken"
@@ -269,7 +273,7 @@ def prefill_bound_queueing(case: Case) -> Finding | None:
     waiting = max(span.sample.waiting or 0 for span in held)
     tokens = step_tokens_of(case.run)
     text = (
-        f"For {minutes(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.2g} % of the"
+        f"For {minutes(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.3g} % of the"
         f" busy time) up to {plural(waiting, 'request')} waited although seats and cache were free: a step"
         f" takes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it (up"
         f" to {prompt:,.0f} prompt tokens/s, {case.load.generation:,.3g} generated tokens/s in the median)."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from vllm_logdoctor.findings.model import Change, Effect, Finding
 from vllm_logdoctor.findings.performance.case import (
@@ -15,6 +16,7 @@ from vllm_logdoctor.findings.performance.case import (
     whole,
 )
 from vllm_logdoctor.findings.performance.published import COMPILE_CACHE_WARM, PAGE_CACHE_WARM
+from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.run.model import Phase
 
 # A start within a minute is a usual one: nobody waits for what a tenth of it could save.
@@ -61,8 +63,13 @@ def slow_weight_loading_storage(case: Case) -> Finding | None:
     rate = gib / seconds if gib else None
     if (rate is not None and rate > SLOW_GIB_PER_SECOND) or (rate is None and seconds < LONG_WITHOUT_SIZE):
         return None
+    part = shards_so_far(case)
     text = (
-        f"Loading the weights took {seconds:,.0f} s"
+        (
+            f"{part} were loaded after {seconds:,.0f} s"
+            if part
+            else f"Loading the weights took {seconds:,.0f} s"
+        )
         + (f" for {gib:.1f} GiB, {1024 * rate:,.0f} MiB/s" if gib and rate else "")
         + ": slow storage (a network file system, cold objects) rather than a slow card."
     )
@@ -82,11 +89,7 @@ def slow_weight_loading_storage(case: Case) -> Finding | None:
         ),
         changes=(action("weights on a local disk, or read once into the page cache before the start"),),
         effect=_loading_effect(case, seconds, gib),
-        alternatives=(
-            ("--load-format runai_streamer for object storage and parallel file systems",)
-            if case.version
-            else ()
-        ),
+        alternatives=tuple(_other_loaders(case)),
         verify="fewer seconds in `Loading weights took`.",
     )
 
@@ -177,8 +180,16 @@ def load_seconds(case: Case) -> float | None:
     if found is not None:
         return found
     bar = case.run.seen("weights-progress")
-    last = bar.last if bar else None
-    return clock_seconds(last.text("elapsed")) if last is not None and last.number("percent") == 100 else None
+    return clock_seconds(bar.last.text("elapsed")) if bar and bar.last else None
+
+
+def shards_so_far(case: Case) -> str:
+    """Return how many shards were loaded where the log ends within the loading, or an empty text."""
+    bar = case.run.seen("weights-progress")
+    if bar is None or bar.last is None or longest(case, "read-weights") or longest(case, "load-weights"):
+        return ""
+    done, total = bar.last.number("done"), bar.last.number("total")
+    return f"{done:g} of {total:g} shards" if done and total and done < total else ""
 
 
 def read_gib(case: Case) -> float | None:
@@ -221,6 +232,20 @@ def _loading_effect(case: Case, seconds: float, gib: float | None) -> Effect | N
         "computed",
         f"{gib:.1f} GiB at 1 to 3 GiB/s of a local disk instead of {seconds:,.0f} s",
     )
+
+
+def _other_loaders(case: Case) -> Iterator[str]:
+    """Yield other ways to read weights that the release has and the run did not take."""
+    if case.version:
+        yield "--load-format runai_streamer for object storage and parallel file systems"
+    strategy = flag_for_field("safetensors_load_strategy", case.version)
+    if strategy is not None and not case.asked_for("safetensors_load_strategy"):
+        if "prefetch" in strategy.choices:
+            yield "--safetensors-load-strategy prefetch: the files are read in order first; the host needs the memory"
+        elif strategy.default == "lazy":
+            yield "--safetensors-load-strategy eager: whole files instead of small reads, for network file systems"
+    if (whole(case.run.setting("tensor_parallel_size")) or 1) > 1 and case.version:
+        yield "weights saved once per rank (--load-format sharded_state): each rank reads its own part only"
 
 
 def _fewer_sizes(case: Case) -> tuple[Change, ...]:
