@@ -77,3 +77,9 @@ def test_what_not_to_do_is_said():
 
 def test_alternatives_come_in_the_order_of_the_page():
     assert root(examples()["port-in-use"]).alternatives[0].startswith("See who holds it")
+
+
+def test_no_other_way_repeats_the_change():
+    finding = root(examples()["kv-cache-too-small-for-max-model-len"])
+    assert not any(way.startswith("Lower `--max-model-len`") for way in finding.alternatives)
+    assert any("--kv-cache-dtype fp8" in way for way in finding.alternatives)

@@ -84,7 +84,7 @@ def capital(text: str) -> str:
         >>> capital("nothing waited")
         'Nothing waited'
     """
-    return text[:1].upper() + text[1:]
+    return text if text.startswith("vLLM") else text[:1].upper() + text[1:]
 
 
 def joined(words: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from vllm_logdoctor.run.model import Evidence, Run
 
 MOST_EVIDENCE = 8
 _LONGEST_VALUE = 160
+# Lower `--max-model-len` to the estimate ...      Put `HF_MODULES_CACHE` (or `HF_HOME=/data`) on storage ...
+_KNOB = re.compile(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
 
 
 def finding_of(
@@ -24,6 +27,7 @@ def finding_of(
 ) -> Finding:  # fmt: skip
     """Build the finding of a rule; the first record is the decisive one."""
     words = filled_lines(explain or rule.explain, values) or rule.meaning
+    changes = changes_of(rule, run, values)
     return Finding(
         id=rule.id,
         kind=kind or rule.kind,  # type: ignore[arg-type]
@@ -33,8 +37,8 @@ def finding_of(
         explanation=words,
         role=role,
         evidence=evidence_of_records(records, run),
-        changes=changes_of(rule, run, values),
-        alternatives=tuple(known_alternatives(rule.alternatives, run)),
+        changes=changes,
+        alternatives=tuple(other_ways(rule.alternatives, changes, run)),
         avoid=rule.avoid,
         verify=rule.verify,
         topic=rule.topic,
@@ -118,11 +122,12 @@ def knob_known(knob: str, kind: str, run: Run) -> bool:
     return True
 
 
-def known_alternatives(alternatives: Sequence[str], run: Run) -> Iterable[str]:
-    """Yield the alternatives whose flags and variables this version knows."""
+def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run) -> Iterable[str]:
+    """Yield the alternatives whose flags and variables this version knows and that do more than repeat a change."""
+    changed = {change.knob for change in changes}
     for text in alternatives:
-        knobs = [word.strip("`.,;:()") for word in text.split() if word.startswith(("`--", "`VLLM_"))]
-        if all(
-            knob_known(knob.split("=")[0], "flag" if knob.startswith("--") else "env", run) for knob in knobs
-        ):
+        knobs = _KNOB.findall(text)
+        flags = [knob for knob in knobs if knob.startswith(("--", "VLLM_"))]
+        known = all(knob_known(knob, "flag" if knob.startswith("--") else "env", run) for knob in flags)
+        if known and not (knobs and changed.issuperset(knobs)):
             yield text
