@@ -132,3 +132,38 @@ def test_a_port_that_is_taken_is_found_after_loading_but_before_serving():
         "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use"
     ]
     assert outcome(START, READY, taken) == "crashed_at_startup"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Segmentation fault (core dumped)",
+        "./serve.sh: line 9: 4711 Aborted                 (core dumped) vllm serve m",
+        "Fatal Python error: Segmentation fault",
+        "terminate called after throwing an instance of 'c10::DistBackendError'",
+        "vllm-1 exited with code 139",
+        "Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 6) 10:29:11",
+    ],
+)
+def test_a_process_that_native_code_ends_is_a_crash(line):
+    assert outcome(START, READY, SERVED, [line]) == "crashed_while_serving"
+
+
+def test_native_code_that_fails_after_a_stop_is_noise_of_the_stop():
+    assert outcome(START, READY, SERVED, SIGTERM, GONE, ["Aborted (core dumped)"]) == "clean_shutdown"
+
+
+SYSTEMD = "May 01 10:41:12 gpu-host systemd[1]: "
+
+
+def test_a_unit_that_systemd_stops_shuts_down():
+    stop = [SYSTEMD + "Stopping vllm.service - vLLM..."]
+    assert outcome(START, READY, SERVED, stop, GONE) == "clean_shutdown"
+
+
+def test_a_unit_that_does_not_stop_in_time_is_killed():
+    stop = [
+        SYSTEMD + "Stopping vllm.service - vLLM...",
+        SYSTEMD + "vllm.service: Main process exited, code=killed, status=9/KILL",
+    ]
+    assert outcome(START, READY, SERVED, stop) == "killed"

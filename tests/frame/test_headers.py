@@ -78,3 +78,13 @@ def test_figures_set_in_bold_in_a_pasted_log_are_figures() -> None:
 def test_powers_and_keyword_arguments_in_code_stay() -> None:
     for code in ("return x**2 + y**2", "f(*args, **kwargs)", "size = 2 ** 3 ** 2"):
         assert record(code).message == code
+
+
+def test_a_formatter_of_the_user_s_own_names_function_and_line() -> None:
+    found = record("2026-03-04 10:11:12,345 - WARNING - core.py:__init__:69 - low on memory")
+    assert (found.level, found.call_site, found.message) == ("WARNING", ("core.py", 69), "low on memory")
+
+
+def test_statistics_that_were_pasted_as_one_line_are_records_of_their_own() -> None:
+    line = "INFO 03-04 10:11:12 [loggers.py:80] Prefix cache hit rate: 80.0% INFO 03-04 10:11:22 [loggers.py:80] next"
+    assert [found.message.rstrip() for found in records(line)] == ["Prefix cache hit rate: 80.0%", "next"]

@@ -48,3 +48,24 @@ def test_a_wrapper_that_prints_the_year_gives_dates() -> None:
 def test_a_wrapper_s_clock_may_be_in_another_year_than_the_log_s_own() -> None:
     lines = [f"2027-01-01T04:58:0{n}Z {line}" for n, line in enumerate(start(clock="12-31 23:58"))]
     assert analyze(lines).to_dict()["runs"][0]["started"] == "2026-12-31T23:58:00"
+
+
+def test_a_writer_that_prints_the_year_does_not_stretch_a_log_that_prints_none() -> None:
+    lines = [
+        *start(),
+        "2026-03-04 10:00:30,100 - INFO - tuner.py:tune:5 - done",
+        statistics(clock="03-04 10:02:00"),
+    ]
+    (run,) = analyze(lines).runs
+    assert run.run.started is not None
+    assert run.run.ended is not None
+    assert run.run.ended - run.run.started == 120
+
+
+def test_a_writer_without_year_takes_it_from_the_lines_before() -> None:
+    lines = [f"2026-03-04T10:00:0{n}Z {line}" for n, line in enumerate(start())]
+    (run,) = analyze([*lines, statistics(clock="03-04 10:02:00")]).runs
+    assert run.run.year_known
+    assert run.run.ended is not None
+    assert run.run.started is not None
+    assert run.run.ended - run.run.started == 120

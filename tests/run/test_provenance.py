@@ -89,3 +89,26 @@ def test_releases_before_the_oldest_known_one_have_its_lasting_defaults() -> Non
 def test_statistics_name_the_device_of_the_cache() -> None:
     run = run_of(statistics().replace("GPU KV", "CPU KV"))
     assert run.run.platform == "cpu"
+
+
+def test_a_draft_model_does_not_change_the_length_of_the_model() -> None:
+    lengths = [
+        f"(APIServer pid=1) INFO 03-04 10:00:0{n} [model.py:9] Using max model len {length}"
+        for n, length in enumerate((4096, 262144))
+    ]
+    value = run_of(*start(extra=", 'max_model_len': 4096")[:2], *lengths).config.value("max_model_len")
+    assert (value.value, value.provenance) == (4096, "explicit")
+
+
+def test_the_block_size_follows_from_the_requests_that_the_blocks_hold() -> None:
+    run = run_of(
+        "INFO 03-04 10:00:05 [executor_base.py:113] # npu blocks: 466, # CPU blocks: 1820",
+        "INFO 03-04 10:00:05 [executor_base.py:118] Maximum concurrency for 32768 tokens per request: 1.82x",
+    )
+    assert run.config["block_size"] == 128
+    assert run.run.measured["kv_cache_tokens"].value == 466 * 128
+
+
+def test_a_device_with_a_number_is_still_that_platform() -> None:
+    lines = [line.replace("device_config=cuda", "device_config=cuda:1") for line in start()]
+    assert run_of(*lines).run.platform == "cuda"

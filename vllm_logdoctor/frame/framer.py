@@ -43,9 +43,12 @@ _PLAIN = re.compile(
     r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) \[(?P<file>[A-Za-z0-9_./]{1,160}):(?P<line>\d{1,6})\] "
 )
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
+# 2025-07-08 14:03:55,524 - INFO - core.py:__init__:69 - text    (a formatter of the user's own)
 # INFO  [gpu_worker.py:642]  text       [multiproc_executor.py:492] ValueError: text       oggers.py:236] text (the log starts here)
 _OTHER_HEADER = re.compile(
     r"(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) - (?P<name>vllm[\w.]*) - (?P<level>[A-Z]{4,8}) - "
+    r"|(?P<time2>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) [-|] (?P<level4>[A-Z]{4,8}) +[-|] "
+    r"(?P<file3>[\w./-]{1,160}\.py):[\w<>.]{1,80}:(?P<line3>\d{1,6}) [-|] "
     r"|(?P<level2>INFO|WARNING|ERROR|CRITICAL):(?P<name2>vllm[\w.]*):"
     r"|(?P<level3>INFO|WARNING|ERROR|CRITICAL) +\[(?P<file>[\w./-]+\.py)(?::(?P<line>\d{1,6}))?\] +"
     r"|^\[?(?P<file2>[\w./-]*\.py):(?P<line2>\d{1,6})\] )"
@@ -85,8 +88,9 @@ _QUOTED = re.compile(
 # Graph capturing finished in **17 secs**, took **0.5 GiB**    (a log in an issue, figures set in bold)
 _BOLD_FIGURE = re.compile(r"(?<![\w*)\]])\*\*(?P<figure>\d[\w.,:%/ ]{0,40})\*\*(?![\w*(])")
 # A line end was lost between two records: CPU KV cache usage: 0.0%.INFO 01-02 16:17:07 metrics.py:467] Avg prompt ...
+# or became a space behind a statistics line: Prefix cache hit rate: 80.0% INFO 04-10 03:35:37 [loggers.py:80] Avg prompt ...
 _GLUED = re.compile(
-    r"(?P<before>[^\s\"'`(\[{=])(?P<record>(?:\([A-Za-z_]\w*(?: [A-Z]{2,4}\d+)? pid=\d+\) )?"
+    r"(?:[^\s\"'`(\[{=]|\d%\.? {1,4})(?P<record>(?:\([A-Za-z_]\w*(?: [A-Z]{2,4}\d+)? pid=\d+\) )?"
     + _HEADER.pattern
     + ")"
 )
@@ -207,10 +211,11 @@ class Framer:
     def _with_other_header(self, line: Line, text: str, header: re.Match[str]) -> Record:
         """Frame a record of a logger that someone else configured."""
         before = read_prefix(text[: header.start()])
-        level = header["level"] or header["level2"] or header["level3"] or ""
-        stamp = seconds_of(header["time"]) if header["time"] else None
-        file = header["file"] or header["file2"] or ""
-        number = header["line"] or header["line2"]
+        level = header["level"] or header["level2"] or header["level3"] or header["level4"] or ""
+        printed = header["time"] or header["time2"]
+        stamp = seconds_of(printed) if printed else None
+        file = header["file"] or header["file2"] or header["file3"] or ""
+        number = header["line"] or header["line2"] or header["line3"]
         site = (file, int(number)) if file and number else None
         time, year_known = stamp if stamp else (before.outer_time, before.year_known)
         return self._record(line, before, level, time, year_known, site, text[header.end() :], text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.frame import NO_PROCESS, Process, Record
+from vllm_logdoctor.frame.clock import with_year_of
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
 from vllm_logdoctor.run.configuration import Stated, arguments_of, engine_config_of
 from vllm_logdoctor.run.continued import Continuations
@@ -53,7 +54,10 @@ _ROUTINE = frozenset(
 
 @dataclass(slots=True)
 class Clock:
-    """Turns printed times into one growing scale; counts turns of the year, keeps jumps back."""
+    """Turns printed times into one growing scale; counts turns of the year, keeps jumps back.
+
+    The first time decides whether the scale has years: other writers may print what the rest of the log does not.
+    """
 
     offset: float = 0.0
     first: float | None = None
@@ -67,8 +71,12 @@ class Clock:
         printed = record.time
         if printed is None:
             return None
-        time = printed + (0.0 if record.year_known else self.offset)
-        if self.last is not None and not record.year_known and self.last - time > _HALF_YEAR:
+        if self.last is None:
+            self.year_known = record.year_known
+        elif record.year_known != self.year_known:
+            printed = with_year_of(printed, self.last) - (0.0 if self.year_known else self.offset)
+        time = printed + (0.0 if self.year_known else self.offset)
+        if self.last is not None and not self.year_known and self.last - time > _HALF_YEAR:
             self.offset += _LEAP_YEAR
             time += _LEAP_YEAR
         if self.last is not None and time < self.last - 300:
@@ -76,7 +84,6 @@ class Clock:
         self.last = time
         self.first = time if self.first is None else self.first
         self.newest = time if self.newest is None else max(self.newest, time)
-        self.year_known |= record.year_known
         return time
 
 
@@ -320,6 +327,17 @@ def _adjusts(setting: str, field_name: str) -> Callable[[RunBuilder, Event], Non
     return read
 
 
+def _states_first(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
+    """Read a line that a draft model of speculative decoding prints again, with its own value."""
+    adjust = _adjusts(setting, field_name)
+
+    def read(run: RunBuilder, event: Event) -> None:
+        if setting not in run.stated.adjusted:
+            adjust(run, event)
+
+    return read
+
+
 def _mentions(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
     def read(run: RunBuilder, event: Event) -> None:
         value = event.fields.get(field_name)
@@ -360,7 +378,7 @@ _READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
     "engine-config": _read_engine_config,
     "engine-config-dump": _read_config_dump,
     "chunked-prefill-enabled": _adjusts("max_num_batched_tokens", "tokens"),
-    "max-model-len-used": _adjusts("max_model_len", "tokens"),
+    "max-model-len-used": _states_first("max_model_len", "tokens"),
     "max-model-len-fitted": _adjusts("max_model_len", "tokens"),
     "block-size-set": _adjusts("block_size", "tokens"),
     "memory-profile-budget": _mentions("gpu_memory_utilization", "utilization"),

@@ -13,13 +13,14 @@ _WORDS: tuple[tuple[str, LatePattern], ...] = (
         "V0",
         LatePattern(
             r"MQLLMEngine|AsyncLLMEngine|vllm/engine/(?:multiprocessing|async_llm_engine)|Started engine process with PID|vllm/worker/|vllm/executor/"
-            r"|Swapped: \d+ reqs|is preempted by|# (?:GPU|cuda) blocks: \d+, # CPU"
+            r"|Swapped: \d+ reqs|is preempted by|# \w+ blocks: \d+, # CPU"
         ),
     ),
     (
         "rocm",
         LatePattern(
-            r"HIP (?:error|out of memory)|\brocm\b|hipError|\bROCm\b(?!: (?:Disabled|N/A))|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES"
+            r"HIP (?:error|out of memory)|libtorch_hip|libamdhip64|\brocm\b|hipError|\bROCm\b(?!: (?:Disabled|N/A))"
+            r"|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES"
         ),
     ),
     (
@@ -51,7 +52,7 @@ _NEEDED: dict[str, tuple[str, ...]] = {
         "MQLLMEngine", "AsyncLLMEngine", "vllm/engine/", "Started engine process", "vllm/worker/", "vllm/executor/",
         "Swapped: ", "is preempted by", " blocks: ",
     ),
-    "rocm": ("HIP ", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES"),
+    "rocm": ("HIP ", "libtorch_hip", "libamdhip64", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES"),
     "cuda": ("CUDA ", "torch/cuda/", "torch.cuda.", "NVIDIA", "_cuda_setDevice", "cudaGetDeviceCount", "nvcc", "FlashInfer"),
     "cpu": ("CPU backend", "VLLM_CPU_", "cpu_", "CPU KV cache usage"),
     "no-gpu": ("Triton is installed",),

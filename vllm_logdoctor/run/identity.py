@@ -111,7 +111,8 @@ def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None,
         name = {"ascend": "npu", "amd": "rocm"}.get(name, name)
         if name in _PLATFORMS:
             return name, (builder.evidence(detected.first[0].record),)
-    device = str(builder.stated.engine.get("device_config", "")).lower()
+    # device_config=cuda, cuda:1, or None where the platform is told later
+    device = str(builder.stated.engine.get("device_config") or "").lower().partition(":")[0]
     for platform, files in _FILES:
         if any(files.search(file) for file, _ in builder.call_sites) and platform in (
             device or platform,

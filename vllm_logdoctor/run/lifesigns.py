@@ -21,6 +21,14 @@ DEATH = re.compile(
     r"|WorkerProc (?:failed to start|hit an exception)"
     r"|Worker proc \S+ died|Engine iteration timed out|Address already in use|address already in use"
     r"|error: (?:unrecognized arguments|argument |the following arguments)"
+    # Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 6) 10:29:11 [No progress error]
+    r"|Synapse detected a device critical error"
+    # ./serve.sh: line 9: 124064 Segmentation fault      (core dumped) vllm serve ...      Fatal Python error: Aborted
+    r"|(?:Segmentation fault|Aborted|Bus error|Illegal instruction) +\(core dumped\)|Fatal Python error: "
+    r"|\*\*\* SIG(?:SEGV|ABRT|BUS|ILL|FPE) received at|Segfault encountered"
+    r"|(?:exited with|exit) code:? (?:139|134)\b|code=dumped, status=\d+|died with <Signals\.SIG(?:SEGV|ABRT|BUS)"
+    # terminate called after throwing an instance of 'c10::DistBackendError'
+    r"|^terminate called (?:after throwing|without an active exception|recursively)"
 )
 READY = re.compile(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "

@@ -30,6 +30,8 @@ _FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 _BLOCK_SIZES = frozenset({8, 16, 32, 64, 128, 256, 512})
+_ROUNDED = 0.0051
+"""Concurrency is printed with two digits."""
 
 
 def measured_of(run: Run, builder: RunBuilder) -> dict[str, Value]:
@@ -48,7 +50,27 @@ def measured_of(run: Run, builder: RunBuilder) -> dict[str, Value]:
 
 
 def block_size_of(run: Run, builder: RunBuilder) -> Value | None:
-    """Return tokens per block where the log holds both the cache's tokens and its blocks."""
+    """Return tokens per block where the log holds both the cache's tokens and its blocks, or how many requests they hold."""
+    return _size_by_tokens(builder) or _size_by_concurrency(builder)
+
+
+def _size_by_concurrency(builder: RunBuilder) -> Value | None:
+    """Tell the block size of V0 from its blocks and the requests of full length that they hold, where only one fits."""
+    blocks = _first_with(builder, "kv-cache-blocks", "blocks")
+    held = _first_with(builder, "kv-cache-concurrency", "concurrency")
+    if blocks is None or held is None:
+        return None
+    count, length = int(blocks.fields["blocks"]), int(held.fields["length"])
+    fitting = [
+        size
+        for size in sorted(_BLOCK_SIZES)
+        if length and abs(count * size / length - float(held.fields["concurrency"])) <= _ROUNDED
+    ]
+    evidence = (builder.evidence(blocks.record), builder.evidence(held.record))
+    return Value(fitting[0], "derived", evidence, "requests held by blocks") if len(fitting) == 1 else None
+
+
+def _size_by_tokens(builder: RunBuilder) -> Value | None:
     tokens = _first_with(builder, "kv-cache-size", "tokens")
     blocks = _first_with(builder, "kv-cache-config-info", "blocks")
     if tokens is None or blocks is None or not int(blocks.fields["blocks"]):

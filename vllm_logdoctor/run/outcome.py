@@ -328,6 +328,9 @@ class _Judge:
         )
         if stop.kind in ("scheduler", "walltime"):
             return "killed", "was ended by the batch system or orchestrator", shown
+        killed = self._killed_after(stop)
+        if killed is not None and ended is None:
+            return "killed", "was asked to stop, did not, and was killed", [*shown, killed]
         if (
             stop.kind != "shutdown"
             and not self.run.startup_complete
@@ -346,6 +349,17 @@ class _Judge:
                 [*shown, waits],
             )
         return "clean_shutdown", "was asked to stop and stopped", shown
+
+    def _killed_after(self, stop: Stop) -> Record | None:
+        return next(
+            (
+                one.record
+                for one in self.stops
+                if one.kind in ("kill", "memory")
+                and self.order.place(one.record) > self.order.place(stop.record)
+            ),
+            None,
+        )
 
     def _offline_done(self) -> bool:
         return any(PROGRESS_END.search(one.message) for one in self.trail)

@@ -66,12 +66,14 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LatePattern], ...] = (
     # Stopping container vllm      The node was low on resource: memory       vllm.service: State 'stop-sigterm' timed out. Killing.
     (
         "scheduler",
-        ("probe failed", "Stopping ", "Evicted", "low on resource", ": Preempt"),
+        ("probe failed", "Stopping container", "Evicted", "low on resource", ": Preempt"),
         LatePattern(
             r"Liveness probe failed|[Ss]tartup probe failed|Stopping container|Evicted"
-            r"|The node was low on resource|: Preempt(?:ed|ing)|Stopping .{0,60}\.service"
+            r"|The node was low on resource|: Preempt(?:ed|ing)"
         ),
     ),
+    # systemd[1]: Stopping vllm.service - vLLM...      (systemd asks with SIGTERM and waits)
+    ("signal", ("Stopping ",), LatePattern(r"Stopping .{0,60}\.service")),
     # ./serve.sh: line 193: 124064 Killed      vllm serve ...
     (
         "kill",
