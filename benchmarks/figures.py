@@ -1,25 +1,31 @@
-"""Measures all figures of docs/reference/performance.md.
+"""Measures all figures of docs/reference/performance.md and prints them as a table.
 
-    python -m benchmarks.figures [ripgrep|jobs|packed|memory|peers|growth|hostile ...] [--mb 1000]
+    python -m benchmarks.figures [ripgrep|jobs|packed|memory|start|peers|growth|hostile ...] [--mb 1000]
 
 Each figure is a ratio of two things measured in turns on one machine. Large logs are written to a temporary folder
-or handed over through a pipe and deleted after use.
+or handed over through a pipe and deleted after use. All of it with 1,000 MB takes hours; with `--mb 20`, minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
-import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.check import says_truth
+from benchmarks.check import says_truth, start_up
 from benchmarks.hostile import HOSTILE
 from benchmarks.logs import MIXES, Mix, Truth, pieces
-from benchmarks.measuring import LOGDOCTOR, cost_of, least, ratio_of
+from benchmarks.measuring import LOGDOCTOR, analyze, cost_of, least, ratio_of, soonest
+from benchmarks.peers import peers
+from benchmarks.table import Row, mebibytes, print_head, print_row, seconds
+
+_PACKERS = (
+    ("zst", ("zstd", "-c"), ("zstd", "-dc")),
+    ("gz", ("pigz", "-c"), ("pigz", "-dc")),
+    ("gz", ("gzip", "-c"), ("gzip", "-dc")),
+)
 
 
 def written(folder: Path, mix: Mix, megabytes: float) -> tuple[Path, Truth]:
@@ -30,114 +36,99 @@ def written(folder: Path, mix: Mix, megabytes: float) -> tuple[Path, Truth]:
     return path, truth
 
 
-def _analyze(path: Path | str, *more: str) -> tuple[str, ...]:
-    return (*LOGDOCTOR, "analyze", str(path), "--format", "json", *more)
-
-
-def ripgrep(folder: Path, megabytes: float) -> None:
+def ripgrep(folder: Path, megabytes: float) -> Iterator[Row]:
     """CPU time of the diagnosis against ripgrep counting the lines with any gate."""
     gates = folder / "gates"
     gates.write_bytes(cost_of((*LOGDOCTOR, "patterns", "gates")).output)
     for mix in MIXES:
         path, truth = written(folder, mix, megabytes)
-        ratio, mine, other = ratio_of(
-            _analyze(path), ("rg", "-j1", "-c", "-F", "-f", str(gates), str(path)), 3
-        )
-        right = "exact" if says_truth(mine.output, truth) else "WRONG COUNTS"
-        print(f"ripgrep {mix:9} {mine.cpu:7.2f} s / {other.cpu:6.2f} s = {ratio:5.2f}   {right}", flush=True)
+        counting = ("rg", "-j1", "-c", "-F", "-f", str(gates), str(path))
+        ratio, mine, other = ratio_of(analyze(path), counting, 3)
+        note = "exact" if says_truth(mine.output, truth) else "WRONG COUNTS"
+        yield Row(f"CPU against ripgrep, {mix}", seconds(mine.cpu), seconds(other.cpu), ratio, note)
         path.unlink()
 
 
-def jobs(folder: Path, megabytes: float) -> None:
-    """Wall time of one process against two that scan."""
+def jobs(folder: Path, megabytes: float) -> Iterator[Row]:
+    """Wall time of one process against two that scan: means something only where two cores are free."""
     for mix in MIXES:
         path, _ = written(folder, mix, megabytes)
-        pairs = [(cost_of(_analyze(path)), cost_of(_analyze(path, "--jobs", "2"))) for _ in range(3)]
-        faster = max(one.wall / two.wall for one, two in pairs)
-        same = all(one.output == two.output for one, two in pairs)
-        print(
-            f"jobs {mix:9} {faster:5.2f} times faster   {'same report' if same else 'OTHER REPORT'}",
-            flush=True,
-        )
+        pairs = [(cost_of(analyze(path)), cost_of(analyze(path, "--jobs", "2"))) for _ in range(3)]
+        one = min(pair[0].wall for pair in pairs)
+        two = min(pair[1].wall for pair in pairs)
+        same = all(pair[0].output == pair[1].output for pair in pairs)
+        note = "same report" if same else "OTHER REPORT"
+        yield Row(f"--jobs 2 (other: --jobs 1), wall, {mix}", seconds(two), seconds(one), one / two, note)
         path.unlink()
 
 
-def packed(folder: Path, megabytes: float) -> None:
-    """Wall time of a packed log against its decompressor alone."""
+def packed(folder: Path, megabytes: float) -> Iterator[Row]:
+    """Wall time of a packed log against its decompressor alone, and against the same log unpacked."""
     path, _ = written(folder, "access", megabytes)
-    for packer, unpack in (("zstd", ("zstd", "-dc")), ("pigz", ("pigz", "-dc")), ("gzip", ("gzip", "-dc"))):
-        if shutil.which(packer) is None:
+    plain = soonest(analyze(path), 3)
+    for kind, pack, unpack in _PACKERS:
+        if shutil.which(pack[0]) is None:
+            yield Row(f"{pack[0]}, wall", note=f"{pack[0]} is not installed: skipped")
             continue
-        archive = folder / f"log.{packer}"
-        archive.write_bytes(cost_of((packer, "-c", str(path))).output)
-        ours = min(cost_of(_analyze(archive)).wall for _ in range(3))
-        theirs = min(
-            cost_of(("sh", "-c", '"$@" | wc -l', "sh", *unpack, str(archive))).wall for _ in range(3)
-        )
-        print(f"packed {packer:5} {ours:6.2f} s / {theirs:6.2f} s = {ours / theirs:5.2f}", flush=True)
+        archive = folder / f"log.{kind}"
+        archive.write_bytes(cost_of((*pack, str(path))).output)
+        ours = soonest(analyze(archive), 3)
+        alone = soonest(("sh", "-c", '"$@" | wc -l', "sh", *unpack, str(archive)), 3)
+        name = f"{kind}, wall, against {' '.join(unpack)} | wc -l"
+        yield Row(name, seconds(ours), seconds(alone), ours / alone)
+        yield Row(f"{kind}, wall, against the plain log", seconds(ours), seconds(plain), ours / plain)
         archive.unlink()
 
 
-def memory(folder: Path, megabytes: float) -> None:
+def memory(folder: Path, megabytes: float) -> Iterator[Row]:
     """Largest resident memory through standard input, from a tenth to four times the size."""
+    least_memory = 0.0
     for size in (megabytes / 10, megabytes, megabytes * 4):
-        cost = cost_of(_analyze("-"), pieces(size, "access", Truth()))
-        print(f"memory {size:6.0f} MB {cost.mebibytes:6.1f} MiB", flush=True)
+        cost = cost_of(analyze("-"), pieces(size, "access", Truth()))
+        least_memory = least_memory or cost.mebibytes
+        ratio = cost.mebibytes / least_memory
+        yield Row(f"memory, {size:g} MB", mebibytes(cost.mebibytes), mebibytes(least_memory), ratio)
 
 
-def peers(folder: Path, megabytes: float) -> None:
-    """CPU time against a loop of the same regexes over lines, and against a chain of grep."""
-    from vllm_logdoctor.packs.index import load_index
-
-    size = min(megabytes, 2.0)
-    path, _ = written(folder, "access", size)
-    mine = least(_analyze(path), 3)
-    loop = least((sys.executable, "-m", "benchmarks.line_loop", str(path)), 1)
-    print(
-        f"loop over {len(load_index().patterns)} regexes, {size:g} MB: {loop.cpu:.1f} s against {mine.cpu:.2f} s",
-        flush=True,
-    )
-    path, _ = written(folder, "access", megabytes)
-    mine = least(_analyze(path), 2)
-    greps = [
-        ("throughput:", "Avg prompt"),
-        ("status", '" 500 '),
-        ("errors", "ERROR"),
-        ("warnings", "WARNING"),
-        ("trace", "Traceback"),
-    ]
-    chain = sum(least(("grep", "-c", text, str(path)), 2).cpu for _, text in greps)
-    print(f"five greps, {megabytes:g} MB: {chain:.2f} s against {mine.cpu:.2f} s", flush=True)
+def start(folder: Path, megabytes: float) -> Iterator[Row]:
+    """CPU time of `--version` and of small logs against the imports that a command line of this kind needs."""
+    for outcome in start_up(folder):
+        yield Row(outcome.name, ratio=outcome.figure)
 
 
-def growth(folder: Path, megabytes: float) -> None:
-    """CPU seconds per 100 MB from a hundredth to four times the size, without the start."""
-    start = least(_analyze(written(folder, "access", 0.2)[0]), 3).cpu
+def growth(folder: Path, megabytes: float) -> Iterator[Row]:
+    """CPU seconds per further 100 MB between a hundredth, a tenth, the whole and four times the size; ratio to the first."""
     for mix in MIXES:
-        slopes = []
-        for size in (megabytes / 10, megabytes / 2, megabytes):
+        before: tuple[float, float] | None = None
+        first = 0.0
+        for size in (megabytes / 100, megabytes / 10, megabytes, megabytes * 4):
+            if shutil.disk_usage(folder).free < size * 1_100_000:
+                yield Row(f"growth, {mix}, {size:g} MB", note="no room for the log: skipped")
+                break
             path, _ = written(folder, mix, size)
-            slopes.append((least(_analyze(path), 2).cpu - start) / size * 100)
+            cpu = least(analyze(path), 5 if size <= 100 else 1).cpu
             path.unlink()
-        print(
-            f"growth {mix:9} " + "  ".join(f"{slope:.3f}" for slope in slopes) + " s per 100 MB", flush=True
-        )
+            if before is not None:
+                slope = (cpu - before[1]) / (size - before[0]) * 100
+                first = first or slope
+                name = f"growth, {mix}, {before[0]:g} to {size:g} MB, per 100 MB"
+                yield Row(name, seconds(slope), seconds(first), slope / first)
+            before = (size, cpu)
 
 
-def hostile(folder: Path, megabytes: float) -> None:
+def hostile(folder: Path, megabytes: float) -> Iterator[Row]:
     """Time per byte against the access mix, and memory, through standard input."""
-    size = int(megabytes * 1_000_000)
-    honest = cost_of(_analyze("-"), pieces(megabytes, "access", Truth()))
+    honest = cost_of(analyze("-"), pieces(megabytes, "access", Truth()))
     for name, write in HOSTILE.items():
-        cost = cost_of(_analyze("-"), write(size))
-        print(
-            f"hostile {name:16} {cost.cpu / honest.cpu:6.2f} times   {cost.mebibytes:6.1f} MiB   exit {cost.status}",
-            flush=True,
-        )
+        cost = cost_of(analyze("-"), write(int(megabytes * 1_000_000)))
+        note = f"{mebibytes(cost.mebibytes)}, exit {cost.status}"
+        ratio = cost.cpu / honest.cpu
+        yield Row(f"hostile, {name}, {megabytes:g} MB", seconds(cost.cpu), seconds(honest.cpu), ratio, note)
 
 
-FIGURES: dict[str, Callable[[Path, float], None]] = {
-    "ripgrep": ripgrep, "jobs": jobs, "packed": packed, "memory": memory, "peers": peers, "growth": growth, "hostile": hostile,
+FIGURES: dict[str, Callable[[Path, float], Iterator[Row]]] = {
+    "ripgrep": ripgrep, "jobs": jobs, "packed": packed, "memory": memory, "start": start, "peers": peers,
+    "growth": growth, "hostile": hostile,
 }  # fmt: skip
 
 
@@ -146,12 +137,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("figures", nargs="*", help=re.sub(r"\s+", " ", " ".join(FIGURES)))
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=", ".join(FIGURES))
     parser.add_argument("--mb", type=float, default=1000)
     asked = parser.parse_args()
+    unknown = [name for name in asked.figures if name not in FIGURES]
+    if unknown:
+        parser.error(f"no figure {unknown[0]!r}; there are {', '.join(FIGURES)}")
+    print_head()
     for name in asked.figures or FIGURES:
         with tempfile.TemporaryDirectory() as folder:
-            FIGURES[name](Path(folder), asked.mb)
+            for row in FIGURES[name](Path(folder), asked.mb):
+                print_row(row)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,16 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+# Installers compile modules ahead. In a checkout the first start does, unless it is told not to.
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 LOGDOCTOR = (sys.executable, "-c", "from vllm_logdoctor.cli import main; main()")
+
+
+def analyze(path: Path | str, *more: str) -> tuple[str, ...]:
+    """Return the command that is measured: the whole diagnosis as JSON."""
+    return (*LOGDOCTOR, "analyze", str(path), "--format", "json", *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,10 @@ def cost_of(command: Sequence[str], stdin: Iterable[bytes] | None = None) -> Cos
     """Run a command to its end; `stdin` is written to it piece by piece."""
     start = time.perf_counter()
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL, stdout=subprocess.PIPE
+        command,
+        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env=_ENVIRONMENT,
     )
     assert process.stdout is not None
     writer = threading.Thread(target=_write, args=(process, stdin)) if stdin is not None else None
@@ -62,6 +73,11 @@ def _write(process: subprocess.Popen[bytes], pieces: Iterable[bytes]) -> None:
 def least(command: Sequence[str], times: int) -> Cost:
     """Run a command several times and return the run with the least CPU time: the one that others disturbed least."""
     return min((cost_of(command) for _ in range(times)), key=lambda cost: cost.cpu)
+
+
+def soonest(command: Sequence[str], times: int) -> float:
+    """Run a command several times and return the least wall time."""
+    return min(cost_of(command).wall for _ in range(times))
 
 
 def ratio_of(command: Sequence[str], against: Sequence[str], times: int) -> tuple[float, Cost, Cost]:
