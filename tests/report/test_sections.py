@@ -212,3 +212,12 @@ def test_statuses_are_counted_by_the_access_log():
     )
     text = report_of(diagnosis)
     assert "4 answered requests in the access log: 3 with HTTP 200 (75 %), 1 with HTTP 400 (25 %)." in text
+
+
+class TestObjective:
+    @pytest.mark.parametrize("objective", ["throughput", "latency", "long-context", "memory", "startup"])
+    def test_the_report_says_for_what_its_order_is(self, objective):
+        found = make_analysis()
+        text = markdown.render(Analysis(found.sources, found.runs, found.coverage, objective))
+        assert "In order for " in text
+        assert "In order for" not in markdown.render(found)

@@ -9,7 +9,7 @@ from vllm_logdoctor.report.effects import SAFETY, change_words, effect_words
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital, setting
-from vllm_logdoctor.report.naming import named
+from vllm_logdoctor.report.naming import OBJECTIVES, named
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.run.model import Evidence
 
@@ -18,8 +18,9 @@ QUOTED = 3
 
 def changes(page: Page) -> list[str]:
     """Return the section as Markdown lines; nothing where there is nothing to change."""
-    lines: list[str] = []
     asked = [finding for finding in page.advice if is_asked(finding)]
+    words = OBJECTIVES.get(page.analysis.objective)
+    lines: list[str] = [words, ""] if words and asked else []
     for position, finding in enumerate(asked, start=1):
         body = _as_before(page, finding) or _body(page, finding)
         lines += [page.heading(f"{position}. {_headline(finding)}", 2), "", *body, ""]
