@@ -162,11 +162,13 @@ class HyperscanGates:
         if b"\x1b" in data or b"\r" in data or not data.isascii():
             return None
         self._debug_scans += 1
-        if self._debug is None or (
-            self._debug_knows < len(self._narrowed) and self._debug_scans >= 2 * self._debug_since
-        ):
-            self._debug = self._debug_database(bare)
+        news = self._debug_knows < len(self._narrowed) and self._debug_scans >= 2 * self._debug_since
+        if news or not self._debug_since:
             self._debug_knows, self._debug_since = len(self._narrowed), self._debug_scans
+            with suppress(self._hyperscan.error):
+                self._debug = self._debug_database(bare)
+        if self._debug is None:
+            return None
         ends: list[int] = []
         append = ends.append
 
