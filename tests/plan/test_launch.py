@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.findings.making import a_run, event
@@ -144,10 +146,22 @@ TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max
 @given(TEXT, TEXT)
 def test_any_text_comes_out_of_the_shell_as_it_went_in(model: str, value: str) -> None:
     launch = Launch(model, {"--served-model-name": value}, {}, "0.11.2")
-    if value == "***":
-        return
+    assume(value != "***" and f"{model}{value}".isprintable())
     found = shlex.split(shell(launch).replace(" \\\n  ", " "))
     assert found == ["vllm", "serve", model, "--served-model-name", value]
+
+
+@pytest.mark.parametrize("value", ["a\u202eb", "it's\x1b[31m \\", "\x07", "\U000e0001x"])
+def test_what_acts_on_a_terminal_is_escaped_and_bash_reads_it_back(value: str) -> None:
+    written = quoted(value)
+    assert written.isprintable()
+    done = subprocess.run(
+        ["bash", "-c", f"printf %s {written}"],
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode() == value
 
 
 @given(TEXT)

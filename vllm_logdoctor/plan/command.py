@@ -39,10 +39,33 @@ def shell(launch: Launch) -> str:
 
 
 def quoted(word: str) -> str:
-    """Return a word that the shell takes as it is; the variable of a secret stays one.
+    r"""Return a word that the shell takes as it is; the variable of a secret stays one.
+
+    Characters that act on a terminal are written as bash's escapes: nothing acts where the command is read.
 
     Example:
         >>> quoted("a b"), quoted("$VLLM_API_KEY"), quoted("$HOME")
         ("'a b'", '"$VLLM_API_KEY"', "'$HOME'")
+        >>> print(quoted("a\u202eb"))
+        $'a\u202eb'
     """
-    return f'"{word}"' if _VARIABLE.match(word) else shlex.quote(word)
+    if _VARIABLE.match(word):
+        return f'"{word}"'
+    if word.isprintable():
+        return shlex.quote(word)
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{escaped_unprintable(escaped)}'"
+
+
+def escaped_unprintable(text: str) -> str:
+    r"""Return text in which characters that are not printed stand as escapes that bash and systemd share.
+
+    Example:
+        >>> print(escaped_unprintable("a\x1bb"))
+        a\u001bb
+    """
+    return "".join(character if character.isprintable() else _escape(ord(character)) for character in text)
+
+
+def _escape(code: int) -> str:
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vllm_logdoctor.plan.command import shell
+from vllm_logdoctor.plan.command import escaped_unprintable, shell
 from vllm_logdoctor.plan.devices import compose_devices, gpus, image, kubernetes_resources, notes, processors
 from vllm_logdoctor.plan.launch import MASK, Launch, flag_words, program
 
@@ -189,7 +189,13 @@ def yaml_value(value: Any) -> str:
         and not value.endswith(":")
     ):
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return _quoted(value)
+
+
+def _quoted(value: Any) -> str:
+    """Return a value as JSON, in ASCII alone where it holds what a terminal would act upon."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value)
 
 
 def systemd_word(word: str) -> str:
@@ -206,6 +212,7 @@ def systemd_word(word: str) -> str:
         .replace("$", "$$")
         .replace("\n", "\\n")
     )
+    text = escaped_unprintable(text)
     text = _VARIABLE.sub(r"${\1}", text)
     return f'"{text}"' if not text or re.search(r"[\s\"';\\]", text) else text
 
@@ -221,7 +228,7 @@ def _words(launch: Launch) -> list[str]:
 
 def _items(words: Sequence[str], indent: int) -> list[str]:
     # Arguments are texts for docker and Kubernetes: numbers are quoted too.
-    return [f"{' ' * indent}- {json.dumps(word, ensure_ascii=False)}" for word in words]
+    return [f"{' ' * indent}- {_quoted(word)}" for word in words]
 
 
 def _port(launch: Launch) -> int:
