@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.late import LatePattern
@@ -73,10 +74,16 @@ def hints_in(record: Record) -> Iterator[str]:
     name = record.process.name.split("_")[0].split(" ")[0]
     if name in _PROCESSES:
         yield _PROCESSES[name]
-    text = record.message[:1500]
+    yield from _hints_of(record.message[:1500])
+
+
+@lru_cache(maxsize=1024)  # Every rank prints the same traceback.
+def _hints_of(text: str) -> tuple[str, ...]:
+    hints = []
     for hint, words, needed in _CHECKED:
         for word in needed:
             if word in text:
                 if words.search(text):
-                    yield hint
+                    hints.append(hint)
                 break
+    return tuple(hints)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from vllm_logdoctor.frame import Record
@@ -175,9 +176,11 @@ def stops_in(records: Sequence[Record]) -> Iterator[Stop]:
 
 def stop_kind(record: Record) -> StopKind | None:
     """Return the kind of end that a line shows, or None."""
-    if record.level in ("DEBUG", "WARNING"):
-        return None
-    text = record.message[:600]
+    return None if record.level in ("DEBUG", "WARNING") else _kind_of(record.message[:600])
+
+
+@lru_cache(maxsize=1024)  # Every rank prints the same traceback.
+def _kind_of(text: str) -> StopKind | None:
     for kind, words, expression in _TRACES:
         for word in words:
             if word in text:

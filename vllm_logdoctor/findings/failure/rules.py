@@ -111,6 +111,8 @@ class FailureRules:
         self._by_key: dict[str, list[str]] = {}
         for gate in self._gates:
             self._by_key.setdefault(gate[:_KEY], []).append(gate)
+        # Every rank prints the same traceback.
+        self._gates_in = lru_cache(maxsize=256)(self._search_gates)
 
     def __contains__(self, rule_id: str) -> bool:
         return rule_id in self._rules
@@ -128,7 +130,7 @@ class FailureRules:
             (self.rule(rule_id), self.rule(rule_id).signatures[number]) for rule_id, number in sorted(places)
         ]
 
-    def _gates_in(self, text: str) -> set[str]:
+    def _search_gates(self, text: str) -> set[str]:
         """Return the gates in a text, found by their first characters: one look-up per place, however many gates."""
         starts = {text[start : start + _KEY] for start in range(len(text) - _KEY + 1)}
         return {gate for key in starts & self._by_key.keys() for gate in self._by_key[key] if gate in text}
