@@ -22,7 +22,8 @@ MANY_MISSES = 100
 
 # Requests belong to the statistics line behind them, and to the run before the next one's first lines.
 _COUNT_BEFORE = (
-    "Avg prompt throughput: ", "server version ", "█  version ", "non-default args: {", "args: Namespace(", "LLM engine (v",
+    "Avg prompt throughput: ", "server version ", "█  version ", "non-default args: {", "args: Namespace(",
+    "LLM engine (v", "LLM engine with config: ",
     "detected platform ", "Platform plugin ",
 )  # fmt: skip
 

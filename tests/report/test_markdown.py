@@ -120,7 +120,7 @@ def test_the_root_cause_comes_before_what_followed_from_it(analysis_of):
 def test_several_runs_begin_with_a_table_of_them(analysis_of):
     text = markdown.render(analysis_of(failure=True, runs=3))
     assert text.startswith("# 3 runs of vLLM in ")
-    assert "**3 of 3 failed; look at run 1 crashed while serving first.**" in text
+    assert "**3 of 3 failed; look first at run 1 (crashed while serving).**" in text
     assert headings(text).count("h1") == 1
 
 

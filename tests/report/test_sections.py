@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.synthetic import START, make_analysis, make_findings
+from tests.run.lives_of_a_server import start, statistics
+from vllm_logdoctor import analyze
 from vllm_logdoctor.findings.bottleneck import Bottleneck
 from vllm_logdoctor.findings.model import Change, Effect
 from vllm_logdoctor.plan.model import Plan
@@ -221,3 +223,10 @@ class TestObjective:
         text = markdown.render(Analysis(found.sources, found.runs, found.coverage, objective))
         assert "In order for " in text
         assert "In order for" not in markdown.render(found)
+
+
+def test_a_log_that_ends_while_requests_run_says_what_that_may_mean() -> None:
+    text = analyze([*start(), statistics(running=3)]).to_markdown()
+    assert "3 running requests" in text
+    assert "killed without a word" in text
+    assert "killed without a word" not in analyze([*start(), statistics(running=0)]).to_markdown()

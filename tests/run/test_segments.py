@@ -90,3 +90,13 @@ def test_a_plug_in_that_can_t_be_loaded_ends_nothing() -> None:
     ]
     (run,) = runs(failing, start())
     assert run.version == "0.11.2"
+
+
+def test_a_log_that_starts_and_ends_among_requests_is_a_server_s() -> None:
+    (run,) = runs(
+        ["INFO 03-04 10:00:00 [async_llm.py:271] Added request chatcmpl-1."],
+        [
+            "ERROR 03-04 10:00:30 [dump_input.py:71] V1 LLM engine (v0.9.1) with config: model='org/m', dtype=torch.float16, "
+        ],
+    )
+    assert run.kind == "server"

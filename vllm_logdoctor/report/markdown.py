@@ -102,8 +102,8 @@ def _worst(analysis: Analysis) -> str:
     if not failed:
         return "**None of them failed.**"
     first = failed[0].run
-    named = f"run {first.number} {OUTCOMES[first.outcome]}"
-    return f"**{len(failed)} of {len(analysis.runs)} failed; look at {named} first.**"
+    named = f"run {first.number} ({OUTCOMES[first.outcome]})"
+    return f"**{len(failed)} of {len(analysis.runs)} failed; look first at {named}.**"
 
 
 def _without_double_gaps(lines: list[str]) -> list[str]:

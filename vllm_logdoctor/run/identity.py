@@ -157,6 +157,9 @@ def kind_of(builder: RunBuilder) -> Kind:
         "uvicorn-running",
         "server-starting",
         "startup-waiting",
+        "uvicorn-stopping",
+        "request-received",
+        "request-added",
     )
     if any(name in builder.messages for name in server) or builder.accesses:
         return "server"

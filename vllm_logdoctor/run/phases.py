@@ -54,7 +54,17 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
     ready = _ready(run, builder)
     found = [*timed, *_startup(run, builder, timed, ready), *_profiling(builder, timed)]
     found += _serving(run, builder, ready)
-    return _ordered(found)
+    return _ordered(_inside(found))
+
+
+def _inside(phases: Sequence[Phase]) -> Iterator[Phase]:
+    """Let no part begin before its whole: their ends are printed in whole seconds, their lengths are not."""
+    begins = {(phase.name, phase.process): phase.start for phase in phases if phase.start is not None}
+    for phase in phases:
+        whole = begins.get((phase.parent, phase.process))
+        if whole is not None and phase.start is not None and phase.start < whole <= (phase.end or whole):
+            phase = replace(phase, start=whole)
+        yield phase
 
 
 def _ordered(phases: Iterable[Phase]) -> list[Phase]:

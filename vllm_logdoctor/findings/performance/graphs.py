@@ -6,7 +6,15 @@ from typing import Any
 
 from vllm_logdoctor.findings.bottleneck import runs_on_cpu
 from vllm_logdoctor.findings.model import Confidence, Effect, Finding, Severity
-from vllm_logdoctor.findings.performance.case import Case, action, finding, flag, message_lines, setting_lines
+from vllm_logdoctor.findings.performance.case import (
+    Case,
+    action,
+    finding,
+    flag,
+    message_lines,
+    plural,
+    setting_lines,
+)
 from vllm_logdoctor.findings.performance.published import (
     EAGER_OFF_BETWEEN,
     EAGER_OFF_LOADED,
@@ -38,7 +46,7 @@ def eager_mode(case: Case) -> Finding | None:
     text = (
         "`enforce_eager=True`: every kernel of every step is launched by Python, and torch.compile is off."
         + (
-            f" The load had {load.running:.0f} requests at once in the median:"
+            f" The load had {plural(round(load.running), 'request')} at once in the median:"
             if load.busy_seconds
             else " How much it costs depends on the load:"
         )

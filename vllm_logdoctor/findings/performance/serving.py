@@ -203,7 +203,7 @@ def scheduler_limit_not_memory(case: Case) -> Finding | None:
         f"For {minutes(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.3g}"
         f" % of the busy time) "
         + (
-            f"all {seats:,} seats were taken"
+            ("the one seat was taken" if seats == 1 else f"all {seats:,} seats were taken")
             if known
             else f"the number of running requests stood still at {seats:,}"
         )

@@ -7,7 +7,7 @@ from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.figures import count, number, share, table
 from vllm_logdoctor.report.naming import OUTCOMES, PHASES, accelerator_unit, accelerators
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.run.model import Phase
+from vllm_logdoctor.run.model import Evidence, Phase
 
 PERIODS = 12
 _BEGINNINGS = ("imports", "engine-start", "engine-init", "api-server")
@@ -35,7 +35,20 @@ def _bounds(page: Page) -> list[str]:
     if first is None or last is None:
         return ["No line of this run has a time.", ""] if run.phases else []
     year = "" if run.year_known else " The log prints no year and no time zone."
-    return [f"From {first} to {last}, {OUTCOMES[run.outcome]}.{year}", ""]
+    return [f"From {first} to {last}, {OUTCOMES[run.outcome]}.{year}{_open_end(page)}", ""]
+
+
+def _open_end(page: Page) -> str:
+    """Say what a log that ends while requests run may mean: it holds no word of a process that was killed."""
+    run = page.run
+    last = run.samples[-1] if run.samples else None
+    if run.outcome != "running" or last is None or not last.running:
+        return ""
+    return (
+        f" The last statistics line shows {count(last.running, 'running request')}"
+        f"{page.cited([Evidence(run.last_file, last.line, last.text)])}: the log was copied at work, or the process"
+        " was killed without a word."
+    )
 
 
 def _phases(page: Page) -> list[str]:
