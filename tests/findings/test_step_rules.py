@@ -90,3 +90,15 @@ def test_the_gain_of_more_requests_is_bounded_by_what_the_cache_holds() -> None:
     effect = found["client-concurrency-bound"].effect
     assert effect is not None
     assert effect.high == pytest.approx(1.5)
+
+
+def test_a_long_prompt_under_way_slows_others_down_and_shows_in_the_cache_only() -> None:
+    under_way = [(1, {**CRAWLING, "kv": 2.0 + number}) for number in range(8)]
+    run = a_run(samples=load(*under_way))
+    assert bottleneck_of(run).name == "client-limited"
+    assert "steps-slower-than-memory" not in advice(run)
+
+
+def test_a_step_of_a_processor_may_take_half_a_minute() -> None:
+    run = a_run(samples=load((6, STILL)), platform="cpu")
+    assert "engine-makes-no-progress" not in advice(run)

@@ -13,7 +13,7 @@ One statistics line is judged by these rules, first that holds:
 5. Nothing waits and the cache is 95 % full or more: the next request or token will wait for the cache.
 6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
    per second and request is the host's limit, as is a card that makes less than one and a half with a handful
-   of requests and no prompts: no card reads its own memory so slowly. Tensor parallel ranks on different nodes
+   of requests and no prompts, counted or under way: no card reads its own memory so slowly. Tensor parallel ranks on different nodes
    are the interconnect's, and so are more ranks than a machine has cards, where a single stream crawls.
 
 Lines in which requests run while neither a token nor the usage of the cache moves for half a minute tell no
@@ -37,7 +37,7 @@ from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample, load_of
 from vllm_logdoctor.findings.stalls import stalled
 from vllm_logdoctor.findings.tasks import pools
 from vllm_logdoctor.frozen import frozen
-from vllm_logdoctor.run.model import Evidence, Run
+from vllm_logdoctor.run.model import Evidence, Run, Sample
 
 BottleneckName = Literal[
     "idle", "client-limited", "kv-cache-limited", "max-num-seqs-limited", "prefill-limited", "host-limited",
@@ -64,6 +64,8 @@ SLOW_CARD = 1.5
 times a second, and a step reads its weights once."""
 SLOW_RANKS = 5.0
 """The same where the ranks are more than a machine has cards: cards of such machines read theirs twelve times."""
+PROMPT_GROWTH = 0.3
+"""Per cent of the cache; a few tokens take less in ten seconds, a long prompt that is being computed takes more."""
 FEW = 4
 """Requests with which a step costs hardly more than reading the weights."""
 CARDS_OF_A_MACHINE = 8
@@ -128,8 +130,8 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
     host = Host(
         runs_on_cpu(run), run.seen("tensor-parallel-across-nodes") is not None, ranks_of(run), not pools(run)
     )
-    still = stalled(load.spans)
-    ran: dict[int, bool] = {}
+    still = frozenset() if host.on_cpu else stalled(load.spans)
+    last: dict[int, Sample] = {}
     limits: list[BottleneckName] = []
     for span in load.spans:
         sample = span.sample
@@ -137,8 +139,8 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
         if (sample.file, sample.line) in still:
             limit = "none-clear"
         elif limit == "client-limited":
-            limit = limit_below(span, host, whole_interval=ran.get(sample.engine, False))
-        ran[sample.engine] = bool(sample.running)
+            limit = limit_below(span, host, last.get(sample.engine))
+        last[sample.engine] = sample
         limits.append(limit)
     return tuple(limits)
 
@@ -171,24 +173,26 @@ def limit_of(span: Span, seats: int | None) -> BottleneckName:
     return "client-limited"
 
 
-def limit_below(span: Span, host: Host, whole_interval: bool) -> BottleneckName:
+def limit_below(span: Span, host: Host, before: Sample | None = None) -> BottleneckName:
     """Return what limits a sample in which nothing waits: the client, or what the engine runs on.
 
     Args:
         span: the sample.
         host: where the model runs.
-        whole_interval: whether requests ran at the sample before already; one that just came has made no tokens.
+        before: the sample before it of the same engine. Requests that were not there then have made no tokens yet.
     """
     sample = span.sample
     running = sample.running or 0
     if host.across_nodes:
         return "interconnect-limited"
-    if not running or not whole_interval or not host.generates:
+    if not running or before is None or not before.running or not host.generates:
         return "client-limited"
     if host.on_cpu:
         slow = sample.prompt + sample.generation < SLOW_CPU * running
         return "host-limited" if slow else "client-limited"
-    if running > FEW or sample.prompt > 0:
+    # V1 counts a prompt when it is computed to its end; until then only the cache that it takes shows it.
+    grown = (sample.kv_usage or 0.0) - (before.kv_usage or 0.0)
+    if running > FEW or sample.prompt > 0 or grown > PROMPT_GROWTH:
         return "client-limited"
     if host.ranks > CARDS_OF_A_MACHINE and sample.generation < SLOW_RANKS * running:
         return "interconnect-limited"

@@ -23,8 +23,11 @@ _SAID_ELSEWHERE = ("quantization-emulated", "quantization-not-optimized")
 def engine_makes_no_progress(case: Case) -> Finding | None:
     """Requests run and nothing moves.
 
-    Needs statistics lines of half a minute without a token, without a prompt, with one KV usage.
+    Needs statistics lines of half a minute without a token, without a prompt, with one KV usage, of a run on cards:
+    on a processor one step of a long prompt can take so long.
     """
+    if runs_on_cpu(case.run):
+        return None
     places = stalled(case.load.spans)
     still = [span for span in case.load.spans if (span.sample.file, span.sample.line) in places]
     if not still:
@@ -60,7 +63,8 @@ def engine_makes_no_progress(case: Case) -> Finding | None:
 def steps_slower_than_memory(case: Case) -> Finding | None:
     """A handful of requests gets less than one and a half tokens per second each.
 
-    Needs such statistics lines in a row, with no prompts in between, of a run that is not on the CPU backend.
+    Needs such statistics lines in a row, with no prompts in between and none under way (the usage of the cache stands
+    still), of a run that is not on the CPU backend.
     """
     held = case.spans("host-limited")
     if case.bottleneck.name != "host-limited" or not held or runs_on_cpu(case.run) or _has_a_reason(case):
