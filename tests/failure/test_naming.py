@@ -94,6 +94,13 @@ NAMES = [
     ("transformers-version-mismatch", "AttributeError: 'LlamaConfig' object has no attribute 'rope_theta'", [LOAD]),
     ("transformers-version-mismatch", "TypeError: XImageProcessor.__init__() got an unexpected keyword argument 'size'", [Place("vllm/transformers_utils/processor.py", "get_processor")]),
     ("model-files-corrupt-or-incomplete", 'FileNotFoundError: No such file or directory: "/models/x/model-00003-of-00008.safetensors"', [LOAD]),
+    ("gpu-visibility-env-conflict", "RuntimeError: The number of CUDA devices has changed since the first call to torch.cuda.device_count().", [INIT]),
+    ("optional-kernel-package-missing", "RuntimeError: DeepGEMM is not available", [PROFILE]),
+    ("quantization-scheme-unsupported", "ValueError: Prequant BitsAndBytes models with TP is not supported.Please try with PP.", [LOAD]),
+    ("quantization-scheme-unsupported", "ValueError: Marlin does not support weight_bits = 3. Only weight_bits = 4 are supported.", [LOAD]),
+    ("kernel-backend-unsupported-on-arch", "RuntimeError: FlashInfer does not support compute capability 6.1, unset VLLM_USE_FLASHINFER_SAMPLER=1.", [PROFILE]),
+    ("cause-not-in-log", "RuntimeError: WorkerProc failed to start.", [INIT]),
+    ("cause-not-in-log", "RuntimeError: Worker failed", [INIT]),
     ("oom-weights-load", "torch._inductor.exc.InductorError: RuntimeError: Failed to run autotuning code block: CUDA out of memory. Tried to allocate 1.02 GiB.", [PROFILE, Place("torch/_inductor/codegen/wrapper.py", "generate")]),
 ]  # fmt: skip
 
@@ -142,6 +149,13 @@ def test_what_a_library_prints_right_before_a_traceback_is_seen():
         *trace([INIT], "RuntimeError: NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)"),
     ]
     assert root("\n".join(lines)).id == "nccl-containers-on-one-host"
+
+
+def test_a_model_that_can_not_be_split_by_layers_is_not_to_be_split_so():
+    log = at_start("NotImplementedError: Pipeline parallelism is not supported for this model.", LOAD)
+    finding = root(log.replace("tensor_parallel_size=1", "tensor_parallel_size=1, pipeline_parallel_size=2"))
+    assert finding.id == "feature-incompatible-with-model"
+    assert ("--pipeline-parallel-size", 1) in [(change.knob, change.after) for change in finding.changes]
 
 
 def test_figures_in_the_second_line_of_a_text_are_shown():

@@ -24,7 +24,9 @@ WRAPPER = LatePattern(
     r"|ChildProcessError: worker died"
     r"|One or more (?:engine|worker) .{0,40}(?:died|failed)|ProcessExitedException|ChildFailedError"
     r"|unhandled errors in a TaskGroup"
-    r"|^RuntimeError: cancelled$"
+    r"|^RuntimeError: (?:cancelled|Worker failed|One or more workers failed|Engine is dead\.?)$"
+    r"|(?:EngineCoreProc|WorkerProc|DP Coordinator process) failed (?:to start|during startup|to report)"
+    r"|Process \S+ \(PID: \d+\) died with exit code"
     r"|Engine exited unexpectedly|API server process .{0,60}died|EngineGenerateError"
 )
 # RuntimeError: Worker failed with error 'CUDA error: out of memory', please check the stack trace above for the root cause
