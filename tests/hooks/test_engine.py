@@ -10,6 +10,8 @@ import pytest
 from vllm_logdoctor.hooks.engine import holds_vllm, run_hook
 from vllm_logdoctor.hooks.request import HookRequest
 
+NOBODY = 65534
+
 
 def test_a_log_gives_three_lines_and_a_report_beside_it(server_log: Path) -> None:
     lines = run_hook(HookRequest((server_log,)), {})
@@ -44,6 +46,19 @@ def test_no_job_is_one_line() -> None:
 
 def test_a_missing_log_is_one_line(tmp_path: Path) -> None:
     assert "no such file" in only_line(HookRequest((tmp_path / "absent.log",)))
+
+
+def test_a_log_that_may_not_be_read_is_one_line(server_log: Path) -> None:
+    server_log.chmod(0)
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(NOBODY)
+    try:
+        line = only_line(HookRequest((server_log,)))
+    finally:
+        os.seteuid(mine)
+    assert line.startswith("logdoctor: no report: ")
+    assert not server_log.with_name("vllm.log.logdoctor.md").exists()
 
 
 def test_a_log_of_something_else_is_one_line(tmp_path: Path) -> None:
