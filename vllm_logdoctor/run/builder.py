@@ -105,7 +105,6 @@ class RunBuilder:
         self.stated = Stated()
         self.environment = Environment()
         self.accesses: Counter[AccessKey] = Counter()
-        self.accesses_by_minute: dict[int, Counter[int]] = defaultdict(Counter)
         self.requests_by_minute: dict[int, Counter[AccessKey]] = defaultdict(Counter)
         self.speculation: list[Speculation] = []
         self.transfers: list[Transfer] = []
@@ -157,9 +156,6 @@ class RunBuilder:
         self.accesses.update(counts)
         minute = -1 if self.statistics_time is None else int(self.statistics_time // 60)
         self.requests_by_minute[minute].update(counts)
-        by_status = self.accesses_by_minute[minute]
-        for (_, _, status), number in counts.items():
-            by_status[status] += number
         self.ready = True
 
     def evidence(self, record: Record) -> Evidence:
