@@ -14,7 +14,7 @@ from vllm_logdoctor.report.csv import cell
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.github import command
 from vllm_logdoctor.report.junit import quoted
-from vllm_logdoctor.report.sarif import LEVELS, SCHEMA_ADDRESS, location_of, log_text, spoken
+from vllm_logdoctor.report.sarif import LEVELS, SCHEMA_ADDRESS, driver, location_of, log_text, spoken
 
 COLUMNS = (
     "group", "name", "verdict", "state", "severity", "before", "after", "ratio", "said", "file", "line",
@@ -57,7 +57,7 @@ def sarif(checks: Sequence[Check]) -> str:
             "version": "2.1.0",
             "runs": [
                 {
-                    "tool": {"driver": {"name": "logdoctor", "rules": [{"id": rule} for rule in rules]}},
+                    "tool": driver([{"id": rule} for rule in rules]),
                     "columnKind": "unicodeCodePoints",
                     "results": [_result(one, rules.index(_rule_id(one))) for one in told],
                 }

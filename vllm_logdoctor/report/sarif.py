@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import quote
 
@@ -39,7 +41,7 @@ def render(analysis: Analysis) -> str:
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "logdoctor", "rules": [_rule(first[rule]) for rule in rules]}},
+                "tool": driver([_rule(first[rule]) for rule in rules]),
                 "artifacts": [{"location": {"uri": address(source.file)}} for source in analysis.sources],
                 "columnKind": "unicodeCodePoints",
                 "results": [
@@ -58,13 +60,22 @@ def log_text(log: Node) -> str:
 
 
 def address(file: str) -> str:
-    """Return a file name as a relative or absolute URI reference.
+    """Return a file name as a URI: relative to where the tool was called, or absolute.
 
     Example:
-        >>> address("my logs/a#b.log")
-        'my%20logs/a%23b.log'
+        >>> address("my logs/a#b.log"), address("/scratch/vllm.log")
+        ('my%20logs/a%23b.log', 'file:///scratch/vllm.log')
     """
-    return quote(file.encode("utf-8", "replace"), safe="/.-_~") or "unknown"
+    quoted = quote(file.encode("utf-8", "replace"), safe="/.-_~") or "unknown"
+    return f"file://{quoted}" if quoted.startswith("/") else quoted
+
+
+def driver(rules: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the part of a log that names the tool, its version where it is installed, and its rules."""
+    named: dict[str, Any] = {"name": "logdoctor"}
+    with suppress(PackageNotFoundError):
+        named["version"] = version("vllm-logdoctor")
+    return {"driver": {**named, "rules": rules}}
 
 
 def spoken(text: str) -> str:
