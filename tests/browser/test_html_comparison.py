@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from vllm_logdoctor.compare.html import render_comparison, render_verification
 from vllm_logdoctor.compare.snapshot import Snapshot, snapshot_of
 from vllm_logdoctor.compare.verification import Verification, verify
 
-from .chromium import Chromium, chromium_path
+from .chromium import Chromium
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 
@@ -25,19 +24,6 @@ def side(name: str) -> Snapshot:
 def result() -> Verification:
     """One plan held against the next run, with requests at the same levels in both."""
     return verify(side("vllm-0.8.5-kv-starved.log"), side("vllm-0.11.2-kv-starved.log"))
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    program = chromium_path()
-    if program is None:
-        pytest.skip("no Chromium here: bash tests/browser/install_chromium.sh")
-    try:
-        started = Chromium(program, tmp_path_factory.mktemp("profile"))
-    except (TimeoutError, BrokenPipeError) as error:
-        pytest.skip(f"{program} does not start here: {error}")
-    with started as running:
-        yield running
 
 
 @pytest.mark.parametrize("width", [390, 1280])

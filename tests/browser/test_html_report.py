@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,26 +11,11 @@ import pytest
 from tests.report.synthetic import make_analysis
 from vllm_logdoctor.report import html
 
-from .chromium import Chromium, chromium_path
-
 HOSTILE = (
     "<script>window.taken=1</script><img src=x onerror=window.taken=1></script><svg onload=window.taken=1>"
     '![x](http://127.0.0.1:9/b.png) [y](javascript:window.taken=1) " onfocus=window.taken=1 autofocus x=" '
     "' --> ]]> {{7*7}} \u202eabc <a href=http://127.0.0.1:9>z</a> <style>*{display:none}</style> [L7](#e0-7)"
 )
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    program = chromium_path()
-    if program is None:
-        pytest.skip("no Chromium here: bash tests/browser/install_chromium.sh")
-    try:
-        started = Chromium(program, tmp_path_factory.mktemp("profile"))
-    except (TimeoutError, BrokenPipeError) as error:
-        pytest.skip(f"{program} does not start here: {error}")
-    with started as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
