@@ -103,13 +103,13 @@ class Selector:
         chunk.lines = scanned.lines
         file, base = chunk.file, chunk.first_line
         counts, repeats = _Waiting(scanned.counts), _Waiting(scanned.repeats)
-        lines: list[bytes] | None = None
+        lines: list[bytes] = []
         number = base
         for place, sight in enumerate(scanned.sights):
             line = base + sight.number
             inside = self._block_until >= line or line <= HEAD_LINES
             if number < line and number <= max(HEAD_LINES, self._block_until):
-                lines = peeled(chunk.data).rest.split(b"\n") if lines is None else lines
+                lines = lines or _without_requests(chunk)
                 yield from self._between(file, lines, base, number, line)
             yield from map(self._paths.limited, counts.upto(place))
             yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
@@ -117,7 +117,7 @@ class Selector:
             self._note_block(line, sight.opens, sight.closes, sight.data[:200])
             number = line + 1
         if number <= max(HEAD_LINES, self._block_until):
-            lines = peeled(chunk.data).rest.split(b"\n") if lines is None else lines
+            lines = lines or _without_requests(chunk)
             yield from self._between(file, lines, base, number, base + len(lines))
         yield from map(self._paths.limited, counts.upto(len(scanned.sights)))
         yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.sights)))
@@ -145,6 +145,11 @@ class Selector:
             self._open -= 1
             if not self._open:
                 self._block_until = line + _AFTER_BLOCK
+
+
+def _without_requests(chunk: Chunk) -> list[bytes]:
+    """Return the lines of a chunk, request lines empty."""
+    return peeled(chunk.data).rest.split(b"\n")
 
 
 class _Waiting(Generic[_T]):
