@@ -89,7 +89,7 @@ def model_name(name: str) -> str:
     Example:
         >>> model_name("/data/models/Qwen2.5-32B-Instruct/"), model_name("Qwen/Qwen3-8B")
         ('Qwen2.5-32B-Instruct', 'Qwen/Qwen3-8B')
-        >>> model_name("/root/hub/models--Qwen--Qwen3-8B/snapshots/0123")
+        >>> model_name("/hub/models--Qwen--Qwen3-8B/snapshots/0123")
         'Qwen/Qwen3-8B'
     """
     cached = _HUB_CACHE.search(name)
