@@ -112,11 +112,22 @@ def test_a_suppression_ends_on_its_day_and_says_so() -> None:
     left = suppressed(analysis(finding("a")), [entry], TODAY)
     assert ids(left.analysis) == ["a"]
     assert left.warnings == ("suppression of a ended on 2026-04-30: debugging",)
+    assert left.analysis.coverage.notes == left.warnings
 
 
-def test_an_ended_suppression_of_what_does_not_occur_is_not_worth_a_word() -> None:
-    left = suppressed(analysis(finding("b")), [Suppression("a", "r", date(2020, 1, 1))], TODAY)
-    assert left.warnings == ()
+def test_a_suppression_that_fits_nothing_is_named_so_that_it_does_not_stay_for_ever() -> None:
+    entries = [Suppression("a", "r", date(2020, 1, 1)), Suppression("c", "r", TODAY)]
+    left = suppressed(analysis(finding("b")), entries, TODAY)
+    assert left.warnings == (
+        "suppression of a ended on 2020-01-01 and fits no finding of this log; drop it",
+        "suppression of c fits no finding of this log; drop it once it is of no use",
+    )
+    assert left.analysis.coverage.notes == left.warnings
+
+
+def test_a_suppression_for_another_model_is_not_worth_a_word() -> None:
+    entry = Suppression("a", "r", TODAY, model="org/other")
+    assert suppressed(analysis(finding("b")), [entry], TODAY).warnings == ()
 
 
 @pytest.mark.parametrize(

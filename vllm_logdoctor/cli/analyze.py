@@ -66,6 +66,10 @@ def run_analyze(request: Request) -> int:
     _check(request, objective)
     inputs = inputs_from(_paths(request))
     packs = [*(Path(path) for path in request.patterns), *(settings.patterns if settings else ())]
+    if settings:
+        from vllm_logdoctor.cli.settings import with_known_findings
+
+        settings = with_known_findings(settings, packs)
     options = Options(patterns=tuple(packs), objective=objective, cache=cache_directory(), jobs=request.jobs)
     with _progress(inputs, request.quiet) as progress:
         analysis = analyse(inputs, options, progress)

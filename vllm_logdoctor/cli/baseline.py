@@ -78,25 +78,20 @@ def suppressed(
         replan: as for `only_new`.
     """
     holding = [entry for entry in suppressions if entry.until >= today]
-    used: set[int] = set()
 
     def accepted(run: Run, finding: Finding) -> bool:
-        fitting = [number for number, entry in enumerate(holding) if _fits(entry, run, finding)]
-        used.update(fitting)
-        return bool(fitting)
+        return any(_fits(entry, run, finding) for entry in holding)
 
     left, _ = _without(analysis, accepted, replan)
     notes = [
         f"suppressed until {entry.until}: {entry.finding} ({entry.reason})"
-        for number, entry in enumerate(holding)
-        if number in used
+        for entry in holding
+        if _occurs(entry, analysis)
     ]
     warnings = [
-        f"suppression of {entry.finding} ended on {entry.until}: {entry.reason}"
-        for entry in suppressions
-        if entry.until < today and _occurs(entry, analysis)
+        warning for entry in suppressions if (warning := _stale(entry, analysis, holds=entry in holding))
     ]
-    return Filtered(_noted(left, notes), tuple(warnings))
+    return Filtered(_noted(left, [*notes, *warnings]), tuple(warnings))
 
 
 @frozen
@@ -167,16 +162,26 @@ def _count(findings: int) -> str:
 
 
 def _fits(entry: Suppression, run: Run, finding: Finding) -> bool:
-    model = str(run.model.value) if run.model else ""
     return (
         entry.finding == finding.id
         and (not entry.knob or fingerprint(finding) == f"{finding.id} {entry.knob}")
-        and (not entry.model or entry.model == model)
+        and _is_for(entry, run)
     )
 
 
-def _occurs(entry: Suppression, analysis: Analysis) -> bool:
-    return any(_fits(entry, one.run, finding) for one in analysis.runs for finding in one.findings)
+def _is_for(entry: Suppression, run: Run) -> bool:
+    return not entry.model or (run.model is not None and entry.model == str(run.model.value))
+
+
+def _stale(entry: Suppression, analysis: Analysis, *, holds: bool) -> str:
+    """Return what is wrong with a suppression, "" for nothing: entries that do nothing must not be kept for ever."""
+    if _occurs(entry, analysis):
+        return "" if holds else f"suppression of {entry.finding} ended on {entry.until}: {entry.reason}"
+    if not any(_is_for(entry, one.run) for one in analysis.runs):
+        return ""
+    if holds:
+        return f"suppression of {entry.finding} fits no finding of this log; drop it once it is of no use"
+    return f"suppression of {entry.finding} ended on {entry.until} and fits no finding of this log; drop it"
 
 
 def _without(
@@ -200,3 +205,7 @@ def _diagnosis_without(
 def _noted(analysis: Analysis, notes: list[str]) -> Analysis:
     coverage = replace(analysis.coverage, notes=(*analysis.coverage.notes, *notes))
     return replace(analysis, coverage=coverage) if notes else analysis
+
+
+def _occurs(entry: Suppression, analysis: Analysis) -> bool:
+    return any(_fits(entry, one.run, finding) for one in analysis.runs for finding in one.findings)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,29 @@ def read_settings(path: Path) -> Settings:
     return _settings(path, _parsed(path))
 
 
+def with_known_findings(settings: Settings, packs: Sequence[Path]) -> Settings:
+    """Return settings whose suppressions name findings by their present ids.
+
+    Args:
+        settings: what a file says.
+        packs: all further pattern packs, whose messages are findings too.
+
+    Raises:
+        LogdoctorError: a suppression names a finding that nobody knows (exit code 2).
+    """
+    if not settings.suppressions:
+        return settings
+    from vllm_logdoctor.packs.explaining import known_ids, unknown
+
+    ids = known_ids(packs)
+    for number, entry in enumerate(settings.suppressions):
+        if entry.finding not in ids:
+            place = f"{settings.path}: suppress.{number}.finding"
+            raise LogdoctorError(f"{place}: {unknown(entry.finding, list(ids))}", 2)
+    present = tuple(replace(entry, finding=ids[entry.finding]) for entry in settings.suppressions)
+    return replace(settings, suppressions=present)
+
+
 def _parsed(path: Path) -> Mapping[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
@@ -109,8 +133,11 @@ def _settings(path: Path, parsed: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise LogdoctorError(f"{path}: {key}: {first['msg']}", 2) from error
+        raise LogdoctorError(f"{path}: {key}: {_mistake(first['type'], first['msg'])}", 2) from error
     folder = path.parent
+    for number, place in enumerate(checked.patterns):
+        if not (folder / place).exists():
+            raise LogdoctorError(f"{path}: patterns.{number}: no such pattern pack: {folder / place}", 2)
     return Settings(
         path=path,
         objective=checked.objective,
@@ -123,3 +150,11 @@ def _settings(path: Path, parsed: Mapping[str, Any]) -> Settings:
             for entry in checked.suppress
         ),
     )
+
+
+def _mistake(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "no such key"
+    if kind.startswith("date"):
+        return "write a day as 2027-01-31"
+    return message[:1].lower() + message[1:]

@@ -28,7 +28,9 @@ class SettingsFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     objective: Literal["balanced", "throughput", "latency", "long-context", "memory", "startup"] | None = None
-    format: str | None = None
+    format: (
+        Literal["markdown", "json", "text", "html", "sarif", "junit", "github", "csv", "terminal"] | None
+    ) = None
     patterns: list[str] = []
     fail_on: Severity | None = None
     baseline: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
@@ -39,6 +39,19 @@ def explain(name: str, extra: Sequence[Path] = ()) -> str:
     return Explainer(extra).explain(name)
 
 
+def known_ids(extra: Sequence[Path] = ()) -> Mapping[str, str]:
+    """Return the present id of each rule, alias of a rule, and pattern, by each of its names."""
+    patterns = {pattern.id: pattern.id for pattern in load_index(extra).patterns}
+    return {**patterns, **rule_names()}
+
+
+def unknown(name: str, known: Sequence[str]) -> str:
+    """Return one line on an id that nobody knows, with the nearest that are known."""
+    near = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
+    hint = f"; did you mean {', '.join(near)}?" if near else "; logdoctor patterns list shows all"
+    return f"no rule and no pattern has the id {name!r}{hint}"
+
+
 class Explainer:
     """Explains ids of the packs that come with the tool and of further ones."""
 
@@ -56,7 +69,7 @@ class Explainer:
         page = self._page(name)
         pattern = self._patterns.get(name)
         if page is None and pattern is None:
-            raise LogdoctorError(_unknown(name, self.ids()), 2)
+            raise LogdoctorError(unknown(name, self.ids()), 2)
         parts = [_page_lines(page)] if page else []
         if pattern is not None:
             text = self._texts.find(pattern.id)
@@ -118,9 +131,3 @@ def _pattern_lines(pattern: Pattern, samples: Sequence[SampleEntry]) -> Iterator
         yield "```log"
         yield sample.text
         yield "```"
-
-
-def _unknown(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
-    hint = f"; did you mean {', '.join(near)}?" if near else "; logdoctor patterns list shows all"
-    return f"no rule and no pattern has the id {name!r}{hint}"
