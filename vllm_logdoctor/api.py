@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from vllm_logdoctor.analysis import Options, analyse
@@ -30,13 +31,17 @@ Row = TypeVar("Row", covariant=True)
 
 
 def analyze(
-    source: str | PathLike[str] | bytes | Iterable[str] | Iterable[bytes], *, objective: str = "balanced"
+    source: str | PathLike[str] | bytes | Iterable[str] | Iterable[bytes],
+    *,
+    objective: str = "balanced",
+    patterns: Iterable[str | PathLike[str]] = (),
 ) -> Report:
     """Analyse a log.
 
     Args:
         source: a path, a directory, several paths, "-" for standard input, the bytes of a log, or its lines.
         objective: what the advice is for: balanced, throughput, latency, long-context, memory or startup.
+        patterns: pattern packs of your own, directories or files.
 
     Returns:
         The report: one run per life of a server or offline engine.
@@ -50,7 +55,8 @@ def analyze(
         '0.8.5'
     """
     inputs = inputs_from(cast("Any", source))
-    return Report(analyse(inputs, Options(objective=objective)))
+    packs = tuple(Path(place) for place in patterns)
+    return Report(analyse(inputs, Options(patterns=packs, objective=objective)))
 
 
 class Rows(Sequence[Row], Generic[Row]):

@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
+import vllm_logdoctor
 from vllm_logdoctor.packs.checks import check_packs
 from vllm_logdoctor.packs.compile import parse_pack
 from vllm_logdoctor.packs.index import load_index
@@ -90,3 +91,12 @@ def test_the_pack_of_the_tutorial_reads_the_log_of_the_tutorial() -> None:
     pack = parse_pack(Path("our-wrapper.toml"), blocks(page, "toml")[0])
     lines = blocks(page, "log")[0].splitlines()
     assert all(any(sample.text in lines for sample in entry.samples) for entry in pack.pattern)
+
+
+def test_the_report_of_the_tutorial_says_what_the_pack_says(tmp_path: Path) -> None:
+    page = document("tutorials/own-pack.md")
+    (log, pack) = (tmp_path / "job.log", tmp_path / "our-wrapper.toml")
+    log.write_text(blocks(page, "log")[0], encoding="utf-8")
+    pack.write_text(blocks(page, "toml")[0], encoding="utf-8")
+    report = vllm_logdoctor.analyze(log, patterns=[pack]).to_markdown()
+    assert blocks(page, "text")[0] in report

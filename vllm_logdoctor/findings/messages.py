@@ -1,4 +1,4 @@
-"""The warnings and errors of a run with a verdict each: harmless, costs performance, will break, cause of failure."""
+"""The warnings and errors of a run with a verdict each, and what packs of the user's own know of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def _known(run: Run) -> Iterator[Message]:
 
 
 def _worth_a_verdict(seen: Seen) -> bool:
+    """Tell whether a message is listed: what a pack of the user's own knows is, whatever its level."""
     event = seen.first[0]
+    if not event.pattern.trusted:
+        return True
     return event.record.level in _SERIOUS or event.pattern.verdict in ("will-break", "costs-performance")
 
 
