@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import signal
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
 
 from vllm_logdoctor.analysis import Analyser, Options
-from vllm_logdoctor.cli.follow import Feed, follow
+from vllm_logdoctor.cli.follow import Feed, Stop, follow
 from vllm_logdoctor.cli.follow_view import Told, new_lines, screen
 from vllm_logdoctor.errors import LogdoctorError
 
@@ -125,5 +127,53 @@ def test_a_pipe_is_followed_to_its_end_and_the_report_comes_last(
 
 def test_a_pipe_of_nothing_ends_in_one_line(piped: Callable[[str], None]) -> None:
     piped("")
-    with pytest.raises(LogdoctorError):
+    with pytest.raises(LogdoctorError, match="<stdin>: empty"):
         follow("-")
+
+
+@pytest.mark.parametrize("name", ["<stdin>", "vllm.log.gz"])
+def test_a_packed_log_is_refused_with_what_to_do(name: str) -> None:
+    feed = Feed(Analyser(Options()), name)
+    with pytest.raises(LogdoctorError, match=r"packed \(gz\)") as told:
+        feed.take(0, 1, gzip.compress(START.encode()))
+    assert ("unpack it before the pipe" if name == "<stdin>" else f"logdoctor analyze {name}") in str(
+        told.value
+    )
+    assert told.value.exit_code == 3
+
+
+def waiting(second: int) -> str:
+    return sample(second, 50.0, 1).replace("Waiting: 0", "Waiting: 9")
+
+
+def test_after_a_rotation_a_line_is_cited_with_its_file() -> None:
+    followed = Followed()
+    followed.say(START + READY)
+    followed.feed.take(1, 1, "".join(waiting(second) for second in range(10, 60, 5)).encode())
+    lines = [*new_lines(followed.feed.analysis(), followed.told), *screen(followed.feed.analysis(), 200)]
+    findings = [line for line in lines if "[" in line]
+    assert findings
+    assert all("vllm.log (after rotation 1) L" in line for line in findings)
+
+
+@pytest.mark.parametrize("height", [1, 3, 8, 9, 10, 11, 40])
+def test_the_screen_fits_the_height_of_the_terminal(height: int) -> None:
+    followed = Followed()
+    followed.say(START + READY + "".join(waiting(second) for second in range(10, 60, 5)))
+    shown = screen(followed.feed.analysis(), 80, height)
+    assert len(shown) <= height
+    assert "lines read" in shown[-1]
+
+
+def test_ctrl_c_waits_for_the_look_under_way_and_a_second_one_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handlers: dict[int, Callable[..., None]] = {}
+    monkeypatch.setattr("signal.signal", lambda number, handler: handlers.update({number: handler}))
+    stop = Stop()
+    assert set(handlers) == {signal.SIGINT, signal.SIGTERM}
+    handlers[signal.SIGTERM](signal.SIGTERM, None)
+    assert stop.wanted
+    assert os.read(stop.wake, 1) == b"\0"
+    with pytest.raises(KeyboardInterrupt):
+        handlers[signal.SIGINT](signal.SIGINT, None)

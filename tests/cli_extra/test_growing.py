@@ -90,9 +90,42 @@ def test_a_line_without_an_end_takes_bounded_memory(log: Path) -> None:
     assert sum(len(piece.data) for piece in [*pieces, *source.close()]) == 3 << 20
 
 
-def test_a_log_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_log_that_is_not_there_yet_is_read_from_its_start_when_it_comes(tmp_path: Path) -> None:
+    log = tmp_path / "later.log"
+    source = GrowingFile(log)
+    assert not source.there
+    assert read(source) == []
+    write(log, b"one\n")
+    assert read(source) == [(0, 1, b"one\n")]
+    assert source.there
+
+
+def test_a_log_that_was_deleted_and_made_again_is_read_from_its_start(log: Path) -> None:
+    write(log, b"one\n")
+    source = GrowingFile(log)
+    read(source)
+    log.unlink()
+    assert read(source) == []
+    write(log, b"new\n")
+    assert read(source) == [(1, 1, b"new\n")]
+
+
+def test_a_log_in_a_directory_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(LogdoctorError, match="can't read"):
-        GrowingFile(tmp_path / "absent.log")
+        GrowingFile(tmp_path / "absent" / "vllm.log")
+
+
+def test_a_directory_is_no_log(tmp_path: Path) -> None:
+    with pytest.raises(LogdoctorError, match="Is a directory"):
+        GrowingFile(tmp_path)
+
+
+def test_waiting_ends_at_once_when_it_is_woken(log: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"\0")
+    GrowingFile(log).wait(3600, reading)
+    os.close(reading)
+    os.close(writing)
 
 
 def test_a_pipe_ends_with_its_writer() -> None:

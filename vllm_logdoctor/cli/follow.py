@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +15,8 @@ from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.errors import LogdoctorError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from vllm_logdoctor.analysis import Analyser
     from vllm_logdoctor.report.model import Analysis
     from vllm_logdoctor.source.growing import Growing
@@ -32,18 +34,42 @@ def follow(
     from vllm_logdoctor.cli.analyze import cache_directory
     from vllm_logdoctor.source.growing import GrowingFile, GrowingStream
 
+    name = "<stdin>" if log == "-" else log
     source = GrowingStream(sys.stdin.buffer) if log == "-" else GrowingFile(Path(log))
+    if not source.there:
+        sys.stderr.write(f"logdoctor: {name} is not there yet: waiting for it, Ctrl-C ends that\n")
     analyser = Analyser(Options(objective=objective, cache=cache_directory()))
-    feed = Feed(analyser, "<stdin>" if log == "-" else log)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with suppress(KeyboardInterrupt):
-        _watch(source, feed, every)
+    feed = Feed(analyser, name)
+    _watch(source, feed, every, Stop())
     for piece in source.close():
         feed.take(piece.part, piece.first_line, piece.data)
     analysis = analyser.analysis() if source.ended else feed.analysis()
+    if not source.there:
+        raise LogdoctorError(f"{name} did not come", ExitCode.UNREADABLE)
     if not analysis.runs:
         raise LogdoctorError(nothing_of_vllm(analysis.sources), ExitCode.NOTHING_OF_VLLM)
     _print_report(analysis)
+
+
+class Stop:
+    """Ctrl-C and SIGTERM as a wish to end: the look under way is finished first; a second one ends at once.
+
+    Attributes:
+        wanted: whether one has come.
+        wake: descriptor from which there is something to read as soon as one has.
+    """
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self.wake, self._ring = os.pipe()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._come)
+
+    def _come(self, *_: object) -> None:
+        if self.wanted:
+            raise KeyboardInterrupt
+        self.wanted = True
+        os.write(self._ring, b"\0")
 
 
 class Feed:
@@ -57,14 +83,24 @@ class Feed:
     def __init__(self, analyser: Analyser, name: str) -> None:
         self._analyser = analyser
         self._name = name
-        self._numbers: list[int] = []
+        self._numbers = [analyser.open(name)]
 
     def take(self, part: int, first_line: int, data: bytes) -> None:
-        """Take the next bytes of a part."""
-        from vllm_logdoctor.source import Chunk
+        """Take the next bytes of a part.
 
+        Raises:
+            LogdoctorError: they are packed (exit code 3).
+        """
+        from vllm_logdoctor.source import Chunk
+        from vllm_logdoctor.source.compression import compression_of
+
+        if first_line == 1 and (kind := compression_of(data)):
+            how = (
+                "unpack it before the pipe" if self._name == "<stdin>" else f"logdoctor analyze {self._name}"
+            )
+            raise LogdoctorError(f"{self._name} is packed ({kind}) and does not grow line by line: {how}")
         while len(self._numbers) <= part:
-            suffix = f" (after rotation {len(self._numbers)})" if self._numbers else ""
+            suffix = f" (after rotation {len(self._numbers)})"
             self._numbers.append(self._analyser.open(self._name + suffix))
         number = self._numbers[part]
         reading = self._analyser.reading(number)
@@ -79,10 +115,15 @@ class Feed:
         return still_written(self._analyser.analysis())
 
 
-def _watch(source: Growing, feed: Feed, every: float) -> None:
+def _watch(source: Growing, feed: Feed, every: float, stop: Stop) -> None:
     if sys.stdout.isatty():
-        _watch_on_terminal(source, feed, every)
-        return
+        from rich.console import Console
+
+        console = Console(highlight=False, markup=False, emoji=False)
+        # A terminal that can't move its cursor back gets lines, as a pipe does.
+        if not console.is_dumb_terminal:
+            _watch_on_terminal(source, feed, every, stop, console)
+            return
     from vllm_logdoctor.cli.follow_view import Told, new_lines
 
     told = Told()
@@ -91,39 +132,40 @@ def _watch(source: Growing, feed: Feed, every: float) -> None:
         for line in new_lines(analysis, told):
             print(line, flush=True)
 
-    _look_again_and_again(source, feed, every, show)
+    _look_again_and_again(source, feed, every, stop, show)
 
 
-def _watch_on_terminal(source: Growing, feed: Feed, every: float) -> None:
-    from rich.console import Console
+def _watch_on_terminal(source: Growing, feed: Feed, every: float, stop: Stop, console: Console) -> None:
     from rich.live import Live
     from rich.text import Text
 
     from vllm_logdoctor.cli.follow_view import screen
 
-    console = Console(highlight=False, markup=False, emoji=False)
     with Live(console=console, auto_refresh=False, screen=False, transient=True) as live:
-        _look_again_and_again(
-            source,
-            feed,
-            every,
-            lambda analysis: live.update(Text("\n".join(screen(analysis, console.width))), refresh=True),
-        )
+
+        def show(analysis: Analysis) -> None:
+            # One line is left free: the cursor stands below the last one.
+            lines = screen(analysis, console.width, console.height - 1)
+            live.update(Text("\n".join(lines)), refresh=True)
+
+        _look_again_and_again(source, feed, every, stop, show)
 
 
 def _look_again_and_again(
-    source: Growing, feed: Feed, every: float, show: Callable[[Analysis], None]
+    source: Growing, feed: Feed, every: float, stop: Stop, show: Callable[[Analysis], None]
 ) -> None:
-    while True:
+    while not stop.wanted:
         came = False
         for piece in source.read():
             feed.take(piece.part, piece.first_line, piece.data)
             came = True
+            if stop.wanted:
+                return
         if came:
             show(feed.analysis())
         if source.ended:
             return
-        source.wait(every)
+        source.wait(every, stop.wake)
 
 
 def _print_report(analysis: Analysis) -> None:

@@ -13,7 +13,7 @@ from vllm_logdoctor.report.figures import count, number
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES, model_name
 from vllm_logdoctor.report.sparkline import sparkline
-from vllm_logdoctor.run.model import Sample
+from vllm_logdoctor.run.model import Evidence, Sample
 
 _CURVE_SAMPLES = 120
 _FINDINGS_SHOWN = 12
@@ -52,21 +52,37 @@ def new_lines(analysis: Analysis, told: Told) -> list[str]:
         analysis: what is known so far.
         told: what was said; what is returned is added to it.
     """
-    return [_plain(line) for diagnosis in analysis.runs for line in _new_of_run(diagnosis, told)]
+    files = _cited_files(analysis)
+    return [_plain(line) for diagnosis in analysis.runs for line in _new_of_run(diagnosis, told, files)]
 
 
-def screen(analysis: Analysis, width: int) -> list[str]:
-    """Return the lines of the live view: the last run, its rates, its findings."""
+def screen(analysis: Analysis, width: int, height: int = 100) -> list[str]:
+    """Return the lines of the live view: the last run, its rates, as many of its findings as have room."""
     if not analysis.runs:
-        return ["nothing of vLLM so far", _footer(analysis)]
-    diagnosis = analysis.runs[-1]
-    lines = [_title(diagnosis), _verdict(diagnosis)]
-    lines += _curves(diagnosis.run.samples, min(60, max(width - 40, 10)))
-    findings = [f"{one.severity:>8}  {_finding(one)}" for one in diagnosis.findings[:_FINDINGS_SHOWN]]
-    more = len(diagnosis.findings) - len(findings)
-    lines += ["", *findings] if findings else []
-    lines += [f"{count(more, 'finding')} more"] if more > 0 else []
-    return [shorten(_plain(line), max(width, 20)) for line in [*lines, "", _footer(analysis)]]
+        lines = ["nothing of vLLM so far"]
+    else:
+        diagnosis = analysis.runs[-1]
+        lines = [_title(diagnosis), _verdict(diagnosis)]
+        lines += _curves(diagnosis.run.samples, min(60, max(width - 40, 10)))
+        lines += _findings(diagnosis, _cited_files(analysis), room=height - len(lines) - 3)
+    gap = [""] if len(lines) + 2 <= height else []
+    shown = [*lines[: max(height - 1, 0)], *gap, _footer(analysis)]
+    return [shorten(_plain(line), max(width, 20)) for line in shown]
+
+
+def _findings(diagnosis: Diagnosis, files: bool, room: int) -> list[str]:
+    found = diagnosis.findings
+    shown = min(_FINDINGS_SHOWN, room if len(found) <= room else room - 1)
+    if not found or shown < 1:
+        return []
+    left = len(found) - shown
+    lines = [f"{one.severity:>8}  {_finding(one, files)}" for one in found[:shown]]
+    return ["", *lines, *([f"{count(left, 'finding')} more"] if left > 0 else [])]
+
+
+def _cited_files(analysis: Analysis) -> bool:
+    """Tell whether a line number needs its file: once the log was rotated, it does."""
+    return len(analysis.sources) > 1
 
 
 def _curves(samples: list[Sample], width: int) -> list[str]:
@@ -93,7 +109,7 @@ def _says_something(diagnosis: Diagnosis) -> bool:
     return bool(known or run.startup_complete or run.sample_count or diagnosis.findings)
 
 
-def _new_of_run(diagnosis: Diagnosis, told: Told) -> Iterator[str]:
+def _new_of_run(diagnosis: Diagnosis, told: Told, files: bool) -> Iterator[str]:
     run = diagnosis.run
     title = _title(diagnosis)
     if told.titles.get(run.number) != title and _says_something(diagnosis):
@@ -107,7 +123,7 @@ def _new_of_run(diagnosis: Diagnosis, told: Told) -> Iterator[str]:
         identity = (run.number, fingerprint(finding))
         if identity not in told.findings:
             told.findings.add(identity)
-            yield f"finding, {finding.severity}: {_finding(finding)}"
+            yield f"finding, {finding.severity}: {_finding(finding, files)}"
     if run.sample_count > told.samples.get(run.number, 0) and run.samples:
         told.samples[run.number] = run.sample_count
         yield _rates(run.samples[-1])
@@ -141,10 +157,15 @@ def _verdict(diagnosis: Diagnosis) -> str:
     return limit.reason or BOTTLENECKS[limit.name]
 
 
-def _finding(finding: Finding) -> str:
-    places = ", ".join(f"L{one.line}" for one in finding.evidence[:3])
+def _finding(finding: Finding, files: bool) -> str:
+    places = ", ".join(_place(one, files) for one in finding.evidence[:3])
     changes = "; ".join(_change(change) for change in finding.changes[:2])
     return f"{finding.title}{f' [{places}]' if places else ''}{f' -> {changes}' if changes else ''}"
+
+
+def _place(evidence: Evidence, files: bool) -> str:
+    name = evidence.file.rpartition("/")[2]
+    return f"{name} L{evidence.line}" if files else f"L{evidence.line}"
 
 
 def _change(change: Change) -> str:

@@ -60,7 +60,7 @@ class GrowingFile:
     """A file that grows, is rotated (another file takes its name) or is cut to nothing.
 
     Args:
-        path: its name; it must exist.
+        path: its name; a file that is not there yet is waited for where its directory is.
 
     Raises:
         LogdoctorError: it can't be opened.
@@ -70,44 +70,58 @@ class GrowingFile:
         self.path = path
         self.ended = False
         self._lines = _Lines(0)
-        try:
-            self._file: BinaryIO = path.open("rb", buffering=0)
-        except OSError as error:
-            raise LogdoctorError(
-                f"can't read {path}: {error.strerror or error}; check path and rights"
-            ) from error
+        self._file = self._opened()
+
+    @property
+    def there(self) -> bool:
+        """Whether the file has been found."""
+        return self._file is not None
 
     def read(self) -> Iterator[Piece]:
         """Yield what was written since the last call; an unfinished last line waits for its end."""
-        yield from self._new_bytes()
-        successor = self._successor()
+        self._file = self._file or self._opened()
+        if self._file is None:
+            return
+        yield from self._new_bytes(self._file)
+        successor = self._successor(self._file)
         while successor is not None:
-            yield from self._new_bytes()
+            yield from self._new_bytes(self._file)
             yield from self._lines.end()
             self._file.close()
             self._file, self._lines = successor, _Lines(self._lines.part + 1)
-            yield from self._new_bytes()
-            successor = self._successor()
+            yield from self._new_bytes(self._file)
+            successor = self._successor(self._file)
 
-    def wait(self, seconds: float) -> None:
-        """Wait until a later look is worth it."""
-        select.select([], [], [], seconds)
+    def wait(self, seconds: float, wake: int) -> None:
+        """Wait until a later look is worth it, or until there is something to read from the descriptor `wake`."""
+        select.select([wake], [], [], seconds)
 
     def close(self) -> Iterator[Piece]:
         """Yield an unfinished last line and close the file."""
         yield from self._lines.end()
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
-    def _new_bytes(self) -> Iterator[Piece]:
-        while data := self._file.read(CHUNK_BYTES):
+    def _opened(self) -> BinaryIO | None:
+        try:
+            return self.path.open("rb", buffering=0)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and self.path.parent.is_dir():
+                return None
+            raise LogdoctorError(
+                f"can't read {self.path}: {error.strerror or error}; check path and rights"
+            ) from error
+
+    def _new_bytes(self, file: BinaryIO) -> Iterator[Piece]:
+        while data := file.read(CHUNK_BYTES):
             yield from self._lines.add(data)
 
-    def _successor(self) -> BinaryIO | None:
+    def _successor(self, file: BinaryIO) -> BinaryIO | None:
         """Return the file that has taken the name, opened; the same file from its start where it was cut."""
         try:
-            named, read = self.path.stat(), os.fstat(self._file.fileno())
+            named, read = self.path.stat(), os.fstat(file.fileno())
             replaced = (named.st_dev, named.st_ino) != (read.st_dev, read.st_ino)
-            if replaced or named.st_size < self._file.tell():
+            if replaced or named.st_size < file.tell():
                 return self.path.open("rb", buffering=0)
         except OSError:
             # Between the old name's end and the new one's start there may be no file.
@@ -135,9 +149,14 @@ class GrowingStream:
             self.ended = not data
             yield from self._lines.add(data)
 
-    def wait(self, seconds: float) -> None:
-        """Wait until there is more to read, at most so long."""
-        select.select([self.stream], [], [], seconds)
+    @property
+    def there(self) -> bool:
+        """Whether the stream has been found: it always is."""
+        return True
+
+    def wait(self, seconds: float, wake: int) -> None:
+        """Wait until there is more to read, from the stream or from the descriptor `wake`, at most so long."""
+        select.select([self.stream.fileno(), wake], [], [], seconds)
 
     def close(self) -> Iterator[Piece]:
         """Yield an unfinished last line."""
