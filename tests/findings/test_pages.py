@@ -13,7 +13,7 @@ from vllm_logdoctor.knowledge.variables import variable_spans
 from vllm_logdoctor.packs.pages import rule_page
 
 PACKAGE = Path(performance.__file__).parent
-OTHERS = ("LD_PRELOAD",)
+OTHERS = ("LD_PRELOAD", "OMP_NUM_THREADS")
 
 
 def ids() -> list[str]:

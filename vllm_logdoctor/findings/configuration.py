@@ -14,8 +14,8 @@ from vllm_logdoctor.findings.performance.case import Case, action, finding, flag
 from vllm_logdoctor.knowledge.flags import flag_for_field, flag_spans
 from vllm_logdoctor.knowledge.renames import REMOVAL_NOTES
 from vllm_logdoctor.knowledge.translation import Removed, Renamed, translate_flag, translate_variable
-from vllm_logdoctor.knowledge.variables import variable_spans
-from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
+from vllm_logdoctor.run.model import Run, Value
 
 # Arguments that releases still took while their V1 engine ignored them.
 _V0_ONLY = (
@@ -65,11 +65,16 @@ def engine_fell_back_to_v0(case: Case) -> Finding | None:
 
 
 def environment_variable_ignored(case: Case) -> Finding | None:
-    """Variables that the release does not know. Needs vLLM's warning, printed since 0.13."""
+    """Variables that the release does not know.
+
+    Needs vLLM's warning, printed since 0.13, or a launch script's line that sets a variable of another release.
+    """
     seen = case.run.seen("environment-variable-unknown")
-    if seen is None:
+    warned = {event.text("name") for event in seen.first} if seen else set()
+    shown = _variables_of_other_releases(case.run)
+    names = sorted(warned | shown.keys())
+    if not names:
         return None
-    names = sorted({event.text("name") for event in seen.first})
     once = [name for name in names if variable_spans(name)]
     other = [name for name in names if not variable_spans(name)]
     parts = [_fate(name, case.version) for name in once]
@@ -86,7 +91,10 @@ def environment_variable_ignored(case: Case) -> Finding | None:
         "medium" if once else "info",
         "high",
         text,
-        message_lines(case, "environment-variable-unknown"),
+        (
+            *message_lines(case, "environment-variable-unknown"),
+            *(line for name, value in shown.items() if name not in warned for line in value.evidence),
+        ),
         changes=[change for name in once for change in _replacement(case, name)],
         verify="no such warning at the start.",
         kind="configuration",
@@ -201,6 +209,16 @@ RULES: tuple[Rule, ...] = (
     deprecated_argument,
     sampling_defaults_from_model,
 )
+
+
+def _variables_of_other_releases(run: Run) -> dict[str, Value]:
+    """Return what the launch set and the run's release does not declare, though another release does."""
+    version = str(run.version.value) if run.version else None
+    return {
+        name: value
+        for name, value in run.environment.items()
+        if value.provenance == "explicit" and variable_spans(name) and variable_known(name, version) is False
+    }
 
 
 def _was_given(case: Case, name: str) -> bool:

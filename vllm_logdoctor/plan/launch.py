@@ -84,7 +84,9 @@ def changed(launch: Launch, changes: Iterable[Change]) -> Launch:
                 flags.pop(name, None)
             else:
                 flags[name] = change.after
-        elif change.kind == "env" and change.after is not None:
+        elif change.kind == "env" and change.after is None:
+            environment.pop(change.knob, None)
+        elif change.kind == "env":
             environment[change.knob] = str(change.after)
     return replace(launch, flags=flags, environment=environment, cards=cards_of(flags))
 

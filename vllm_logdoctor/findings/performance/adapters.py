@@ -17,6 +17,7 @@ from vllm_logdoctor.findings.performance.case import (
 from vllm_logdoctor.knowledge.flags import flag_for_field
 
 LOADED = "loaded-new-lora-adapter-name-path"
+UNTUNED = "using-default-lora-kernel-configs"
 # Adapters of a batch take memory each; beyond this number it is not proposed without a look.
 MOST_SLOTS = 8
 LEAST_LINES = 2
@@ -62,6 +63,28 @@ def adapters_take_turns(case: Case) -> Finding | None:
         ),
         alternatives=("a replica for each group of adapters that are used together",),
         verify="`Running` above the old level and `Waiting` near 0 at the same mix of adapters.",
+    )
+
+
+def lora_kernel_untuned(case: Case) -> Finding | None:
+    """The kernels of adapters run with default sizes. Needs the engine's warning, and adapters that are on."""
+    if case.event(UNTUNED) is None or case.run.setting("enable_lora") is False:
+        return None
+    text = (
+        "No tuned sizes of the LoRA kernels are there for this card: they run with defaults. What tuning gains is not"
+        " known here; for the kernels of experts it was 2 to 17 %."
+    )
+    return finding(
+        case,
+        "lora-kernel-untuned",
+        "info",
+        "medium",
+        text,
+        message_lines(case, UNTUNED, "no-lora-kernel-configs-found"),
+        alternatives=(
+            "tune them with vLLM's benchmark script for LoRA kernels, and set VLLM_TUNED_CONFIG_FOLDER",
+        ),
+        verify="`Using tuned LoRA kernel configs from ...` at the start.",
     )
 
 

@@ -24,6 +24,11 @@ from vllm_logdoctor.findings.performance.published import (
 # Graphs save launches: with this many requests a step is long enough to hide them on a fast host.
 LOADED = 32
 FEW = 4
+# Eager mode that vLLM itself takes: no argument to drop.
+FORCED_BY_VLLM = (
+    "data-parallel-forcing-enforce-eager-true-since",
+    "data-parallel-forcing-enforce-eager-true-since-2",
+)
 # The largest batch that is captured, where vLLM limits it by itself.
 GRAPH_SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size", "max_capture_size")
 
@@ -38,6 +43,8 @@ def eager_mode(case: Case) -> Finding | None:
         return None
     if case.event("tensor-parallel-across-nodes") is not None:
         # Measured on ranks joined by a network: graphs were 5 to 20 % slower than eager.
+        return None
+    if case.event(*FORCED_BY_VLLM) is not None:
         return None
     if runs_on_cpu(run):
         return _eager_on_cpu(case)

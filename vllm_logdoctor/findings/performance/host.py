@@ -1,4 +1,4 @@
-"""Rules on what the processor of the host does for a card: processes, text, images, asynchronous steps."""
+"""Rules on what the processor of the host does for a card: processes, text, asynchronous steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from vllm_logdoctor.findings.performance.case import (
     finding,
     flag,
     message_lines,
-    sample_lines,
     setting_lines,
 )
 from vllm_logdoctor.knowledge.flags import flag_for_field
@@ -18,10 +17,10 @@ from vllm_logdoctor.knowledge.flags import flag_for_field
 # The API server and the engine core are busy beside one worker for each card (vLLM's own documentation).
 PROCESSES_BESIDE_WORKERS = 2
 SLOW_TOKENIZER = "using-slow-tokenizer-cause-significant-slowdown-consider"
-# Images are the load when prompts come in at this many times the rate of answers, with few requests at once.
-PROMPTS_DOMINATE = 5.0
-FEW = 4
-LONG_ENOUGH = 60.0
+# Reasons for which vLLM itself leaves asynchronous scheduling off.
+ASYNC_EXECUTOR = "async-scheduling-disabled-because-not-supported-distributed"
+ASYNC_DRAFTS = "async-scheduling-not-supported-based-speculative-decoding"
+ASYNC_PADDING = "async-scheduling-not-compatible-disable-padded-drafter"
 
 
 def few_processor_cores(case: Case) -> Finding | None:
@@ -85,42 +84,6 @@ def slow_tokenizer(case: Case) -> Finding | None:
     )
 
 
-def multimodal_preprocessing(case: Case) -> Finding | None:
-    """Images or sound are most of a load that does not fill the engine.
-
-    Needs the hit rate of the multimodal cache in statistics lines, prompts as most of the work, and no queue.
-    """
-    load = case.load
-    shown = [span for span in load.busy if span.sample.mm_hit is not None]
-    if case.bottleneck.name != "client-limited" or load.busy_seconds < LONG_ENOUGH or not shown:
-        return None
-    if load.running > FEW or load.prompt <= PROMPTS_DOMINATE * max(load.generation, 1.0):
-        return None
-    text = (
-        f"Requests carry images, video or sound (multimodal cache hit rate {shown[-1].sample.mm_hit:g} %), prompts are"
-        f" most of the work ({load.prompt:,.0f} prompt tokens/s, {load.generation:,.3g} generated), and only"
-        f" {load.running:.0f} at a time reached the engine. Decoding and resizing happen in the API server's process"
-        " before the engine counts a request: if the client sends more than that, its processor is the limit. The log"
-        " does not tell the two apart."
-    )
-    return finding(
-        case,
-        "multimodal-preprocessing-bound",
-        "low",
-        "low",
-        text,
-        sample_lines(case, shown),
-        changes=(
-            action("look at the API server's process under load (top -H): one core at 100 % is this limit"),
-        ),
-        alternatives=(
-            *(("more API server processes: --api-server-count",) if _has(case, "api_server_count") else ()),
-            "smaller images before they are sent, or fewer pixels by --mm-processor-kwargs",
-        ),
-        verify="`Running` and `Avg prompt throughput` rise at the same number of clients.",
-    )
-
-
 def async_scheduling_off(case: Case) -> Finding | None:
     """Asynchronous scheduling was switched off by hand. Needs the argument."""
     if case.run.engine != "V1" or case.run.arguments.get("async_scheduling") is not False:
@@ -144,8 +107,38 @@ def async_scheduling_off(case: Case) -> Finding | None:
     )
 
 
-def _has(case: Case, field: str) -> bool:
-    return flag_for_field(field, case.version) is not None
+def async_scheduling_unavailable(case: Case) -> Finding | None:
+    """vLLM leaves asynchronous scheduling off for another setting. Needs its line that names the setting."""
+    event = case.event(ASYNC_EXECUTOR, ASYNC_DRAFTS, ASYNC_PADDING)
+    if event is None:
+        return None
+    executor, method = event.text("executor_backend"), event.text("method")
+    reason = (
+        f"the {executor} executor"
+        if executor
+        else f"drafting by {method}"
+        if method
+        else "disable_padded_drafter_batch in the speculative configuration"
+    )
+    text = (
+        f"Asynchronous scheduling does not go with {reason} in this release and is off: between two steps the card waits"
+        " until the next one is prepared. That costs a little where steps are short, and is no reason to give up what is"
+        " needed."
+    )
+    return finding(
+        case,
+        "async-scheduling-unavailable",
+        "info",
+        "high",
+        text,
+        message_lines(case, ASYNC_EXECUTOR, ASYNC_DRAFTS, ASYNC_PADDING),
+        alternatives=(
+            ("--distributed-executor-backend mp, where all ranks sit in one machine",)
+            if executor == "ray"
+            else ()
+        ),
+        verify="`Asynchronous scheduling is enabled.` at the start.",
+    )
 
 
 def _default(case: Case, field: str) -> object:

@@ -29,6 +29,9 @@ REMOVES = {
 }
 LIMIT = 0.4
 
+# What makes every figure of the run void comes before all that is judged by these figures.
+VOIDS_FIGURES = frozenset({"every-call-traced"})
+
 # That the client sends little is no fault of the server: what surely slows the server down comes before it, what
 # merely may comes behind.
 CLIENT = "client-concurrency-bound"
@@ -56,6 +59,8 @@ LATENCY = frozenset(
     {
         "eager-mode",
         "cuda-graphs-not-captured",
+        "graphs-off-for-expert-exchange",
+        "expert-rebalancing-stalls",
         "chunked-prefill-off",
         "jit-compilation-while-serving",
         "inter-node-network-bound",
@@ -101,6 +106,8 @@ def worth(case: Case, found: Finding) -> float:
     limit = REMOVES.get(found.id)
     if limit is not None:
         value += LIMIT + case.share(limit)  # type: ignore[arg-type]
+    if found.id in VOIDS_FIGURES:
+        value += LIMIT + 1.0
     if found.id in STARTUP and case.load.busy_seconds:
         value *= SELDOM
     if found.id == CLIENT:

@@ -41,6 +41,12 @@ LEAST_GROWTH = 1.1
 LEAST_ROOM = 1.1
 # Statistics lines behind each judgement: one line is a moment, not a load.
 LEAST_LINES = 2
+# The CPU backend says that nobody chose the size of its cache.
+CACHE_BY_DEFAULT = (
+    "environment-variable-vllm-cpu-kvcache-space-gb",
+    "environment-variable-vllm-cpu-kvcache-space-gib",
+    "vllm-cpu-kvcache-space-not-set-using",
+)
 
 
 def client_concurrency_bound(case: Case) -> Finding | None:
@@ -164,7 +170,7 @@ def kv_cache_preemption(case: Case) -> Finding | None:
         text,
         (
             *sample_lines(case, full),
-            *message_lines(case, "preempted"),
+            *message_lines(case, "preempted", *CACHE_BY_DEFAULT),
             *setting_lines(case, "kv_cache_tokens", "available_kv_cache_gib"),
         ),
         changes=room.changes,
