@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.events import Matcher
+from vllm_logdoctor.events import Matcher, StatisticsLine
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.foreign import ForeignMatcher
@@ -116,7 +116,9 @@ class Analyser:
         """Fold items of a group into its runs."""
         segmenter = self._segmenter(group)
         for item in items:
-            if isinstance(item, Counter):
+            if isinstance(item, StatisticsLine):
+                segmenter.add_statistics(item)
+            elif isinstance(item, Counter):
                 segmenter.current.add_accesses(item)
             else:
                 segmenter.add(*item)

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vllm_logdoctor.events import Event, Matcher
+from vllm_logdoctor.events import Event, Matcher, StatisticsLine, StatisticsReader
 from vllm_logdoctor.frame import Framer, Process, Record
 from vllm_logdoctor.scan import AccessKey, GateSet, Interest, Line, Repeated, Scanned, Scanner, Selector
 from vllm_logdoctor.source import Chunk
 
-Item = tuple[Record, "Event | None", int] | Counter[AccessKey]
-"""A record with its event and how many like it it stands for, or access lines that were counted in a block."""
+Item = tuple[Record, "Event | None", int] | StatisticsLine | Counter[AccessKey]
+"""A record with its event and how many like it it stands for, a statistics line read in one step, or access lines that were counted in a block."""
 
 REQUESTS = frozenset({"request-received", "request-added", "request-finished"})
 _MOST_WRITERS = 64
@@ -64,11 +64,18 @@ class StreamReader:
         )
         self._waiting: dict[tuple[Process, str], _Waiting] = {}
         self._label = label
+        self._statistics = StatisticsReader(matcher, self._told)
 
     def items(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
         """Yield the items of a chunk; request lines wait until something else follows them."""
         for item in self._selector.select(chunk, scanned):
             if isinstance(item, Line):
+                statistics = self._statistics.read(item)
+                if statistics is not None:
+                    if self._waiting:
+                        yield from self.waiting()
+                    yield statistics
+                    continue
                 for record in self.framer.frame(item):
                     record = self._labelled(record)
                     event = self._matcher.match(record)
@@ -81,11 +88,19 @@ class StreamReader:
                     # Lines that only their place makes wanted don't end a stretch of requests: pieces don't know of places.
                     if self._waiting and (item.shaped or event is not None):
                         yield from self.waiting()
+                    if event is not None:
+                        self._statistics.learn(item, record, event)
                     yield record, event, 1
             elif isinstance(item, Repeated):
                 yield from self._note_repeated(item)
             else:
                 yield item
+
+    def _told(self, line: Line) -> tuple[Record, Event | None]:
+        """Return the only record of a line with its event."""
+        (framed,) = self.framer.frame(line)
+        record = self._labelled(framed)
+        return record, self._matcher.match(record)
 
     def _note_miss(self, gates: tuple[int, ...]) -> None:
         """Narrow a gate that stands on many lines which no pattern takes."""
@@ -146,11 +161,7 @@ def _keyed(number: int, stream: Iterator[Item]) -> Iterator[tuple[float, int, in
     latest: float | None = None
     position = 0
     for item in stream:
-        time = (
-            None
-            if isinstance(item, Counter)
-            else (item[0].time if item[0].time is not None else item[0].outer_time)
-        )
+        time = _time_of(item)
         if latest is None and time is None and len(waiting) < _PEEK:
             waiting.append(item)
             continue
@@ -164,3 +175,12 @@ def _keyed(number: int, stream: Iterator[Item]) -> Iterator[tuple[float, int, in
     for earlier in waiting:
         position += 1
         yield math.inf, number, position, earlier
+
+
+def _time_of(item: Item) -> float | None:
+    if isinstance(item, Counter):
+        return None
+    if isinstance(item, StatisticsLine):
+        return item.time
+    record = item[0]
+    return record.time if record.time is not None else record.outer_time

@@ -2,5 +2,6 @@
 
 from vllm_logdoctor.events.event import Event
 from vllm_logdoctor.events.matcher import Matcher
+from vllm_logdoctor.events.statistics import StatisticsLine, StatisticsReader
 
-__all__ = ["Event", "Matcher"]
+__all__ = ["Event", "Matcher", "StatisticsLine", "StatisticsReader"]

@@ -50,6 +50,11 @@ class Matcher:
                 return Event(pattern.event, _fields(pattern, match), pattern, record)
         return None
 
+    def is_first(self, pattern: Pattern, gates: tuple[int, ...]) -> bool:
+        """Say whether a pattern is the first one tried on lines with these gates."""
+        numbers = self._candidates(gates)
+        return bool(numbers) and self._index.patterns[numbers[0]] is pattern
+
     def gate_number(self, gate: str) -> int:
         """Return the number of a gate, or -1."""
         return self._number_of_gate.get(gate, -1)

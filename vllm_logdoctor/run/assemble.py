@@ -17,7 +17,6 @@ from vllm_logdoctor.run.identity import engine_of, kind_of, model_of, platform_o
 from vllm_logdoctor.run.measured import block_size_of, measured_of
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.phases import phases_of
-from vllm_logdoctor.run.series import MOST_SAMPLES, thinned
 from vllm_logdoctor.scan import AccessKey
 
 DEFAULTED = (
@@ -34,6 +33,7 @@ _OFFLINE_READY = ("engine-initialised", "offline-progress")
 
 def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     """Make the run of a builder; `tail` holds the last lines of the file for the run that reaches them."""
+    builder.settle()
     run = Run(number=builder.number)
     _place(run, builder, tail)
     run.messages = builder.messages
@@ -67,8 +67,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
         run.config["block_size"] = derived
     run.measured = measured_of(run, builder)
     run.phases = phases_of(run, builder)
-    samples = builder.series.samples
-    run.samples = thinned(samples) if len(samples) > MOST_SAMPLES else samples
+    run.samples = builder.series.samples()
     run.sample_count = builder.series.count
     run.extremes = builder.series.extremes
     return run

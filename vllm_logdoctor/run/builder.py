@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from vllm_logdoctor.events import Event
+from vllm_logdoctor.events import Event, StatisticsLine
+from vllm_logdoctor.events.statistics import THROUGHPUT, Head
 from vllm_logdoctor.frame import NO_PROCESS, Process, Record
 from vllm_logdoctor.frame.clock import with_year_of
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
@@ -34,6 +35,7 @@ _LEAP_YEAR = 366 * 86400.0
 _MOST_UNKNOWN = 2000
 _MOST_CALL_SITES = 4000
 _MOST_HINTS = 4000
+_MOST_HEADS = 64
 _ROUTINE_HINTS = 200
 """After so many lines of one routine message the next ones say nothing new about engine and platform."""
 ENDS = frozenset({"server-process-finished", "shutdown-complete"})
@@ -68,12 +70,13 @@ class Clock:
 
     def at(self, record: Record) -> float | None:
         """Return the time of a record on the run's scale."""
-        printed = record.time
-        if printed is None:
-            return None
+        return None if record.time is None else self.at_time(record.time, record.year_known)
+
+    def at_time(self, printed: float, year_known: bool) -> float:
+        """Return a printed time on the run's scale."""
         if self.last is None:
-            self.year_known = record.year_known
-        elif record.year_known != self.year_known:
+            self.year_known = year_known
+        elif year_known != self.year_known:
             printed = with_year_of(printed, self.last) - (0.0 if self.year_known else self.offset)
         time = printed + (0.0 if self.year_known else self.offset)
         if self.last is not None and not self.year_known and self.last - time > _HALF_YEAR:
@@ -83,7 +86,8 @@ class Clock:
             self.steps_back += 1
         self.last = time
         self.first = time if self.first is None else self.first
-        self.newest = time if self.newest is None else max(self.newest, time)
+        if self.newest is None or time > self.newest:
+            self.newest = time
         return time
 
 
@@ -125,9 +129,14 @@ class RunBuilder:
         self._writer = NO_PROCESS
         self.now: float | None = None
         self.statistics_time: float | None = None
+        self._known_heads: set[Head] = set()
+        self._known_head: Head | None = None
+        self._unsettled: dict[int, StatisticsLine] = {}
 
     def add(self, record: Record, event: Event | None, count: int = 1) -> None:
         """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
+        if self._unsettled:
+            self.settle()
         self._note_place(record)
         self._note_hints(record, event)
         if may_tell(record):
@@ -150,6 +159,45 @@ class RunBuilder:
                 record,
                 serious=record.level in ("ERROR", "CRITICAL") or event.pattern.verdict == "cause-of-failure",
             )
+
+    def takes(self, line: StatisticsLine) -> bool:
+        """Say whether a statistics line may be folded in by itself: when enough records of its kind and head were.
+
+        The first ones are kept and tell more than their figures: who writes, from where, which engine and platform.
+        """
+        if line.head is self._known_head or line.head in self._known_heads:
+            self._known_head = line.head
+            return True
+        seen = self.messages.get(THROUGHPUT)
+        if seen is not None and seen.count > _ROUTINE_HINTS and len(self._known_heads) < _MOST_HEADS:
+            self._known_heads.add(line.head)
+        return False
+
+    def add_statistics(self, line: StatisticsLine) -> None:
+        """Fold in a statistics line that was read in one step: the same as `add`, without record and event."""
+        head = line.head
+        self.now = self.clock.at_time(line.time, head.year_known)
+        self.vllm_records += 1
+        self.recognised += 1
+        self.messages[THROUGHPUT].count += 1
+        if self.counts_as_sample(head.process):
+            self.series.add_statistics(line, self.now)
+            self.statistics_time = self.now
+            self.ready = True
+        self._unsettled.pop(id(head), None)
+        self._unsettled[id(head)] = line
+
+    def settle(self) -> None:
+        """Make the records that others may ask for: the last one of each head, in order."""
+        for line in self._unsettled.values():
+            record, event = line.told()
+            self.continuations.belongs(record, True)
+            self.last, self.messages[THROUGHPUT].last = record, event
+        self._unsettled.clear()
+
+    def counts_as_sample(self, process: Process) -> bool:
+        """Say whether figures of a process are the server's: a prompt or an answer may quote such a line."""
+        return process.pid is not None or not self.front_is_named() or self.goes_on(self.now)
 
     def add_accesses(self, counts: Counter[AccessKey]) -> None:
         """Fold in access lines; they carry no time, so that they count to the minute of the statistics line before."""
@@ -238,7 +286,7 @@ def _comes_from_import(record: Record) -> bool:
 
 
 def _read_throughput(run: RunBuilder, event: Event) -> None:
-    if event.record.process.pid is None and run.front_is_named() and not run.goes_on(run.now):
+    if not run.counts_as_sample(event.record.process):
         return
     sample = sample_of(event, run.now)
     if sample is not None:
@@ -282,9 +330,7 @@ def _read_benchmark(run: RunBuilder, event: Event) -> None:
 def _read_hit_rate(run: RunBuilder, event: Event) -> None:
     rate = event.number("gpu")
     if rate is not None:
-        run.series.extremes.prefix_hit_last = rate
-        if run.series.samples:
-            run.series.samples[-1] = replace(run.series.samples[-1], prefix_hit=rate)
+        run.series.note_hit_rate(rate)
 
 
 def _read_preemption(run: RunBuilder, event: Event) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vllm_logdoctor.events import Event
+from vllm_logdoctor.events import Event, StatisticsLine
 from vllm_logdoctor.frame import Process, Record
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
@@ -50,6 +50,16 @@ class Segmenter:
         self._claim(record.process, run)
         run.add(record, event, count)
         return run
+
+    def add_statistics(self, line: StatisticsLine) -> None:
+        """Give a statistics line to its run: it opens none."""
+        process = line.head.process
+        run = self._owner(process)
+        if run.takes(line):
+            self._claim(process, run)
+            run.add_statistics(line)
+        else:
+            self.add(*line.told())
 
     def _owner(self, process: Process, event: Event | None = None) -> RunBuilder:
         if len(self.runs) == 1:

@@ -1,18 +1,21 @@
-"""Statistics lines as samples; a long series is thinned out, its extremes stay exact."""
+"""Statistics lines as samples; a long series is thinned out, its extremes stay exact.
+
+The series is kept as plain numbers, row by row: a server of weeks has as many of them as memory may hold, and a `Sample`
+takes five times as much room.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from vllm_logdoctor.events import Event
+from vllm_logdoctor.events import Event, StatisticsLine
 from vllm_logdoctor.run.model import Extremes, Sample
 
 MOST_SAMPLES = 5_000
-Number = TypeVar("Number", int, float)
 
 # , Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.5%, Prefix cache hit rate: 20.0%, MM cache hit rate: 5.0%
 # , Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.2%, CPU KV cache usage: 0.0%.
@@ -30,6 +33,7 @@ _FIELDS = {
     "Prefix cache hit rate": "prefix_hit", "External prefix cache hit rate": "external_hit", "MM cache hit rate": "mm_hit",
 }  # fmt: skip
 _WHOLE = frozenset({"running", "waiting", "swapped", "preemptions"})
+_UNKNOWN = math.nan
 
 
 def sample_of(event: Event, time: float | None) -> Sample | None:
@@ -40,8 +44,8 @@ def sample_of(event: Event, time: float | None) -> Sample | None:
     values: dict[str, Any] = {}
     for name, value in _parts(event.text("rest")):
         field_name = "kv_usage" if name.endswith("KV cache usage") else _FIELDS.get(name)
-        if field_name and value != "nan":
-            number = float(value.rstrip("."))
+        number = _number(value) if field_name else None
+        if field_name and number is not None:
             values.setdefault(field_name, int(number) if field_name in _WHOLE else number)
     engine = event.number("engine")
     number = -1 if event.number("engines") else int(engine or 0)
@@ -57,67 +61,179 @@ def _parts(rest: str) -> Iterable[tuple[str, str]]:
     return zip(_USUAL_NAMES, usual.groups(), strict=True) if usual is not None else _PART.findall(rest)
 
 
-@dataclass(slots=True)
-class Series:
-    """A growing series of samples in bounded memory."""
+def _number(text: str) -> float | None:
+    """Return a figure; None for "nan" and for what another writer tore: "1.2.3"."""
+    try:
+        number = float(text.rstrip("."))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
-    samples: list[Sample] = field(default_factory=list)
-    count: int = 0
-    extremes: Extremes = field(default_factory=Extremes)
+
+class Series:
+    """A growing series of samples in bounded memory.
+
+    Attributes:
+        count: how many were added.
+        extremes: exact figures over all of them.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.extremes = Extremes()
+        self._rows = array("d")
+        self._texts: list[str | bytes] = []
 
     def add(self, sample: Sample) -> None:
         """Add a sample in order."""
+        row = [getattr(sample, name) for name in _COLUMNS]
+        self._add(tuple(_UNKNOWN if value is None else value for value in row), sample.text)
+
+    def add_statistics(self, line: StatisticsLine, time: float | None) -> None:
+        """Add a statistics line that was read in one step."""
+        engine, prompt, generation, running, swapped, waiting, kv_usage, prefix, external, mm = line.figures
+        row = (
+            _UNKNOWN if time is None else time, line.line.number, engine, prompt, generation, running, waiting, swapped, kv_usage,
+            prefix, external, mm, _UNKNOWN, 1.0, line.line.file,
+        )  # fmt: skip
+        self._add(row, line.line.data)
+
+    def _add(self, row: tuple[float, ...], text: str | bytes) -> None:
         self.count += 1
-        self.samples.append(sample)
-        seen = self.extremes
-        seen.prompt = max(seen.prompt, sample.prompt)
-        seen.generation = max(seen.generation, sample.generation)
-        for name in ("running", "waiting", "kv_usage"):
-            value, old = getattr(sample, name), getattr(seen, name)
-            if value is not None:
-                setattr(seen, name, value if old is None else max(old, value))
-        if sample.prefix_hit is not None:
-            seen.prefix_hit_last = sample.prefix_hit
-        seen.preemptions += sample.preemptions or 0
-        if len(self.samples) >= 2 * MOST_SAMPLES:
-            self.samples = thinned(self.samples)
+        self._rows.extend(row)
+        self._texts.append(text)
+        _note_extremes(self.extremes, row)
+        if len(self._texts) >= 2 * MOST_SAMPLES:
+            self._rows, self._texts = _thinned(self._rows, self._texts)
+
+    def note_hit_rate(self, rate: float) -> None:
+        """Give the last sample a hit rate that stands on a line of its own."""
+        self.extremes.prefix_hit_last = rate
+        if self._texts:
+            self._rows[_PREFIX_HIT - _WIDTH] = rate
+
+    def samples(self) -> list[Sample]:
+        """Return the samples in order, thinned out where they are more than `MOST_SAMPLES`."""
+        rows, texts = self._rows, self._texts
+        if len(texts) > MOST_SAMPLES:
+            rows, texts = _thinned(rows, texts)
+        return [
+            _sample(rows[at : at + _WIDTH], text)
+            for at, text in zip(range(0, len(rows), _WIDTH), texts, strict=True)
+        ]
 
 
-def thinned(samples: list[Sample]) -> list[Sample]:
+_COLUMNS = (
+    "time", "line", "engine", "prompt", "generation", "running", "waiting", "swapped", "kv_usage", "prefix_hit", "external_hit",
+    "mm_hit", "preemptions", "count", "file",
+)  # fmt: skip
+_WIDTH = len(_COLUMNS)
+_PREFIX_HIT = _COLUMNS.index("prefix_hit")
+
+
+def _note_extremes(seen: Extremes, row: tuple[float, ...]) -> None:
+    _, _, _, prompt, generation, running, waiting, _, kv_usage, prefix_hit, _, _, preemptions, _, _ = row
+    if prompt > seen.prompt:
+        seen.prompt = prompt
+    if generation > seen.generation:
+        seen.generation = generation
+    # What is not known is not a number, and compares to nothing.
+    if seen.running is None or running > seen.running:
+        seen.running = _whole(running)
+    if seen.waiting is None or waiting > seen.waiting:
+        seen.waiting = _whole(waiting)
+    if seen.kv_usage is None or kv_usage > seen.kv_usage:
+        seen.kv_usage = _known(kv_usage)
+    if prefix_hit == prefix_hit:
+        seen.prefix_hit_last = prefix_hit
+    if preemptions == preemptions:
+        seen.preemptions += int(preemptions)
+
+
+def _sample(row: array[float], text: str | bytes) -> Sample:
+    (
+        time,
+        line,
+        engine,
+        prompt,
+        generation,
+        running,
+        waiting,
+        swapped,
+        kv_usage,
+        prefix,
+        external,
+        mm,
+        preemptions,
+        count,
+        file,
+    ) = row
+    return Sample(
+        _known(time), int(line), int(engine), prompt, generation, _whole(running), _whole(waiting), _whole(swapped), _known(kv_usage),
+        _known(prefix), _known(external), _known(mm), _whole(preemptions), int(count), int(file),
+        text if isinstance(text, str) else text.decode(),
+    )  # fmt: skip
+
+
+def _known(value: float) -> float | None:
+    return value if value == value else None
+
+
+def _whole(value: float) -> int | None:
+    return int(value) if value == value else None
+
+
+def _thinned(rows: array[float], texts: list[str | bytes]) -> tuple[array[float], list[str | bytes]]:
     """Merge neighbours of one engine two by two: means of rates, maxima of gauges, sums of counts."""
-    waiting: dict[int, Sample] = {}
-    out: list[Sample] = []
-    for sample in samples:
-        other = waiting.pop(sample.engine, None)
+    columns = {name: rows[at::_WIDTH] for at, name in enumerate(_COLUMNS)}
+    firsts, seconds = _neighbours(columns["engine"])
+    out = array("d", bytes(8 * _WIDTH * len(firsts)))
+    weights = [columns["count"][at] for at in firsts]
+    # The last one of an odd number has no neighbour: number -1, which stands for nothing.
+    others = [columns["count"][at] if at >= 0 else 0.0 for at in seconds]
+    for place, (name, column) in enumerate(columns.items()):
+        column.append(_UNKNOWN)
+        ours, theirs = [column[at] for at in firsts], [column[at] for at in seconds]
+        out[place::_WIDTH] = array("d", _merged(name, ours, theirs, weights, others))
+    return out, [texts[at] for at in firsts]
+
+
+def _neighbours(engines: Sequence[float]) -> tuple[list[int], list[int]]:
+    """Return numbers of samples that belong together, in order of the first one; -1 where one is alone."""
+    waiting: dict[float, int] = {}
+    partner: dict[int, int] = {}
+    for number, engine in enumerate(engines):
+        other = waiting.pop(engine, None)
         if other is None:
-            waiting[sample.engine] = sample
+            waiting[engine] = number
+            partner[number] = -1
         else:
-            out.append(_merged(other, sample))
-    out.extend(waiting.values())
-    return sorted(out, key=lambda s: s.line)
+            partner[other] = number
+    return list(partner), list(partner.values())
 
 
-def _merged(a: Sample, b: Sample) -> Sample:
-    count = a.count + b.count
+def _merged(
+    name: str, ours: list[float], theirs: list[float], weights: list[float], others: list[float]
+) -> Iterable[float]:
+    """Return one column of merged samples."""
+    if name in ("prompt", "generation"):
+        return (
+            (x * a + y * b) / (a + b) if b else x
+            for x, y, a, b in zip(ours, theirs, weights, others, strict=True)
+        )
+    if name in ("running", "waiting", "swapped", "kv_usage"):
+        return (y if x != x or y > x else x for x, y in zip(ours, theirs, strict=True))
+    if name == "prefix_hit":
+        return (y if y == y else x for x, y in zip(ours, theirs, strict=True))
+    if name == "preemptions":
+        return (_sum(x, y) if b else x for x, y, b in zip(ours, theirs, others, strict=True))
+    if name == "count":
+        return (a + b for a, b in zip(weights, others, strict=True))
+    return ours
 
-    def mean(x: float, y: float) -> float:
-        return (x * a.count + y * b.count) / count
 
-    return replace(
-        a,
-        prompt=mean(a.prompt, b.prompt),
-        generation=mean(a.generation, b.generation),
-        running=_most(a.running, b.running),
-        waiting=_most(a.waiting, b.waiting),
-        swapped=_most(a.swapped, b.swapped),
-        kv_usage=_most(a.kv_usage, b.kv_usage),
-        prefix_hit=b.prefix_hit if b.prefix_hit is not None else a.prefix_hit,
-        preemptions=(a.preemptions or 0) + (b.preemptions or 0) if a.preemptions or b.preemptions else None,
-        count=count,
-    )
-
-
-def _most(a: Number | None, b: Number | None) -> Number | None:
-    if a is None or b is None:
-        return a if b is None else b
-    return max(a, b)
+def _sum(x: float, y: float) -> float:
+    """Return the sum of two counts; nothing and zero are nothing."""
+    if x != x or y != y:
+        x, y = _known(x) or 0.0, _known(y) or 0.0
+    return x + y if x or y else _UNKNOWN
