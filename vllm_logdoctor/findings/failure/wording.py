@@ -7,6 +7,7 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from vllm_logdoctor.findings.already_set import already_set
 from vllm_logdoctor.findings.failure.naming import Named
 from vllm_logdoctor.findings.failure.rules import ChangeTemplate, FailureRule
 from vllm_logdoctor.findings.model import Change, Confidence, Finding, FindingKind, Role, Severity
@@ -89,9 +90,9 @@ def shown(value: Any) -> str:
 
 
 def changes_of(rule: FailureRule, run: Run, values: Mapping[str, Any]) -> tuple[Change, ...]:
-    """Return the changes of a rule whose values the log gives and whose knobs this version knows."""
+    """Return the changes of a rule whose values the log gives, whose knobs this version knows and that the run does not have."""
     found = (_change(template, run, values) for template in rule.changes)
-    return tuple(change for change in found if change is not None)
+    return tuple(change for change in found if change is not None and not already_set(run, change))
 
 
 def _change(template: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Change | None:

@@ -130,17 +130,17 @@ def _raise_utilization(case: Case, memory: Memory | None) -> Room | None:
 
 
 def _utilization_target(case: Case, memory: Memory) -> float | None:
-    """The version's own default, or what leaves a reserve where device, graphs and free memory are known."""
+    """What leaves a reserve where device, graphs and free memory are known, else the version's own default.
+
+    One step, not two: with it made, the next log asks for no more.
+    """
     now = memory.utilization or 0.0
-    default = flag_default("--gpu-memory-utilization", case.version) or 0.9
-    if now < default - 0.005:
-        target = float(default)
-    else:
-        graphs = case.run.measure("graph_capture_gib")
-        if memory.total is None or graphs is None:
-            return None
+    graphs = case.run.measure("graph_capture_gib")
+    if memory.total is not None and graphs is not None:
         beside = LEFT_FREE_GIB + (0.0 if memory.graphs else graphs)
         target = min(MOST_UTILIZATION, int(100 * (1 - beside / memory.total.low)) / 100)
+    else:
+        target = float(flag_default("--gpu-memory-utilization", case.version) or 0.9)
     if memory.free is not None and memory.total is not None:
         target = min(target, int(100 * (memory.free - 0.5) / memory.total.gib) / 100)
     return target if target > now + 0.009 else None

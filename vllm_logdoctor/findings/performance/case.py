@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from vllm_logdoctor.events import Event
+from vllm_logdoctor.findings.already_set import already_set
 from vllm_logdoctor.findings.bottleneck import Bottleneck, BottleneckName, limits_of, time_by_limit
 from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample
 from vllm_logdoctor.findings.model import Change, Confidence, Effect, Finding, FindingKind, Safety, Severity
@@ -93,7 +94,7 @@ def finding(
         title=page.title,
         explanation=explanation,
         evidence=distinct(evidence),
-        changes=tuple(changes),
+        changes=tuple(change for change in changes if not already_set(case.run, change)),
         alternatives=tuple(alternatives),
         avoid=avoid,
         effect=effect,

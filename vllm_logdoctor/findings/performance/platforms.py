@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.findings.capacity.memory import counted_graphs, memory_of
+from vllm_logdoctor.findings.capacity.memory import counted_graphs
 from vllm_logdoctor.findings.model import Change, Effect, Finding
 from vllm_logdoctor.findings.performance.case import (
     Case,
@@ -13,6 +13,7 @@ from vllm_logdoctor.findings.performance.case import (
 
 # Graphs that take this share of what could be cache are worth a line even without a load.
 LARGE_GRAPHS = 0.25
+MOST_UTILIZATION = 0.95
 
 
 def pinned_memory_off(case: Case) -> Finding | None:
@@ -40,7 +41,7 @@ def kv_cache_smaller_after_upgrade(case: Case) -> Finding | None:
 
     Needs the engine's two lines about it.
     """
-    event, memory = case.event("graph-memory-equivalent"), memory_of(case.run)
+    event = case.event("graph-memory-equivalent")
     estimated = case.event("graph-memory-estimated")
     graphs = counted_graphs(case.run) or (estimated.number("gib") if estimated else None)
     available = case.run.measure("available_kv_cache_gib")
@@ -54,21 +55,7 @@ def kv_cache_smaller_after_upgrade(case: Case) -> Finding | None:
         if now and before
         else f"{graphs:g} GiB are set aside for CUDA graphs and {available:g} GiB are left for the KV cache."
     )
-    changes: tuple[Change, ...] = ()
-    if (now and before and memory is not None) or (now and before):
-        target = min(0.95, round(now + (now - before), 2))
-        changes = (
-            flag(
-                case,
-                "--gpu-memory-utilization",
-                now,
-                target,
-                "needs-test",
-                "the same cache as before; the device must have it free",
-            )
-            if target > now
-            else ()
-        )
+    changes, kept = _share_kept(case, now, before)
     gain = (available + graphs) / available
     return finding(
         case,
@@ -85,6 +72,29 @@ def kv_cache_smaller_after_upgrade(case: Case) -> Finding | None:
             "computed",
             f"({available:g} + {graphs:g}) / {available:g} GiB, if all of it is given back",
         ),
-        alternatives=("fewer capture sizes (--max-cudagraph-capture-size): smaller graphs",),
+        alternatives=(
+            *kept,
+            "fewer capture sizes (--max-cudagraph-capture-size): smaller graphs",
+        ),
         verify="a larger `Available KV cache memory`.",
     )
+
+
+def _share_kept(
+    case: Case, now: float | None, before: float | None
+) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """Return the share that gives the cache what it had: as a change, or in words where the user chose the share.
+
+    A chosen share may allow for the graphs already: the log does not tell for which release it was chosen.
+    """
+    if not now or not before or before >= now:
+        return (), ()
+    target, note = min(MOST_UTILIZATION, round(2 * now - before, 2)), "the device must have it free"
+    if target <= now:
+        return (), ()
+    if case.asked_for("gpu_memory_utilization"):
+        return (), (
+            f"--gpu-memory-utilization {target:g}, if {now:g} was chosen for a release before 0.21; {note}",
+        )
+    words = f"the same cache as before; {note}"
+    return flag(case, "--gpu-memory-utilization", now, target, "needs-test", words), ()
