@@ -55,6 +55,40 @@ def test_the_rank_of_the_adapter():
     assert changes(root(examples()["lora-rank-exceeds-limit"]))["--max-lora-rank"] == 64
 
 
+def _without_kernel(linear: str, arguments: str = "'model': 'm'"):
+    return root(
+        "\n".join(
+            [
+                "(APIServer pid=1) INFO 05-01 09:59:10 [api_server.py:90] vLLM API server version 0.22.1",
+                "(APIServer pid=1) INFO 05-01 09:59:10 [utils.py:233] non-default args: {" + arguments + "}",
+                *framed(
+                    "EngineCore_DP0 pid=9",
+                    [
+                        "EngineCore failed to start.",
+                        *traceback(
+                            ("choose_kernel", "raise ValueError("),
+                            ends=f"ValueError: Failed to find a kernel that can implement the {linear} linear layer. Reasons:",
+                        ),
+                    ],
+                    "core.py:708",
+                ),
+            ]
+        )
+    )
+
+
+def test_a_backend_that_was_forced_is_dropped_before_anything_else():
+    finding = _without_kernel("WNA16", "'model': 'm', 'linear_backend': 'cutlass'")
+    assert finding.changes[0].knob == "--linear-backend"
+    assert finding.changes[0].after is None
+    assert "VLLM_TEST_FORCE_FP8_MARLIN" not in changes(finding)
+
+
+@pytest.mark.parametrize(("linear", "helps"), [("ScaledMM", True), ("WNA16", False)])
+def test_fp8_kernels_are_no_way_for_weights_of_another_kind(linear, helps):
+    assert ("VLLM_TEST_FORCE_FP8_MARLIN" in changes(_without_kernel(linear))) is helps
+
+
 @pytest.mark.parametrize(("version", "known"), [("0.9.0", False), ("0.13.0", True)])
 def test_flags_of_another_version_are_not_advised(version, known):
     finding = crashed(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.findings.making import a_run, load, sample
 from vllm_logdoctor.findings.bottleneck import bottleneck_of, limit_of, majority, smoothed
 from vllm_logdoctor.findings.load import Span, load_of
+from vllm_logdoctor.run.model import Evidence, Progress
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,14 @@ def test_a_run_without_requests_is_idle() -> None:
 
 def test_a_log_without_statistics_shows_a_start_only() -> None:
     assert bottleneck_of(a_run()).name == "startup-only"
+
+
+def test_progress_bars_of_an_offline_engine_are_a_load() -> None:
+    bars = [Progress(Evidence("log", 9, ""), 40, 40, 60.0), Progress(Evidence("log", 12, ""), 8, 8, 240.0)]
+    found = bottleneck_of(a_run(kind="offline", progress=bars))
+    assert found.name == "none-clear"
+    assert "48 prompts were worked off in 5.0 min" in found.reason
+    assert [line.line for line in found.evidence] == [9, 12]
 
 
 def test_a_run_that_never_served_failed() -> None:

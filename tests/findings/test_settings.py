@@ -35,6 +35,30 @@ def test_a_variable_of_the_users_own_script_is_information() -> None:
     assert not found.changes
 
 
+def test_variables_that_the_official_image_sets_ask_for_nothing() -> None:
+    built = ("VLLM_BUILD_COMMIT", "VLLM_BUILD_URL", "VLLM_IMAGE_TAG")
+    assert "environment-variable-ignored" not in settings(
+        a_run(messages=tuple(map(unknown, built)), version="0.22.0")
+    )
+
+
+def test_variables_that_kubernetes_sets_for_a_service_are_told_as_such() -> None:
+    names = ("VLLM_ROUTER_SERVICE_HOST", "VLLM_ROUTER_PORT", "VLLM_ROUTER_PORT_80_TCP_ADDR", "VLLM_TYPO")
+    found = settings(a_run(messages=tuple(map(unknown, names)), version="0.22.0"))[
+        "environment-variable-ignored"
+    ]
+    assert "VLLM_TYPO: known to no release" in found.explanation
+    assert "set by Kubernetes" in found.explanation
+    assert not found.changes
+
+
+def test_each_unknown_variable_is_shown_with_its_line() -> None:
+    found = settings(
+        a_run(messages=(unknown("VLLM_USE_V1"), unknown("VLLM_ATTENTION_BACKEND")), version="0.16.0")
+    )["environment-variable-ignored"]
+    assert sorted(line.line for line in found.evidence) == [10, 11]
+
+
 def test_a_setting_that_brought_v0_back_is_dropped() -> None:
     line = "--kv-cache-dtype is not supported by the V1 Engine. Falling back to V0."
     run = a_run(set={"kv_cache_dtype": "fp8"}, engine="V0", version="0.9.0.1", messages=(line,))
@@ -100,6 +124,17 @@ def test_what_is_on_is_told_with_its_line() -> None:
     assert found["KV cache"] == "never above 12 %"
     assert "at most 8 used" in found["max_num_seqs"]
     assert all(item.evidence for item in already_right(run))
+
+
+def test_what_a_small_cache_type_brings_goes_by_its_bits() -> None:
+    brought = {
+        kind: next(
+            one.brings for one in already_right(a_run(set={"kv_cache_dtype": kind})) if kind in one.state
+        )
+        for kind in ("fp8", "nvfp4")
+    }
+    assert brought["fp8"].startswith("twice")
+    assert brought["nvfp4"].startswith("more than three times")
 
 
 def test_a_default_without_a_line_is_no_proof() -> None:

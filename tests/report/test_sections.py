@@ -34,6 +34,27 @@ def changed(failure: bool = False, **fields: object) -> Diagnosis:
     return replace(make_analysis(failure=failure).runs[0], **fields)
 
 
+class TestWhatToLookFor:
+    def test_what_to_look_for_stands_behind_what_it_is_for(self):
+        text = report_of(changed())
+        told = text[text.index("The new log must show:") :].split("\n\n")[1].splitlines()
+        assert told
+        assert all(line.startswith("- **") for line in told)
+
+    def test_what_asks_for_no_change_shows_nothing_later(self):
+        finding = make_findings("Qwen", False)[0]
+        known = replace(finding, id="x", changes=(), severity="info", verify="no such line")
+        assert "no such line" not in report_of(changed(findings=(finding, known)))
+
+    def test_an_offline_engine_is_told_where_its_flags_go(self):
+        diagnosis = changed()
+        run = replace(diagnosis.run, kind="offline")
+        plan = replace(diagnosis.plan, command_before=None, command_after=None)
+        assert "the argument of the same name of `LLM(...)`" in report_of(
+            replace(diagnosis, run=run, plan=plan)
+        )
+
+
 class TestVerdict:
     @pytest.mark.parametrize(
         ("confidence", "words"), [("high", ": out"), ("medium", ": probably out"), ("low", ": perhaps out")]

@@ -21,6 +21,14 @@ def test_lines_of_a_recognised_message_are_recognised() -> None:
     assert lines.belongs(record('  File "a.py", line 1, in b'), False) == (True, True)
 
 
+def test_a_print_between_two_lines_of_a_message_does_not_end_it() -> None:
+    lines = Continuations()
+    lines.belongs(record("EngineCore failed to start."), True)
+    printed = next(iter(Framer().frame(Line(0, 2, b"(EngineCore pid=7) Process EngineCore:"))))
+    assert lines.belongs(printed, False) == (False, False)
+    assert lines.belongs(record('  File "a.py", line 1, in b'), False) == (True, True)
+
+
 def test_lines_of_an_unknown_message_are_one_unknown_message() -> None:
     lines = Continuations()
     assert lines.belongs(record("Frobnication failed:"), False) == (False, False)

@@ -146,7 +146,9 @@ def cache_type(run: Run, load: Load) -> AlreadyRight | None:
     return AlreadyRight(
         "KV cache type",
         str(value.value),
-        "twice the tokens in the same memory (measured: exactly 2.00 x for fp8)",
+        "more than three times the tokens in the same memory (4 bits and their scales instead of 16)"
+        if str(value.value).startswith("nvfp4")
+        else "twice the tokens in the same memory (measured: exactly 2.00 x for fp8)",
         value.evidence[:1],
     )
 

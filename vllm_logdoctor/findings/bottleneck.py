@@ -37,7 +37,8 @@ from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample, load_of
 from vllm_logdoctor.findings.stalls import stalled
 from vllm_logdoctor.findings.tasks import pools
 from vllm_logdoctor.frozen import frozen
-from vllm_logdoctor.run.model import Evidence, Run, Sample
+from vllm_logdoctor.run.gauges import batches_of
+from vllm_logdoctor.run.model import Evidence, Progress, Run, Sample
 
 BottleneckName = Literal[
     "idle", "client-limited", "kv-cache-limited", "max-num-seqs-limited", "prefill-limited", "host-limited",
@@ -237,7 +238,27 @@ def _without_statistics(run: Run) -> Bottleneck:
         return Bottleneck("none-clear", "with several API servers this version prints no statistics")
     if run.startup_complete and run.accesses:
         return Bottleneck("none-clear", "requests were served, but no statistics line is in the log")
+    batches = batches_of(run)
+    if batches:
+        return _of_batches(batches)
+    if run.benchmarks:
+        lines = tuple(one.evidence[0] for one in run.benchmarks[:3] if one.evidence)
+        return Bottleneck(
+            "none-clear", "no statistics line is in the log, only what a benchmark measured", lines
+        )
     return Bottleneck("startup-only", "no statistics line is in the log: it shows a start and no load")
+
+
+def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
+    """Tell what the progress bars of an offline engine say; they know prompts and time, not what limits them."""
+    done, seconds = sum(one.done for one in batches), sum(one.seconds or 0.0 for one in batches)
+    whole = "prompts" if all(one.done == one.total for one in batches) else "prompts of unfinished batches"
+    took = f" in {minutes(seconds)}" if seconds else ""
+    told = (
+        f"{done:,} {whole} were worked off{took}; no statistics line is in the log to tell what limits them"
+    )
+    ends = (batches[0], batches[-1]) if len(batches) > 1 else batches
+    return Bottleneck("none-clear", told, tuple(one.evidence for one in ends))
 
 
 def _overall(load: Load, limits: Sequence[BottleneckName]) -> BottleneckName:

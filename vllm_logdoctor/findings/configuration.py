@@ -4,6 +4,7 @@ take.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,8 +16,12 @@ from vllm_logdoctor.knowledge.flags import flag_for_field, flag_spans
 from vllm_logdoctor.knowledge.renames import REMOVAL_NOTES
 from vllm_logdoctor.knowledge.translation import Removed, Renamed, translate_flag, translate_variable
 from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
-from vllm_logdoctor.run.model import Run, Value
+from vllm_logdoctor.run.model import Evidence, Run, Value
 
+# The official images set them to say where they were built; nothing was to happen.
+_OF_THE_IMAGE = frozenset({"VLLM_BUILD_COMMIT", "VLLM_BUILD_PIPELINE", "VLLM_BUILD_URL", "VLLM_IMAGE_TAG"})
+# VLLM_SERVICE_HOST   VLLM_SERVICE_PORT_HTTP   VLLM_ROUTER_PORT_8000_TCP_ADDR
+_OF_A_SERVICE = re.compile(r"_SERVICE_(?:HOST|PORT(?:_\w+)?)\Z|_PORT_\d+_(?:TCP|UDP)(?:_\w+)?\Z")
 # Arguments that releases still took while their V1 engine ignored them.
 _V0_ONLY = (
     "swap_space", "num_scheduler_steps", "multi_step_stream_outputs", "scheduler_delay_factor",
@@ -70,16 +75,29 @@ def environment_variable_ignored(case: Case) -> Finding | None:
     Needs vLLM's warning, printed since 0.13, or a launch script's line that sets a variable of another release.
     """
     seen = case.run.seen("environment-variable-unknown")
-    warned = {event.text("name") for event in seen.first} if seen else set()
-    shown = _variables_of_other_releases(case.run)
-    names = sorted(warned | shown.keys())
+    lines: dict[str, tuple[Evidence, ...]] = {
+        event.text("name"): (case.run.evidence(event.record),)
+        for event in reversed(seen.first if seen else ())
+    }
+    for name, value in _variables_of_other_releases(case.run).items():
+        lines.setdefault(name, value.evidence)
+    names = sorted(name for name in lines if name not in _OF_THE_IMAGE)
     if not names:
         return None
-    once = [name for name in names if variable_spans(name)]
-    other = [name for name in names if not variable_spans(name)]
+    services = [
+        name
+        for name in names
+        if _OF_A_SERVICE.search(name) or name.removesuffix("_PORT") + "_SERVICE_HOST" in lines
+    ]
+    once = [name for name in names if variable_spans(name) and name not in services]
+    other = [name for name in names if name not in once and name not in services]
     parts = [_fate(name, case.version) for name in once]
     if other:
         parts.append(f"{', '.join(other)}: known to no release; misspelt, or of a script of your own")
+    if services:
+        parts.append(
+            f"{', '.join(services)}: set by Kubernetes for a service whose name begins with vllm; they do no harm"
+        )
     text = (
         "vLLM does not know these variables, what they were set for does not happen. "
         + "; ".join(parts)
@@ -91,10 +109,7 @@ def environment_variable_ignored(case: Case) -> Finding | None:
         "medium" if once else "info",
         "high",
         text,
-        (
-            *message_lines(case, "environment-variable-unknown"),
-            *(line for name, value in shown.items() if name not in warned for line in value.evidence),
-        ),
+        tuple(line for name in (*once, *other, *services) for line in lines[name]),
         changes=[change for name in once for change in _replacement(case, name)],
         verify="no such warning at the start.",
         kind="configuration",

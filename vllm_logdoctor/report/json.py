@@ -15,7 +15,8 @@ from vllm_logdoctor.report.clock import clock, iso
 from vllm_logdoctor.report.model import SCHEMA, AlreadyRight, Analysis, Diagnosis, Message
 from vllm_logdoctor.report.series import requests_by_time
 from vllm_logdoctor.report.serving import Spread, requests_of, serving_of
-from vllm_logdoctor.report.work import Drafts, batches_of, drafts_of, transfers_of
+from vllm_logdoctor.report.work import Drafts, drafts_of, transfers_of
+from vllm_logdoctor.run.gauges import batches_of
 from vllm_logdoctor.run.model import Coverage, Evidence, Phase, Run, Unknown, Value
 
 Document = dict[str, Any]

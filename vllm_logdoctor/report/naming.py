@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
@@ -82,6 +83,14 @@ METRICS: dict[str, str] = {
 
 _HUB_CACHE = re.compile(r"models--([^/]+?)--([^/]+)(?:/|$)")
 
+# .../qwen-3/8b/1   .../sft/checkpoint-900   .../Qwen3-8B/main: the name of a version, a size or a step, not of a model
+_SAYS_LITTLE = re.compile(
+    r"v?\d+(?:\.\d+)*|\d+(?:\.\d+)?[bm]|[0-9a-f]{7,64}|(?:checkpoint|step|epoch|iter)[-_]?\w*|main|merged|final|latest|model"
+    r"|weights|snapshots?|default|output|transformers|safetensors|hf|fp16|bf16|fp8|int4|int8|awq|gptq|gguf",
+    re.IGNORECASE,
+)
+_MOST_PARTS = 4
+
 
 def model_name(name: str) -> str:
     """Return a model's name without the folders that lead to it.
@@ -91,6 +100,8 @@ def model_name(name: str) -> str:
         ('Qwen2.5-32B-Instruct', 'Qwen/Qwen3-8B')
         >>> model_name("/hub/models--Qwen--Qwen3-8B/snapshots/0123")
         'Qwen/Qwen3-8B'
+        >>> model_name("/models/qwen-3/8b/1/"), model_name("/runs/sft/checkpoint-900"), model_name("/models/Qwen3-8B/main")
+        ('qwen-3/8b/1', 'sft/checkpoint-900', 'Qwen3-8B/main')
     """
     cached = _HUB_CACHE.search(name)
     if cached:
@@ -98,7 +109,15 @@ def model_name(name: str) -> str:
     parts = [part for part in name.split("/") if part]
     if name.count("/") == 1 and len(parts) == 2 and parts[0] not in (".", "..", "~"):
         return name
-    return parts[-1] if parts else name
+    return "/".join(parts[-_telling_parts(parts) :]) if parts else name
+
+
+def _telling_parts(parts: Sequence[str]) -> int:
+    """Return how many folders at the end of a path are needed to say which model it is."""
+    needed = 1
+    while needed < min(len(parts), _MOST_PARTS) and _SAYS_LITTLE.fullmatch(parts[-needed]):
+        needed += 1
+    return needed
 
 
 def parallelism(run: Run) -> str:

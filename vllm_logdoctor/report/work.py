@@ -1,4 +1,4 @@
-"""What a run says of its work beside the statistics lines, summed up: drafts, KV transfers, offline batches."""
+"""What a run says of its work beside the statistics lines, summed up: drafts and KV transfers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.gauges import MOST_GAUGES
-from vllm_logdoctor.run.model import Evidence, Progress, Run, Speculation
+from vllm_logdoctor.run.model import Evidence, Run, Speculation
 
 
 @frozen
@@ -65,17 +65,6 @@ def drafts_of(run: Run) -> Drafts | None:
     )
 
 
-def batches_of(run: Run) -> list[Progress]:
-    """Return the last state of each progress bar of the offline engine, in order."""
-    batches: list[Progress] = []
-    for state in run.progress:
-        if batches and _goes_on(batches[-1], state):
-            batches[-1] = state
-        else:
-            batches.append(state)
-    return [batch for batch in batches if batch.done]
-
-
 def transfers_of(run: Run) -> list[TransferFigure]:
     """Return the figures of the KV connector, in the order in which it prints them."""
     names = dict.fromkeys(name for line in run.transfers for name in line.figures)
@@ -84,10 +73,6 @@ def transfers_of(run: Run) -> list[TransferFigure]:
         values = [line.figures[name] for line in run.transfers if name in line.figures]
         found.append(TransferFigure(name, sum(values) / len(values), max(values), values[-1]))
     return found
-
-
-def _goes_on(before: Progress, state: Progress) -> bool:
-    return state.total == before.total and state.done >= before.done
 
 
 def _counts(lines: Sequence[Speculation]) -> tuple[list[int | None], list[int | None]]:

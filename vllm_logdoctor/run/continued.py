@@ -31,6 +31,9 @@ class Continuations:
         if not record.message.strip():
             # An empty line says nothing that could be understood, and does not end a message.
             return True, True
+        if not record.level:
+            # What the process prints past its logger falls between two lines of one message.
+            return False, recognised
         before = self._last.get(record.process)
         continues = not recognised and before is not None and _same_message(before[0], record)
         known = recognised or (continues and before is not None and before[1])

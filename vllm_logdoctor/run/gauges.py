@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.late import LatePattern
-from vllm_logdoctor.run.model import Evidence, Progress, Speculation, Transfer
+from vllm_logdoctor.run.model import Evidence, Progress, Run, Speculation, Transfer
 
 MOST_GAUGES = 5000
 
@@ -84,10 +84,25 @@ def progress_of(event: Event, evidence: Evidence) -> Progress | None:
     )
 
 
+def batches_of(run: Run) -> list[Progress]:
+    """Return the last state of each progress bar of the offline engine, in order."""
+    batches: list[Progress] = []
+    for state in run.progress:
+        if batches and _goes_on(batches[-1], state):
+            batches[-1] = state
+        else:
+            batches.append(state)
+    return [batch for batch in batches if batch.done]
+
+
 def added(series: list[Gauge], gauge: Gauge) -> list[Gauge]:
     """Return a series with one more; beyond the bound every second one is left out, never the last."""
     series.append(gauge)
     return series if len(series) < 2 * MOST_GAUGES else series[1::2]
+
+
+def _goes_on(before: Progress, state: Progress) -> bool:
+    return state.total == before.total and state.done >= before.done
 
 
 def _seconds(elapsed: str) -> float | None:

@@ -29,7 +29,21 @@ _TIMED: tuple[tuple[str, str, str, str], ...] = (
     ("graph-capture", "graphs-captured", "seconds", "engine-init"),
     ("engine-init", "engine-initialised", "seconds", "startup"),
 )
-_READY = ("startup-complete", "uvicorn-running", "server-starting")
+_LOADED = ("model-loaded", "model-weights-loaded")
+_SERVED = ("available-routes", "throughput", "request-received", "request-added", "offline-progress")
+"""What only a server or engine that is ready prints: the latest that its start can have ended."""
+_CACHE_READY = ("graphs-captured", "kv-cache-concurrency", "kv-cache-size", "kv-cache-blocks")
+_BEGUN = (
+    "api-server-version",
+    "banner-version",
+    "arguments-namespace",
+    "arguments-non-default",
+    "engine-config",
+    "model-load-started",
+)
+"""Without one of these a log begins behind the start."""
+_ROUNDED = 2.0
+"""Seconds by which a phase may begin before the run because printed times are whole."""
 _STOPPING = (
     "shutdown-step", "shutdown-initiated", "interrupt-received", "uvicorn-stopping", "shutdown-waiting", "shutdown-complete",
     "server-process-finished",
@@ -50,7 +64,7 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
     Phases with parent "startup" follow each other and together fill the start-up; the rest of it is called
     "unexplained". Phases inside them carry the name of the phase that they are a part of.
     """
-    timed = _ordered(_clipped(_timed_phases(builder), run))
+    timed = _ordered(_clipped([*_timed_phases(builder), *_loaded_by_clock(builder)], run))
     ready = _ready(run, builder)
     found = [*timed, *_startup(run, builder, timed, ready), *_profiling(builder, timed)]
     found += _serving(run, builder, ready)
@@ -76,13 +90,46 @@ def _timed_phases(builder: RunBuilder) -> Iterator[Phase]:
         seen = builder.messages.get(pattern)
         of_rank: dict[Process, int] = defaultdict(int)
         together: dict[int, list[Phase]] = defaultdict(list)
+        told = set()
         for number, event in enumerate(seen.first if seen else ()):
             seconds = event.number(field_name)
-            if seconds is not None:
+            # A stream that was captured twice says the same thing twice.
+            same = (event.record.process, event.record.time, event.record.message)
+            if seconds is not None and not (event.record.time is not None and same in told):
+                told.add(same)
                 phase = _timed(builder, name, event, builder.times.get((pattern, number)), seconds, parent)
                 together[of_rank[event.record.process]].append(phase)
                 of_rank[event.record.process] += 1
         yield from (_slowest(phases) for phases in together.values())
+
+
+def _loaded_by_clock(builder: RunBuilder) -> Iterator[Phase]:
+    """Time the loading of releases that print how much was loaded and not how long it took: from one line to the other."""
+    done = [builder.messages[name] for name in _LOADED if name in builder.messages]
+    if any(event.number("seconds") is not None for seen in done for event in seen.first):
+        return
+    begun = _moments_by_process(builder, "model-load-started")
+    ended = {**_moments_by_process(builder, _LOADED[1]), **_moments_by_process(builder, _LOADED[0])}
+    phases = [
+        Phase("load-weights", process.name or process.rank, start, end, end - start, evidence, "startup")
+        for process, (end, evidence) in ended.items()
+        if process in begun and end >= (start := begun[process][0])
+    ]
+    if phases:
+        yield _slowest(phases)
+
+
+def _moments_by_process(
+    builder: RunBuilder, pattern: str
+) -> dict[Process, tuple[float, tuple[Evidence, ...]]]:
+    """Return when each process printed a message first."""
+    found: dict[Process, tuple[float, tuple[Evidence, ...]]] = {}
+    seen = builder.messages.get(pattern)
+    for number, event in enumerate(seen.first if seen else ()):
+        time = builder.times.get((pattern, number))
+        if time is not None:
+            found.setdefault(event.record.process, (time, (builder.evidence(event.record),)))
+    return found
 
 
 def _slowest(phases: Sequence[Phase]) -> Phase:
@@ -104,9 +151,10 @@ def _timed(
 
 
 def _clipped(phases: Iterable[Phase], run: Run) -> Iterator[Phase]:
-    """The engine's seconds have fractions, its clock has none: no phase starts before the run."""
+    """The engine's seconds have fractions, its clock has none: no phase starts before a run that is whole."""
     for phase in phases:
-        if phase.start is not None and run.started is not None and phase.start < run.started:
+        early = run.started - phase.start if phase.start is not None and run.started is not None else 0.0
+        if 0.0 < early <= _ROUNDED:
             phase = replace(phase, start=run.started)
         yield phase
 
@@ -127,14 +175,29 @@ def _moment(builder: RunBuilder, *patterns: str) -> _Moment | None:
 def _ready(run: Run, builder: RunBuilder) -> _Moment | None:
     if run.kind == "server":
         found = _moment(builder, "startup-complete", "uvicorn-running")
-        return found or (_moment(builder, "server-starting") if run.startup_complete else None)
-    return _moment(builder, "engine-initialised", "graphs-captured") if run.startup_complete else None
+        found = found or (_moment(builder, "server-starting") if run.startup_complete else None)
+    else:
+        found = (
+            _moment(builder, "engine-initialised", "graphs-captured", "kv-cache-blocks")
+            if run.startup_complete
+            else None
+        )
+    if found is None and run.startup_complete and _shows_beginning(builder):
+        found = _moment(builder, *_SERVED)
+    return found
+
+
+def _shows_beginning(builder: RunBuilder) -> bool:
+    return any(name in builder.messages for name in _BEGUN)
 
 
 def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Moment | None) -> list[Phase]:
-    """Fill the start-up: from the first line to readiness, or to the last line of a run that never got ready."""
+    """Fill the start-up: from the first line to readiness, or to the last line of a run that never got ready.
+
+    A log that begins behind the start shows none.
+    """
     end = ready.time if ready else run.ended
-    if run.started is None or end is None or end < run.started:
+    if run.started is None or end is None or end < run.started or not _shows_beginning(builder):
         return []
     parts: list[Phase] = []
     position = run.started
@@ -184,6 +247,10 @@ def _milestones(
         if starts:
             first = min(starts, key=lambda p: p.start or 0.0)
             yield span, _Moment(first.start or 0.0, first.evidence)
+    if not any(phase.name == "engine-init" for phase in timed):
+        done = [moment for name in _CACHE_READY if (moment := _moment(builder, name))]
+        if done:
+            yield "engine-init", max(done, key=lambda moment: moment.time)
     if ready:
         yield "api-server", ready
 

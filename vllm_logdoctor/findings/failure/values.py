@@ -152,6 +152,17 @@ def _drafting(values: Mapping[str, Any]) -> Values:
     return {"in_drafter": True if _DRAFTER.search(str(values.get("raised_in"))) else None}
 
 
+def _forced_kernel(values: Mapping[str, Any]) -> Values:
+    """Say which backend of linear layers was asked for, and whether weight-only FP8 kernels could do the work."""
+    linear, asked = str(values.get("linear") or ""), values.get("linear_backend")
+    forced = asked if linear and isinstance(asked, str) and asked != "auto" else None
+    return {
+        "forced_linear": forced,
+        "backend_open": None if forced else True,
+        "fp8_linear": True if re.search("fp8|scaledmm", linear, re.IGNORECASE) else None,
+    }
+
+
 def _item_budget(values: Mapping[str, Any]) -> Values:
     needed = _real(values.get("needed"))
     return {"enough_tokens": int(math.ceil(needed / 1024) * 1024)} if needed else {}
@@ -178,4 +189,5 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "mm-item-larger-than-batch-budget": _item_budget,
     "engine-code-bug": _drafting,
     "tp-sharding-bug": _split_sizes,
+    "kernel-backend-unsupported-on-arch": _forced_kernel,
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from vllm_logdoctor.findings.model import Finding
+from vllm_logdoctor.frame import Record
 from vllm_logdoctor.report.escape import code, fence, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital
@@ -13,6 +16,8 @@ from vllm_logdoctor.run.model import Evidence
 
 LINES = 6
 _CUT = 500
+# What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
+_MEMBER = re.compile(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
 
 def broke(page: Page) -> list[str]:
@@ -52,17 +57,21 @@ def _chain(page: Page, failures: tuple[Finding, ...]) -> list[str]:
     if followed:
         lines += ["", "What followed from it, and is not the cause:", ""]
         lines += [f"- {prose(named(finding.title))}{page.cited(finding.evidence)}" for finding in followed]
-    last = next((record for record in reversed(page.run.tail) if record.message.strip()), None)
+    last = next((record for record in reversed(page.run.tail) if _says_something(record)), None)
     if last is not None and page.run.last_of_file:
         lines += ["", f"Last line seen: {code(last.message, 200)} [L{last.line}]."]
     return lines
+
+
+def _says_something(record: Record) -> bool:
+    return bool(record.message.strip()) and not _MEMBER.fullmatch(record.message)
 
 
 def _unexplained(page: Page) -> list[str]:
     if page.run.outcome not in ("crashed_at_startup", "crashed_while_serving", "killed"):
         return []
     lines = ["The log does not hold the cause.", ""]
-    tail = [record for record in page.run.tail if record.message.strip()][-LINES:]
+    tail = [record for record in page.run.tail if _says_something(record)][-LINES:]
     if tail:
         lines += ["Its last lines:", ""]
         lines += fence("\n".join(f"L{record.line}: {record.text[:_CUT]}" for record in tail))

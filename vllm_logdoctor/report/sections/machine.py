@@ -39,6 +39,8 @@ _OF_SOFTWARE = (
     ("NCCL", "nccl-version", "{version}"),
     ("sampler", "sampler-flashinfer", "FlashInfer top-p and top-k"),
 )
+# V0 says "Using Flash Attention backend."
+_WHOLE_NAMES = {"Flash": "Flash Attention"}
 # ...configs/E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json
 _DEVICE_NAME = re.compile(r"device_name=([\w-]{3,60}?)(?:,|\.json|\])")
 
@@ -115,7 +117,7 @@ def _logged(page: Page, facts: tuple[tuple[str, str, str], ...]) -> Iterator[Row
         except KeyError:
             continue
         told.add(words)
-        yield [words, inline(text, 120), page.cite([page.run.evidence(event.record)])]
+        yield [words, inline(_WHOLE_NAMES.get(text, text), 120), page.cite([page.run.evidence(event.record)])]
 
 
 def _shown(value: object) -> str:

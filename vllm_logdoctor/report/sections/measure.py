@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 
+from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.report.escape import fence, prose
 from vllm_logdoctor.report.figures import capital, count
+from vllm_logdoctor.report.naming import named
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.sections.advice import is_asked
 from vllm_logdoctor.run.model import Run
 
 VERIFIED = 6
@@ -21,11 +24,15 @@ def measure(page: Page) -> list[str]:
     if not planned:
         return []
     lines = [] if page.failures else _load(page)
-    checks = [finding for finding in page.diagnosis.findings if finding.verify][:VERIFIED]
+    checks = [f for f in page.diagnosis.findings if f.verify and f.role != "cascade" and is_asked(f)]
     if checks:
-        shown = dict.fromkeys(f"- {capital(prose(finding.verify))}" for finding in checks)
-        lines += ["The new log must show:", "", *shown]
+        lines += ["The new log must show:", "", *map(_check, checks[:VERIFIED])]
     return lines
+
+
+def _check(finding: Finding) -> str:
+    """Return what to look for, behind what it is for: "no such warning" says nothing by itself."""
+    return f"- **{capital(prose(named(finding.title)))}.** {capital(prose(finding.verify))}"
 
 
 def _load(page: Page) -> list[str]:

@@ -22,16 +22,22 @@ def whole_plan(page: Page) -> list[str]:
         lines += ["As it was:", "", *fence(plan.command_before, "sh"), ""]
         lines += ["As it should be:", "", *fence(plan.command_after, "sh"), ""]
     elif not plan.command_before and any(planned.change.kind != "action" for planned in plan.changes):
-        lines += [
-            "The log does not hold the arguments, so the whole command can't be written; the changes can.",
-            "",
-        ]
+        lines += [_without_command(page), ""]
     if plan.changes:
         lines += [*table(["change", "for", "safe?"], [_row(planned) for planned in plan.changes]), ""]
     if plan.refused:
         lines += ["Asked for and left out:", ""]
         lines += [f"- {code(knob)}: {prose(reason)}" for knob, reason in plan.refused]
     return lines
+
+
+def _without_command(page: Page) -> str:
+    if page.run.kind == "offline":
+        return (
+            "An offline engine has no launch command: a flag below is the argument of the same name of `LLM(...)`, "
+            "with `_` for `-`."
+        )
+    return "The log does not hold the arguments, so the whole command can't be written; the changes can."
 
 
 def _row(planned: PlannedChange) -> list[str]:

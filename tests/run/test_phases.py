@@ -1,0 +1,80 @@
+"""What the start was spent on: from the engine's own seconds, and from the clock where it prints none."""
+
+from __future__ import annotations
+
+from tests.run.lives_of_a_server import start
+from tests.unseen.reading import only_run
+from vllm_logdoctor.run.model import Phase, Run
+
+OLD = """\
+INFO 03-04 10:00:00 api_server.py:585] vLLM API server version 0.6.4
+INFO 03-04 10:00:20 llm_engine.py:249] Initializing an LLM engine (v0.6.4) with config: model='org/m', dtype=torch.float16, max_seq_len=4096
+INFO 03-04 10:00:30 model_runner.py:1072] Starting to load model org/m...
+INFO 03-04 10:00:48 model_runner.py:1077] Loading model weights took 12.5500 GB
+INFO 03-04 10:00:55 gpu_executor.py:113] # GPU blocks: 6800, # CPU blocks: 512
+INFO 03-04 10:01:10 model_runner.py:1518] Graph capturing finished in 13 secs, took 0.20 GiB
+INFO 03-04 10:01:11 launcher.py:19] Available routes are:
+"""
+SERVING = (
+    "INFO 03-04 10:30:00 metrics.py:449] Avg prompt throughput: 10.0 tokens/s, Avg generation throughput: 98.0 tokens/s, "
+    "Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 1.0%, CPU KV cache usage: 0.0%.\n"
+)
+
+
+def spans(run: Run) -> dict[str, float]:
+    """Return seconds by phase."""
+    return {phase.name: phase.seconds or 0.0 for phase in run.phases}
+
+
+def named(run: Run, name: str) -> Phase:
+    """Return the only phase of a name."""
+    [phase] = [phase for phase in run.phases if phase.name == name]
+    return phase
+
+
+def test_weights_of_a_release_without_their_seconds_last_from_one_line_to_the_other() -> None:
+    found = spans(only_run(OLD + SERVING))
+    assert (found["imports"], found["engine-start"], found["load-weights"]) == (20, 10, 18)
+
+
+def test_what_the_old_engine_does_behind_the_weights_ends_with_its_graphs() -> None:
+    run = only_run(OLD + SERVING)
+    assert spans(run)["engine-init"] == 22
+    assert named(run, "graph-capture").parent == "engine-init"
+
+
+def test_a_start_without_the_line_of_uvicorn_ends_with_the_routes_and_not_with_the_log() -> None:
+    found = spans(only_run(OLD + SERVING))
+    assert (found["startup"], found["serving"]) == (71, 29 * 60 - 11)
+
+
+def test_a_start_whose_routes_are_not_logged_ends_with_the_first_statistics_at_the_latest() -> None:
+    without_routes = OLD.replace("INFO 03-04 10:01:11 launcher.py:19] Available routes are:\n", "")
+    assert spans(only_run(without_routes + SERVING + SERVING.replace("10:30", "10:59")))["startup"] == 30 * 60
+
+
+def test_a_log_that_begins_while_serving_shows_no_start() -> None:
+    assert spans(only_run(SERVING + SERVING.replace("10:30", "10:59"))) == {}
+
+
+def test_a_start_that_breaks_off_while_loading_loads_to_the_end() -> None:
+    log = "".join(OLD.splitlines(keepends=True)[:3])
+    run = only_run(log + "ERROR 03-04 10:05:30 worker.py:10] CUDA error: out of memory\n")
+    assert spans(run)["load-weights"] == 300
+
+
+def test_a_stream_that_was_captured_twice_has_each_phase_once() -> None:
+    loaded = "(Worker_TP0 pid=7) INFO 03-04 10:00:25 [gpu_model_runner.py:1] Model loading took 7.6 GiB and 12.400000 seconds"
+    lines = start()
+    run = only_run("\n".join([*lines[:3], loaded, loaded, *lines[3:]]) + "\n")
+    assert named(run, "load-weights").seconds == 12.4
+
+
+def test_a_phase_that_began_before_the_first_line_is_told_with_its_whole_length() -> None:
+    line = (
+        "(VllmWorker rank=0 pid=9) INFO 03-04 10:00:00 [monitor.py:33] torch.compile takes 27.00 s in total\n"
+    )
+    phase = named(only_run(line), "compile")
+    assert phase.start is not None
+    assert phase.end is not None
+    assert phase.end - phase.start == phase.seconds == 27.0
