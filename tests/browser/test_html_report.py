@@ -18,6 +18,23 @@ HOSTILE = (
 )
 
 
+FAINT = """() => {
+  const parts = (c) => c.match(/[\\d.]+/g).map(Number);
+  const light = (c) => parts(c).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, n) => sum + v * [0.2126, 0.7152, 0.0722][n], 0);
+  const ground = (one) => { const c = getComputedStyle(one).backgroundColor, p = parts(c);
+    return p.length < 4 || p[3] > 0 ? c : ground(one.parentElement); };
+  const own = (one) => [...one.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+  return [...document.body.querySelectorAll('*')]
+    .filter(one => own(one) && one.checkVisibility() && !['SCRIPT', 'STYLE'].includes(one.tagName))
+    .map(one => { const pair = [light(getComputedStyle(one).color), light(ground(one))].sort((a, b) => b - a);
+      return [one.outerHTML.slice(0, 80), (pair[0] + 0.05) / (pair[1] + 0.05)]; })
+    .filter(([, ratio]) => ratio < 4.5);
+}"""
+"""Elements whose text has less than the contrast of WCAG 2, level AA, against its ground."""
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
@@ -29,6 +46,46 @@ def test_loads_without_a_word_on_the_console_and_asks_for_nothing(browser, page)
     browser.open(page)
     assert browser.console == []
     assert browser.requests == [page.resolve().as_uri()]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_text_stands_out_from_what_it_stands_on(browser, page, dark):
+    browser.open(page, dark=dark)
+    browser.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert browser.evaluate(f"({FAINT})()") == []
+
+
+def test_headings_leave_no_level_out_and_no_header_is_empty(browser, page):
+    browser.open(page)
+    levels = browser.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => Number(h.tagName[1]))")
+    assert levels[0] == 1
+    assert all(deeper <= level + 1 for level, deeper in pairwise(levels))
+    assert browser.evaluate("[...document.querySelectorAll('th')].every(th => th.textContent.trim())")
+
+
+def test_what_scrolls_can_be_reached_by_key_and_has_a_name(browser, page):
+    browser.open(page, width=390)
+    assert browser.evaluate(
+        "[...document.querySelectorAll('.scroll')].every(one => one.tabIndex === 0 && one.ariaLabel)"
+    )
+
+
+def test_of_many_charts_those_far_away_are_drawn_when_they_come_near(browser, tmp_path):
+    path = tmp_path / "many.html"
+    path.write_text(html.render(make_analysis("Qwen", runs=6)), encoding="utf-8")
+    drawn = "document.querySelectorAll('.chart canvas').length"
+    browser.open(path)
+    places = browser.evaluate("document.querySelectorAll('.chart').length")
+    assert places > 24
+    assert browser.evaluate(drawn) < places
+    browser.evaluate("[...document.querySelectorAll('.chart')].at(-1).focus()")
+    browser.press("ArrowRight")
+    assert browser.evaluate(
+        "[...document.querySelectorAll('.chart')].at(-1).querySelector('canvas') !== null"
+    )
+    browser.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert browser.evaluate(drawn) == places
+    assert browser.console == []
 
 
 def test_every_chart_is_drawn(browser, page):

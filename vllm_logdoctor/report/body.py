@@ -12,7 +12,7 @@ from markdown_it.token import Token
 
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.report.charts import Chart, chart_html, serving_charts, startup_charts
-from vllm_logdoctor.report.escape import visible
+from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.evidence import lines_by_anchor
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.reader import reader
@@ -20,6 +20,7 @@ from vllm_logdoctor.run.model import Evidence, Run
 
 _NUMBERED = re.compile(r"^\d+ · ")
 _LINES = 12
+_SHORT_CODE = 28
 
 
 @dataclass(slots=True)
@@ -102,11 +103,13 @@ def _place(name: str) -> tuple[int, int]:
 
 def _block(parser: MarkdownIt, tokens: Sequence[Token], number: int) -> Block:
     inline = tokens[1]
+    _mark_short_code(inline)
     heading = parser.renderer.render([inline], parser.options, {})
-    body = list(_styled(tokens[3:]))
+    title = _plain(inline)
+    body = list(_styled(tokens[3:], title))
     block = Block(
         int(tokens[0].tag[1]),
-        _plain(inline),
+        title,
         f"s{number}",
         heading,
         parser.renderer.render(body, parser.options, {}),
@@ -124,18 +127,35 @@ def _plain(inline: Token) -> str:
     return "".join(child.content for child in inline.children or [] if child.type in ("text", "code_inline"))
 
 
-def _styled(tokens: Sequence[Token]) -> Iterator[Token]:
+def _styled(tokens: Sequence[Token], title: str) -> Iterator[Token]:
+    _mark_headers(tokens)
     for token in tokens:
         if token.type == "table_open":
-            yield _raw('<div class="scroll" role="region" tabindex="0" aria-label="table">')
-        if token.type == "th_open":
-            token.attrSet("scope", "col")
+            label = escape(f"Table: {shorten(title, 80)}")
+            yield _raw(f'<div class="scroll" role="group" tabindex="0" aria-label="{label}">')
+        _mark_short_code(token)
         for child in token.children or []:
             if child.type == "link_open":
                 child.attrSet("class", "line")
         yield token
         if token.type == "table_close":
             yield _raw("</div>\n")
+
+
+def _mark_headers(tokens: Sequence[Token]) -> None:
+    """Say what a header is for; one without words is no header."""
+    for opened, words, closed in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if opened.type == "th_open" and words.content:
+            opened.attrSet("scope", "col")
+        elif opened.type == "th_open":
+            opened.tag = closed.tag = "td"
+
+
+def _mark_short_code(token: Token) -> None:
+    """Keep flags and values in one piece: a narrow column would break them at any letter."""
+    for child in token.children or []:
+        if child.type == "code_inline" and len(child.content) <= _SHORT_CODE:
+            child.attrSet("class", "short")
 
 
 def _raw(html: str) -> Token:

@@ -99,7 +99,7 @@ def chart_html(chart: Chart) -> str:
     return (
         f'<figure class="chart-figure"><figcaption>{title} <small>{escape(chart.note)}</small>'
         f'<span class="tools">{buttons}</span></figcaption>'
-        f'<div class="chart" data-chart="{name}" tabindex="0" role="img" '
+        f'<div class="chart" data-chart="{name}" tabindex="0" role="application" aria-roledescription="chart" '
         f'aria-label="{title}. {escape(chart.spoken)} {hint}"></div>'
         f'<output class="spoken" aria-live="polite"></output>'
         f'<details class="values"><summary>{title} as a table</summary>{_table(chart)}</details></figure>\n'
@@ -113,9 +113,8 @@ def _table(chart: Chart) -> str:
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in chart.header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in shown)
     left = f"<p>Every {step}th of {len(rows):,} points.</p>" if step > 1 else ""
-    return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{left}'
-    )
+    opened = f'<div class="scroll" role="group" tabindex="0" aria-label="Table: {escape(chart.title)}">'
+    return f"{opened}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{left}"
 
 
 def _label(phase: Phase) -> str:

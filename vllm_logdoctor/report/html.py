@@ -11,6 +11,7 @@ from vllm_logdoctor.report.evidence import lines_by_anchor
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.webpage import webpage
 
+_RUNS_WITH_PARTS = 4
 _FAILED = ("crashed_at_startup", "crashed_while_serving", "killed")
 
 
@@ -23,7 +24,8 @@ def render(analysis: Analysis) -> str:
 
 
 def _contents(blocks: Sequence[Block]) -> Iterator[tuple[str, str, int]]:
-    deepest = 3 if sum(block.level == 2 and block.title.startswith("Run ") for block in blocks) > 1 else 2
+    runs = sum(block.level == 2 and block.title.startswith("Run ") for block in blocks)
+    deepest = 3 if 1 < runs <= _RUNS_WITH_PARTS else 2
     for number, block in enumerate(blocks):
         if block.level <= deepest:
             yield block.name, _short(block, number), block.level

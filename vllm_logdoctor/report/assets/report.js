@@ -15,10 +15,11 @@
     return day ? date + " " + time : time;
   };
 
+  const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000];
   const axisX = (chart) => ({
     stroke: () => colour("soft"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { stroke: () => colour("line") },
     space: 74,
-    incrs: chart.clock ? [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000] : undefined,
+    incrs: chart.clock ? STEPS.filter((step) => chart.kind !== "bars" || step >= 60) : undefined,
     values: (u, splits, axis, space, increment) => splits.map((v) => !chart.clock ? rounded(v)
       : increment >= 86400 ? clock(v, true).slice(0, 5) : clock(v, u.scales.x.max - u.scales.x.min > 86400, increment < 60)),
   });
@@ -30,6 +31,7 @@
 
   const base = (chart, width) => ({
     width, height: chart.height || 180,
+    padding: [null, 34, null, null],
     cursor: { sync: chart.sync ? { key: chart.sync } : undefined, drag: { x: true, y: false, setScale: true }, points: { size: 7 } },
     scales: { x: { time: false }, y: { range: (u, low, high) => [0, chart.unit === "%" ? Math.max(100, high || 0) : Math.max(high || 0, 1) * 1.08] } },
     axes: [axisX(chart), axisY(chart)],
@@ -60,13 +62,14 @@
     scales: { ...base(chart, width).scales, x: { time: false, range: (u, low, high) => [low, high + 60] } },
     series: [{ label: "minute", value: (u, v) => moment(chart, v) }, ...chart.series.map((s) => ({
       label: s.label, stroke: () => colour(s.colour), fill: () => colour(s.colour) + "cc", width: 0, points: { show: false },
-      paths: uPlot.paths.bars({ size: [0.9, 120], align: 1 }), value: (u, v, i, at) => (at == null ? "–" : rounded(s.own[at])),
+      paths: uPlot.paths.bars({ size: [0.9], align: 1 }), value: (u, v, i, at) => (at == null ? "–" : rounded(s.own[at])),
     }))],
   });
 
   const spans = (chart, width) => ({
     ...base(chart, width),
     height: chart.spans.length * 26 + 50,
+    padding: [null, 34, null, 34],
     cursor: { drag: { x: true, y: false, setScale: true }, y: false, points: { show: false } },
     scales: { x: { time: false, range: (u, low, high) => [low, high] }, y: { range: [0, chart.spans.length] } },
     axes: [axisX(chart), { show: false }],
@@ -90,8 +93,9 @@
       let at = right + pad;
       if (at + wide > edge) { at = left - pad - wide; }
       if (at < u.bbox.left) { at = Math.max(u.bbox.left, Math.min(left, edge - wide)) + pad; }
-      c.lineWidth = 3 * ratio; c.lineJoin = "round"; c.strokeStyle = colour("page"); c.fillStyle = colour("ink");
-      c.strokeText(label, at, top + high / 2);
+      c.fillStyle = colour("page");
+      c.fillRect(at - pad / 2, top + high * 0.24, wide + pad, high * 0.52);
+      c.fillStyle = colour("ink");
       c.fillText(label, at, top + high / 2);
     });
     c.restore();
@@ -113,8 +117,9 @@
   };
 
   const find = (place) => charts.find((c) => c.place === place);
+  const ready = (place) => { if (!find(place)) { draw(place); } return find(place); };
   const zoom = (place, factor) => {
-    const { plot, chart } = find(place), full = [chart.data[0][0], chart.data[0][chart.data[0].length - 1]];
+    const { plot, chart } = ready(place), full = [chart.data[0][0], chart.data[0][chart.data[0].length - 1]];
     if (!factor) { plot.setScale("x", { min: full[0], max: full[1] }); return; }
     const { min, max } = plot.scales.x, at = plot.cursor.idx == null ? (min + max) / 2 : chart.data[0][plot.cursor.idx];
     const half = (max - min) * factor / 2, middle = Math.min(Math.max(at, min), max);
@@ -122,7 +127,7 @@
   };
 
   const step = (place, by) => {
-    const { plot, chart } = find(place), xs = chart.data[0];
+    const { plot, chart } = ready(place), xs = chart.data[0];
     const inside = (n) => Math.min(Math.max(n, 0), xs.length - 1), gap = (n) => chart.kind === "lines" && chart.data.slice(1).every((v) => v[n] == null);
     let at = inside((plot.cursor.idx == null ? -1 : plot.cursor.idx) + by);
     if (gap(at)) { at = inside(at + Math.sign(by)); }
@@ -136,8 +141,14 @@
     "+": (p) => zoom(p, 0.5), "-": (p) => zoom(p, 2), Escape: (p) => zoom(p, 0), 0: (p) => zoom(p, 0),
   };
 
-  document.querySelectorAll(".chart").forEach((place) => {
-    draw(place);
+  /* Of many charts only those near the screen are drawn: each keeps a picture of its size in memory. */
+  const places = [...document.querySelectorAll(".chart")];
+  const near = new IntersectionObserver((seen) => seen.forEach((one) => {
+    if (one.isIntersecting) { near.unobserve(one.target); draw(one.target); }
+  }), { rootMargin: "1000px" });
+  const drawRest = () => places.filter((place) => !find(place)).forEach((place) => { near.unobserve(place); draw(place); });
+
+  places.forEach((place) => {
     place.addEventListener("keydown", (event) => {
       const act = keys[event.key];
       if (act && !event.ctrlKey && !event.metaKey && !event.altKey) { act(place); event.preventDefault(); }
@@ -146,6 +157,8 @@
       button.addEventListener("click", () => zoom(place, Number(button.dataset.zoom))));
   });
 
+  if (places.length > 24) { places.forEach((place) => near.observe(place)); } else { drawRest(); }
+  addEventListener("beforeprint", drawRest);
   const redraw = () => charts.forEach(({ plot }) => plot.redraw(false, true));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   matchMedia("print").addEventListener("change", redraw);
