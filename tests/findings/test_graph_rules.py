@@ -101,3 +101,8 @@ def test_a_smaller_graph_mode_is_information() -> None:
 
 def test_a_compile_cache_that_is_off_is_told() -> None:
     assert "compile-cache-disabled" in advice(a_run(messages=("vLLM's torch.compile cache is disabled.",)))
+
+
+def test_eager_mode_that_nobody_asked_for_is_not_dropped() -> None:
+    run = a_run(set={"model": "org/m"}, reported={"enforce_eager": True}, samples=load((6, {"running": 4})))
+    assert "eager-mode" not in advice(run)

@@ -140,13 +140,15 @@ def test_an_image_is_pinned_only_to_a_release() -> None:
     assert "vllm-openai:latest" in render_launch(Launch("m", {}, {}, "0.1.dev9+gabc"), "compose")
 
 
-TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=20)
+TEXT = st.text(
+    st.characters(blacklist_categories=("Cs", "Cc")).filter(str.isprintable), min_size=1, max_size=20
+)
 
 
 @given(TEXT, TEXT)
 def test_any_text_comes_out_of_the_shell_as_it_went_in(model: str, value: str) -> None:
     launch = Launch(model, {"--served-model-name": value}, {}, "0.11.2")
-    assume(value != "***" and f"{model}{value}".isprintable())
+    assume(value != "***")
     found = shlex.split(shell(launch).replace(" \\\n  ", " "))
     assert found == ["vllm", "serve", model, "--served-model-name", value]
 

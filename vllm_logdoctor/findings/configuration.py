@@ -56,6 +56,8 @@ def engine_fell_back_to_v0(case: Case) -> Finding | None:
     text = (
         f"{feature} is not supported by the V1 engine of this release: vLLM took the old V0 engine instead."
     )
+    asked = feature.startswith(("--", "VLLM_"))
+    way = "do without it, or take a release" if asked else "a release"
     return finding(
         case,
         "engine-fell-back-to-v0",
@@ -63,7 +65,7 @@ def engine_fell_back_to_v0(case: Case) -> Finding | None:
         "high",
         text,
         message_lines(case, "engine-v0-fallback"),
-        changes=changes or (action("do without the setting, or take a release whose V1 engine supports it"),),
+        changes=changes or (action(f"{way} whose V1 engine supports it"),),
         verify="`Initializing a V1 LLM engine` at the start.",
         kind="configuration",
     )

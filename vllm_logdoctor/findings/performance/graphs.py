@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vllm_logdoctor.findings.bottleneck import runs_on_cpu
+from vllm_logdoctor.findings.capacity.memory import arguments_are_whole
 from vllm_logdoctor.findings.model import Confidence, Effect, Finding, Severity
 from vllm_logdoctor.findings.performance.case import (
     Case,
@@ -20,6 +21,7 @@ from vllm_logdoctor.findings.performance.published import (
     EAGER_OFF_LOADED,
     EAGER_OFF_SINGLE,
 )
+from vllm_logdoctor.run.model import Run
 
 # Graphs save launches: with this many requests a step is long enough to hide them on a fast host.
 LOADED = 32
@@ -44,7 +46,7 @@ def eager_mode(case: Case) -> Finding | None:
     if case.event("tensor-parallel-across-nodes") is not None:
         # Measured on ranks joined by a network: graphs were 5 to 20 % slower than eager.
         return None
-    if case.event(*FORCED_BY_VLLM) is not None:
+    if case.event(*FORCED_BY_VLLM) is not None or _taken_by_vllm(run):
         return None
     if runs_on_cpu(run):
         return _eager_on_cpu(case)
@@ -89,6 +91,11 @@ def eager_mode(case: Case) -> Finding | None:
         ),
         verify="`Capturing CUDA graphs` and `Graph capturing finished in N secs` at the start.",
     )
+
+
+def _taken_by_vllm(run: Run) -> bool:
+    """Whether all arguments are in the log and none asks for eager mode: there is nothing to drop."""
+    return arguments_are_whole(run) and not run.arguments.get("enforce_eager")
 
 
 def _eager_effect(case: Case) -> tuple[Severity, Confidence, Effect]:
