@@ -232,3 +232,19 @@ def test_a_single_served_name_is_a_plain_text_that_old_releases_read_too() -> No
     assert "served-model-name: small" in render_launch(
         Launch("org/model", {"--served-model-name": ["small"]}), "yaml"
     )
+
+
+def test_a_batch_is_no_server() -> None:
+    settings = {"model": "org/m", "max_num_seqs": 64}
+    assert launch_of(a_run(set=settings)) is not None
+    assert launch_of(a_run(set={**settings, "input_file": "in.jsonl", "output_file": "out.jsonl"})) is None
+
+
+def test_a_release_without_configuration_files_gets_a_warning_in_yaml() -> None:
+    assert "shell form" in render_launch(Launch("m", {}, {}, "0.4.1"), "yaml").splitlines()[0]
+    assert "shell form" not in render_launch(Launch("m", {}, {}, "0.11.2"), "yaml")
+
+
+def test_an_unset_variable_is_not_in_the_command() -> None:
+    launch = Launch("m", {}, {"VLLM_TRACE_FUNCTION": "1"}, "0.11.2")
+    assert changed(launch, [Change("VLLM_TRACE_FUNCTION", "env", 1, None)]).environment == {}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.plan.command import escaped_unprintable, shell
 from vllm_logdoctor.plan.devices import compose_devices, gpus, image, kubernetes_resources, notes, processors
 from vllm_logdoctor.plan.launch import MASK, Launch, flag_words, program
@@ -48,6 +49,11 @@ def yaml_config(launch: Launch) -> str:
         no-enable-prefix-caching: true
     """
     lines = [f"model: {yaml_value(launch.model)}"]
+    if flag_exists("--config", launch.version) is False:
+        lines.insert(
+            0,
+            f"# vLLM {launch.version} is not known to take --config: there the shell form is the one to use",
+        )
     for name, value in launch.flags.items():
         if value == MASK:
             lines.append(

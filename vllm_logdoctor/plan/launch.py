@@ -46,8 +46,16 @@ class Launch:
 
 
 def launch_of(run: Run) -> Launch | None:
-    """Return the launch of a server, or None where the log does not hold its arguments, all of them."""
-    if run.kind == "offline" or not run.arguments or not arguments_are_whole(run):
+    """Return the launch of a server, or None where the log does not hold its arguments, all of them.
+
+    A batch (`vllm run-batch`) prints its arguments too, with every setting written out: it starts no server.
+    """
+    if (
+        run.kind == "offline"
+        or "input_file" in run.arguments
+        or not run.arguments
+        or not arguments_are_whole(run)
+    ):
         return None
     model = (
         run.arguments.get("model_tag")
