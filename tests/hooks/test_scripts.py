@@ -118,7 +118,9 @@ def test_a_tool_that_is_not_there_is_one_line(shell: str, tmp_path: Path) -> Non
     fragment = script("pbs", "job", Settings("/absent/logdoctor"))
     done = run_job(shell, f"set -eu\n{fragment}\nexit 6\n", tmp_path)
     assert done.returncode == 6
-    assert done.stdout.splitlines() == ["logdoctor: no report: the tool ended with status 127"]
+    assert done.stdout.splitlines() == [
+        "logdoctor: no report: /absent/logdoctor is not there, or may not be run"
+    ]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -126,7 +128,7 @@ def test_a_tool_that_hangs_is_ended(shell: str, tmp_path: Path, stand_in: StandI
     fragment = script("pbs", "job", Settings(stand_in("exec tail -f /dev/null"))).replace("+ 10", "+ 0")
     done = run_job(shell, f"{fragment}\nexit 2\n", tmp_path, {"LOGDOCTOR_SECONDS": "1"})
     assert done.returncode == 2
-    assert told(done.stdout) == ["logdoctor: no report: the tool ended with status 124"]
+    assert told(done.stdout) == ["logdoctor: no report: the time is over"]
 
 
 @pytest.mark.parametrize("seconds", ["", "abc", "08", "-1", "9999999", "1;echo", "$(id)"])
