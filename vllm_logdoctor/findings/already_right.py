@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from vllm_logdoctor.findings.bottleneck import KV_FULL
@@ -10,8 +11,11 @@ from vllm_logdoctor.findings.capacity.memory import memory_of
 from vllm_logdoctor.findings.load import Load, evidence_of_sample, load_of
 from vllm_logdoctor.findings.model import AlreadyRight
 from vllm_logdoctor.findings.performance.published import COMPILE_CACHE_WARM
+from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.run.model import Evidence, Run
 
+# deepseek_v4_fp8   moe_wna16   ascend
+_SMALLER = re.compile(r"fp[48]|int[48]|awq|gptq|marlin|wna16|ascend")
 Check = Callable[[Run, Load], "AlreadyRight | None"]
 
 
@@ -129,6 +133,9 @@ def quantized(run: Run, load: Load) -> AlreadyRight | None:
     value = run.config.get("quantization")
     slow = ("quantization-kernel-forced", "quantization-not-optimized", "quantization-emulated")
     if value is None or not value.value or not value.evidence or any(run.seen(name) for name in slow):
+        return None
+    # What a plug-in registers under its own name may be no smaller at all.
+    if weight_bytes(str(value.value)) is None and not _SMALLER.search(str(value.value)):
         return None
     return AlreadyRight(
         "quantization",

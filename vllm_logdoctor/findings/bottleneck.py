@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import prod
 from typing import Literal
 
@@ -324,16 +324,24 @@ def _evidence(
 
 def _periods(run: Run, load: Load, limits: Sequence[BottleneckName]) -> list[ServingPeriod]:
     """Join neighbours of one limit; a single odd sample between two alike is theirs."""
-    groups: list[tuple[BottleneckName, list[Span]]] = []
     calm = smoothed(limits)
     if sum(a != b for a, b in pairwise(calm)) > MOST_PERIODS:
         calm = majority(limits, max(9, 2 * len(limits) // MOST_PERIODS))
-    for span, limit in zip(load.spans, calm, strict=True):
-        if groups and groups[-1][0] == limit:
-            groups[-1][1].append(span)
-        else:
-            groups.append((limit, [span]))
-    return [_period(run, name, spans) for name, spans in groups]
+    position = 0
+    periods: list[ServingPeriod] = []
+    for name, alike in groupby(calm):
+        end = position + sum(1 for _ in alike)
+        periods.append(_period(run, name, load.spans[position:end], limits[position:end]))
+        position = end
+    return periods
+
+
+def _mixture(limits: Sequence[BottleneckName]) -> str:
+    """Return how the samples of a period divide where they do not agree."""
+    counted = Counter(limits).most_common()
+    if len(counted) < 2:
+        return ""
+    return "; samples: " + ", ".join(f"{number:,} {name}" for name, number in counted)
 
 
 def smoothed(limits: Sequence[BottleneckName]) -> list[BottleneckName]:
@@ -364,13 +372,15 @@ def majority(limits: Sequence[BottleneckName], window: int) -> list[BottleneckNa
     return out
 
 
-def _period(run: Run, name: BottleneckName, spans: Sequence[Span]) -> ServingPeriod:
+def _period(
+    run: Run, name: BottleneckName, spans: Sequence[Span], limits: Sequence[BottleneckName]
+) -> ServingPeriod:
     first, last = spans[0].sample, spans[-1].sample
     start = first.time - spans[0].seconds if first.time is not None else None
     running = max(span.sample.running or 0 for span in spans)
     waiting = max(span.sample.waiting or 0 for span in spans)
     usage = max(span.sample.kv_usage or 0.0 for span in spans)
-    reason = f"running up to {running}, waiting up to {waiting}, KV usage up to {usage:g} %"
+    reason = f"running up to {running}, waiting up to {waiting}, KV usage up to {usage:g} %{_mixture(limits)}"
     lines = tuple(
         evidence_of_sample(run, sample) for sample in ((first,) if first is last else (first, last))
     )

@@ -24,17 +24,31 @@ def change_words(change: Change) -> str:
         '`--max-num-seqs` `1` → `32`'
         >>> change_words(Change("--enforce-eager", "flag", True, None))
         'drop `--enforce-eager`'
+        >>> change_words(Change("--async-scheduling", "flag", False, None))
+        'drop `--no-async-scheduling`'
     """
     if change.kind == "action":
         return prose(change.knob)
     knob = code(change.knob)
+    if change.after is None and change.kind == "flag":
+        return f"drop {code(negated(change.knob)) if change.before is False else knob}"
     if change.after is None:
-        return f"drop {knob}" if change.kind == "flag" else f"unset {knob}"
+        return f"unset {knob}"
     if change.after is True and change.before in (None, False):
         return f"add {knob}"
     if change.before is None:
         return f"set {knob} to {_value(change.after)}"
     return f"{knob} {setting(change.before)} → {setting(change.after)}"
+
+
+def negated(flag: str) -> str:
+    """Return how a flag of two states is given to switch it off.
+
+    Example:
+        >>> negated("--async-scheduling")
+        '--no-async-scheduling'
+    """
+    return f"--no-{flag.lstrip('-')}"
 
 
 def _value(value: object) -> str:

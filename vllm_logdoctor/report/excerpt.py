@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable
 
 # (EngineCore_DP0 pid=123) INFO 04-12 07:11:48 [utils.py:233] text
+# (Replica(id=3f0) pid=77) INFO 04-12 07:11:48.120 [loggers.py:146] text
 _HEADER = re.compile(
-    r"^(?:\([^()]{1,80}\) ){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? )?"
+    r"^(?:\((?:[^()]|\([^()]{0,40}\)){1,80}\) ){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? )?"
     r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[[\w./-]+(?:\.py)?:\d+\] "
 )
+_IN_WORD = re.compile(r"[\w.][\w.%]")
 
 
 def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
@@ -33,7 +35,16 @@ def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
     start = max(0, at - limit // 4) if at >= 0 else 0
     start = min(start, max(0, len(said) - limit + 1))
     end = start + limit - 1 - (1 if start else 0)
-    return ("…" if start else "") + said[start:end] + ("…" if end < len(said) else "")
+    return ("…" if start else "") + _whole_words(said, start, end) + ("…" if end < len(said) else "")
+
+
+def _whole_words(text: str, start: int, end: int) -> str:
+    """Return a part of a text without a torn last word: half a number is another number."""
+    part = text[start:end]
+    if end >= len(text) or not _IN_WORD.match(text, end - 1):
+        return part.rstrip()
+    kept = part.rpartition(" ")[0].rstrip()
+    return kept if len(kept) > len(part) * 3 // 4 else part
 
 
 def _place(text: str, knob: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count, table
 from vllm_logdoctor.report.model import Analysis
-from vllm_logdoctor.report.naming import OUTCOMES, run_title
+from vllm_logdoctor.report.naming import BROKEN, OUTCOMES, run_title
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.advice import changes, worth_knowing
 from vllm_logdoctor.report.sections.broke import broke
@@ -24,7 +24,6 @@ from vllm_logdoctor.report.sections.serving import serving
 from vllm_logdoctor.report.sections.timeline import timeline
 from vllm_logdoctor.report.sections.verdict import sentence, verdict
 
-_BROKEN = ("crashed_at_startup", "crashed_while_serving", "killed")
 Section = Callable[[Page], list[str]]
 
 SECTIONS: tuple[tuple[str, Section], ...] = (
@@ -97,7 +96,7 @@ def _lines(page: Page) -> str:
 
 def _worst(analysis: Analysis) -> str:
     failed = [
-        d for d in analysis.runs if d.run.outcome in _BROKEN or any(f.kind == "failure" for f in d.findings)
+        d for d in analysis.runs if d.run.outcome in BROKEN or any(f.kind == "failure" for f in d.findings)
     ]
     if not failed:
         return "**None of them failed.**"

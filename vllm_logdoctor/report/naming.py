@@ -20,6 +20,8 @@ OUTCOMES: dict[Outcome, str] = {
     "unknown": "end not known",
 }
 
+BROKEN: tuple[Outcome, ...] = ("crashed_at_startup", "crashed_while_serving", "killed")
+
 BOTTLENECKS: dict[str, str] = {
     "idle": "nobody asked: the server stood idle",
     "client-limited": "the client is the limit: the server took all that came and had room for more",
@@ -90,6 +92,11 @@ _SAYS_LITTLE = re.compile(
     re.IGNORECASE,
 )
 _MOST_PARTS = 4
+
+
+def is_client(run: Run) -> bool:
+    """Say whether a log holds a benchmark's result and nothing of the engine that it measured."""
+    return bool(run.benchmarks) and not (run.startup_complete or run.samples or run.model or run.accesses)
 
 
 def model_name(name: str) -> str:
@@ -185,12 +192,15 @@ def run_title(run: Run) -> str:
     parts = [version_words(run)]
     if run.model is not None and run.model.value:
         parts.append(inline(model_name(str(run.model.value)), 120))
-    if run.kind == "offline":
+    if is_client(run):
+        parts.append("benchmark client")
+    elif run.kind == "offline":
         parts.append("offline")
     spread = parallelism(run)
     if spread:
         parts.append(spread)
     if run.started is not None and run.ended is not None and run.ended > run.started:
         parts.append(duration(run.ended - run.started))
-    parts.append(OUTCOMES[run.outcome])
+    ended = "results at the end" if is_client(run) and run.outcome in ("truncated", "unknown") else None
+    parts.append(ended or OUTCOMES[run.outcome])
     return " · ".join(parts)

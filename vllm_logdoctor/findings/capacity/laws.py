@@ -86,6 +86,9 @@ def utilization(memory: Memory, to: Settings) -> Memory | str:
 
 def cache_dtype(memory: Memory, to: Settings) -> Memory | str:
     """kv_cache_dtype: tokens go with the bytes of an element (measured: exactly 2.00 from 16 bit to fp8)."""
+    override = to.run.setting("num_gpu_blocks_override")
+    if override:
+        return memory.scaled(1, 1, 1, f"num_gpu_blocks_override={override} fixes the number of blocks")
     dtype = str(to.run.setting("dtype") or "bfloat16")
     old = kv_cache_bytes(str(to.before or "auto"), dtype)
     new = kv_cache_bytes(str(to.value), dtype)

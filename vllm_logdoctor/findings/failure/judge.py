@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from vllm_logdoctor.findings.failure.aside import aside_findings
 from vllm_logdoctor.findings.failure.ends import SILENT, end_findings
@@ -89,7 +90,16 @@ def _broken(scene: Scene, rules: FailureRules, verdict: Verdict) -> list[Finding
     context = [*memory_of(verdict, scene), *verdict.agreeing, *context_of(verdict, scene)]
     root = named_finding(verdict.root, scene.run, "root", context)
     contributing = [named_finding(named, scene.run, "contributing") for named in verdict.contributing]
-    return [root, *contributing, *_followed(scene, rules, verdict)]
+    return [root, *contributing, *_apart_from(root, _followed(scene, rules, verdict))]
+
+
+def _apart_from(root: Finding, followed: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield what followed without the lines that prove the root: the same error of another rank is no consequence."""
+    proven = {(one.file, one.line) for one in root.evidence}
+    for finding in followed:
+        left = tuple(one for one in finding.evidence if (one.file, one.line) not in proven)
+        if left:
+            yield replace(finding, evidence=left)
 
 
 def memory_of(verdict: Verdict, scene: Scene) -> list[Record]:

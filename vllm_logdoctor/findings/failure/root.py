@@ -202,10 +202,11 @@ def _same_incident(a: _Candidate, b: _Candidate) -> bool:
 
 
 def _contributing(candidates: Sequence[_Candidate], chosen: _Candidate) -> Iterator[Named]:
-    """Yield up to two other causes that the log names in the same incident."""
+    """Yield up to two other causes that the log names in the same incident; beside a cause a symptom is none."""
+    least = _CAUSE if chosen.tier == _CAUSE else _SYMPTOM
     seen = {chosen.named.rule.id if chosen.named else ""}
     for one in candidates:
-        if len(seen) > 2 or one.named is None or one.tier > _SYMPTOM or one.named.rule.id in seen:
+        if len(seen) > 2 or one.named is None or one.tier > least or one.named.rule.id in seen:
             continue
         if one.observation.block is not chosen.observation.block or one.observation.block is None:
             if not _same_incident(chosen, one):

@@ -172,6 +172,16 @@ def _real(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def _trial_inputs(values: Mapping[str, Any]) -> Values:
+    """Return what makes the trial smaller; V0 takes one item a request unless more are asked for."""
+    asked = values.get("limit_mm_per_prompt")
+    most = (
+        max((n for n in asked.values() if isinstance(n, int)), default=0) if isinstance(asked, dict) else None
+    )
+    several = most > 1 if most is not None else values.get("engine") == "V1"
+    return {**_room(values), **({"item_limit": '{"image": 1}'} if several else {})}
+
+
 _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "gpu-memory-not-free-at-start": _free_at_start,
     "kv-cache-too-small-for-max-model-len": _kv_too_small,
@@ -180,7 +190,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "lora-rank-exceeds-limit": _rank_limit,
     "oom-sampler-warmup": _room,
     "oom-cudagraph-capture": _room,
-    "oom-multimodal-profiling": _room,
+    "oom-multimodal-profiling": _trial_inputs,
     "oom-warmup": _room,
     "oom-runtime-headroom": _room,
     "oom-weights-load": _room,

@@ -60,7 +60,8 @@ def client_concurrency_bound(case: Case) -> Finding | None:
         return None
     most = max(span.sample.running or 0 for span in held)
     spare = f"{seats - most:,} free seats (max_num_seqs {seats:,}) and " if seats and seats > most else ""
-    free = f"{spare}at least {floor_percent(100 - load.peak_kv)} % of the KV cache free"
+    room = floor_percent(100 - load.peak_kv)
+    free = f"{spare}{f'at least {room} %' if load.peak_kv else 'nearly all'} of the KV cache free"
     text = (
         f"For {minutes(case.seconds('client-limited'))} of {minutes(load.busy_seconds)} with requests, none"
         f" waited: vLLM ran {load.running:.0f} at a time (at most {most}) and had {free}. Settings of"

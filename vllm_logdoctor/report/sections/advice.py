@@ -60,7 +60,7 @@ def _remedy_line(change: Change) -> str:
 
 
 def _known(page: Page, finding: Finding) -> str:
-    ways = f" Or: {_enumerated(finding.alternatives)}" if finding.alternatives else ""
+    ways = f" If it matters: {_enumerated(finding.alternatives)}" if finding.alternatives else ""
     title = f"**{capital(prose(named(finding.title)))}.**{page.cited(finding.evidence, 3)}"
     return f"- {title} {prose(finding.explanation)}{ways}"
 
@@ -85,6 +85,7 @@ def _body(page: Page, finding: Finding) -> list[str]:
         lines.append(f"- **What it means here.** {prose(finding.explanation)}")
     if finding.changes:
         lines.append("- **Change.** " + "; ".join(_change(change) for change in finding.changes) + ".")
+        lines += [f"- **Not yet.** {code(knob)} {prose(reason)}." for knob, reason in _refused(page, finding)]
     expected = effect_words(finding.effect)
     lines.append(f"- **Expected.** {expected or 'No range with an origin is known'}.")
     lines.append(f"- **Confidence.** {capital(finding.confidence)}. Severity {finding.severity}.")
@@ -100,8 +101,20 @@ def _body(page: Page, finding: Finding) -> list[str]:
     return lines
 
 
+def put_off(page: Page, finding: Finding) -> bool:
+    """Tell whether the plan holds nothing of what a finding asks for."""
+    return len(_refused(page, finding)) == len(finding.changes) > 0
+
+
+def _refused(page: Page, finding: Finding) -> list[tuple[str, str]]:
+    plan = page.diagnosis.plan
+    asked = {planned.change.knob for planned in plan.changes if finding.id in planned.findings}
+    left_out = {change.knob for change in finding.changes} - asked
+    return [(knob, reason) for knob, reason in plan.refused if knob in left_out]
+
+
 def _change(change: Change) -> str:
-    if change.kind == "action" or change.before is None:
+    if change.kind == "action" or change.before is None or isinstance(change.before, bool):
         return change_words(change)
     return (
         change_words(change)

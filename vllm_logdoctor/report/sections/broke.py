@@ -9,7 +9,7 @@ from vllm_logdoctor.frame import Record
 from vllm_logdoctor.report.escape import code, fence, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital
-from vllm_logdoctor.report.naming import named
+from vllm_logdoctor.report.naming import BROKEN, named
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.advice import remedy
 from vllm_logdoctor.run.model import Evidence
@@ -68,7 +68,7 @@ def _says_something(record: Record) -> bool:
 
 
 def _unexplained(page: Page) -> list[str]:
-    if page.run.outcome not in ("crashed_at_startup", "crashed_while_serving", "killed"):
+    if page.run.outcome not in BROKEN:
         return []
     lines = ["The log does not hold the cause.", ""]
     tail = [record for record in page.run.tail if _says_something(record)][-LINES:]

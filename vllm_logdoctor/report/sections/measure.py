@@ -10,7 +10,7 @@ from vllm_logdoctor.report.escape import fence, prose
 from vllm_logdoctor.report.figures import capital, count
 from vllm_logdoctor.report.naming import named
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.sections.advice import is_asked
+from vllm_logdoctor.report.sections.advice import is_asked, put_off
 from vllm_logdoctor.run.model import Run
 
 VERIFIED = 6
@@ -24,7 +24,7 @@ def measure(page: Page) -> list[str]:
     if not planned:
         return []
     lines = [] if page.failures else _load(page)
-    checks = [f for f in page.diagnosis.findings if f.verify and f.role != "cascade" and is_asked(f)]
+    checks = [finding for finding in page.diagnosis.findings if _checked(page, finding)]
     if checks:
         lines += ["The new log must show:", "", *map(_check, checks[:VERIFIED])]
     return lines
@@ -33,6 +33,13 @@ def measure(page: Page) -> list[str]:
 def _check(finding: Finding) -> str:
     """Return what to look for, behind what it is for: "no such warning" says nothing by itself."""
     return f"- **{capital(prose(named(finding.title)))}.** {capital(prose(finding.verify))}"
+
+
+def _checked(page: Page, finding: Finding) -> bool:
+    """Tell whether the next log is to show something of a finding: of what was to be changed, nothing else."""
+    if not finding.verify or finding.role == "cascade" or put_off(page, finding):
+        return False
+    return finding.kind == "failure" or is_asked(finding)
 
 
 def _load(page: Page) -> list[str]:

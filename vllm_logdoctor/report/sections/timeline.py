@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from vllm_logdoctor.report.clock import clock, duration, time_of_day
 from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.figures import count, number, share, table
@@ -58,10 +60,34 @@ def _phases(page: Page) -> list[str]:
     if not shown:
         return []
     several = len({phase.process for phase in shown}) > 1
-    names = {phase.name for phase in shown}
-    rows = [_row(page, phase, total, several, phase.parent in names) for phase in shown]
+    rows = [_row(page, phase, total, several, part) for phase, part in _nested(shown)]
     header = ["phase", *(["process"] if several else []), "from", "time", "share of start-up", "evidence"]
     return [*table(header, rows), "", *_whole(page, total)]
+
+
+def _nested(phases: Sequence[Phase]) -> Iterator[tuple[Phase, bool]]:
+    """Yield the phases in order, each followed by its parts, and whether it is a part."""
+    names = {phase.name for phase in phases}
+    told: set[int] = set()
+    for phase in phases:
+        if phase.parent in names:
+            continue
+        yield phase, False
+        for part in phases:
+            if part.parent == phase.name and id(part) not in told and _belongs(part, phase, phases):
+                told.add(id(part))
+                yield part, True
+
+
+def _belongs(part: Phase, whole: Phase, phases: Sequence[Phase]) -> bool:
+    """Say whether a part is this whole's: of several with one name its own process', else the one it lies in."""
+    wholes = [phase for phase in phases if phase.name == whole.name]
+    same = [phase for phase in wholes if phase.process == part.process]
+    if len(wholes) == 1 or not part.start:
+        return whole is wholes[0]
+    chosen = same or wholes
+    begun = [phase for phase in chosen if phase.start is not None and phase.start <= part.start]
+    return whole is (begun[-1] if begun else chosen[0])
 
 
 def _whole(page: Page, total: float | None) -> list[str]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from vllm_logdoctor.findings.model import Confidence, Finding
 from vllm_logdoctor.report.effects import ORIGINS, change_words, effect_range
-from vllm_logdoctor.report.escape import prose
-from vllm_logdoctor.report.figures import capital, count, table
-from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES, named
+from vllm_logdoctor.report.escape import inline, prose
+from vllm_logdoctor.report.figures import capital, count, number, table
+from vllm_logdoctor.report.naming import BOTTLENECKS, BROKEN, OUTCOMES, PHASES, is_client, named
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.sections.advice import is_asked
-from vllm_logdoctor.run.model import Outcome
+from vllm_logdoctor.report.sections.advice import is_asked, put_off
 
 SHOWN = 3
 DOUBT: dict[Confidence, str] = {"high": "", "medium": "probably ", "low": "perhaps "}
+_COMPARED = (
+    "Successful requests",
+    "Request throughput (req/s)",
+    "Output token throughput (tok/s)",
+    "Median TTFT (ms)",
+    "Median TPOT (ms)",
+)
 _LIMITED = (
     "kv-cache-limited",
     "max-num-seqs-limited",
@@ -20,7 +26,6 @@ _LIMITED = (
     "host-limited",
     "interconnect-limited",
 )
-_BROKEN: tuple[Outcome, ...] = ("crashed_at_startup", "crashed_while_serving", "killed")
 
 
 def verdict(page: Page) -> list[str]:
@@ -32,6 +37,7 @@ def verdict(page: Page) -> list[str]:
     worth = [finding for finding in page.diagnosis.findings if finding.changes and finding.role != "cascade"]
     if page.failures:
         worth = [finding for finding in worth if finding.kind == "failure"]
+    worth = [finding for finding in worth if not put_off(page, finding)]
     if worth:
         lines += [*_changes(page, worth[:SHOWN]), ""]
         further = sum(bool(finding.changes) for finding in page.diagnosis.findings) - len(worth[:SHOWN])
@@ -39,7 +45,7 @@ def verdict(page: Page) -> list[str]:
             lines += [f"{count(further, 'further change')} below.", ""]
     elif page.failures and page.failures[0].alternatives:
         lines += [f"What to do: {prose(page.failures[0].alternatives[0])}", ""]
-    elif not page.failures and page.run.outcome not in _BROKEN:
+    elif not page.failures and page.run.outcome not in BROKEN:
         lines += [_nothing(page), ""]
     return lines
 
@@ -51,10 +57,31 @@ def sentence(page: Page) -> str:
     if root is not None:
         cause = f"{DOUBT[root.confidence]}{prose(named(root.title))}"
         return f"{capital(outcome)}: {cause}{page.cited(root.evidence, 2)}."
-    if page.run.outcome in _BROKEN:
+    if page.run.outcome in BROKEN:
         return f"{capital(outcome)}. The log does not say why."
+    if is_client(page.run):
+        return f"The log is a benchmark client's, and nothing of a server is in it: {_result(page)}."
+    if page.run.outcome == "truncated" and not page.run.startup_complete:
+        return f"The log ends before the start-up does{_last_phase(page)}."
     reason = page.diagnosis.bottleneck.reason or BOTTLENECKS[page.diagnosis.bottleneck.name]
     return capital(prose(reason).rstrip(".")) + "."
+
+
+def _result(page: Page) -> str:
+    """Return the figures of the last result by which benchmarks are compared."""
+    last = page.run.benchmarks[-1]
+    told = [f"{name} {number(last.figures[name])}" for name in _COMPARED if name in last.figures]
+    many = len(page.run.benchmarks)
+    which = f"the last of {many} results, " if many > 1 else ""
+    return f"{which}{inline(', '.join(told) or 'without a rate')}{page.cited(last.evidence)}"
+
+
+def _last_phase(page: Page) -> str:
+    """Return in which part of the start the last line stands."""
+    parts = [phase for phase in page.run.phases if phase.parent == "startup" and phase.name in PHASES]
+    if not parts or parts[-1].name == "unexplained":
+        return ""
+    return f"; the last part of it in the log: {PHASES[parts[-1].name]}{page.cited(parts[-1].evidence, 1)}"
 
 
 def _headline(page: Page) -> str:
