@@ -119,7 +119,7 @@ class Analyser:
             if isinstance(item, StatisticsLine):
                 segmenter.add_statistics(item)
             elif isinstance(item, Counter):
-                segmenter.current.add_accesses(item)
+                segmenter.add_accesses(item)
             else:
                 segmenter.add(*item)
 
@@ -185,6 +185,7 @@ class Analyser:
                 *(f.reading.note for f in self._files if f.reading.note),
                 *((INTERRUPTED,) if self.interrupted else ()),
                 *(runs_left_out(one.left_out) for one in self._segmenters if one.left_out),
+                *(of_nobody(one.accesses_of_nobody) for one in self._segmenters if one.accesses_of_nobody),
                 *self._pack_notes,
                 *self._foreign.disabled.values(),
             ),
@@ -194,6 +195,11 @@ class Analyser:
 def runs_left_out(number: int) -> str:
     """Say that runs were counted only."""
     return f"{number:,} more runs stand between the last two told here: counted, not told"
+
+
+def of_nobody(number: int) -> str:
+    """Say that access lines name no server while several write to one log."""
+    return f"{number:,} access lines name none of the servers that wrote to this log side by side: counted for none of them"
 
 
 def _is_followed(run: Run, later: Sequence[Run]) -> bool:

@@ -117,3 +117,21 @@ def test_no_other_way_repeats_the_change():
     finding = root(examples()["kv-cache-too-small-for-max-model-len"])
     assert not any(way.startswith("Lower `--max-model-len`") for way in finding.alternatives)
     assert any("--kv-cache-dtype fp8" in way for way in finding.alternatives)
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which 1.10 GiB is free."
+V0_TRIAL = f"""\
+INFO 05-01 09:59:20 llm_engine.py:237] Initializing an LLM engine (v0.6.3) with config: model='m', tensor_parallel_size=1
+INFO 05-01 09:59:40 model_runner.py:1067] Loading model weights took 10.0000 GB
+Traceback (most recent call last):
+  File "/opt/vllm/worker/enc_dec_model_runner.py", line 348, in profile_run
+    self.execute_model(model_input, kv_caches, intermediate_tensors)
+  File "/opt/vllm/model_executor/models/mllama.py", line 229, in forward
+    x = self.patch_embedding(pixel_values)
+{OOM}"""
+
+
+def test_one_image_a_request_is_not_advised_where_it_is_the_default():
+    assert root(V0_TRIAL).id == "oom-multimodal-profiling"
+    assert "--limit-mm-per-prompt" not in changes(root(V0_TRIAL))
+    assert "--limit-mm-per-prompt" in changes(root(examples()["oom-multimodal-profiling"]))

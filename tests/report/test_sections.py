@@ -14,15 +14,15 @@ from tests.run.lives_of_a_server import start, statistics
 from vllm_logdoctor import analyze
 from vllm_logdoctor.findings.bottleneck import Bottleneck
 from vllm_logdoctor.findings.model import Change, Effect
-from vllm_logdoctor.plan.model import Plan
+from vllm_logdoctor.plan.model import Plan, PlannedChange
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.report.effects import change_words, effect_words
 from vllm_logdoctor.report.excerpt import excerpt
-from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.report.model import Analysis, Diagnosis, Message
 from vllm_logdoctor.report.sections.measure import bench_command
 from vllm_logdoctor.report.series import points_of
 from vllm_logdoctor.report.serving import quantile, serving_of, summed_of
-from vllm_logdoctor.run.model import Phase, Run, Sample, Value
+from vllm_logdoctor.run.model import Benchmark, Phase, Run, Sample, Value
 
 
 def report_of(diagnosis: Diagnosis) -> str:
@@ -86,8 +86,70 @@ class TestVerdict:
         assert "| # | change | why | confidence |" in head
         assert "2 further changes" not in head.replace("1 further change below.", "")
 
+    def test_a_change_that_the_plan_leaves_out_is_not_among_the_first(self):
+        advice = make_findings("Qwen", False)[0]
+        later = replace(
+            advice,
+            id="later",
+            title="small steps",
+            changes=(Change("--max-num-batched-tokens", "flag", 1, 2),),
+        )
+        plan = Plan(
+            (PlannedChange(advice.changes[0], (advice.id,)),),
+            refused=(("--max-num-batched-tokens", "make room first"),),
+        )
+        text = report_of(changed(findings=(advice, later), plan=plan))
+        top = text.partition("## ")[0]
+        assert "--max-num-seqs" in top
+        assert "--max-num-batched-tokens" not in top
+        assert "- **Not yet.** `--max-num-batched-tokens` make room first." in text
+
+    def test_a_start_that_the_log_does_not_see_to_its_end_is_told_as_that(self):
+        run = replace(
+            changed().run,
+            outcome="truncated",
+            startup_complete=False,
+            samples=[],
+            benchmarks=[],
+            phases=changed().run.phases[:2],
+        )
+        text = report_of(changed(run=run, findings=(), plan=Plan()))
+        assert (
+            "**The log ends before the start-up does; the last part of it in the log: weights [L7].**" in text
+        )
+
+    def test_a_benchmark_s_own_log_is_not_taken_for_a_server_s(self):
+        line = make_analysis().runs[0].findings[0].evidence[0]
+        figures = {"Successful requests": 640.0, "Output token throughput (tok/s)": 2955.0}
+        run = Run(benchmarks=[Benchmark("serve", figures, (line,))], outcome="truncated")
+        text = report_of(Diagnosis(run, (), Bottleneck("startup-only", ""), Plan()))
+        assert (
+            "nothing of a server is in it: Successful requests 640, Output token throughput (tok/s) 2,955 [L7]."
+            in text
+        )
+        assert "log cut off" not in text.splitlines()[0]
+
 
 class TestTimeline:
+    def test_parts_stand_under_their_whole_whenever_they_begin(self):
+        run = changed().run
+        profiling = Phase("profiling", "", START + 64.5, START + 66, 1.5, (), "engine-init")
+        run = replace(run, phases=[*run.phases[:2], profiling, *run.phases[2:]])
+        lines = report_of(changed(run=run)).splitlines()
+        rows = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
+        assert rows.index("· memory profiling") > rows.index("profile, KV cache, warm-up")
+
+    def test_a_period_says_how_its_limits_are_mixed(self):
+        busy = [3, 3, 0, 3, 3, 3, *[0] * 30]
+        lines = [
+            statistics(clock=f"03-04 10:{10 + n // 6}:{n % 6 * 10:02}", running=running)
+            .replace("throughput: 10.0", f"throughput: {running}.0")
+            .replace("throughput: 100.0", f"throughput: {running}.0")
+            for n, running in enumerate(busy)
+        ]
+        periods = analyze([*start(), *lines]).to_markdown().partition("Serving periods")[2]
+        assert "; samples: 5 client-limited, 1 idle [" in periods
+
     def test_a_log_that_begins_in_the_middle_has_no_length_of_start_up(self):
         diagnosis = changed()
         diagnosis.run.phases[:] = [
@@ -187,6 +249,10 @@ class TestWords:
         assert "'max_num_seqs': 1" in excerpt(line, ["--max-num-seqs"])
         assert "INFO" not in excerpt(line, ["--max-num-seqs"])
 
+    def test_an_excerpt_ends_at_a_whole_word(self):
+        line = "(Replica(id=3f0) pid=77) INFO 04-12 07:11:48.120 [loggers.py:146] cache usage 97.3 %, hit rate 13.25 %"
+        assert excerpt(line, limit=33) == "cache usage 97.3 %, hit rate…"
+
     @given(st.text(max_size=300), st.integers(20, 80))
     def test_an_excerpt_keeps_its_limit(self, line, limit):
         assert len(excerpt(line, ["--max-num-seqs"], limit)) <= limit
@@ -226,6 +292,22 @@ class TestMeasure:
     def test_a_model_name_is_quoted(self):
         run = make_analysis("a; rm -rf ~ #").runs[0].run
         assert "--model '/data/a; rm -rf ~ #'" in (bench_command(run, 1) or "")
+
+    def test_consequences_and_remarks_ask_nothing_of_the_new_log(self):
+        advice = make_findings("Qwen", False)[0]
+        remark = replace(advice, id="remark", severity="info", changes=(), verify="No such line.")
+        text = report_of(changed(findings=(advice, remark)))
+        assert "The line Qwen" in text
+        assert "No such line." not in text
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"), [(True, "cause of failure"), (False, "an error; the run went on")]
+)
+def test_what_can_end_a_run_is_not_said_to_have_ended_one_that_went_on(failure, words):
+    line = make_analysis().runs[0].findings[0].evidence[0]
+    message = Message("refused", "a refused request", "cause-of-failure", "It was refused.", 3, line)
+    assert f"| {words} | `a refused request` |" in report_of(changed(failure, messages=(message,)))
 
 
 def test_statuses_are_counted_by_the_access_log():

@@ -69,6 +69,61 @@ def test_two_servers_that_write_to_one_file_are_two_runs() -> None:
     assert {run.model: run.stats[0].running for run in found} == {"org/a": 1, "org/b": 9}
 
 
+def woven(*parts: list[str]) -> list[str]:
+    return [line for together in zip(*parts, strict=True) for line in together]
+
+
+def requests_of(found: tuple[RunView, ...]) -> dict[object, int]:
+    return {run.model: sum(row[3] for row in run.requests) for run in found}
+
+
+def test_requests_of_two_servers_in_one_file_are_told_apart_by_their_process() -> None:
+    starts = woven(start(pid=1, model="org/a"), start(pid=90, model="org/b"))
+    found = runs(
+        starts,
+        woven(answers(6, pid=1), answers(6, pid=90)),
+        [statistics(90)],
+        answers(3, pid=1),
+        [statistics(1)],
+    )
+    assert requests_of(found) == {"org/a": 9, "org/b": 6}
+
+
+def test_requests_of_two_servers_in_one_file_are_told_apart_by_their_container() -> None:
+    one = [f"web-1  | {line}" for line in (*start(model="org/a"), *answers(4))]
+    two = [f"web-2  | {line}" for line in (*start(model="org/b"), *answers(4))]
+    bare = 'web-1  | INFO:     10.0.0.9:5000 - "GET /health HTTP/1.1" 200 OK'
+    assert requests_of(runs(woven(one, two), [bare, bare])) == {"org/a": 6, "org/b": 4}
+
+
+def test_requests_that_name_none_of_two_servers_are_counted_for_neither() -> None:
+    starts = woven(start(pid=1, model="org/a"), start(pid=90, model="org/b"))
+    torn = ['INFO:     10.0.0.9:5000 - "GET /health HTTP/1.1" 200 OK'] * 2
+    report = analyze([*starts, *answers(1, pid=90), *torn])
+    assert requests_of(report.runs) == {"org/a": 0, "org/b": 1}
+    assert "2 access lines name none of the servers" in report.to_markdown()
+
+
+def bare(lines: list[str]) -> list[str]:
+    """Take the names of processes away, as releases before 0.10 wrote no others."""
+    return [line.split(") ", 1)[1] for line in lines]
+
+
+def test_a_server_on_another_port_that_shows_no_end_may_have_answered() -> None:
+    one, two = (
+        start(model=f"org/{name}", extra=f", 'port': {port}") for name, port in (("a", 8000), ("b", 8001))
+    )
+    report = analyze([*bare(one), bare([statistics()])[0], *bare(two), *bare(answers(5))])
+    assert requests_of(report.runs) == {"org/a": 0, "org/b": 5}
+    assert "Some may be another server's: the one that begins at [L1]" in report.to_markdown()
+
+
+def test_a_server_that_takes_the_same_port_has_replaced_the_one_before() -> None:
+    one = start(model="org/a", extra=", 'port': 8000")
+    report = analyze([*bare(one), bare([statistics()])[0], *bare(one), *bare(answers(5))])
+    assert "another server's" not in report.to_markdown()
+
+
 def test_a_log_that_starts_in_the_middle_is_a_run_that_is_known_in_part() -> None:
     (run,) = runs([statistics(), statistics(clock="03-04 10:02:00")])
     assert run.version is None

@@ -370,6 +370,19 @@ def _process_anywhere(text: str, prefix: Prefix) -> Prefix:
     return Prefix(prefix.end, inner.process, prefix.outer_time, prefix.year_known)
 
 
+@lru_cache(maxsize=1024)
+def writer_of(head: bytes) -> Process:
+    """Return who wrote a line, from what stands before its level.
+
+    Example:
+        >>> writer_of(b"\x1b[0;36m(APIServer pid=7)\x1b[0;0m ").pid, writer_of(b"web-1  | ").host
+        (7, 'web-1')
+    """
+    text = _COLOURS.sub("", head.decode("utf-8", "replace"))
+    prefix = read_prefix(text)
+    return prefix.process if prefix.process.pid is not None else _process_anywhere(text, prefix).process
+
+
 def _is_wrapped(text: str) -> bool:
     """Say whether a line holds what is taken off before its header is read: redraws, colours, quotes of CSV and HTML."""
     return "\r" in text or '""' in text or "&quot;" in text or "&lt;" in text or _may_be_coloured(text)

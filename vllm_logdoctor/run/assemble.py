@@ -38,7 +38,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     _place(run, builder, tail)
     run.messages = builder.messages
     run.processes = list(builder.processes)
-    run.accesses = builder.accesses
+    run.accesses, run.other_server = builder.accesses, builder.other_server
     run.requests_by_minute = dict(builder.requests_by_minute)
     run.accesses_by_minute = {minute: _by_status(counts) for minute, counts in run.requests_by_minute.items()}
     run.speculation, run.transfers, run.progress = builder.speculation, builder.transfers, builder.progress

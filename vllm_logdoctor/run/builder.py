@@ -109,6 +109,7 @@ class RunBuilder:
         self.stated = Stated()
         self.environment = Environment()
         self.accesses: Counter[AccessKey] = Counter()
+        self.other_server: Evidence | None = None
         self.requests_by_minute: dict[int, Counter[AccessKey]] = defaultdict(Counter)
         self.speculation: list[Speculation] = []
         self.transfers: list[Transfer] = []

@@ -250,6 +250,7 @@ class Run:
         sample_count: statistics lines in all.
         extremes: exact maxima over all samples.
         accesses: access lines by (method, path, status).
+        other_server: first line of a server before this one that may have written some of them: another port, no end in the log.
         accesses_by_minute: minute (seconds // 60 of the run's clock, -1 unknown) -> requests by status.
         requests_by_minute: the same minutes -> requests by (method, path, status).
         speculation, transfers, progress: lines on speculative decoding, of a KV connector, of the offline progress bar;
@@ -289,6 +290,7 @@ class Run:
     sample_count: int = 0
     extremes: Extremes = field(default_factory=Extremes)
     accesses: Counter[AccessKey] = field(default_factory=Counter)
+    other_server: Evidence | None = None
     accesses_by_minute: dict[int, Counter[int]] = field(default_factory=dict)
     requests_by_minute: dict[int, Counter[AccessKey]] = field(default_factory=dict)
     speculation: list[Speculation] = field(default_factory=list)

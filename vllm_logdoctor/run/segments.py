@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from vllm_logdoctor.events import Event, StatisticsLine
-from vllm_logdoctor.frame import Process, Record
+from vllm_logdoctor.frame import Process, Record, writer_of
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
 from vllm_logdoctor.run.environment import Environment
+from vllm_logdoctor.scan import AccessBlock, AccessKey
 
 VERSION_LINES = frozenset({"api-server-version", "banner-version"})
 ARGUMENT_LINES = frozenset({"arguments-namespace", "arguments-non-default"})
@@ -29,6 +31,7 @@ class Segmenter:
     def __init__(self, files: Sequence[str]) -> None:
         self._files = files
         self.runs: list[RunBuilder] = [RunBuilder(1, files)]
+        self.accesses_of_nobody = 0
         self.left_out = self.records_left_out = self.recognised_left_out = 0
         self._by_pid: dict[tuple[str, int], RunBuilder] = {}
         self._by_host: dict[str, RunBuilder] = {}
@@ -60,6 +63,47 @@ class Segmenter:
             run.add_statistics(line)
         else:
             self.add(*line.told())
+
+    def add_accesses(self, counts: Counter[AccessKey]) -> None:
+        """Give access lines to the runs that wrote them; where several servers live side by side, by the name on each line."""
+        living = self._living() if len(self.runs) > 1 else []
+        if len(living) < 2 or not isinstance(counts, AccessBlock):
+            self._note_other_port()
+            self.current.add_accesses(counts)
+            return
+        for head, part in counts.by_head().items():
+            run = self._answering(writer_of(head), living)
+            if run is not None:
+                run.add_accesses(part)
+            else:
+                self.accesses_of_nobody += part.total()
+
+    def _living(self) -> list[RunBuilder]:
+        """Return the runs that a process or a host still names."""
+        named = [*self._by_pid.values(), *self._by_host.values()]
+        return list({id(run): run for run in named if not run.ended}.values())
+
+    def _answering(self, process: Process, living: Sequence[RunBuilder]) -> RunBuilder | None:
+        """Return the run of the server that wrote an access line, or None where nothing tells."""
+        named = self._by_pid.get((process.host, process.pid)) if process.pid is not None else None
+        named = named or (self._by_host.get(process.host) if process.host else None)
+        sound = [run for run in living if not run.troubled]
+        return named or (sound[0] if len(sound) == 1 else None)
+
+    def _note_other_port(self) -> None:
+        """Note a server before the current one that may still answer: it listens elsewhere, and no end of it is in the log."""
+        before, run = self.runs[-2:] if len(self.runs) > 1 else (self.current, self.current)
+        if before is run or run.other_server is not None or before.first is None:
+            return
+        ports = [one.stated.arguments.get("port") for one in (before, run)]
+        if (
+            before.ready
+            and not before.ended
+            and not before.troubled
+            and None not in ports
+            and len(set(ports)) == 2
+        ):
+            run.other_server = before.evidence(before.first)
 
     def _owner(self, process: Process, event: Event | None = None) -> RunBuilder:
         if len(self.runs) == 1:

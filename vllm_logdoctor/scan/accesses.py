@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 AccessKey = tuple[str, str, int]
 """(method, path without query, status)."""
@@ -24,6 +25,7 @@ _ACCESS = re.compile(
     + rb"([0-9]{3}))"
 )
 _MARK = b" HTTP/1."
+_LEVEL = b"INFO:"
 _KNOWN_LIMIT = 16
 _PATH_LIMIT = 64
 
@@ -63,6 +65,35 @@ class AccessCounter:
 
 def _path(target: bytes) -> str:
     return target.split(b"?", 1)[0].decode("utf-8", "replace")
+
+
+class AccessBlock(Counter[AccessKey]):
+    """Access lines counted together; who wrote which is looked up only where several servers write to one log.
+
+    Example:
+        >>> line = b'(APIServer pid=1) INFO:     10.0.0.9:5 - "GET /health HTTP/1.1" 200 OK'
+        >>> AccessBlock({("GET", "/health", 200): 1}, lambda: [line], PathLimit()).by_head()
+        {b'(APIServer pid=1) ': Counter({('GET', '/health', 200): 1})}
+    """
+
+    def __init__(
+        self,
+        counts: Counter[AccessKey] | dict[AccessKey, int],
+        lines: Callable[[], Sequence[bytes]],
+        paths: PathLimit,
+    ) -> None:
+        super().__init__(counts)
+        self._lines = lines
+        self._paths = paths
+
+    def by_head(self) -> dict[bytes, Counter[AccessKey]]:
+        """Return the counts by what stands before the level of their lines."""
+        heads: dict[bytes, Counter[AccessKey]] = {}
+        for line in self._lines():
+            for tail, method, target, status in _ACCESS.findall(line) if b" HTTP/" in line else ():
+                head = line[: max(0, line.rfind(_LEVEL, 0, line.find(tail)))]
+                heads.setdefault(head, Counter())[method.decode(), _path(target), int(status)] += 1
+        return {head: self._paths.limited(counts) for head, counts in heads.items()}
 
 
 class PathLimit:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-from vllm_logdoctor.scan.accesses import AccessKey, PathLimit
+from vllm_logdoctor.scan.accesses import AccessBlock, AccessKey, PathLimit
 from vllm_logdoctor.scan.routine import peeled
 from vllm_logdoctor.scan.sight import LONGEST, Repeat, Scanned, Scanner
 from vllm_logdoctor.source import Chunk
@@ -102,7 +103,7 @@ class Selector:
     def _items(self, chunk: Chunk, scanned: Scanned) -> Iterator[Item]:
         chunk.lines = scanned.lines
         file, base = chunk.file, chunk.first_line
-        counts, repeats = _Waiting(scanned.counts), _Waiting(scanned.repeats)
+        counts, repeats = _Waiting(self._blocks(chunk.data, scanned)), _Waiting(scanned.repeats)
         lines: list[bytes] = []
         number = base
         for place, sight in enumerate(scanned.sights):
@@ -111,7 +112,7 @@ class Selector:
             if number < line and number <= max(HEAD_LINES, self._block_until):
                 lines = lines or _without_requests(chunk)
                 yield from self._between(file, lines, base, number, line)
-            yield from map(self._paths.limited, counts.upto(place))
+            yield from counts.upto(place)
             yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
             yield Line(file, line, sight.data, sight.gates, not sight.anyway and not inside, sight.anyway)
             self._note_block(line, sight.opens, sight.closes, sight.data[:200])
@@ -119,9 +120,20 @@ class Selector:
         if number <= max(HEAD_LINES, self._block_until):
             lines = lines or _without_requests(chunk)
             yield from self._between(file, lines, base, number, base + len(lines))
-        yield from map(self._paths.limited, counts.upto(len(scanned.sights)))
+        yield from counts.upto(len(scanned.sights))
         yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.sights)))
         self._remember_tail(chunk)
+
+    def _blocks(self, data: bytes, scanned: Scanned) -> list[tuple[int, Counter[AccessKey]]]:
+        """Return the access lines before each sight, with the way to their lines."""
+        blocks: list[tuple[int, Counter[AccessKey]]] = []
+        first = 0
+        for place, counts in scanned.counts:
+            last = scanned.sights[place].number if place < len(scanned.sights) else None
+            lines = partial(self._scanner.counted_lines, data, first, last)
+            blocks.append((place, AccessBlock(self._paths.limited(counts), lines, self._paths)))
+            first = last or first
+        return blocks
 
     def _between(
         self, file: int, lines: Sequence[bytes], base: int, number: int, before: int

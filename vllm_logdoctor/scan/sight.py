@@ -114,6 +114,10 @@ class Scanner:
         _tell(out, found, told, len(found.numbers))
         return out
 
+    def counted_lines(self, piece: bytes, first: Number, last: Number | None) -> list[bytes]:
+        """Return the lines of a piece in which access lines are counted, from number `first` to before `last`."""
+        return peeled(self._debug.without_dull(piece)).rest.split(b"\n")[first:last]
+
     def _count(self, out: Scanned, data: bytes, start: int, end: int) -> None:
         counts = self._accesses.count(data, start, end)
         if counts:

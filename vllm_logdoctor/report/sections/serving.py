@@ -111,7 +111,10 @@ def _requests(page: Page) -> list[str]:
         f"{amount:,} with HTTP {status} ({share(amount, total)})"
         for status, amount in sorted(by_status.items())
     )
-    lines = [f"{count(total, 'answered request')} in the access log: {told}.{_busiest(page)}", ""]
+    lines = [
+        f"{count(total, 'answered request')} in the access log: {told}.{_busiest(page)}{_doubt(page)}",
+        "",
+    ]
     endpoints: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
     for (method, path, status), amount in run.accesses.items():
         endpoints[method, path][status] += amount
@@ -127,6 +130,17 @@ def _requests(page: Page) -> list[str]:
     lines += table(["endpoint", "requests", "by status"], rows)
     left = len(ranked) - len(rows)
     return [*lines, "", *([f"{count(left, 'endpoint')} more.", ""] if left > 0 else [])]
+
+
+def _doubt(page: Page) -> str:
+    """Say that another server may have answered some of the requests: their lines do not name one."""
+    other = page.run.other_server
+    if other is None:
+        return ""
+    return (
+        f" Some may be another server's: the one that begins at {page.cite([other])} listened on another port, no end of"
+        " it is in the log, and access lines name no server."
+    )
 
 
 def _busiest(page: Page) -> str:
