@@ -10,6 +10,9 @@ class LogdoctorError(Exception):
         message: one line that says what is wrong and what to do about it.
         exit_code: exit status of the command line: 2 usage, 3 input can't be read, 4 nothing of vLLM in it.
 
+    Attributes:
+        lines: what to say, one line each; more than one only where several things are wrong at once.
+
     Example:
         >>> LogdoctorError("no such file: a.log; check the path").exit_code
         3
@@ -18,3 +21,4 @@ class LogdoctorError(Exception):
     def __init__(self, message: str, exit_code: int = 3) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+        self.lines: tuple[str, ...] = (message,)

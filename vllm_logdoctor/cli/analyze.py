@@ -126,13 +126,14 @@ def _gated(
 
     from vllm_logdoctor.cli.baseline import Gate, gated, severity_named
     from vllm_logdoctor.plan import plan_of
+    from vllm_logdoctor.report.escape import visible
 
     fail_on = severity_named(request.fail_on) if request.fail_on else (settings.fail_on if settings else None)
     baseline = Path(request.baseline) if request.baseline else (settings.baseline if settings else None)
     gate = Gate(fail_on, baseline, settings.suppressions if settings else ())
     result = gated(analysis, gate, date.today(), replan=lambda run, left: plan_of(run, left, objective))
     for warning in result.warnings:
-        sys.stderr.write(f"logdoctor: {warning}\n")
+        sys.stderr.write(f"logdoctor: {visible(warning)}\n")
     return result.analysis, result.failed
 
 

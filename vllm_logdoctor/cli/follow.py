@@ -32,12 +32,13 @@ def follow(
     """Say what a growing log tells, as it tells it; Ctrl-C prints the report so far."""
     from vllm_logdoctor.analysis import Analyser, Options, nothing_of_vllm
     from vllm_logdoctor.cli.analyze import cache_directory
+    from vllm_logdoctor.report.escape import visible
     from vllm_logdoctor.source.growing import GrowingFile, GrowingStream
 
     name = "<stdin>" if log == "-" else log
     source = GrowingStream(sys.stdin.buffer) if log == "-" else GrowingFile(Path(log))
     if not source.there:
-        sys.stderr.write(f"logdoctor: {name} is not there yet: waiting for it, Ctrl-C ends that\n")
+        sys.stderr.write(f"logdoctor: {visible(name)} is not there yet: waiting for it, Ctrl-C ends that\n")
     analyser = Analyser(Options(objective=objective, cache=cache_directory()))
     feed = Feed(analyser, name)
     _watch(source, feed, every, Stop())

@@ -97,6 +97,13 @@ def _run(arguments: Sequence[str]) -> int:
     return run_analyze(call)
 
 
+def _say(*lines: str) -> None:
+    """Say lines on standard error; what they name, a path or a value, may hold what a terminal acts upon."""
+    from vllm_logdoctor.report.escape import visible
+
+    sys.stderr.write("logdoctor: " + "\n".join(map(visible, lines)) + "\n")
+
+
 def main() -> None:
     """Run the command line; a bad input gets one line and a documented exit code, never a traceback."""
     # What is imported at the start stays until the end: looking through it for garbage is time lost.
@@ -104,7 +111,7 @@ def main() -> None:
     try:
         sys.exit(_run(sys.argv[1:]))
     except LogdoctorError as error:
-        sys.stderr.write(f"logdoctor: {error}\n")
+        _say(*error.lines)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -116,7 +123,7 @@ def main() -> None:
         if os.environ.get("LOGDOCTOR_TRACEBACK"):
             raise
         reason = f"internal error ({type(error).__name__}: {error})"
-        sys.stderr.write(f"logdoctor: {reason}; please report it; LOGDOCTOR_TRACEBACK=1 shows where\n")
+        _say(f"{reason}; please report it; LOGDOCTOR_TRACEBACK=1 shows where")
         sys.exit(ExitCode.INTERNAL)
     finally:
         # The end of the process gives all memory back: the interpreter need not look for garbage before.

@@ -17,6 +17,7 @@ from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.hooks.joblog import file_behind, find_job_log, job_output
 from vllm_logdoctor.hooks.request import HookRequest, report_place
+from vllm_logdoctor.report.escape import visible
 
 SAID = "logdoctor: "
 _REPORT_BYTES = 64 << 20
@@ -61,7 +62,7 @@ def run_hook(request: HookRequest, environ: Mapping[str, str]) -> list[str]:
 
 def no_report(reason: str) -> str:
     """Return the one line of a hook that could not report."""
-    return f"{SAID}no report: {' '.join(reason.split())[:400]}"
+    return f"{SAID}no report: {' '.join(visible(reason).split())[:400]}"
 
 
 def _reported(request: HookRequest, environ: Mapping[str, str]) -> list[str]:

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.report.escape import visible
 
 
 def main(argument: str) -> int:
@@ -32,7 +33,7 @@ def main(argument: str) -> int:
         lines = [f"no report: {error.strerror or error}{f': {error.filename}' if error.filename else ''}"]
     except MemoryError:
         return _out_of_memory()
-    text = "".join(f"logdoctor: {' '.join(line.split())}\n" for line in lines)
+    text = "".join(f"logdoctor: {' '.join(visible(line).split())}\n" for line in lines)
     os.write(1, text.encode("utf-8", "replace"))
     return 0
 

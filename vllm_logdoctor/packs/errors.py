@@ -27,4 +27,5 @@ class PackError(LogdoctorError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(map(str, problems)))
+        self.lines = tuple(map(str, problems))
         self.problems = tuple(problems)
