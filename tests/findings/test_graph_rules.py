@@ -106,3 +106,9 @@ def test_a_compile_cache_that_is_off_is_told() -> None:
 def test_eager_mode_that_nobody_asked_for_is_not_dropped() -> None:
     run = a_run(set={"model": "org/m"}, reported={"enforce_eager": True}, samples=load((6, {"running": 4})))
     assert "eager-mode" not in advice(run)
+
+
+def test_for_a_short_start_eager_mode_stays() -> None:
+    run = a_run(set={"enforce_eager": True}, samples=load((6, {"running": 4})))
+    assert knobs(advice(run)["eager-mode"]) == {"--enforce-eager": None}
+    assert not advice(run, "startup")["eager-mode"].changes

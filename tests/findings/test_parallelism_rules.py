@@ -134,3 +134,14 @@ def test_engines_that_are_all_full_or_without_a_queue_are_not_uneven(loads: Any)
 
 def test_a_single_engine_is_never_uneven() -> None:
     assert "engines-loaded-unevenly" not in advice(a_run(samples=engines(FULL)))
+
+
+def test_ranks_stay_where_single_streams_are_to_be_fast() -> None:
+    settings = {"tensor_parallel_size": 4, "max_model_len": 32768}
+    single = a_run(
+        set=settings, measured=SMALL, messages=(PCIE,), samples=load((9, {**LOADED, "running": 1}))
+    )
+    many = a_run(set=settings, measured=SMALL, messages=(PCIE,), samples=load((9, {**LOADED, "running": 32})))
+    assert not advice(single, "latency")["small-model-split-over-cards"].changes
+    assert advice(single)["small-model-split-over-cards"].changes
+    assert advice(many, "latency")["small-model-split-over-cards"].changes

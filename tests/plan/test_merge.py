@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -126,3 +127,25 @@ def test_no_knob_ever_has_two_values_and_no_change_is_lost_without_a_word(
     assert all(number == 1 for number in knobs.values())
     asked = {change.knob for found in findings for change in found.changes}
     assert asked == set(knobs) | {knob for knob, _ in plan.refused}
+
+
+LOWER_SHARE = flag("--gpu-memory-utilization", 0.9, 0.4)
+FEWER_RANKS = flag("--tensor-parallel-size", 4, 1)
+GRAPHS = flag("--enforce-eager", True, None)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(LOWER_SHARE, FEWER_RANKS), (LOWER_SHARE, GRAPHS), (FEWER_RANKS, LOWER_SHARE), (GRAPHS, LOWER_SHARE)],
+)
+def test_a_smaller_share_is_not_planned_with_what_puts_more_on_a_card(first: Change, second: Change) -> None:
+    plan = merge(a_run(), [finding("a", first), finding("b", second)])
+    assert [item.change for item in plan.changes] == [first]
+    assert plan.refused[0][0] == second.knob
+
+
+def test_a_larger_share_goes_with_fewer_ranks() -> None:
+    plan = merge(
+        a_run(), [finding("a", flag("--gpu-memory-utilization", 0.5, 0.9)), finding("b", FEWER_RANKS)]
+    )
+    assert len(plan.changes) == 2

@@ -32,6 +32,8 @@ _OVERRIDES = (
     ("--num-gpu-blocks-override", "--gpu-memory-utilization"),
     ("--enforce-eager", "--max-cudagraph-capture-size"),
 )
+_SHARE = "--gpu-memory-utilization"
+_SPLIT = ("--tensor-parallel-size", "--pipeline-parallel-size")
 Refusal = tuple[str, str]
 
 
@@ -56,7 +58,7 @@ def merge(run: Run, findings: Sequence[Finding]) -> Merged:
         if finding.severity == "info":
             continue
         for change in finding.changes:
-            reason = _refusal(change, finding, version, short)
+            reason = _refusal(change, finding, version, short) or _clash(change, planned.values())
             if reason:
                 refused.append((change.knob, reason))
                 continue
@@ -100,6 +102,33 @@ def _refusal(change: Change, finding: Finding, version: str | None, short: str) 
     ):
         return "needs memory or cache, and the KV cache is full: make room first"
     return ""
+
+
+def _clash(change: Change, planned: Iterable[PlannedChange]) -> str:
+    """Say why a change can't be made together with one that is planned: a share of the device that is lowered was worked out for
+    what this run holds on each card.
+    """
+    others = [item.change for item in planned]
+    if _lowers_share(change) and any(_fills_card(other) for other in others):
+        return (
+            "was worked out for what each card holds now, and another change puts more on it: one at a time"
+        )
+    if _fills_card(change) and any(_lowers_share(other) for other in others):
+        return "puts more on each card, and the share of the device is lowered: one at a time"
+    return ""
+
+
+def _lowers_share(change: Change) -> bool:
+    return change.knob == _SHARE and _falls(change)
+
+
+def _fills_card(change: Change) -> bool:
+    return _grows(change) or (change.knob in _SPLIT and _falls(change))
+
+
+def _falls(change: Change) -> bool:
+    before, after = change.before, change.after
+    return isinstance(before, int | float) and isinstance(after, int | float) and after < before
 
 
 def _grows(change: Change) -> bool:

@@ -40,13 +40,13 @@ OBJECTIVES: dict[str, str] = {
     "throughput": "In order for throughput: what raises the tokens of all requests together counts half as much again; a"
     " single request may get slower.",
     "latency": "In order for latency: what makes a single request faster counts twice, and larger steps for prompts are not proposed:"
-    " they would hold up running requests.",
+    " they would hold up running requests. Ranks that speed up single streams stay.",
     "long-context": "In order for long contexts: room for long requests and prompts that are computed once count twice;"
     " throughput of short ones may fall.",
     "memory": "In order for memory: what gives device memory back or needs less of it counts twice; a cache that is kept"
     " small lets a larger load wait.",
     "startup": "In order for the start: seconds of the start count before the speed of serving; fewer captured graphs are"
-    " proposed, which slow down large batches.",
+    " proposed, which slow down large batches, and eager mode stays where it was chosen.",
 }
 
 PHASES: dict[str, str] = {

@@ -50,6 +50,8 @@ def eager_mode(case: Case) -> Finding | None:
         return None
     if runs_on_cpu(run):
         return _eager_on_cpu(case)
+    if case.objective == "startup":
+        return _eager_for_the_start(case)
     severity, confidence, effect = _eager_effect(case)
     load = case.load
     text = (
@@ -112,6 +114,23 @@ def _eager_effect(case: Case) -> tuple[Severity, Confidence, Effect]:
             EAGER_OFF_SINGLE.effect(metric, "mixtures of experts with few active weights gained 2 to 8 x"),
         )
     return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric)
+
+
+def _eager_for_the_start(case: Case) -> Finding:
+    text = (
+        "`enforce_eager=True` makes the start shorter by what compiling and capturing takes, and every step slower. For the"
+        " objective of a short start it stays."
+    )
+    return finding(
+        case,
+        "eager-mode",
+        "info",
+        "high",
+        text,
+        setting_lines(case, "enforce_eager", most=2),
+        alternatives=("without --enforce-eager, where the server runs longer than a few minutes",),
+        verify="seconds of the start beside the throughput, with and without it.",
+    )
 
 
 def _eager_on_cpu(case: Case) -> Finding:
