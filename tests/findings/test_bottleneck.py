@@ -63,7 +63,9 @@ def test_idle_time_does_not_dilute_a_limit() -> None:
 
 
 def test_a_run_without_requests_is_idle() -> None:
-    assert bottleneck_of(a_run(samples=load((5, {})))).name == "idle"
+    found = bottleneck_of(a_run(samples=load((5, {}))))
+    assert found.name == "idle"
+    assert "100 % of the time" in found.reason
 
 
 def test_a_log_without_statistics_shows_a_start_only() -> None:

@@ -293,16 +293,17 @@ _MEANING: dict[BottleneckName, str] = {
 def _reason(name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
     seconds = time_by_limit(load, limits)
     total = load.idle_seconds if name == "idle" else load.busy_seconds
-    parts = [f"{_MEANING[name]} for {_share(seconds.get(name, 0.0), total)}"]
+    of_what = "time" if name == "idle" else "busy time"
+    parts = [f"{_MEANING[name]} for {_share(seconds.get(name, 0.0), total, of_what)}"]
     for other in sorted(seconds, key=lambda limit: -seconds[limit]):
         if other not in (name, "idle"):
             parts.append(f"{other} for {_share(seconds[other], load.busy_seconds)}")
     return "; ".join(parts)
 
 
-def _share(seconds: float, total: float) -> str:
+def _share(seconds: float, total: float, of_what: str = "busy time") -> str:
     return (
-        f"{minutes(seconds)} ({100 * seconds / total:.3g} % of the {'busy ' if seconds else ''}time)"
+        f"{minutes(seconds)} ({100 * seconds / total:.3g} % of the {of_what if seconds else 'time'})"
         if total
         else minutes(seconds)
     )
