@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.events import Matcher, StatisticsLine
+from vllm_logdoctor.events import Matcher, RequestLine, StatisticsLine
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.foreign import ForeignMatcher
@@ -118,6 +118,8 @@ class Analyser:
         for item in items:
             if isinstance(item, StatisticsLine):
                 segmenter.add_statistics(item)
+            elif isinstance(item, RequestLine):
+                segmenter.add_requests(item)
             elif isinstance(item, Counter):
                 segmenter.add_accesses(item)
             else:

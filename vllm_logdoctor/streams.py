@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vllm_logdoctor.events import Event, Matcher, StatisticsLine, StatisticsReader
+from vllm_logdoctor.events import Event, Matcher, RequestLine, RequestReader, StatisticsLine, StatisticsReader
 from vllm_logdoctor.frame import Framer, Process, Record
 from vllm_logdoctor.scan import AccessKey, GateSet, Interest, Line, Repeated, Scanned, Scanner, Selector
 from vllm_logdoctor.source import Chunk
 
-Item = tuple[Record, "Event | None", int] | StatisticsLine | Counter[AccessKey]
-"""A record with its event and how many like it it stands for, a statistics line read in one step, or access lines that were counted in a block."""
+Told = tuple[Record, "Event | None", int]
+Item = Told | StatisticsLine | RequestLine | Counter[AccessKey]
+"""A record with its event and how many like it it stands for, a line read in one step, or access lines that were counted in a block."""
 
 REQUESTS = frozenset({"request-received", "request-added", "request-finished"})
 _MOST_WRITERS = 64
@@ -37,8 +38,8 @@ _PEEK = 4000
 class _Waiting:
     """Request lines of one kind and writer that nothing else stands between."""
 
-    first: tuple[Record, Event | None]
-    last: tuple[Record, Event | None]
+    first: Told | RequestLine
+    last: Told | RequestLine
     count: int
 
 
@@ -65,6 +66,7 @@ class StreamReader:
         self._waiting: dict[tuple[Process, str], _Waiting] = {}
         self._label = label
         self._statistics = StatisticsReader(matcher, self._told)
+        self._requests = RequestReader(self._told_request)
 
     def items(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
         """Yield the items of a chunk; request lines wait until something else follows them."""
@@ -80,7 +82,7 @@ class StreamReader:
                     record = self._labelled(record)
                     event = self._matcher.match(record)
                     if event is not None and event.name in REQUESTS and record.level == "INFO":
-                        yield from self._note_request(record, event, 1)
+                        yield from self._note_request((record.process, event.pattern.id), (record, event, 1))
                         continue
                     if item.by_gate and event is None:
                         self._note_miss(item.gates)
@@ -111,31 +113,46 @@ class StreamReader:
 
     def waiting(self) -> Iterator[Item]:
         """Yield what waits: the first and the last request line of each kind, by line."""
-        told = [(record, event, 1) for record, event in (one.first for one in self._waiting.values())]
-        told += [(*one.last, one.count - 1) for one in self._waiting.values() if one.count > 1]
+        told = [_standing_for(one.first, 1) for one in self._waiting.values()]
+        told += [_standing_for(one.last, one.count - 1) for one in self._waiting.values() if one.count > 1]
         self._waiting.clear()
-        yield from sorted(told, key=lambda item: (item[0].file, item[0].line))
+        yield from sorted(told, key=_place_of)
 
     def _note_repeated(self, item: Repeated) -> Iterator[Item]:
-        for line, count in (
-            ((item.first, 1), (item.last, item.count - 1)) if item.count > 1 else ((item.first, 1),)
-        ):
-            for record in self.framer.frame(line):
-                record = self._labelled(record)
-                yield from self._note_request(
-                    record, self._matcher.match(replace(record, gates=self._request_gates)), count
-                )
+        yield from self._note_request_line(item.first, 1)
+        if item.count > 1:
+            yield from self._note_request_line(item.last, item.count - 1)
 
-    def _note_request(self, record: Record, event: Event | None, count: int) -> Iterator[Item]:
-        key = (record.process, event.pattern.id if event else "")
+    def _note_request_line(self, line: Line, count: int) -> Iterator[Item]:
+        request = self._requests.read(line, count)
+        if request is not None:
+            yield from self._note_request((request.head.process, request.pattern), request)
+            return
+        for record, event in self._told_requests(line):
+            self._requests.learn(line, record, event)
+            key = (record.process, event.pattern.id if event else "")
+            yield from self._note_request(key, (record, event, count))
+
+    def _told_requests(self, line: Line) -> Iterator[tuple[Record, Event | None]]:
+        """Yield the records of a request line with their events."""
+        for framed in self.framer.frame(line):
+            record = self._labelled(framed)
+            yield record, self._matcher.match(replace(record, gates=self._request_gates))
+
+    def _told_request(self, line: Line) -> tuple[Record, Event | None]:
+        (told,) = self._told_requests(line)
+        return told
+
+    def _note_request(self, key: tuple[Process, str], request: Told | RequestLine) -> Iterator[Item]:
+        count = _count_of(request)
         known = self._waiting.get(key)
         if known is not None:
-            known.last = record, event
+            known.last = request
             known.count += count
             return
         if len(self._waiting) == _MOST_WRITERS:
             yield from self.waiting()
-        self._waiting[key] = _Waiting((record, event), (record, event), count)
+        self._waiting[key] = _Waiting(request, request, count)
 
     def tail(self) -> list[Record]:
         """Return the records of the last lines, wanted or not."""
@@ -146,6 +163,21 @@ class StreamReader:
         if not self._label or record.process.rank:
             return record
         return replace(record, process=replace(record.process, rank=self._label))
+
+
+def _count_of(request: Told | RequestLine) -> int:
+    return request.lines if isinstance(request, RequestLine) else request[2]
+
+
+def _standing_for(request: Told | RequestLine, count: int) -> Told | RequestLine:
+    if isinstance(request, RequestLine):
+        return request._replace(lines=count)
+    return request[0], request[1], count
+
+
+def _place_of(request: Told | RequestLine) -> tuple[int, int]:
+    place = request.line if isinstance(request, RequestLine) else request[0]
+    return (place.file, place.number) if isinstance(place, Line) else (place.file, place.line)
 
 
 def merged(streams: Sequence[Iterator[Item]]) -> Iterator[Item]:
@@ -180,7 +212,7 @@ def _keyed(number: int, stream: Iterator[Item]) -> Iterator[tuple[float, int, in
 def _time_of(item: Item) -> float | None:
     if isinstance(item, Counter):
         return None
-    if isinstance(item, StatisticsLine):
+    if isinstance(item, (StatisticsLine, RequestLine)):
         return item.time
     record = item[0]
     return record.time if record.time is not None else record.outer_time

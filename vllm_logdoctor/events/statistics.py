@@ -14,15 +14,14 @@ from typing import NamedTuple
 
 from vllm_logdoctor.events.event import Event
 from vllm_logdoctor.events.matcher import Matcher
+from vllm_logdoctor.events.stamps import Stamps
 from vllm_logdoctor.frame import Process, Record
-from vllm_logdoctor.frame.clock import seconds_of
 from vllm_logdoctor.scan import Line
 
 THROUGHPUT = "throughput"
 _GATE = "Avg prompt throughput: "
 _UNKNOWN = math.nan
 _MOST_HEADS = 16
-_MOST_MINUTES = 256
 
 # (APIServer pid=70) INFO 03-01 08:01:10 [loggers.py:127] Engine 000: Avg prompt throughput: ...
 _HEAD = re.compile(
@@ -39,9 +38,6 @@ _MESSAGE = re.compile(
     rb"(?:, CPU KV cache usage: \d{1,12}\.\d{1,3}%\.)?(?:, Prefix cache hit rate: (\d{1,12}\.\d{1,3})%)?"
     rb"(?:, External prefix cache hit rate: (\d{1,12}\.\d{1,3})%)?(?:, MM cache hit rate: (\d{1,12}\.\d{1,3})%)?"
 )
-# 03-01 08:01:    2026-03-01 08:01:
-_MINUTE = re.compile(rb"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:")
-_SECONDS = {b"%02d" % second: float(second) for second in range(60)}
 
 
 class Figures(NamedTuple):
@@ -99,6 +95,11 @@ class StatisticsLine(NamedTuple):
     figures: Figures
     tell: Callable[[Line], Told]
 
+    @property
+    def pattern(self) -> str:
+        """Name of the pattern that takes the line."""
+        return THROUGHPUT
+
     def told(self) -> Told:
         """Return the record and the event that the long way makes of the line."""
         return self.tell(self.line)
@@ -117,7 +118,7 @@ class StatisticsReader:
         self._matcher = matcher
         self._tell = tell
         self._heads: list[Head] = []
-        self._minutes: dict[bytes, float] = {}
+        self._stamps = Stamps()
 
     def read(self, line: Line) -> StatisticsLine | None:
         """Return what a line says, or None where it has to go the long way."""
@@ -129,7 +130,7 @@ class StatisticsReader:
                 break
         else:
             return None
-        time = self._time(data[len(head.before) : head.place])
+        time = self._stamps.seconds(data[len(head.before) : head.place])
         found = _MESSAGE.fullmatch(data, head.place + len(head.site))
         if time is None or found is None or line.gates != head.gates:
             return None
@@ -151,23 +152,6 @@ class StatisticsReader:
         )
         if record.level == "INFO" and record.outer_time is None and head not in self._heads:
             self._heads.append(head)
-
-    def _time(self, stamp: bytes) -> float | None:
-        """Return the seconds of a time without fraction; every minute is read once."""
-        second = _SECONDS.get(stamp[-2:])
-        if second is None:
-            return None
-        minute = self._minutes.get(stamp[:-2])
-        if minute is None:
-            if _MINUTE.fullmatch(stamp[:-2]) is None:
-                return None
-            found = seconds_of(stamp[:-2].decode() + "00")
-            if found is None:
-                return None
-            if len(self._minutes) == _MOST_MINUTES:
-                self._minutes.clear()
-            minute = self._minutes[stamp[:-2]] = found[0]
-        return minute + second
 
 
 def _figures(

@@ -128,7 +128,7 @@ class Framer:
         """Yield the records of a line in order."""
         text = line.data.decode("utf-8", "replace")
         plain = _PLAIN.match(text)
-        if plain is not None and text.find(".py:", plain.end()) < 0 and not _is_wrapped(text):
+        if plain is not None and is_plain(text, plain.end()):
             yield self._plain(line, plain, text)
             return
         if text.startswith("\ufeff"):
@@ -381,6 +381,11 @@ def writer_of(head: bytes) -> Process:
     text = _COLOURS.sub("", head.decode("utf-8", "replace"))
     prefix = read_prefix(text)
     return prefix.process if prefix.process.pid is not None else _process_anywhere(text, prefix).process
+
+
+def is_plain(text: str, head: int) -> bool:
+    """Say whether a line is one record: no header behind its own, which ends at `head`, and nothing to take off first."""
+    return text.find(".py:", head) < 0 and not _is_wrapped(text)
 
 
 def _is_wrapped(text: str) -> bool:

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from vllm_logdoctor.events import Event, StatisticsLine
+from vllm_logdoctor.events import Event, RequestLine, StatisticsLine
+from vllm_logdoctor.events.requests import RequestHead
 from vllm_logdoctor.events.statistics import THROUGHPUT, Head
 from vllm_logdoctor.frame import NO_PROCESS, Process, Record
 from vllm_logdoctor.frame.clock import with_year_of
@@ -130,9 +131,9 @@ class RunBuilder:
         self._writer = NO_PROCESS
         self.now: float | None = None
         self.statistics_time: float | None = None
-        self._known_heads: set[Head] = set()
-        self._known_head: Head | None = None
-        self._unsettled: dict[int, StatisticsLine] = {}
+        self._known_heads: set[Head | RequestHead] = set()
+        self._known_head: Head | RequestHead | None = None
+        self._unsettled: dict[int, StatisticsLine | RequestLine] = {}
 
     def add(self, record: Record, event: Event | None, count: int = 1) -> None:
         """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
@@ -161,15 +162,15 @@ class RunBuilder:
                 serious=record.level in ("ERROR", "CRITICAL") or event.pattern.verdict == "cause-of-failure",
             )
 
-    def takes(self, line: StatisticsLine) -> bool:
-        """Say whether a statistics line may be folded in by itself: when enough records of its kind and head were.
+    def takes(self, line: StatisticsLine | RequestLine) -> bool:
+        """Say whether a line may be folded in by itself: when enough records of its kind and head were.
 
         The first ones are kept and tell more than their figures: who writes, from where, which engine and platform.
         """
         if line.head is self._known_head or line.head in self._known_heads:
             self._known_head = line.head
             return True
-        seen = self.messages.get(THROUGHPUT)
+        seen = self.messages.get(line.pattern)
         if seen is not None and seen.count > _ROUTINE_HINTS and len(self._known_heads) < _MOST_HEADS:
             self._known_heads.add(line.head)
         return False
@@ -185,15 +186,26 @@ class RunBuilder:
             self.series.add_statistics(line, self.now)
             self.statistics_time = self.now
             self.ready = True
-        self._unsettled.pop(id(head), None)
-        self._unsettled[id(head)] = line
+        self._leave_unsettled(line)
+
+    def add_requests(self, line: RequestLine) -> None:
+        """Fold in request lines that were read in one step: the same as `add`, without record and event."""
+        self.now = self.clock.at_time(line.time, line.head.year_known)
+        self.vllm_records += line.lines
+        self.recognised += line.lines
+        self.messages[line.pattern].count += line.lines
+        self._leave_unsettled(line)
+
+    def _leave_unsettled(self, line: StatisticsLine | RequestLine) -> None:
+        self._unsettled.pop(id(line.head), None)
+        self._unsettled[id(line.head)] = line
 
     def settle(self) -> None:
         """Make the records that others may ask for: the last one of each head, in order."""
         for line in self._unsettled.values():
             record, event = line.told()
             self.continuations.belongs(record, True)
-            self.last, self.messages[THROUGHPUT].last = record, event
+            self.last, self.messages[line.pattern].last = record, event
         self._unsettled.clear()
 
     def counts_as_sample(self, process: Process) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from vllm_logdoctor.events import Event, StatisticsLine
+from vllm_logdoctor.events import Event, RequestLine, StatisticsLine
 from vllm_logdoctor.frame import Process, Record, writer_of
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
@@ -63,6 +63,16 @@ class Segmenter:
             run.add_statistics(line)
         else:
             self.add(*line.told())
+
+    def add_requests(self, line: RequestLine) -> None:
+        """Give request lines to their run: they open none."""
+        process = line.head.process
+        run = self._owner(process)
+        if run.takes(line):
+            self._claim(process, run)
+            run.add_requests(line)
+        else:
+            self.add(*line.told(), line.lines)
 
     def add_accesses(self, counts: Counter[AccessKey]) -> None:
         """Give access lines to the runs that wrote them; where several servers live side by side, by the name on each line."""

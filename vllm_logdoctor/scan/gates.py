@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from vllm_logdoctor.scan.routine import MARK, marks_in
 from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS
 
 _MANY_PASSED = 200_000
@@ -55,6 +56,9 @@ class GateSet(Protocol):
             bare: gates that lead to no pattern; in DEBUG records they are nothing to anybody.
         """
 
+    def request_marks(self, data: bytes) -> list[int]:
+        """Return the end offsets of `scan.routine.MARK`, in order."""
+
 
 def gate_set(
     gates: Sequence[str], cache: Path | None = None, pure: bool = False, digest: str = ""
@@ -86,6 +90,7 @@ class HyperscanGates:
         self._database = _database(hyperscan, gates, cache, digest)
         self._narrowed: dict[int, list[bytes]] = {}
         self._debug: Any = None
+        self._marks: Any = None
         self._debug_scans = self._debug_since = self._debug_knows = 0
         self._second: Any = None
         self._reduced: Any = None
@@ -177,6 +182,19 @@ class HyperscanGates:
 
         self._debug.scan(data, match_event_handler=found)
         ends.sort()
+        return ends
+
+    def request_marks(self, data: bytes) -> list[int]:
+        """Return the end offsets of `scan.routine.MARK`, in order: a search by itself, thrice as fast as a regex."""
+        if self._marks is None:
+            self._marks = _compiled(self._hyperscan, [_as_expression(MARK.decode())])
+        ends: list[int] = []
+        append = ends.append
+
+        def found(_number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            append(end)
+
+        self._marks.scan(data, match_event_handler=found)
         return ends
 
     def _debug_database(self, bare: frozenset[int]) -> Any:
@@ -315,3 +333,7 @@ class PythonGates:
     def debug_hits(self, data: bytes, bare: frozenset[int]) -> list[int] | None:
         """Never tells: it would cost more than it saves here."""
         return None
+
+    def request_marks(self, data: bytes) -> list[int]:
+        """Return the end offsets of `scan.routine.MARK`, in order."""
+        return marks_in(data)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 # (APIServer pid=41) INFO 01-01 00:01:01 [logger.py:41] Received request chatcmpl-1: prompt: '...
 # INFO 05-01 12:00:00 [async_llm.py:271] Added request chatcmpl-1.
@@ -18,8 +19,10 @@ _HEAD = re.compile(
     rb"\[[A-Za-z0-9_./]{1,120}:[0-9]{1,6}\] (?P<word>Received|Added|Finished) request "
 )
 _SHORT = re.compile(rb"[^\s]{1,200}\r?$", re.MULTILINE)
-_MARK = b"d request "
+MARK = b"d request "
+"""Ends the words that every request line has."""
 _LONGEST_HEAD = 310
+_LONGEST_NAME = 201
 
 Kind = tuple[bytes, bytes]
 """(process as printed, first word): lines of one kind have the same meaning and the same writer."""
@@ -46,16 +49,19 @@ class Peeled:
     """Bytes without their request lines.
 
     Attributes:
+        data: the bytes as they stood.
         rest: the bytes; of each request line its line end is left, so that lines keep their numbers.
-        numbers: numbers of the request lines, from 0, growing.
+        starts, ends: where each request line stood in `data`.
+        places: where it would stand in `rest`.
         kinds: what each was.
-        lines: all lines as they stood; none where there is no request line.
     """
 
+    data: bytes
     rest: bytes
-    numbers: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
-    lines: list[bytes] = field(default_factory=list)
 
     def stretches(self, low: int, high: int) -> Iterator[Stretch]:
         """Yield the kinds among the request lines number low .. high - 1, in order of their first lines."""
@@ -64,34 +70,68 @@ class Peeled:
         for kind, count in Counter(kinds).items():
             yield Stretch(kind, count, low + kinds.index(kind), high - 1 - backwards.index(kind))
 
+    def line(self, number: int, longest: int) -> bytes:
+        """Return a request line as it stood, cut behind so many bytes."""
+        start = self.starts[number]
+        return self.data[start : min(self.ends[number], start + longest)]
 
-def peeled(data: bytes) -> Peeled:
-    """Take the request lines out of bytes.
 
-    Example:
-        >>> line = b"INFO 01-01 00:00:01 [logger.py:41] Received request cmpl-1: prompt: 'hello'\\n"
-        >>> found = peeled(b"one\\n" + line + b"two\\n")
-        >>> found.rest, found.numbers
-        (b'one\\n\\ntwo\\n', [1])
+class RequestLines:
+    """Takes request lines out of bytes.
+
+    Args:
+        marks: returns the end offset of each `MARK` in bytes, in order.
     """
-    if _MARK not in data:
-        return Peeled(data)
-    lines = data.split(b"\n")
-    known = _Heads()
-    marked = [number for number, line in enumerate(lines) if _MARK in line]
-    heads = [line[: line.find(_MARK) + len(_MARK)] for line in [lines[number] for number in marked]]
-    numbers: list[int] = []
-    kinds: list[Kind] = []
-    for number, head, kind in zip(marked, heads, [known[head] for head in heads], strict=True):
-        if kind is not None and _goes_on(lines[number], len(head), kind):
-            numbers.append(number)
-            kinds.append(kind)
-    if not numbers:
-        return Peeled(data)
-    others = lines.copy()
-    for number in numbers:
-        others[number] = b""
-    return Peeled(b"\n".join(others), numbers, kinds, lines)
+
+    def __init__(self, marks: Callable[[bytes], list[int]]) -> None:
+        self._marks = marks
+
+    def peeled(self, data: bytes) -> Peeled:
+        """Take the request lines out of bytes.
+
+        Example:
+            >>> line = b"INFO 01-01 00:00:01 [logger.py:41] Received request cmpl-1: prompt: 'hello'\\n"
+            >>> found = RequestLines(marks_in).peeled(b"one\\n" + line + b"two\\n")
+            >>> found.rest, found.places
+            (b'one\\n\\ntwo\\n', [4])
+        """
+        find, rfind, known = data.find, data.rfind, _Heads()
+        # One pass per step, because there are a million of these lines in a gigabyte.
+        marks = self._marks(data)
+        starts = [rfind(b"\n", max(mark - _LONGEST_HEAD, 0), mark) + 1 for mark in marks]
+        kinds = [
+            known[data[max(start, mark - _LONGEST_HEAD) : mark]]
+            for start, mark in zip(starts, marks, strict=True)
+        ]
+        ends = [find(b"\n", mark) for mark in marks]
+        if ends and ends[-1] < 0:
+            ends = [end if end >= 0 else len(data) for end in ends]
+        found = [
+            (start, end, kind)
+            for start, mark, end, kind in zip(starts, marks, ends, kinds, strict=True)
+            if kind is not None
+            and (
+                mark < find(b":", mark, mark + _LONGEST_NAME) < end
+                if kind[1] == b"Received"
+                else _SHORT.match(data, mark)
+            )
+        ]
+        if not found:
+            return Peeled(data, data)
+        return _without(data, *map(list, zip(*found, strict=True)))
+
+
+def _without(data: bytes, starts: list[int], ends: list[int], kinds: list[Kind]) -> Peeled:
+    kept = [data[end:start] for end, start in zip([0, *ends], [*starts, len(data)], strict=True)]
+    return Peeled(data, b"".join(kept), starts, ends, list(accumulate(map(len, kept[:-1]))), kinds)
+
+
+def marks_in(data: bytes) -> list[int]:
+    """Return the end offset of each mark, in order."""
+    return [found.end() for found in _MARKS.finditer(data)]
+
+
+_MARKS = re.compile(re.escape(MARK))
 
 
 class _Heads(dict[bytes, "Kind | None"]):
@@ -102,13 +142,6 @@ class _Heads(dict[bytes, "Kind | None"]):
         return kind
 
 
-def _goes_on(line: bytes, behind: int, kind: Kind) -> bool:
-    """Say whether the name of a request follows, and in the case of a received one its prompt."""
-    if kind[1] == b"Received":
-        return line.find(b":", behind, behind + 201) > 0
-    return _SHORT.match(line, behind) is not None
-
-
 def _kind(head: bytes) -> Kind | None:
-    found = _HEAD.fullmatch(head) if len(head) < _LONGEST_HEAD else None
+    found = _HEAD.fullmatch(head)
     return (found["process"] or b"", found["word"]) if found else None

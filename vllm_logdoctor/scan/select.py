@@ -9,7 +9,7 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from vllm_logdoctor.scan.accesses import AccessBlock, AccessKey, PathLimit
-from vllm_logdoctor.scan.routine import peeled
+from vllm_logdoctor.scan.routine import RequestLines, marks_in
 from vllm_logdoctor.scan.sight import LONGEST, Repeat, Scanned, Scanner
 from vllm_logdoctor.source import Chunk
 
@@ -161,7 +161,7 @@ class Selector:
 
 def _without_requests(chunk: Chunk) -> list[bytes]:
     """Return the lines of a chunk, request lines empty."""
-    return peeled(chunk.data).rest.split(b"\n")
+    return RequestLines(marks_in).peeled(chunk.data).rest.split(b"\n")
 
 
 class _Waiting(Generic[_T]):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from vllm_logdoctor.scan.accesses import AccessCounter, AccessKey
 from vllm_logdoctor.scan.debug import DebugSieve
 from vllm_logdoctor.scan.gates import GateSet
-from vllm_logdoctor.scan.routine import Peeled, peeled
+from vllm_logdoctor.scan.routine import Peeled, RequestLines
 from vllm_logdoctor.scan.structure import DEBUG_HEADER, EXCEPTION, EXPRESSIONS, LITERALS
 
 LONGEST = 1 << 18
@@ -89,10 +89,11 @@ class Scanner:
         self._exception = gates.literals + len(LITERALS) + EXPRESSIONS.index(EXCEPTION)
         self._accesses = AccessCounter()
         self._debug = DebugSieve(gates, interest.bare)
+        self._requests = RequestLines(gates.request_marks)
 
     def scan(self, piece: bytes) -> Scanned:
         """Return what a piece says."""
-        found = peeled(self._debug.without_dull(piece))
+        found = self._requests.peeled(self._debug.without_dull(piece))
         data = found.rest
         out = Scanned()
         position = number = counted = told = 0
@@ -101,9 +102,9 @@ class Scanner:
             if counted < start and not self._count_before.isdisjoint(gates):
                 self._count(out, data, counted, start)
                 counted = start
-            if told < len(found.numbers):
-                upto = bisect_left(found.numbers, line, told)
-                _tell(out, found, told, upto)
+            if told < len(found.places):
+                upto = bisect_left(found.places, start, told)
+                _tell(out, found, told, upto, position, number)
                 told = upto
             out.sights.append(
                 Sight(line, data[start : min(end, start + LONGEST)], gates, anyway, opens, closes)
@@ -111,12 +112,12 @@ class Scanner:
             position, number = min(end + 1, len(data)), line + (end < len(data))
         out.lines = number + data.count(b"\n", position)
         self._count(out, data, counted, len(data))
-        _tell(out, found, told, len(found.numbers))
+        _tell(out, found, told, len(found.places), position, number)
         return out
 
     def counted_lines(self, piece: bytes, first: Number, last: Number | None) -> list[bytes]:
         """Return the lines of a piece in which access lines are counted, from number `first` to before `last`."""
-        return peeled(self._debug.without_dull(piece)).rest.split(b"\n")[first:last]
+        return self._requests.peeled(self._debug.without_dull(piece)).rest.split(b"\n")[first:last]
 
     def _count(self, out: Scanned, data: bytes, start: int, end: int) -> None:
         counts = self._accesses.count(data, start, end)
@@ -175,14 +176,14 @@ class Scanner:
         return not signed or not self._bare.issuperset(gates) or not _is_debug(data, start, first)
 
 
-def _tell(out: Scanned, found: Peeled, low: int, high: int) -> None:
-    """Note the request lines number low .. high - 1 by kind."""
+def _tell(out: Scanned, found: Peeled, low: int, high: int, position: int, number: Number) -> None:
+    """Note the request lines number low .. high - 1 by kind; `number` is that of the line at `position` of the rest."""
     for kind in found.stretches(low, high):
-        first, last = found.numbers[kind.first], found.numbers[kind.last]
-        repeat = Repeat(
-            (first, found.lines[first][:LONGEST]), (last, found.lines[last][:LONGEST]), kind.count
+        first, last = (
+            (number + found.rest.count(b"\n", position, found.places[at]), found.line(at, LONGEST))
+            for at in (kind.first, kind.last)
         )
-        out.repeats.append((len(out.sights), repeat))
+        out.repeats.append((len(out.sights), Repeat(first, last, kind.count)))
 
 
 _LINE_END = 10

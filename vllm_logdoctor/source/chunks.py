@@ -12,7 +12,7 @@ from vllm_logdoctor.source.compression import broken_stream
 from vllm_logdoctor.source.inputs import Input
 from vllm_logdoctor.source.unwrap import unwrapped
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 19
 LONGEST_LINE = 1 << 20
 """A line longer than this is handed on in pieces that carry the same line number."""
 
