@@ -86,3 +86,13 @@ def test_the_client_is_told_the_free_seats_the_free_cache_and_for_how_long() -> 
     assert "at least 98 % of the KV cache free" in words
     assert "7.0 min" in words
     assert "nothing to change" in words
+
+
+def test_the_first_line_of_a_client_is_the_one_with_the_most_requests() -> None:
+    parts = (
+        (3, {"running": 81, "kv": 86.0}),
+        (1, {"running": 98, "kv": 84.0}),
+        (3, {"running": 40, "kv": 30.0}),
+    )
+    run = a_run(set={"max_num_seqs": 256}, samples=load(*parts))
+    assert "Running: 98 reqs" in advice(run)["client-concurrency-bound"].evidence[0].text

@@ -8,7 +8,7 @@ from vllm_logdoctor.findings.bottleneck import KV_FULL, KV_FULL_ALONE, Bottlenec
 from vllm_logdoctor.findings.capacity.ceiling import ceiling_of
 from vllm_logdoctor.findings.capacity.defaults import seats_of, step_tokens_of
 from vllm_logdoctor.findings.capacity.memory import memory_of
-from vllm_logdoctor.findings.load import Span, minutes
+from vllm_logdoctor.findings.load import minutes
 from vllm_logdoctor.findings.model import Change, Confidence, Effect, Finding
 from vllm_logdoctor.findings.performance.cache_room import room_changes
 from vllm_logdoctor.findings.performance.case import (
@@ -93,7 +93,7 @@ def client_concurrency_bound(case: Case) -> Finding | None:
         "low",
         "high" if len(held) > LEAST_LINES else "medium",
         text,
-        (*sample_lines(case, busiest(held)), *setting_lines(case, "max_num_seqs")),
+        (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs")),
         changes=_more_requests(case, growth),
         effect=_client_effect(growth),
         avoid=(
@@ -391,12 +391,9 @@ def floor_percent(share: float) -> str:
     return f"{int(share * 10) / 10:g}" if share >= 99 else f"{int(share)}"
 
 
-def busiest(spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Return the spans in order with the one of most requests first, so that it is shown first."""
-    if not spans:
-        return ()
-    top = max(spans, key=lambda span: span.sample.running or 0)
-    return (top, *(span for span in spans if span is not top))
+def most_requests_first(sample: Sample) -> tuple[float, ...]:
+    """Order samples by the requests that ran, then by what they held: the line that shows what the client sent at most."""
+    return (sample.running or 0, sample.kv_usage or 0.0)
 
 
 def _prefill_changes(case: Case, tokens: int | None) -> tuple[Change, ...]:
