@@ -77,6 +77,10 @@ NAMES = [
     ("transformers-version-mismatch", "AttributeError: LlamaTokenizer has no attribute special_tokens_extended", [Place("vllm/tokenizers/hf.py", "get_tokenizer")]),
     ("attention-backend-incompatible", "NotImplementedError: FlashMLA with FP8 KV cache not yet supported", [LOAD, Place("vllm/v1/attention/backends/mla/flashmla.py", "__init__")]),
     ("nccl-error-unexplained", "RuntimeError: create_config:x.ts:149 HCCL function error: hcclCommInitRootInfo(n), error code is 7", [Place("vllm/distributed/parallel_state.py", "init_distributed_environment")]),
+    ("kernel-backend-unsupported-on-arch", "RuntimeError: Currently, scaled gemm is not implemented for Blackwell", [PROFILE]),
+    ("accelerator-runtime-fault", "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_LAZY Error, tensor is empty", [PROFILE]),
+    ("accelerator-runtime-fault", "RuntimeError: TT_FATAL @ /src/program.cpp:106: tt::exception", [PROFILE]),
+    ("torch-compile-failure", "RuntimeError: Worker failed with error 'RuntimeError when making fake tensor call\n  Explanation: Dynamo failed to run FX node with fake tensors", [PROFILE]),
     ("cuda-p2p-ipc-unavailable", "RuntimeError: CUDA driver error: invalid argument", [Place("torch/distributed/_symmetric_memory/__init__.py", "rendezvous")]),
     ("cuda-library-mismatch", "RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx(handle)`", [PROFILE]),
     ("kernel-backend-unsupported-on-arch", "NotImplementedError: No compiled nvfp4 mm kernel for SM 121", [PROFILE]),
@@ -261,3 +265,50 @@ def test_a_young_start_that_goes_on_is_told_mildly(clock, severity):
     lines += [f"(EngineCore_DP0 pid=9) INFO 05-01 {clock} [gpu_model_runner.py:2392] Starting to load model org/m..."]  # fmt: skip
     finding = root("\n".join(lines))
     assert (finding.kind, finding.severity) == ("configuration", severity)
+
+
+def test_an_error_of_hccl_is_not_sent_to_nccl_s_log():
+    error = (
+        "RuntimeError: create_config:x.ts:149 HCCL function error: hcclCommInitRootInfo(n), error code is 7"
+    )
+    finding = root(
+        "\n".join(
+            [
+                *START,
+                *framed(
+                    "EngineCore_DP0 pid=9",
+                    [
+                        "EngineCore failed to start.",
+                        "Traceback (most recent call last):",
+                        *INIT.lines(),
+                        error,
+                    ],
+                ),
+            ]
+        )
+    )
+    assert {change.knob for change in finding.changes} == {"ASCEND_GLOBAL_LOG_LEVEL"}
+
+
+def test_a_watchdog_that_gave_up_has_ended_the_run():
+    stuck = " [36m(RayWorkerVllm pid=5) [0m [E ProcessGroupNCCL.cpp:475] [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE) ran for 1800270 milliseconds before timing out."
+    idle = "INFO 02-03 13:14:04 llm_engine.py:706] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.0%, CPU KV cache usage: 0.0%"
+    found = diagnosis("\n".join([idle, stuck]))
+    assert found.run.outcome == "crashed_while_serving"
+    assert found.findings[0].id == "nccl-collective-timeout"
+
+
+def test_an_engine_that_is_not_ready_in_time_is_not_a_step_that_hangs():
+    late = "TimeoutError: Timed out waiting for engines to send initial message on input socket."
+    lines = [
+        "Process ApiServer_0:",
+        "Traceback (most recent call last):",
+        *Place("vllm/v1/engine/core_client.py", "__init__", "raise TimeoutError(").lines(),
+        late,
+    ]
+    finding = root(
+        "\n".join([line.format(version="0.15.0", size=1) for line in START] + raw("ApiServer_0 pid=3", lines))
+    )
+    assert finding.explanation.startswith("The API server waited for the engine to start")
+    assert "VLLM_ENGINE_READY_TIMEOUT_S" in {change.knob for change in finding.changes}
+    assert "socket.." not in finding.explanation

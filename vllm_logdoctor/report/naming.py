@@ -199,7 +199,7 @@ def run_title(run: Run) -> str:
     spread = parallelism(run)
     if spread:
         parts.append(spread)
-    if run.started is not None and run.ended is not None and run.ended > run.started:
+    if run.started is not None and run.ended is not None and run.ended - run.started >= 1:
         parts.append(duration(run.ended - run.started))
     ended = "results at the end" if is_client(run) and run.outcome in ("truncated", "unknown") else None
     parts.append(ended or OUTCOMES[run.outcome])

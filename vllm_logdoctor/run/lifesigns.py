@@ -27,6 +27,8 @@ DEATH = re.compile(
     r"|(?:Segmentation fault|Aborted|Bus error|Illegal instruction) +\(core dumped\)|Fatal Python error: "
     r"|\*\*\* SIG(?:SEGV|ABRT|BUS|ILL|FPE) received at|Segfault encountered"
     r"|(?:exited with|exit) code:? (?:139|134)\b|code=dumped, status=\d+|died with <Signals\.SIG(?:SEGV|ABRT|BUS)"
+    # [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, ...) ran for 1800270 milliseconds
+    r"|Watchdog caught collective operation timeout|watchdog got stuck for \d+ seconds"
     # terminate called after throwing an instance of 'c10::DistBackendError'
     r"|^terminate called (?:after throwing|without an active exception|recursively)"
 )

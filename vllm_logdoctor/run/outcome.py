@@ -275,7 +275,8 @@ class _Judge:
         return next((place for place, time in self._clock if time >= sample.time), _NOWHERE)
 
     def _accesses_served(self) -> bool:
-        return any(status < 400 for (_, _, status) in self.run.accesses)
+        """Say whether a server was up: uvicorn answers once the engine is there; a client's errors prove less."""
+        return any(not 400 <= status < 500 for (_, _, status) in self.run.accesses)
 
     def _is_clean_offline_end(self) -> bool:
         return (

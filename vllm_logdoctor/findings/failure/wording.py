@@ -78,7 +78,9 @@ def filled(template: str, values: Mapping[str, Any]) -> str | None:
     names = [name for _, name, _, _ in string.Formatter().parse(template) if name]
     if any(values.get(name) is None for name in names):
         return None
-    return template.format_map({name: shown(values[name]) for name in names}) if names else template.format()
+    told = template.format_map({name: shown(values[name]) for name in names}) if names else template.format()
+    # What a value ends with ends the sentence too, unless it was cut.
+    return f"{told[:-2]}." if told.endswith("..") and not told.endswith("...") else told
 
 
 def shown(value: Any) -> str:

@@ -38,13 +38,15 @@ def verdict(page: Page) -> list[str]:
     if page.failures:
         worth = [finding for finding in worth if finding.kind == "failure"]
     worth = [finding for finding in worth if not put_off(page, finding)]
-    if worth:
+    root = next(iter(page.failures), None)
+    if root is not None and not root.changes:
+        # What helps against something else that broke is not the first thing to do.
+        lines += [f"What to do: {prose(root.alternatives[0])}", ""] if root.alternatives else []
+    elif worth:
         lines += [*_changes(page, worth[:SHOWN]), ""]
         further = sum(bool(finding.changes) for finding in page.diagnosis.findings) - len(worth[:SHOWN])
         if further > 0:
             lines += [f"{count(further, 'further change')} below.", ""]
-    elif page.failures and page.failures[0].alternatives:
-        lines += [f"What to do: {prose(page.failures[0].alternatives[0])}", ""]
     elif not page.failures and page.run.outcome not in BROKEN:
         lines += [_nothing(page), ""]
     return lines
