@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from compare_samples import analysis, diagnosis, finding, samples, snapshot
 
 from vllm_logdoctor.compare.comparison import Comparison, compare, same_value
-from vllm_logdoctor.compare.markdown import render
+from vllm_logdoctor.compare.markdown import headline, render
 from vllm_logdoctor.compare.snapshot import snapshot_of
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.report.json import document
@@ -238,3 +240,21 @@ def test_log_text_is_never_markup() -> None:
     html = reader().render(page)
     assert "<img" not in html
     assert "<a " not in html
+
+
+def test_the_time_until_a_start_broke_off_is_no_time_of_a_start() -> None:
+    broken, whole = snapshot(startup=3, outcome="crashed_at_startup"), snapshot(startup=40)
+    assert not [one for one in compare(broken, whole).figures if one.name.startswith("startup")]
+
+
+def test_a_log_beside_itself_is_told() -> None:
+    side = snapshot({"max_num_seqs": 1})
+    assert "Both sides are the same run" in headline(compare(side, side))
+    assert "Both sides" not in headline(compare(side, snapshot({"max_num_seqs": 2})))
+
+
+@pytest.mark.parametrize(("other", "differ"), [("org/large", True), ("/scratch/models/tiny", False)])
+def test_two_models_are_told_a_model_in_two_places_is_one(other: str, differ: bool) -> None:
+    side = snapshot()
+    after = replace(side, what={**side.what, "model": other})
+    assert ("The models differ" in headline(compare(side, after))) == differ

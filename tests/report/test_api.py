@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +146,16 @@ def test_figures_take_log_text_as_text(text):
     pytest.importorskip("matplotlib")
     run = Report(make_analysis(text)).runs[0]
     assert run.plot.startup()._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["stats", "phases", "config", "measured", "findings", "events", "requests", "requests_by_minute"],
+)
+def test_frames_have_the_columns_that_the_page_on_notebooks_names(report, name):
+    page = (Path(__file__).resolve().parents[2] / "docs/how-to/notebook.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("|") and f"`run.{name}`" in line)
+    frame = getattr(report.runs[0], name).to_frame()
+    assert re.findall(r"`(\w+)`", row.split("|")[3]) == list(frame.columns)
+    for column, kind in frame.dtypes.items():
+        assert str(kind) in ("string", "object", "Int64", "float64", "datetime64[ns]"), column

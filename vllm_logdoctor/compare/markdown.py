@@ -60,6 +60,13 @@ def headline(comparison: Comparison) -> str:
     """Return the comparison in a few sentences."""
     before, after = comparison.before, comparison.after
     said = []
+    if before == after:
+        said.append("Both sides are the same run of the same log.")
+    models = {
+        one.what["model"].rstrip("/").rpartition("/")[2] for one in (before, after) if "model" in one.what
+    }
+    if len(models) > 1:
+        said.append("The models differ: speed and capacity are those of two models.")
     if before.outcome != after.outcome:
         said.append(f"Before: {_outcome(before.outcome)}; after: {_outcome(after.outcome)}.")
     said.append(load_words(comparison.load))

@@ -193,7 +193,8 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def _figures(run: Node, serving: Node) -> Iterator[tuple[str, float]]:
     for name, node in (run.get("measured") or {}).items():
         yield from _number(name, (node or {}).get("value"))
-    for phase in run.get("phases") or ():
+    # The time until a start broke off is no time that a start takes.
+    for phase in (run.get("phases") or ()) if run.get("startup_complete") else ():
         if phase.get("name") == "startup":
             yield from _number("startup_seconds", phase.get("seconds"))
         elif phase.get("parent") == "startup" and phase["name"] not in _MEASURED_PHASES:
