@@ -53,6 +53,17 @@ def test_engine_dead_without_a_signal_is_a_crash():
     assert outcome(START, READY, SERVED, fatal, ENGINE_DEAD, GONE) == "crashed_while_serving"
 
 
+def test_an_error_that_the_server_outlives_is_no_death():
+    lines = [
+        f"INFO 05-01 10:0{n}:00 metrics.py:295] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 12.0 tokens/s, "
+        "Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 9.1%, CPU KV cache usage: 0.0%."
+        for n in range(2)
+    ]
+    group = ["exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)"]
+    assert outcome(group, lines) == "running"
+    assert outcome(lines[:1], group) != "running"
+
+
 def test_an_error_before_it_serves_is_a_crash_at_startup():
     failed = framed("EngineCore pid=9", ["EngineCore failed to start.", *ASSERTION], "core.py:1000")
     assert outcome(START, failed) == "crashed_at_startup"

@@ -245,6 +245,55 @@ def test_a_queue_that_waits_while_loading_is_harmless(times):
     assert failures(text(START, [wait.format(n) for n in range(times)], READY)) == []
 
 
+def _working(clock, tokens):
+    return (
+        f"(APIServer pid=1) INFO 05-01 {clock} [loggers.py:127] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation "
+        f"throughput: {tokens} tokens/s, Running: 2 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.7%"
+    )
+
+
+WAIT = "(EngineCore_DP0 pid=9) INFO 05-01 10:0{}:40 [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds."
+
+
+def test_requests_that_run_and_a_worker_that_never_answers_are_a_hang():
+    waits = [WAIT.format(n) for n in range(2, 8)]
+    log = text(START, READY, [_working("10:01:00", 20.0), _working("10:01:10", 0.0)], waits)
+    finding = root(log)
+    assert finding.id == "worker-hang-execute-model-timeout"
+    assert "6 times" in finding.explanation
+
+
+def test_waits_of_a_server_that_works_on_afterwards_are_no_hang():
+    waits = [WAIT.format(n) for n in range(2, 8)]
+    assert (
+        failures(text(START, READY, [_working("10:01:00", 0.0)], waits, [_working("10:09:00", 50.0)])) == []
+    )
+
+
+def test_what_an_error_says_is_not_read_from_the_code_that_raised_it():
+    frames = [
+        '    raise RuntimeError(f"NCCL error: {error_str}")',
+        "RuntimeError: NCCL error: unhandled system error",
+    ]
+    log = text(START, [*traceback(("NCCL_CHECK", "x"), ends="")[:-1], *frames])
+    finding = root(log)
+    assert "unhandled system error" in finding.explanation
+    assert "{" not in finding.explanation
+
+
+def test_a_worker_that_ray_kills_for_memory_ran_out_of_host_memory():
+    killed = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."
+    assert root(text(START, traceback(("get", "raise value"), ends=killed))).id == "host-memory-exhausted"
+
+
+def test_a_driver_is_named_by_the_cuda_release_that_it_offers():
+    old = "RuntimeError: The NVIDIA driver on your system is too old (found version 12020). Please update your GPU driver"
+    assert (
+        "CUDA 12.2"
+        in root(text(START, traceback(("_lazy_init", "torch._C._cuda_init()"), ends=old))).explanation
+    )
+
+
 def test_a_second_command_that_fails_beside_a_running_server_is_told_and_no_failure():
     frames = ['  File "/opt/env/bin/vllm", line 8, in <module>', "    sys.exit(main())"]
     second = [*traceback(("x", "y"), ends="")[:1], *frames, "RuntimeError: Failed to infer device type"]

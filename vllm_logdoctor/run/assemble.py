@@ -13,7 +13,14 @@ from vllm_logdoctor.knowledge.defaults import default_of
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import effective_configuration
-from vllm_logdoctor.run.identity import engine_of, kind_of, model_of, platform_of, version_of
+from vllm_logdoctor.run.identity import (
+    engine_of,
+    is_same_model,
+    kind_of,
+    model_of,
+    platform_of,
+    version_of,
+)
 from vllm_logdoctor.run.measured import block_size_of, measured_of
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.phases import phases_of
@@ -50,6 +57,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.last_of_file = bool(tail)
     run.unknown = list(builder.unknown.values())
     run.vllm_records, run.recognised_records = builder.vllm_records, builder.recognised
+    _take_command(run, builder)
     run.engine_config, run.arguments = builder.stated.engine, builder.stated.arguments
     _identify(run, builder)
     run.startup_complete = builder.ready or (
@@ -84,11 +92,23 @@ def _place(run: Run, builder: RunBuilder, tail: Sequence[Record]) -> None:
         run.last_line = max([run.last_line, *(one.line for one in tail if one.file == builder.last.file)])
 
 
+def _take_command(run: Run, builder: RunBuilder) -> None:
+    """Take the launch command for the arguments where the server printed none and it speaks of the same model."""
+    command, stated = builder.launches.own, builder.stated
+    if command is None or stated.arguments:
+        return
+    served = model_of(builder)
+    if served is not None and not is_same_model(str(served.value), str(command.arguments["model"])):
+        return
+    stated.arguments, stated.arguments_evidence = dict(command.arguments), command.evidence
+    run.launched_by = command.evidence
+
+
 def _identify(run: Run, builder: RunBuilder) -> None:
     run.version = version_of(builder)
     run.platform, run.platform_evidence = platform_of(builder, run.version)
     run.engine = engine_of(builder, run.version)
-    run.kind = kind_of(builder)
+    run.kind = "server" if run.launched_by else kind_of(builder)
     run.model = model_of(builder)
 
 

@@ -18,6 +18,7 @@ from vllm_logdoctor.run.environment import Environment, may_tell
 from vllm_logdoctor.run.gauges import added, progress_of, speculation_of, transfer_of
 from vllm_logdoctor.run.hints import hints_in
 from vllm_logdoctor.run.keeping import RecordKeeper, template_of
+from vllm_logdoctor.run.launches import Launches
 from vllm_logdoctor.run.model import (
     Evidence,
     Progress,
@@ -109,6 +110,7 @@ class RunBuilder:
         self.series = Series()
         self.stated = Stated()
         self.environment = Environment()
+        self.launches = Launches()
         self.accesses: Counter[AccessKey] = Counter()
         self.other_server: Evidence | None = None
         self.requests_by_minute: dict[int, Counter[AccessKey]] = defaultdict(Counter)
@@ -143,6 +145,8 @@ class RunBuilder:
         self._note_hints(record, event)
         if may_tell(record):
             self.environment.read(record, self.evidence(record), begun=bool(self.openers))
+        if self.launches.may_tell(record):
+            self.launches.read(record, self.evidence(record), begun=self._begun())
         continues, recognised = self.continuations.belongs(record, event is not None)
         if record.level:
             self.vllm_records += count
@@ -218,6 +222,9 @@ class RunBuilder:
         minute = -1 if self.statistics_time is None else int(self.statistics_time // 60)
         self.requests_by_minute[minute].update(counts)
         self.ready = True
+
+    def _begun(self) -> bool:
+        return bool(self.openers) or self.vllm_records > 0
 
     def evidence(self, record: Record) -> Evidence:
         """Return a record as evidence."""

@@ -177,6 +177,12 @@ def kind_of(builder: RunBuilder) -> Kind:
     return "unknown"
 
 
+def is_same_model(one: str, other: str) -> bool:
+    """Say whether two names may be those of one model: a path may stand for a name of the hub."""
+    first, second = (name.rstrip("/").rsplit("/", 1)[-1].lower() for name in (one, other))
+    return first in second or second in first
+
+
 def model_of(builder: RunBuilder) -> Value | None:
     """Return the model: the engine's line first, then arguments, banner, load messages."""
     stated = builder.stated

@@ -138,10 +138,13 @@ class _Judge:
 
     def _went_on(self, block: Block) -> bool:
         """Say whether the engine made tokens long after a block: then the block did not end it."""
-        last = block.records[-1].line
+        return self._tokens_behind(block.records[-1].line) and self._healthy_end(block)
+
+    def _tokens_behind(self, line: int) -> bool:
+        """Say whether tokens were made behind a line: the first statistics may still count what was made before it."""
         # From the end, where they are: a log of a million statistics lines has as many blocks to ask for.
-        later = (one for one in reversed(self.run.samples) if one.line > last and one.generation > 0)
-        return next(islice(later, 2, None), None) is not None and self._healthy_end(block)
+        later = (one for one in reversed(self.run.samples) if one.line > line and one.generation > 0)
+        return next(islice(later, 1, None), None) is not None
 
     def _healthy_end(self, block: Block) -> bool:
         return not any(self.order.place(one) >= self.order.place(block.first) for one in self.deaths)
@@ -286,7 +289,12 @@ class _Judge:
         )
 
     def _outcome(self, fatal: Sequence[int]) -> tuple[Outcome, str, list[Record]]:
-        deaths = [one for one in self.deaths if not self._after_stop(self.order.place(one))]
+        deaths = [
+            one
+            for one in self.deaths
+            if not self._after_stop(self.order.place(one))
+            and (one.level or not self._tokens_behind(one.line))
+        ]
         if self.offline and all(CLIENT_GONE.search(one.message) for one in deaths) and self._offline_done():
             deaths = []
         broken = [self.blocks[number].first for number in fatal] + deaths

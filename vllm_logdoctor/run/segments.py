@@ -11,6 +11,7 @@ from vllm_logdoctor.frame import Process, Record, writer_of
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
 from vllm_logdoctor.run.environment import Environment
+from vllm_logdoctor.run.launches import Launches
 from vllm_logdoctor.scan import AccessBlock, AccessKey
 
 VERSION_LINES = frozenset({"api-server-version", "banner-version"})
@@ -161,6 +162,8 @@ class Segmenter:
             self._leave_out(self.runs.pop())
         run = RunBuilder(len(self.runs) + self.left_out + 1, self._files)
         run.environment = Environment.after(old.environment.exported)
+        run.launches = Launches(own=old.launches.following)
+        old.launches.following = None
         self.runs.append(run)
         return run
 

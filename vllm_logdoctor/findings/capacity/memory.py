@@ -156,7 +156,12 @@ def utilization_of(run: Run) -> float | None:
 
 
 def arguments_are_whole(run: Run) -> bool:
-    """Whether the log prints the arguments, and all of them: a wrapped or cut line does not end as it should."""
+    """Whether the log prints the arguments, and all of them: a wrapped or cut line does not end as it should.
+
+    The command that started the server holds them all.
+    """
+    if run.launched_by:
+        return True
     for pattern in ("arguments-non-default", "arguments-namespace"):
         seen = run.seen(pattern)
         if seen is not None:

@@ -13,7 +13,7 @@ from vllm_logdoctor.findings.failure.wording import finding_of, shown
 from vllm_logdoctor.findings.model import Confidence, Finding, FindingKind, Severity
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.late import LatePattern
-from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.stops import Stop
 
 STOPPED = "stopped-by-user-or-script"
@@ -174,6 +174,8 @@ def _silent(scene: Scene, rules: FailureRules, facts: Mapping[str, Any]) -> Iter
     for rule_id, records, confidence in _readings(scene, last, facts):
         if rule_id in rules:
             memory = _FREE_RAM.search(records[0].message) if records else None
+            if rule_id == HANG:
+                values["what"] = _waited_for(scene)
             values["ram"] = f"{number(memory['ram'])} GiB" if memory else None
             yield _suspicion(scene, rules, rule_id, confidence, [*records, *last[-1:]], values)
             return
@@ -232,7 +234,7 @@ def _readings(
         yield NCCL_START, [nccl], "low"
     stalls = [one for one in last[-30:] if _STALL.search(one.message)]
     if len(stalls) >= (_STALLS_SERVING if scene.run.startup_complete else _STALLS_STARTING):
-        yield HANG, [stalls[0]], "low"
+        yield HANG, [stalls[0]], "medium" if _stopped_at_work(scene, stalls) else "low"
     memory = [
         one
         for one in last
@@ -240,6 +242,23 @@ def _readings(
     ]
     if memory and scene.ending.outcome == "truncated":
         yield MEMORY, [memory[-1]], "low"
+
+
+def _waited_for(scene: Scene) -> str:
+    waits = sum(bool(_STALL.search(one.message)) for one in scene.trail)
+    return f"a worker: the message of a wait of 60 s stands {waits} times in the log, up to its end"
+
+
+def _stopped_at_work(scene: Scene, stalls: Sequence[Record]) -> bool:
+    """Say whether requests ran, no token was made any more, and nothing but waiting followed."""
+    latest: dict[int, Sample] = {}
+    for sample in scene.run.samples:
+        latest[sample.engine] = sample
+    held = [one for one in latest.values() if one.running and not one.generation and not one.prompt]
+    return bool(held) and all(
+        (one.file, one.line) < (stalls[-_STALLS_SERVING].file, stalls[-_STALLS_SERVING].line)
+        for one in latest.values()
+    )
 
 
 def _last_words(trail: Sequence[Record]) -> list[Record]:

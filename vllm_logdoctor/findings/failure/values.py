@@ -163,6 +163,12 @@ def _forced_kernel(values: Mapping[str, Any]) -> Values:
     }
 
 
+def _offered_cuda(values: Mapping[str, Any]) -> Values:
+    """Return the CUDA release of a driver: torch says 12020 for 12.2."""
+    driver = values.get("driver")
+    return {"offered": f"{driver // 1000}.{driver % 1000 // 10}"} if isinstance(driver, int) else {}
+
+
 def _item_budget(values: Mapping[str, Any]) -> Values:
     needed = _real(values.get("needed"))
     return {"enough_tokens": int(math.ceil(needed / 1024) * 1024)} if needed else {}
@@ -198,6 +204,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "port-in-use": _next_port,
     "mm-item-larger-than-batch-budget": _item_budget,
     "engine-code-bug": _drafting,
+    "driver-too-old": _offered_cuda,
     "tp-sharding-bug": _split_sizes,
     "kernel-backend-unsupported-on-arch": _forced_kernel,
 }

@@ -1,0 +1,135 @@
+"""The command that started a server stands for the arguments that the server did not print."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.run.lives_of_a_server import start, statistics, stop
+from tests.unseen.reading import diagnoses, only_run, runs
+from vllm_logdoctor.run.launches import command_of
+from vllm_logdoctor.run.model import Run
+
+SERVER = [
+    "(APIServer pid=1) INFO 03-04 10:00:00 [api_server.py:1977] vLLM API server version 0.11.2",
+    "(APIServer pid=1) INFO 03-04 10:00:09 [model.py:547] Resolved architecture: Qwen3ForCausalLM",
+    "(APIServer pid=1) INFO:     Application startup complete.",
+    statistics(),
+]
+
+
+def text(*parts: list[str]) -> str:
+    return "".join(line + "\n" for part in parts for line in part)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "$ vllm serve org/m --max-num-seqs 32",
+        '(venv) user@host:~/work$ vllm serve "org/m" --max-num-seqs=32',
+        "host:~# python3 -m vllm.entrypoints.openai.api_server --model org/m --max-num-seqs 32 > server.log 2>&1 &",
+        "+ CUDA_VISIBLE_DEVICES=0,1 nohup /opt/venv/bin/vllm serve org/m --max_num_seqs 32",
+        "docker run --gpus all -p 8000:8000 --ipc=host vllm/vllm-openai:v0.11.2 --model org/m --max-num-seqs 32",
+        "root 4711 12.0 0.4 99 9 ? Sl 10:00 0:10 /usr/bin/python3 -m vllm.entrypoints.openai.api_server --model org/m --max-num-seqs 32",
+        "srun --gpus=2 vllm serve org/m --max-num-seqs 32",
+        "Starting server: vllm serve org/m --max-num-seqs 32",
+    ],
+)
+def test_a_line_that_launches_a_server_is_read(line: str) -> None:
+    command = command_of(line)
+    assert command is not None
+    assert command.arguments == {"model": "org/m", "max_num_seqs": 32}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Run vllm serve org/m to start it",
+        "# vllm serve org/m --max-num-seqs 32",
+        "> vllm serve org/m --max-num-seqs 32",
+        "usage: vllm serve [model_tag] [options]",
+        "vllm serve <model> --port 8000",
+        "With `vllm serve`, you should provide the model as a positional argument",
+        "vllm bench serve --model org/m",
+        "python -m vllm.entrypoints.openai.api_server --model $MODEL",
+        "vllm serve org/m --chat-template 'not closed",
+    ],
+)
+def test_a_line_that_only_speaks_of_a_launch_is_not(line: str) -> None:
+    assert command_of(line) is None
+
+
+def test_switches_are_on_off_or_carry_a_value() -> None:
+    command = command_of(
+        "vllm serve org/m --enforce-eager --no-enable-prefix-caching -tp 4 --max-model-len 32k"
+    )
+    assert command is not None
+    assert command.arguments == {
+        "model": "org/m",
+        "enforce_eager": True,
+        "enable_prefix_caching": False,
+        "tensor_parallel_size": 4,
+        "max_model_len": 32000,
+    }
+
+
+def _set(run: Run, name: str) -> tuple[object, str, list[int]]:
+    value = run.config[name]
+    return value.value, value.provenance, [line.line for line in value.evidence]
+
+
+def test_the_command_before_a_server_is_the_users_word_with_its_lines() -> None:
+    command = ["$ vllm serve org/m \\", "    --max-num-seqs 32 \\", "    --gpu-memory-utilization 0.8"]
+    [told] = diagnoses(text(command, SERVER))
+    assert _set(told.run, "max_num_seqs") == (32, "explicit", [1, 2, 3])
+    assert told.run.model is not None
+    assert told.run.model.value == "org/m"
+    assert told.plan.command_before is not None
+    assert "--max-num-seqs 32" in told.plan.command_before
+
+
+def test_what_the_server_prints_itself_counts_before_its_command() -> None:
+    lines = start(extra=", 'max_num_seqs': 64")
+    run = only_run(text(["$ vllm serve org/m --max-num-seqs 32 --enforce-eager"], lines, [statistics()]))
+    assert _set(run, "max_num_seqs")[:2] == (64, "explicit")
+    assert run.setting("enforce_eager") is False
+    assert not run.launched_by
+
+
+def test_the_command_of_another_model_is_not_this_servers() -> None:
+    lines = [line for line in start() if "non-default" not in line]
+    run = only_run(text(["$ vllm serve other/thing --max-num-seqs 32"], lines, [statistics()]))
+    assert not run.launched_by
+
+
+def test_the_last_command_before_a_server_counts() -> None:
+    commands = [
+        "$ vllm serve org/m --max-num-seqs 8",
+        "zsh: command not found: vllm",
+        "$ vllm serve org/m --max-num-seqs 16",
+    ]
+    assert only_run(text(commands, SERVER)).setting("max_num_seqs") == 16
+
+
+def test_a_command_behind_a_server_is_the_next_ones() -> None:
+    second = [line.replace("10:0", "11:0") for line in SERVER]
+    first_run, second_run = runs(
+        text(
+            ["$ vllm serve org/m --max-num-seqs 8"],
+            SERVER,
+            stop(),
+            ["$ vllm serve org/m --max-num-seqs 16"],
+            second,
+        )
+    )
+    assert (first_run.setting("max_num_seqs"), second_run.setting("max_num_seqs")) == (8, 16)
+
+
+def test_a_command_that_is_refused_at_once_is_known_all_the_same() -> None:
+    run = only_run(
+        text(
+            ["$ vllm serve org/m --max-seqs 8", "usage: vllm serve [model_tag] [options]"],
+            ["vllm: error: unrecognized arguments: --max-seqs 8"],
+        )
+    )
+    assert run.model is not None
+    assert run.model.value == "org/m"

@@ -1,0 +1,195 @@
+"""Launch commands that a log shows: typed at a prompt, traced by a script's shell, printed by a supervisor."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vllm_logdoctor.frame import Record
+from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.late import LatePattern
+from vllm_logdoctor.run.model import Evidence
+
+# $ vllm serve org/m --port 8000      (venv) user@host:~/work# python -m vllm.entrypoints.openai.api_server --model org/m
+# + CUDA_VISIBLE_DEVICES=0,1 vllm serve org/m -tp 2      root 4711 12.0 0.4 ... python3 -m vllm.entrypoints.openai.api_server --model org/m
+# Starting server: /opt/venv/bin/vllm serve org/m       docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.11.0 --model org/m
+# A bare "# " or "> " begins a comment or a quotation.
+_PROMPT = r"(?:(?:\([\w .-]{1,40}\) )?(?:[^\s$#>'\"`]{1,80}(?: ?[^\s$#>'\"`]{1,120})?[$#>]|\$) |\++ )"
+_LABEL = (
+    r"(?:(?:\[[^\]]{1,40}\] ?)?(?i:(?:start|launch|runn|execut)(?:ing|ed)?|command|cmd|exec)[\w ]{0,30}: ?)"
+)
+_LISTED = r"(?:[\w+-]{1,32} +\d{1,9} .{0,200}? )"
+_BEFORE = (
+    r"(?:[A-Z][A-Z0-9_]{1,60}=\S{0,200} +){0,20}(?:(?:nohup|exec|sudo|time|env|srun|mpirun|numactl|taskset|stdbuf|setsid|uv run|poetry run)"
+    r"(?: [\w.,=:/@%-]{1,60}){0,12}? +){0,4}"
+)
+_PROGRAM = (
+    r"(?:(?:\S{1,160}/)?vllm +serve(?= )"
+    r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:-\w +)*-m +vllm\.entrypoints\.(?:openai\.)?api_server(?= |$)"
+    r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:\S{1,160}/)vllm +serve(?= ))"
+)
+_IMAGE = r"(?:sudo +)?(?:docker|podman|nerdctl) +run +.{0,3000}?\bvllm/vllm-(?:openai|cpu)\S{0,100}"
+_COMMAND = LatePattern(
+    rf"\s*(?:{_PROMPT}|{_LABEL}|{_LISTED})?(?:{_BEFORE}(?P<program>{_PROGRAM})|(?P<image>{_IMAGE}))(?P<arguments>(?: .*)?)\Z"
+)
+_MARKS = ("vllm serve", "entrypoints.", "vllm/vllm-", "docker run", "podman run")
+_MOST_LINES = 80
+_LONGEST = 16_000
+_ENDS = frozenset({"|", "&", "&&", "||", ";", ">", ">>", "<", "2>&1", "2>", "&>"})
+# org/m   /models/m   m.gguf: no word of a sentence, no placeholder of a manual
+_MODEL = re.compile(r"[\w.~/-][\w./:@+-]*")
+_SIZE = re.compile(r"(?P<figure>\d+(?:\.\d+)?)(?P<unit>[kKmM])")
+_UNITS = {"k": 1000, "K": 1024, "m": 1_000_000, "M": 1024 * 1024}
+_SHORT = {
+    "-tp": "tensor_parallel_size",
+    "-pp": "pipeline_parallel_size",
+    "-dp": "data_parallel_size",
+    "-q": "quantization",
+}
+_PLAIN = {"true": True, "false": False, "none": None}
+# 2>server.log   2>&1   >/dev/null
+_REDIRECTION = re.compile(r"\d?[<>].*")
+
+
+@frozen
+class LaunchCommand:
+    """What a command line asks for.
+
+    Attributes:
+        arguments: values by field; `model` where the command names one.
+        evidence: the lines of the command.
+    """
+
+    arguments: dict[str, Any]
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(slots=True)
+class Launches:
+    """Collects the commands of one run's part of the log, and the one that comes behind its begin.
+
+    Attributes:
+        own: the last command before the run's first line, or None.
+        following: the last command behind it: the next run's, or None.
+    """
+
+    own: LaunchCommand | None = None
+    following: LaunchCommand | None = None
+    _lines: list[str] = field(default_factory=list)
+    _evidence: list[Evidence] = field(default_factory=list)
+    _last: tuple[int, int] = (-1, -1)
+
+    def may_tell(self, record: Record) -> bool:
+        """Say, at little cost, whether a record can be a part of a command."""
+        return not record.level and (bool(self._lines) or any(mark in record.message for mark in _MARKS))
+
+    def read(self, record: Record, evidence: Evidence, begun: bool) -> None:
+        """Take in a record; a backslash at its end says that the next line goes on."""
+        text = record.message.rstrip()
+        if self._lines and (record.file, record.line) != (self._last[0], self._last[1] + 1):
+            self._lines, self._evidence = [], []
+        if not self._lines and not any(mark in text for mark in _MARKS):
+            return
+        self._lines.append(text.removesuffix("\\"))
+        self._evidence.append(evidence)
+        self._last = record.file, record.line
+        if text.endswith("\\") and len(self._lines) < _MOST_LINES:
+            return
+        command = command_of(" ".join(self._lines), tuple(self._evidence))
+        self._lines, self._evidence = [], []
+        if command is not None and begun:
+            self.following = command
+        elif command is not None:
+            self.own = command
+
+
+def command_of(text: str, evidence: tuple[Evidence, ...] = ()) -> LaunchCommand | None:
+    """Read a line that is the launch of a server and nothing else; None for anything that only speaks of one.
+
+    Example:
+        >>> command_of("$ vllm serve org/m --max-num-seqs 32 -tp 2 2>&1 | tee log").arguments
+        {'model': 'org/m', 'max_num_seqs': 32, 'tensor_parallel_size': 2}
+        >>> command_of("Run vllm serve org/m to start it") is None
+        True
+    """
+    found = _COMMAND.match(text) if len(text) <= _LONGEST else None
+    if found is None:
+        return None
+    try:
+        words = shlex.split(found["arguments"])
+    except ValueError:
+        return None
+    arguments = _arguments(words, "serve" in (found["program"] or ""))
+    return LaunchCommand(arguments, evidence) if arguments.get("model") else None
+
+
+def _arguments(words: Sequence[str], takes_model: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    waiting: list[str] = []
+    for position, word in enumerate(words):
+        if word in _ENDS or _REDIRECTION.fullmatch(word):
+            break
+        name = _field(word)
+        if name is not None:
+            _close(found, waiting)
+            waiting = [name]
+            _, equals, value = word.partition("=")
+            if equals:
+                waiting.append(value)
+                _close(found, waiting)
+                waiting = []
+        elif waiting:
+            waiting.append(word)
+        elif takes_model and position == 0 and _MODEL.fullmatch(word):
+            found["model"] = word
+    _close(found, waiting)
+    return found
+
+
+def _field(word: str) -> str | None:
+    """Return the field that a word names as a flag: --max-num-seqs, --no-enable-prefix-caching=..., -tp."""
+    if word in _SHORT:
+        return _SHORT[word]
+    head = word.partition("=")[0]
+    if head.startswith("--") and len(head) > 3 and head[2].isalpha():
+        return head[2:].replace("-", "_")
+    return None
+
+
+def _close(found: dict[str, Any], words: Sequence[str]) -> None:
+    """Note a flag with the words behind it; a value that the shell was to fill in is not known."""
+    if not words:
+        return
+    name, values = words[0], [_value(word) for word in words[1:]]
+    if any("$" in word for word in words[1:]):
+        return
+    if not values and name.startswith("no_"):
+        found[name.removeprefix("no_")] = False
+    elif not values:
+        found[name] = True
+    else:
+        found[name] = values[0] if len(values) == 1 else values
+
+
+def _value(word: str) -> Any:
+    """Return a word of a command line as the value that it stands for.
+
+    Example:
+        >>> _value("0.9"), _value("32k"), _value("auto"), _value('{"a": 1}')
+        (0.9, 32000, 'auto', {'a': 1})
+    """
+    if word.lower() in _PLAIN:
+        return _PLAIN[word.lower()]
+    size = _SIZE.fullmatch(word)
+    if size is not None:
+        return int(float(size["figure"]) * _UNITS[size["unit"]])
+    if word.startswith(("{", "[")) or word[:1].isdigit() or word[:1] == "-":
+        try:
+            return json.loads(word)
+        except ValueError:
+            return word
+    return word
