@@ -306,3 +306,17 @@ def test_a_second_command_that_fails_beside_a_running_server_is_told_and_no_fail
     assert failures(log) == []
     finding = next(one for one in diagnosis(log).findings if one.id == "platform-not-detected")
     assert (finding.kind, finding.role) == ("configuration", None)
+
+
+NOTEBOOK = """\
+INFO 05-01 09:59:20 [llm_engine.py:237] Initializing a V1 LLM engine (v0.11.0) with config: model='m', tensor_parallel_size=1
+Processed prompts: 100%|##########| 8/8 [00:04<00:00,  2.00it/s, est. speed input: 100.00 toks/s, output: 50.00 toks/s]
+Traceback (most recent call last):
+  File "/opt/papermill/execute.py", line 131, in execute_notebook
+    raise_for_execution_errors(nb, output_path)
+AttributeError: 'Factory' object has no attribute 'Prototype'"""
+
+
+def test_an_error_around_the_engine_is_said_to_be_none_of_its_own():
+    assert "the program that calls it failed" in root(NOTEBOOK).explanation
+    assert "the program that calls it failed" not in root(NOTEBOOK.replace("papermill/", "vllm/")).explanation

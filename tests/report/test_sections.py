@@ -293,6 +293,11 @@ class TestMeasure:
         run = make_analysis("a; rm -rf ~ #").runs[0].run
         assert "--model '/data/a; rm -rf ~ #'" in (bench_command(run, 1) or "")
 
+    def test_another_way_is_not_called_another_way_twice(self):
+        root = replace(make_findings("Qwen", True)[0], alternatives=("Or take the network: slower.",))
+        text = report_of(changed(True, findings=(root,)))
+        assert "- Take the network: slower." in text
+
     def test_consequences_and_remarks_ask_nothing_of_the_new_log(self):
         advice = make_findings("Qwen", False)[0]
         remark = replace(advice, id="remark", severity="info", changes=(), verify="No such line.")

@@ -112,3 +112,10 @@ def test_the_block_size_follows_from_the_requests_that_the_blocks_hold() -> None
 def test_a_device_with_a_number_is_still_that_platform() -> None:
     lines = [line.replace("device_config=cuda", "device_config=cuda:1") for line in start()]
     assert run_of(*lines).run.platform == "cuda"
+
+
+def test_what_the_parser_keeps_for_itself_is_no_setting() -> None:
+    dump = "INFO 03-02 03:24:31 [api_server.py:840] args: Namespace(subparser='serve', model_tag='m', port=7888, model='m', dispatch_function=<function ServeSubcommand.cmd at 0x7f00>)"
+    (run,) = analyze([dump]).runs
+    assert "port" in run.config
+    assert not {"subparser", "dispatch_function"} & set(run.config)

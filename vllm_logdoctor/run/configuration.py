@@ -50,13 +50,17 @@ class Stated:
     mentioned: dict[str, Value] = field(default_factory=dict)
 
 
+# Namespace(subparser='serve', dispatch_function=<function ServeSubcommand.cmd at 0x7f0000000000>, ...)
+_PARSERS_OWN = frozenset({"subparser", "dispatch_function"})
+
+
 def arguments_of(event: Event) -> tuple[dict[str, Any], bool]:
     """Read an argument dump: (values by name, whether it holds all arguments or only the non-default ones)."""
     text = event.text("arguments")
-    if event.pattern.id == "arguments-namespace":
-        return read_pairs(text.removesuffix(")")), True
-    found = read_value(text)
-    return (found if isinstance(found, dict) else {}), False
+    complete = event.pattern.id == "arguments-namespace"
+    found = read_pairs(text.removesuffix(")")) if complete else read_value(text)
+    told = found if isinstance(found, dict) else {}
+    return {name: value for name, value in told.items() if name not in _PARSERS_OWN}, complete
 
 
 def engine_config_of(event: Event) -> dict[str, Any]:

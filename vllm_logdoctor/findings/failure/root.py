@@ -237,6 +237,16 @@ def _unnamed(chosen: _Candidate, rules: FailureRules, scene: Scene) -> Named | N
         "exception": observation.text.split("\n")[0][:300] or None,
         "place": f"{frame.file.rpartition('/')[2]}, {frame.function}" if frame else None,
         "process": observation.record.process.name or None,
+        "outside": _outside(observation),
     }
     signature = Signature((), "", rank="symptom", confidence="medium" if wrapper else "low")
     return Named(rules.rule(rule_id), signature, observation, observation.record, values)
+
+
+def _outside(observation: Observation) -> str | None:
+    """Say that a traceback has no frame of vLLM's: the notebook or program that calls it has failed, and maybe only that."""
+    block = observation.block
+    files = [frame.file for one in block.raised for frame in one.frames] if block else []
+    if not files or any("vllm" in file for file in files):
+        return None
+    return "No line of its traceback is vLLM's: the program that calls it failed."

@@ -45,7 +45,7 @@ def remedy(page: Page, finding: Finding) -> list[str]:
         lines += ["What to do:", "", *(_remedy_line(change) for change in finding.changes)]
     if finding.alternatives:
         lines += ["", "Or:" if finding.changes else "What to do, first choice first:", ""]
-        lines += [f"- {capital(prose(way).rstrip('.'))}." for way in finding.alternatives]
+        lines += [f"- {_way(way)}" for way in finding.alternatives]
     if finding.avoid:
         lines += ["", f"Not: {prose(finding.avoid)}"]
     if finding.verify:
@@ -141,4 +141,9 @@ def _more(page: Page, evidence: tuple[Evidence, ...]) -> str:
 
 
 def _enumerated(ways: Iterable[str]) -> str:
-    return " ".join(capital(prose(way).rstrip(".")) + "." for way in ways)
+    return " ".join(map(_way, ways))
+
+
+def _way(way: str) -> str:
+    """Return another way as a sentence; that it is one the list says already."""
+    return capital(prose(way.removeprefix("Or ")).rstrip(".")) + "."
