@@ -116,3 +116,20 @@ def test_a_variable_of_another_release_is_told_without_a_warning() -> None:
     assert found.id == "environment-variable-ignored"
     assert "VLLM_LOGGING_LEVEL" not in found.explanation
     assert found.evidence == (line,)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        (
+            "Using OCP_MXQuantizationEmulationTritonExperts MOE backend. This will dequantize weights on the fly and may be"
+            " slower than native quantized MOE. Consider using a device with native OCP MX quantization support for better"
+            " performance."
+        ),
+        "[W4A8 MXFP4+FP8] Aiter Triton kernel not found. Using emulation mode.",
+    ],
+)
+def test_each_format_says_in_its_own_words_that_weights_are_unpacked(message: str) -> None:
+    found = advice(a_run(messages=(message,), samples=BUSY, version="0.24.0"))
+    assert next(iter(found)) == "quantization-emulated"
+    assert "slower-paths-taken" not in found

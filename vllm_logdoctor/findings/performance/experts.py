@@ -55,7 +55,7 @@ def graphs_off_for_expert_exchange(case: Case) -> Finding | None:
         case,
         "graphs-off-for-expert-exchange",
         "medium",
-        "medium",
+        "high",
         text,
         message_lines(case, *GRAPHS_OFF),
         changes=_exchange_change(case)

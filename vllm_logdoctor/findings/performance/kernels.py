@@ -7,6 +7,24 @@ from vllm_logdoctor.findings.performance.case import Case, action, finding, flag
 from vllm_logdoctor.findings.performance.published import MARLIN_FOR_AWQ, MOE_TUNED
 from vllm_logdoctor.knowledge.versions import at_least
 
+# Lines of single formats that say the same: weights are unpacked in every step.
+EMULATED = (
+    "quantization-emulated",
+    "aiter-not-found-not-supported-current-platform",
+    "current-mode-supports-mx-use-mxfp4-aiter",
+    "current-mode-supports-mx-use-rocm-aiter",
+    "current-platform-not-support-native-mxfp4-computation",
+    "current-platform-not-support-native-mxfp4-computation-2",
+    "current-platform-not-support-native-mxfp4-mxfp6",
+    "current-platform-supports-native-mxfp4-computation-but",
+    "current-platform-supports-native-mxfp4-mxfp6-computation",
+    "using-mxfp8-emulationtritonexperts-moe-backend-weights",
+    "using-nvfp4-quantizationemulationtritonexperts-moe-backend",
+    "using-ocp-mx-emulation-qwen3-8-flash",
+    "using-ocp-mxquantizationemulationtritonexperts-moe-backend",
+    "w4-a8-mxfp4-fp8-aiter-triton-kernel",
+)
+
 
 def slow_quantization_kernel_selected(case: Case) -> Finding | None:
     """--quantization forces an old kernel. Needs the engine's line that says so."""
@@ -91,7 +109,7 @@ def quantization_not_optimized(case: Case) -> Finding | None:
 
 def quantization_emulated(case: Case) -> Finding | None:
     """Weights are unpacked in every step. Needs the engine's line that says so."""
-    if case.event("quantization-emulated") is None:
+    if case.event(*EMULATED) is None:
         return None
     text = (
         "The card or the build has no kernel for the checkpoint's format: weights are unpacked to 16 bit in"
@@ -100,10 +118,10 @@ def quantization_emulated(case: Case) -> Finding | None:
     return finding(
         case,
         "quantization-emulated",
-        "medium",
+        "high",
         "high",
         text,
-        message_lines(case, "quantization-emulated"),
+        message_lines(case, *EMULATED),
         changes=(
             action(
                 "a checkpoint in a format that this card computes in, or a build with the kernel",
