@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,3 +192,10 @@ def test_every_sample_is_in_exactly_one_period_and_shares_never_exceed_the_whole
     assert sum(period.samples for period in found.periods) == len(samples)
     assert 0.0 <= load_of(run).waiting_share <= 1.0
     assert all(line.file and line.line for line in found.evidence)
+
+
+def test_an_offline_engine_that_prints_nothing_may_have_worked_all_the_same() -> None:
+    silent = replace(
+        a_run(), samples=[], kind="offline", startup_complete=True, accesses=Counter(), progress=[]
+    )
+    assert bottleneck_of(silent).reason == "the engine started; offline engines print no load unless asked"

@@ -246,6 +246,8 @@ def _without_statistics(run: Run) -> Bottleneck:
         return Bottleneck(
             "none-clear", "no statistics line is in the log, only what a benchmark measured", lines
         )
+    if run.kind == "offline" and run.startup_complete:
+        return Bottleneck("startup-only", "the engine started; offline engines print no load unless asked")
     return Bottleneck("startup-only", "no statistics line is in the log: it shows a start and no load")
 
 
