@@ -6,7 +6,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vllm_logdoctor.events import Event, Matcher, RequestLine, RequestReader, StatisticsLine, StatisticsReader
 from vllm_logdoctor.frame import Framer, Process, Record
@@ -137,7 +137,7 @@ class StreamReader:
         """Yield the records of a request line with their events."""
         for framed in self.framer.frame(line):
             record = self._labelled(framed)
-            yield record, self._matcher.match(replace(record, gates=self._request_gates))
+            yield record, self._matcher.match(record._replace(gates=self._request_gates))
 
     def _told_request(self, line: Line) -> tuple[Record, Event | None]:
         (told,) = self._told_requests(line)
@@ -162,7 +162,7 @@ class StreamReader:
     def _labelled(self, record: Record) -> Record:
         if not self._label or record.process.rank:
             return record
-        return replace(record, process=replace(record.process, rank=self._label))
+        return record._replace(process=record.process._replace(rank=self._label))
 
 
 def _count_of(request: Told | RequestLine) -> int:

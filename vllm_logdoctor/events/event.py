@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.packs.index import Pattern
@@ -11,9 +11,8 @@ from vllm_logdoctor.packs.index import Pattern
 FieldValue = str | int | float | bool
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A record whose message a pattern knows.
+class Event(NamedTuple):
+    """A record whose message a pattern knows; a tuple, because many a log is full of them.
 
     Attributes:
         name: name of the event, under which the run room reads it.

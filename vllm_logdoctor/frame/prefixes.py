@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vllm_logdoctor.frame.clock import seconds_of
 from vllm_logdoctor.frame.processes import PROCESS_PREFIX, process_of
@@ -32,8 +32,7 @@ _KAGGLE = re.compile(r"\d{1,7}\.\d+s\s+\d+\s+")
 _LIST_NUMBER = re.compile(r"\s+\d+\s*[|:]\s(?=\()")
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(NamedTuple):
     """What stands before the text of a line.
 
     Attributes:

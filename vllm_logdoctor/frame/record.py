@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """Who wrote a record.
+class Process(NamedTuple):
+    """Who wrote a record; a tuple, because it is a key for every one of them.
 
     Attributes:
         name: as printed, "EngineCore_DP0", "Worker_TP1"; "" where the log does not say.
@@ -27,9 +26,8 @@ class Process:
 NO_PROCESS = Process()
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record, secrets masked.
+class Record(NamedTuple):
+    """One record, secrets masked; a tuple, because it is made for every wanted line.
 
     Attributes:
         file: number of the file.

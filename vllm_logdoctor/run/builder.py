@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vllm_logdoctor.events import Event, RequestLine, StatisticsLine
 from vllm_logdoctor.events.requests import RequestHead
@@ -250,7 +250,7 @@ class RunBuilder:
         self.last = record
         time = self.clock.at(record)
         if record.outer_time is not None:
-            self.outer_clock.at(replace(record, time=record.outer_time))
+            self.outer_clock.at(record._replace(time=record.outer_time))
         self.now = time if time is not None else self.now
         if record.process is not self._writer and record.process is not NO_PROCESS:
             self.processes.setdefault(record.process, record.line)

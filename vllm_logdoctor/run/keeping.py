@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import deque
 from functools import lru_cache
 
 from vllm_logdoctor.frame import Record
@@ -18,7 +18,6 @@ _VARIABLE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,20
 _ALIKE = str.maketrans("23456789", "11111111")
 
 
-@lru_cache(maxsize=512)
 def template_of(message: str) -> str:
     """Return a message without what differs each time: numbers, hashes, quoted texts.
 
@@ -26,12 +25,21 @@ def template_of(message: str) -> str:
         >>> template_of("request 17 of 'abc' took 3.2 s")
         'request # of # took #.# s'
     """
-    return _template_of(message[:300].translate(_ALIKE))
+    return _template_of(message[:300])
 
 
-@lru_cache(maxsize=4096)
-def _template_of(alike: str) -> str:
+@lru_cache(maxsize=512)
+def _template_of(text: str) -> str:
+    return _template_of_alike(text.translate(_ALIKE))
+
+
+@lru_cache(maxsize=1024)
+def _template_of_alike(alike: str) -> str:
     return _VARIABLE.sub("#", alike)
+
+
+_Kind = tuple[str, str]
+"""Level and template."""
 
 
 class RecordKeeper:
@@ -40,8 +48,9 @@ class RecordKeeper:
     def __init__(self) -> None:
         self._first: list[Record] = []
         self._middle: list[Record] = []
-        self._last: deque[Record] = deque(maxlen=LAST)
-        self._kinds: Counter[tuple[str, str]] = Counter()
+        self._last: deque[tuple[Record, _Kind]] = deque()
+        self._serious: set[_Kind] = set()
+        self._kept: dict[str, int] = {}
         self.left_out = 0
 
     def add(self, record: Record, serious: bool) -> None:
@@ -50,20 +59,24 @@ class RecordKeeper:
             self._first.append(record)
             return
         if len(self._last) == LAST:
-            self._leave(self._last.popleft())
-        self._last.append(record)
-        if serious:
-            self._kinds[record.level, template_of(record.message)] += 1
+            self._leave(*self._last.popleft())
+        # With the middle full no record is asked for its kind any more.
+        kind = _NO_KIND if len(self._middle) == ERRORS else (record.level, template_of(record.message))
+        self._last.append((record, kind))
+        if serious and kind is not _NO_KIND:
+            self._serious.add(kind)
 
     def records(self) -> list[Record]:
         """Return what was kept, in order."""
-        return [*self._first, *self._middle, *self._last]
+        return [*self._first, *self._middle, *(record for record, _ in self._last)]
 
-    def _leave(self, record: Record) -> None:
-        key = (record.level, template_of(record.message))
-        serious = self._kinds.get(key, 0)
-        if serious and len(self._middle) < ERRORS and self._kinds["kept", key[1]] < ERRORS_OF_A_KIND:
-            self._kinds["kept", key[1]] += 1
+    def _leave(self, record: Record, kind: _Kind) -> None:
+        kept = self._kept.get(kind[1], 0)
+        if len(self._middle) < ERRORS and kind in self._serious and kept < ERRORS_OF_A_KIND:
+            self._kept[kind[1]] = kept + 1
             self._middle.append(record)
         else:
             self.left_out += 1
+
+
+_NO_KIND = ("", "")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
 
 from vllm_logdoctor.events import Event, RequestLine, StatisticsLine
 from vllm_logdoctor.frame import Process, Record, writer_of
@@ -26,6 +27,42 @@ _MOST_ALIVE = 16
 """Servers that may write to one log side by side."""
 
 
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+class _Claims(Generic[_Key]):
+    """Which run a process or a host belongs to; a run's own are found without a look at those of all others."""
+
+    def __init__(self) -> None:
+        self._owners: dict[_Key, RunBuilder] = {}
+        self._keys: dict[int, set[_Key]] = {}
+
+    def get(self, key: _Key) -> RunBuilder | None:
+        """Return the run that claimed a key."""
+        return self._owners.get(key)
+
+    def claim(self, key: _Key, run: RunBuilder) -> None:
+        """Note that a key is a run's, unless another one has it."""
+        if key not in self._owners:
+            self._owners[key] = run
+            self._keys.setdefault(id(run), set()).add(key)
+
+    def has_any(self, run: RunBuilder) -> bool:
+        """Say whether a run has a key."""
+        return bool(self._keys.get(id(run)))
+
+    def free(self, key: _Key) -> None:
+        """Take a key from whoever has it."""
+        owner = self._owners.pop(key, None)
+        if owner is not None:
+            self._keys[id(owner)].discard(key)
+
+    def free_all(self, run: RunBuilder) -> None:
+        """Take all keys of a run."""
+        for key in self._keys.pop(id(run), ()):
+            del self._owners[key]
+
+
 class Segmenter:
     """Gives each record to a run; starts a new run where a new life of a server or engine begins."""
 
@@ -34,8 +71,8 @@ class Segmenter:
         self.runs: list[RunBuilder] = [RunBuilder(1, files)]
         self.accesses_of_nobody = 0
         self.left_out = self.records_left_out = self.recognised_left_out = 0
-        self._by_pid: dict[tuple[str, int], RunBuilder] = {}
-        self._by_host: dict[str, RunBuilder] = {}
+        self._by_pid = _Claims[tuple[str, int]]()
+        self._by_host = _Claims[str]()
 
     @property
     def current(self) -> RunBuilder:
@@ -120,14 +157,14 @@ class Segmenter:
         if len(self.runs) == 1:
             return self.current
         if process.pid is None:
-            return self._by_host.get(process.host, self.current) if process.host else self.current
+            return self._by_host.get(process.host) or self.current
         known = self._by_pid.get((process.host, process.pid))
         return known or self._adopting(process, event)
 
     def _adopting(self, process: Process, event: Event | None) -> RunBuilder:
         """Return the run of a process that writes for the first time: a server that waits for such a one."""
         if process.role not in ("engine-core", "worker"):
-            return self._by_host.get(process.host, self.current) if process.host else self.current
+            return self._by_host.get(process.host) or self.current
         waiting = [run for run in self.runs[-_MOST_ALIVE:] if self._waits_for(run, process)]
         if len(waiting) > 1 and event is not None and event.pattern.id in ENGINE_LINES:
             model = engine_config_of(event).get("model")
@@ -136,7 +173,7 @@ class Segmenter:
 
     def _waits_for(self, run: RunBuilder, process: Process) -> bool:
         """Say whether a living server of the same host has no process of that name yet."""
-        if run.ended or run.troubled or run not in self._by_pid.values():
+        if run.ended or run.troubled or not self._by_pid.has_any(run):
             return False
         front = run.openers.get("version") or run.openers.get("arguments")
         if front is None or front.host != process.host:
@@ -145,19 +182,18 @@ class Segmenter:
 
     def _claim(self, process: Process, run: RunBuilder) -> None:
         if process.pid is not None:
-            self._by_pid.setdefault((process.host, process.pid), run)
+            self._by_pid.claim((process.host, process.pid), run)
         if process.host:
-            self._by_host.setdefault(process.host, run)
+            self._by_host.claim(process.host, run)
 
     def _start(self, process: Process) -> RunBuilder:
         """Begin a run; what the old one claimed is free again, unless both live side by side."""
         old = self._owner(process)
         if _lives_beside(old, process):
-            self._by_pid.pop((process.host, process.pid or 0), None)
+            self._by_pid.free((process.host, process.pid or 0))
         else:
-            for key in [key for key, run in self._by_pid.items() if run is old]:
-                del self._by_pid[key]
-        self._by_host.pop(process.host, None)
+            self._by_pid.free_all(old)
+        self._by_host.free(process.host)
         if len(self.runs) >= MOST_RUNS:
             self._leave_out(self.runs.pop())
         run = RunBuilder(len(self.runs) + self.left_out + 1, self._files)
@@ -172,8 +208,8 @@ class Segmenter:
         self.left_out += 1
         self.records_left_out += run.vllm_records
         self.recognised_left_out += run.recognised
-        self._by_pid = {key: owner for key, owner in self._by_pid.items() if owner is not run}
-        self._by_host = {key: owner for key, owner in self._by_host.items() if owner is not run}
+        self._by_pid.free_all(run)
+        self._by_host.free_all(run)
 
     def _opens(self, run: RunBuilder, name: str, event: Event) -> bool:
         record = event.record
