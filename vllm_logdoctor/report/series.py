@@ -105,13 +105,13 @@ def minutes_of(run: Run) -> list[Minute]:
 
 def requests_by_time(run: Run, most: int = 1500) -> list[tuple[int, int, Counter[int]]]:
     """Return answered requests as (first minute, length in minutes, requests by status), at most about `most`."""
-    known = {minute: counts for minute, counts in run.accesses_by_minute.items() if minute >= 0}
+    known = sorted(minute for minute in run.accesses_by_minute if minute >= 0)
     if not known:
         return []
-    length = -(-(max(known) - min(known) + 1) // most)
+    length = -(-(known[-1] - known[0] + 1) // most)
     buckets: dict[int, Counter[int]] = {}
-    for minute, counts in sorted(known.items()):
-        buckets.setdefault(minute // length * length, Counter()).update(counts)
+    for minute in known:
+        buckets.setdefault(minute // length * length, Counter()).update(run.accesses_by_minute[minute])
     return [(minute, length, counts) for minute, counts in buckets.items()]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,9 +21,9 @@ from vllm_logdoctor.run.identity import (
     version_of,
 )
 from vllm_logdoctor.run.measured import block_size_of, measured_of
+from vllm_logdoctor.run.minutes import AccessesByMinute
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.phases import phases_of
-from vllm_logdoctor.scan import AccessKey
 
 DEFAULTED = (
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "gpu_memory_utilization", "enforce_eager",
@@ -46,8 +45,8 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.messages = builder.messages
     run.processes = list(builder.processes)
     run.accesses, run.other_server = builder.accesses, builder.other_server
-    run.requests_by_minute = dict(builder.requests_by_minute)
-    run.accesses_by_minute = {minute: _by_status(counts) for minute, counts in run.requests_by_minute.items()}
+    run.requests_by_minute = builder.requests_by_minute
+    run.accesses_by_minute = AccessesByMinute(builder.requests_by_minute)
     run.speculation, run.transfers, run.progress = builder.speculation, builder.transfers, builder.progress
     run.benchmarks = builder.benchmarks.results()
     run.call_sites = builder.call_sites
@@ -163,10 +162,3 @@ def _whole(value: Any) -> int | None:
 
 def _switch(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
-
-
-def _by_status(counts: Counter[AccessKey]) -> Counter[int]:
-    by_status: Counter[int] = Counter()
-    for (_, _, status), number in counts.items():
-        by_status[status] += number
-    return by_status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from vllm_logdoctor.run.gauges import added, progress_of, speculation_of, transf
 from vllm_logdoctor.run.hints import hints_in
 from vllm_logdoctor.run.keeping import RecordKeeper, template_of
 from vllm_logdoctor.run.launches import Launches
+from vllm_logdoctor.run.minutes import RequestsByMinute
 from vllm_logdoctor.run.model import (
     Evidence,
     Progress,
@@ -113,7 +114,7 @@ class RunBuilder:
         self.launches = Launches()
         self.accesses: Counter[AccessKey] = Counter()
         self.other_server: Evidence | None = None
-        self.requests_by_minute: dict[int, Counter[AccessKey]] = defaultdict(Counter)
+        self.requests_by_minute = RequestsByMinute()
         self.speculation: list[Speculation] = []
         self.transfers: list[Transfer] = []
         self.progress: list[Progress] = []
@@ -220,7 +221,7 @@ class RunBuilder:
         """Fold in access lines; they carry no time, so that they count to the minute of the statistics line before."""
         self.accesses.update(counts)
         minute = -1 if self.statistics_time is None else int(self.statistics_time // 60)
-        self.requests_by_minute[minute].update(counts)
+        self.requests_by_minute.add(minute, counts)
         self.ready = True
 
     def _begun(self) -> bool:

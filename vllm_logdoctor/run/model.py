@@ -292,8 +292,8 @@ class Run:
     extremes: Extremes = field(default_factory=Extremes)
     accesses: Counter[AccessKey] = field(default_factory=Counter)
     other_server: Evidence | None = None
-    accesses_by_minute: dict[int, Counter[int]] = field(default_factory=dict)
-    requests_by_minute: dict[int, Counter[AccessKey]] = field(default_factory=dict)
+    accesses_by_minute: Mapping[int, Counter[int]] = field(default_factory=dict)
+    requests_by_minute: Mapping[int, Counter[AccessKey]] = field(default_factory=dict)
     speculation: list[Speculation] = field(default_factory=list)
     transfers: list[Transfer] = field(default_factory=list)
     progress: list[Progress] = field(default_factory=list)

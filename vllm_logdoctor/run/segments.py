@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from vllm_logdoctor.events import Event, RequestLine, StatisticsLine
@@ -40,6 +40,10 @@ class _Claims(Generic[_Key]):
     def get(self, key: _Key) -> RunBuilder | None:
         """Return the run that claimed a key."""
         return self._owners.get(key)
+
+    def owners(self) -> Iterable[RunBuilder]:
+        """Return the runs that have a key, as often as they have one."""
+        return self._owners.values()
 
     def claim(self, key: _Key, run: RunBuilder) -> None:
         """Note that a key is a run's, unless another one has it."""
@@ -128,7 +132,7 @@ class Segmenter:
 
     def _living(self) -> list[RunBuilder]:
         """Return the runs that a process or a host still names."""
-        named = [*self._by_pid.values(), *self._by_host.values()]
+        named = [*self._by_pid.owners(), *self._by_host.owners()]
         return list({id(run): run for run in named if not run.ended}.values())
 
     def _answering(self, process: Process, living: Sequence[RunBuilder]) -> RunBuilder | None:

@@ -20,6 +20,8 @@ _TAIL_BYTES = 1 << 16
 _BLOCK_LINES = 400
 _AFTER_BLOCK = 14
 _BLOCKS_PER_KEY = 48
+_MOST_PLACES = 1024
+"""Places that print tracebacks; a server has some dozens. Beyond it nothing but the first and the last lines of a traceback is read."""
 _T = TypeVar("_T")
 
 
@@ -66,7 +68,7 @@ class Selector:
     def __init__(self, scanner: Scanner) -> None:
         self._scanner = scanner
         self._paths = PathLimit()
-        self._opened: Counter[bytes] = Counter()
+        self._opened: dict[bytes, int] = {}
         self._block_until = 0
         self._open = 0
         self._file = -1
@@ -149,8 +151,9 @@ class Selector:
         """Keep a window of wanted lines open behind a traceback; repeated ones from one place are only counted."""
         if opens:
             key = _place(head)
-            self._opened[key] += 1
-            if self._opened[key] <= _BLOCKS_PER_KEY:
+            opened = self._opened.get(key, 0)
+            if opened < _BLOCKS_PER_KEY and (opened or len(self._opened) < _MOST_PLACES):
+                self._opened[key] = opened + 1
                 self._open += 1
                 self._block_until = max(self._block_until, line + _BLOCK_LINES)
         elif closes and self._open:

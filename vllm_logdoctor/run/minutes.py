@@ -1,0 +1,80 @@
+"""Answered requests by minute, in some fifty bytes for each minute: a server of months has a hundred thousand of them."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from vllm_logdoctor.scan import AccessKey
+
+
+class RequestsByMinute(Mapping[int, "Counter[AccessKey]"]):
+    """Requests by (method, path, status) of each minute; a mapping in order of time.
+
+    Example:
+        >>> requests = RequestsByMinute()
+        >>> requests.add(7, Counter({("GET", "/health", 200): 2}))
+        >>> requests.add(7, Counter({("GET", "/health", 200): 1}))
+        >>> dict(requests)
+        {7: Counter({('GET', '/health', 200): 3})}
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[AccessKey, int] = {}
+        # One entry for each kind of request in a minute, in order of the minutes.
+        self._minutes = array("q")
+        self._kinds = array("L")
+        self._counts = array("Q")
+
+    def add(self, minute: int, counts: Mapping[AccessKey, int]) -> None:
+        """Count requests to a minute."""
+        start = bisect_left(self._minutes, minute)
+        for key, count in counts.items():
+            kind = self._numbers.setdefault(key, len(self._numbers))
+            end = bisect_right(self._minutes, minute, start)
+            for at in range(start, end):
+                if self._kinds[at] == kind:
+                    self._counts[at] += count
+                    break
+            else:
+                self._minutes.insert(end, minute)
+                self._kinds.insert(end, kind)
+                self._counts.insert(end, count)
+
+    def __getitem__(self, minute: int) -> Counter[AccessKey]:
+        start, end = bisect_left(self._minutes, minute), bisect_right(self._minutes, minute)
+        if start == end:
+            raise KeyError(minute)
+        keys = list(self._numbers)
+        return Counter({keys[self._kinds[at]]: self._counts[at] for at in range(start, end)})
+
+    def __iter__(self) -> Iterator[int]:
+        before: int | None = None
+        for minute in self._minutes:
+            if minute != before:
+                yield minute
+            before = minute
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class AccessesByMinute(Mapping[int, "Counter[int]"]):
+    """The same requests by status."""
+
+    def __init__(self, requests: RequestsByMinute) -> None:
+        self._requests = requests
+
+    def __getitem__(self, minute: int) -> Counter[int]:
+        by_status: Counter[int] = Counter()
+        for (_, _, status), number in self._requests[minute].items():
+            by_status[status] += number
+        return by_status
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._requests)
+
+    def __len__(self) -> int:
+        return len(self._requests)
