@@ -17,6 +17,7 @@ from vllm_logdoctor.packs.foreign import ForeignMatcher
 from vllm_logdoctor.packs.loading import load_all
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.run.assemble import finished
+from vllm_logdoctor.run.builder import RunBuilder, runs_backwards
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
 from vllm_logdoctor.run.segments import Segmenter
 from vllm_logdoctor.scan import Scanned, gate_set
@@ -24,6 +25,7 @@ from vllm_logdoctor.source import Chunk, Input, Stream, read_chunks, sets_of
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, Reading
 from vllm_logdoctor.streams import Item, StreamReader, merged
 
+NEWEST_FIRST = "the lines run backwards in time, newest first: turn the file round and analyse it again (tac LOG | logdoctor analyze -)"
 INTERRUPTED = "reading was interrupted; what came before is analysed"
 
 _SMALL_FILE_CHUNKS = 4
@@ -141,6 +143,9 @@ class Analyser:
             for group, segmenter in enumerate(self._segmenters)
             for builder in segmenter.runs
         ]
+        backwards = [told for one in self._segmenters for told in [_is_backwards(one.runs)] * len(one.runs)]
+        for run, turned in zip(runs, backwards, strict=True):
+            run.newest_first = turned
         runs = [run for run in runs if _worth_telling(run)]
         for number, run in enumerate(runs, start=1):
             run.number = number
@@ -185,6 +190,7 @@ class Analyser:
             unknown=tuple(unknown[:200]),
             notes=(
                 *(f.reading.note for f in self._files if f.reading.note),
+                *((NEWEST_FIRST,) if any(run.newest_first for run in runs) else ()),
                 *((INTERRUPTED,) if self.interrupted else ()),
                 *(runs_left_out(one.left_out) for one in self._segmenters if one.left_out),
                 *(of_nobody(one.accesses_of_nobody) for one in self._segmenters if one.accesses_of_nobody),
@@ -192,6 +198,13 @@ class Analyser:
                 *self._foreign.disabled.values(),
             ),
         )
+
+
+def _is_backwards(builders: Sequence[RunBuilder]) -> bool:
+    """Say whether a set is written newest line first, by the clock of a wrapper where there is one."""
+    outer = [one.outer_clock for one in builders]
+    wrapped = any(clock.first is not None for clock in outer)
+    return runs_backwards(outer if wrapped else [one.clock for one in builders])
 
 
 def runs_left_out(number: int) -> str:

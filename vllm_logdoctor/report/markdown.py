@@ -22,7 +22,7 @@ from vllm_logdoctor.report.sections.plan import whole_plan
 from vllm_logdoctor.report.sections.right import already_right
 from vllm_logdoctor.report.sections.serving import serving
 from vllm_logdoctor.report.sections.timeline import timeline
-from vllm_logdoctor.report.sections.verdict import sentence, verdict
+from vllm_logdoctor.report.sections.verdict import BACKWARDS, sentence, verdict
 
 Section = Callable[[Page], list[str]]
 
@@ -85,6 +85,8 @@ def _overview(analysis: Analysis, linked: bool) -> list[str]:
         page = Page(analysis, diagnosis, linked=linked)
         run = diagnosis.run
         rows.append([str(run.number), _lines(page), run_title(run), sentence(page)])
+    if any(diagnosis.run.newest_first for diagnosis in analysis.runs):
+        lines += [BACKWARDS, ""]
     return [*lines, _worst(analysis), "", *table(["run", "lines", "what ran", "verdict"], rows), ""]
 
 

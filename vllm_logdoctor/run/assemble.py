@@ -84,6 +84,8 @@ def _place(run: Run, builder: RunBuilder, tail: Sequence[Record]) -> None:
     clock = builder.clock if builder.clock.first is not None else builder.outer_clock
     run.files = tuple(builder.files)
     run.started, run.ended, run.year_known = clock.first, clock.newest, clock.year_known
+    if clock.backwards:
+        run.started = clock.last
     if builder.first is not None and builder.last is not None:
         run.first_line, run.last_line = builder.first.line, builder.last.line
         run.first_file, run.last_file = builder.files[builder.first.file], builder.files[builder.last.file]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from vllm_logdoctor.events import Event, RequestLine, StatisticsLine
@@ -34,6 +34,8 @@ from vllm_logdoctor.run.series import Series, sample_of
 from vllm_logdoctor.scan import AccessKey
 
 _HALF_YEAR = 183 * 86400.0
+_LEAST_FALLS = 5
+_FALLS_PER_RISE = 10
 _LEAP_YEAR = 366 * 86400.0
 _MOST_UNKNOWN = 2000
 _MOST_CALL_SITES = 4000
@@ -70,6 +72,13 @@ class Clock:
     newest: float | None = None
     year_known: bool = False
     steps_back: int = 0
+    falls: int = 0
+    rises: int = 0
+
+    @property
+    def backwards(self) -> bool:
+        """Whether time falls from line to line: an export with the newest line first."""
+        return runs_backwards((self,))
 
     def at(self, record: Record) -> float | None:
         """Return the time of a record on the run's scale."""
@@ -87,11 +96,23 @@ class Clock:
             time += _LEAP_YEAR
         if self.last is not None and time < self.last - 300:
             self.steps_back += 1
+        if self.last is not None and time < self.last:
+            self.falls += 1
+        elif self.last is not None and time > self.last:
+            self.rises += 1
         self.last = time
         self.first = time if self.first is None else self.first
         if self.newest is None or time > self.newest:
             self.newest = time
         return time
+
+
+def runs_backwards(clocks: Iterable[Clock]) -> bool:
+    """Say whether time falls from line to line over all of the clocks; single steps back are common, and other writers'."""
+    falls = rises = 0
+    for clock in clocks:
+        falls, rises = falls + clock.falls, rises + clock.rises
+    return falls >= _LEAST_FALLS and falls >= _FALLS_PER_RISE * rises
 
 
 class RunBuilder:

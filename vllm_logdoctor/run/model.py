@@ -259,6 +259,7 @@ class Run:
         records: what is worth a second look, in order: start, errors, blocks, end (bounded, see `records_left_out`).
         tail: the last lines of the file, for a run that reaches its end.
         launched_by: lines of the command whose words stand for the arguments, which the server did not print.
+        newest_first: whether the lines of its file run backwards in time: what depends on their order is not known.
         startup_complete: whether the server answered or the offline engine was ready.
         outcome: how it ended.
         followed: whether another run begins behind its last line in the same file.
@@ -305,6 +306,7 @@ class Run:
     call_sites: dict[tuple[str, int], str] = field(default_factory=dict)
     secrets: list[tuple[Evidence, tuple[str, ...]]] = field(default_factory=list)
     launched_by: tuple[Evidence, ...] = ()
+    newest_first: bool = False
     startup_complete: bool = False
     outcome: Outcome = "unknown"
     last_of_file: bool = False

@@ -26,11 +26,15 @@ _LIMITED = (
     "host-limited",
     "interconnect-limited",
 )
+BACKWARDS = (
+    "**The lines of this log run backwards in time: the newest comes first.** Where runs begin and end, what broke first and how it"
+    " ended can't be told in this order, and may be wrong below. Turn it round and analyse it again: `tac LOG | logdoctor analyze -`."
+)
 
 
 def verdict(page: Page) -> list[str]:
     """Return the verdict as Markdown lines."""
-    lines = [_headline(page), ""]
+    lines = [*([BACKWARDS, ""] if page.run.newest_first else []), _headline(page), ""]
     limit = _limits(page)
     if limit:
         lines += [limit, ""]
