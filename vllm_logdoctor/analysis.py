@@ -313,5 +313,6 @@ def nothing_of_vllm(sources: Sequence[SourceSummary]) -> str:
     if size == 0:
         return f"{names}: empty; was the log written elsewhere (standard error, another rank's file)?"
     return (
-        f"{names}: {lines:,} lines, {size:,} bytes, nothing that vLLM writes; is this the log of the server?"
+        f"{names}: {lines:,} {'line' if lines == 1 else 'lines'}, {size:,} bytes, nothing that vLLM writes; "
+        "is this the log of the server?"
     )

@@ -8,6 +8,7 @@ typer, which answers as it always does.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -97,6 +98,11 @@ def _run(arguments: Sequence[str]) -> int:
     return run_analyze(call)
 
 
+def _forget_output() -> None:
+    """Let what is left for standard output go nowhere: the interpreter would fail on it again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _say(*lines: str) -> None:
     """Say lines on standard error; what they name, a path or a value, may hold what a terminal acts upon."""
     from vllm_logdoctor.report.escape import visible
@@ -114,12 +120,16 @@ def main() -> None:
         _say(*error.lines)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(ExitCode.OK)
     except KeyboardInterrupt:
         sys.stderr.write("logdoctor: interrupted\n")
         sys.exit(ExitCode.INTERRUPTED)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            _forget_output()
+            _say(f"can't write: {error.strerror}")
+            sys.exit(ExitCode.UNREADABLE)
         if os.environ.get("LOGDOCTOR_TRACEBACK"):
             raise
         reason = f"internal error ({type(error).__name__}: {error})"
