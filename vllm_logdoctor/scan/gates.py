@@ -18,6 +18,8 @@ from vllm_logdoctor.scan.routine import MARK, marks_in
 from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS
 
 _MANY_PASSED = 200_000
+_MOST_STORED = 24
+"""Databases that the cache folder keeps: which gates are narrowed in DEBUG lines depends on the log."""
 _SHAPES = f"{zlib.crc32(repr((LITERALS, EXPRESSIONS)).encode()):08x}"
 
 Hits = list[tuple[int, int]]
@@ -89,9 +91,10 @@ class HyperscanGates:
         self._gates = gates
         self._database = _database(hyperscan, gates, cache, digest)
         self._narrowed: dict[int, list[bytes]] = {}
+        self._cache, self._digest = cache, digest
         self._debug: Any = None
-        self._marks: Any = None
         self._debug_scans = self._debug_since = self._debug_knows = 0
+        self._marks: Any = None
         self._second: Any = None
         self._reduced: Any = None
         self._passed = 0
@@ -198,7 +201,7 @@ class HyperscanGates:
         return ends
 
     def _debug_database(self, bare: frozenset[int]) -> Any:
-        """Compile the gates of patterns, those without a match so far as the expressions of their patterns."""
+        """Return the gates of patterns, those without a match so far as the expressions of their patterns."""
         kept = [
             gate
             for number, gate in enumerate(self._gates)
@@ -206,7 +209,9 @@ class HyperscanGates:
         ]
         narrowed = [expression for found in self._narrowed.values() for expression in found]
         # Colours that lost their escape character are taken off before patterns are tried.
-        return _compiled(self._hyperscan, [*_expressions([*kept, "[0m"]), *narrowed])
+        expressions = [*_expressions([*kept, "[0m"]), *narrowed]
+        name = f"debug-{zlib.crc32(repr(narrowed).encode()):08x}-{self._digest}" if self._digest else ""
+        return _stored(self._hyperscan, self._cache, name, lambda: _compiled(self._hyperscan, expressions))
 
     def _compile_second(self, narrowed: dict[int, list[bytes]]) -> bool:
         try:
@@ -254,20 +259,28 @@ def _as_expression(literal: str) -> bytes:
 
 
 def _database(hyperscan: Any, gates: Sequence[str], cache: Path | None, digest: str) -> Any:
-    """Compile, or load what an earlier start compiled; a cache that can't be read or written costs time only."""
-    stored = cache / f"gates-{digest}-{_SHAPES}-{hyperscan.__version__}.hs" if cache else None
-    if stored is not None:
-        with suppress(OSError, hyperscan.error):
-            return _loaded(hyperscan, stored.read_bytes())
-    elif digest:
+    """Compile, or load what an earlier start compiled."""
+    if digest and cache is None:
         return _loaded(hyperscan, _kept(tuple(gates)))
-    database = _compiled(hyperscan, _expressions(gates))
-    if stored is not None:
-        with suppress(OSError):
-            stored.parent.mkdir(parents=True, exist_ok=True)
-            partial = stored.with_suffix(f".{os.getpid()}")
-            partial.write_bytes(hyperscan.dumpb(database))
-            partial.replace(stored)
+    name = f"gates-{digest}" if digest else ""
+    return _stored(hyperscan, cache, name, lambda: _compiled(hyperscan, _expressions(gates)))
+
+
+def _stored(hyperscan: Any, cache: Path | None, name: str, compiled: Callable[[], Any]) -> Any:
+    """Load a database, or compile and store it; a cache that can't be read or written costs time only."""
+    stored = cache / f"{name}-{_SHAPES}-{hyperscan.__version__}.hs" if cache and name else None
+    if stored is None:
+        return compiled()
+    with suppress(OSError, hyperscan.error):
+        return _loaded(hyperscan, stored.read_bytes())
+    database = compiled()
+    with suppress(OSError):
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        if len(list(stored.parent.glob("*.hs"))) >= _MOST_STORED and name.startswith("debug-"):
+            return database
+        partial = stored.with_suffix(f".{os.getpid()}")
+        partial.write_bytes(hyperscan.dumpb(database))
+        partial.replace(stored)
     return database
 
 
