@@ -6,7 +6,7 @@ from vllm_logdoctor.findings.model import Message
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import count, table
-from vllm_logdoctor.report.naming import BROKEN
+from vllm_logdoctor.report.naming import WENT_ON
 from vllm_logdoctor.report.page import Page
 
 ORDER = ("cause-of-failure", "will-break", "costs-performance", "harmless", "information")
@@ -38,7 +38,7 @@ def warnings_seen(page: Page) -> list[str]:
 
 
 def _verdict(page: Page, message: Message) -> str:
-    """Return the verdict in words: what can end a run has not ended one that shows no failure."""
-    if message.verdict == "cause-of-failure" and not page.failures and page.run.outcome not in BROKEN:
+    """Return the verdict in words: what can end a run has not ended one that goes on."""
+    if message.verdict == "cause-of-failure" and not page.failures and page.run.outcome in WENT_ON:
         return "an error; the run went on"
     return message.verdict.replace("-", " ")
