@@ -21,7 +21,7 @@ from benchmarks.logs import MIXES, Mix, Truth, pieces
 from benchmarks.measuring import LOGDOCTOR, analyze, cost_of, least, ratio_of
 
 MARGIN = 1.15
-AGAINST_RIPGREP: dict[Mix, float] = {"access": 1.3, "requests": 3.5, "debug": 2.6, "trace": 2.6}
+AGAINST_RIPGREP: dict[Mix, float] = {"access": 1.2, "requests": 2.8, "debug": 2.2, "trace": 2.4}
 MEMORY_MEBIBYTES = 160.0
 VERSION_AGAINST_TYPER = 1.5
 SMALL_LOG_AGAINST_IMPORTS: dict[Mix, float] = {"access": 2.0, "trace": 3.5}
