@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.events import Matcher, RequestLine, StatisticsLine
+from vllm_logdoctor.events import KnownLine, Matcher
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.packs.foreign import ForeignMatcher
@@ -118,10 +118,8 @@ class Analyser:
         """Fold items of a group into its runs."""
         segmenter = self._segmenter(group)
         for item in items:
-            if isinstance(item, StatisticsLine):
-                segmenter.add_statistics(item)
-            elif isinstance(item, RequestLine):
-                segmenter.add_requests(item)
+            if isinstance(item, KnownLine):
+                segmenter.add_known(item)
             elif isinstance(item, Counter):
                 segmenter.add_accesses(item)
             else:

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from vllm_logdoctor.events import Event, Matcher, RequestLine, RequestReader, StatisticsLine, StatisticsReader
+from vllm_logdoctor.events import Event, KnownLine, Matcher, RequestReader, StatisticsReader
 from vllm_logdoctor.frame import Framer, Process, Record
 from vllm_logdoctor.scan import AccessKey, GateSet, Interest, Line, Repeated, Scanned, Scanner, Selector
 from vllm_logdoctor.source import Chunk
 
 Told = tuple[Record, "Event | None", int]
-Item = Told | StatisticsLine | RequestLine | Counter[AccessKey]
+Item = Told | KnownLine | Counter[AccessKey]
 """A record with its event and how many like it it stands for, a line read in one step, or access lines that were counted in a block."""
 
 REQUESTS = frozenset({"request-received", "request-added", "request-finished"})
@@ -38,8 +38,8 @@ _PEEK = 4000
 class _Waiting:
     """Request lines of one kind and writer that nothing else stands between."""
 
-    first: Told | RequestLine
-    last: Told | RequestLine
+    first: Told | KnownLine
+    last: Told | KnownLine
     count: int
 
 
@@ -82,7 +82,9 @@ class StreamReader:
                     record = self._labelled(record)
                     event = self._matcher.match(record)
                     if event is not None and event.name in REQUESTS and record.level == "INFO":
-                        yield from self._note_request((record.process, event.pattern.id), (record, event, 1))
+                        yield from self._note_request(
+                            (record.process, event.pattern.id), (record, event, 1), 1
+                        )
                         continue
                     if item.by_gate and event is None:
                         self._note_miss(item.gates)
@@ -126,12 +128,12 @@ class StreamReader:
     def _note_request_line(self, line: Line, count: int) -> Iterator[Item]:
         request = self._requests.read(line, count)
         if request is not None:
-            yield from self._note_request((request.head.process, request.pattern), request)
+            yield from self._note_request((request.head.process, request.head.pattern), request, count)
             return
         for record, event in self._told_requests(line):
             self._requests.learn(line, record, event)
             key = (record.process, event.pattern.id if event else "")
-            yield from self._note_request(key, (record, event, count))
+            yield from self._note_request(key, (record, event, count), count)
 
     def _told_requests(self, line: Line) -> Iterator[tuple[Record, Event | None]]:
         """Yield the records of a request line with their events."""
@@ -143,8 +145,9 @@ class StreamReader:
         (told,) = self._told_requests(line)
         return told
 
-    def _note_request(self, key: tuple[Process, str], request: Told | RequestLine) -> Iterator[Item]:
-        count = _count_of(request)
+    def _note_request(
+        self, key: tuple[Process, str], request: Told | KnownLine, count: int
+    ) -> Iterator[Item]:
         known = self._waiting.get(key)
         if known is not None:
             known.last = request
@@ -165,18 +168,14 @@ class StreamReader:
         return record._replace(process=record.process._replace(rank=self._label))
 
 
-def _count_of(request: Told | RequestLine) -> int:
-    return request.lines if isinstance(request, RequestLine) else request[2]
-
-
-def _standing_for(request: Told | RequestLine, count: int) -> Told | RequestLine:
-    if isinstance(request, RequestLine):
+def _standing_for(request: Told | KnownLine, count: int) -> Told | KnownLine:
+    if isinstance(request, KnownLine):
         return request._replace(lines=count)
     return request[0], request[1], count
 
 
-def _place_of(request: Told | RequestLine) -> tuple[int, int]:
-    place = request.line if isinstance(request, RequestLine) else request[0]
+def _place_of(request: Told | KnownLine) -> tuple[int, int]:
+    place = request.line if isinstance(request, KnownLine) else request[0]
     return (place.file, place.number) if isinstance(place, Line) else (place.file, place.line)
 
 
@@ -212,7 +211,7 @@ def _keyed(number: int, stream: Iterator[Item]) -> Iterator[tuple[float, int, in
 def _time_of(item: Item) -> float | None:
     if isinstance(item, Counter):
         return None
-    if isinstance(item, (StatisticsLine, RequestLine)):
+    if isinstance(item, KnownLine):
         return item.time
     record = item[0]
     return record.time if record.time is not None else record.outer_time

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from vllm_logdoctor.events import Event, RequestLine, StatisticsLine
-from vllm_logdoctor.events.requests import RequestHead
-from vllm_logdoctor.events.statistics import THROUGHPUT, Head
+from vllm_logdoctor.events import Event, KnownHead, KnownLine
 from vllm_logdoctor.frame import NO_PROCESS, Process, Record
 from vllm_logdoctor.frame.clock import with_year_of
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
@@ -155,9 +153,9 @@ class RunBuilder:
         self._writer = NO_PROCESS
         self.now: float | None = None
         self.statistics_time: float | None = None
-        self._known_heads: set[Head | RequestHead] = set()
-        self._known_head: Head | RequestHead | None = None
-        self._unsettled: dict[int, StatisticsLine | RequestLine] = {}
+        self._known_heads: set[KnownHead] = set()
+        self._known_head: KnownHead | None = None
+        self._unsettled: dict[int, KnownLine] = {}
 
     def add(self, record: Record, event: Event | None, count: int = 1) -> None:
         """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
@@ -188,7 +186,7 @@ class RunBuilder:
                 serious=record.level in ("ERROR", "CRITICAL") or event.pattern.verdict == "cause-of-failure",
             )
 
-    def takes(self, line: StatisticsLine | RequestLine) -> bool:
+    def takes(self, line: KnownLine) -> bool:
         """Say whether a line may be folded in by itself: when enough records of its kind and head were.
 
         The first ones are kept and tell more than their figures: who writes, from where, which engine and platform.
@@ -196,42 +194,31 @@ class RunBuilder:
         if line.head is self._known_head or line.head in self._known_heads:
             self._known_head = line.head
             return True
-        seen = self.messages.get(line.pattern)
+        seen = self.messages.get(line.head.pattern)
         if seen is not None and seen.count > _ROUTINE_HINTS and len(self._known_heads) < _MOST_HEADS:
             self._known_heads.add(line.head)
         return False
 
-    def add_statistics(self, line: StatisticsLine) -> None:
-        """Fold in a statistics line that was read in one step: the same as `add`, without record and event."""
+    def add_known(self, line: KnownLine) -> None:
+        """Fold in a line that was read in one step: the same as `add`, without record and event."""
         head = line.head
         self.now = self.clock.at_time(line.time, head.year_known)
-        self.vllm_records += 1
-        self.recognised += 1
-        self.messages[THROUGHPUT].count += 1
-        if self.counts_as_sample(head.process):
-            self.series.add_statistics(line, self.now)
-            self.statistics_time = self.now
-            self.ready = True
-        self._leave_unsettled(line)
-
-    def add_requests(self, line: RequestLine) -> None:
-        """Fold in request lines that were read in one step: the same as `add`, without record and event."""
-        self.now = self.clock.at_time(line.time, line.head.year_known)
         self.vllm_records += line.lines
         self.recognised += line.lines
-        self.messages[line.pattern].count += line.lines
-        self._leave_unsettled(line)
-
-    def _leave_unsettled(self, line: StatisticsLine | RequestLine) -> None:
-        self._unsettled.pop(id(line.head), None)
-        self._unsettled[id(line.head)] = line
+        self.messages[head.pattern].count += line.lines
+        if line.figures is not None and self.counts_as_sample(head.process):
+            self.series.add_figures(line.figures, line.line, self.now)
+            self.statistics_time = self.now
+            self.ready = True
+        self._unsettled.pop(id(head), None)
+        self._unsettled[id(head)] = line
 
     def settle(self) -> None:
         """Make the records that others may ask for: the last one of each head, in order."""
         for line in self._unsettled.values():
             record, event = line.told()
             self.continuations.belongs(record, True)
-            self.last, self.messages[line.pattern].last = record, event
+            self.last, self.messages[line.head.pattern].last = record, event
         self._unsettled.clear()
 
     def counts_as_sample(self, process: Process) -> bool:

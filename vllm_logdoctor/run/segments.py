@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from vllm_logdoctor.events import Event, RequestLine, StatisticsLine
+from vllm_logdoctor.events import Event, KnownLine
 from vllm_logdoctor.frame import Process, Record, writer_of
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
@@ -96,23 +96,13 @@ class Segmenter:
         run.add(record, event, count)
         return run
 
-    def add_statistics(self, line: StatisticsLine) -> None:
-        """Give a statistics line to its run: it opens none."""
+    def add_known(self, line: KnownLine) -> None:
+        """Give a line that was read in one step to its run: it opens none."""
         process = line.head.process
         run = self._owner(process)
         if run.takes(line):
             self._claim(process, run)
-            run.add_statistics(line)
-        else:
-            self.add(*line.told())
-
-    def add_requests(self, line: RequestLine) -> None:
-        """Give request lines to their run: they open none."""
-        process = line.head.process
-        run = self._owner(process)
-        if run.takes(line):
-            self._claim(process, run)
-            run.add_requests(line)
+            run.add_known(line)
         else:
             self.add(*line.told(), line.lines)
 

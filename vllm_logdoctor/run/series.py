@@ -12,8 +12,9 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from vllm_logdoctor.events import Event, StatisticsLine
+from vllm_logdoctor.events import Event, Figures
 from vllm_logdoctor.run.model import Extremes, Sample
+from vllm_logdoctor.scan import Line
 
 MOST_SAMPLES = 5_000
 
@@ -89,14 +90,14 @@ class Series:
         row = [getattr(sample, name) for name in _COLUMNS]
         self._add(tuple(_UNKNOWN if value is None else value for value in row), sample.text)
 
-    def add_statistics(self, line: StatisticsLine, time: float | None) -> None:
-        """Add a statistics line that was read in one step."""
-        engine, prompt, generation, running, swapped, waiting, kv_usage, prefix, external, mm = line.figures
+    def add_figures(self, figures: Figures, line: Line, time: float | None) -> None:
+        """Add the figures of a statistics line."""
+        engine, prompt, generation, running, swapped, waiting, kv_usage, prefix, external, mm = figures
         row = (
-            _UNKNOWN if time is None else time, line.line.number, engine, prompt, generation, running, waiting, swapped, kv_usage,
-            prefix, external, mm, _UNKNOWN, 1.0, line.line.file,
+            _UNKNOWN if time is None else time, line.number, engine, prompt, generation, running, waiting, swapped, kv_usage,
+            prefix, external, mm, _UNKNOWN, 1.0, line.file,
         )  # fmt: skip
-        self._add(row, line.line.data)
+        self._add(row, line.data)
 
     def _add(self, row: tuple[float, ...], text: str | bytes) -> None:
         self.count += 1

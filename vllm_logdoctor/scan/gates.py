@@ -202,16 +202,19 @@ class HyperscanGates:
 
     def _debug_database(self, bare: frozenset[int]) -> Any:
         """Return the gates of patterns, those without a match so far as the expressions of their patterns."""
-        kept = [
-            gate
-            for number, gate in enumerate(self._gates)
-            if number not in bare and number not in self._narrowed
-        ]
         narrowed = [expression for found in self._narrowed.values() for expression in found]
-        # Colours that lost their escape character are taken off before patterns are tried.
-        expressions = [*_expressions([*kept, "[0m"]), *narrowed]
+
+        def compiled() -> Any:
+            kept = [
+                gate
+                for number, gate in enumerate(self._gates)
+                if number not in bare and number not in self._narrowed
+            ]
+            # Colours that lost their escape character are taken off before patterns are tried.
+            return _compiled(self._hyperscan, [*_expressions([*kept, "[0m"]), *narrowed])
+
         name = f"debug-{zlib.crc32(repr(narrowed).encode()):08x}-{self._digest}" if self._digest else ""
-        return _stored(self._hyperscan, self._cache, name, lambda: _compiled(self._hyperscan, expressions))
+        return _stored(self._hyperscan, self._cache, name, compiled)
 
     def _compile_second(self, narrowed: dict[int, list[bytes]]) -> bool:
         try:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from vllm_logdoctor.scan.accesses import AccessBlock, AccessKey, PathLimit
-from vllm_logdoctor.scan.routine import RequestLines, marks_in
 from vllm_logdoctor.scan.sight import LONGEST, Repeat, Scanned, Scanner
 from vllm_logdoctor.source import Chunk
 
@@ -112,7 +111,7 @@ class Selector:
             line = base + sight.number
             inside = self._block_until >= line or line <= HEAD_LINES
             if number < line and number <= max(HEAD_LINES, self._block_until):
-                lines = lines or _without_requests(chunk)
+                lines = lines or self._scanner.lines_without_requests(chunk.data)
                 yield from self._between(file, lines, base, number, line)
             yield from counts.upto(place)
             yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
@@ -120,7 +119,7 @@ class Selector:
             self._note_block(line, sight.opens, sight.closes, sight.data[:200])
             number = line + 1
         if number <= max(HEAD_LINES, self._block_until):
-            lines = lines or _without_requests(chunk)
+            lines = lines or self._scanner.lines_without_requests(chunk.data)
             yield from self._between(file, lines, base, number, base + len(lines))
         yield from counts.upto(len(scanned.sights))
         yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.sights)))
@@ -160,11 +159,6 @@ class Selector:
             self._open -= 1
             if not self._open:
                 self._block_until = line + _AFTER_BLOCK
-
-
-def _without_requests(chunk: Chunk) -> list[bytes]:
-    """Return the lines of a chunk, request lines empty."""
-    return RequestLines(marks_in).peeled(chunk.data).rest.split(b"\n")
 
 
 class _Waiting(Generic[_T]):

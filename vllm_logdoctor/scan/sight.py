@@ -117,7 +117,11 @@ class Scanner:
 
     def counted_lines(self, piece: bytes, first: Number, last: Number | None) -> list[bytes]:
         """Return the lines of a piece in which access lines are counted, from number `first` to before `last`."""
-        return self._requests.peeled(self._debug.without_dull(piece)).rest.split(b"\n")[first:last]
+        return self.lines_without_requests(self._debug.without_dull(piece))[first:last]
+
+    def lines_without_requests(self, piece: bytes) -> list[bytes]:
+        """Return the lines of a piece, request lines empty."""
+        return self._requests.peeled(piece).rest.split(b"\n")
 
     def _count(self, out: Scanned, data: bytes, start: int, end: int) -> None:
         counts = self._accesses.count(data, start, end)
