@@ -6,6 +6,7 @@ import gzip
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -123,6 +124,22 @@ def test_a_pipe_is_followed_to_its_end_and_the_report_comes_last(
     assert told.startswith("run 1: vLLM 0.11.2, org/tiny\n")
     assert "50 generation tokens/s" in told
     assert report.startswith("# vLLM 0.11.2")
+
+
+def test_what_the_settings_accept_is_told_neither_while_the_log_grows_nor_in_the_report(
+    piped: Callable[[str], None],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = tmp_path / "logdoctor.toml"
+    settings.write_text('[[suppress]]\nfinding = "eager-mode"\nreason = "known"\nuntil = 2999-01-01\n')
+    monkeypatch.setenv("LOGDOCTOR_CONFIG", str(settings))
+    piped(START.replace("'org/tiny'}", "'org/tiny', 'enforce_eager': True}") + READY)
+    follow("-")
+    out = capsys.readouterr().out
+    assert "--enforce-eager" not in out.partition("## Effective configuration")[0]
+    assert "suppressed until 2999-01-01: eager-mode (known)" in out
 
 
 def test_a_pipe_of_nothing_ends_in_one_line(piped: Callable[[str], None]) -> None:

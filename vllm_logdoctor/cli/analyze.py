@@ -8,20 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from vllm_logdoctor.analysis import INTERRUPTED, Options, analyse
+from vllm_logdoctor.analysis import INTERRUPTED, analyse
+from vllm_logdoctor.cli.configured import options_of, planned_for, settings_here, warn
 from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.cli.output import write
+from vllm_logdoctor.cli.settings import Settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.writers import FORMATS, format_of_name, render
 from vllm_logdoctor.source import Input, inputs_from
 
-if TYPE_CHECKING:
-    from vllm_logdoctor.cli.settings import Settings
-
-OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup")
 _LONG_INPUT = 50_000_000
 
 
@@ -60,30 +57,19 @@ def run_analyze(request: Request) -> int:
     Raises:
         LogdoctorError: usage (2), input (3), nothing of vLLM (4).
     """
-    settings = _settings()
-    request.format = request.format or (settings.format if settings and not request.outputs else None)
-    objective = request.objective or (settings.objective if settings else None) or "balanced"
-    _check(request, objective)
+    settings = settings_here([Path(path) for path in request.patterns])
+    request.format = request.format or (None if request.outputs else settings.format)
+    _check(request)
+    options = options_of(settings, request.objective, request.jobs)
     inputs = inputs_from(_paths(request))
-    packs = [*(Path(path) for path in request.patterns), *(settings.patterns if settings else ())]
-    if settings:
-        from vllm_logdoctor.cli.settings import with_known_findings
-
-        settings = with_known_findings(settings, packs)
-    options = Options(patterns=tuple(packs), objective=objective, cache=cache_directory(), jobs=request.jobs)
+    settings = with_known_findings(settings)
     with _progress(inputs, request.quiet) as progress:
         analysis = analyse(inputs, options, progress)
-    analysis, failed = _gated(analysis, request, settings, objective)
+    analysis, failed = _gated(analysis, request, settings)
     write_outputs(analysis, request)
     if INTERRUPTED in analysis.coverage.notes:
         raise KeyboardInterrupt
     return ExitCode.FINDINGS if failed else ExitCode.OK
-
-
-def cache_directory() -> Path:
-    """Return the folder that keeps compiled gates between starts."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "logdoctor"
 
 
 def write_outputs(analysis: Analysis, request: Request) -> None:
@@ -99,14 +85,6 @@ def write_outputs(analysis: Analysis, request: Request) -> None:
             write(render(analysis, chosen or "markdown"), name)
 
 
-def _settings() -> Settings | None:
-    """Read logdoctor.toml where there is one; looking for it costs a plain start nothing else."""
-    from vllm_logdoctor.cli.settings import find_settings, read_settings
-
-    place = find_settings(Path.cwd(), os.environ)
-    return read_settings(place) if place else None
-
-
 def _paths(request: Request) -> str | list[str]:
     if request.job:
         from vllm_logdoctor.hooks.joblog import file_behind, find_job_log
@@ -116,35 +94,28 @@ def _paths(request: Request) -> str | list[str]:
     return request.paths[0] if len(request.paths) == 1 else request.paths
 
 
-def _gated(
-    analysis: Analysis, request: Request, settings: Settings | None, objective: str
-) -> tuple[Analysis, bool]:
+def _gated(analysis: Analysis, request: Request, settings: Settings) -> tuple[Analysis, bool]:
     """Leave out what is suppressed or known, and say whether what is left fails the call."""
-    if not (request.fail_on or request.baseline or settings):
+    if not (request.fail_on or request.baseline or settings.path):
         return analysis, False
     from datetime import date
 
     from vllm_logdoctor.cli.baseline import Gate, gated, severity_named
-    from vllm_logdoctor.plan import plan_of
-    from vllm_logdoctor.report.escape import visible
 
-    fail_on = severity_named(request.fail_on) if request.fail_on else (settings.fail_on if settings else None)
-    baseline = Path(request.baseline) if request.baseline else (settings.baseline if settings else None)
-    gate = Gate(fail_on, baseline, settings.suppressions if settings else ())
-    result = gated(analysis, gate, date.today(), replan=lambda run, left: plan_of(run, left, objective))
-    for warning in result.warnings:
-        sys.stderr.write(f"logdoctor: {visible(warning)}\n")
+    fail_on = severity_named(request.fail_on) if request.fail_on else settings.fail_on
+    baseline = Path(request.baseline) if request.baseline else settings.baseline
+    gate = Gate(fail_on, baseline, settings.suppressions)
+    result = gated(analysis, gate, date.today(), planned_for(analysis.objective))
+    warn(result.warnings)
     return result.analysis, result.failed
 
 
-def _check(request: Request, objective: str) -> None:
+def _check(request: Request) -> None:
     if not request.paths and not request.job:
         raise LogdoctorError("name a log: logdoctor analyze vllm.log (or - for standard input)", 2)
     if request.format and request.format not in (*FORMATS, "terminal"):
         names = ", ".join(FORMATS)
         raise LogdoctorError(f"unknown format {request.format!r}; choose one of {names}, terminal", 2)
-    if objective not in OBJECTIVES:
-        raise LogdoctorError(f"unknown objective {objective!r}; choose one of {', '.join(OBJECTIVES)}", 2)
     for path in request.patterns:
         if not os.path.exists(path):
             raise LogdoctorError(f"no such pattern pack: {path}", 2)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vllm_logdoctor.cli.settings import Suppression
 from vllm_logdoctor.compare.identity import fingerprint, fingerprints_of_document
+from vllm_logdoctor.compare.snapshot import Snapshot
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.findings.model import SEVERITIES, Finding, Severity
 from vllm_logdoctor.frozen import frozen
@@ -28,10 +29,12 @@ class Filtered:
     Attributes:
         analysis: what is left; what was left out is counted in its coverage notes.
         warnings: suppressions that no longer hold or fit nothing, one line each.
+        notes: what was left out, one line each.
     """
 
     analysis: Analysis
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def known_fingerprints(path: Path) -> frozenset[str]:
@@ -83,15 +86,39 @@ def suppressed(
         return any(_fits(entry, run, finding) for entry in holding)
 
     left, _ = _without(analysis, accepted, replan)
-    notes = [
-        f"suppressed until {entry.until}: {entry.finding} ({entry.reason})"
-        for entry in holding
-        if _occurs(entry, analysis)
-    ]
+    notes = tuple(_note(entry) for entry in holding if _occurs(entry, analysis))
     warnings = [
         warning for entry in suppressions if (warning := _stale(entry, analysis, holds=entry in holding))
     ]
-    return Filtered(_noted(left, [*notes, *warnings]), tuple(warnings))
+    return Filtered(_noted(left, [*notes, *warnings]), tuple(warnings), notes)
+
+
+def without_accepted(
+    snapshot: Snapshot, suppressions: Sequence[Suppression], today: date
+) -> tuple[Snapshot, tuple[str, ...]]:
+    """Leave findings that are accepted today, and what only they would change, out of a run that is compared.
+
+    Args:
+        snapshot: the run, of a log or of an earlier report.
+        suppressions: what is accepted, why, and until when.
+        today: the day that counts.
+
+    Returns:
+        what is left, and one line for each suppression that took something away.
+    """
+    holding = [
+        entry
+        for entry in suppressions
+        if entry.until >= today and entry.model in ("", snapshot.what.get("model"))
+    ]
+    dropped = {
+        one.identity: entry for one in snapshot.findings for entry in holding if _names(entry, one.identity)
+    }
+    left = tuple(one for one in snapshot.findings if one.identity not in dropped)
+    gone = {entry.finding for entry in dropped.values()} - {one.rule for one in left}
+    planned = tuple(one for one in snapshot.planned if not one.rules or not gone.issuperset(one.rules))
+    notes = tuple(_note(entry) for entry in holding if entry in dropped.values())
+    return replace(snapshot, findings=left, planned=planned), notes
 
 
 @frozen
@@ -161,11 +188,18 @@ def _count(findings: int) -> str:
     return "1 finding" if findings == 1 else f"{findings} findings"
 
 
+def _note(entry: Suppression) -> str:
+    return f"suppressed until {entry.until}: {entry.finding} ({entry.reason})"
+
+
 def _fits(entry: Suppression, run: Run, finding: Finding) -> bool:
+    return _names(entry, fingerprint(finding)) and _is_for(entry, run)
+
+
+def _names(entry: Suppression, identity: str) -> bool:
+    """Tell whether an entry names what has a fingerprint; one without a knob names the rule with any."""
     return (
-        entry.finding == finding.id
-        and (not entry.knob or fingerprint(finding) == f"{finding.id} {entry.knob}")
-        and _is_for(entry, run)
+        identity == f"{entry.finding} {entry.knob}" if entry.knob else identity.split(" ")[0] == entry.finding
     )
 
 

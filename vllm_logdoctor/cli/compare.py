@@ -7,12 +7,17 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 from vllm_logdoctor.cli.output import write
 from vllm_logdoctor.errors import LogdoctorError
+
+if TYPE_CHECKING:
+    from vllm_logdoctor.analysis import Options
+    from vllm_logdoctor.cli.settings import Settings
+    from vllm_logdoctor.compare.snapshot import Snapshot
 
 Run = Annotated[Optional[int], typer.Option(min=1, help="Number of the run in a log with several.")]  # noqa: UP045
 Format = Annotated[
@@ -37,13 +42,12 @@ def compare(
 ) -> None:
     """Say what differs between two runs: settings, start-up, capacity, speed at equal load, findings."""
     from vllm_logdoctor.compare import comparison, markdown
-    from vllm_logdoctor.compare.snapshot import snapshot_of
     from vllm_logdoctor.compare.writers import comparison_text
 
-    _check(format)
-    sides = snapshot_of(document_of(before), before_run), snapshot_of(document_of(after), after_run)
-    result = comparison.compare(*sides)
-    _write(partial(comparison_text, result), lambda: markdown.render(result), format, output or [])
+    settings = _settings(format)
+    result = comparison.compare(*_sides(settings, (before, before_run), (after, after_run)))
+    chosen = format or (None if output else settings.format)
+    _write(partial(comparison_text, result), lambda: markdown.render(result), chosen, output or [])
 
 
 def verify(
@@ -56,30 +60,32 @@ def verify(
 ) -> None:
     """Say whether each planned change took effect, and whether its prediction came true."""
     from vllm_logdoctor.compare import verification, verification_markdown
-    from vllm_logdoctor.compare.snapshot import snapshot_of
     from vllm_logdoctor.compare.writers import verification_text
 
-    _check(format)
-    sides = snapshot_of(document_of(against), before_run), snapshot_of(document_of(after), after_run)
-    result = verification.verify(*sides)
+    settings = _settings(format)
+    result = verification.verify(*_sides(settings, (against, before_run), (after, after_run)))
+    chosen = format or (None if output else settings.format)
     _write(
-        partial(verification_text, result), lambda: verification_markdown.render(result), format, output or []
+        partial(verification_text, result), lambda: verification_markdown.render(result), chosen, output or []
     )
 
 
-def document_of(name: str) -> dict[str, Any]:
+def document_of(name: str, options: Options) -> dict[str, Any]:
     """Return the JSON report of a log, or the report itself where the file holds one.
+
+    Args:
+        name: path of the log or of the report.
+        options: how a log is analysed.
 
     Raises:
         LogdoctorError: can't be read, or holds nothing of vLLM.
     """
-    from vllm_logdoctor.analysis import Options, analyse
-    from vllm_logdoctor.cli.analyze import cache_directory
+    from vllm_logdoctor.analysis import analyse
     from vllm_logdoctor.report.json import document
     from vllm_logdoctor.source import inputs_from
 
     report = _report(name)
-    return report if report else document(analyse(inputs_from(name), Options(cache=cache_directory())))
+    return report if report else document(analyse(inputs_from(name), options))
 
 
 def _report(name: str) -> dict[str, Any] | None:
@@ -98,12 +104,31 @@ def _report(name: str) -> dict[str, Any] | None:
     )
 
 
-def _check(format: str | None) -> None:
+def _settings(format: str | None) -> Settings:
+    """Check what was asked for and read what logdoctor.toml says."""
+    from vllm_logdoctor.cli.configured import settings_here
+    from vllm_logdoctor.cli.settings import with_known_findings
     from vllm_logdoctor.compare.writers import FORMATS
 
     if format is not None and format not in (*FORMATS, "terminal"):
         names = ", ".join(FORMATS)
         raise LogdoctorError(f"unknown format {format!r}; choose one of {names}, terminal", 2)
+    return with_known_findings(settings_here())
+
+
+def _sides(settings: Settings, *sides: tuple[str, int | None]) -> list[Snapshot]:
+    """Read runs, each without the findings that are accepted today."""
+    from datetime import date
+
+    from vllm_logdoctor.cli.baseline import without_accepted
+    from vllm_logdoctor.cli.configured import options_of, warn
+    from vllm_logdoctor.compare.snapshot import snapshot_of
+
+    options = options_of(settings)
+    read = [snapshot_of(document_of(name, options), run) for name, run in sides]
+    left = [without_accepted(one, settings.suppressions, date.today()) for one in read]
+    warn(dict.fromkeys(note for _, notes in left for note in notes))
+    return [snapshot for snapshot, _ in left]
 
 
 def _write(

@@ -26,13 +26,13 @@ def config(
     ] = "markdown",
 ) -> None:
     """Say what configuration was in effect, and who set each value."""
-    from vllm_logdoctor.analysis import Options, analyse
-    from vllm_logdoctor.cli.analyze import cache_directory
+    from vllm_logdoctor.analysis import analyse
+    from vllm_logdoctor.cli.configured import options_of, settings_here
     from vllm_logdoctor.source import inputs_from
 
     if format not in FORMATS:
         raise LogdoctorError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}", 2)
-    analysis = analyse(inputs_from(log), Options(cache=cache_directory()))
+    analysis = analyse(inputs_from(log), options_of(settings_here()))
     if run is not None and run > len(analysis.runs):
         raise LogdoctorError(f"there is no run {run}: the log holds {len(analysis.runs)}", 2)
     chosen = analysis.runs[run - 1 if run else -1]

@@ -7,10 +7,11 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from vllm_logdoctor.cli.baseline import Filtered
 from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.errors import LogdoctorError
 
@@ -25,30 +26,35 @@ if TYPE_CHECKING:
 def follow(
     log: Annotated[str, typer.Argument(metavar="LOG", help="Log that is being written, or - for a pipe.")],
     objective: Annotated[
-        str, typer.Option(help="balanced, throughput, latency, long-context, memory or startup.")
-    ] = "balanced",
+        Optional[str],  # noqa: UP045
+        typer.Option(help="balanced, throughput, latency, long-context, memory or startup."),
+    ] = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
 ) -> None:
     """Say what a growing log tells, as it tells it; Ctrl-C prints the report so far."""
-    from vllm_logdoctor.analysis import Analyser, Options, nothing_of_vllm
-    from vllm_logdoctor.cli.analyze import cache_directory
+    from vllm_logdoctor.analysis import Analyser, nothing_of_vllm
+    from vllm_logdoctor.cli.configured import accepted_left_out, options_of, settings_here, warn
+    from vllm_logdoctor.cli.settings import with_known_findings
     from vllm_logdoctor.report.escape import visible
     from vllm_logdoctor.source.growing import GrowingFile, GrowingStream
 
+    settings = with_known_findings(settings_here())
+    analyser = Analyser(options_of(settings, objective))
     name = "<stdin>" if log == "-" else log
     source = GrowingStream(sys.stdin.buffer) if log == "-" else GrowingFile(Path(log))
     if not source.there:
         sys.stderr.write(f"logdoctor: {visible(name)} is not there yet: waiting for it, Ctrl-C ends that\n")
-    analyser = Analyser(Options(objective=objective, cache=cache_directory()))
-    feed = Feed(analyser, name)
+    feed = Feed(analyser, name, lambda analysis: accepted_left_out(analysis, settings))
     _watch(source, feed, every, Stop())
     for piece in source.close():
         feed.take(piece.part, piece.first_line, piece.data)
-    analysis = analyser.analysis() if source.ended else feed.analysis()
+    left = feed.whole() if source.ended else feed.so_far()
+    analysis = left.analysis
     if not source.there:
         raise LogdoctorError(f"{name} did not come", ExitCode.UNREADABLE)
     if not analysis.runs:
         raise LogdoctorError(nothing_of_vllm(analysis.sources), ExitCode.NOTHING_OF_VLLM)
+    warn(left.warnings)
     _print_report(analysis)
 
 
@@ -79,11 +85,15 @@ class Feed:
     Args:
         analyser: what takes the chunks.
         name: how evidence names the log.
+        leave_out: takes the findings away that are accepted.
     """
 
-    def __init__(self, analyser: Analyser, name: str) -> None:
+    def __init__(
+        self, analyser: Analyser, name: str, leave_out: Callable[[Analysis], Filtered] = Filtered
+    ) -> None:
         self._analyser = analyser
         self._name = name
+        self._leave_out = leave_out
         self._numbers = [analyser.open(name)]
 
     def take(self, part: int, first_line: int, data: bytes) -> None:
@@ -109,11 +119,19 @@ class Feed:
         reading.lines = first_line - 1 + data.count(b"\n") + (not data.endswith(b"\n"))
         self._analyser.feed(Chunk(number, first_line, data))
 
-    def analysis(self) -> Analysis:
+    def whole(self) -> Filtered:
+        """Return what is known of a log that has ended."""
+        return self._leave_out(self._analyser.analysis())
+
+    def so_far(self) -> Filtered:
         """Return what is known so far of a log that goes on."""
         from vllm_logdoctor.cli.follow_view import still_written
 
-        return still_written(self._analyser.analysis())
+        return self._leave_out(still_written(self._analyser.analysis()))
+
+    def analysis(self) -> Analysis:
+        """Return the same, without what is wrong with the suppressions."""
+        return self.so_far().analysis
 
 
 def _watch(source: Growing, feed: Feed, every: float, stop: Stop) -> None:

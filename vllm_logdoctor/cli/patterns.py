@@ -28,6 +28,13 @@ Packs = Annotated[
 ]
 
 
+def _further(packs: list[Path] | None) -> tuple[Path, ...]:
+    """Return the packs that the command line and logdoctor.toml name."""
+    from vllm_logdoctor.cli.configured import settings_here
+
+    return settings_here(packs or ()).patterns
+
+
 def explain(
     name: Annotated[str, typer.Argument(metavar="ID", help="Id of a finding, a rule or a pattern.")],
     packs: Packs = None,
@@ -35,7 +42,7 @@ def explain(
     """Say what a finding, a rule or a message means, why it matters and what to do."""
     from vllm_logdoctor.packs.explaining import explain as explained
 
-    text = explained(name, packs or ())
+    text = explained(name, _further(packs))
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.markdown import Markdown
@@ -57,7 +64,7 @@ def list_patterns(
     from vllm_logdoctor.packs.index import load_index
 
     wanted = {"topic": topic, "verdict": verdict, "level": level, "pack": pack}
-    for pattern in load_index(packs or ()).patterns:
+    for pattern in load_index(_further(packs)).patterns:
         if all(not value or getattr(pattern, key) == value for key, value in wanted.items()):
             columns = (pattern.id, pattern.level, pattern.topic, pattern.verdict, pattern.severity)
             typer.echo("\t".join(columns))
@@ -71,7 +78,7 @@ def show(
     from vllm_logdoctor.packs.locate import builtin_root
     from vllm_logdoctor.packs.sources import PatternTexts
 
-    found = PatternTexts([builtin_root(), *(packs or ())]).find(name)
+    found = PatternTexts([builtin_root(), *_further(packs)]).find(name)
     if found is None:
         raise LogdoctorError(f"no pattern has the id {name!r}; logdoctor patterns list shows all", 2)
     typer.echo(f"# {found.path}:{found.line}")
@@ -160,7 +167,7 @@ def gates(packs: Packs = None) -> None:
     """Print all gates, one per line: the literals that decide which lines are looked at."""
     from vllm_logdoctor.packs.index import load_index
 
-    for gate in load_index(packs or ()).gates:
+    for gate in load_index(_further(packs)).gates:
         typer.echo(gate)
 
 

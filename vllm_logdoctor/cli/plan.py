@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
@@ -19,24 +19,25 @@ def plan(
     ] = "shell",
     run: Annotated[int | None, typer.Option(min=1, help="Number of the run; default: the last.")] = None,
     objective: Annotated[
-        str, typer.Option(help="balanced, throughput, latency, long-context, memory or startup.")
-    ] = "balanced",
+        Optional[str],  # noqa: UP045
+        typer.Option(help="balanced, throughput, latency, long-context, memory or startup."),
+    ] = None,
     before: Annotated[
         bool, typer.Option("--before", help="The launch as it was, without the changes.")
     ] = False,
 ) -> None:
     """Write the launch as it should be: shell, YAML, PBS, Slurm, systemd, docker compose, Kubernetes."""
-    from vllm_logdoctor.analysis import Options, analyse
-    from vllm_logdoctor.cli.analyze import OBJECTIVES, cache_directory
+    from vllm_logdoctor.analysis import analyse
+    from vllm_logdoctor.cli.configured import accepted_left_out, options_of, settings_here, warn
+    from vllm_logdoctor.cli.settings import with_known_findings
     from vllm_logdoctor.plan.formats import render_launch
     from vllm_logdoctor.plan.launch import changed, launch_of
     from vllm_logdoctor.source import inputs_from
 
     if form not in FORMS:
         raise LogdoctorError(f"unknown form {form!r}; choose one of {', '.join(FORMS)}", 2)
-    if objective not in OBJECTIVES:
-        raise LogdoctorError(f"unknown objective {objective!r}; choose one of {', '.join(OBJECTIVES)}", 2)
-    analysis = analyse(inputs_from(log), Options(cache=cache_directory(), objective=objective))
+    settings = with_known_findings(settings_here())
+    analysis = analyse(inputs_from(log), options_of(settings, objective))
     if run is not None and run > len(analysis.runs):
         raise LogdoctorError(f"there is no run {run}: the log holds {len(analysis.runs)}", 2)
     chosen = analysis.runs[run - 1 if run else -1]
@@ -46,5 +47,8 @@ def plan(
             "the log does not hold the arguments of a server, so that no launch can be written", 3
         )
     if not before:
+        left = accepted_left_out(analysis, settings)
+        warn([*left.notes, *left.warnings])
+        chosen = left.analysis.runs[run - 1 if run else -1]
         launch = changed(launch, (planned.change for planned in chosen.plan.changes))
     sys.stdout.write(render_launch(launch, form).rstrip("\n") + "\n")

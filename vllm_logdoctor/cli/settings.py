@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -86,12 +86,11 @@ def read_settings(path: Path) -> Settings:
     return _settings(path, _parsed(path))
 
 
-def with_known_findings(settings: Settings, packs: Sequence[Path]) -> Settings:
+def with_known_findings(settings: Settings) -> Settings:
     """Return settings whose suppressions name findings by their present ids.
 
     Args:
-        settings: what a file says.
-        packs: all further pattern packs, whose messages are findings too.
+        settings: what a file says; the messages of its packs are findings too.
 
     Raises:
         LogdoctorError: a suppression names a finding that nobody knows (exit code 2).
@@ -100,7 +99,7 @@ def with_known_findings(settings: Settings, packs: Sequence[Path]) -> Settings:
         return settings
     from vllm_logdoctor.packs.explaining import known_ids, unknown
 
-    ids = known_ids(packs)
+    ids = known_ids(settings.patterns)
     for number, entry in enumerate(settings.suppressions):
         if entry.finding not in ids:
             place = f"{settings.path}: suppress.{number}.finding"

@@ -28,8 +28,8 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
         LogdoctorError: a setting or the format can't be read (2), nothing can be read (3), nothing of vLLM in
             it (4).
     """
-    from vllm_logdoctor.analysis import Options, analyse
-    from vllm_logdoctor.cli.analyze import cache_directory
+    from vllm_logdoctor.analysis import analyse
+    from vllm_logdoctor.cli.configured import options_of, settings_here
     from vllm_logdoctor.plan.whatif import parse_setting, what_if
     from vllm_logdoctor.source import inputs_from
 
@@ -41,7 +41,7 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
         wanted = dict(parse_setting(setting) for setting in settings)
     except ValueError as error:
         raise LogdoctorError(str(error), 2) from error
-    analysis = analyse(inputs_from(path), Options(cache=cache_directory()))
+    analysis = analyse(inputs_from(path), options_of(settings_here()))
     runs = [diagnosis.run for diagnosis in analysis.runs]
     chosen = next((run for run in reversed(runs) if run.measure("kv_cache_tokens")), runs[-1])
     answer = what_if(chosen, wanted)

@@ -1,0 +1,71 @@
+"""What logdoctor.toml says to a command that analyses: how, and which findings are left out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vllm_logdoctor.analysis import Options
+from vllm_logdoctor.cli.settings import Settings, find_settings, read_settings
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.packs.locate import cache_directory
+
+if TYPE_CHECKING:
+    from vllm_logdoctor.cli.baseline import Filtered, Replan
+    from vllm_logdoctor.report.model import Analysis
+
+OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup")
+
+
+def settings_here(patterns: Sequence[Path] = ()) -> Settings:
+    """Read the logdoctor.toml that holds in the working directory; without one the settings say nothing.
+
+    Args:
+        patterns: packs that the command line names, before those of the file.
+
+    Raises:
+        LogdoctorError: the file can't be read (exit code 3), or says what is not known (2).
+    """
+    place = find_settings(Path.cwd(), os.environ)
+    settings = read_settings(place) if place else Settings()
+    return replace(settings, patterns=(*patterns, *settings.patterns))
+
+
+def options_of(settings: Settings, objective: str | None = None, jobs: int = 1) -> Options:
+    """Return how to analyse; what the command line says goes before what the file says.
+
+    Raises:
+        LogdoctorError: no such objective (exit code 2).
+    """
+    chosen = objective or settings.objective or "balanced"
+    if chosen not in OBJECTIVES:
+        raise LogdoctorError(f"unknown objective {chosen!r}; choose one of {', '.join(OBJECTIVES)}", 2)
+    return Options(patterns=settings.patterns, objective=chosen, cache=cache_directory(), jobs=jobs)
+
+
+def accepted_left_out(analysis: Analysis, settings: Settings) -> Filtered:
+    """Leave out the findings that the settings accept today; the plan is made again without them."""
+    from datetime import date
+
+    from vllm_logdoctor.cli.baseline import suppressed
+
+    return suppressed(analysis, settings.suppressions, date.today(), planned_for(analysis.objective))
+
+
+def planned_for(objective: str) -> Replan:
+    """Return how a plan is made again of the findings that are left."""
+    from vllm_logdoctor.plan import plan_of
+
+    return lambda run, left: plan_of(run, left, objective)
+
+
+def warn(lines: Iterable[str]) -> None:
+    """Say lines on standard error; what they quote of a file is shown as text."""
+    from vllm_logdoctor.report.escape import visible
+
+    for line in lines:
+        sys.stderr.write(f"logdoctor: {visible(line)}\n")
