@@ -1,15 +1,16 @@
-"""A class under `@frozen` behaves as one under `@dataclass(frozen=True, slots=True)`."""
+"""Classes under `@frozen` and `@slotted` behave as those under `@dataclass(frozen=True, slots=True)` and `@dataclass(slots=True)`."""
 
 from __future__ import annotations
 
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, is_dataclass, replace
+from inspect import signature
 from typing import Any
 
 import pytest
 
-from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.frozen import frozen, slotted
 
 
 @frozen
@@ -27,6 +28,15 @@ class Single:
     """One field only."""
 
     value: int
+
+
+@slotted
+class Tally:
+    """What may change."""
+
+    name: str
+    count: int = 0
+    seen: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,34 @@ def test_it_is_copied_and_pickled_whole(protocol: int) -> None:
     assert pickle.loads(pickle.dumps(place, protocol)) == place
     assert copy.copy(place) == place
     assert copy.deepcopy(place).seen is not place.seen
+
+
+def test_a_default_before_a_field_without_one_is_refused() -> None:
+    class Wrong:
+        """Its second field needs a value that its first one does not need."""
+
+        line: int = 1
+        file: str
+
+    with pytest.raises(TypeError, match="file"):
+        frozen(Wrong)
+
+
+def test_parameters_have_the_names_of_the_fields() -> None:
+    assert list(signature(Place).parameters) == ["file", "line", "notes", "seen"]
+
+
+def test_a_slotted_class_may_change_and_has_no_hash() -> None:
+    tally, same = Tally("a"), Tally("a")
+    assert tally == same
+    tally.count += 1
+    tally.seen.append(4)
+    assert tally == Tally("a", 1, [4]) != same
+    assert repr(tally).endswith("Tally(name='a', count=1, seen=[4])")
+    with pytest.raises(TypeError):
+        hash(tally)
+    with pytest.raises(AttributeError):
+        tally.column = 3  # type: ignore[attr-defined]
 
 
 def test_methods_that_the_class_brings_are_kept() -> None:

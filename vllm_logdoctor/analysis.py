@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.events import KnownLine, Matcher
 from vllm_logdoctor.frame import Record
-from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.frozen import frozen, slotted
 from vllm_logdoctor.packs.foreign import ForeignMatcher
 from vllm_logdoctor.packs.loading import load_all
 from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -53,7 +53,7 @@ class Options:
     jobs: int = 1
 
 
-@dataclass(slots=True)
+@slotted
 class _File:
     name: str
     group: int

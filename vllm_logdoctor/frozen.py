@@ -1,9 +1,9 @@
-"""Frozen, slotted data classes that cost little to define.
+"""Slotted data classes, frozen or not, that cost little to define.
 
 `@dataclass(frozen=True, slots=True)` compiles six functions for a class while its module is imported: 0.8 ms on Python
 3.11, and a diagnosis has a hundred such classes, so that a third of the time for a small log went into defining them.
-A class under `@frozen` is such a data class to its users (`fields`, `replace`, `asdict`, `match`, `copy` and `pickle`
-know it); only its `__init__` is compiled, all else is shared code over the names of its fields.
+A class under `@frozen` or `@slotted` is such a data class to its users (`fields`, `replace`, `asdict`, `match`, `copy` and `pickle`
+know it); its `__init__` is compiled once for all classes with as many fields, all else is shared code over their names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
+from functools import cache
 from operator import attrgetter
+from types import CodeType, FunctionType
 from typing import Any, NoReturn, TypeVar
 
 if sys.version_info >= (3, 11):
@@ -38,17 +40,40 @@ def frozen(cls: type[T]) -> type[T]:
         >>> Place("vllm.log"), Place("a", 2) == Place("a", line=2)
         (Place(file='vllm.log', line=1), True)
     """
+    return _defined(
+        cls, {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}, _frozen_comparison, _pickling
+    )
+
+
+@dataclass_transform(field_specifiers=(field,))
+def slotted(cls: type[T]) -> type[T]:
+    """Make a slotted data class whose fields may be set, as `@dataclass(slots=True)` does.
+
+    Example:
+        >>> @slotted
+        ... class Tally:
+        ...     '''How many were seen.'''
+        ...     count: int = 0
+        >>> tally = Tally()
+        >>> tally.count += 1
+        >>> tally
+        Tally(count=1)
+    """
+    return _defined(cls, {"__hash__": None}, _comparison)
+
+
+def _defined(
+    cls: type[T],
+    methods: dict[str, Any],
+    *by_names: Callable[[tuple[str, ...]], dict[str, Callable[..., Any]]],
+) -> type[T]:
+    """Make a data class with these methods and those that are made for the names of its fields, but for its own ones."""
     made = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     members = fields(made)  # type: ignore[arg-type]
     names = tuple(member.name for member in members)
-    methods: dict[str, Callable[..., Any]] = {
-        "__init__": _initialiser(made, members),
-        "__setattr__": _refuse_to_set,
-        "__delattr__": _refuse_to_delete,
-        "__repr__": _representation(names),
-        **_comparison(names),
-        **_pickling(names),
-    }
+    methods = {"__init__": _initialiser(made, members), "__repr__": _representation(names), **methods}
+    for more in by_names:
+        methods.update(more(names))
     for name, method in methods.items():
         if name not in cls.__dict__:
             setattr(made, name, method)
@@ -56,36 +81,58 @@ def frozen(cls: type[T]) -> type[T]:
 
 
 def _initialiser(made: type[Any], members: tuple[Field[Any], ...]) -> Callable[..., None]:
-    """Compile `__init__`, which fills the slots past `__setattr__`."""
+    """Make `__init__`, which fills the slots past `__setattr__`."""
     known: dict[str, Any] = {"missing": MISSING}
-    parameters, body = ["self"], []
-    for member in members:
-        name = value = member.name
-        known[f"set_{name}"] = made.__dict__[name].__set__
+    defaults: list[Any] = []
+    for number, member in enumerate(members):
+        known[f"set_{number}"] = made.__dict__[member.name].__set__
         if member.default_factory is not MISSING:
-            known[f"make_{name}"] = member.default_factory
-            parameters.append(f"{name}=missing")
-            value = f"make_{name}() if {name} is missing else {name}"
+            known[f"make_{number}"] = member.default_factory
+            defaults.append(MISSING)
         elif member.default is not MISSING:
-            known[f"default_{name}"] = member.default
-            parameters.append(f"{name}=default_{name}")
-        else:
-            parameters.append(name)
-        body.append(f"    set_{name}(self, {value})")
-    exec("\n".join([f"def __init__({', '.join(parameters)}):", *body]), known)
-    written: Callable[..., None] = known["__init__"]
+            defaults.append(member.default)
+        elif defaults:
+            raise TypeError(f"field {member.name!r} has no default and follows one that has")
+    code = _filling(tuple(member.default_factory is not MISSING for member in members))
+    named = code.replace(co_varnames=("self", *(member.name for member in members)))
+    written = FunctionType(named, known, "__init__", tuple(defaults))
     written.__qualname__ = f"{made.__qualname__}.__init__"
     return written
 
 
+@cache
+def _filling(made: tuple[bool, ...]) -> CodeType:
+    """Compile an `__init__` for so many fields, of which some are made by a factory: classes of one shape share it."""
+    body = [
+        f"    set_{number}(self, make_{number}() if value_{number} is missing else value_{number})"
+        if is_made
+        else f"    set_{number}(self, value_{number})"
+        for number, is_made in enumerate(made)
+    ]
+    parameters = ", ".join(["self", *(f"value_{number}" for number in range(len(made)))])
+    written: dict[str, Any] = {}
+    exec("\n".join([f"def __init__({parameters}):", *body]), written)
+    code: CodeType = written["__init__"].__code__
+    return code
+
+
 def _comparison(names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
-    single = attrgetter(names[0])
-    values = attrgetter(*names) if len(names) > 1 else lambda one: (single(one),)
+    values = _values(names)
 
     def equals(self: Any, other: object) -> Any:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
-    return {"__eq__": equals, "__hash__": lambda self: hash(values(self))}
+    return {"__eq__": equals}
+
+
+def _frozen_comparison(names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
+    values = _values(names)
+    return {**_comparison(names), "__hash__": lambda self: hash(values(self))}
+
+
+def _values(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    single = attrgetter(names[0])
+    return attrgetter(*names) if len(names) > 1 else lambda one: (single(one),)
 
 
 def _pickling(names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:

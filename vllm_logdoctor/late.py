@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
-_METHODS = ("search", "match", "fullmatch", "finditer", "sub")
+_METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub")
 
 
 class LatePattern:
@@ -27,6 +28,7 @@ class LatePattern:
     match: Callable[..., re.Match[str] | None]
     fullmatch: Callable[..., re.Match[str] | None]
     finditer: Callable[..., Iterator[re.Match[str]]]
+    findall: Callable[..., list[Any]]
     sub: Callable[..., str]
 
     def __init__(self, pattern: str, flags: int = 0) -> None:

@@ -6,10 +6,10 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from vllm_logdoctor.events import Event, KnownLine, Matcher, RequestReader, StatisticsReader
 from vllm_logdoctor.frame import Framer, Process, Record
+from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.scan import AccessKey, GateSet, Interest, Line, Repeated, Scanned, Scanner, Selector
 from vllm_logdoctor.source import Chunk
 
@@ -34,7 +34,7 @@ _PEEK = 4000
 """Records looked at for the first time of a stream that starts without one."""
 
 
-@dataclass(slots=True)
+@slotted
 class _Waiting:
     """Request lines of one kind and writer that nothing else stands between."""
 

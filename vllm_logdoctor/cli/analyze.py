@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from vllm_logdoctor.analysis import INTERRUPTED, analyse
@@ -15,6 +15,7 @@ from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.cli.output import write
 from vllm_logdoctor.cli.settings import Settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.writers import FORMATS, format_of_name, render
 from vllm_logdoctor.source import Input, inputs_from
@@ -22,7 +23,7 @@ from vllm_logdoctor.source import Input, inputs_from
 _LONG_INPUT = 50_000_000
 
 
-@dataclass(slots=True)
+@slotted
 class Request:
     """What the user asked of analyze; None where a settings file may decide.
 

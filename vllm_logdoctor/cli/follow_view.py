@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from vllm_logdoctor.compare.identity import fingerprint
 from vllm_logdoctor.findings.model import Change, Finding
+from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.report.clock import duration, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import count, number
@@ -20,7 +21,7 @@ _FINDINGS_SHOWN = 12
 _WIDTH = 300
 
 
-@dataclass(slots=True)
+@slotted
 class Told:
     """What follow has said already, so that a pipe gets each thing once."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_logdoctor.events.event import Event
@@ -90,6 +91,11 @@ class KnownLine(NamedTuple):
         return self.tell(self.line)
 
 
+@lru_cache(maxsize=8)
+def _shape(begins: bytes) -> re.Pattern[bytes]:
+    return re.compile(_HEAD % begins)
+
+
 class KnownHeads:
     """Heads of lines that went the long way.
 
@@ -99,7 +105,7 @@ class KnownHeads:
     """
 
     def __init__(self, begins: bytes, most: int) -> None:
-        self._shape = re.compile(_HEAD % begins)
+        self._begins = begins
         self._most = most
         self._heads: list[KnownHead] = []
         self._stamps = Stamps()
@@ -117,7 +123,7 @@ class KnownHeads:
 
     def learn(self, line: Line, record: Record, event: Event) -> None:
         """Note the head of a line that went the long way."""
-        found = self._shape.match(line.data)
+        found = _shape(self._begins).match(line.data)
         if found is None or not event.pattern.trusted or len(self._heads) == self._most:
             return
         head = KnownHead(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable
 
 from vllm_logdoctor.events.event import Event, FieldValue
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.packs.index import PackIndex, Pattern
 
 # torch.OutOfMemoryError: CUDA out of memory    ValueError: Free memory on device
-_EXCEPTION_TYPE = re.compile(
+_EXCEPTION_TYPE = LatePattern(
     r"(?:[A-Za-z_][\w.]{1,120}(?:Error|Exception|Warning|Interrupt|Exit|Timeout|Failure)(?:\([^)]{0,80}\))?: ?)+"
 )
 
@@ -39,7 +41,6 @@ class Matcher:
         self._compiled: dict[int, _Match] = {}
         self._anywhere: dict[int, bool] = {}
         self._candidates_of: dict[tuple[int, ...], list[int]] = {}
-        self._number_of_gate = {gate: number for number, gate in enumerate(index.gates)}
 
     def match(self, record: Record) -> Event | None:
         """Return the event of a record, or None where no pattern knows its message."""
@@ -57,7 +58,9 @@ class Matcher:
 
     def gate_number(self, gate: str) -> int:
         """Return the number of a gate, or -1."""
-        return self._number_of_gate.get(gate, -1)
+        gates = self._index.gates
+        number = bisect_left(gates, gate)
+        return number if number < len(gates) and gates[number] == gate else -1
 
     @property
     def signatures(self) -> frozenset[int]:
@@ -67,9 +70,9 @@ class Matcher:
     @property
     def bare_gates(self) -> frozenset[int]:
         """Gates that lead to no pattern."""
-        return frozenset(
-            number for number, patterns in enumerate(self._index.patterns_by_gate) if not patterns
-        )
+        # A gate of no pattern is there for a rule page.
+        by_gate = self._index.patterns_by_gate
+        return frozenset(number for number in self._index.signatures if not by_gate[number])
 
     def regexes_of_gate(self, gate: int) -> list[str]:
         """Return the regexes of the patterns that a gate leads to."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from vllm_logdoctor.findings.bottleneck import KV_FULL
@@ -12,10 +11,11 @@ from vllm_logdoctor.findings.load import Load, evidence_of_sample, load_of
 from vllm_logdoctor.findings.model import AlreadyRight
 from vllm_logdoctor.findings.performance.published import COMPILE_CACHE_WARM
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.model import Evidence, Run
 
 # deepseek_v4_fp8   moe_wna16   ascend
-_SMALLER = re.compile(r"fp[48]|int[48]|awq|gptq|marlin|wna16|ascend")
+_SMALLER = LatePattern(r"fp[48]|int[48]|awq|gptq|marlin|wna16|ascend")
 Check = Callable[[Run, Load], "AlreadyRight | None"]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.packs.blowup import blowup
 from vllm_logdoctor.packs.catalogue import Message
 from vllm_logdoctor.packs.claims import Claims
@@ -30,7 +31,7 @@ _PASSES = 6
 Judge = Callable[[Message], Judgement]
 
 
-@dataclass(slots=True)
+@slotted
 class Candidate:
     """A drafted pattern on its way: what it comes from and what it still may lose or take in."""
 

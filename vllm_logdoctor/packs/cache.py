@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from vllm_logdoctor.packs.index import FORMAT, Pattern, parse_index
+from vllm_logdoctor.packs.index import Pattern, parse_index
 from vllm_logdoctor.packs.locate import builtin_root, cache_directory, states_of_files
+from vllm_logdoctor.packs.stored import FORMAT
 
 SHIPPED = "index.jsonl"
 COMPILED = ".index.jsonl"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from vllm_logdoctor.packs.errors import PackError, Problem
-from vllm_logdoctor.packs.index import FORMAT, Field, Pattern, gates_digest
+from vllm_logdoctor.packs.index import Field, Pattern, gates_digest
 from vllm_logdoctor.packs.model import FieldEntry, PackFile, PatternEntry
 from vllm_logdoctor.packs.positions import Positions
+from vllm_logdoctor.packs.stored import FORMAT, stored
 from vllm_logdoctor.packs.toml import TOMLDecodeError, loads
 from vllm_logdoctor.packs.values import compiled
 
@@ -104,16 +104,9 @@ def index_bytes(
         "sources": {name: list(value) for name, value in sources.items()},
         "count": len(rows),
         "digest": gates_digest(gates),
-        "shared": list(shared),
-        "gates": "\n".join(gates),
         "signatures": [number for number, gate in enumerate(gates) if gate in signatures],
-        "patterns_by_gate": [_alone(by_gate[gate]) for gate in gates],
     }
-    return ("\n".join(_dump(line) for line in [head, *rows]) + "\n").encode()
-
-
-def _alone(numbers: list[int]) -> int | list[int]:
-    return numbers[0] if len(numbers) == 1 else numbers
+    return stored(head, {gate: by_gate[gate] for gate in gates}, rows, list(shared))
 
 
 def _encode(pattern: Pattern, shared: dict[str, int]) -> list[Any]:
@@ -146,10 +139,6 @@ def _encode_field(field: Field) -> str | list[str | int | None]:
     if field.type == "str" and field.unit is None and not field.sensitive:
         return field.name
     return [field.name, field.type, field.unit, int(field.sensitive)]
-
-
-def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _toml_problem(path: Path, error: Exception) -> Problem:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.frozen import frozen, slotted
 from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.knowledge.versions import known_versions
 from vllm_logdoctor.packs.assembling import candidate_of
@@ -55,7 +54,7 @@ class Class:
     holds: Callable[[Message], bool]
 
 
-@dataclass(slots=True)
+@slotted
 class Tally:
     """Rows of one class: how many there are, are recognised, and are recognised rightly."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.packs.index import Pattern
 from vllm_logdoctor.packs.values import EXCEPTION_TYPES
 
@@ -17,7 +18,7 @@ LONGEST_TEXT = 8192
 """Characters of a message that these regexes see."""
 
 
-@dataclass(slots=True)
+@slotted
 class ForeignMatcher:
     """Matches patterns of packs that did not come with the tool.
 

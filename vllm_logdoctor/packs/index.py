@@ -1,19 +1,17 @@
 """The compiled packs: every pattern by number, and which patterns each gate leads to.
 
-The index is one file of JSON lines: a head with gates, then one line per pattern. Patterns become
-objects when they are asked for, so that loading costs the same for a hundred as for ten thousand.
+Patterns become objects when they are asked for (`vllm_logdoctor.packs.stored`), so that loading costs the same for a
+hundred as for ten thousand.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
 from vllm_logdoctor.frozen import frozen
-
-FORMAT = 3
+from vllm_logdoctor.packs.stored import Stored, StoredRows
 
 
 @frozen
@@ -54,18 +52,17 @@ class Pattern:
 
 
 class Patterns(Sequence[Pattern]):
-    """All patterns in order; each is built from its line when it is first asked for."""
+    """All patterns in order; each is built from its row when it is first asked for."""
 
-    __slots__ = ("_built", "_lines", "_shared", "_trusted")
+    __slots__ = ("_built", "_rows", "_trusted")
 
-    def __init__(self, lines: Sequence[bytes], shared: Sequence[str], trusted: bool) -> None:
-        self._lines = lines
-        self._shared = shared
+    def __init__(self, rows: StoredRows, trusted: bool) -> None:
+        self._rows = rows
         self._trusted = trusted
         self._built: dict[int, Pattern] = {}
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._rows)
 
     @overload
     def __getitem__(self, number: int) -> Pattern: ...
@@ -75,15 +72,15 @@ class Patterns(Sequence[Pattern]):
         if isinstance(number, slice):
             return tuple(self[n] for n in range(*number.indices(len(self))))
         if number < 0:
-            number += len(self._lines)
+            number += len(self)
         pattern = self._built.get(number)
         if pattern is None:
-            row = json.loads(self._lines[number])
-            pattern = self._built[number] = _pattern(row, self._shared, self._trusted)
+            row = self._rows.row(number)
+            pattern = self._built[number] = _pattern(row, self._rows.shared, self._trusted)
         return pattern
 
     def __iter__(self) -> Iterator[Pattern]:
-        return (self[number] for number in range(len(self._lines)))
+        return (self[number] for number in range(len(self)))
 
 
 class JoinedPatterns(Sequence[Pattern]):
@@ -125,8 +122,8 @@ class PackIndex:
     """
 
     patterns: Sequence[Pattern]
-    gates: tuple[str, ...]
-    patterns_by_gate: tuple[tuple[int, ...], ...]
+    gates: Sequence[str]
+    patterns_by_gate: Sequence[tuple[int, ...]]
     digest: str
     signatures: frozenset[int] = frozenset()
 
@@ -156,16 +153,8 @@ def load_index(extra: Sequence[Path] = ()) -> PackIndex:
 
 def parse_index(data: bytes, *, trusted: bool) -> PackIndex:
     """Return the index that a compiled file holds."""
-    lines = data.split(b"\n")
-    head = json.loads(lines[0])
-    return PackIndex(
-        patterns=Patterns(lines[1 : 1 + head["count"]], head["shared"], trusted),
-        gates=tuple(head["gates"].split("\n")) if head["gates"] else (),
-        # Nearly every gate leads to one pattern, which then stands without a list.
-        patterns_by_gate=tuple((n,) if type(n) is int else tuple(n) for n in head["patterns_by_gate"]),
-        digest=head["digest"],
-        signatures=frozenset(head["signatures"]),
-    )
+    found = Stored(data)
+    return PackIndex(Patterns(found.rows, trusted), found.gates, found.leads, found.digest, found.signatures)
 
 
 def join_indexes(indexes: Sequence[PackIndex]) -> PackIndex:

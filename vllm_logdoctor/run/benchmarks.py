@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from vllm_logdoctor.events import Event
+from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.run.model import Benchmark, Evidence
 
 _BLOCK_LINES = 120
 _MOST = 500
 
 
-@dataclass(slots=True)
+@slotted
 class _Open:
     kind: str
     file: int

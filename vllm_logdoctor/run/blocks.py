@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from vllm_logdoctor.frame import Process, Record
-from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.frozen import frozen, slotted
 from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.nativetext import native_above
 from vllm_logdoctor.run.tracelines import (
@@ -126,7 +126,7 @@ class Block:
         return self.introduction.message if self.introduction else ""
 
 
-@dataclass(slots=True)
+@slotted
 class _Raising:
     """An exception whose lines are still being collected."""
 
@@ -142,7 +142,7 @@ class _Raising:
         return Raised(self.type, text, self.inner, tuple(self.frames), self.record or last, self.link)
 
 
-@dataclass(slots=True)
+@slotted
 class _Open:
     """A block whose lines are still being collected."""
 
@@ -322,7 +322,7 @@ class _Collector:
         elif current.frames and (text.startswith(("  ", "\t")) or not current.frames[-1].code):
             last = current.frames[-1]
             if not last.code and text.strip(" ^~|\u2502"):
-                current.frames[-1] = replace(last, code=text.strip())
+                current.frames[-1] = Frame(last.file, last.line, last.function, text.strip(), last.record)
         else:
             # Another writer without a name between two lines, or a line that the terminal wrapped.
             waiting.strange += 1

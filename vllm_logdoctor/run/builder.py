@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from vllm_logdoctor.events import Event, KnownHead, KnownLine
 from vllm_logdoctor.frame import NO_PROCESS, Process, Record
 from vllm_logdoctor.frame.clock import with_year_of
+from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
 from vllm_logdoctor.run.configuration import Stated, arguments_of, engine_config_of
 from vllm_logdoctor.run.continued import Continuations
@@ -57,7 +57,7 @@ _ROUTINE = frozenset(
 )
 
 
-@dataclass(slots=True)
+@slotted
 class Clock:
     """Turns printed times into one growing scale; counts turns of the year, keeps jumps back.
 

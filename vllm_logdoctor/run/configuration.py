@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from vllm_logdoctor.events import Event
+from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.run.literal import read_pairs, read_value
 from vllm_logdoctor.run.model import Evidence, Provenance, Value
 
@@ -26,7 +27,7 @@ _BEFORE = 40
 _BEHIND = 240
 
 
-@dataclass(slots=True)
+@slotted
 class Stated:
     """What the log states of the configuration, by source.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.model import Evidence, Provenance, Value
@@ -29,7 +30,7 @@ _MARKS = ("VLLM_", "NCCL_", "CUDA_", "OMP_NUM_THREADS", "PYTORCH_", "HIP_", "ROC
 _MOST = 200
 
 
-@dataclass(slots=True)
+@slotted
 class Environment:
     """Variables of one run as its log shows them.
 

@@ -7,13 +7,14 @@ from collections import deque
 from functools import lru_cache
 
 from vllm_logdoctor.frame import Record
+from vllm_logdoctor.late import LatePattern
 
 FIRST = 4000
 LAST = 2500
 ERRORS = 12000
 ERRORS_OF_A_KIND = 240
 
-_VARIABLE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
+_VARIABLE = LatePattern(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
 # Which digit it is makes no difference to a template, but for the zero of "0x"; texts that differ in digits are read once.
 _ALIKE = str.maketrans("23456789", "11111111")
 

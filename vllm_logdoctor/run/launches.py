@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from vllm_logdoctor.frame import Record
-from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.frozen import frozen, slotted
 from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.model import Evidence
 
@@ -41,8 +40,8 @@ _MOST_LINES = 80
 _LONGEST = 16_000
 _ENDS = frozenset({"|", "&", "&&", "||", ";", ">", ">>", "<", "2>&1", "2>", "&>"})
 # org/m   /models/m   m.gguf: no word of a sentence, no placeholder of a manual
-_MODEL = re.compile(r"[\w.~/-][\w./:@+-]*")
-_SIZE = re.compile(r"(?P<figure>\d+(?:\.\d+)?)(?P<unit>[kKmM])")
+_MODEL = LatePattern(r"[\w.~/-][\w./:@+-]*")
+_SIZE = LatePattern(r"(?P<figure>\d+(?:\.\d+)?)(?P<unit>[kKmM])")
 _UNITS = {"k": 1000, "K": 1024, "m": 1_000_000, "M": 1024 * 1024}
 _SHORT = {
     "-tp": "tensor_parallel_size",
@@ -52,7 +51,7 @@ _SHORT = {
 }
 _PLAIN = {"true": True, "false": False, "none": None}
 # 2>server.log   2>&1   >/dev/null
-_REDIRECTION = re.compile(r"\d?[<>].*")
+_REDIRECTION = LatePattern(r"\d?[<>].*")
 
 
 @frozen
@@ -68,7 +67,7 @@ class LaunchCommand:
     evidence: tuple[Evidence, ...]
 
 
-@dataclass(slots=True)
+@slotted
 class Launches:
     """Collects the commands of one run's part of the log, and the one that comes behind its begin.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.late import LatePattern
@@ -15,7 +15,7 @@ Place = tuple[int, int]
 """Where something stands: file and line, or the position among files that were read together."""
 
 # Lines that say that a process of the run is dead, whatever printed them.
-DEATH = re.compile(
+_DEATH = LatePattern(
     WRAPPER.pattern + r"|died unexpectedly|exited unexpectedly|Engine process \(pid \d+\) died"
     r"|terminating server process|EngineCore (?:encountered a fatal error|failed to start)"
     r"|WorkerProc (?:failed to start|hit an exception)"
@@ -32,10 +32,17 @@ DEATH = re.compile(
     # terminate called after throwing an instance of 'c10::DistBackendError'
     r"|^terminate called (?:after throwing|without an active exception|recursively)"
 )
-READY = re.compile(
+# Each line that says so holds one of these words; nearly every line holds none.
+_DEATH_WORDS = (
+    "ailed", "died", "See ", "EngineDeadError", "Background loop", "not running", "already dead", "Task finished unexpectedly",
+    "ProcessExitedException", "unhandled errors", "cancelled", "is dead", "exited", "EngineGenerateError", "server process",
+    "fatal error", "hit an exception", "timed out", "ddress already in use", "error: ", "Synapse", "core dumped",
+    "*** SIG", "Segfault", "code", "timeout", "got stuck", "terminate called",
+)  # fmt: skip
+READY = LatePattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
 )
-OWN_SHUTDOWN = re.compile(r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)")
+OWN_SHUTDOWN = LatePattern(r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)")
 PROGRESS_OPEN = LatePattern(r"Processed prompts: +\d{1,2}%")
 PROGRESS_END = LatePattern(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")
 # The offline engine's client says this while Python exits, when all work is done.
@@ -102,7 +109,15 @@ def serves(record: Record) -> bool:
 def says_death(record: Record) -> bool:
     if record.level == "WARNING":
         return "exited unexpectedly" in record.message
-    return record.level not in ("INFO", "DEBUG") and bool(DEATH.search(record.message[:400]))
+    return record.level not in ("INFO", "DEBUG") and _tells_of_death(record.message[:400])
+
+
+@lru_cache(maxsize=1024)  # Every rank prints the same traceback.
+def _tells_of_death(text: str) -> bool:
+    for word in _DEATH_WORDS:
+        if word in text:
+            return bool(_DEATH.search(text))
+    return False
 
 
 def trail_of(run: Run) -> list[Record]:

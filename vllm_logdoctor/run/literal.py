@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-_NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?![\w.])")
-_WORD = re.compile(r"[A-Za-z_][\w.]*")
+from vllm_logdoctor.late import LatePattern
+
+_NUMBER = LatePattern(r"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?![\w.])")
+_WORD = LatePattern(r"[A-Za-z_][\w.]*")
 _CONSTANTS = {"None": None, "null": None, "True": True, "true": True, "False": False, "false": False}
 # chunked_prefill_enabled=False multi_step_stream_outputs=True     (0.6.3 forgot the comma)
-_MISSING_COMMA = re.compile(r"\s+(?=[A-Za-z_]\w*=)")
+_MISSING_COMMA = LatePattern(r"\s+(?=[A-Za-z_]\w*=)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _DEPTH = 60
 

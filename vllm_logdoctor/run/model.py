@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.frame import Process, Record
-from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.frozen import frozen, slotted
 from vllm_logdoctor.scan import AccessKey
 
 Provenance = Literal["explicit", "reported", "adjusted", "default", "derived"]
@@ -129,7 +129,7 @@ class Sample:
     text: str = ""
 
 
-@dataclass(slots=True)
+@slotted
 class Extremes:
     """Exact figures over all samples, whether the series was thinned out or not."""
 
@@ -205,7 +205,7 @@ class Benchmark:
     evidence: tuple[Evidence, ...]
 
 
-@dataclass(slots=True)
+@slotted
 class Seen:
     """How often one message was seen: first three events, the last one, the count, the processes."""
 
@@ -215,7 +215,7 @@ class Seen:
     processes: set[Process] = field(default_factory=set)
 
 
-@dataclass(slots=True)
+@slotted
 class Unknown:
     """Records of one template that no pattern knows."""
 
@@ -225,7 +225,7 @@ class Unknown:
     first: Evidence
 
 
-@dataclass(slots=True)
+@slotted
 class Run:
     """One life of one server or offline engine.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from functools import lru_cache
 
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.late import LatePattern
@@ -42,8 +43,9 @@ def native_above(records: Sequence[Record], start: int, inside: Set[int]) -> tup
 
 def is_native(record: Record) -> bool:
     """Say whether a line is text of a library, compiler, shell or kernel that no logger of vLLM framed."""
-    return (
-        not record.level
-        and bool(_NATIVE.search(record.message, 0, 2000))
-        and frame_line(record.message) is None
-    )
+    return not record.level and _reads_native(record.message)
+
+
+@lru_cache(maxsize=1024)  # Every rank prints the same lines.
+def _reads_native(text: str) -> bool:
+    return bool(_NATIVE.search(text, 0, 2000)) and frame_line(text) is None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from vllm_logdoctor.events import Event, KnownLine
 from vllm_logdoctor.frame import Process, Record, writer_of
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
 from vllm_logdoctor.run.environment import Environment
@@ -22,7 +22,7 @@ IMPORT_LINES = frozenset({"platform-detected", "platform-plugin-activated"})
 MOST_RUNS = 200
 """Runs of one set that are told; the rest is counted. A supervisor that restarts a server all night writes thousands."""
 OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
-_INDEX = re.compile(r"\d+")
+_INDEX = LatePattern(r"\d+")
 _MOST_ALIVE = 16
 """Servers that may write to one log side by side."""
 

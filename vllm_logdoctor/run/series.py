@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from vllm_logdoctor.events import Event, Figures
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.model import Extremes, Sample
 from vllm_logdoctor.scan import Line
 
@@ -20,7 +21,7 @@ MOST_SAMPLES = 5_000
 
 # , Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.5%, Prefix cache hit rate: 20.0%, MM cache hit rate: 5.0%
 # , Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.2%, CPU KV cache usage: 0.0%.
-_PART = re.compile(
+_PART = LatePattern(
     r"(?P<name>Running|Waiting|Pending|Swapped|Deferred|Preemptions|(?:\w+ )?KV cache usage|(?:External p|P)refix cache hit rate|MM cache hit rate)"
     r": (?P<value>-?[\d.]+|nan)"
 )

@@ -24,7 +24,7 @@ _LOOSE_HEADER = LatePattern(
 )
 # Exception groups draw a frame around their members:    + Exception Group Traceback ...     | Traceback ...
 _GROUP_FRAME = LatePattern(r"^\s*(?:[|+] ?)+(?:-\+?-* )?")
-_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,200}))?')
+_FRAME = LatePattern(r'\s*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,200}))?')
 # File ~/x/llm_engine.py:133, in LLMEngine.__init__(self, ...)      (IPython)
 _NOTEBOOK_FRAME = LatePattern(
     r"\s*File (?P<file>[^\s\":]{1,300}):(?P<line>\d+), in (?P<function>[\w.<>]{1,120})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,11 +11,12 @@ from vllm_logdoctor.findings.failure.observations import Scene
 from vllm_logdoctor.findings.failure.rules import FailureRules
 from vllm_logdoctor.findings.failure.wording import named_finding
 from vllm_logdoctor.findings.model import Finding
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.blocks import Block
 
 _WELL = frozenset({"running", "clean_shutdown"})
 # File "/opt/env/bin/vllm", line 8, in <module>
-_COMMAND = re.compile(r"(?:bin/vllm|openai/api_server\.py|<frozen runpy>|/runpy\.py)$")
+_COMMAND = LatePattern(r"(?:bin/vllm|openai/api_server\.py|<frozen runpy>|/runpy\.py)$")
 
 
 def aside_findings(scene: Scene, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:

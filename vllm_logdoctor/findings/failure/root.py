@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from vllm_logdoctor.findings.failure.observations import Observation, Scene
 from vllm_logdoctor.findings.failure.rules import FailureRules, Signature
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.lifesigns import Place
 from vllm_logdoctor.run.nativetext import is_native
@@ -22,7 +22,7 @@ _INCIDENT_LINES = 500
 _INCIDENT_SECONDS = 90.0
 _EXPLAINS_LINES = 120
 # /opt/x.py:12: UserWarning: text      [rank0]:[W405 23:43:54 file.cpp:1] Warning: text      WARN text
-_WARNING = re.compile(
+_WARNING = LatePattern(
     r"\w*Warning: |\[W\d{3,4} |\bWARN(?:ING)?\b(?<!NCCL WARN)|warnings\.warn|NCCL INFO|^\s*\+ |Did you have `"
 )
 _BAD_ENDS = frozenset({"crashed_at_startup", "crashed_while_serving", "truncated", "unknown", "killed"})

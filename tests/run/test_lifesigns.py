@@ -1,0 +1,33 @@
+"""Lines that tell of a process that died."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_logdoctor.frame import NO_PROCESS, Record
+from vllm_logdoctor.packs.gateproof import ungated_shape
+from vllm_logdoctor.run.lifesigns import _DEATH, _DEATH_WORDS, says_death
+
+
+def record(message: str, level: str = "") -> Record:
+    return Record(0, 1, NO_PROCESS, level, None, None, False, None, message, message)
+
+
+def test_every_line_that_the_expression_takes_holds_one_of_its_words() -> None:
+    assert ungated_shape(_DEATH.pattern, list(_DEATH_WORDS)) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "level", "told"),
+    [
+        ("Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.", "ERROR", True),
+        ("./serve.sh: line 9: 4711 Segmentation fault      (core dumped) vllm serve m", "", True),
+        ("error: unrecognized arguments: --fast", "", True),
+        ("Worker exited unexpectedly", "WARNING", True),
+        ("Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.", "INFO", False),
+        ("the parrot of the second chapter died of old age", "", False),
+        ("Avg prompt throughput: 1.0 tokens/s", "", False),
+    ],
+)
+def test_death_is_told_by_its_own_words_and_by_no_remark(message: str, level: str, told: bool) -> None:
+    assert says_death(record(message, level)) is told
