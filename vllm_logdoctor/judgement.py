@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from vllm_logdoctor.findings.bottleneck import Bottleneck
+from vllm_logdoctor.findings.load import Load, load_of
 from vllm_logdoctor.findings.messages import messages_of
 from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.plan.model import Plan
@@ -46,14 +47,16 @@ def judge(run: Run, objective: str = "balanced") -> Diagnosis:
 
     parts = _Parts()
     failures = parts.get("failure analysis", lambda: _failures(run), _NOTHING)
-    bottleneck = parts.get("bottleneck", lambda: bottleneck_of(run), Bottleneck("none-clear", ""))
-    findings = _in_order(failures, parts.get("advice", lambda: _advice(run, bottleneck, objective), _NOTHING))
+    load = parts.get("load", lambda: load_of(run), None)
+    bottleneck = parts.get("bottleneck", lambda: bottleneck_of(run, load), Bottleneck("none-clear", ""))
+    advice = parts.get("advice", lambda: _advice(run, bottleneck, objective, load), _NOTHING)
+    findings = _in_order(failures, advice)
     plan = parts.get("plan", lambda: plan_of(run, findings, objective), Plan())
     what_if = parts.get("capacity table", lambda: what_if_table(run), _NOTHING)
-    right = parts.get("list of what is right", lambda: already_right(run), _NOTHING)
+    right = parts.get("list of what is right", lambda: already_right(run, load), _NOTHING)
     messages = parts.get("list of warnings", lambda: messages_of(run), _NOTHING)
     unknowns = parts.get("list of unknowns", lambda: unknowns_of(run), _NOTHING)
-    ceiling = parts.get("distance to the limit", lambda: ceiling_of(run), None)
+    ceiling = parts.get("distance to the limit", lambda: ceiling_of(run, load), None)
     told = (*unknowns, *parts.failed)
     return Diagnosis(run, findings, bottleneck, plan, what_if, right, messages, told, ceiling)
 
@@ -80,13 +83,13 @@ def _failures(run: Run) -> tuple[Finding, ...]:
     return findings
 
 
-def _advice(run: Run, bottleneck: Bottleneck, objective: str) -> tuple[Finding, ...]:
+def _advice(run: Run, bottleneck: Bottleneck, objective: str, load: Load | None) -> tuple[Finding, ...]:
     from vllm_logdoctor.findings.configuration import configuration_findings
     from vllm_logdoctor.findings.performance import performance_findings
     from vllm_logdoctor.findings.security import security_findings
 
     return (
         *security_findings(run),
-        *performance_findings(run, bottleneck, objective),
+        *performance_findings(run, bottleneck, objective, load),
         *configuration_findings(run),
     )

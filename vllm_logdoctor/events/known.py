@@ -28,7 +28,7 @@ Told = tuple[Record, "Event | None"]
 class Figures(NamedTuple):
     """What a statistics line prints; not a number where it does not print it."""
 
-    engine: int
+    engine: float
     prompt: float
     generation: float
     running: float

@@ -7,7 +7,6 @@ the same. Whatever is unusual goes the long way.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 
@@ -19,7 +18,6 @@ from vllm_logdoctor.scan import Line
 
 _THROUGHPUT = "throughput"
 _GATE = "Avg prompt throughput: "
-_UNKNOWN = math.nan
 _MOST_HEADS = 16
 
 _BEGINS = rb"(?=Engine \d|Avg )"
@@ -60,7 +58,7 @@ class StatisticsReader:
         found = _MESSAGE.fullmatch(line.data, head.end)
         if time is None or found is None:
             return None
-        return KnownLine(line, head, time, 1, _figures(*found.groups()), self._tell)
+        return KnownLine(line, head, time, 1, _figures(found), self._tell)
 
     def learn(self, line: Line, record: Record, event: Event) -> None:
         """Note the head of a line that went the long way."""
@@ -68,27 +66,7 @@ class StatisticsReader:
             self._heads.learn(line, record, event)
 
 
-def _figures(
-    engine: bytes | None,
-    prompt: bytes,
-    generation: bytes,
-    running: bytes,
-    swapped: bytes | None,
-    waiting: bytes,
-    kv_usage: bytes,
-    prefix_hit: bytes | None,
-    external_hit: bytes | None,
-    mm_hit: bytes | None,
-) -> Figures:
-    return Figures(
-        0 if engine is None else int(engine),
-        float(prompt),
-        float(generation),
-        float(running),
-        _UNKNOWN if swapped is None else float(swapped),
-        float(waiting),
-        float(kv_usage),
-        _UNKNOWN if prefix_hit is None else float(prefix_hit),
-        _UNKNOWN if external_hit is None else float(external_hit),
-        _UNKNOWN if mm_hit is None else float(mm_hit),
-    )
+def _figures(found: re.Match[bytes]) -> Figures:
+    """Read what a line prints; an engine without a number is the only one."""
+    engine, *others = map(float, found.groups(b"nan"))
+    return Figures(engine if engine == engine else 0.0, *others)

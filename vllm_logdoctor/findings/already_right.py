@@ -19,9 +19,9 @@ _SMALLER = LatePattern(r"fp[48]|int[48]|awq|gptq|marlin|wna16|ascend")
 Check = Callable[[Run, Load], "AlreadyRight | None"]
 
 
-def already_right(run: Run) -> tuple[AlreadyRight, ...]:
+def already_right(run: Run, load: Load | None = None) -> tuple[AlreadyRight, ...]:
     """Return what needs no change in a run; absence of a line is never taken for a proof."""
-    load = load_of(run)
+    load = load or load_of(run)
     return tuple(item for check in CHECKS if (item := check(run, load)) is not None)
 
 

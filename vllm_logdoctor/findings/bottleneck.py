@@ -107,14 +107,18 @@ class Bottleneck:
     periods: tuple[ServingPeriod, ...] = ()
 
 
-def bottleneck_of(run: Run) -> Bottleneck:
+def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
     """Say what limits a run.
+
+    Args:
+        run: the run.
+        load: its load, where it is known already.
 
     Returns:
         the limit with its reason and lines; "failed" where it never served, "startup-only" where no
         statistics follow.
     """
-    load = load_of(run)
+    load = load or load_of(run)
     if run.outcome == "crashed_at_startup" or (run.outcome == "crashed_while_serving" and not load.busy):
         return Bottleneck("failed", "the run ended in an error before it served")
     if not load.spans:

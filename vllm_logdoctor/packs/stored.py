@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, overload
 
@@ -36,9 +36,15 @@ class StoredGates(Sequence[str]):
     @overload
     def __getitem__(self, number: slice) -> tuple[str, ...]: ...
     def __getitem__(self, number: int | slice) -> str | tuple[str, ...]:
+        return self._all()[number]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def _all(self) -> tuple[str, ...]:
         if self._gates is None:
             self._gates = tuple(self._text.decode().split("\n")) if self._count else ()
-        return self._gates[number]
+        return self._gates
 
 
 class StoredLeads(Sequence[tuple[int, ...]]):

@@ -147,12 +147,14 @@ def _spread(samples: Sequence[Sample], rate: Callable[[Sample], float], highest:
     ]
     weight = sum(count for _, count in busy)
     mean = sum(value * count for value, count in busy) / weight if weight else None
+    busy.sort()  # What is in order already costs little to order again, twice.
     return Spread(mean, quantile(busy, 0.5), quantile(busy, 0.95), highest)
 
 
 def _of_rates(rates: Sequence[float]) -> Spread:
     weighted = [(rate, 1) for rate in rates if math.isfinite(rate)]
     mean = sum(rate for rate, _ in weighted) / len(weighted) if weighted else None
+    weighted.sort()
     return Spread(
         mean, quantile(weighted, 0.5), quantile(weighted, 0.95), max((r for r, _ in weighted), default=None)
     )

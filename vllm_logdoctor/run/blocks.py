@@ -172,7 +172,12 @@ def blocks_of(records: Sequence[Record]) -> tuple[Block, ...]:
     """
     found = sorted(_Collector(records).blocks(), key=lambda block: block.start)
     inside = {id(record) for block in found for record in block.records}
-    return tuple(replace(block, native=native_above(records, block.start, inside)) for block in found)
+    outside = [position for position, record in enumerate(records) if id(record) not in inside]
+    return tuple(_with_native(block, native_above(records, block.start, outside)) for block in found)
+
+
+def _with_native(block: Block, native: tuple[Record, ...]) -> Block:
+    return replace(block, native=native) if native else block
 
 
 class _Collector:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from bisect import bisect_left
+from collections.abc import Sequence
 from functools import lru_cache
 
 from vllm_logdoctor.frame import Record
@@ -26,19 +27,18 @@ _NATIVE = LatePattern(
 )
 
 
-def native_above(records: Sequence[Record], start: int, inside: Set[int]) -> tuple[Record, ...]:
+def native_above(records: Sequence[Record], start: int, outside: Sequence[int]) -> tuple[Record, ...]:
     """Return the native text above a place.
 
     Args:
         records: all records in order.
         start: the place.
-        inside: identities of records that belong to tracebacks.
+        outside: places of the records that belong to no traceback, in order.
     """
     line = records[start].line
-    above = records[max(0, start - NATIVE_REACH) : start]
-    return tuple(
-        one for one in above if line - one.line <= NATIVE_REACH and id(one) not in inside and is_native(one)
-    )
+    near = outside[bisect_left(outside, start - NATIVE_REACH) : bisect_left(outside, start)]
+    above = (records[place] for place in near)
+    return tuple(one for one in above if line - one.line <= NATIVE_REACH and is_native(one))
 
 
 def is_native(record: Record) -> bool:

@@ -101,7 +101,8 @@ class Segmenter:
         process = line.head.process
         run = self._owner(process)
         if run.takes(line):
-            self._claim(process, run)
+            if len(self.runs) > 1:  # A run alone keeps what it claimed with its first lines.
+                self._claim(process, run)
             run.add_known(line)
         else:
             self.add(*line.told(), line.lines)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import add
+from struct import Struct
 from typing import Any
 
 from vllm_logdoctor.events import Event, Figures
@@ -102,7 +104,7 @@ class Series:
 
     def _add(self, row: tuple[float, ...], text: str | bytes) -> None:
         self.count += 1
-        self._rows.extend(row)
+        self._rows.frombytes(_ROW.pack(*row))
         self._texts.append(text)
         _note_extremes(self.extremes, row)
         if len(self._texts) >= 2 * MOST_SAMPLES:
@@ -130,6 +132,7 @@ _COLUMNS = (
     "mm_hit", "preemptions", "count", "file",
 )  # fmt: skip
 _WIDTH = len(_COLUMNS)
+_ROW = Struct(f"{_WIDTH}d")
 _PREFIX_HIT = _COLUMNS.index("prefix_hit")
 
 
@@ -185,23 +188,33 @@ def _whole(value: float) -> int | None:
     return int(value) if value == value else None
 
 
+_Column = Sequence[float]
+_Places = Sequence[int]
+
+
 def _thinned(rows: array[float], texts: list[str | bytes]) -> tuple[array[float], list[str | bytes]]:
     """Merge neighbours of one engine two by two: means of rates, maxima of gauges, sums of counts."""
-    columns = {name: rows[at::_WIDTH] for at, name in enumerate(_COLUMNS)}
-    firsts, seconds = _neighbours(columns["engine"])
+    counts = rows[_COLUMNS.index("count") :: _WIDTH]
+    firsts, seconds = _neighbours(rows[_COLUMNS.index("engine") :: _WIDTH])
+    # The last one of an odd number has no neighbour: it is merged with nothing, which weighs nothing.
+    weights, others = _picked(counts, firsts), _picked(array("d", [*counts, 0.0]), seconds)
     out = array("d", bytes(8 * _WIDTH * len(firsts)))
-    weights = [columns["count"][at] for at in firsts]
-    # The last one of an odd number has no neighbour: number -1, which stands for nothing.
-    others = [columns["count"][at] if at >= 0 else 0.0 for at in seconds]
-    for place, (name, column) in enumerate(columns.items()):
-        column.append(_UNKNOWN)
-        ours, theirs = [column[at] for at in firsts], [column[at] for at in seconds]
-        out[place::_WIDTH] = array("d", _merged(name, ours, theirs, weights, others))
+    for at, name in enumerate(_COLUMNS):
+        column = rows[at::_WIDTH]
+        merge = _MERGERS.get(name)
+        if merge is None or _is_unknown(column):
+            out[at::_WIDTH] = array("d", _picked(column, firsts))
+        else:
+            ours = _picked(column, firsts)
+            column.append(_UNKNOWN)
+            out[at::_WIDTH] = array("d", merge(ours, _picked(column, seconds), weights, others))
     return out, [texts[at] for at in firsts]
 
 
-def _neighbours(engines: Sequence[float]) -> tuple[list[int], list[int]]:
-    """Return numbers of samples that belong together, in order of the first one; -1 where one is alone."""
+def _neighbours(engines: _Column) -> tuple[_Places, _Places]:
+    """Return numbers of samples that belong together, in order of the first one; -1 or their count where one is alone."""
+    if all(engine == engines[0] for engine in engines):
+        return range(0, len(engines), 2), range(1, len(engines) + 1, 2)
     waiting: dict[float, int] = {}
     partner: dict[int, int] = {}
     for number, engine in enumerate(engines):
@@ -214,24 +227,46 @@ def _neighbours(engines: Sequence[float]) -> tuple[list[int], list[int]]:
     return list(partner), list(partner.values())
 
 
-def _merged(
-    name: str, ours: list[float], theirs: list[float], weights: list[float], others: list[float]
-) -> Iterable[float]:
-    """Return one column of merged samples."""
-    if name in ("prompt", "generation"):
-        return (
-            (x * a + y * b) / (a + b) if b else x
-            for x, y, a, b in zip(ours, theirs, weights, others, strict=True)
-        )
-    if name in ("running", "waiting", "swapped", "kv_usage"):
-        return (y if x != x or y > x else x for x, y in zip(ours, theirs, strict=True))
-    if name == "prefix_hit":
-        return (y if y == y else x for x, y in zip(ours, theirs, strict=True))
-    if name == "preemptions":
-        return (_sum(x, y) if b else x for x, y, b in zip(ours, theirs, others, strict=True))
-    if name == "count":
-        return (a + b for a, b in zip(weights, others, strict=True))
-    return ours
+def _picked(column: array[float], places: _Places) -> _Column:
+    """Return the values at these places; those at even distances in one step."""
+    if isinstance(places, range):
+        return column[places.start : places.stop : places.step]
+    return [column[at] for at in places]
+
+
+def _is_unknown(column: array[float]) -> bool:
+    """Say whether a column holds no figure at all: most servers never print swapped requests, or hits of other caches."""
+    return column.tobytes() == array("d", [_UNKNOWN]).tobytes() * len(column)
+
+
+def _means(ours: _Column, theirs: _Column, weights: _Column, others: _Column) -> Iterable[float]:
+    return (
+        (x * a + y * b) / (a + b) if b else x
+        for x, y, a, b in zip(ours, theirs, weights, others, strict=True)
+    )
+
+
+def _largest(ours: _Column, theirs: _Column, weights: _Column, others: _Column) -> Iterable[float]:
+    return [y if x != x or y > x else x for x, y in zip(ours, theirs, strict=True)]
+
+
+def _last(ours: _Column, theirs: _Column, weights: _Column, others: _Column) -> Iterable[float]:
+    return [y if y == y else x for x, y in zip(ours, theirs, strict=True)]
+
+
+def _in_all(ours: _Column, theirs: _Column, weights: _Column, others: _Column) -> Iterable[float]:
+    return (_sum(x, y) if b else x for x, y, b in zip(ours, theirs, others, strict=True))
+
+
+def _weights(ours: _Column, theirs: _Column, weights: _Column, others: _Column) -> Iterable[float]:
+    return map(add, weights, others)
+
+
+_MERGERS: dict[str, Callable[[_Column, _Column, _Column, _Column], Iterable[float]]] = {
+    "prompt": _means, "generation": _means, "running": _largest, "waiting": _largest, "swapped": _largest, "kv_usage": _largest,
+    "prefix_hit": _last, "preemptions": _in_all, "count": _weights,
+}  # fmt: skip
+"""How two values of a column become one; of all others the first one stays."""
 
 
 def _sum(x: float, y: float) -> float:

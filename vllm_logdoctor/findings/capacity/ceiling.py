@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
-from vllm_logdoctor.findings.load import Span, evidence_of_sample, load_of, weighted_median
+from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample, load_of, weighted_median
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.cards import Card, card_for
 from vllm_logdoctor.late import LatePattern
@@ -45,8 +45,8 @@ class Ceiling:
     evidence: tuple[Evidence, ...]
 
 
-def ceiling_of(run: Run) -> Ceiling | None:
-    """Return the decode ceiling of a run.
+def ceiling_of(run: Run, load: Load | None = None) -> Ceiling | None:
+    """Return the decode ceiling of a run, whose load may be known already.
 
     None where the log does not tell card, weights or a steady decode load, for models of which a step reads
     only a part, with drafts, which make several tokens a step, and with pipeline stages, which work on different
@@ -61,7 +61,7 @@ def ceiling_of(run: Run) -> Ceiling | None:
         or run.setting("pipeline_parallel_size") not in (None, 1)
     ):
         return None
-    spans = decode_spans(load_of(run).busy)
+    spans = decode_spans((load or load_of(run)).busy)
     if len(spans) < LEAST_SAMPLES:
         return None
     found = _ceiling(run, card, memory, memory.weights, memory.available, spans)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vllm_logdoctor.findings.bottleneck import Bottleneck
-from vllm_logdoctor.findings.load import load_of
+from vllm_logdoctor.findings.load import Load, load_of
 from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.findings.performance import (
     accelerators,
@@ -111,7 +111,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def performance_findings(
-    run: Run, bottleneck: Bottleneck, objective: str = "balanced"
+    run: Run, bottleneck: Bottleneck, objective: str = "balanced", load: Load | None = None
 ) -> tuple[Finding, ...]:
     """Judge the performance of a run.
 
@@ -120,11 +120,12 @@ def performance_findings(
         bottleneck: what limits it (`findings.bottleneck.bottleneck_of`).
         objective: balanced, throughput, latency, long-context, memory or startup; it changes the order and
             some proposals.
+        load: its load, where it is known already.
 
     Returns:
         findings, what is most worth doing first.
     """
     if run.outcome == "crashed_at_startup":
         return ()
-    case = case_of(run, load_of(run), bottleneck, objective)
+    case = case_of(run, load or load_of(run), bottleneck, objective)
     return ordered(case, [found for rule in RULES if (found := rule(case)) is not None])
