@@ -38,7 +38,8 @@ def test_two_processes_with_tiny_pieces_report_what_one_does(fixture: Path) -> N
 @pytest.mark.parametrize("mix", MIXES)
 def test_processes_report_what_one_does_when_gates_are_narrowed_on_the_way(mix: Mix, tmp_path: Path) -> None:
     log = tmp_path / "big.log"
-    log.write_bytes(mixed(mix)[0])
+    # Enough pieces for routine lines to be found by columns.
+    log.write_bytes(mixed(mix, 0.4)[0])
     alone = report(log)
     assert report(log, jobs=3, chunk_bytes=9_000) == alone
     assert report(log, chunk_bytes=5_000) == alone

@@ -40,8 +40,8 @@ def test_the_version_needs_neither_typer_nor_pandas() -> None:
     assert not {"pandas", "typer", "rich", "pydantic"} & loaded_by("--version")
 
 
-def test_a_plain_analysis_needs_neither_pandas_nor_typer_nor_pydantic(log: str) -> None:
-    assert not {"pandas", "typer", "pydantic", "tempfile", "statistics"} & loaded_by(
+def test_a_plain_analysis_needs_neither_pandas_nor_numpy_nor_typer_nor_pydantic(log: str) -> None:
+    assert not {"pandas", "numpy", "typer", "pydantic", "tempfile", "statistics"} & loaded_by(
         "analyze", log, "--format", "json"
     )
 

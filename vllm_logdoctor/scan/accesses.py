@@ -56,11 +56,25 @@ class AccessCounter:
         counts: Counter[AccessKey] = Counter()
         raw = Counter(_ACCESS.findall(data, start, end))
         for (tail, method, target, status), number in raw.items():
-            key = (method.decode(), _path(target), int(status))
+            key = _key(method, target, status)
             counts[key] += number
             if len(self._known) < _KNOWN_LIMIT:
                 self._known[tail] = key
         return counts
+
+
+def access_keys(text: bytes) -> list[AccessKey]:
+    """Return what the access lines in a text ask for, in order.
+
+    Example:
+        >>> access_keys(b'10.0.0.9:5 - "GET /health?full=1 HTTP/1.1" 200 OK')
+        [('GET', '/health', 200)]
+    """
+    return [_key(method, target, status) for _, method, target, status in _ACCESS.findall(text)]
+
+
+def _key(method: bytes, target: bytes, status: bytes) -> AccessKey:
+    return method.decode(), _path(target), int(status)
 
 
 def _path(target: bytes) -> str:
@@ -92,7 +106,7 @@ class AccessBlock(Counter[AccessKey]):
         for line in self._lines():
             for tail, method, target, status in _ACCESS.findall(line) if b" HTTP/" in line else ():
                 head = line[: max(0, line.rfind(_LEVEL, 0, line.find(tail)))]
-                heads.setdefault(head, Counter())[method.decode(), _path(target), int(status)] += 1
+                heads.setdefault(head, Counter())[_key(method, target, status)] += 1
         return {head: self._paths.limited(counts) for head, counts in heads.items()}
 
 

@@ -14,12 +14,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from vllm_logdoctor.scan.required import speaks_of_framing
 from vllm_logdoctor.scan.routine import MARK, marks_in
 from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS
 
 _MANY_PASSED = 200_000
-_MOST_STORED = 24
-"""Databases that the cache folder keeps: which gates are narrowed in DEBUG lines depends on the log."""
 _SHAPES = f"{zlib.crc32(repr((LITERALS, EXPRESSIONS)).encode()):08x}"
 
 Hits = list[tuple[int, int]]
@@ -37,7 +36,9 @@ class GateSet(Protocol):
     then the structural expressions of `scan.structure`.
     """
 
+    is_fast: bool
     literals: int
+    texts: Sequence[str]
     narrowings: list[Narrowing]
 
     def scan(self, data: bytes) -> Hits:
@@ -48,14 +49,6 @@ class GateSet(Protocol):
 
         For gates that stand on many lines and never lead to a match. It saves time and changes no result, because
         a line that is wanted for its gates alone counts only if a pattern takes it.
-        """
-
-    def debug_hits(self, data: bytes, bare: frozenset[int]) -> list[int] | None:
-        """Return end offsets of hits that matter in DEBUG lines; None where that is no faster, or can't be said.
-
-        Args:
-            data: lines, most of them of DEBUG records.
-            bare: gates that lead to no pattern; in DEBUG records they are nothing to anybody.
         """
 
     def request_marks(self, data: bytes) -> list[int]:
@@ -85,15 +78,13 @@ class HyperscanGates:
     def __init__(self, gates: Sequence[str], cache: Path | None = None, digest: str = "") -> None:
         import hyperscan
 
+        self.is_fast = True
         self.literals = len(gates)
         self.narrowings: list[Narrowing] = []
         self._hyperscan = hyperscan
-        self._gates = gates
+        self.texts = gates
         self._database = _database(hyperscan, gates, cache, digest)
         self._narrowed: dict[int, list[bytes]] = {}
-        self._cache, self._digest = cache, digest
-        self._debug: Any = None
-        self._debug_scans = self._debug_since = self._debug_knows = 0
         self._marks: Any = None
         self._second: Any = None
         self._reduced: Any = None
@@ -148,10 +139,10 @@ class HyperscanGates:
         """Take narrowed gates out of the automaton when they were hit so often that this is less work than to be told."""
         self._passed += passed
         if self._passed > _MANY_PASSED and self._reduced is None:
-            kept = [number for number in range(len(self._gates)) if number not in self._narrowed]
-            numbers = [*kept, *range(len(self._gates), len(self._gates) + len(LITERALS) + len(EXPRESSIONS))]
+            kept = [number for number in range(len(self.texts)) if number not in self._narrowed]
+            numbers = [*kept, *range(len(self.texts), len(self.texts) + len(LITERALS) + len(EXPRESSIONS))]
             self._reduced = _compiled(
-                self._hyperscan, _expressions([self._gates[number] for number in kept]), numbers
+                self._hyperscan, _expressions([self.texts[number] for number in kept]), numbers
             )
 
     def narrow(self, gate: int, regexes: Sequence[str]) -> bool:
@@ -165,28 +156,6 @@ class HyperscanGates:
             and self._compile_second({**self._narrowed, gate: wider})
         )
 
-    def debug_hits(self, data: bytes, bare: frozenset[int]) -> list[int] | None:
-        """Return end offsets of hits that matter in DEBUG lines; None where framing changes the text of a line."""
-        if b"\x1b" in data or b"\r" in data or not data.isascii():
-            return None
-        self._debug_scans += 1
-        news = self._debug_knows < len(self._narrowed) and self._debug_scans >= 2 * self._debug_since
-        if news or not self._debug_since:
-            self._debug_knows, self._debug_since = len(self._narrowed), self._debug_scans
-            with suppress(self._hyperscan.error):
-                self._debug = self._debug_database(bare)
-        if self._debug is None:
-            return None
-        ends: list[int] = []
-        append = ends.append
-
-        def found(_number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            append(end)
-
-        self._debug.scan(data, match_event_handler=found)
-        ends.sort()
-        return ends
-
     def request_marks(self, data: bytes) -> list[int]:
         """Return the end offsets of `scan.routine.MARK`, in order: a search by itself, thrice as fast as a regex."""
         if self._marks is None:
@@ -199,22 +168,6 @@ class HyperscanGates:
 
         self._marks.scan(data, match_event_handler=found)
         return ends
-
-    def _debug_database(self, bare: frozenset[int]) -> Any:
-        """Return the gates of patterns, those without a match so far as the expressions of their patterns."""
-        narrowed = [expression for found in self._narrowed.values() for expression in found]
-
-        def compiled() -> Any:
-            kept = [
-                gate
-                for number, gate in enumerate(self._gates)
-                if number not in bare and number not in self._narrowed
-            ]
-            # Colours that lost their escape character are taken off before patterns are tried.
-            return _compiled(self._hyperscan, [*_expressions([*kept, "[0m"]), *narrowed])
-
-        name = f"debug-{zlib.crc32(repr(narrowed).encode()):08x}-{self._digest}" if self._digest else ""
-        return _stored(self._hyperscan, self._cache, name, compiled)
 
     def _compile_second(self, narrowed: dict[int, list[bytes]]) -> bool:
         try:
@@ -245,14 +198,7 @@ def _wider(regex: str) -> bytes | None:
     """
     plain = _GROUP_NAME.sub("(?:", regex).removeprefix("^").removesuffix("$")
     bare = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "", plain)
-    if (
-        "^" in bare
-        or "$" in bare
-        or "(?P" in bare
-        or not plain.isascii()
-        or "characters>" in plain
-        or "***" in plain
-    ):
+    if "^" in bare or "$" in bare or "(?P" in bare or not plain.isascii() or speaks_of_framing(plain):
         return None
     return plain.encode()
 
@@ -279,8 +225,6 @@ def _stored(hyperscan: Any, cache: Path | None, name: str, compiled: Callable[[]
     database = compiled()
     with suppress(OSError):
         stored.parent.mkdir(parents=True, exist_ok=True)
-        if len(list(stored.parent.glob("*.hs"))) >= _MOST_STORED and name.startswith("debug-"):
-            return database
         partial = stored.with_suffix(f".{os.getpid()}")
         partial.write_bytes(hyperscan.dumpb(database))
         partial.replace(stored)
@@ -317,7 +261,9 @@ class PythonGates:
     """Gates found in pure Python: same hits, lower speed."""
 
     def __init__(self, gates: Sequence[str]) -> None:
+        self.is_fast = False
         self.literals = len(gates)
+        self.texts = gates
         self.narrowings: list[Narrowing] = []
         encoded = [gate.encode() for gate in (*gates, *LITERALS)]
         self._width = min(len(gate) for gate in encoded)
@@ -345,10 +291,6 @@ class PythonGates:
     def narrow(self, gate: int, regexes: Sequence[str]) -> bool:
         """Never narrows: a gate costs as much as an expression here."""
         return False
-
-    def debug_hits(self, data: bytes, bare: frozenset[int]) -> list[int] | None:
-        """Never tells: it would cost more than it saves here."""
-        return None
 
     def request_marks(self, data: bytes) -> list[int]:
         """Return the end offsets of `scan.routine.MARK`, in order."""

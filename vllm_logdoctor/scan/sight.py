@@ -7,20 +7,27 @@ of one file, and the selector puts the answers together in order.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_logdoctor.scan.accesses import AccessCounter, AccessKey
-from vllm_logdoctor.scan.debug import DebugSieve
 from vllm_logdoctor.scan.gates import GateSet
-from vllm_logdoctor.scan.routine import Peeled, RequestLines
-from vllm_logdoctor.scan.structure import DEBUG_HEADER, EXCEPTION, EXPRESSIONS, LITERALS
+from vllm_logdoctor.scan.routine import RequestLines, WithoutRoutine
+from vllm_logdoctor.scan.structure import DEBUG_HEADER, EXCEPTION, EXPRESSIONS, LITERALS, is_full_of_debug
+
+if TYPE_CHECKING:
+    from vllm_logdoctor.scan.columns import RoutineColumns
 
 LONGEST = 1 << 18
 """Bytes of a line that are looked at."""
+_LONG_LOG = 48
+"""Pieces of a log for which it pays to find routine lines by columns: to import numpy takes as long as to scan a dozen."""
+_WORTH_OF_DEBUG = 8
+"""A piece full of DEBUG lines costs as much more than others."""
+_SMALLEST = 1 << 12
 Number = int
 """Number of a line in its piece, from 0."""
 
@@ -77,10 +84,17 @@ class Interest:
 
 
 class Scanner:
-    """Scans pieces; what it remembers makes it faster and changes no answer."""
+    """Scans pieces; what it remembers makes it faster and changes no answer.
 
-    def __init__(self, gates: GateSet, interest: Interest) -> None:
+    Args:
+        gates: finds the gates.
+        interest: what the packs say about gates.
+        long_log: so many pieces make a log long: from then on routine lines are found by columns.
+    """
+
+    def __init__(self, gates: GateSet, interest: Interest, long_log: int = _LONG_LOG) -> None:
         self._gates = gates
+        self._interest = interest
         self._signatures = interest.signatures
         self._bare = interest.bare
         self._count_before = interest.count_before
@@ -88,43 +102,67 @@ class Scanner:
         self._traceback = gates.literals
         self._exception = gates.literals + len(LITERALS) + EXPRESSIONS.index(EXCEPTION)
         self._accesses = AccessCounter()
-        self._debug = DebugSieve(gates, interest.bare)
         self._requests = RequestLines(gates.request_marks)
+        self._columns: RoutineColumns | None = None
+        self._pieces_before_columns = long_log
 
     def scan(self, piece: bytes) -> Scanned:
         """Return what a piece says."""
-        found = self._requests.peeled(self._debug.without_dull(piece))
+        found = self._without_routine(piece)
         data = found.rest
         out = Scanned()
-        position = number = counted = told = 0
+        position = place = counted = accesses_told = told = 0
         for start, end, gates, anyway, opens, closes in self._wanted(data):
-            line = number + data.count(b"\n", position, start)
-            if counted < start and not self._count_before.isdisjoint(gates):
-                self._count(out, data, counted, start)
-                counted = start
-            if told < len(found.places):
-                upto = bisect_left(found.places, start, told)
-                _tell(out, found, told, upto, position, number)
+            place += data.count(b"\n", position, start)
+            upto = found.before(place, start)
+            if (counted < start or accesses_told < upto) and not self._count_before.isdisjoint(gates):
+                self._count(out, data[counted:start], found.accesses(accesses_told, upto))
+                counted, accesses_told = start, upto
+            if told < upto:
+                _tell(out, found, told, upto)
                 told = upto
+            number = found.number_of(place)
             out.sights.append(
-                Sight(line, data[start : min(end, start + LONGEST)], gates, anyway, opens, closes)
+                Sight(number, data[start : min(end, start + LONGEST)], gates, anyway, opens, closes)
             )
-            position, number = min(end + 1, len(data)), line + (end < len(data))
-        out.lines = number + data.count(b"\n", position)
-        self._count(out, data, counted, len(data))
-        _tell(out, found, told, len(found.places), position, number)
+            position, place = min(end + 1, len(data)), place + (end < len(data))
+        out.lines = found.line_ends()
+        self._count(out, data[counted:], found.accesses(accesses_told, found.total()))
+        _tell(out, found, told, found.total())
         return out
+
+    def _without_routine(self, piece: bytes) -> WithoutRoutine:
+        if self._columns is None and self._pieces_before_columns > 0:
+            self._pieces_before_columns -= _WORTH_OF_DEBUG if is_full_of_debug(piece) else 1
+            if self._pieces_before_columns <= 0 and self._gates.is_fast:
+                self._columns = self._found_by_columns()
+        if self._columns is None or len(piece) < _SMALLEST:
+            return self._requests.taken_out(piece)
+        return self._columns.taken_out(piece)
+
+    def _found_by_columns(self) -> RoutineColumns | None:
+        with suppress(ImportError):
+            from vllm_logdoctor.scan.columns import RoutineColumns
+
+            return RoutineColumns(
+                self._gates, self._interest.bare & self._interest.signatures, self._requests
+            )
+        return None
+
+    def left_to_search(self, piece: bytes) -> bytes:
+        """Return the bytes of a piece that have to be searched."""
+        return self._without_routine(piece).rest
 
     def counted_lines(self, piece: bytes, first: Number, last: Number | None) -> list[bytes]:
         """Return the lines of a piece in which access lines are counted, from number `first` to before `last`."""
-        return self.lines_without_requests(self._debug.without_dull(piece))[first:last]
+        return self.lines_without_requests(piece)[first:last]
 
     def lines_without_requests(self, piece: bytes) -> list[bytes]:
         """Return the lines of a piece, request lines empty."""
-        return self._requests.peeled(piece).rest.split(b"\n")
+        return self._requests.taken_out(piece).rest.split(b"\n")
 
-    def _count(self, out: Scanned, data: bytes, start: int, end: int) -> None:
-        counts = self._accesses.count(data, start, end)
+    def _count(self, out: Scanned, data: bytes, counts: Counter[AccessKey]) -> None:
+        counts.update(self._accesses.count(data, 0, len(data)))
         if counts:
             out.counts.append((len(out.sights), counts))
 
@@ -180,13 +218,10 @@ class Scanner:
         return not signed or not self._bare.issuperset(gates) or not _is_debug(data, start, first)
 
 
-def _tell(out: Scanned, found: Peeled, low: int, high: int, position: int, number: Number) -> None:
-    """Note the request lines number low .. high - 1 by kind; `number` is that of the line at `position` of the rest."""
+def _tell(out: Scanned, found: WithoutRoutine, low: int, high: int) -> None:
+    """Note the request lines among the routine lines low .. high - 1 by kind."""
     for kind in found.stretches(low, high):
-        first, last = (
-            (number + found.rest.count(b"\n", position, found.places[at]), found.line(at, LONGEST))
-            for at in (kind.first, kind.last)
-        )
+        first, last = found.line(kind.first, LONGEST), found.line(kind.last, LONGEST)
         out.repeats.append((len(out.sights), Repeat(first, last, kind.count)))
 
 

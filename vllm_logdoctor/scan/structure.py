@@ -5,24 +5,31 @@ from __future__ import annotations
 # Colour codes may stand between the parts of a header; their escape character is sometimes lost.
 _COLOUR = r"(?:\x1b?\[[0-9;]{0,8}m){0,3}"
 
+_LEVELS = ("INFO", "WARNING", "ERROR", "CRITICAL")
+_LEVEL = "|".join(_LEVELS)
+_EXCEPTIONS = ("Error", "Exception", "Interrupt", "SystemExit", "Timeout", "ActorDied", "Failure")
+_EXCEPTION = "|".join(_EXCEPTIONS)
+_JSON_KEYS = ("message", "msg", "log", "MESSAGE", "textPayload")
+_JSON_KEY = "|".join(_JSON_KEYS)
+
 # INFO 02-09 19:43:55 [nixl_connector.py:101] text        INFO 11-18 01:29:33 engine.py:267] text
 # INFO 2025-07-16 12:29:43,921 arg_utils.py:129] text     DEBUG is wanted by its gates alone.
 # An indented message continues the record above it and is left to the blocks.
 HEADER = (
-    rf"(?:INFO|WARNING|ERROR|CRITICAL){_COLOUR} {_COLOUR}(?:[0-9]{{4}}-)?[0-9]{{2}}-[0-9]{{2}} [0-9:]{{8}}(?:[.,][0-9]{{1,6}})?"
+    rf"(?:{_LEVEL}){_COLOUR} {_COLOUR}(?:[0-9]{{4}}-)?[0-9]{{2}}-[0-9]{{2}} [0-9:]{{8}}(?:[.,][0-9]{{1,6}})?"
     rf"{_COLOUR} {_COLOUR}\[?[A-Za-z0-9_./<>-]{{1,120}}:[0-9]{{1,6}}\]{_COLOUR} {_COLOUR}[^ \r\n]"
 )
 
 # ValueError: text        torch.OutOfMemoryError: text        KeyboardInterrupt
-EXCEPTION = r"(?:^|[\s\])|:])[A-Za-z_][A-Za-z0-9_.]{1,80}(?:Error|Exception|Interrupt|SystemExit|Timeout|ActorDied|Failure)(?::|\r?$)"
+EXCEPTION = rf"(?:^|[\s\])|:])[A-Za-z_][A-Za-z0-9_.]{{1,80}}(?:{_EXCEPTION})(?::|\r?$)"
 
 # {"message": "...", ...}    "textPayload": "WARNING 06-06 03:40:07 [argparse_utils.py:257] ..."
-JSON_RECORD = r'"(?:message|msg|log|MESSAGE|textPayload)"\s?:\s?"'
+JSON_RECORD = rf'"(?:{_JSON_KEY})"\s?:\s?"'
 
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
 OTHER_HEADER = (
-    r"(?:- vllm[A-Za-z0-9_.]* - (?:INFO|WARNING|ERROR|CRITICAL) - |(?:INFO|WARNING|ERROR|CRITICAL):vllm[A-Za-z0-9_.]*:"
-    r"|(?:INFO|WARNING|ERROR|CRITICAL) {1,8}\[[A-Za-z0-9_./-]{1,120}\.py(?::[0-9]{1,6})?\] )"
+    rf"(?:- vllm[A-Za-z0-9_.]* - (?:{_LEVEL}) - |(?:{_LEVEL}):vllm[A-Za-z0-9_.]*:"
+    rf"|(?:{_LEVEL}) {{1,8}}\[[A-Za-z0-9_./-]{{1,120}}\.py(?::[0-9]{{1,6}})?\] )"
 )
 
 # DEBUG 01-01 00:00:07 [shm_broadcast.py:467] ...
@@ -31,8 +38,25 @@ DEBUG_HEADER = r"DEBUG (?:[0-9]{4}-)?[0-9]{2}-[0-9]{2} [0-9]{2}:"
 TRACEBACK = "Traceback (most recent call last)"
 
 EXPRESSIONS: tuple[str, ...] = (HEADER, EXCEPTION, JSON_RECORD, OTHER_HEADER)
+EXPRESSION_WORDS: tuple[str, ...] = (*_LEVELS, *_EXCEPTIONS, *(f'"{key}"' for key in _JSON_KEYS))
+"""Where one of the expressions is found, one of these words stands."""
 LITERALS: tuple[str, ...] = (
     TRACEBACK,
     "During handling of the above exception",
     "direct cause of the following exception",
 )
+
+_DENSE = 400
+"""Bytes of a piece for one DEBUG line that make it full of them."""
+_SAMPLE = 1 << 14
+
+
+def is_full_of_debug(data: bytes) -> bool:
+    """Say whether many lines of a piece are DEBUG records, by its beginning and its end.
+
+    Example:
+        >>> is_full_of_debug(b"DEBUG 01-01 00:00:07 [shm_broadcast.py:467] text\\n" * 100)
+        True
+    """
+    seen = data[:_SAMPLE].count(b"DEBUG ") + data[-_SAMPLE:].count(b"DEBUG ")
+    return seen * _DENSE > min(len(data), 2 * _SAMPLE)

@@ -1,0 +1,98 @@
+"""Lines known to be dull by what is left of them without digits and the letters a to f.
+
+Lines that differ in numbers, times and request ids leave the same skeleton. Where a text holds a gate, the skeleton of the
+text holds the skeleton of the gate: so a skeleton without any speaks for all lines that leave it. It is looked at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from operator import itemgetter
+
+from vllm_logdoctor.scan.required import required_texts, speaks_of_framing
+from vllm_logdoctor.scan.structure import EXPRESSION_WORDS, LITERALS
+
+_LEFT_OUT = b"0123456789abcdef"
+_MOST = 8192
+_LONGEST = 2000
+_INDEXED = 4
+
+STAYS, DULL, DULL_IF_DEBUG = range(3)
+
+# What access lines and request lines are counted by, and what framing takes off before patterns are tried.
+_OTHERS = (b"HTTP/", b"Received request ", b"Added request ", b"Finished request ", b"[0m")
+
+# (EngineCore_DP0 pid=55) DEBUG 01-01 00:15:46 [scheduler.py:702] Scheduled 41305 tokens for request ...
+_DEBUG = re.compile(rb"(?:\([A-Zg-z_ ]{0,60} pi=\) )?DEBUG -{1,2} ::")
+
+
+def skeleton(text: bytes) -> bytes:
+    """Return a text without digits and the letters a to f.
+
+    Example:
+        >>> skeleton(b"Freed block 17 of chatcmpl-3fa9")
+        b'Fr lok  o htmpl-'
+    """
+    return text.translate(None, _LEFT_OUT)
+
+
+class Skeletons(dict[bytes, int]):
+    """What each skeleton says of the lines that leave it: `STAYS`, `DULL`, or `DULL_IF_DEBUG`.
+
+    Args:
+        gates: the literal gates.
+        bare: gates that lead to no pattern; in DEBUG records they are nothing to anybody.
+    """
+
+    def __init__(self, gates: Sequence[str], bare: frozenset[int]) -> None:
+        super().__init__()
+        self._bare = bare
+        self._never: dict[int, list[tuple[bytes, ...]]] = {}
+        self._short: list[tuple[bytes, int]] = []
+        self._by_start: dict[bytes, list[tuple[bytes, int]]] = {}
+        for number, gate in enumerate((*gates, *LITERALS)):
+            text = skeleton(gate.encode())
+            if len(text) < _INDEXED:
+                self._short.append((text, number))
+            else:
+                self._by_start.setdefault(text[:_INDEXED], []).append((text, number))
+        self._words = [skeleton(word) for word in (*(w.encode() for w in EXPRESSION_WORDS), *_OTHERS)]
+
+    def __missing__(self, text: bytes) -> int:
+        if len(self) >= _MOST or len(text) > _LONGEST:
+            return STAYS
+        verdict = self[text] = self._verdict(text)
+        return verdict
+
+    def of_lines(self, data: bytes) -> bytes:
+        """Return what the skeleton of each line says, a byte for each line; what stands behind the last line end is a line."""
+        texts = skeleton(data).split(b"\n")
+        return bytes(itemgetter(*texts)(self)) if len(texts) > 1 else bytes([self[texts[0]]])
+
+    def narrow(self, gate: int, regexes: Sequence[str]) -> None:
+        """Note the regexes of the patterns that a gate leads to: where none can match, the gate is nothing."""
+        required = [required_texts(regex) for regex in regexes]
+        if all(required) and not any(map(speaks_of_framing, regexes)):
+            self._never[gate] = [tuple(skeleton(text.encode()) for text in texts) for texts in required]
+            self.clear()
+
+    def _verdict(self, text: bytes) -> int:
+        if any(word in text for word in self._words):
+            return STAYS
+        gates = [gate for gate in self._gates_in(text) if not self._leads_nowhere(gate, text)]
+        if not gates:
+            return DULL
+        return DULL_IF_DEBUG if self._bare.issuperset(gates) and _DEBUG.match(text) else STAYS
+
+    def _gates_in(self, text: bytes) -> list[int]:
+        found = [number for gate, number in self._short if gate in text]
+        for place in range(len(text) - _INDEXED + 1):
+            for gate, number in self._by_start.get(text[place : place + _INDEXED], ()):
+                if text.startswith(gate, place):
+                    found.append(number)
+        return found
+
+    def _leads_nowhere(self, gate: int, text: bytes) -> bool:
+        regexes = self._never.get(gate)
+        return regexes is not None and all(any(one not in text for one in texts) for texts in regexes)
