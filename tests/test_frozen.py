@@ -6,7 +6,7 @@ import copy
 import pickle
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, is_dataclass, replace
 from inspect import signature
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -86,7 +86,8 @@ def test_it_reads_and_is_taken_apart_as_a_data_class() -> None:
     place, usual = Place("a", 2, ("x",), {"y": 1}), Usual("a", 2, ("x",), {"y": 1})
     assert repr(place).endswith(repr(usual).removeprefix("Usual"))
     assert is_dataclass(place)
-    assert [one.name for one in fields(place)] == [one.name for one in fields(usual)]
+    assert [(one.name, one.type) for one in fields(place)] == [(one.name, one.type) for one in fields(usual)]
+    assert get_type_hints(Place) == get_type_hints(Usual)
     assert asdict(place) == asdict(usual)
     assert replace(place, line=3) == Place("a", 3, ("x",), {"y": 1})
     match place:

@@ -28,8 +28,8 @@ T = TypeVar("T")
 def frozen(cls: type[T]) -> type[T]:
     """Make a frozen, slotted data class of a class with annotated names and words on what it is.
 
-    What few classes need is left to `@dataclass`: inheritance, order, `__post_init__`, fields that `__init__` does not
-    take or that comparisons leave out.
+    What few classes need is left to `@dataclass`: inheritance, order, `__post_init__`, `ClassVar`, fields that `__init__`
+    does not take or that comparisons leave out.
 
     Example:
         >>> @frozen
@@ -68,8 +68,16 @@ def _defined(
     *by_names: Callable[[tuple[str, ...]], dict[str, Callable[..., Any]]],
 ) -> type[T]:
     """Make a data class with these methods and those that are made for the names of its fields, but for its own ones."""
+    # For a class without words on it `dataclass` reads its signature, which takes longer than all the rest.
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    written = cls.__annotations__
+    # Annotations that are text would be searched for ClassVar and InitVar, field by field.
+    cls.__annotations__ = dict.fromkeys(written, object)
     made = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+    made.__annotations__ = written
     members = fields(made)  # type: ignore[arg-type]
+    for member in members:
+        member.type = written[member.name]
     names = tuple(member.name for member in members)
     methods = {"__init__": _initialiser(made, members), "__repr__": _representation(names), **methods}
     for more in by_names:

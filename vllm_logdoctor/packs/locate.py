@@ -41,15 +41,23 @@ def states_of_files(root: Path) -> dict[str, os.stat_result]:
 
     Every start asks this of a checkout, for hundreds of files: it is made for speed.
     """
-    packs: dict[str, os.stat_result] = {}
-    pages: dict[str, os.stat_result] = {}
-    for name, entry in _entries(str(root), ""):
-        if name.endswith(".toml") and not entry.name.startswith("."):
-            packs[name] = entry.stat()
-        elif name.endswith(".md") and name == f"rules/{entry.name}":
-            pages[name] = entry.stat()
+    packs = {
+        name: entry.stat()
+        for name, entry in _entries(str(root), "")
+        if name.endswith(".toml") and not entry.name.startswith(".")
+    }
     ordered = sorted(packs, key=lambda name: (_turn(name.split("/")[0]), name.split("/")))
-    return {**{name: packs[name] for name in ordered}, **{name: pages[name] for name in sorted(pages)}}
+    return {**{name: packs[name] for name in ordered}, **states_of_pages(root)}
+
+
+def states_of_pages(root: Path) -> dict[str, os.stat_result]:
+    """Return what the file system says of each rule page, in their order."""
+    try:
+        with os.scandir(root / "rules") as entries:
+            pages = {f"rules/{entry.name}": entry.stat() for entry in entries if entry.name.endswith(".md")}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return {name: pages[name] for name in sorted(pages)}
 
 
 def _entries(folder: str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:

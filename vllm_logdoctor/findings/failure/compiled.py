@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_logdoctor.findings.failure.rules import ChangeTemplate, Signature
-from vllm_logdoctor.packs.locate import builtin_root, cache_directory, page_files, states_of_files
+from vllm_logdoctor.packs.locate import builtin_root, cache_directory, page_files, states_of_pages
 
 FORMAT = 1
 SHIPPED = "failures.json"
@@ -98,8 +98,8 @@ def _bullets(text: str) -> list[str]:
 
 
 def _fingerprint(root: Path) -> str:
-    states = states_of_files(root).items()
-    pages = (f"{name}:{state.st_size}:{state.st_mtime_ns}" for name, state in states if name.endswith(".md"))
+    states = states_of_pages(root).items()
+    pages = (f"{name}:{state.st_size}:{state.st_mtime_ns}" for name, state in states)
     return f"{FORMAT} " + " ".join(pages)
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from vllm_logdoctor.frozen import frozen
@@ -103,14 +103,6 @@ class FailureRules:
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rules = {row["id"]: row for row in rows}
         self._built: dict[str, FailureRule] = {}
-        self._gates: dict[str, list[tuple[str, int]]] = {}
-        for row in rows:
-            for number, table in enumerate(row["signatures"]):
-                for gate in table["gates"]:
-                    self._gates.setdefault(gate, []).append((row["id"], number))
-        self._by_key: dict[str, list[str]] = {}
-        for gate in self._gates:
-            self._by_key.setdefault(gate[:_KEY], []).append(gate)
         # Every rank prints the same traceback.
         self._gates_in = lru_cache(maxsize=256)(self._search_gates)
 
@@ -129,6 +121,24 @@ class FailureRules:
         return [
             (self.rule(rule_id), self.rule(rule_id).signatures[number]) for rule_id, number in sorted(places)
         ]
+
+    @cached_property
+    def _gates(self) -> dict[str, list[tuple[str, int]]]:
+        """Signatures by gate; a run that is well never asks for them."""
+        gates: dict[str, list[tuple[str, int]]] = {}
+        for row in self._rules.values():
+            for number, table in enumerate(row["signatures"]):
+                for gate in table["gates"]:
+                    gates.setdefault(gate, []).append((row["id"], number))
+        return gates
+
+    @cached_property
+    def _by_key(self) -> dict[str, list[str]]:
+        """Gates by their first characters."""
+        by_key: dict[str, list[str]] = {}
+        for gate in self._gates:
+            by_key.setdefault(gate[:_KEY], []).append(gate)
+        return by_key
 
     def _search_gates(self, text: str) -> set[str]:
         """Return the gates in a text, found by their first characters: one look-up per place, however many gates."""
