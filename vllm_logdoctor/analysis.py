@@ -291,17 +291,20 @@ def _scanned(
     analyser: Analyser, reader: StreamReader, source: Input, number: int
 ) -> Generator[tuple[Chunk, Scanned | None], None, None]:
     """Read the chunks of a file, scanned by other processes where that was asked for and the file is large."""
-    options = analyser.options
-    chunks = read_chunks(source, number, analyser.reading(number), options.chunk_bytes)
+    options, reading = analyser.options, analyser.reading(number)
     if options.jobs < 2 or (
         source.size is not None and source.size < _SMALL_FILE_CHUNKS * options.chunk_bytes
     ):
-        yield from ((chunk, None) for chunk in chunks)
+        yield from ((chunk, None) for chunk in read_chunks(source, number, reading, options.chunk_bytes))
         return
     from vllm_logdoctor.scan.workers import Workers
 
+    chunks = read_chunks(source, number, reading, options.chunk_bytes, counts=False)
     with Workers(options.jobs, analyser.gates, reader.interest, analyser.build_gates) as workers:
-        yield from workers.scan(chunks)
+        for chunk, scanned in workers.scan(chunks):
+            reading.place(chunk, scanned.lines)
+            yield chunk, scanned
+    reading.close()
 
 
 def nothing_of_vllm(sources: Sequence[SourceSummary]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.scan.gates import GateSet, Narrowing
 from vllm_logdoctor.scan.sight import Interest, Scanned, Scanner
-from vllm_logdoctor.source import Chunk
+from vllm_logdoctor.source import Chunk, keep_freed_memory
 
 _AHEAD = 3
 """Pieces that a worker may have waiting when it reads them from the file itself."""
@@ -119,6 +119,7 @@ def _work(
     connection: Connection, gates: GateSet | None, build: Callable[[], GateSet], interest: Interest
 ) -> None:
     """Scan what comes until the other side is gone."""
+    keep_freed_memory()
     gates = gates if gates is not None else build()
     scanner = Scanner(gates, interest)
     try:
@@ -134,10 +135,10 @@ def _work(
 def _read(task: _Task) -> bytes:
     with open(task.path, "rb", buffering=0) as file:
         file.seek(task.offset)
-        pieces = bytearray()
-        while len(pieces) < task.size:
-            more = file.read(task.size - len(pieces))
+        data = file.read(task.size) or b""
+        while len(data) < task.size:
+            more = file.read(task.size - len(data))
             if not more:
                 break
-            pieces += more
-    return bytes(pieces)
+            data += more
+    return data

@@ -1,7 +1,16 @@
 """Source room: opens whatever holds a log and gives chunks of bytes cut at line ends."""
 
-from vllm_logdoctor.source.chunks import Chunk, read_chunks
+from vllm_logdoctor.source.chunks import Chunk, keep_freed_memory, read_chunks
 from vllm_logdoctor.source.inputs import Input, inputs_from
 from vllm_logdoctor.source.sets import InputSet, Stream, sets_of
 
-__all__ = ["Chunk", "Input", "InputSet", "Stream", "inputs_from", "read_chunks", "sets_of"]
+__all__ = [
+    "Chunk",
+    "Input",
+    "InputSet",
+    "Stream",
+    "inputs_from",
+    "keep_freed_memory",
+    "read_chunks",
+    "sets_of",
+]

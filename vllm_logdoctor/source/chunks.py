@@ -16,6 +16,7 @@ CHUNK_BYTES = 1 << 19
 LONGEST_LINE = 1 << 20
 """A line longer than this is handed on in pieces that carry the same line number."""
 
+_LARGEST_FREED = 8 << 20
 
 _NO_BREAK = "\u00a0".encode()
 """The space of web pages: what was copied from one has it in place of the plain one."""
@@ -56,9 +57,27 @@ class Reading:
     note: str | None = None
     _open_line: bool = field(default=False, repr=False)
 
+    def place(self, chunk: Chunk, lines: int) -> None:
+        """Give the next chunk its place, now that it is known how many line ends it has."""
+        chunk.first_line, chunk.lines = self.lines + 1, lines
+        self.lines += lines
+
+    def close(self) -> None:
+        """Count a last line without an end."""
+        self.lines += self._open_line
+
+
+def keep_freed_memory() -> None:
+    """Teach the allocator to keep the memory of chunks for the next ones.
+
+    glibc gives back what is larger than the largest piece that was freed so far: each chunk would be faulted in anew, which
+    costs more than to read it. The piece freed here is never touched.
+    """
+    bytes(_LARGEST_FREED)
+
 
 def read_chunks(
-    source: Input, number: int, reading: Reading, chunk_bytes: int = CHUNK_BYTES
+    source: Input, number: int, reading: Reading, chunk_bytes: int = CHUNK_BYTES, *, counts: bool = True
 ) -> Iterator[Chunk]:
     """Read an input as chunks cut at line ends.
 
@@ -67,10 +86,13 @@ def read_chunks(
         number: its number in the set of inputs.
         reading: filled with what was read.
         chunk_bytes: bytes wanted per chunk; the result of an analysis does not depend on it.
+        counts: count lines. Without it that is left to whoever learns later how many line ends each chunk has: `Reading.place`
+            for each of them, then `Reading.close`.
 
     Raises:
         LogdoctorError: the input can't be opened, or fails before the first byte.
     """
+    keep_freed_memory()
     with source.open() as stream:
         rest = b""
         place = _Place(source.plain_path)
@@ -78,21 +100,22 @@ def read_chunks(
             place.note(reading.bytes, len(rest) + len(block))
             cut = block.rfind(b"\n") + 1
             if cut and 0 <= block.find(b"\n") <= LONGEST_LINE - len(rest):
-                yield from _chunk(number, b"".join((rest, memoryview(block)[:cut])), reading, place)
+                yield from _chunk(number, b"".join((rest, memoryview(block)[:cut])), reading, place, counts)
                 rest = block[cut:]
                 continue
             rest += block
             # A block is no longer than the longest line, so that only the first line can be too long.
             while len(rest) > LONGEST_LINE and rest.find(b"\n", 0, LONGEST_LINE + 1) < 0:
                 piece, rest = _cut_overlong(rest)
-                yield from _chunk(number, piece, reading, place)
+                yield from _chunk(number, piece, reading, place, counts)
             cut = rest.rfind(b"\n") + 1
             if cut:
-                yield from _chunk(number, rest[:cut], reading, place)
+                yield from _chunk(number, rest[:cut], reading, place, counts)
                 rest = rest[cut:]
         if rest:
-            yield from _chunk(number, rest, reading, place)
-    reading.lines += reading._open_line
+            yield from _chunk(number, rest, reading, place, counts)
+    if counts:
+        reading.close()
 
 
 @dataclass(slots=True)
@@ -108,14 +131,15 @@ class _Place:
             self.path = ""
 
 
-def _chunk(number: int, data: bytes, reading: Reading, place: _Place) -> Iterator[Chunk]:
+def _chunk(number: int, data: bytes, reading: Reading, place: _Place, counts: bool) -> Iterator[Chunk]:
     path, offset = place.path, place.offset
     place.offset += len(data)
     if not data.isascii() and _NO_BREAK in data:
         data, path = data.replace(_NO_BREAK, b" "), ""
     chunk = Chunk(number, reading.lines + 1, data, path=path, offset=offset)
     yield chunk
-    reading.lines += chunk.lines if chunk.lines >= 0 else data.count(b"\n")
+    if counts:
+        reading.lines += chunk.lines if chunk.lines >= 0 else data.count(b"\n")
     reading._open_line = not data.endswith(b"\n")
 
 
