@@ -69,6 +69,35 @@ def test_an_error_before_it_serves_is_a_crash_at_startup():
     assert outcome(START, failed) == "crashed_at_startup"
 
 
+HANDSHAKE = framed(
+    "Worker pid=10",
+    [
+        "Handshake with 51c2-engine failed",
+        *traceback(("_nixl_handshake", "raise RuntimeError("), ends="RuntimeError: Remote NIXL agent engine ID mismatch."),
+    ],
+    "nixl_connector.py:1100",
+)  # fmt: skip
+
+
+def test_a_handshake_that_failed_does_not_end_a_start():
+    told = diagnosis("\n".join([*START, *HANDSHAKE]))
+    assert told.run.outcome == "truncated"
+    assert [finding.kind for finding in told.findings if finding.id == "kv-connector-failure"] == [
+        "configuration"
+    ]
+    assert outcome(START, READY, SERVED, HANDSHAKE) == "running"
+
+
+def test_a_transfer_that_the_engine_dies_of_is_its_end():
+    fatal = framed("EngineCore pid=9", ["EngineCore encountered a fatal error.", *ASSERTION], "core.py:1000")
+    assert outcome(START, READY, SERVED, HANDSHAKE, fatal) == "crashed_while_serving"
+
+
+def test_an_error_of_another_part_in_the_start_is_no_transfer():
+    failed = framed("EngineCore pid=9", ["Error loading the model", *ASSERTION], "core.py:1000")
+    assert outcome(START, failed) == "crashed_at_startup"
+
+
 def test_a_child_that_its_failing_parent_ends_is_no_stop():
     uncaught = raw(
         "APIServer pid=1", traceback(("init_app_state", "load()"), ends="ValueError: no vocabulary")
@@ -112,6 +141,15 @@ def test_an_offline_run_whose_engine_goes_last():
         "ERROR 05-01 10:07:59 [core_client.py:598] Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
     ]
     assert outcome(OFFLINE, done) == "clean_shutdown"
+
+
+@pytest.mark.parametrize("words", ["EngineCore interrupted.", "EngineCore exiting."])
+def test_an_offline_run_whose_engine_says_that_it_leaves(words):
+    graphs = [
+        "INFO 05-01 10:00:50 [gpu_model_runner.py:1436] Graph capturing finished in 15 secs, took 0.49 GiB"
+    ]
+    left = [f"DEBUG 05-01 10:00:53 [core.py:336] {words}"]
+    assert outcome(OFFLINE, graphs, left) == "clean_shutdown"
 
 
 def test_an_offline_run_that_breaks_while_it_generates():

@@ -199,3 +199,20 @@ def test_an_offline_engine_that_prints_nothing_may_have_worked_all_the_same() ->
         a_run(), samples=[], kind="offline", startup_complete=True, accesses=Counter(), progress=[]
     )
     assert bottleneck_of(silent).reason == "the engine started; offline engines print no load unless asked"
+
+
+@pytest.mark.parametrize(
+    ("request_", "name", "words"),
+    [
+        (("POST", "/v1/completions", 200), "none-clear", "requests were served"),
+        (("POST", "/v1/completions", 500), "none-clear", "none was answered with success"),
+        (("GET", "/v1/models", 200), "startup-only", "a start and no load"),
+        (("GET", "/favicon.ico", 404), "startup-only", "a start and no load"),
+    ],
+)
+def test_only_requests_to_the_model_are_a_load(request_: tuple[str, str, int], name: str, words: str) -> None:
+    run = a_run()
+    run.startup_complete, run.accesses = True, Counter({request_: 3})
+    limit = bottleneck_of(run)
+    assert limit.name == name
+    assert words in limit.reason

@@ -114,9 +114,8 @@ class TestVerdict:
             phases=changed().run.phases[:2],
         )
         text = report_of(changed(run=run, findings=(), plan=Plan()))
-        assert (
-            "**The log ends before the start-up does; the last part of it in the log: weights [L7].**" in text
-        )
+        told = "**The log ends before the start-up does; the last part of it in the log: weights [L7]; "
+        assert f"{told}whether the server came up is not in it.**" in text
 
     def test_a_benchmark_s_own_log_is_not_taken_for_a_server_s(self):
         line = make_analysis().runs[0].findings[0].evidence[0]

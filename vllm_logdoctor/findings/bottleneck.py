@@ -240,8 +240,8 @@ def time_by_limit(load: Load, limits: Sequence[BottleneckName]) -> dict[Bottlene
 def _without_statistics(run: Run) -> Bottleneck:
     if run.seen("stats-disabled-api-servers"):
         return Bottleneck("none-clear", "with several API servers this version prints no statistics")
-    if run.startup_complete and run.accesses:
-        return Bottleneck("none-clear", "requests were served, but no statistics line is in the log")
+    if run.startup_complete and (told := _asked(run)):
+        return Bottleneck("none-clear", told)
     batches = batches_of(run)
     if batches:
         return _of_batches(batches)
@@ -253,6 +253,18 @@ def _without_statistics(run: Run) -> Bottleneck:
     if run.kind == "offline" and run.startup_complete:
         return Bottleneck("startup-only", "the engine started; offline engines print no load unless asked")
     return Bottleneck("startup-only", "no statistics line is in the log: it shows a start and no load")
+
+
+def _asked(run: Run) -> str:
+    """Return what became of requests to the model; an empty text where only pages and lists were asked for."""
+    answers = [status for (method, _, status) in run.accesses if method == "POST"]
+    if any(status < 400 for status in answers):
+        return "requests were served, but no statistics line is in the log"
+    return (
+        "requests came and none was answered with success; no statistics line is in the log"
+        if answers
+        else ""
+    )
 
 
 def _of_batches(batches: Sequence[Progress]) -> Bottleneck:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from vllm_logdoctor.findings.model import Change, Finding
+from vllm_logdoctor.findings.urgency import is_urgent, urgent_first
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import canonical_name, flag_exists, long_name
 from vllm_logdoctor.knowledge.versions import release_number
@@ -54,7 +55,7 @@ def merge(run: Run, findings: Sequence[Finding]) -> Merged:
     planned: dict[str, PlannedChange] = {}
     refused: list[Refusal] = []
     short = _shortage(findings)
-    for finding in findings:
+    for finding in urgent_first(run, findings):
         if finding.severity == "info":
             continue
         for change in finding.changes:
@@ -64,7 +65,8 @@ def merge(run: Run, findings: Sequence[Finding]) -> Merged:
                 continue
             key = knob_key(change, version)
             planned[key] = _joined(planned.get(key), change, finding)
-    return Merged(tuple(_in_order(_without_void(planned, refused))), tuple(dict.fromkeys(refused)))
+    urgent = frozenset(finding.id for finding in findings if is_urgent(run, finding))
+    return Merged(tuple(_in_order(_without_void(planned, refused), urgent)), tuple(dict.fromkeys(refused)))
 
 
 def knob_key(change: Change, version: str | None) -> str:
@@ -165,10 +167,12 @@ def _without_void(planned: dict[str, PlannedChange], refused: list[Refusal]) -> 
     return left
 
 
-def _in_order(planned: dict[str, PlannedChange]) -> Iterable[PlannedChange]:
-    """Flags and variables first, as they make the command; then what is done by hand."""
-    changes = list(planned.values())
-    return [
-        *(c for c in changes if c.change.kind != "action"),
-        *(c for c in changes if c.change.kind == "action"),
-    ]
+def _in_order(planned: dict[str, PlannedChange], urgent: frozenset[str]) -> Iterable[PlannedChange]:
+    """Flags and variables first, as they make the command; then what is done by hand, what is urgent before all."""
+
+    def place(item: PlannedChange) -> int:
+        if not urgent.isdisjoint(item.findings):
+            return 0
+        return 2 if item.change.kind == "action" else 1
+
+    return sorted(planned.values(), key=place)

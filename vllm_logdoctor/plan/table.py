@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from vllm_logdoctor.findings.capacity.fp8 import refuses_fp8
 from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.knowledge.versions import release_number
@@ -35,14 +36,22 @@ def _proposals(run: Run, memory: Memory) -> Iterator[tuple[str, Any, Any]]:
             ("gpu_memory_utilization", now, value) for value in _UTILIZATIONS if abs(value - now) > 0.001
         )
     dtype = str(run.setting("kv_cache_dtype") or "auto")
-    yield "kv_cache_dtype", dtype, "auto" if dtype.startswith("fp8") else "fp8"
+    if dtype.startswith("fp8"):
+        yield "kv_cache_dtype", dtype, "auto"
+    elif _may_take_fp8(run):
+        yield "kv_cache_dtype", dtype, "fp8"
     for length in _lengths(memory):
         yield "max_model_len", memory.length, length
     ranks = run.setting("tensor_parallel_size") or 1
     if isinstance(ranks, int):
         yield from (("tensor_parallel_size", ranks, value) for value in (ranks // 2, ranks * 2) if value)
-    if not run.setting("quantization") and run.platform in ("cuda", "rocm"):
+    if not run.setting("quantization") and run.platform is not None and _may_take_fp8(run):
         yield "quantization", None, "fp8"
+
+
+def _may_take_fp8(run: Run) -> bool:
+    """Tell whether fp8 may be offered: to graphics cards, unless the log shows one without it."""
+    return run.platform in ("cuda", "rocm", None) and not refuses_fp8(run)
 
 
 def _lengths(memory: Memory) -> list[int]:

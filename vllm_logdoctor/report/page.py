@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vllm_logdoctor.findings.model import Finding
+from vllm_logdoctor.findings.urgency import urgent_first
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -44,9 +45,14 @@ class Page:
         return tuple(sorted(found, key=lambda finding: finding.role != "root"))
 
     @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings in the order in which they are told: what is urgent first, then by what they are worth."""
+        return urgent_first(self.run, self.diagnosis.findings)
+
+    @property
     def advice(self) -> tuple[Finding, ...]:
         """Findings that are no failure, in order of importance."""
-        return tuple(finding for finding in self.diagnosis.findings if finding.kind != "failure")
+        return tuple(finding for finding in self.findings if finding.kind != "failure")
 
     def cite(self, evidence: Iterable[Evidence], limit: int = CITED) -> str:
         """Return line numbers in brackets, "[L7, L12]", with file names where there are several files."""

@@ -71,6 +71,19 @@ _REQUEST_SITES = LatePattern(
     r"|reasoning|preprocess|base|server_utils|api_utils|batch_serving)\.py$"
 )
 _REQUEST_FRAMES = LatePattern(r"(?:starlette|fastapi)/routing\.py|starlette/middleware")
+# What connectors log of one peer or one transfer, and go on:
+# Handshake with 7f3a-engine failed      NIXL transfer failed for request cmpl-1 with state ERR. Marking blocks as invalid.
+# Write task failed for request cmpl-1, marking done      nixl-push-writer error; continuing
+_TRANSFER_ANNOUNCED = LatePattern(
+    r"^Handshake (?:with|failed for)|^Failed handshake to|^NIXL (?:transfer|send_notif|handshake)|PUSH_REG notification"
+    r"|[Mm]arking (?:blocks as invalid|done)|nixl-push-writer error|^EC (?:Connector|Mooncake|consumer)\b"
+    r"|^(?:Transfer \S+|RDMA (?:transfer|read)|pulling kv_caches for .{1,200}) (?:failed|TIMED OUT)"
+    r"|^Failed to send (?:error )?notification|^Failed to connect to bootstrap server|^Error (?:processing|in) (?:the )?Mooncake"
+)
+_TRANSFER_SITES = LatePattern(
+    r"(?:^|/)(?:nixl_connector|pull_worker|push_worker|moriio_\w+|mooncake_connector|hf3fs_\w+|lmcache\w*"
+    r"|multi_process_adapter|vllm_v1_adapter)\.py$"
+)
 _OFFLINE_FRAMES = LatePattern(
     r"vllm/entrypoints/(?:llm|offline_utils)\.py$|vllm/entrypoints/(?:llm|offline)/"
 )
@@ -113,6 +126,14 @@ def is_request(block: Block) -> bool:
         return block.process.role in ("", "api-server")
     frames = [frame for one in block.raised for frame in one.frames]
     return not block.level and any(_REQUEST_FRAMES.search(frame.file) for frame in frames[:40])
+
+
+def is_transfer(block: Block) -> bool:
+    """Say whether a connector logged that a peer or a transfer failed: the engine goes on, and computes again what did not come."""
+    if not block.level:
+        return False
+    by_site = block.call_site is not None and _TRANSFER_SITES.search(block.call_site[0])
+    return bool(by_site or _TRANSFER_ANNOUNCED.search(block.announcement))
 
 
 def _ends_script(block: Block, last: Raised) -> bool:

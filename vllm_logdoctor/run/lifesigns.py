@@ -42,7 +42,10 @@ _DEATH_WORDS = (
 READY = LatePattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
 )
-OWN_SHUTDOWN = LatePattern(r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)")
+# [shutdown] MPClient: start      EngineCore interrupted. (to 0.8.4)      EngineCore exiting.
+OWN_SHUTDOWN = LatePattern(
+    r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)|^EngineCore (?:interrupted|exiting)\.$"
+)
 PROGRESS_OPEN = LatePattern(r"Processed prompts: +\d{1,2}%")
 PROGRESS_END = LatePattern(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")
 # The offline engine's client says this while Python exits, when all work is done.

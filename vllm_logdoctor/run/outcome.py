@@ -10,7 +10,7 @@ from itertools import islice
 
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.frozen import frozen
-from vllm_logdoctor.run.blockkinds import BlockKind, kind_of_block
+from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, kind_of_block
 from vllm_logdoctor.run.blockphase import phase_of_block
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.lifesigns import (
@@ -121,6 +121,8 @@ class _Judge:
         if kind not in ("error", "wrapper") or self._after_stop(self.order.place(block.first)):
             return False
         if kind == "wrapper" and self._is_clean_offline_end():
+            return False
+        if is_transfer(block) and not self._death_after(block):
             return False
         if self.ready is None or self.ready > _NOWHERE:
             return True

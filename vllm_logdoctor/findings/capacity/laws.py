@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from vllm_logdoctor.findings.capacity.defaults import seats_of, step_tokens_of
+from vllm_logdoctor.findings.capacity.fp8 import condition_of_fp8, refuses_fp8
 from vllm_logdoctor.findings.capacity.memory import GIB, Memory
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes, weight_bytes
@@ -89,6 +90,9 @@ def cache_dtype(memory: Memory, to: Settings) -> Memory | str:
     override = to.run.setting("num_gpu_blocks_override")
     if override:
         return memory.scaled(1, 1, 1, f"num_gpu_blocks_override={override} fixes the number of blocks")
+    to_fp8 = str(to.value).startswith("fp8") and not str(to.before or "auto").startswith("fp8")
+    if to_fp8 and (reason := refuses_fp8(to.run)):
+        return reason
     dtype = str(to.run.setting("dtype") or "bfloat16")
     old = kv_cache_bytes(str(to.before or "auto"), dtype)
     new = kv_cache_bytes(str(to.value), dtype)
@@ -99,6 +103,7 @@ def cache_dtype(memory: Memory, to: Settings) -> Memory | str:
     ratio = 2 * (old.low + old.high) / (2 * (new.low + new.high))
     low, high = old.low / new.high, old.high / new.low
     step = f"{_middle(old.low, old.high):g} -> {_middle(new.low, new.high):g} bytes an element: {ratio:.4g} x"
+    step += f" ({condition})" if to_fp8 and (condition := condition_of_fp8(to.run)) else ""
     if memory.hybrid:
         return memory.scaled(
             ratio, min(1.0, low), max(1.0, high), step + "; layers with a state of fixed size may keep theirs"
@@ -253,6 +258,9 @@ def eager(memory: Memory, to: Settings) -> Memory | str:
 
 def quantization(memory: Memory, to: Settings) -> Memory | str:
     """quantization: the weights shrink, the cache gets what they free; another checkpoint may differ."""
+    to_fp8 = str(to.value).startswith("fp8")
+    if to_fp8 and (reason := refuses_fp8(to.run)):
+        return reason
     dtype = str(to.run.setting("dtype") or "")
     old, new = weight_bytes(None, dtype), weight_bytes(str(to.value) if to.value else None, dtype)
     if to.before:
@@ -265,6 +273,7 @@ def quantization(memory: Memory, to: Settings) -> Memory | str:
     ]
     sizes = [memory.available + memory.weights - gib for gib in kept]
     step = f"weights {memory.weights:g} -> {kept[1]:.2f} GiB ({kept[0]:.2f} to {kept[2]:.2f})"
+    step += f" ({condition})" if to_fp8 and (condition := condition_of_fp8(to.run)) else ""
     return memory.with_available(sizes[1], sizes[2], sizes[0], step)
 
 

@@ -1,4 +1,4 @@
-"""Commands beside a run that failed and wrote into the same log: told, but no failure of the run."""
+"""What failed beside a run and did not end it: second commands that wrote into the same log, transfers of a connector."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 from vllm_logdoctor.findings.failure.naming import names_of
 from vllm_logdoctor.findings.failure.observations import Scene
 from vllm_logdoctor.findings.failure.rules import FailureRules
-from vllm_logdoctor.findings.failure.wording import named_finding
+from vllm_logdoctor.findings.failure.wording import finding_of, named_finding, shown
 from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.late import LatePattern
+from vllm_logdoctor.run.blockkinds import is_transfer
 from vllm_logdoctor.run.blocks import Block
 
+TRANSFER = "kv-connector-failure"
 _WELL = frozenset({"running", "clean_shutdown"})
 # File "/opt/env/bin/vllm", line 8, in <module>
 _COMMAND = LatePattern(r"(?:bin/vllm|openai/api_server\.py|<frozen runpy>|/runpy\.py)$")
@@ -33,6 +35,28 @@ def aside_findings(scene: Scene, rules: FailureRules, facts: Mapping[str, Any]) 
                     words = f"A second command that wrote into this log failed; this run went on. {finding.explanation}"
                     yield replace(finding, kind="configuration", severity="medium", explanation=words)
                     return
+
+
+def transfer_findings(scene: Scene, rules: FailureRules) -> Iterator[Finding]:
+    """Yield the failed transfers and handshakes of a connector that the engine went on after, as one finding."""
+    told = [
+        block for number, block in enumerate(scene.blocks)
+        if number not in scene.ending.fatal and scene.kind(number) == "error" and is_transfer(block)
+    ]  # fmt: skip
+    if scene.ending.failed or not told or TRANSFER not in rules:
+        return
+    values = {"what": shown(told[0].last_raised.statement.split("\n")[0])}
+    finding = finding_of(
+        rules.rule(TRANSFER), scene.run, role=None, confidence="medium", values=values,
+        records=[record for block in told[:3] for record in (block.last_raised.record, block.introduction or block.first)],
+        kind="configuration", severity="medium",
+    )  # fmt: skip
+    number = "A transfer" if len(told) == 1 else f"{len(told):,} transfers"
+    words = (
+        f"{number} of the KV cache, or the handshake before it, failed. vLLM goes on after such an error; the request that needed"
+        f" it fails or is computed again. {finding.explanation}"
+    )
+    yield replace(finding, title="transfers of the KV cache that failed", explanation=words)
 
 
 def _ended_a_command(block: Block) -> bool:

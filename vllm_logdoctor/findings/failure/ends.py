@@ -77,7 +77,7 @@ def _stopped(scene: Scene, rules: FailureRules, facts: Mapping[str, Any], stop: 
     noise = _noise_after(scene, stop)
     if stop.kind == "shutdown" and not noise:
         return
-    values = {"what": shown(stop.record.message.strip()), "count": len(noise) or None}
+    values = {"what": shown(stop.record.message.strip()), "count": _errors(len(noise)) if noise else None}
     records = [stop.record, *(block.last_raised.record for block in noise[:2])]
     yield _finding(scene, rules, STOPPED, "high" if stop.kind != "shutdown" else "medium", records, values)
 
@@ -113,6 +113,10 @@ def _hang_before(scene: Scene, rules: FailureRules, facts: Mapping[str, Any], st
         [*records, stop.record],
         {"what": shown(records[0].message.strip())},
     )
+
+
+def _errors(number: int) -> str:
+    return "1 error" if number == 1 else f"{number:,} errors"
 
 
 def _noise_after(scene: Scene, stop: Stop) -> list[Any]:
@@ -170,7 +174,7 @@ def _silent(scene: Scene, rules: FailureRules, facts: Mapping[str, Any]) -> Iter
     """Yield the finding for a log that ends, or stands still, without a word: by its last step."""
     last = _last_words(scene.trail)
     end = last[-1] if last else None
-    values = {"what": shown(end.message.strip()) if end else None}
+    values = {"what": shown(end.message.strip()) if end else None, "silent": True}
     for rule_id, records, confidence in _readings(scene, last, facts):
         if rule_id in rules:
             memory = _FREE_RAM.search(records[0].message) if records else None
@@ -201,7 +205,7 @@ def _suspicion(
         scene, rules, rule_id, confidence, records, values, kind="configuration", severity=severity
     )
     if rule_id != NOT_IN_LOG:
-        return finding
+        return replace(finding, title=f"perhaps {finding.title}")
     words = f"The log ends at {values.get('what')}. Either it was copied while the start went on, or the process ended without a word."
     return replace(finding, title="a log that ends before the start does", explanation=words)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from vllm_logdoctor.findings.failure.aside import aside_findings
+from vllm_logdoctor.findings.failure.aside import aside_findings, transfer_findings
 from vllm_logdoctor.findings.failure.ends import SILENT, end_findings
 from vllm_logdoctor.findings.failure.facts import facts_of
 from vllm_logdoctor.findings.failure.observations import Scene
+from vllm_logdoctor.findings.failure.ownpacks import explained_by_packs
 from vllm_logdoctor.findings.failure.requests import request_findings
 from vllm_logdoctor.findings.failure.root import Verdict, verdict_of
 from vllm_logdoctor.findings.failure.rules import FailureRules, failure_rules
@@ -55,7 +56,7 @@ def speaks_of_vllm(run: Run) -> bool:
 
 def _settled_outcome(ending: Ending, findings: Sequence[Finding]) -> Outcome:
     """Return the outcome; a log that only seemed to stop has crashed where a failure names itself without a traceback."""
-    if ending.outcome not in ("truncated", "unknown"):
+    if ending.outcome not in ("truncated", "unknown", "running"):
         return ending.outcome
     broke = any(
         finding.role == "root" and finding.kind == "failure" and finding.id not in SILENT
@@ -83,7 +84,9 @@ def failure_findings(run: Run, blocks: Sequence[Block], ending: Ending | None = 
     facts = facts_of(run)
     verdict = verdict_of(scene, rules, facts)
     found = _broken(scene, rules, verdict) if verdict is not None else list(end_findings(scene, rules, facts))
-    return (*found, *aside_findings(scene, rules, facts), *request_findings(scene, rules, facts))
+    found = explained_by_packs(scene, found)
+    beside = [*aside_findings(scene, rules, facts), *transfer_findings(scene, rules)]
+    return (*found, *beside, *request_findings(scene, rules, facts))
 
 
 def _broken(scene: Scene, rules: FailureRules, verdict: Verdict) -> list[Finding]:

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vllm_logdoctor.findings.already_set import already_set
+from vllm_logdoctor.findings.capacity.fp8 import refuses_fp8
 from vllm_logdoctor.findings.failure.naming import Named
 from vllm_logdoctor.findings.failure.rules import ChangeTemplate, FailureRule
 from vllm_logdoctor.findings.model import Change, Confidence, Finding, FindingKind, Role, Severity
+from vllm_logdoctor.findings.printed import as_printed
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.variables import variable_known
@@ -41,7 +43,7 @@ def finding_of(
         changes=changes,
         alternatives=tuple(other_ways(rule.alternatives, changes, run)),
         avoid=rule.avoid,
-        verify=rule.verify,
+        verify=as_printed(rule.verify, run),
         topic=rule.topic,
     )
 
@@ -126,9 +128,11 @@ def knob_known(knob: str, kind: str, run: Run) -> bool:
 
 
 def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run) -> Iterable[str]:
-    """Yield the alternatives whose flags and variables this version knows and that do more than repeat a change."""
+    """Yield the alternatives that this version and card can take and that do more than repeat a change."""
     changed = {change.knob for change in changes}
     for text in alternatives:
+        if "--kv-cache-dtype fp8" in text and refuses_fp8(run):
+            continue
         knobs = _KNOB.findall(text)
         flags = [knob for knob in knobs if knob.startswith(("--", "VLLM_"))]
         known = all(knob_known(knob, "flag" if knob.startswith("--") else "env", run) for knob in flags)

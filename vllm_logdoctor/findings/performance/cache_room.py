@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from vllm_logdoctor.findings.bottleneck import runs_on_cpu
+from vllm_logdoctor.findings.capacity.fp8 import ARITHMETIC, capability_of, condition_of_fp8
 from vllm_logdoctor.findings.capacity.laws import LAWS, Settings
 from vllm_logdoctor.findings.capacity.memory import GIB, Memory, memory_of
 from vllm_logdoctor.findings.model import Change, Effect
@@ -48,12 +49,15 @@ def room_changes(case: Case) -> Room:
 
 
 def can_use_fp8_cache(case: Case) -> bool:
-    """Whether an fp8 cache is a sound proposal: a CUDA run of 0.10 or later whose cache has 16-bit elements."""
+    """Whether an fp8 cache is a sound proposal: a CUDA run of 0.10 or later whose cache has 16-bit elements, on a card that
+    computes in fp8 or is not known.
+    """
     run = case.run
     plain = str(run.setting("kv_cache_dtype") or "auto") == "auto" and str(
         run.setting("dtype") or "bfloat16"
     ) in ("bfloat16", "float16", "auto", "half")
-    return run.platform == "cuda" and plain and bool(at_least(case.version, "0.10.0"))
+    able = run.platform == "cuda" and capability_of(run).most >= ARITHMETIC
+    return able and plain and bool(at_least(case.version, "0.10.0"))
 
 
 def _drop_fixed_size(case: Case, memory: Memory | None) -> Room | None:
@@ -155,8 +159,13 @@ def _smaller_elements(case: Case, memory: Memory | None) -> Room | None:
         case.run.setting("kv_cache_dtype") or "auto",
         "fp8",
         "changes-results",
-        f"answers can differ without calibrated scales; speed of a step {CACHE_FP8.low:g} to"
-        f" {CACHE_FP8.high:g} x ({CACHE_FP8.pairs} pairs)",
+        "; ".join(
+            [
+                *filter(None, [condition_of_fp8(case.run)]),
+                "answers can differ without calibrated scales",
+                f"speed of a step {CACHE_FP8.low:g} to {CACHE_FP8.high:g} x ({CACHE_FP8.pairs} pairs)",
+            ]
+        ),
     )
     return Room(changes, _throughput(2.0, "twice the tokens in the same memory")) if changes else None
 
@@ -177,7 +186,9 @@ def _other_ways(case: Case) -> tuple[str, ...]:
     run = case.run
     ways: list[str] = []
     if can_use_fp8_cache(case):
-        ways.append("--kv-cache-dtype fp8 holds twice the tokens; answers can differ")
+        condition = condition_of_fp8(run)
+        needs = f"; {condition}" if condition else ""
+        ways.append(f"--kv-cache-dtype fp8 holds twice the tokens; answers can differ{needs}")
     length: Any = run.setting("max_model_len")
     if isinstance(length, int):
         ways.append(

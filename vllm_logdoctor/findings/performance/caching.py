@@ -198,7 +198,7 @@ def cache_reads_dominate(case: Case) -> Finding | None:
         ),
         effect=CACHE_FP8.effect("generation_throughput"),
         verify=(
-            "`kv_cache_dtype=fp8` in the engine's configuration, twice the tokens in `GPU KV cache size`, and"
+            "`kv_cache_dtype=fp8` in the engine's configuration, twice as much in `GPU KV cache size`, and"
             " a higher generation throughput at the same load."
         ),
     )

@@ -10,6 +10,7 @@ from vllm_logdoctor.findings.already_set import already_set
 from vllm_logdoctor.findings.bottleneck import Bottleneck, BottleneckName, limits_of, time_by_limit
 from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample
 from vllm_logdoctor.findings.model import Change, Confidence, Effect, Finding, FindingKind, Safety, Severity
+from vllm_logdoctor.findings.printed import as_printed
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
@@ -98,7 +99,7 @@ def finding(
         alternatives=tuple(alternatives),
         avoid=avoid,
         effect=effect,
-        verify=verify,
+        verify=as_printed(verify, case.run),
         topic=page.topic,
     )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+from vllm_logdoctor.findings.capacity.fp8 import condition_of_fp8
 from vllm_logdoctor.findings.capacity.memory import memory_of
 from vllm_logdoctor.findings.model import Change, Effect, Finding
 from vllm_logdoctor.findings.performance.cache_room import can_use_fp8_cache
@@ -147,7 +148,7 @@ def few_full_length_requests_fit(case: Case) -> Finding | None:
                 "a smaller --max-model-len, if requests never get so long: it refuses the longest, it frees"
                 " nothing"
             ),
-            "an fp8 cache, quantized weights or more cards, if they do",
+            f"{'an fp8 cache, ' if can_use_fp8_cache(case) else ''}quantized weights or more cards, if they do",
         ),
         verify="a larger `Maximum concurrency for ... tokens per request`.",
     )
@@ -156,6 +157,7 @@ def few_full_length_requests_fit(case: Case) -> Finding | None:
 def _room_for_length(case: Case) -> tuple[Change, ...]:
     if case.objective != "long-context" or not can_use_fp8_cache(case):
         return ()
-    note = "twice the tokens; answers can differ without calibrated scales"
+    condition = condition_of_fp8(case.run)
+    note = f"twice the tokens; answers can differ without calibrated scales{f'; {condition}' if condition else ''}"
     before = case.run.setting("kv_cache_dtype") or "auto"
     return flag(case, "--kv-cache-dtype", before, "fp8", "changes-results", note)

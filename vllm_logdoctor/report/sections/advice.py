@@ -11,6 +11,7 @@ from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital, setting
 from vllm_logdoctor.report.naming import OBJECTIVES, named
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.ways import in_full, other_ways
 from vllm_logdoctor.run.model import Evidence
 
 QUOTED = 3
@@ -42,10 +43,11 @@ def remedy(page: Page, finding: Finding) -> list[str]:
     """Return what to do about a failure as Markdown lines."""
     lines: list[str] = []
     if finding.changes:
-        lines += ["What to do:", "", *(_remedy_line(change) for change in finding.changes)]
-    if finding.alternatives:
+        lines += ["What to do:", "", *(_remedy_line(change, finding) for change in finding.changes)]
+    others = other_ways(finding.changes, finding.alternatives)
+    if others:
         lines += ["", "Or:" if finding.changes else "What to do, first choice first:", ""]
-        lines += [f"- {_way(way)}" for way in finding.alternatives]
+        lines += [f"- {_way(way)}" for way in others]
     if finding.avoid:
         lines += ["", f"Not: {prose(finding.avoid)}"]
     if finding.verify:
@@ -53,10 +55,24 @@ def remedy(page: Page, finding: Finding) -> list[str]:
     return lines
 
 
-def _remedy_line(change: Change) -> str:
+def _remedy_line(change: Change, finding: Finding) -> str:
     note = f": {prose(change.note)}" if change.note else ""
     caution = f" ({SAFETY[change.safety]})" if change.safety != "safe" else ""
-    return f"- {capital(change_words(change))}{caution}{note}"
+    return f"- {capital(_action(change, finding) or change_words(change))}{caution}{note}"
+
+
+def _action(change: Change, finding: Finding) -> str:
+    """Return an action in all the words that there are for it; an empty text for another kind of change."""
+    if change.kind != "action":
+        return ""
+    way = in_full(change, finding.alternatives)
+    if way:
+        return prose(way[:1].lower() + way[1:].rstrip("."))
+    return (
+        f"{prose(change.knob)}: {prose(change.after)}"
+        if isinstance(change.after, str)
+        else prose(change.knob)
+    )
 
 
 def _known(page: Page, finding: Finding) -> str:
@@ -75,8 +91,8 @@ def _as_before(page: Page, finding: Finding) -> list[str]:
 
 def _headline(finding: Finding) -> str:
     title = capital(prose(named(finding.title)))
-    first = next((change for change in finding.changes if change.kind != "action"), None)
-    return f"{title}: {change_words(first)}" if first else title
+    first = finding.changes[0] if finding.changes else None
+    return f"{title}: {change_words(first)}" if first and first.kind != "action" else title
 
 
 def _body(page: Page, finding: Finding) -> list[str]:
@@ -84,7 +100,9 @@ def _body(page: Page, finding: Finding) -> list[str]:
     if finding.explanation:
         lines.append(f"- **What it means here.** {prose(finding.explanation)}")
     if finding.changes:
-        lines.append("- **Change.** " + "; ".join(_change(change) for change in finding.changes) + ".")
+        lines.append(
+            "- **Change.** " + "; ".join(_change(change, finding) for change in finding.changes) + "."
+        )
         lines += [f"- **Not yet.** {code(knob)} {prose(reason)}." for knob, reason in _refused(page, finding)]
     expected = effect_words(finding.effect)
     lines.append(f"- **Expected.** {expected or 'No range with an origin is known'}.")
@@ -92,8 +110,9 @@ def _body(page: Page, finding: Finding) -> list[str]:
     risks = _risks(finding.changes)
     if risks:
         lines.append(f"- **Risk.** {risks}")
-    if finding.alternatives:
-        lines.append(f"- **Or.** {_enumerated(finding.alternatives)}")
+    others = other_ways(finding.changes, finding.alternatives)
+    if others:
+        lines.append(f"- **Or.** {_enumerated(others)}")
     if finding.avoid:
         lines.append(f"- **Not.** {prose(finding.avoid)}")
     if finding.verify:
@@ -113,8 +132,10 @@ def _refused(page: Page, finding: Finding) -> list[tuple[str, str]]:
     return [(knob, reason) for knob, reason in plan.refused if knob in left_out]
 
 
-def _change(change: Change) -> str:
-    if change.kind == "action" or change.before is None or isinstance(change.before, bool):
+def _change(change: Change, finding: Finding) -> str:
+    if change.kind == "action":
+        return _action(change, finding)
+    if change.before is None or isinstance(change.before, bool):
         return change_words(change)
     return (
         change_words(change)

@@ -24,7 +24,7 @@ def measure(page: Page) -> list[str]:
     if not planned:
         return []
     lines = [] if page.failures else _load(page)
-    checks = [finding for finding in page.diagnosis.findings if _checked(page, finding)]
+    checks = [finding for finding in page.findings if _checked(page, finding)]
     if checks:
         lines += ["The new log must show:", "", *map(_check, checks[:VERIFIED])]
     return lines

@@ -38,7 +38,7 @@ def verdict(page: Page) -> list[str]:
     limit = _limits(page)
     if limit:
         lines += [limit, ""]
-    worth = [finding for finding in page.diagnosis.findings if finding.changes and finding.role != "cascade"]
+    worth = [finding for finding in page.findings if finding.changes and finding.role != "cascade"]
     if page.failures:
         worth = [finding for finding in worth if finding.kind == "failure"]
     worth = [finding for finding in worth if not put_off(page, finding)]
@@ -68,7 +68,8 @@ def sentence(page: Page) -> str:
     if is_client(page.run):
         return f"The log is a benchmark client's, and nothing of a server is in it: {_result(page)}."
     if page.run.outcome == "truncated" and not page.run.startup_complete:
-        return f"The log ends before the start-up does{_last_phase(page)}."
+        what = "engine" if page.run.kind == "offline" else "server"
+        return f"The log ends before the start-up does{_last_phase(page)}; whether the {what} came up is not in it."
     reason = page.diagnosis.bottleneck.reason or BOTTLENECKS[page.diagnosis.bottleneck.name]
     return capital(prose(reason).rstrip(".")) + "."
 
