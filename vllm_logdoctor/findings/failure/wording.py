@@ -9,6 +9,7 @@ from typing import Any
 
 from vllm_logdoctor.findings.already_set import already_set
 from vllm_logdoctor.findings.capacity.fp8 import refuses_fp8
+from vllm_logdoctor.findings.failure.devicewords import in_words_of_device
 from vllm_logdoctor.findings.failure.naming import Named
 from vllm_logdoctor.findings.failure.rules import ChangeTemplate, FailureRule
 from vllm_logdoctor.findings.model import Change, Confidence, Finding, FindingKind, Role, Severity
@@ -113,7 +114,9 @@ def _change(template: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Ch
     before = values.get(template.knob.lstrip("-").replace("-", "_")) if template.kind == "flag" else None
     if before is not None and before == after:
         return None
-    note = filled(template.note, values) or ""
+    if template.kind == "action" and isinstance(after, str):
+        after = in_words_of_device(after, run)
+    note = in_words_of_device(filled(template.note, values) or "", run) or ""
     return Change(template.knob, template.kind, before, after, template.safety, note)
 
 
@@ -136,5 +139,6 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
         knobs = _KNOB.findall(text)
         flags = [knob for knob in knobs if knob.startswith(("--", "VLLM_"))]
         known = all(knob_known(knob, "flag" if knob.startswith("--") else "env", run) for knob in flags)
-        if known and not (knobs and changed.issuperset(knobs)):
-            yield text
+        told = in_words_of_device(text, run)
+        if told and known and not (knobs and changed.issuperset(knobs)):
+            yield told

@@ -23,6 +23,7 @@ from vllm_logdoctor.knowledge.versions import at_least
 LEFT_FREE_GIB = 3.0
 MOST_UTILIZATION = 0.95
 LEAST_GAIN = 1.03
+_REPLICAS = "more replicas share the load, and their caches add up"
 
 
 @frozen
@@ -40,9 +41,15 @@ def room_changes(case: Case) -> Room:
     for way in (_drop_fixed_size, _on_cpu, _printed_advice, _raise_utilization, _smaller_elements):
         room = way(case, memory)
         if room is not None:
-            return Room(room.changes, room.effect, (*room.alternatives, *_other_ways(case)))
+            knobs = tuple(change.knob for change in room.changes)
+            others = (way for way in _other_ways(case) if not way.startswith(knobs))
+            return Room(room.changes, room.effect, (*room.alternatives, *others, _REPLICAS))
     return Room(
-        (action("more memory for the KV cache: more cards per replica, or more replicas"),),
+        (
+            action(
+                "more memory for the KV cache: more cards per replica, or more replicas, whose caches add up"
+            ),
+        ),
         None,
         _other_ways(case),
     )
@@ -197,5 +204,4 @@ def _other_ways(case: Case) -> tuple[str, ...]:
         )
     if not run.setting("quantization") and run.platform in ("cuda", "rocm"):
         ways.append("quantized weights give what they free to the cache")
-    ways.append("more replicas share the load, and their caches add up")
     return tuple(ways)

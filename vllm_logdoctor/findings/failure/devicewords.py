@@ -1,0 +1,39 @@
+"""Tools and variables by platform: pages name NVIDIA's, a run on other devices gets its own."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.late import LatePattern
+from vllm_logdoctor.run.model import Run
+
+_NVIDIA = ("nvidia-smi", "CUDA_VISIBLE_DEVICES", "/dev/nvidia*")
+_OWN = {
+    "rocm": ("rocm-smi", "HIP_VISIBLE_DEVICES", "/dev/kfd"),
+    "npu": ("npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "/dev/davinci*"),
+    "xpu": ("xpu-smi", "ZE_AFFINITY_MASK", "/dev/dri/*"),
+    "hpu": ("hl-smi", "HABANA_VISIBLE_MODULES", "/dev/accel/*"),
+}
+# nvidia-smi -q -d COMPUTE      nvidia-smi topo -m      With MIG, name the instance ...
+_NVIDIA_ONLY = LatePattern(r"nvidia-smi (?:-\w|topo)|\bMIG\b")
+_ORDER = LatePattern(r"; set `CUDA_DEVICE_ORDER=[^.]*")
+
+
+def in_words_of_device(text: str, run: Run) -> str | None:
+    """Return a piece of advice with the tools of the run's platform, None where only NVIDIA's cards can take it.
+
+    Example:
+        >>> in_words_of_device("Stop it: `nvidia-smi` names it.", Run(platform="npu"))
+        'Stop it: `npu-smi info` names it.'
+        >>> in_words_of_device("With MIG, name the instance.", Run(platform="rocm")) is None
+        True
+        >>> in_words_of_device("`nvidia-smi` names it.", Run(platform="cuda"))
+        '`nvidia-smi` names it.'
+    """
+    own = _OWN.get(run.platform or "")
+    if own is None or any(word in text for word in own):
+        return text
+    if _NVIDIA_ONLY.search(text):
+        return None
+    text = _ORDER.sub("", text)
+    for theirs, ours in zip(_NVIDIA, own, strict=True):
+        text = text.replace(theirs, ours)
+    return text
