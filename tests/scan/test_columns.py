@@ -123,3 +123,11 @@ def test_where_a_gate_may_stand_in_an_address_all_addresses_are_searched() -> No
     scanner.scan(plain)
     line = ACCESS.replace("10.0.0.9:45988", "0.0.0.0:8000").encode()
     assert [sight.data for sight in scanner.scan(plain + line + b"\n" + plain).sights] == [line]
+
+
+def test_more_writers_than_codes_are_counted_each() -> None:
+    pieces = [
+        "".join(f"{REQUEST.replace('pid=41', f'pid={pid}')}\n" for pid in range(low, low + 150)).encode()
+        for low in (0, 100, 200, 0)
+    ]
+    assert scanned(pieces, long_log=1) == scanned(pieces, long_log=1 << 30)

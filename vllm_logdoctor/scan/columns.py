@@ -14,29 +14,36 @@ import numpy as np
 from vllm_logdoctor.scan.accesses import AccessKey
 from vllm_logdoctor.scan.gates import GateSet
 from vllm_logdoctor.scan.lines import LineColumns, Offsets
-from vllm_logdoctor.scan.routine import Kind, RequestLine, RequestLines, Stretch
+from vllm_logdoctor.scan.routine import Kind, RequestLine, RequestLines, Stretch, WithoutRoutine
 from vllm_logdoctor.scan.shapes import NO_CODE, AccessShapes, Codes, DebugHeads, RequestShapes
 from vllm_logdoctor.scan.skeletons import DULL, DULL_IF_DEBUG, Skeletons
 from vllm_logdoctor.scan.structure import is_full_of_debug
 
 _DULL_CODE = NO_CODE + 1
+_MOST_MEANINGS = 180
+"""Kinds of request lines, one for each writer, that leave room in a byte for the shapes of access lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Routine:
-    """What the codes of routine lines mean; a code is a place in the list."""
+class _Meanings:
+    """What the codes of routine lines mean; a code fits a byte."""
 
-    meanings: list[Kind | AccessKey | None]
+    def __init__(self) -> None:
+        self._meanings: list[Kind | AccessKey | None] = [None, None]
 
     def of(self, codes: bytes) -> list[tuple[int, Kind | AccessKey]]:
         """Return the codes that occur, with their meanings."""
-        told = ((code, self.meanings[code]) for code in sorted(set(codes)))
+        told = ((code, self._meanings[code]) for code in sorted(set(codes)))
         return [(code, meaning) for code, meaning in told if meaning is not None]
 
     def code_of(self, meaning: Kind | AccessKey) -> int:
-        if meaning not in self.meanings:
-            self.meanings.append(meaning)
-        return self.meanings.index(meaning)
+        """Return the code of a meaning, a new one where it has none."""
+        if meaning not in self._meanings:
+            self._meanings.append(meaning)
+        return self._meanings.index(meaning)
+
+    def have_room(self, lines: Sequence[RequestLine]) -> bool:
+        """Say whether each kind of some request lines has a code or can get one; access lines keep theirs."""
+        return len({line.kind for line in lines}.union(self._meanings)) <= _MOST_MEANINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +120,14 @@ class RoutineColumns:
     def __init__(self, gates: GateSet, bare: frozenset[int], requests: RequestLines) -> None:
         self._gates = gates
         self._requests = requests
-        self._routine = _Routine([None, None])
+        self._meanings = _Meanings()
         self._access_shapes = AccessShapes(gates.texts, lambda line: bool(gates.scan(line + b"\n")))
         self._request_shapes = RequestShapes()
         self._debug_heads = DebugHeads()
         self._skeletons = Skeletons(gates.texts, bare)
         self._narrowed = 0
 
-    def taken_out(self, data: bytes) -> WithoutRoutineLines:
+    def taken_out(self, data: bytes) -> WithoutRoutine:
         """Take the routine lines out of bytes.
 
         Args:
@@ -134,11 +141,13 @@ class RoutineColumns:
             self._mark_dull(lines, codes)
         found = self._without(lines, codes)
         more = self._requests.found(found.rest)
+        if more and not self._meanings.have_room(more):
+            return self._requests.taken_out(data)
         if more:
             self._mark_requests(lines, codes, found.left, more)
-            self._request_shapes.learn(found.rest, more, self._routine.code_of)
+            self._request_shapes.learn(found.rest, more, self._meanings.code_of)
             found = self._without(lines, codes)
-        self._access_shapes.learn(found.rest, self._routine.code_of)
+        self._access_shapes.learn(found.rest, self._meanings.code_of)
         return found
 
     def _mark_dull(self, lines: LineColumns, codes: Codes) -> None:
@@ -158,7 +167,7 @@ class RoutineColumns:
         lengths = (lines.ends - lines.starts)[left] + 1
         starts_in_rest = np.cumsum(lengths) - lengths
         places = np.searchsorted(starts_in_rest, [line.start for line in found])
-        codes[left[places]] = [self._routine.code_of(line.kind) for line in found]
+        codes[left[places]] = [self._meanings.code_of(line.kind) for line in found]
 
     def _without(self, lines: LineColumns, codes: Codes) -> WithoutRoutineLines:
         is_left = codes == NO_CODE
@@ -168,7 +177,7 @@ class RoutineColumns:
         starts, ends = lines.starts[firsts].tolist(), (lines.ends[lasts] + 1).tolist()
         rest = b"".join([lines.data[start:end] for start, end in zip(starts, ends, strict=True)])
         written = codes[numbers].tobytes()
-        return WithoutRoutineLines(lines, rest, left, numbers, written, self._routine.of(written))
+        return WithoutRoutineLines(lines, rest, left, numbers, written, self._meanings.of(written))
 
 
 def _is_plain(data: bytes) -> bool:
