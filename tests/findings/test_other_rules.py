@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.findings.making import a_run, advice, knobs, load
+from vllm_logdoctor.findings.unknowns import unknowns_of
 
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
 PROMPTS = {"running": 1, "generation": 14.5, "prompt": 4373.0, "kv": 1.5}
@@ -348,3 +349,14 @@ def test_a_loading_that_the_log_leaves_unfinished_is_slow_already() -> None:
 def test_a_loading_that_has_just_begun_is_not_slow() -> None:
     bar = "Loading safetensors checkpoint shards:  10% Completed | 9/96 [00:44<06:40,  4.77s/it]"
     assert "slow-weight-loading-storage" not in advice(a_run(messages=(bar,)))
+
+
+@pytest.mark.parametrize(("platform", "tool"), [("cuda", "nvidia-smi"), ("rocm", "rocm-smi")])
+def test_what_the_next_log_should_hold_is_asked_of_the_tool_of_the_card(platform: str, tool: str) -> None:
+    told = [
+        text
+        for text in unknowns_of(replace(a_run(set={"tensor_parallel_size": 2}), platform=platform))
+        if "card" in text
+    ]
+    assert len(told) == 2
+    assert all(tool in text for text in told)

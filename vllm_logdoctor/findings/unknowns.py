@@ -8,7 +8,8 @@ from vllm_logdoctor.findings.capacity.memory import arguments_are_whole, memory_
 from vllm_logdoctor.run.model import Run
 
 # Pages of cards and links are printed by no release of vLLM; a line of the job script tells them.
-_CARDS = "nvidia-smi -L"
+_CARDS = {"rocm": "rocm-smi --showproductname"}
+_LINKS = {"rocm": "rocm-smi --showtopo"}
 
 
 def unknowns_of(run: Run) -> tuple[str, ...]:
@@ -83,10 +84,12 @@ def _hardware_unknowns(run: Run) -> Iterator[str]:
     if run.platform in (None, "cuda", "rocm") and run.config:
         sized = memory is not None and memory.total is not None and "taken for" not in memory.total.basis
         if not sized and not _names_card(run):
-            yield f"The card: vLLM logs no name; put `{_CARDS}` into the job script."
+            command = _CARDS.get(run.platform or "", "nvidia-smi -L")
+            yield f"The card: vLLM logs no name; put `{command}` into the job script."
         ranks = run.setting("tensor_parallel_size")
         if isinstance(ranks, int) and ranks > 1 and not run.seen("custom-allreduce-disabled"):
-            yield "How the cards are linked: not logged; put `nvidia-smi topo -m` into the job script."
+            command = _LINKS.get(run.platform or "", "nvidia-smi topo -m")
+            yield f"How the cards are linked: not logged; put `{command}` into the job script."
     if memory is None and run.startup_complete:
         yield "The size of the KV cache: its line is missing; keep the engine core's lines at INFO."
 
