@@ -40,9 +40,8 @@ def frozen(cls: type[T]) -> type[T]:
         >>> Place("vllm.log"), Place("a", 2) == Place("a", line=2)
         (Place(file='vllm.log', line=1), True)
     """
-    return _defined(
-        cls, {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}, _frozen_comparison, _pickling
-    )
+    refusing = {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
+    return _defined(cls, _PAST_SETATTR, refusing, _frozen_comparison, _pickling)
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -59,11 +58,17 @@ def slotted(cls: type[T]) -> type[T]:
         >>> tally
         Tally(count=1)
     """
-    return _defined(cls, {"__hash__": None}, _comparison)
+    return _defined(cls, _AS_ATTRIBUTE, {"__hash__": None}, _comparison)
+
+
+_PAST_SETATTR = "set_{number}(self, {value})"
+_AS_ATTRIBUTE = "self.field_{number} = {value}"
+"""How `__init__` fills a field: the second way is the quicker one, where no `__setattr__` refuses it."""
 
 
 def _defined(
     cls: type[T],
+    filling: str,
     methods: dict[str, Any],
     *by_names: Callable[[tuple[str, ...]], dict[str, Callable[..., Any]]],
 ) -> type[T]:
@@ -79,7 +84,11 @@ def _defined(
     for member in members:
         member.type = written[member.name]
     names = tuple(member.name for member in members)
-    methods = {"__init__": _initialiser(made, members), "__repr__": _representation(names), **methods}
+    methods = {
+        "__init__": _initialiser(made, members, filling),
+        "__repr__": _representation(names),
+        **methods,
+    }
     for more in by_names:
         methods.update(more(names))
     for name, method in methods.items():
@@ -88,8 +97,8 @@ def _defined(
     return made
 
 
-def _initialiser(made: type[Any], members: tuple[Field[Any], ...]) -> Callable[..., None]:
-    """Make `__init__`, which fills the slots past `__setattr__`."""
+def _initialiser(made: type[Any], members: tuple[Field[Any], ...], filling: str) -> Callable[..., None]:
+    """Make `__init__` from the code that classes of one shape share: only names are put in."""
     known: dict[str, Any] = {"missing": MISSING}
     defaults: list[Any] = []
     for number, member in enumerate(members):
@@ -101,22 +110,25 @@ def _initialiser(made: type[Any], members: tuple[Field[Any], ...]) -> Callable[.
             defaults.append(member.default)
         elif defaults:
             raise TypeError(f"field {member.name!r} has no default and follows one that has")
-    code = _filling(tuple(member.default_factory is not MISSING for member in members))
-    named = code.replace(co_varnames=("self", *(member.name for member in members)))
+    code = _filled(tuple(member.default_factory is not MISSING for member in members), filling)
+    names = [member.name for member in members]
+    attributes = {f"field_{number}": name for number, name in enumerate(names)}
+    named = code.replace(
+        co_varnames=("self", *names), co_names=tuple(attributes.get(name, name) for name in code.co_names)
+    )
     written = FunctionType(named, known, "__init__", tuple(defaults))
     written.__qualname__ = f"{made.__qualname__}.__init__"
     return written
 
 
 @cache
-def _filling(made: tuple[bool, ...]) -> CodeType:
+def _filled(made: tuple[bool, ...], filling: str) -> CodeType:
     """Compile an `__init__` for so many fields, of which some are made by a factory: classes of one shape share it."""
-    body = [
-        f"    set_{number}(self, make_{number}() if value_{number} is missing else value_{number})"
-        if is_made
-        else f"    set_{number}(self, value_{number})"
+    values = [
+        f"make_{number}() if value_{number} is missing else value_{number}" if is_made else f"value_{number}"
         for number, is_made in enumerate(made)
     ]
+    body = ["    " + filling.format(number=number, value=value) for number, value in enumerate(values)]
     parameters = ", ".join(["self", *(f"value_{number}" for number in range(len(made)))])
     written: dict[str, Any] = {}
     exec("\n".join([f"def __init__({parameters}):", *body]), written)
