@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from click.testing import Result
 from typer.testing import CliRunner
 
 from vllm_logdoctor.cli.app import app
@@ -65,10 +65,17 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Say:
     return write
 
 
-def call(*arguments: str) -> Result:
+class Printed(NamedTuple):
+    """What a command printed."""
+
+    stdout: str
+    stderr: str
+
+
+def call(*arguments: str) -> Printed:
     done = CliRunner().invoke(app, list(arguments))
     assert done.exit_code == 0, done.exception
-    return done
+    return Printed(done.stdout, done.stderr)
 
 
 def test_plan_leaves_the_changes_of_accepted_findings_out(log: str, settings: Say) -> None:
@@ -95,7 +102,7 @@ def test_compare_leaves_accepted_findings_out_of_logs_and_of_earlier_reports(
     assert "eager-mode" not in findings(call("compare", *sides, "--format", "json"))
 
 
-def findings(done: Result) -> list[str]:
+def findings(done: Printed) -> list[str]:
     return [one["id"] for one in json.loads(done.stdout)["findings"]]
 
 
@@ -106,7 +113,7 @@ def test_verify_does_not_ask_for_a_change_whose_finding_is_accepted(log: str, se
     assert planned(call(*asked)) == []
 
 
-def planned(done: Result) -> list[str]:
+def planned(done: Printed) -> list[str]:
     return [one["knob"] for one in json.loads(done.stdout)["changes"]]
 
 

@@ -87,8 +87,9 @@ class Selector:
     def tail(self) -> list[Line]:
         """Return the last lines of the last file, wanted or not."""
         lines: list[Line] = []
-        for first, data in self._tail:
+        for behind, data in self._tail:
             pieces = data.split(b"\n")
+            first = behind - len(pieces) + 1
             lines += [
                 Line(self._file, first + n, piece[:4096]) for n, piece in enumerate(pieces) if piece.strip()
             ]
@@ -96,8 +97,7 @@ class Selector:
 
     def _remember_tail(self, chunk: Chunk) -> None:
         data = chunk.data[-_TAIL_BYTES:]
-        first = chunk.first_line + chunk.lines - data.count(b"\n")
-        self._tail.append((first, data))
+        self._tail.append((chunk.first_line + chunk.lines, data))
         while len(self._tail) > 1 and sum(len(d) for _, d in list(self._tail)[1:]) >= _TAIL_BYTES:
             self._tail.popleft()
 

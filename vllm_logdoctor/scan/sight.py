@@ -162,7 +162,8 @@ class Scanner:
         return self._requests.taken_out(piece).rest.split(b"\n")
 
     def _count(self, out: Scanned, data: bytes, counts: Counter[AccessKey]) -> None:
-        counts.update(self._accesses.count(data, 0, len(data)))
+        if data:
+            counts.update(self._accesses.count(data, 0, len(data)))
         if counts:
             out.counts.append((len(out.sights), counts))
 
