@@ -53,7 +53,7 @@ class WithoutRoutineLines:
     Attributes:
         lines: the bytes as they stood.
         rest: the bytes without them.
-        left: the lines in `rest` among all lines, int64.
+        left: the lines in `rest` among all lines.
         numbers: the routine lines among all lines, int64.
         codes: what each routine line is, a byte for each.
         meanings: the codes that occur, with what they mean.
@@ -61,7 +61,7 @@ class WithoutRoutineLines:
 
     lines: LineColumns
     rest: bytes
-    left: Offsets
+    left: list[int]
     numbers: Offsets
     codes: bytes
     meanings: Sequence[tuple[int, Kind | AccessKey]]
@@ -76,11 +76,11 @@ class WithoutRoutineLines:
 
     def number_of(self, place: int) -> int:
         """Return the number of the line that is number `place` in the rest."""
-        return int(self.left[place])
+        return self.left[place]
 
     def before(self, place: int, start: int) -> int:
         """Return how many routine lines stand before the line that is number `place` in the rest."""
-        return int(self.left[place]) - place
+        return self.left[place] - place
 
     def stretches(self, low: int, high: int) -> Iterator[Stretch]:
         """Yield the kinds of request lines among the routine lines number low .. high - 1, in order of their first lines."""
@@ -161,13 +161,14 @@ class RoutineColumns:
         codes[perhaps[self._debug_heads.among(lines, perhaps)]] = _DULL_CODE
 
     def _mark_requests(
-        self, lines: LineColumns, codes: Codes, left: Offsets, found: Sequence[RequestLine]
+        self, lines: LineColumns, codes: Codes, left: Sequence[int], found: Sequence[RequestLine]
     ) -> None:
         """Write the codes of request lines that were found in the rest of the lines."""
-        lengths = (lines.ends - lines.starts)[left] + 1
+        numbers = np.array(left)
+        lengths = (lines.ends - lines.starts)[numbers] + 1
         starts_in_rest = np.cumsum(lengths) - lengths
         places = np.searchsorted(starts_in_rest, [line.start for line in found])
-        codes[left[places]] = [self._meanings.code_of(line.kind) for line in found]
+        codes[numbers[places]] = [self._meanings.code_of(line.kind) for line in found]
 
     def _without(self, lines: LineColumns, codes: Codes) -> WithoutRoutineLines:
         is_left = codes == NO_CODE
@@ -177,7 +178,7 @@ class RoutineColumns:
         starts, ends = lines.starts[firsts].tolist(), (lines.ends[lasts] + 1).tolist()
         rest = b"".join([lines.data[start:end] for start, end in zip(starts, ends, strict=True)])
         written = codes[numbers].tobytes()
-        return WithoutRoutineLines(lines, rest, left, numbers, written, self._meanings.of(written))
+        return WithoutRoutineLines(lines, rest, left.tolist(), numbers, written, self._meanings.of(written))
 
 
 def _is_plain(data: bytes) -> bool:

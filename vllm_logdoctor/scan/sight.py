@@ -28,6 +28,8 @@ _LONG_LOG = 48
 _WORTH_OF_DEBUG = 8
 """A piece full of DEBUG lines costs as much more than others."""
 _SMALLEST = 1 << 12
+_SEARCHED_AFTER_A_MISS = 15
+"""Where columns leave most of a piece, so many next ones are searched without them: the log holds other things there."""
 Number = int
 """Number of a line in its piece, from 0."""
 
@@ -105,6 +107,7 @@ class Scanner:
         self._requests = RequestLines(gates.request_marks)
         self._columns: RoutineColumns | None = None
         self._pieces_before_columns = long_log
+        self._pieces_to_search = 0
 
     def scan(self, piece: bytes) -> Scanned:
         """Return what a piece says."""
@@ -136,9 +139,13 @@ class Scanner:
             self._pieces_before_columns -= _WORTH_OF_DEBUG if is_full_of_debug(piece) else 1
             if self._pieces_before_columns <= 0 and self._gates.is_fast:
                 self._columns = self._found_by_columns()
-        if self._columns is None or len(piece) < _SMALLEST:
+        if self._columns is None or self._pieces_to_search > 0 or len(piece) < _SMALLEST:
+            self._pieces_to_search -= 1
             return self._requests.taken_out(piece)
-        return self._columns.taken_out(piece)
+        found = self._columns.taken_out(piece)
+        if len(found.rest) > len(piece) / 2:
+            self._pieces_to_search = _SEARCHED_AFTER_A_MISS
+        return found
 
     def _found_by_columns(self) -> RoutineColumns | None:
         with suppress(ImportError):
