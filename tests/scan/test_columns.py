@@ -131,3 +131,10 @@ def test_more_writers_than_codes_are_counted_each() -> None:
         for low in (0, 100, 200, 0)
     ]
     assert scanned(pieces, long_log=1) == scanned(pieces, long_log=1 << 30)
+
+
+def test_pieces_of_other_things_are_searched_without_columns_and_say_the_same() -> None:
+    other = ("text of no kind that is known here, long enough\n" * 300).encode()
+    routine = f"{ACCESS}\n{REQUEST}\n".encode() * 100
+    pieces = [*[other] * 12, *[routine] * 20]
+    assert scanned(pieces, long_log=1) == scanned(pieces, long_log=1 << 30)

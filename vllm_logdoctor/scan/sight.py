@@ -28,6 +28,8 @@ _LONG_LOG = 48
 _WORTH_OF_DEBUG = 8
 """A piece full of DEBUG lines costs as much more than others."""
 _SMALLEST = 1 << 12
+_LEARNED_FROM = 8
+"""Pieces from which columns learn shapes before they are judged by what they leave."""
 _SEARCHED_AFTER_A_MISS = 15
 """Where columns leave most of a piece, so many next ones are searched without them: the log holds other things there."""
 Number = int
@@ -107,7 +109,7 @@ class Scanner:
         self._requests = RequestLines(gates.request_marks)
         self._columns: RoutineColumns | None = None
         self._pieces_before_columns = long_log
-        self._pieces_to_search = 0
+        self._pieces_by_columns = self._pieces_to_search = 0
 
     def scan(self, piece: bytes) -> Scanned:
         """Return what a piece says."""
@@ -143,7 +145,8 @@ class Scanner:
             self._pieces_to_search -= 1
             return self._requests.taken_out(piece)
         found = self._columns.taken_out(piece)
-        if len(found.rest) > len(piece) / 2:
+        self._pieces_by_columns += 1
+        if self._pieces_by_columns > _LEARNED_FROM and len(found.rest) > len(piece) / 2:
             self._pieces_to_search = _SEARCHED_AFTER_A_MISS
         return found
 
