@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vllm_logdoctor.scan import GateSet, gate_set
+from vllm_logdoctor.scan.columns import RoutineColumns
+from vllm_logdoctor.scan.routine import RequestLines
 from vllm_logdoctor.scan.sight import Interest, Scanned, Scanner
 
 pytest.importorskip("hyperscan", reason="no hyperscan wheel for this platform: columns are left alone there")
@@ -95,10 +97,10 @@ DEBUG = "(EngineCore_DP0 pid=55) DEBUG 01-01 00:15:46 [core.py:7] Sent 17 output
 
 @pytest.mark.parametrize("routine", [ACCESS, REQUEST, DEBUG])
 def test_routine_lines_are_not_searched(routine: str) -> None:
-    scanner = Scanner(_gates(), INTEREST, long_log=1)
+    columns = RoutineColumns(_gates(), INTEREST.bare, RequestLines(_gates().request_marks))
     piece = f"{routine}\n".encode() * 500
-    scanner.scan(piece)
-    assert len(scanner.left_to_search(piece)) < len(piece) / 50
+    columns.taken_out(piece)
+    assert len(columns.taken_out(piece).rest) < len(piece) / 50
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vllm_logdoctor.packs.index import Pattern
 from vllm_logdoctor.packs.values import match
-
-_KEY = 6
-"""Every gate has at least this many characters."""
+from vllm_logdoctor.texts import TextIndex
 
 
 class Claims:
@@ -16,19 +14,12 @@ class Claims:
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self.patterns = patterns
-        self._by_key: dict[str, list[tuple[str, int]]] = {}
-        for number, pattern in enumerate(patterns):
-            for gate in pattern.gates:
-                self._by_key.setdefault(gate[:_KEY], []).append((gate, number))
+        self._owners = [number for number, pattern in enumerate(patterns) for _ in pattern.gates]
+        self._gates = TextIndex([gate for pattern in patterns for gate in pattern.gates])
 
     def candidates(self, text: str) -> list[int]:
         """Return the numbers of the patterns with a gate in the text, in order."""
-        found = set()
-        for start in range(len(text) - _KEY + 1):
-            for gate, number in self._by_key.get(text[start : start + _KEY], ()):
-                if number not in found and text.startswith(gate, start):
-                    found.add(number)
-        return sorted(found)
+        return sorted({self._owners[gate] for gate in self._gates.found_in(text)})
 
     def of(self, text: str) -> Iterator[int]:
         """Return the numbers of the patterns that match the text."""

@@ -6,7 +6,7 @@ What is left is searched as in short logs, so that what is found does not depend
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +17,10 @@ from vllm_logdoctor.scan.lines import LineColumns, Offsets
 from vllm_logdoctor.scan.routine import Kind, RequestLine, RequestLines, Stretch, WithoutRoutine
 from vllm_logdoctor.scan.shapes import NO_CODE, AccessShapes, Codes, DebugHeads, RequestShapes
 from vllm_logdoctor.scan.skeletons import DULL, DULL_IF_DEBUG, Skeletons
-from vllm_logdoctor.scan.structure import is_full_of_debug
+from vllm_logdoctor.scan.structure import is_full_of_debug, is_plain
 
 _DULL_CODE = NO_CODE + 1
-_MOST_MEANINGS = 180
+_MOST_KINDS = 180
 """Kinds of request lines, one for each writer, that leave room in a byte for the shapes of access lines."""
 
 
@@ -28,22 +28,23 @@ class _Meanings:
     """What the codes of routine lines mean; a code fits a byte."""
 
     def __init__(self) -> None:
-        self._meanings: list[Kind | AccessKey | None] = [None, None]
+        self.requests: dict[Kind, int] = {}
+        self.accesses: dict[AccessKey, int] = {}
 
-    def of(self, codes: bytes) -> list[tuple[int, Kind | AccessKey]]:
-        """Return the codes that occur, with their meanings."""
-        told = ((code, self._meanings[code]) for code in sorted(set(codes)))
-        return [(code, meaning) for code, meaning in told if meaning is not None]
+    def code_of_request(self, kind: Kind) -> int:
+        """Return the code of request lines of a kind, a new one where they have none."""
+        return self.requests.setdefault(kind, self._next())
 
-    def code_of(self, meaning: Kind | AccessKey) -> int:
-        """Return the code of a meaning, a new one where it has none."""
-        if meaning not in self._meanings:
-            self._meanings.append(meaning)
-        return self._meanings.index(meaning)
+    def code_of_access(self, key: AccessKey) -> int:
+        """Return the code of access lines, a new one where they have none."""
+        return self.accesses.setdefault(key, self._next())
 
     def have_room(self, lines: Sequence[RequestLine]) -> bool:
         """Say whether each kind of some request lines has a code or can get one; access lines keep theirs."""
-        return len({line.kind for line in lines}.union(self._meanings)) <= _MOST_MEANINGS
+        return len({line.kind for line in lines}.union(self.requests)) <= _MOST_KINDS
+
+    def _next(self) -> int:
+        return _DULL_CODE + 1 + len(self.requests) + len(self.accesses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class WithoutRoutineLines:
         left: the lines in `rest` among all lines.
         numbers: the routine lines among all lines, int64.
         codes: what each routine line is, a byte for each.
-        meanings: the codes that occur, with what they mean.
+        kinds: codes of request lines by kind, those that occur.
+        keys: codes of access lines by what they ask for, those that occur.
     """
 
     lines: LineColumns
@@ -64,7 +66,8 @@ class WithoutRoutineLines:
     left: list[int]
     numbers: Offsets
     codes: bytes
-    meanings: Sequence[tuple[int, Kind | AccessKey]]
+    kinds: Mapping[Kind, int]
+    keys: Mapping[AccessKey, int]
 
     def line_ends(self) -> int:
         """Return how many line ends there were."""
@@ -86,21 +89,16 @@ class WithoutRoutineLines:
         """Yield the kinds of request lines among the routine lines number low .. high - 1, in order of their first lines."""
         found = [
             Stretch(kind, count, self.codes.find(code, low, high), self.codes.rfind(code, low, high))
-            for code, kind, count in self._counted(low, high)
-            if len(kind) == 2
+            for kind, code in self.kinds.items()
+            if (count := self.codes.count(code, low, high))
         ]
         yield from sorted(found, key=lambda stretch: stretch.first)
 
     def accesses(self, low: int, high: int) -> Counter[AccessKey]:
         """Count the access lines among the routine lines low .. high - 1."""
-        return Counter({key: count for _, key, count in self._counted(low, high) if len(key) == 3})
-
-    def _counted(self, low: int, high: int) -> Iterator[tuple[int, Kind | AccessKey, int]]:
-        """Yield each code among some routine lines, its meaning, and how many have it."""
-        for code, meaning in self.meanings:
-            count = self.codes.count(code, low, high)
-            if count:
-                yield code, meaning, count
+        return Counter(
+            {key: count for key, code in self.keys.items() if (count := self.codes.count(code, low, high))}
+        )
 
     def line(self, routine: int, longest: int) -> tuple[int, bytes]:
         """Return the number of a routine line, and the line cut behind so many bytes."""
@@ -137,7 +135,7 @@ class RoutineColumns:
         codes: Codes = np.full(len(lines.starts), NO_CODE, np.uint8)
         self._access_shapes.mark(lines, codes)
         self._request_shapes.mark(lines, codes)
-        if is_full_of_debug(data) and _is_plain(data):
+        if is_full_of_debug(data) and is_plain(data):
             self._mark_dull(lines, codes)
         found = self._without(lines, codes)
         more = self._requests.found(found.rest)
@@ -145,9 +143,9 @@ class RoutineColumns:
             return self._requests.taken_out(data)
         if more:
             self._mark_requests(lines, codes, found.left, more)
-            self._request_shapes.learn(found.rest, more, self._meanings.code_of)
+            self._request_shapes.learn(found.rest, more, self._meanings.code_of_request)
             found = self._without(lines, codes)
-        self._access_shapes.learn(found.rest, self._meanings.code_of)
+        self._access_shapes.learn(found.rest, self._meanings.code_of_access)
         return found
 
     def _mark_dull(self, lines: LineColumns, codes: Codes) -> None:
@@ -168,7 +166,7 @@ class RoutineColumns:
         lengths = (lines.ends - lines.starts)[numbers] + 1
         starts_in_rest = np.cumsum(lengths) - lengths
         places = np.searchsorted(starts_in_rest, [line.start for line in found])
-        codes[numbers[places]] = [self._meanings.code_of(line.kind) for line in found]
+        codes[numbers[places]] = [self._meanings.code_of_request(line.kind) for line in found]
 
     def _without(self, lines: LineColumns, codes: Codes) -> WithoutRoutineLines:
         is_left = codes == NO_CODE
@@ -178,9 +176,7 @@ class RoutineColumns:
         starts, ends = lines.starts[firsts].tolist(), (lines.ends[lasts] + 1).tolist()
         rest = b"".join([lines.data[start:end] for start, end in zip(starts, ends, strict=True)])
         written = codes[numbers].tobytes()
-        return WithoutRoutineLines(lines, rest, left.tolist(), numbers, written, self._meanings.of(written))
-
-
-def _is_plain(data: bytes) -> bool:
-    """Say whether framing leaves the texts of lines as they are, so that what stands in them tells what patterns see."""
-    return data.isascii() and b"\x1b" not in data and b"\r" not in data
+        occur = set(written)
+        kinds = {kind: code for kind, code in self._meanings.requests.items() if code in occur}
+        keys = {key: code for key, code in self._meanings.accesses.items() if code in occur}
+        return WithoutRoutineLines(lines, rest, left.tolist(), numbers, written, kinds, keys)

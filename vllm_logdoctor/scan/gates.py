@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from vllm_logdoctor.scan.required import speaks_of_framing
 from vllm_logdoctor.scan.routine import MARK, marks_in
-from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS
+from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS, is_plain
 
 _MANY_PASSED = 200_000
 _SHAPES = f"{zlib.crc32(repr((LITERALS, EXPRESSIONS)).encode()):08x}"
@@ -183,7 +183,7 @@ class HyperscanGates:
 
 
 def _may_be_coloured(data: bytes) -> bool:
-    return b"\x1b" in data or b"[0m" in data or b"\r" in data or not data.isascii()
+    return b"[0m" in data or not is_plain(data)
 
 
 _GROUP_NAME = re.compile(r"\(\?P<[A-Za-z_0-9]+>")
@@ -208,21 +208,15 @@ def _as_expression(literal: str) -> bytes:
 
 
 def _database(hyperscan: Any, gates: Sequence[str], cache: Path | None, digest: str) -> Any:
-    """Compile, or load what an earlier start compiled."""
-    if digest and cache is None:
+    """Compile, or load what an earlier start compiled; a cache that can't be read or written costs time only."""
+    if not digest:
+        return _compiled(hyperscan, _expressions(gates))
+    if cache is None:
         return _loaded(hyperscan, _kept(tuple(gates)))
-    name = f"gates-{digest}" if digest else ""
-    return _stored(hyperscan, cache, name, lambda: _compiled(hyperscan, _expressions(gates)))
-
-
-def _stored(hyperscan: Any, cache: Path | None, name: str, compiled: Callable[[], Any]) -> Any:
-    """Load a database, or compile and store it; a cache that can't be read or written costs time only."""
-    stored = cache / f"{name}-{_SHAPES}-{hyperscan.__version__}.hs" if cache and name else None
-    if stored is None:
-        return compiled()
+    stored = cache / f"gates-{digest}-{_SHAPES}-{hyperscan.__version__}.hs"
     with suppress(OSError, hyperscan.error):
         return _loaded(hyperscan, stored.read_bytes())
-    database = compiled()
+    database = _compiled(hyperscan, _expressions(gates))
     with suppress(OSError):
         stored.parent.mkdir(parents=True, exist_ok=True)
         partial = stored.with_suffix(f".{os.getpid()}")

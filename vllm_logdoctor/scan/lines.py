@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,8 +158,3 @@ def digits_in(text: bytes, start: int = 0, end: int | None = None) -> frozenset[
     return frozenset(
         place for place in range(start, len(text) if end is None else end) if chr(text[place]).isdigit()
     )
-
-
-def constant(value: int) -> Any:
-    """Return a number of eight bytes."""
-    return np.uint64(value)

@@ -131,7 +131,7 @@ class Selector:
         first = 0
         for place, counts in scanned.counts:
             last = scanned.sights[place].number if place < len(scanned.sights) else None
-            lines = partial(self._scanner.counted_lines, data, first, last)
+            lines = partial(self._scanner.lines_without_requests, data, first, last)
             blocks.append((place, AccessBlock(self._paths.limited(counts), lines, self._paths)))
             first = last or first
         return blocks

@@ -24,10 +24,10 @@ from vllm_logdoctor.scan.lines import (
     Offsets,
     Truths,
     Words,
-    constant,
     digits_in,
 )
 from vllm_logdoctor.scan.routine import MOST_BEFORE_COLON, Kind, RequestLine, time_in
+from vllm_logdoctor.scan.structure import DEBUG_HEADER
 
 Codes = NDArray[np.uint8]
 NO_CODE = 0
@@ -45,16 +45,16 @@ _ACCESS_LINE = re.compile(
     rb"^(?P<head>[^\n]{7,150}? )(?P<address>[0-9.:]{8,24})(?P<tail> - [^\n]{10,300})$", re.MULTILINE
 )
 _SHORTEST_ADDRESS, _LONGEST_ADDRESS = WORD, 3 * WORD
-_TOP_BITS = constant(0x80 * ONES)
-_FROM_POINT, _TO_COLON = constant((0x80 - ord(".")) * ONES), constant((0x7F - ord(":")) * ONES)
+_TOP_BITS = np.uint64(0x80 * ONES)
+_FROM_POINT, _TO_COLON = np.uint64((0x80 - ord(".")) * ONES), np.uint64((0x7F - ord(":")) * ONES)
 _IN_ADDRESS = re.compile(rb"[./0-9:]+")
 _DIGIT = re.compile(rb"[0-9]")
 
-_FIRST_VISIBLE = constant((ord(" ") + 1) * ONES)
+_FIRST_VISIBLE = np.uint64((ord(" ") + 1) * ONES)
 
 # (EngineCore_DP0 pid=55) DEBUG 01-01 00:15:46 [scheduler.py:702] Scheduled 41305 tokens for request ...
 _DEBUG_HEAD = re.compile(
-    rb"(?:\([A-Za-z0-9_ ]{1,60} pid=[0-9]{1,9}\) )?(?P<rest>DEBUG (?:[0-9]{4}-)?[0-9]{2}-[0-9]{2} [0-9]{2}:)"
+    rb"(?:\([A-Za-z0-9_ ]{1,60} pid=[0-9]{1,9}\) )?(?P<rest>" + DEBUG_HEADER.encode() + rb")"
 )
 
 

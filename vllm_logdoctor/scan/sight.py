@@ -121,7 +121,7 @@ class Scanner:
             place += data.count(b"\n", position, start)
             upto = found.before(place, start)
             if (counted < start or accesses_told < upto) and not self._count_before.isdisjoint(gates):
-                self._count(out, data[counted:start], found.accesses(accesses_told, upto))
+                self._count(out, data, counted, start, found.accesses(accesses_told, upto))
                 counted, accesses_told = start, upto
             if told < upto:
                 _tell(out, found, told, upto)
@@ -132,7 +132,7 @@ class Scanner:
             )
             position, place = min(end + 1, len(data)), place + (end < len(data))
         out.lines = found.line_ends()
-        self._count(out, data[counted:], found.accesses(accesses_told, found.total()))
+        self._count(out, data, counted, len(data), found.accesses(accesses_told, found.total()))
         _tell(out, found, told, found.total())
         return out
 
@@ -159,21 +159,15 @@ class Scanner:
             )
         return None
 
-    def left_to_search(self, piece: bytes) -> bytes:
-        """Return the bytes of a piece that have to be searched."""
-        return self._without_routine(piece).rest
+    def lines_without_requests(
+        self, piece: bytes, first: Number = 0, last: Number | None = None
+    ) -> list[bytes]:
+        """Return the lines of a piece from number `first` to before `last`, request lines empty."""
+        return self._requests.taken_out(piece).rest.split(b"\n")[first:last]
 
-    def counted_lines(self, piece: bytes, first: Number, last: Number | None) -> list[bytes]:
-        """Return the lines of a piece in which access lines are counted, from number `first` to before `last`."""
-        return self.lines_without_requests(piece)[first:last]
-
-    def lines_without_requests(self, piece: bytes) -> list[bytes]:
-        """Return the lines of a piece, request lines empty."""
-        return self._requests.taken_out(piece).rest.split(b"\n")
-
-    def _count(self, out: Scanned, data: bytes, counts: Counter[AccessKey]) -> None:
-        if data:
-            counts.update(self._accesses.count(data, 0, len(data)))
+    def _count(self, out: Scanned, data: bytes, start: int, end: int, counts: Counter[AccessKey]) -> None:
+        """Note access lines: those that were taken out, and those in data[start:end]."""
+        counts.update(self._accesses.count(data, start, end))
         if counts:
             out.counts.append((len(out.sights), counts))
 

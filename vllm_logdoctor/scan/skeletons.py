@@ -12,11 +12,11 @@ from operator import itemgetter
 
 from vllm_logdoctor.scan.required import required_texts, speaks_of_framing
 from vllm_logdoctor.scan.structure import EXPRESSION_WORDS, LITERALS
+from vllm_logdoctor.texts import TextIndex
 
 _LEFT_OUT = b"0123456789abcdef"
 _MOST = 8192
 _LONGEST = 2000
-_INDEXED = 4
 
 STAYS, DULL, DULL_IF_DEBUG = range(3)
 
@@ -49,14 +49,7 @@ class Skeletons(dict[bytes, int]):
         super().__init__()
         self._bare = bare
         self._never: dict[int, list[tuple[bytes, ...]]] = {}
-        self._short: list[tuple[bytes, int]] = []
-        self._by_start: dict[bytes, list[tuple[bytes, int]]] = {}
-        for number, gate in enumerate((*gates, *LITERALS)):
-            text = skeleton(gate.encode())
-            if len(text) < _INDEXED:
-                self._short.append((text, number))
-            else:
-                self._by_start.setdefault(text[:_INDEXED], []).append((text, number))
+        self._gates = TextIndex([skeleton(gate.encode()) for gate in (*gates, *LITERALS)])
         self._words = [skeleton(word) for word in (*(w.encode() for w in EXPRESSION_WORDS), *_OTHERS)]
 
     def __missing__(self, text: bytes) -> int:
@@ -80,18 +73,10 @@ class Skeletons(dict[bytes, int]):
     def _verdict(self, text: bytes) -> int:
         if any(word in text for word in self._words):
             return STAYS
-        gates = [gate for gate in self._gates_in(text) if not self._leads_nowhere(gate, text)]
+        gates = [gate for gate in self._gates.found_in(text) if not self._leads_nowhere(gate, text)]
         if not gates:
             return DULL
         return DULL_IF_DEBUG if self._bare.issuperset(gates) and _DEBUG.match(text) else STAYS
-
-    def _gates_in(self, text: bytes) -> list[int]:
-        found = [number for gate, number in self._short if gate in text]
-        for place in range(len(text) - _INDEXED + 1):
-            for gate, number in self._by_start.get(text[place : place + _INDEXED], ()):
-                if text.startswith(gate, place):
-                    found.append(number)
-        return found
 
     def _leads_nowhere(self, gate: int, text: bytes) -> bool:
         regexes = self._never.get(gate)

@@ -60,3 +60,13 @@ def is_full_of_debug(data: bytes) -> bool:
     """
     seen = data[:_SAMPLE].count(b"DEBUG ") + data[-_SAMPLE:].count(b"DEBUG ")
     return seen * _DENSE > min(len(data), 2 * _SAMPLE)
+
+
+def is_plain(data: bytes) -> bool:
+    """Say whether framing leaves the texts of lines as they are, so that what stands in them tells what patterns see.
+
+    Example:
+        >>> is_plain(b"INFO text\\n"), is_plain(b"\\x1b[32mINFO\\x1b[0m text\\n")
+        (True, False)
+    """
+    return data.isascii() and b"\x1b" not in data and b"\r" not in data

@@ -10,10 +10,10 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.texts import TextIndex
 
 Where = Literal["exception", "message", "native", "frames", "any"]
 Rank = Literal["cause", "symptom", "echo"]
-_KEY = 6
 """Every gate has at least this many characters."""
 
 
@@ -104,7 +104,7 @@ class FailureRules:
         self._rules = {row["id"]: row for row in rows}
         self._built: dict[str, FailureRule] = {}
         # Every rank prints the same traceback.
-        self._gates_in = lru_cache(maxsize=256)(self._search_gates)
+        self._places_in = lru_cache(maxsize=256)(self._search)
 
     def __contains__(self, rule_id: str) -> bool:
         return rule_id in self._rules
@@ -117,33 +117,28 @@ class FailureRules:
 
     def candidates(self, text: str) -> list[tuple[FailureRule, Signature]]:
         """Return the signatures with a gate in the text."""
-        places = {place for gate in self._gates_in(text) for place in self._gates[gate]}
         return [
-            (self.rule(rule_id), self.rule(rule_id).signatures[number]) for rule_id, number in sorted(places)
+            (self.rule(rule_id), self.rule(rule_id).signatures[number])
+            for rule_id, number in sorted(self._places_in(text))
         ]
 
     @cached_property
-    def _gates(self) -> dict[str, list[tuple[str, int]]]:
-        """Signatures by gate; a run that is well never asks for them."""
-        gates: dict[str, list[tuple[str, int]]] = {}
-        for row in self._rules.values():
-            for number, table in enumerate(row["signatures"]):
-                for gate in table["gates"]:
-                    gates.setdefault(gate, []).append((row["id"], number))
-        return gates
+    def _gates(self) -> list[tuple[str, str, int]]:
+        """Each gate with its rule and the number of its signature; a run that is well never asks for them."""
+        return [
+            (gate, row["id"], number)
+            for row in self._rules.values()
+            for number, table in enumerate(row["signatures"])
+            for gate in table["gates"]
+        ]
 
     @cached_property
-    def _by_key(self) -> dict[str, list[str]]:
-        """Gates by their first characters."""
-        by_key: dict[str, list[str]] = {}
-        for gate in self._gates:
-            by_key.setdefault(gate[:_KEY], []).append(gate)
-        return by_key
+    def _index(self) -> TextIndex[str]:
+        return TextIndex([gate for gate, _, _ in self._gates])
 
-    def _search_gates(self, text: str) -> set[str]:
-        """Return the gates in a text, found by their first characters: one look-up per place, however many gates."""
-        starts = {text[start : start + _KEY] for start in range(len(text) - _KEY + 1)}
-        return {gate for key in starts & self._by_key.keys() for gate in self._by_key[key] if gate in text}
+    def _search(self, text: str) -> set[tuple[str, int]]:
+        """Return rule and number of the signatures with a gate in the text."""
+        return {self._gates[number][1:] for number in self._index.found_in(text)}
 
 
 def rule_of(row: Mapping[str, Any]) -> FailureRule:
