@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -21,7 +22,7 @@ from vllm_logdoctor.run.builder import RunBuilder, runs_backwards
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
 from vllm_logdoctor.run.segments import Segmenter
 from vllm_logdoctor.scan import Scanned, gate_set
-from vllm_logdoctor.source import Chunk, Input, Stream, read_chunks, sets_of
+from vllm_logdoctor.source import Chunk, Input, Stream, opened, read_chunks, read_pieces, sets_of
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, Reading
 from vllm_logdoctor.streams import Item, StreamReader, merged
 
@@ -280,7 +281,7 @@ def _items(
                 for chunk, scanned in pieces:
                     yield from reader.items(chunk, scanned)
                     if progress is not None:
-                        progress(len(chunk.data))
+                        progress(chunk.size)
         except LogdoctorError as error:
             analyser.reading(number).note = str(error)
             failures.append(error)
@@ -290,20 +291,24 @@ def _items(
 def _scanned(
     analyser: Analyser, reader: StreamReader, source: Input, number: int
 ) -> Generator[tuple[Chunk, Scanned | None], None, None]:
-    """Read the chunks of a file, scanned by other processes where that was asked for and the file is large."""
+    """Read the chunks of a file, scanned by several processes where that was asked for and the file is large."""
     options, reading = analyser.options, analyser.reading(number)
-    if options.jobs < 2 or (
-        source.size is not None and source.size < _SMALL_FILE_CHUNKS * options.chunk_bytes
-    ):
+    is_small = source.size is not None and source.size < _SMALL_FILE_CHUNKS * options.chunk_bytes
+    # A process that does not inherit memory and open files would have to be given all of it.
+    if options.jobs < 2 or is_small or not hasattr(os, "fork"):
         yield from ((chunk, None) for chunk in read_chunks(source, number, reading, options.chunk_bytes))
         return
     from vllm_logdoctor.scan.workers import Workers
 
-    chunks = read_chunks(source, number, reading, options.chunk_bytes, counts=False)
-    with Workers(options.jobs, analyser.gates, reader.interest, analyser.build_gates) as workers:
-        for chunk, scanned in workers.scan(chunks):
-            reading.place(chunk, scanned.lines)
-            yield chunk, scanned
+    with opened(source) as file:
+        known_size = source.size if file is not None else None
+        reader.scanner.share(options.jobs, (known_size or 0) // options.chunk_bytes)
+        with Workers(options.jobs - 1, reader.scanner, analyser.gates) as workers:
+            for chunk, scanned in workers.scan(
+                read_pieces(source, file, number, reading, options.chunk_bytes)
+            ):
+                reading.place(chunk, scanned.lines)
+                yield chunk, scanned
     reading.close()
 
 

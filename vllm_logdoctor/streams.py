@@ -59,7 +59,8 @@ class StreamReader:
         self._misses: Counter[int] = Counter()
         marks = frozenset(number for number in map(matcher.gate_number, _COUNT_BEFORE) if number >= 0)
         self.interest = Interest(marks, matcher.signatures, matcher.bare_gates)
-        self._selector = Selector(Scanner(gates, self.interest))
+        self.scanner = Scanner(gates, self.interest)
+        self._selector = Selector(self.scanner)
         self._request_gates = tuple(
             number for number in map(matcher.gate_number, _REQUEST_GATES) if number >= 0
         )

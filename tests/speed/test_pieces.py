@@ -15,6 +15,7 @@ from benchmarks.logs import MIXES, Mix, Truth, pieces
 from vllm_logdoctor.analysis import Options, analyse
 from vllm_logdoctor.report.json import render
 from vllm_logdoctor.source import Input, inputs_from
+from vllm_logdoctor.source.chunks import LONGEST_LINE
 
 FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("*.log"))
 slow = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
@@ -51,6 +52,17 @@ def test_bytes_that_no_process_can_read_again_are_handed_over(tmp_path: Path) ->
     packed.write_bytes(gzip.compress(data))
     assert report(packed, jobs=2, chunk_bytes=20_000) == report(packed)
     assert report(data, jobs=2, chunk_bytes=20_000) == report(data)
+
+
+@pytest.mark.parametrize(
+    "odd", [b"\0" * 7, "\u00a0".encode(), b"x" * 70_000 + b"\n", b"y" * (LONGEST_LINE + 5) + b"\n", b""]
+)
+def test_odd_bytes_in_the_middle_and_at_the_end_change_no_report(odd: bytes, tmp_path: Path) -> None:
+    data = mixed("access")[0]
+    half = data.index(b"\n", len(data) // 2) + 1
+    log = tmp_path / "vllm.log"
+    log.write_bytes(data[:half] + odd + data[half:].rstrip(b"\n") + odd)
+    assert report(log, jobs=2, chunk_bytes=20_000) == report(log)
 
 
 @pytest.mark.parametrize("mix", MIXES)

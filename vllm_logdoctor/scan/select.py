@@ -96,7 +96,7 @@ class Selector:
         return lines[-TAIL_LINES:]
 
     def _remember_tail(self, chunk: Chunk) -> None:
-        data = chunk.data[-_TAIL_BYTES:]
+        data = chunk.tail(_TAIL_BYTES)
         self._tail.append((chunk.first_line + chunk.lines, data))
         while len(self._tail) > 1 and sum(len(d) for _, d in list(self._tail)[1:]) >= _TAIL_BYTES:
             self._tail.popleft()
@@ -104,7 +104,7 @@ class Selector:
     def _items(self, chunk: Chunk, scanned: Scanned) -> Iterator[Item]:
         chunk.lines = scanned.lines
         file, base = chunk.file, chunk.first_line
-        counts, repeats = _Waiting(self._blocks(chunk.data, scanned)), _Waiting(scanned.repeats)
+        counts, repeats = _Waiting(self._blocks(chunk, scanned)), _Waiting(scanned.repeats)
         lines: list[bytes] = []
         number = base
         for place, sight in enumerate(scanned.sights):
@@ -125,16 +125,19 @@ class Selector:
         yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.sights)))
         self._remember_tail(chunk)
 
-    def _blocks(self, data: bytes, scanned: Scanned) -> list[tuple[int, Counter[AccessKey]]]:
+    def _blocks(self, chunk: Chunk, scanned: Scanned) -> list[tuple[int, Counter[AccessKey]]]:
         """Return the access lines before each sight, with the way to their lines."""
         blocks: list[tuple[int, Counter[AccessKey]]] = []
         first = 0
         for place, counts in scanned.counts:
             last = scanned.sights[place].number if place < len(scanned.sights) else None
-            lines = partial(self._scanner.lines_without_requests, data, first, last)
+            lines = partial(self._lines, chunk, first, last)
             blocks.append((place, AccessBlock(self._paths.limited(counts), lines, self._paths)))
             first = last or first
         return blocks
+
+    def _lines(self, chunk: Chunk, first: int, last: int | None) -> list[bytes]:
+        return self._scanner.lines_without_requests(chunk.data, first, last)
 
     def _between(
         self, file: int, lines: Sequence[bytes], base: int, number: int, before: int

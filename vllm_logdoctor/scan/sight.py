@@ -111,6 +111,17 @@ class Scanner:
         self._pieces_before_columns = long_log
         self._pieces_by_columns = self._pieces_to_search = 0
 
+    def share(self, processes: int, pieces: int) -> None:
+        """Take one share of a log, while copies of this scanner in other processes take the others.
+
+        Args:
+            processes: how many shares there are.
+            pieces: pieces of the log, as far as is known ahead.
+        """
+        self._pieces_before_columns //= processes
+        if pieces >= _LONG_LOG and self._columns is None and self._gates.is_fast:
+            self._columns = self._found_by_columns()
+
     def scan(self, piece: bytes) -> Scanned:
         """Return what a piece says."""
         found = self._without_routine(piece)

@@ -1,144 +1,214 @@
-"""Pieces of a stream scanned in several processes, handed back in order."""
+"""Pieces of a stream scanned in several processes, this one among them, handed back in order."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, cast
+from typing import Any
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.scan.gates import GateSet, Narrowing
-from vllm_logdoctor.scan.sight import Interest, Scanned, Scanner
-from vllm_logdoctor.source import Chunk, keep_freed_memory
+from vllm_logdoctor.scan.sight import Scanned, Scanner
+from vllm_logdoctor.scan.wire import packed, unpacked
+from vllm_logdoctor.source import Chunk, Place, keep_freed_memory
 
-_AHEAD = 3
-"""Pieces that a worker may have waiting when it reads them from the file itself."""
+_AHEAD = 4
+"""Pieces that a worker has waiting at most."""
+_SCANNED_AHEAD = 8
+"""Pieces that this process may have scanned while an earlier one is under way elsewhere."""
+_SHELF_BYTES = 1 << 20
+"""Room for one piece whose bytes stand in no plain file."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A piece to scan: its bytes, or where they stand in a file; and what was learned about gates since the last one."""
+    """Where a piece to scan stands, and what was learned about gates since the last one."""
 
-    data: bytes | None
-    path: str
-    offset: int
-    size: int
+    place: Place
     narrowings: tuple[Narrowing, ...]
 
 
-@dataclass(slots=True)
 class _Worker:
-    process: BaseProcess
-    connection: Connection
-    waiting: int = 0
-    narrowings: int = 0
+    """A process that scans; it inherits the scanner, and all files that are open."""
+
+    def __init__(self, scanner: Scanner, gates: GateSet, others: Sequence[_Worker]) -> None:
+        context: Any = multiprocessing.get_context("fork")
+        self._connection: Connection
+        self._connection, theirs = context.Pipe()
+        # Of a pipe whose both ends are open here nobody would ever see the end.
+        not_theirs = [self._connection, *(other._connection for other in others)]
+        self._process: BaseProcess = context.Process(
+            target=_work, args=(theirs, not_theirs, scanner, gates), daemon=True
+        )
+        self._gates = gates
+        self._told = len(gates.narrowings)
+        self._shelf = _Shelf()
+        self.waiting = 0
+        self._process.start()
+        theirs.close()
+
+    def takes(self, chunk: Chunk) -> bool:
+        """Say whether a chunk is in a file, or fits where pieces are handed over."""
+        return isinstance(chunk.content, Place) or self._shelf.takes(chunk.content)
+
+    def send(self, chunk: Chunk) -> None:
+        """Hand over a chunk; the answer will be the next one after those that are waited for."""
+        place = chunk.content if isinstance(chunk.content, Place) else self._shelf.put(chunk.content)
+        known = self._gates.narrowings
+        task = _Task(place, tuple(known[self._told :]))
+        self._told = len(known)
+        self.waiting += 1
+        try:
+            self._connection.send(task)
+        except OSError as error:
+            raise _ended() from error
+
+    def has_answered(self) -> bool:
+        """Say whether the next answer is there."""
+        return self._connection.poll()
+
+    def answer(self) -> Scanned:
+        """Return the next answer; waits for it."""
+        self.waiting -= 1
+        try:
+            return unpacked(self._connection.recv_bytes())
+        except (EOFError, OSError) as error:
+            raise _ended() from error
+
+    def end(self) -> None:
+        """End the process and what leads to it."""
+        self._connection.close()
+        self._process.terminate()
+        self._process.join()
+        self._shelf.close()
+
+
+class _Shelf:
+    """Memory that a worker sees too, as a file: room for the pieces that it has waiting."""
+
+    def __init__(self) -> None:
+        make = getattr(os, "memfd_create", None)
+        self._descriptor: int = make("logdoctor-pieces") if make else -1
+        self._put = 0
+
+    def takes(self, data: bytes) -> bool:
+        """Say whether a piece has room."""
+        return self._descriptor >= 0 and len(data) <= _SHELF_BYTES
+
+    def put(self, data: bytes) -> Place:
+        """Put a piece where the one before the last `_AHEAD` was: that one was answered."""
+        place = Place(self._descriptor, self._put % _AHEAD * _SHELF_BYTES, len(data))
+        self._put += 1
+        os.pwrite(self._descriptor, data, place.offset)
+        return place
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A piece on its way: scanned, or under way in a worker."""
+
+    chunk: Chunk
+    worker: _Worker | None = None
+    scanned: Scanned | None = None
+
+    def is_there(self) -> bool:
+        return self.worker is None or self.worker.has_answered()
+
+    def take(self) -> tuple[Chunk, Scanned]:
+        scanned = self.worker.answer() if self.worker is not None else self.scanned
+        assert scanned is not None
+        return self.chunk, scanned
 
 
 class Workers:
-    """Processes that scan; used as a context, so that they end with it.
+    """Processes that scan beside this one; used as a context, so that they end with it.
 
     Args:
         count: how many.
-        gates: the gate automaton; what the flow learns about it is passed on.
-        interest: what the packs say about gates.
-        build: builds the automaton where processes don't inherit memory.
+        scanner: scans; each process goes on with a copy of it.
+        gates: its gate automaton; what the flow learns about it is passed on.
     """
 
-    def __init__(self, count: int, gates: GateSet, interest: Interest, build: Callable[[], GateSet]) -> None:
-        self._gates = gates
-        inherits = "fork" in multiprocessing.get_all_start_methods()
-        context: Any = multiprocessing.get_context("fork" if inherits else None)
+    def __init__(self, count: int, scanner: Scanner, gates: GateSet) -> None:
+        self._scanner = scanner
         self._workers: list[_Worker] = []
         for _ in range(count):
-            mine, theirs = context.Pipe()
-            arguments = (theirs, gates if inherits else None, build, interest)
-            process = context.Process(target=_work, args=arguments, daemon=True)
-            process.start()
-            theirs.close()
-            self._workers.append(_Worker(process, mine))
+            self._workers.append(_Worker(scanner, gates, self._workers))
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
         for worker in self._workers:
-            worker.connection.close()
-        for worker in self._workers:
-            worker.process.terminate()
-            worker.process.join()
+            worker.end()
 
     def scan(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, Scanned]]:
-        """Yield chunks with what was found in them, in order.
+        """Yield chunks with what was found in them, in order; this process scans where it would wait else.
 
         Raises:
             LogdoctorError: a process ended before its work.
         """
-        under_way: deque[tuple[Chunk, _Worker]] = deque()
-        for number, chunk in enumerate(chunks):
-            worker = self._workers[number % len(self._workers)]
-            # A worker that waits for its answer to be taken does not take bytes: with bytes on the way none waits.
-            while worker.waiting >= (_AHEAD if chunk.path else 1):
-                yield self._answer(under_way)
-            self._send(worker, chunk)
-            under_way.append((chunk, worker))
-        while under_way:
-            yield self._answer(under_way)
+        under_way: deque[_Piece] = deque()
+        source = iter(chunks)
+        unread = True
+        while unread or under_way:
+            while unread and (worker := self._with_room()) is not None:
+                piece = self._sent(worker, source)
+                unread = piece is not None
+                under_way.extend([piece] if piece else ())
+            ahead = unread and len(under_way) < _AHEAD * len(self._workers) + _SCANNED_AHEAD
+            if ahead and not under_way[0].is_there():
+                chunk = next(source, None)
+                unread = chunk is not None
+                under_way.extend([self._scanned_here(chunk)] if chunk else ())
+            elif under_way:
+                yield under_way.popleft().take()
 
-    def _send(self, worker: _Worker, chunk: Chunk) -> None:
-        known = self._gates.narrowings
-        task = _Task(
-            None if chunk.path else chunk.data,
-            chunk.path,
-            chunk.offset,
-            len(chunk.data),
-            tuple(known[worker.narrowings :]),
-        )
-        worker.narrowings = len(known)
+    def _with_room(self) -> _Worker | None:
+        """Return the worker that has the fewest pieces waiting, or None where each has enough."""
+        worker = min(self._workers, key=lambda worker: worker.waiting)
+        return worker if worker.waiting < _AHEAD else None
+
+    def _sent(self, worker: _Worker, source: Iterator[Chunk]) -> _Piece | None:
+        """Read the next chunk and hand it to a worker; None at the end."""
+        chunk = next(source, None)
+        if chunk is None:
+            return None
+        if not worker.takes(chunk):
+            return self._scanned_here(chunk)
+        worker.send(chunk)
+        return _Piece(chunk, worker)
+
+    def _scanned_here(self, chunk: Chunk) -> _Piece:
         try:
-            worker.connection.send(task)
+            return _Piece(chunk, scanned=self._scanner.scan(chunk.data))
         except OSError as error:
-            raise LogdoctorError("a scanning process ended before its work; try --jobs 1") from error
-        worker.waiting += 1
-
-    @staticmethod
-    def _answer(under_way: deque[tuple[Chunk, _Worker]]) -> tuple[Chunk, Scanned]:
-        chunk, worker = under_way.popleft()
-        try:
-            scanned = cast(Scanned, worker.connection.recv())
-        except (EOFError, OSError) as error:
-            raise LogdoctorError("a scanning process ended before its work; try --jobs 1") from error
-        worker.waiting -= 1
-        return chunk, scanned
+            raise LogdoctorError(f"can't read on: {error.strerror}") from error
 
 
-def _work(
-    connection: Connection, gates: GateSet | None, build: Callable[[], GateSet], interest: Interest
-) -> None:
+def _ended() -> LogdoctorError:
+    return LogdoctorError("a scanning process ended before its work; try --jobs 1")
+
+
+def _work(connection: Connection, not_mine: Sequence[Connection], scanner: Scanner, gates: GateSet) -> None:
     """Scan what comes until the other side is gone."""
+    for other in not_mine:
+        other.close()
     keep_freed_memory()
-    gates = gates if gates is not None else build()
-    scanner = Scanner(gates, interest)
-    try:
+    with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
             task: _Task = connection.recv()
             for gate, regexes in task.narrowings:
                 gates.narrow(gate, regexes)
-            connection.send(scanner.scan(task.data if task.data is not None else _read(task)))
-    except (EOFError, OSError, KeyboardInterrupt):
-        return
-
-
-def _read(task: _Task) -> bytes:
-    with open(task.path, "rb", buffering=0) as file:
-        file.seek(task.offset)
-        data = file.read(task.size) or b""
-        while len(data) < task.size:
-            more = file.read(task.size - len(data))
-            if not more:
-                break
-            data += more
-    return data
+            connection.send_bytes(packed(scanner.scan(task.place.read())))

@@ -1,16 +1,20 @@
 """Source room: opens whatever holds a log and gives chunks of bytes cut at line ends."""
 
-from vllm_logdoctor.source.chunks import Chunk, keep_freed_memory, read_chunks
+from vllm_logdoctor.source.chunks import Chunk, Place, keep_freed_memory, read_chunks
 from vllm_logdoctor.source.inputs import Input, inputs_from
+from vllm_logdoctor.source.places import opened, read_pieces
 from vllm_logdoctor.source.sets import InputSet, Stream, sets_of
 
 __all__ = [
     "Chunk",
     "Input",
     "InputSet",
+    "Place",
     "Stream",
     "inputs_from",
     "keep_freed_memory",
+    "opened",
     "read_chunks",
+    "read_pieces",
     "sets_of",
 ]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+import io
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from itertools import chain
+from typing import BinaryIO, cast
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.source.compression import broken_stream
@@ -22,24 +25,74 @@ _NO_BREAK = "\u00a0".encode()
 """The space of web pages: what was copied from one has it in place of the plain one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where bytes stand in an open file: a process that inherited it reads them by itself.
+
+    Attributes:
+        descriptor: of the open file.
+        offset, size: where in it, in bytes.
+    """
+
+    descriptor: int
+    offset: int
+    size: int
+
+    def read(self) -> bytes:
+        """Return the text there, as `read_chunks` hands it on.
+
+        Raises:
+            OSError: it can't be read.
+        """
+        return _with_plain_spaces(_without_nul(self._bytes()))
+
+    def tail(self, size: int) -> bytes:
+        """Return the last bytes of the text there."""
+        left_out = max(0, self.size - size)
+        text = Place(self.descriptor, self.offset + left_out, self.size - left_out).read()
+        # Where bytes are taken out or replaced, the last ones of the text are not made of the last ones of the file.
+        is_as_stored = len(text) == self.size - left_out and text.isascii()
+        return text if is_as_stored else self.read()[-size:]
+
+    def _bytes(self) -> bytes:
+        data = os.pread(self.descriptor, self.size, self.offset)
+        while 0 < len(data) < self.size:
+            more = os.pread(self.descriptor, self.size - len(data), self.offset + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+
 @dataclass(slots=True)
 class Chunk:
     """Consecutive bytes of one file.
 
     Attributes:
         file: number of the file in the set of inputs.
-        first_line: 1-based number of the line on which `data` starts.
-        data: the bytes; they end with "\\n" unless the file ends, or a line was too long.
-        lines: line ends in `data`; who takes the chunk may fill it in, so that they are counted once.
-        path, offset: where the same bytes stand in a plain file, for other processes to read; "" where they don't.
+        first_line: 1-based number of the line on which they start.
+        content: the bytes, or where they stand; they end with "\n" unless the file ends, or a line was too long.
+        lines: line ends in them; who takes the chunk may fill it in, so that they are counted once.
     """
 
     file: int
     first_line: int
-    data: bytes
+    content: bytes | Place
     lines: int = -1
-    path: str = ""
-    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that were read for it, or are to be."""
+        return len(self.content) if isinstance(self.content, bytes) else self.content.size
+
+    @property
+    def data(self) -> bytes:
+        """The bytes; each time read anew where only their place is known."""
+        return self.content if isinstance(self.content, bytes) else self.content.read()
+
+    def tail(self, size: int) -> bytes:
+        """Return the last bytes."""
+        return self.content[-size:] if isinstance(self.content, bytes) else self.content.tail(size)
 
 
 @dataclass(slots=True)
@@ -94,53 +147,60 @@ def read_chunks(
     """
     keep_freed_memory()
     with source.open() as stream:
-        rest = b""
-        place = _Place(source.plain_path)
-        for block in unwrapped(_blocks(stream, source, reading, min(chunk_bytes, LONGEST_LINE))):
-            place.note(reading.bytes, len(rest) + len(block))
-            cut = block.rfind(b"\n") + 1
-            if cut and 0 <= block.find(b"\n") <= LONGEST_LINE - len(rest):
-                yield from _chunk(number, b"".join((rest, memoryview(block)[:cut])), reading, place, counts)
-                rest = block[cut:]
-                continue
-            rest += block
-            # A block is no longer than the longest line, so that only the first line can be too long.
-            while len(rest) > LONGEST_LINE and rest.find(b"\n", 0, LONGEST_LINE + 1) < 0:
-                piece, rest = _cut_overlong(rest)
-                yield from _chunk(number, piece, reading, place, counts)
-            cut = rest.rfind(b"\n") + 1
-            if cut:
-                yield from _chunk(number, rest[:cut], reading, place, counts)
-                rest = rest[cut:]
-        if rest:
-            yield from _chunk(number, rest, reading, place, counts)
+        blocks = unwrapped(_decoded(_blocks(stream, source.name, reading, min(chunk_bytes, LONGEST_LINE))))
+        yield from _chunks(blocks, number, reading, counts)
     if counts:
         reading.close()
 
 
-@dataclass(slots=True)
-class _Place:
-    """Where the next chunk stands in its file, as long as its bytes are those of the file."""
-
-    path: str
-    offset: int = 0
-
-    def note(self, read: int, waiting: int) -> None:
-        """Forget the place once bytes were changed on the way."""
-        if self.offset + waiting != read:
-            self.path = ""
+def read_on(
+    name: str, descriptor: int, offset: int, number: int, reading: Reading, chunk_bytes: int
+) -> Iterator[Chunk]:
+    """Read an open plain file from where a line begins, without counting lines: see `read_chunks`."""
+    with io.FileIO(descriptor, closefd=False) as file:
+        file.seek(offset)
+        stream = cast(BinaryIO, file)
+        blocks = map(_without_nul, _blocks(stream, name, reading, min(chunk_bytes, LONGEST_LINE)))
+        yield from _chunks(filter(None, blocks), number, reading, counts=False)
 
 
-def _chunk(number: int, data: bytes, reading: Reading, place: _Place, counts: bool) -> Iterator[Chunk]:
-    path, offset = place.path, place.offset
-    place.offset += len(data)
-    if not data.isascii() and _NO_BREAK in data:
-        data, path = data.replace(_NO_BREAK, b" "), ""
-    chunk = Chunk(number, reading.lines + 1, data, path=path, offset=offset)
+def _chunks(blocks: Iterable[bytes], number: int, reading: Reading, counts: bool) -> Iterator[Chunk]:
+    """Cut blocks at line ends; none is longer than the longest line."""
+    rest = b""
+    for block in blocks:
+        cut = block.rfind(b"\n") + 1
+        if cut and 0 <= block.find(b"\n") <= LONGEST_LINE - len(rest):
+            yield from _chunk(number, b"".join((rest, memoryview(block)[:cut])), reading, counts)
+            rest = block[cut:]
+            continue
+        rest += block
+        # Only the first line can be too long.
+        while len(rest) > LONGEST_LINE and rest.find(b"\n", 0, LONGEST_LINE + 1) < 0:
+            piece, rest = _cut_overlong(rest)
+            yield from _chunk(number, piece, reading, counts)
+        cut = rest.rfind(b"\n") + 1
+        if cut:
+            yield from _chunk(number, rest[:cut], reading, counts)
+            rest = rest[cut:]
+    if rest:
+        yield from _chunk(number, rest, reading, counts)
+
+
+def _chunk(number: int, data: bytes, reading: Reading, counts: bool) -> Iterator[Chunk]:
+    data = _with_plain_spaces(data)
+    chunk = Chunk(number, reading.lines + 1, data)
     yield chunk
     if counts:
         reading.lines += chunk.lines if chunk.lines >= 0 else data.count(b"\n")
     reading._open_line = not data.endswith(b"\n")
+
+
+def _with_plain_spaces(data: bytes) -> bytes:
+    return data.replace(_NO_BREAK, b" ") if not data.isascii() and _NO_BREAK in data else data
+
+
+def _without_nul(data: bytes) -> bytes:
+    return data.replace(b"\0", b"") if b"\0" in data else data
 
 
 def _cut_overlong(rest: bytes) -> tuple[bytes, bytes]:
@@ -149,9 +209,7 @@ def _cut_overlong(rest: bytes) -> tuple[bytes, bytes]:
     return rest[:cut], rest[cut:]
 
 
-def _blocks(stream: BinaryIO, source: Input, reading: Reading, size: int) -> Iterator[bytes]:
-    decoder: codecs.IncrementalDecoder | None = None
-    first = True
+def _blocks(stream: BinaryIO, name: str, reading: Reading, size: int) -> Iterator[bytes]:
     # One read of the stream below at a time: what a cut archive or an interrupted pipe gave before is not lost.
     read = getattr(stream, "read1", stream.read)
     while True:
@@ -159,22 +217,33 @@ def _blocks(stream: BinaryIO, source: Input, reading: Reading, size: int) -> Ite
             block = read(size)
         except broken_stream() as error:
             if reading.bytes == 0:
-                raise LogdoctorError(f"can't read {source.name}: {error}; is the file damaged?") from error
+                raise LogdoctorError(f"can't read {name}: {error}; is the file damaged?") from error
             reading.note = (
-                f"{source.name} is cut or damaged after {reading.bytes:,} bytes; what came before is analysed"
+                f"{name} is cut or damaged after {reading.bytes:,} bytes; what came before is analysed"
             )
             return
         if not block:
             return
         reading.bytes += len(block)
-        if first:
-            decoder, first = _utf16_decoder(block), False
+        yield block
+
+
+def _decoded(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Turn UTF-16 into UTF-8, and take NUL bytes out."""
+    source = iter(blocks)
+    first = next(source, b"")
+    decoder = _utf16_decoder(first)
+    for block in chain((first,), source):
         if decoder is not None:
             block = decoder.decode(block).encode("utf-8", "replace")
-        if b"\0" in block:
-            block = block.replace(b"\0", b"")
+        block = _without_nul(block)
         if block:
             yield block
+
+
+def is_utf16(head: bytes) -> bool:
+    """Say whether a log begins as UTF-16 does."""
+    return _utf16_decoder(head) is not None
 
 
 def _utf16_decoder(head: bytes) -> codecs.IncrementalDecoder | None:

@@ -29,7 +29,7 @@ def unwrapped(blocks: Iterable[bytes]) -> Iterator[bytes]:
         waiting += block
         if len(waiting) >= SAMPLE_BYTES or _has_long_line(waiting):
             break
-    width = width_of(waiting)
+    width = width_of(waiting[:SAMPLE_BYTES])
     if not width:
         if waiting:
             yield waiting
