@@ -63,6 +63,24 @@ def test_two_members_in_one_gz_are_one_log() -> None:
     assert b"".join(chunk.data for chunk in chunks) == TEXT + TEXT
 
 
+def test_a_gz_may_be_padded_as_tapes_are() -> None:
+    chunks, reading = chunks_of(
+        Input("x", data=gzip.compress(TEXT) + b"\0" * 100 + gzip.compress(TEXT) + b"\0" * 9)
+    )
+    assert b"".join(chunk.data for chunk in chunks) == TEXT + TEXT
+    assert reading.note is None
+
+
+def test_a_damaged_gz_gives_what_stands_before_the_damage() -> None:
+    text = b"".join(b"%d is no line of vLLM\n" % (n * 7919 % 100_003) for n in range(60_000))
+    packed = bytearray(gzip.compress(text))
+    packed[len(packed) * 9 // 10 :] = b"\xff" * (len(packed) // 10)
+    chunks, reading = chunks_of(Input("x", data=bytes(packed)))
+    sound = len(text) * 8 // 10
+    assert b"".join(chunk.data for chunk in chunks)[:sound] == text[:sound]
+    assert reading.note is not None
+
+
 def test_a_cut_gz_gives_what_can_be_read_and_says_so() -> None:
     packed = gzip.compress(TEXT, compresslevel=0)
     chunks, reading = chunks_of(Input("vllm.log.gz", data=packed[: len(packed) // 2]))

@@ -5,13 +5,16 @@ The decompressors release the interpreter's lock at their work, so that it costs
 
 from __future__ import annotations
 
-import io
 import queue
 import threading
-from typing import Any, BinaryIO, cast
+from collections.abc import Iterator
+from typing import BinaryIO, cast
 
-_BLOCK_BYTES = 1 << 20
-_BLOCKS_AHEAD = 4
+from vllm_logdoctor.source.pieces import PieceStream
+
+_BLOCK_BYTES = 1 << 19
+"""As much as is read at once: such a block is handed on without a copy."""
+_BLOCKS_AHEAD = 8
 """At most so many blocks wait: enough for the thread never to be waited for, and memory stays bounded."""
 
 
@@ -21,36 +24,26 @@ def read_ahead(stream: BinaryIO) -> BinaryIO:
     Args:
         stream: what to read; a read of it must come back by itself, as from a file on disk, or closing would wait for it.
     """
-    return cast(BinaryIO, io.BufferedReader(_Ahead(stream), _BLOCK_BYTES))
+    ahead = _Ahead(stream)
+    return cast(BinaryIO, PieceStream(ahead.blocks(), ahead.end))
 
 
-class _Ahead(io.RawIOBase):
+class _Ahead:
+    """A thread that reads, and the blocks that nobody took yet."""
+
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._blocks: queue.Queue[bytes | Exception] = queue.Queue(_BLOCKS_AHEAD)
-        self._current = memoryview(b"")
-        self._ended = self._unwanted = False
+        self._unwanted = False
         self._thread = threading.Thread(target=self._fill, name="logdoctor-unpack", daemon=True)
         self._thread.start()
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._current and not self._ended:
-            self._current = memoryview(self._next())
-        size = min(len(buffer), len(self._current))
-        buffer[:size] = self._current[:size]
-        self._current = self._current[size:]
-        return size
-
-    def _next(self) -> bytes:
-        """Return the next block, or b"" at the end; raises what the thread met there."""
-        block = self._blocks.get()
-        self._ended = not isinstance(block, bytes) or not block
-        if isinstance(block, Exception):
-            raise block
-        return block
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the blocks; raises what the thread met behind them."""
+        while block := self._blocks.get():
+            if isinstance(block, Exception):
+                raise block
+            yield block
 
     def _fill(self) -> None:
         """Run in the thread until the stream ends or nobody wants it any more."""
@@ -64,30 +57,31 @@ class _Ahead(io.RawIOBase):
 
     def _block(self) -> bytes:
         """Read one block; what was read before an error is handed on before the error is met again."""
-        block = bytearray()
+        parts: list[bytes] = []
+        wanted = _BLOCK_BYTES
         # One small read after the other: what a cut archive gave before it ends is not lost.
         read = getattr(self._stream, "read1", self._stream.read)
-        while len(block) < _BLOCK_BYTES:
+        while wanted > 0:
             try:
-                more = read(_BLOCK_BYTES - len(block))
+                part = read(wanted)
             except Exception as error:
-                if block:
-                    self._blocks.put(bytes(block))
+                if parts:
+                    self._blocks.put(b"".join(parts))
                 raise error
-            if not more:
+            if not part:
                 break
-            block += more
-        return bytes(block)
+            parts.append(part)
+            wanted -= len(part)
+        return b"".join(parts)
 
-    def close(self) -> None:
-        if not self.closed:
-            self._unwanted = True
-            while self._thread.is_alive():
-                # The thread may wait for room; it puts one block and one end at most before it looks again.
-                self._drain()
-                self._thread.join(0.01)
-            self._stream.close()
-        super().close()
+    def end(self) -> None:
+        """End the thread, and close what it read."""
+        self._unwanted = True
+        while self._thread.is_alive():
+            # The thread may wait for room; it puts one block and one end at most before it looks again.
+            self._drain()
+            self._thread.join(0.01)
+        self._stream.close()
 
     def _drain(self) -> None:
         while True:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO, cast
+
+from vllm_logdoctor.source.pieces import PieceStream
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "gz"),
@@ -41,9 +44,7 @@ def decompressed(stream: BinaryIO, head: bytes) -> BinaryIO:
     """Wrap a binary stream, whose first bytes `head` were peeked, in the decompressor that they ask for."""
     kind = compression_of(head)
     if kind == "gz":
-        import gzip
-
-        return cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+        return cast(BinaryIO, PieceStream(_pieces_of_gz(stream), stream.close))
     if kind == "bz2":
         import bz2
 
@@ -53,47 +54,66 @@ def decompressed(stream: BinaryIO, head: bytes) -> BinaryIO:
 
         return cast(BinaryIO, lzma.LZMAFile(stream))
     if kind == "zst":
-        return _zstd_reader(stream)
+        return cast(BinaryIO, PieceStream(_pieces_of_zst(stream), stream.close))
     return stream
 
 
-_COMPRESSED_BYTES = 2048
-"""Compressed bytes taken at once: a block of four bytes can hold 128 KiB, so that these give 64 MiB at most."""
+_PIECE_BYTES = 1 << 19
+_SMALL_PIECE_BYTES = 1 << 12
+_PACKED_BYTES = 1 << 16
 
 
-def _zstd_reader(stream: BinaryIO) -> BinaryIO:
+def _pieces_of_gz(stream: BinaryIO) -> Iterator[bytes]:
+    """Unpack members one after the other; half a megabyte at once keeps the interpreter free for another thread."""
+    member: Any = None
+    packed = b""
+    while packed := packed or stream.read(_PACKED_BYTES):
+        if member is None:
+            # Members may be padded with NUL bytes.
+            packed = packed.lstrip(b"\0")
+            member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS) if packed else None
+            continue
+        before = member.copy()
+        try:
+            piece = member.decompress(packed, _PIECE_BYTES)
+        except zlib.error:
+            yield from _up_to_the_damage(before, packed)
+            raise
+        if piece:
+            yield piece
+        packed = member.unused_data if member.eof else member.unconsumed_tail
+        member = None if member.eof else member
+    if member is not None:
+        raise EOFError("the last member is cut")
+
+
+def _up_to_the_damage(member: Any, packed: bytes) -> Iterator[bytes]:
+    """Unpack in small steps what stands before damaged bytes."""
+    with suppress(zlib.error):
+        while piece := member.decompress(packed, _SMALL_PIECE_BYTES):
+            yield piece
+            packed = member.unconsumed_tail
+
+
+_ZST_BYTES = 2048
+"""Packed bytes taken at once: a block of four bytes can hold 128 KiB, so that these give 64 MiB at most."""
+
+
+def _pieces_of_zst(stream: BinaryIO) -> Iterator[bytes]:
+    """Unpack frames one after the other; damage and a cut are told as an OSError, as the other decompressors tell them."""
     import zstandard
 
-    class Frames(io.RawIOBase):
-        """Frames one after the other; damage and a cut are told as an OSError, as the other decompressors tell them."""
-
-        def __init__(self) -> None:
-            self._frame: Any = None
-            self._compressed = self._plain = b""
-
-        def readable(self) -> bool:
-            return True
-
-        def readinto(self, buffer: Any) -> int:
-            while not self._plain:
-                self._compressed = self._compressed or stream.read(_COMPRESSED_BYTES)
-                if not self._compressed:
-                    if self._frame is not None:
-                        raise OSError("the last frame is cut")
-                    return 0
-                self._decompress()
-            given = min(len(buffer), len(self._plain))
-            buffer[:given], self._plain = self._plain[:given], self._plain[given:]
-            return given
-
-        def _decompress(self) -> None:
-            self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
-            try:
-                self._plain = self._frame.decompress(self._compressed)
-            except zstandard.ZstdError as error:
-                raise OSError(str(error)) from error
-            self._compressed = self._frame.unused_data
-            if self._frame.eof:
-                self._frame = None
-
-    return io.BufferedReader(Frames(), 1 << 17)
+    frame: Any = None
+    packed = b""
+    while packed := packed or stream.read(_ZST_BYTES):
+        frame = frame or zstandard.ZstdDecompressor().decompressobj()
+        try:
+            piece = frame.decompress(packed)
+        except zstandard.ZstdError as error:
+            raise OSError(str(error)) from error
+        if piece:
+            yield piece
+        packed = frame.unused_data
+        frame = None if frame.eof else frame
+    if frame is not None:
+        raise OSError("the last frame is cut")
