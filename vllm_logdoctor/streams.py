@@ -5,12 +5,23 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
-from vllm_logdoctor.events import Event, KnownLine, Matcher, RequestReader, StatisticsReader
-from vllm_logdoctor.frame import Framer, Process, Record
+from vllm_logdoctor.events import DebugReader, Event, KnownLine, Matcher, RequestReader, StatisticsReader
+from vllm_logdoctor.frame import Framer, Record
 from vllm_logdoctor.frozen import slotted
-from vllm_logdoctor.scan import AccessKey, GateSet, Interest, Line, Repeated, Scanned, Scanner, Selector
+from vllm_logdoctor.run.counted import only_counts
+from vllm_logdoctor.scan import (
+    AccessKey,
+    DebugLines,
+    GateSet,
+    Interest,
+    Line,
+    Repeated,
+    Scanned,
+    Scanner,
+    Selector,
+)
 from vllm_logdoctor.source import Chunk
 
 Told = tuple[Record, "Event | None", int]
@@ -18,7 +29,8 @@ Item = Told | KnownLine | Counter[AccessKey]
 """A record with its event and how many like it it stands for, a line read in one step, or access lines that were counted in a block."""
 
 REQUESTS = frozenset({"request-received", "request-added", "request-finished"})
-_MOST_WRITERS = 64
+_MOST_WAITING = 160
+"""Kinds of lines, one for each writer, that wait at once: those of DEBUG lines, and 64 of requests."""
 MANY_MISSES = 100
 
 # Requests belong to the statistics line behind them, and to the run before the next one's first lines.
@@ -36,7 +48,7 @@ _PEEK = 4000
 
 @slotted
 class _Waiting:
-    """Request lines of one kind and writer that nothing else stands between."""
+    """Request lines of one kind and writer, or DEBUG lines, that nothing else stands between."""
 
     first: Told | KnownLine
     last: Told | KnownLine
@@ -59,15 +71,17 @@ class StreamReader:
         self._misses: Counter[int] = Counter()
         marks = frozenset(number for number in map(matcher.gate_number, _COUNT_BEFORE) if number >= 0)
         self.interest = Interest(marks, matcher.signatures, matcher.bare_gates)
-        self.scanner = Scanner(gates, self.interest)
+        debug_lines = DebugLines()
+        self.scanner = Scanner(gates, self.interest, debug_lines)
         self._selector = Selector(self.scanner)
         self._request_gates = tuple(
             number for number in map(matcher.gate_number, _REQUEST_GATES) if number >= 0
         )
-        self._waiting: dict[tuple[Process, str], _Waiting] = {}
+        self._waiting: dict[Hashable, _Waiting] = {}
         self._label = label
         self._statistics = StatisticsReader(matcher, self._told)
         self._requests = RequestReader(self._told_request)
+        self._debugging = DebugReader(matcher, self._told, only_counts, debug_lines)
 
     def items(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
         """Yield the items of a chunk; request lines wait until something else follows them."""
@@ -79,11 +93,15 @@ class StreamReader:
                         yield from self.waiting()
                     yield statistics
                     continue
+                counted = self._debugging.read(item, 1)
+                if counted is not None:
+                    yield from self._note_waiting(*counted, 1)
+                    continue
                 for record in self.framer.frame(item):
                     record = self._labelled(record)
                     event = self._matcher.match(record)
                     if event is not None and event.name in REQUESTS and record.level == "INFO":
-                        yield from self._note_request(
+                        yield from self._note_waiting(
                             (record.process, event.pattern.id), (record, event, 1), 1
                         )
                         continue
@@ -95,6 +113,7 @@ class StreamReader:
                         yield from self.waiting()
                     if event is not None:
                         self._statistics.learn(item, record, event)
+                        self._debugging.learn(item, record, event)
                     yield record, event, 1
             elif isinstance(item, Repeated):
                 yield from self._note_repeated(item)
@@ -115,26 +134,36 @@ class StreamReader:
                 self._gates.narrow(gate, self._matcher.regexes_of_gate(gate))
 
     def waiting(self) -> Iterator[Item]:
-        """Yield what waits: the first and the last request line of each kind, by line."""
+        """Yield what waits: the first and the last line of each kind, by line."""
         told = [_standing_for(one.first, 1) for one in self._waiting.values()]
         told += [_standing_for(one.last, one.count - 1) for one in self._waiting.values() if one.count > 1]
         self._waiting.clear()
         yield from sorted(told, key=_place_of)
 
     def _note_repeated(self, item: Repeated) -> Iterator[Item]:
-        yield from self._note_request_line(item.first, 1)
+        note = self._note_debug_line if item.debug else self._note_request_line
+        yield from note(item.first, 1)
         if item.count > 1:
-            yield from self._note_request_line(item.last, item.count - 1)
+            yield from note(item.last, item.count - 1)
+
+    def _note_debug_line(self, line: Line, count: int) -> Iterator[Item]:
+        counted = self._debugging.read(line, count)
+        if counted is not None:
+            yield from self._note_waiting(*counted, count)
+            return
+        record, event = self._told(self._debugging.with_gates(line))
+        yield from self.waiting()
+        yield record, event, count
 
     def _note_request_line(self, line: Line, count: int) -> Iterator[Item]:
         request = self._requests.read(line, count)
         if request is not None:
-            yield from self._note_request((request.head.process, request.head.pattern), request, count)
+            yield from self._note_waiting((request.head.process, request.head.pattern), request, count)
             return
         for record, event in self._told_requests(line):
             self._requests.learn(line, record, event)
             key = (record.process, event.pattern.id if event else "")
-            yield from self._note_request(key, (record, event, count), count)
+            yield from self._note_waiting(key, (record, event, count), count)
 
     def _told_requests(self, line: Line) -> Iterator[tuple[Record, Event | None]]:
         """Yield the records of a request line with their events."""
@@ -146,17 +175,16 @@ class StreamReader:
         (told,) = self._told_requests(line)
         return told
 
-    def _note_request(
-        self, key: tuple[Process, str], request: Told | KnownLine, count: int
-    ) -> Iterator[Item]:
+    def _note_waiting(self, key: Hashable, line: Told | KnownLine, count: int) -> Iterator[Item]:
+        """Add a line to those of its kind and writer that wait."""
         known = self._waiting.get(key)
         if known is not None:
-            known.last = request
+            known.last = line
             known.count += count
             return
-        if len(self._waiting) == _MOST_WRITERS:
+        if len(self._waiting) == _MOST_WAITING:
             yield from self.waiting()
-        self._waiting[key] = _Waiting(request, request, count)
+        self._waiting[key] = _Waiting(line, line, count)
 
     def tail(self) -> list[Record]:
         """Return the records of the last lines, wanted or not."""

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 
 from vllm_logdoctor.analysis import Analyser, Options
-from vllm_logdoctor.events import RequestReader, StatisticsReader
+from vllm_logdoctor.events import DebugReader, RequestReader, StatisticsReader
 from vllm_logdoctor.report.json import render
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.source import Chunk
@@ -71,7 +71,9 @@ def report_of(lines: list[str], chunk_lines: int = 10_000) -> str:
     return render(analyser.analysis())
 
 
-def report_the_long_way(lines: list[str], reader: type[RequestReader | StatisticsReader]) -> str:
+def report_the_long_way(
+    lines: list[str], reader: type[RequestReader | StatisticsReader | DebugReader]
+) -> str:
     with patch.object(reader, "read", lambda *line: None):
         return report_of(lines)
 

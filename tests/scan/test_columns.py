@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from vllm_logdoctor.scan import GateSet, gate_set
 from vllm_logdoctor.scan.columns import RoutineColumns
+from vllm_logdoctor.scan.debug_lines import DebugKind, DebugLines, without_digits
 from vllm_logdoctor.scan.routine import RequestLines
 from vllm_logdoctor.scan.sight import Interest, Scanned, Scanner
 
@@ -77,7 +78,7 @@ def pieces_of(kinds: list[str], repeats: int, end: str) -> list[bytes]:
 
 
 def scanned(pieces: list[bytes], long_log: int) -> list[Scanned]:
-    scanner = Scanner(_gates(), INTEREST, long_log)
+    scanner = Scanner(_gates(), INTEREST, long_log=long_log)
     return [scanner.scan(piece) for piece in pieces]
 
 
@@ -95,9 +96,36 @@ REQUEST = (
 DEBUG = "(EngineCore_DP0 pid=55) DEBUG 01-01 00:15:46 [core.py:7] Sent 17 outputs to chatcmpl-3fa9b1"
 
 
+COUNTED = "(EngineCore_DP0 pid=55) DEBUG 01-01 00:15:46 [core.py:7] GPU KV cache size: 17 blocks"
+COUNTED_KIND = DebugKind(
+    b"(EngineCore_DP0 pid=55) DEBUG ", b" [core.py:7] ", 44, without_digits(COUNTED.encode())
+)
+
+
+def columns_of(*kinds: DebugKind) -> RoutineColumns:
+    """Columns that know some kinds of DEBUG lines."""
+    debug_lines = DebugLines()
+    for kind in kinds:
+        debug_lines.learn(kind)
+    return RoutineColumns(_gates(), INTEREST.bare, RequestLines(_gates().request_marks), debug_lines)
+
+
+def test_of_debug_lines_that_are_only_counted_the_first_and_the_last_of_a_stretch_are_told() -> None:
+    others = [
+        COUNTED.replace(*change)
+        for change in (("pid=55", "pid=56"), ("core.py:7", "core.py:8"), ("blocks", "pages"))
+    ]
+    text = "\n".join([*[COUNTED] * 70, *others, *[COUNTED.replace("17", "4711")] * 30, ""])
+    found = columns_of(COUNTED_KIND).taken_out(text.encode())
+    assert found.rest.decode().split("\n") == [*others, ""]
+    stretches = [(one.kind, one.count) for one in found.stretches(0, found.total())]
+    assert stretches == [(COUNTED_KIND, 100)]
+    assert found.line(99, 1000) == (102, COUNTED.replace("17", "4711").encode())
+
+
 @pytest.mark.parametrize("routine", [ACCESS, REQUEST, DEBUG])
 def test_routine_lines_are_not_searched(routine: str) -> None:
-    columns = RoutineColumns(_gates(), INTEREST.bare, RequestLines(_gates().request_marks))
+    columns = columns_of()
     piece = f"{routine}\n".encode() * 500
     columns.taken_out(piece)
     assert len(columns.taken_out(piece).rest) < len(piece) / 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from vllm_logdoctor.events.event import Event, FieldValue
 from vllm_logdoctor.frame import Record
@@ -55,6 +55,18 @@ class Matcher:
         """Say whether a pattern is the first one tried on lines with these gates."""
         numbers = self._candidates(gates)
         return bool(numbers) and self._index.patterns[numbers[0]] is pattern
+
+    def depends_on_digits(self, gates: tuple[int, ...]) -> bool:
+        """Say whether a pattern that is tried on lines with these gates may tell one number from another."""
+        from vllm_logdoctor.packs.digits import takes_any_number
+
+        regexes = [self._index.patterns[number].regex for number in self._candidates(gates)]
+        return not all(map(takes_any_number, regexes))
+
+    @property
+    def gates(self) -> Sequence[str]:
+        """All gates."""
+        return self._index.gates
 
     def gate_number(self, gate: str) -> int:
         """Return the number of a gate, or -1."""

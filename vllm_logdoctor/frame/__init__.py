@@ -2,5 +2,15 @@
 
 from vllm_logdoctor.frame.framer import LONGEST_TEXT, Framer, is_plain, writer_of
 from vllm_logdoctor.frame.record import NO_PROCESS, Process, Record
+from vllm_logdoctor.frame.secrets import may_hold_secret
 
-__all__ = ["LONGEST_TEXT", "NO_PROCESS", "Framer", "Process", "Record", "is_plain", "writer_of"]
+__all__ = [
+    "LONGEST_TEXT",
+    "NO_PROCESS",
+    "Framer",
+    "Process",
+    "Record",
+    "is_plain",
+    "may_hold_secret",
+    "writer_of",
+]

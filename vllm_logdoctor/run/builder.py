@@ -219,6 +219,9 @@ class RunBuilder:
             record, event = line.told()
             self.continuations.belongs(record, True)
             self.last, self.messages[line.head.pattern].last = record, event
+            if record.level == "DEBUG":
+                # It shows that the process still lived, which statistics and answers show by themselves.
+                self.keeper.add(record, serious=False)
         self._unsettled.clear()
 
     def counts_as_sample(self, process: Process) -> bool:
@@ -465,3 +468,5 @@ _READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
     "server-process-finished": _read_end,
     "shutdown-complete": _read_end,
 }
+READ = frozenset(_READERS)
+"""Events that are read when they are folded in."""

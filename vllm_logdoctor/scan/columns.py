@@ -12,16 +12,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from vllm_logdoctor.scan.accesses import AccessKey
+from vllm_logdoctor.scan.debug_lines import DebugKind, DebugLines
 from vllm_logdoctor.scan.gates import GateSet
 from vllm_logdoctor.scan.lines import LineColumns, Offsets
 from vllm_logdoctor.scan.routine import Kind, RequestLine, RequestLines, Stretch, WithoutRoutine
-from vllm_logdoctor.scan.shapes import NO_CODE, AccessShapes, Codes, DebugHeads, RequestShapes
-from vllm_logdoctor.scan.skeletons import DULL, DULL_IF_DEBUG, Skeletons
+from vllm_logdoctor.scan.shapes import (
+    FEW,
+    NO_CODE,
+    AccessShapes,
+    Codes,
+    CountedShapes,
+    DebugHeads,
+    RequestShapes,
+)
+from vllm_logdoctor.scan.skeletons import DULL, DULL_IF_DEBUG, PERHAPS_COUNTED, Skeletons
 from vllm_logdoctor.scan.structure import is_full_of_debug, is_plain
 
 _DULL_CODE = NO_CODE + 1
 _MOST_KINDS = 180
-"""Kinds of request lines, one for each writer, that leave room in a byte for the shapes of access lines."""
+"""Kinds of request and DEBUG lines, one for each writer, that leave room in a byte for the shapes of access lines."""
 
 
 class _Meanings:
@@ -29,6 +38,7 @@ class _Meanings:
 
     def __init__(self) -> None:
         self.requests: dict[Kind, int] = {}
+        self.debug: dict[DebugKind, int] = {}
         self.accesses: dict[AccessKey, int] = {}
 
     def code_of_request(self, kind: Kind) -> int:
@@ -39,12 +49,18 @@ class _Meanings:
         """Return the code of access lines, a new one where they have none."""
         return self.accesses.setdefault(key, self._next())
 
+    def code_of_debug(self, kind: DebugKind) -> int:
+        """Return the code of DEBUG lines of a kind; none where there is no room for a new one."""
+        if kind not in self.debug and len(self.requests) + len(self.debug) >= _MOST_KINDS:
+            return NO_CODE
+        return self.debug.setdefault(kind, self._next())
+
     def have_room(self, lines: Sequence[RequestLine]) -> bool:
         """Say whether each kind of some request lines has a code or can get one; access lines keep theirs."""
-        return len({line.kind for line in lines}.union(self.requests)) <= _MOST_KINDS
+        return len({line.kind for line in lines}.union(self.requests)) + len(self.debug) <= _MOST_KINDS
 
     def _next(self) -> int:
-        return _DULL_CODE + 1 + len(self.requests) + len(self.accesses)
+        return _DULL_CODE + 1 + len(self.requests) + len(self.debug) + len(self.accesses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +73,7 @@ class WithoutRoutineLines:
         left: the lines in `rest` among all lines.
         numbers: the routine lines among all lines, int64.
         codes: what each routine line is, a byte for each.
-        kinds: codes of request lines by kind, those that occur.
+        kinds: codes of request and DEBUG lines by kind, those that occur.
         keys: codes of access lines by what they ask for, those that occur.
     """
 
@@ -66,7 +82,7 @@ class WithoutRoutineLines:
     left: list[int]
     numbers: Offsets
     codes: bytes
-    kinds: Mapping[Kind, int]
+    kinds: Mapping[Kind | DebugKind, int]
     keys: Mapping[AccessKey, int]
 
     def line_ends(self) -> int:
@@ -86,7 +102,7 @@ class WithoutRoutineLines:
         return self.left[place] - place
 
     def stretches(self, low: int, high: int) -> Iterator[Stretch]:
-        """Yield the kinds of request lines among the routine lines number low .. high - 1, in order of their first lines."""
+        """Yield the kinds of request and DEBUG lines among the routine lines number low .. high - 1, in order of their first lines."""
         found = [
             Stretch(kind, count, self.codes.find(code, low, high), self.codes.rfind(code, low, high))
             for kind, code in self.kinds.items()
@@ -113,17 +129,22 @@ class RoutineColumns:
         gates: finds the gates.
         bare: gates that are nothing to anybody in DEBUG records.
         requests: finds request lines of any shape.
+        debug_lines: kinds of DEBUG lines that are only counted.
     """
 
-    def __init__(self, gates: GateSet, bare: frozenset[int], requests: RequestLines) -> None:
+    def __init__(
+        self, gates: GateSet, bare: frozenset[int], requests: RequestLines, debug_lines: DebugLines
+    ) -> None:
         self._gates = gates
         self._requests = requests
         self._meanings = _Meanings()
         self._access_shapes = AccessShapes(gates.texts, lambda line: bool(gates.scan(line + b"\n")))
         self._request_shapes = RequestShapes()
         self._debug_heads = DebugHeads()
+        self._counted_shapes = CountedShapes(debug_lines)
         self._skeletons = Skeletons(gates.texts, bare)
-        self._narrowed = 0
+        self._debug_lines = debug_lines
+        self._narrowed = self._learned = 0
 
     def taken_out(self, data: bytes) -> WithoutRoutine:
         """Take the routine lines out of bytes.
@@ -152,11 +173,17 @@ class RoutineColumns:
         for gate, regexes in self._gates.narrowings[self._narrowed :]:
             self._skeletons.narrow(gate, regexes)
         self._narrowed = len(self._gates.narrowings)
+        for kind in self._debug_lines.since(self._learned):
+            self._skeletons.learn(kind.text)
+        self._learned = len(self._debug_lines.learned)
         verdicts = self._skeletons.of_lines(lines.data)[: len(codes)]
         said = np.frombuffer(verdicts, np.uint8)
         codes[(said == DULL) & (codes == NO_CODE)] = _DULL_CODE
         perhaps = np.flatnonzero((said == DULL_IF_DEBUG) & (codes == NO_CODE))
         codes[perhaps[self._debug_heads.among(lines, perhaps)]] = _DULL_CODE
+        perhaps = np.flatnonzero((said == PERHAPS_COUNTED) & (codes == NO_CODE))
+        if len(perhaps) >= FEW:
+            self._counted_shapes.mark(lines, perhaps, codes, self._meanings.code_of_debug)
 
     def _mark_requests(
         self, lines: LineColumns, codes: Codes, left: Sequence[int], found: Sequence[RequestLine]
@@ -177,6 +204,10 @@ class RoutineColumns:
         rest = b"".join([lines.data[start:end] for start, end in zip(starts, ends, strict=True)])
         written = codes[numbers].tobytes()
         occur = set(written)
-        kinds = {kind: code for kind, code in self._meanings.requests.items() if code in occur}
+        met: list[tuple[Kind | DebugKind, int]] = [
+            *self._meanings.requests.items(),
+            *self._meanings.debug.items(),
+        ]
+        kinds = {kind: code for kind, code in met if code in occur}
         keys = {key: code for key, code in self._meanings.accesses.items() if code in occur}
         return WithoutRoutineLines(lines, rest, left.tolist(), numbers, written, kinds, keys)

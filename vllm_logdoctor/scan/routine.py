@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from vllm_logdoctor.scan.accesses import AccessKey
+from vllm_logdoctor.scan.debug_lines import DebugKind
 
 # (APIServer pid=41) INFO 01-01 00:01:01 [logger.py:41] Received request chatcmpl-1: prompt: '...
 # INFO 05-01 12:00:00 [async_llm.py:271] Added request chatcmpl-1.
@@ -35,15 +36,15 @@ Kind = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Request lines of one kind between two other wanted lines.
+    """Request or DEBUG lines of one kind between two other wanted lines.
 
     Attributes:
         kind: what they are.
         count: how many.
-        first, last: numbers of the first and the last one among the request lines.
+        first, last: numbers of the first and the last one among the routine lines.
     """
 
-    kind: Kind
+    kind: Kind | DebugKind
     count: int
     first: int
     last: int
@@ -81,7 +82,7 @@ class WithoutRoutine(Protocol):
         """Return how many routine lines stand before the line that is number `place` in the rest and starts there."""
 
     def stretches(self, low: int, high: int) -> Iterator[Stretch]:
-        """Yield the kinds of request lines among the routine lines low .. high - 1, in order of their first lines."""
+        """Yield the kinds of request and DEBUG lines among the routine lines low .. high - 1, in order of their first lines."""
 
     def accesses(self, low: int, high: int) -> Counter[AccessKey]:
         """Count the access lines among the routine lines low .. high - 1."""

@@ -46,16 +46,18 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Request lines of one kind that nothing but others of them and access lines stands between.
+    """Request lines of one kind, or DEBUG lines, that nothing but others of them and access lines stands between.
 
     Attributes:
         first, last: the first and the last one; the same line where there is one only.
         count: how many.
+        debug: whether they are DEBUG lines.
     """
 
     first: Line
     last: Line
     count: int
+    debug: bool
 
 
 Item = Line | Repeated | Counter[AccessKey]
@@ -146,7 +148,8 @@ class Selector:
         limit = max(HEAD_LINES, self._block_until)
         for at in range(number, min(before, limit + 1)):
             line = lines[at - base]
-            if line:
+            # A DEBUG line that is only counted holds gates: without a hit of its own it was counted already.
+            if line and self._scanner.debug_lines.kind_of(line) is None:
                 yield Line(file, at, line[:LONGEST])
 
     def _note_block(self, line: int, opens: bool, closes: bool, head: bytes) -> None:
@@ -180,7 +183,7 @@ class _Waiting(Generic[_T]):
 
 def _repeated(file: int, base: int, repeat: Repeat) -> Repeated:
     first, last = (Line(file, base + number, data) for number, data in (repeat.first, repeat.last))
-    return Repeated(first, last, repeat.lines)
+    return Repeated(first, last, repeat.lines, repeat.debug)
 
 
 def _place(head: bytes) -> bytes:

@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vllm_logdoctor.scan.accesses import AccessKey, access_keys
+from vllm_logdoctor.scan.debug_lines import LONGEST, DebugKind, DebugLines, without_digits
 from vllm_logdoctor.scan.lines import (
     ONES,
     WORD,
@@ -36,7 +38,7 @@ NO_CODE = 0
 _MOST_ACCESSES, _MOST_REQUESTS, _MOST_HEADS = 64, 16, 16
 _LOOKED_AT = 1 << 14
 _OFTEN = 4
-_FEW = 64
+FEW = 64
 """Lines that are left to the search by themselves: a comparison of columns takes as long."""
 _MARK = b" HTTP/1."
 
@@ -85,7 +87,7 @@ class AccessShapes:
             numbers = np.flatnonzero(codes == NO_CODE)
             numbers = numbers[text.stands_at(lines, lines.starts[numbers])]
             for tail, code in self._tails[head].values():
-                if len(numbers) < _FEW:
+                if len(numbers) < FEW:
                     break
                 found = _has_tail(lines, numbers, text.length, tail)
                 codes[numbers[found]] = code
@@ -98,7 +100,7 @@ class AccessShapes:
             rest: bytes without the lines that were found.
             code_of: gives each kind of request a code.
         """
-        if self._known >= _MOST_ACCESSES or rest.count(_MARK) < _FEW:
+        if self._known >= _MOST_ACCESSES or rest.count(_MARK) < FEW:
             return
         start = rest.rfind(b"\n", 0, rest.find(_MARK)) + 1
         met = Counter(
@@ -252,3 +254,56 @@ class DebugHeads:
                 digits = digits_in(head[0], head.start("rest"))
                 self._heads.setdefault(_blanked(head[0], digits), FixedText(head[0], digits))
         return len(self._heads) > before
+
+
+_TIMES = {len(time): time for time in (b"00-00 00:00:00", b"0000-00-00 00:00:00")}
+
+
+class CountedShapes:
+    """Finds DEBUG lines that are only counted: by what they are without digits, then by their heads.
+
+    Args:
+        known: the kinds; more may be learned.
+    """
+
+    def __init__(self, known: DebugLines) -> None:
+        self._known = known
+        self._texts = _Numbers()
+        self._heads: list[FixedText] = []
+        self._number_of: list[int] = []
+
+    def mark(
+        self, lines: LineColumns, numbers: Offsets, codes: Codes, code_of: Callable[[DebugKind], int]
+    ) -> None:
+        """Write the codes of those of some lines that are of a known kind.
+
+        Args:
+            lines: the lines.
+            numbers: which ones may be.
+            codes: what is written.
+            code_of: gives each kind a code.
+        """
+        self._learn()
+        numbers = numbers[(lines.ends - lines.starts)[numbers] <= LONGEST]
+        texts = without_digits(lines.data).split(b"\n")
+        told = bytes(itemgetter(*texts, b"")(self._texts))
+        of_texts = np.frombuffer(told, np.uint8)[numbers]
+        met = set(told)
+        for kind, head, number in zip(self._known.learned, self._heads, self._number_of, strict=True):
+            if number in met:
+                open_ = numbers[of_texts == number]
+                codes[open_[head.stands_at(lines, lines.starts[open_])]] = code_of(kind)
+
+    def _learn(self) -> None:
+        for kind in self._known.since(len(self._heads)):
+            time = _TIMES[kind.place - len(kind.before)]
+            head = kind.before + time + kind.site
+            self._heads.append(FixedText(head, digits_in(head, len(kind.before), kind.place)))
+            self._number_of.append(self._texts.setdefault(kind.text, len(self._texts) + 1))
+
+
+class _Numbers(dict[bytes, int]):
+    """Numbers of texts from 1; 0 of any other text."""
+
+    def __missing__(self, text: bytes) -> int:
+        return 0

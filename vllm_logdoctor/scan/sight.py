@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_logdoctor.scan.accesses import AccessCounter, AccessKey
+from vllm_logdoctor.scan.debug_lines import DebugKind, DebugLines
 from vllm_logdoctor.scan.gates import GateSet
 from vllm_logdoctor.scan.routine import RequestLines, WithoutRoutine
 from vllm_logdoctor.scan.structure import DEBUG_HEADER, EXCEPTION, EXPRESSIONS, LITERALS, is_full_of_debug
@@ -48,11 +49,12 @@ class Sight(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """Request lines of one kind: the first, the last, how many."""
+    """Request lines of one kind, or DEBUG lines: the first, the last, how many."""
 
     first: tuple[Number, bytes]
     last: tuple[Number, bytes]
     lines: int
+    debug: bool = False
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class Scanned:
         lines: line ends in it.
         sights: its lines with a hit, in order.
         counts: (number of the sight before which they stand, access lines).
-        repeats: (number of the sight before which they stand, request lines).
+        repeats: (number of the sight before which they stand, request lines or DEBUG lines).
     """
 
     lines: int = 0
@@ -93,10 +95,17 @@ class Scanner:
     Args:
         gates: finds the gates.
         interest: what the packs say about gates.
+        debug_lines: kinds of DEBUG lines that are only counted; more may be learned while pieces are scanned.
         long_log: so many pieces make a log long: from then on routine lines are found by columns.
     """
 
-    def __init__(self, gates: GateSet, interest: Interest, long_log: int = _LONG_LOG) -> None:
+    def __init__(
+        self,
+        gates: GateSet,
+        interest: Interest,
+        debug_lines: DebugLines | None = None,
+        long_log: int = _LONG_LOG,
+    ) -> None:
         self._gates = gates
         self._interest = interest
         self._signatures = interest.signatures
@@ -107,6 +116,7 @@ class Scanner:
         self._exception = gates.literals + len(LITERALS) + EXPRESSIONS.index(EXCEPTION)
         self._accesses = AccessCounter()
         self._requests = RequestLines(gates.request_marks)
+        self.debug_lines = debug_lines if debug_lines is not None else DebugLines()
         self._columns: RoutineColumns | None = None
         self._pieces_before_columns = long_log
         self._pieces_by_columns = self._pieces_to_search = 0
@@ -166,7 +176,7 @@ class Scanner:
             from vllm_logdoctor.scan.columns import RoutineColumns
 
             return RoutineColumns(
-                self._gates, self._interest.bare & self._interest.signatures, self._requests
+                self._gates, self._interest.bare & self._interest.signatures, self._requests, self.debug_lines
             )
         return None
 
@@ -235,10 +245,12 @@ class Scanner:
 
 
 def _tell(out: Scanned, found: WithoutRoutine, low: int, high: int) -> None:
-    """Note the request lines among the routine lines low .. high - 1 by kind."""
+    """Note the request and DEBUG lines among the routine lines low .. high - 1 by kind."""
     for kind in found.stretches(low, high):
         first, last = found.line(kind.first, LONGEST), found.line(kind.last, LONGEST)
-        out.repeats.append((len(out.sights), Repeat(first, last, kind.count)))
+        out.repeats.append(
+            (len(out.sights), Repeat(first, last, kind.count, isinstance(kind.kind, DebugKind)))
+        )
 
 
 _LINE_END = 10

@@ -18,7 +18,7 @@ _LEFT_OUT = b"0123456789abcdef"
 _MOST = 8192
 _LONGEST = 2000
 
-STAYS, DULL, DULL_IF_DEBUG = range(3)
+STAYS, DULL, DULL_IF_DEBUG, PERHAPS_COUNTED = range(4)
 
 # What access lines and request lines are counted by, and what framing takes off before patterns are tried.
 _OTHERS = (b"HTTP/", b"Received request ", b"Added request ", b"Finished request ", b"[0m")
@@ -38,7 +38,7 @@ def skeleton(text: bytes) -> bytes:
 
 
 class Skeletons(dict[bytes, int]):
-    """What each skeleton says of the lines that leave it: `STAYS`, `DULL`, or `DULL_IF_DEBUG`.
+    """What each skeleton says of the lines that leave it: `STAYS`, `DULL`, `DULL_IF_DEBUG`, or `PERHAPS_COUNTED`.
 
     Args:
         gates: the literal gates.
@@ -50,6 +50,7 @@ class Skeletons(dict[bytes, int]):
         self._bare = bare
         self._never: dict[int, list[tuple[bytes, ...]]] = {}
         self._gates = TextIndex([skeleton(gate.encode()) for gate in (*gates, *LITERALS)])
+        self._counted: set[bytes] = set()
         self._words = [skeleton(word) for word in (*(w.encode() for w in EXPRESSION_WORDS), *_OTHERS)]
 
     def __missing__(self, text: bytes) -> int:
@@ -70,7 +71,15 @@ class Skeletons(dict[bytes, int]):
             self._never[gate] = [tuple(skeleton(text.encode()) for text in texts) for texts in required]
             self.clear()
 
+    def learn(self, line: bytes) -> None:
+        """Note a line of a kind that is only counted; its digits may be left out."""
+        text = skeleton(line)
+        self._counted.add(text)
+        self.pop(text, None)
+
     def _verdict(self, text: bytes) -> int:
+        if text in self._counted:
+            return PERHAPS_COUNTED
         if any(word in text for word in self._words):
             return STAYS
         gates = [gate for gate in self._gates.found_in(text) if not self._leads_nowhere(gate, text)]

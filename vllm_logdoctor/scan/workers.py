@@ -13,6 +13,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.scan.debug_lines import DebugKind
 from vllm_logdoctor.scan.gates import GateSet, Narrowing
 from vllm_logdoctor.scan.sight import Scanned, Scanner
 from vllm_logdoctor.scan.wire import packed, unpacked
@@ -28,10 +29,11 @@ _SHELF_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Where a piece to scan stands, and what was learned about gates since the last one."""
+    """Where a piece to scan stands, and what was learned since the last one."""
 
     place: Place
     narrowings: tuple[Narrowing, ...]
+    counted: tuple[DebugKind, ...]
 
 
 class _Worker:
@@ -47,7 +49,8 @@ class _Worker:
             target=_work, args=(theirs, not_theirs, scanner, gates), daemon=True
         )
         self._gates = gates
-        self._told = len(gates.narrowings)
+        self._debug_lines = scanner.debug_lines
+        self._told = len(gates.narrowings), len(self._debug_lines.learned)
         self._shelf = _Shelf()
         self.waiting = 0
         self._process.start()
@@ -60,9 +63,9 @@ class _Worker:
     def send(self, chunk: Chunk) -> None:
         """Hand over a chunk; the answer will be the next one after those that are waited for."""
         place = chunk.content if isinstance(chunk.content, Place) else self._shelf.put(chunk.content)
-        known = self._gates.narrowings
-        task = _Task(place, tuple(known[self._told :]))
-        self._told = len(known)
+        narrowings, counted = self._gates.narrowings, self._debug_lines.learned
+        task = _Task(place, tuple(narrowings[self._told[0] :]), tuple(counted[self._told[1] :]))
+        self._told = len(narrowings), len(counted)
         self.waiting += 1
         try:
             self._connection.send(task)
@@ -211,4 +214,6 @@ def _work(connection: Connection, not_mine: Sequence[Connection], scanner: Scann
             task: _Task = connection.recv()
             for gate, regexes in task.narrowings:
                 gates.narrow(gate, regexes)
+            for kind in task.counted:
+                scanner.debug_lines.learn(kind)
             connection.send_bytes(packed(scanner.scan(task.place.read())))
