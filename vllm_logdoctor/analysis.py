@@ -296,6 +296,7 @@ def _scanned(
     is_small = source.size is not None and source.size < _SMALL_FILE_CHUNKS * options.chunk_bytes
     # A process that does not inherit memory and open files would have to be given all of it.
     if options.jobs < 2 or is_small or not hasattr(os, "fork"):
+        reader.scanner.share(1, (source.size or 0) // options.chunk_bytes)
         yield from ((chunk, None) for chunk in read_chunks(source, number, reading, options.chunk_bytes))
         return
     from vllm_logdoctor.scan.workers import Workers
