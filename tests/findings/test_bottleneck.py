@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.findings.making import a_run, load, sample
+from tests.findings.making import a_run, advice, load, sample
 from vllm_logdoctor.findings.bottleneck import bottleneck_of, limit_of, majority, smoothed
 from vllm_logdoctor.findings.load import Span, load_of
 from vllm_logdoctor.run.model import Evidence, Progress
@@ -216,3 +216,66 @@ def test_only_requests_to_the_model_are_a_load(request_: tuple[str, str, int], n
     limit = bottleneck_of(run)
     assert limit.name == name
     assert words in limit.reason
+
+
+def test_arguments_without_seats_leave_no_number_below_the_default_for_them() -> None:
+    queue = load((9, {"running": 12, "waiting": 40, "kv": 12.0, "generation": 90.0, "prompt": 5000.0}))
+    assert bottleneck_of(a_run(set={"max_model_len": 8192}, samples=queue)).name == "prefill-limited"
+    assert bottleneck_of(a_run(samples=queue)).name == "max-num-seqs-limited"
+
+
+def test_a_queue_without_a_single_prompt_is_no_prefill() -> None:
+    queue = load((9, {"running": 12, "waiting": 4, "kv": 12.0, "generation": 900.0}))
+    found = bottleneck_of(a_run(set={"max_num_seqs": 256}, samples=queue))
+    assert found.name == "none-clear"
+    assert "something else admits no more" in found.reason
+
+
+def test_requests_of_a_batch_that_hardly_decode_while_prompts_are_computed_are_held_up_by_prompts() -> None:
+    busy = load((6, {"running": 4, "kv": 12.0, "generation": 1.1, "prompt": 1480.0}))
+    found = bottleneck_of(a_run(samples=busy))
+    assert found.name == "prefill-limited"
+    assert "waited" not in found.reason
+
+
+def test_an_embedding_model_makes_no_tokens_and_is_not_starved() -> None:
+    busy = load((6, {"running": 4, "generation": 0.0, "prompt": 21000.0}))
+    run = a_run(reported={"pooler_config": "PoolerConfig(pooling_type='CLS')"}, samples=busy)
+    assert bottleneck_of(run).name == "client-limited"
+
+
+@pytest.mark.parametrize(
+    ("network", "limit"), [("NET/Socket", "interconnect-limited"), ("NET/IB", "client-limited")]
+)
+def test_sixteen_tensor_parallel_ranks_over_tcp_wait_for_the_network(network: str, limit: str) -> None:
+    line = f"gpu-a:4101:4101 [0] NCCL INFO {network} : Using [0]eth0:10.0.0.5<0>"
+    run = a_run(
+        set={"tensor_parallel_size": 16},
+        messages=(line,) if "Socket" in line else (),
+        samples=load((9, {"running": 1, "generation": 8.0})),
+    )
+    assert bottleneck_of(run).name == limit
+
+
+def test_one_prompt_in_each_call_is_the_callers_limit() -> None:
+    bars = [
+        Progress(Evidence("log", call, ""), done, 1, 3.0 * done, None, 82.0 * done)
+        for call in range(12)
+        for done in (0, 1)
+    ]
+    run = a_run(kind="offline", progress=bars)
+    assert bottleneck_of(run).name == "client-limited"
+    assert "one list" in next(iter(advice(run)["client-concurrency-bound"].changes)).knob
+
+
+def test_requests_that_were_taken_in_are_a_load_of_which_nothing_is_known() -> None:
+    found = bottleneck_of(a_run(messages=("Added request chatcmpl-1.", "Added request chatcmpl-2.")))
+    assert found.name == "none-clear"
+    assert "2 requests" in found.reason
+
+
+def test_times_of_several_engines_are_told_as_their_sum() -> None:
+    samples = [
+        sample(running=1, generation=9.0, engine=number % 2, number=number // 2) for number in range(20)
+    ]
+    assert "2 engines" in bottleneck_of(a_run(samples=samples)).reason

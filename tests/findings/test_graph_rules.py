@@ -112,3 +112,34 @@ def test_for_a_short_start_eager_mode_stays() -> None:
     run = a_run(set={"enforce_eager": True}, samples=load((6, {"running": 4})))
     assert knobs(advice(run)["eager-mode"]) == {"--enforce-eager": None}
     assert not advice(run, "startup")["eager-mode"].changes
+
+
+@pytest.mark.parametrize(("platform", "told"), [("xpu", "XPU"), ("hpu", "enforce_eager")])
+def test_what_was_measured_on_other_cards_is_no_number_for_eager_mode_here(platform: str, told: str) -> None:
+    run = a_run(set=EAGER, platform=platform, samples=load((9, {"running": 1, "generation": 20.0})))
+    found = advice(run)["eager-mode"]
+    assert found.effect is None
+    assert told in found.explanation
+
+
+def test_of_graphs_on_a_platform_of_its_own_nothing_is_known() -> None:
+    run = a_run(
+        set=EAGER,
+        platform=None,
+        messages=("Platform plugin metal is activated",),
+        samples=load((9, {"running": 1, "generation": 20.0})),
+    )
+    assert "eager-mode" not in advice(run)
+
+
+def test_shapes_that_the_warm_up_left_out_are_compiled_while_requests_wait() -> None:
+    run = a_run(
+        platform="hpu",
+        engine="V0",
+        version="0.7.2",
+        messages=("Configuration: (prompt, 3, 1152) was not warmed-up!",),
+        samples=load((9, {"running": 4, "generation": 200.0})),
+    )
+    found = advice(run)
+    assert "(prompt, 3, 1152)" in found["jit-compilation-while-serving"].explanation
+    assert "slower-paths-taken" not in found

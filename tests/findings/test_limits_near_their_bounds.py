@@ -9,7 +9,7 @@ import pytest
 from tests.findings.making import a_run, advice, load
 from vllm_logdoctor.findings.bottleneck import bottleneck_of
 
-CROWD = {"running": 100, "waiting": 6, "generation": 2000.0}
+CROWD = {"running": 100, "waiting": 6, "generation": 2000.0, "prompt": 4000.0}
 
 
 def limit(figures: dict[str, Any], lines: int = 12, **more: Any) -> str:
@@ -29,7 +29,10 @@ def test_a_cache_limits_alone_when_hardly_anything_is_free(kv: float, expected: 
 @pytest.mark.parametrize(("kv", "expected"), [(72.0, "prefill-limited"), (78.0, "kv-cache-limited")])
 def test_a_few_large_requests_fill_a_cache_that_has_no_room_for_one_more(kv: float, expected: str) -> None:
     assert (
-        limit({"running": 3, "waiting": 2, "kv": kv, "generation": 90.0}, set={"max_num_seqs": 64})
+        limit(
+            {"running": 3, "waiting": 2, "kv": kv, "generation": 90.0, "prompt": 800.0},
+            set={"max_num_seqs": 64},
+        )
         == expected
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -270,7 +271,8 @@ def test_weights_on_the_host_come_back_where_the_cache_can_spare_the_room() -> N
     found = advice(a_run(set={"cpu_offload_gb": 8}, measured=measured))["weights-on-the-host"]
     assert knobs(found) == {"--cpu-offload-gb": None}
     tight = advice(a_run(set={"cpu_offload_gb": 8}, measured={**measured, "available_kv_cache_gib": 4.0}))
-    assert knobs(tight["weights-on-the-host"]) == {}
+    assert "--cpu-offload-gb" not in knobs(tight["weights-on-the-host"])
+    assert "quantized" in next(iter(knobs(tight["weights-on-the-host"])))
 
 
 def test_a_context_that_hardly_fits_is_information() -> None:
@@ -360,3 +362,68 @@ def test_what_the_next_log_should_hold_is_asked_of_the_tool_of_the_card(platform
     ]
     assert len(told) == 2
     assert all(tool in text for text in told)
+
+
+def test_drafts_of_which_hardly_the_first_token_is_taken_are_given_up() -> None:
+    drafts = {"method": "ngram", "num_speculative_tokens": 3}
+    line = (
+        "SpecDecoding metrics: Mean acceptance length: 1.09, Accepted: 9 tokens, Drafted: 300 tokens,"
+        " Per-position acceptance rate: 0.050, 0.020, 0.010, Avg Draft acceptance rate: 2.7%"
+    )
+    found = advice(
+        a_run(
+            set={"speculative_config": drafts}, messages=(line,), samples=load((9, {**BUSY, "running": 30}))
+        )
+    )
+    assert next(iter(found)) == "spec-decode-not-profitable"
+    assert knobs(found["spec-decode-not-profitable"]) == {"--speculative-config": None}
+
+
+def test_a_small_batch_that_waits_for_nothing_keeps_the_type_of_its_cache() -> None:
+    run = a_run(
+        set={"dtype": "bfloat16"},
+        default={"kv_cache_dtype": "auto"},
+        measured=CACHE,
+        version="0.18.0",
+        samples=load((9, {"running": 24, "generation": 900.0, "kv": 38.6})),
+    )
+    assert knobs(advice(run)["kv-cache-reads-dominate"]) == {}
+    assert knobs(advice(run, "throughput")["kv-cache-reads-dominate"]) == {"--kv-cache-dtype": "fp8"}
+
+
+def test_a_model_without_a_cache_has_none_that_is_too_small() -> None:
+    run = a_run(set={"max_model_len": 8192}, measured={"max_concurrency": 0.0})
+    assert "few-full-length-requests-fit" not in advice(run)
+
+
+def test_answers_with_server_errors_are_counted_although_the_server_went_on() -> None:
+    run = a_run(samples=load((9, BUSY)))
+    chat = "/v1/chat/completions"
+    run.accesses = Counter({("POST", chat, 200): 90, ("POST", chat, 500): 8, ("GET", "/health", 503): 40})
+    found = advice(run)["answered-with-server-errors"]
+    assert "8 of 98" in found.explanation
+    assert found.kind == "configuration"
+
+
+def test_server_errors_that_follow_from_a_crash_are_not_told_again() -> None:
+    run = a_run(samples=load((9, BUSY)))
+    run.accesses = Counter({("POST", "/v1/completions", 500): 8})
+    run.outcome = "crashed_while_serving"
+    assert "answered-with-server-errors" not in advice(run)
+
+
+def test_with_the_compile_cache_switched_off_there_is_nothing_to_keep() -> None:
+    run = a_run(
+        measured={"torch_compile_seconds": 210.0},
+        messages=("vLLM's torch.compile cache is disabled.",),
+    )
+    found = advice(run)
+    assert "slow-startup-torch-compile" not in found
+    assert found["compile-cache-disabled"].severity == "medium"
+
+
+def test_weights_that_do_not_fit_have_a_remedy_before_more_requests_have_one() -> None:
+    run = a_run(set={"cpu_offload_gb": 40}, samples=load((9, {"running": 1, "generation": 1.6})))
+    first = next(iter(advice(run).values()))
+    assert first.id == "weights-on-the-host"
+    assert first.changes

@@ -145,3 +145,10 @@ def test_ranks_stay_where_single_streams_are_to_be_fast() -> None:
     assert not advice(single, "latency")["small-model-split-over-cards"].changes
     assert advice(single)["small-model-split-over-cards"].changes
     assert advice(many, "latency")["small-model-split-over-cards"].changes
+
+
+def test_the_load_is_shared_out_before_one_full_engine_of_many_gets_more_memory() -> None:
+    calm = {"running": 6, "kv": 9.0}
+    found = advice(a_run(samples=engines(FULL, calm, calm, calm)))
+    assert next(iter(found)) == "engines-loaded-unevenly"
+    assert "kv-cache-preemption" in found

@@ -196,3 +196,15 @@ def test_an_old_engine_is_not_told_what_the_new_one_does_not_print() -> None:
     assert "V1" not in old.explanation
     assert "V1 prints no preemption" in new.explanation
     assert "100 % of the busy time" in new.explanation
+
+
+def test_a_full_cache_for_which_nothing_waits_gets_no_more_memory() -> None:
+    run = a_run(
+        set={"gpu_memory_utilization": 0.9},
+        measured={"kv_cache_tokens": 400_000, "available_kv_cache_gib": 50.0, "model_weights_gib": 16.0},
+        samples=load((20, {"running": 30, "kv": 96.5, "generation": 960.0})),
+    )
+    found = advice(run)["kv-cache-preemption"]
+    assert not found.changes
+    assert "wait" not in found.title
+    assert "waiting" not in found.explanation

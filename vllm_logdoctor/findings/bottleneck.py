@@ -8,13 +8,15 @@ One statistics line is judged by these rules, first that holds:
    preemption: this is how it looks.
 3. Something waits, the cache has room, and at least 95 % of the seats (max_num_seqs) are taken: the seats
    limit. Where the log does not tell the seats, a number of running requests at which most of the waiting
-   lines stand still is one.
-4. Something waits with seats and cache free: the tokens of a step are spent on prompts (prefill).
+   lines stand still is one, unless the arguments leave the seats open and no default is so small.
+4. Something waits with seats and cache free: the tokens of a step are spent on prompts (prefill). Where no such
+   line of the run shows a prompt, it is something else that admits no more, and nothing is said of it.
 5. Nothing waits and the cache is 95 % full or more: the next request or token will wait for the cache.
 6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
    per second and request is the host's limit, as is a card that makes less than one and a half with a handful
    of requests and no prompts, counted or under way: no card reads its own memory so slowly. Tensor parallel ranks on different nodes
-   are the interconnect's, and so are more ranks than a machine has cards, where a single stream crawls.
+   are the interconnect's, and so are more ranks than a machine has cards, where a single stream crawls. Several
+   requests that get less than a token per second each while prompts are computed wait inside the batch: prefill.
 
 Lines in which requests run while neither a token nor the usage of the cache moves for half a minute tell no
 limit: the engine stood still.
@@ -32,7 +34,7 @@ from itertools import groupby, pairwise
 from math import prod
 from typing import Literal
 
-from vllm_logdoctor.findings.capacity.defaults import seats_of
+from vllm_logdoctor.findings.capacity.defaults import least_seats, seats_of
 from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample, load_of, minutes
 from vllm_logdoctor.findings.stalls import stalled
 from vllm_logdoctor.findings.tasks import pools
@@ -65,8 +67,17 @@ SLOW_CARD = 1.5
 times a second, and a step reads its weights once."""
 SLOW_RANKS = 5.0
 """The same where the ranks are more than a machine has cards: cards of such machines read theirs twelve times."""
+LEAST_CALLS = 10
+"""Calls of an offline engine with one prompt each; fewer are a trial."""
+STARVED = 1.0
+"""Tokens per second and request below which requests of a batch hardly decode: the steps compute prompts."""
+SLOW_SOCKETS = 20.0
+"""The same where NCCL says that it goes over TCP: two exchanges in each layer take most of a step."""
 PROMPT_GROWTH = 0.3
 """Per cent of the cache; a few tokens take less in ten seconds, a long prompt that is being computed takes more."""
+LEAST_LINES_WITHOUT_PROMPTS = 3
+"""Statistics lines from which waiting without any prompt is no prefill: V1 counts a prompt when it is computed to its end."""
+LEAST_LINES_STARVED = 2
 FEW = 4
 """Requests with which a step costs hardly more than reading the weights."""
 CARDS_OF_A_MACHINE = 8
@@ -75,13 +86,14 @@ SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-l
 
 @frozen
 class Host:
-    """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request; and
-    whether it makes tokens.
+    """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request, with tensor
+    parallel ranks that must reach each other over TCP; and whether it makes tokens.
     """
 
     on_cpu: bool = False
     across_nodes: bool = False
     ranks: int = 1
+    over_sockets: bool = False
     generates: bool = True
 
 
@@ -131,9 +143,13 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
 
 def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
     """Return what limits each span of the load."""
-    seats = seats_of(run) or apparent_seats(load.spans)
+    seats = seats_of(run) or apparent_seats(load.spans, least_seats(run))
     host = Host(
-        runs_on_cpu(run), run.seen("tensor-parallel-across-nodes") is not None, ranks_of(run), not pools(run)
+        runs_on_cpu(run),
+        run.seen("tensor-parallel-across-nodes") is not None,
+        ranks_of(run),
+        tensor_ranks_over_sockets(run),
+        not pools(run),
     )
     still = frozenset() if host.on_cpu else stalled(load.spans)
     last: dict[int, Sample] = {}
@@ -147,13 +163,34 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
             limit = limit_below(span, host, last.get(sample.engine))
         last[sample.engine] = sample
         limits.append(limit)
-    return tuple(limits)
+    return tuple(with_prompts(load.spans, limits))
+
+
+def with_prompts(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:
+    """Return the limits with prefill among them only where enough lines of the run show it: a prompt behind a queue,
+    or more than one line of requests that hardly decode.
+    """
+    prefill = [span for span, limit in zip(spans, limits, strict=True) if limit == "prefill-limited"]
+    queues = sum(span.waits for span in prefill)
+    instead: BottleneckName = "prefill-limited"
+    if queues >= LEAST_LINES_WITHOUT_PROMPTS and not any(span.sample.prompt > 0 for span in prefill):
+        instead = "none-clear"
+    elif not queues and len(prefill) < LEAST_LINES_STARVED:
+        instead = "client-limited"
+    return [instead if limit == "prefill-limited" else limit for limit in limits]
 
 
 def ranks_of(run: Run) -> int:
     """Return the number of cards that work on one request."""
     sizes = (run.setting("tensor_parallel_size"), run.setting("pipeline_parallel_size"))
     return prod(size for size in sizes if isinstance(size, int) and size > 0)
+
+
+def tensor_ranks_over_sockets(run: Run) -> bool:
+    """Whether more tensor parallel ranks than a machine has cards reach each other over TCP, by NCCL's own words."""
+    size = run.setting("tensor_parallel_size")
+    joined = isinstance(size, int) and size > CARDS_OF_A_MACHINE
+    return joined and run.seen("nccl-over-sockets") is not None
 
 
 def runs_on_cpu(run: Run) -> bool:
@@ -197,9 +234,13 @@ def limit_below(span: Span, host: Host, before: Sample | None = None) -> Bottlen
         return "host-limited" if slow else "client-limited"
     # V1 counts a prompt when it is computed to its end; until then only the cache that it takes shows it.
     grown = (sample.kv_usage or 0.0) - (before.kv_usage or 0.0)
-    if running > FEW or sample.prompt > 0 or grown > PROMPT_GROWTH:
+    prompts = sample.prompt > 0 or grown > PROMPT_GROWTH
+    if prompts and min(running, before.running) > 1 and sample.generation < STARVED * running:
+        return "prefill-limited"
+    if running > FEW or prompts:
         return "client-limited"
-    if host.ranks > CARDS_OF_A_MACHINE and sample.generation < SLOW_RANKS * running:
+    least = SLOW_SOCKETS if host.over_sockets else SLOW_RANKS
+    if host.ranks > CARDS_OF_A_MACHINE and sample.generation < least * running:
         return "interconnect-limited"
     return "host-limited" if sample.generation < SLOW_CARD * running else "client-limited"
 
@@ -216,8 +257,10 @@ def cache_is_full(running: int, usage: float) -> bool:
     return bool(running) and usage >= KV_LEAST and 100.0 - usage < usage / running
 
 
-def apparent_seats(spans: Sequence[Span]) -> int | None:
-    """Return the number of running requests at which waiting lines stand still, or None where there is none."""
+def apparent_seats(spans: Sequence[Span], least: int = 1) -> int | None:
+    """Return the number of running requests, `least` or more, at which waiting lines stand still, or None where there
+    is none.
+    """
     waiting = [
         span.sample.running or 0
         for span in spans
@@ -226,7 +269,7 @@ def apparent_seats(spans: Sequence[Span]) -> int | None:
     if len(waiting) < 3:
         return None
     most, times = max(waiting), Counter(waiting)
-    return most if most and times[most] >= 3 and times[most] >= len(waiting) / 2 else None
+    return most if most >= max(least, 1) and times[most] >= 3 and times[most] >= len(waiting) / 2 else None
 
 
 def time_by_limit(load: Load, limits: Sequence[BottleneckName]) -> dict[BottleneckName, float]:
@@ -240,9 +283,11 @@ def time_by_limit(load: Load, limits: Sequence[BottleneckName]) -> dict[Bottlene
 def _without_statistics(run: Run) -> Bottleneck:
     if run.seen("stats-disabled-api-servers"):
         return Bottleneck("none-clear", "with several API servers this version prints no statistics")
-    if run.startup_complete and (told := _asked(run)):
+    if told := _asked(run):
         return Bottleneck("none-clear", told)
     batches = batches_of(run)
+    if one_by_one(batches):
+        return _of_single_prompts(batches)
     if batches:
         return _of_batches(batches)
     if run.benchmarks:
@@ -250,9 +295,19 @@ def _without_statistics(run: Run) -> Bottleneck:
         return Bottleneck(
             "none-clear", "no statistics line is in the log, only what a benchmark measured", lines
         )
+    added = run.seen("request-added")
+    if added:
+        taken = (run.evidence(added.first[0].record),)
+        return Bottleneck(
+            "none-clear",
+            f"the engine took in {added.count:,} requests, and no statistics line is in the log to tell what limits them",
+            taken,
+        )
     if run.kind == "offline" and run.startup_complete:
         return Bottleneck("startup-only", "the engine started; offline engines print no load unless asked")
-    return Bottleneck("startup-only", "no statistics line is in the log: it shows a start and no load")
+    if run.startup_complete or run.config or run.measured or run.phases:
+        return Bottleneck("startup-only", "no statistics line is in the log: it shows a start and no load")
+    return Bottleneck("startup-only", "no statistics line is in the log, and nothing of a load")
 
 
 def _asked(run: Run) -> str:
@@ -265,6 +320,18 @@ def _asked(run: Run) -> str:
         if answers
         else ""
     )
+
+
+def one_by_one(batches: Sequence[Progress]) -> bool:
+    """Whether an offline engine was given its prompts one after the other, each in a call of its own."""
+    return len(batches) >= LEAST_CALLS and all(one.total == 1 for one in batches)
+
+
+def _of_single_prompts(batches: Sequence[Progress]) -> Bottleneck:
+    seconds = sum(one.seconds or 0.0 for one in batches)
+    took = f" in {minutes(seconds)}" if seconds else ""
+    told = f"{len(batches):,} prompts were worked off{took}, each in a call of its own: the engine never had two at once"
+    return Bottleneck("client-limited", told, (batches[0].evidence, batches[-1].evidence))
 
 
 def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
@@ -312,11 +379,23 @@ def _reason(name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) 
     seconds = time_by_limit(load, limits)
     total = load.idle_seconds if name == "idle" else load.busy_seconds
     of_what = "time" if name == "idle" else "busy time"
-    parts = [f"{_MEANING[name]} for {_share(seconds.get(name, 0.0), total, of_what)}"]
+    parts = [f"{meaning(name, load, limits)} for {_share(seconds.get(name, 0.0), total, of_what)}"]
     for other in sorted(seconds, key=lambda limit: -seconds[limit]):
         if other not in (name, "idle"):
             parts.append(f"{other} for {_share(seconds[other], load.busy_seconds)}")
+    if load.engines > 1:
+        parts.append(f"times of {load.engines} engines added up")
     return "; ".join(parts)
+
+
+def meaning(name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
+    """Return in words what a limit means in a run."""
+    held = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
+    if name == "none-clear" and any(span.sample.generation > 0 for span in held):
+        return "requests waited with seats and cache free while no prompt was computed (something else admits no more)"
+    if name == "prefill-limited" and not any(span.waits for span in held):
+        return "the steps were spent on prompts: requests that ran got less than a token per second"
+    return _MEANING[name]
 
 
 def _share(seconds: float, total: float, of_what: str = "busy time") -> str:

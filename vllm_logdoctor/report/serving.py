@@ -34,7 +34,7 @@ class Serving:
         prompt, generation: tokens/s, per line.
         running, waiting: most requests in one line, or None where no line says.
         kv_usage: highest use of the KV cache in percent.
-        prefix_hit: last printed hit rate in percent.
+        prefix_hit, external_hit: last printed hit rate in percent, of the engine's own cache and of one behind a connector.
         preemptions: in sum, or None where no line says.
         engines: numbers of the engines that printed lines.
     """
@@ -47,6 +47,7 @@ class Serving:
     waiting: int | None = None
     kv_usage: float | None = None
     prefix_hit: float | None = None
+    external_hit: float | None = None
     preemptions: int | None = None
     engines: tuple[int, ...] = ()
 
@@ -61,7 +62,6 @@ def serving_of(run: Run, engine: int | None = None) -> Serving:
     if engine is None:
         return _whole(run)
     chosen = [sample for sample in run.samples if sample.engine == engine]
-    hits = [sample.prefix_hit for sample in chosen if sample.prefix_hit is not None]
     counted = [sample.preemptions for sample in chosen if sample.preemptions is not None]
     return Serving(
         samples=sum(sample.count for sample in chosen),
@@ -73,7 +73,8 @@ def serving_of(run: Run, engine: int | None = None) -> Serving:
         running=_largest(sample.running for sample in chosen),
         waiting=_largest(sample.waiting for sample in chosen),
         kv_usage=_largest(sample.kv_usage for sample in chosen),
-        prefix_hit=hits[-1] if hits else None,
+        prefix_hit=_last(sample.prefix_hit for sample in chosen),
+        external_hit=_last(sample.external_hit for sample in chosen),
         preemptions=sum(counted) if counted else None,
         engines=(engine,),
     )
@@ -93,6 +94,7 @@ def _whole(run: Run) -> Serving:
         waiting=top.waiting,
         kv_usage=top.kv_usage,
         prefix_hit=top.prefix_hit_last,
+        external_hit=_last(sample.external_hit for sample in run.samples),
         preemptions=top.preemptions if printed or top.preemptions else None,
         engines=tuple(sorted({sample.engine for sample in run.samples})),
     )
@@ -158,6 +160,11 @@ def _of_rates(rates: Sequence[float]) -> Spread:
     return Spread(
         mean, quantile(weighted, 0.5), quantile(weighted, 0.95), max((r for r, _ in weighted), default=None)
     )
+
+
+def _last(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return known[-1] if known else None
 
 
 def _largest(values: Iterable[Number | None]) -> Number | None:

@@ -9,12 +9,26 @@ from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.defaults import DefaultValue, default_of
 from vllm_logdoctor.run.model import Run
 
+SMALLEST_DEFAULT = 256
+"""Seats that every release gives on cards at least, unless told otherwise."""
+
 
 def seats_of(run: Run) -> int | None:
     """Return max_num_seqs: as printed, else the default for this version and device where the arguments leave
     it open.
     """
     return _whole(run.setting("max_num_seqs")) or _default(run, "max_num_seqs")
+
+
+def least_seats(run: Run) -> int:
+    """Return the number that max_num_seqs can't be below: 1, or the smallest default on cards where the arguments leave
+    it open.
+    """
+    on_cards = run.platform in ("cuda", "rocm")
+    if not on_cards or not arguments_are_whole(run) or run.setting("max_num_seqs") is not None:
+        return 1
+    # vLLM gives no more seats by default than a step takes tokens.
+    return min(SMALLEST_DEFAULT, _whole(run.setting("max_num_batched_tokens")) or SMALLEST_DEFAULT)
 
 
 def step_tokens_of(run: Run) -> int | None:

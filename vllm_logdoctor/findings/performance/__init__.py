@@ -29,6 +29,7 @@ from vllm_logdoctor.findings.performance import (
     speculation,
     startup,
     steps,
+    transfers,
 )
 from vllm_logdoctor.findings.performance.case import Case, case_of
 from vllm_logdoctor.findings.performance.order import ordered
@@ -42,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     serving.scheduler_limit_not_memory,
     balance.engines_loaded_unevenly,
     adapters.adapters_take_turns,
+    transfers.requests_wait_for_remote_cache,
     serving.prefill_bound_queueing,
     serving.client_concurrency_bound,
     serving.benchmark_measures_cache,
@@ -77,6 +79,7 @@ RULES: tuple[Rule, ...] = (
     caching.prefix_caching_switched_off,
     caching.chunked_prefill_off,
     caching.cache_reads_dominate,
+    transfers.remote_cache_never_hits,
     speculation.spec_decode_not_profitable,
     speculation.speculative_decoding_eats_token_budget,
     memory_use.weights_in_32_bit,
@@ -88,6 +91,7 @@ RULES: tuple[Rule, ...] = (
     cpu.cpu_block_size_unsuited,
     platforms.pinned_memory_off,
     multimodal.slow_image_processor,
+    observing.answered_with_server_errors,
     observing.request_logging,
     observing.profiled_while_serving,
     host.few_processor_cores,

@@ -89,7 +89,7 @@ def lora_kernel_untuned(case: Case) -> Finding | None:
 
 
 def _free_but_waiting(case: Case) -> list[Span]:
-    limited = ("kv-cache-limited", "none-clear", "idle")
+    limited = ("kv-cache-limited", "idle")
     seats = whole(case.run.setting("max_num_seqs"))
     return [
         span
@@ -97,6 +97,7 @@ def _free_but_waiting(case: Case) -> list[Span]:
         if span.waits
         and limit not in limited
         and span.sample.prompt == 0
+        and (limit != "none-clear" or span.sample.generation > 0)
         and (seats is None or (span.sample.running or 0) < seats)
     ]
 

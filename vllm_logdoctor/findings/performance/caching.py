@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor.findings.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.findings.capacity.memory import memory_of
 from vllm_logdoctor.findings.model import Finding, Severity
 from vllm_logdoctor.findings.performance.cache_room import can_use_fp8_cache
@@ -21,6 +22,7 @@ PROMPTS_DOMINATE = 5.0
 # An fp8 cache is worth a thought when reading the cache costs as much as reading the weights, in a real
 # batch.
 LEAST_BATCH = 8
+LARGE_BATCH = 64
 LEAST_SHARE = 0.25
 
 
@@ -181,22 +183,23 @@ def cache_reads_dominate(case: Case) -> Finding | None:
         f" {memory.available * usage / 100:.1f} GiB of KV cache on each card. An fp8 cache halves the larger"
         " part. It needs a card with fp8 arithmetic (compute capability 8.9 or later) to gain."
     )
+    before = run.setting("kv_cache_dtype") or "auto"
+    note = "answers can differ without calibrated scales"
+    # Where a small batch waits for nothing, a gain of a few per cent is no reason to change answers.
+    asked = case.objective in ("throughput", "latency")
+    wanted = asked or case.bottleneck.name in SERVER_LIMITS or load.running >= LARGE_BATCH
     return finding(
         case,
         "kv-cache-reads-dominate",
-        "low",
+        "low" if wanted else "info",
         "low",
         text,
         (*setting_lines(case, "model_weights_gib", "available_kv_cache_gib"), *sample_lines(case, full)),
-        changes=flag(
-            case,
-            "--kv-cache-dtype",
-            run.setting("kv_cache_dtype") or "auto",
-            "fp8",
-            "changes-results",
-            "answers can differ without calibrated scales",
-        ),
-        effect=CACHE_FP8.effect("generation_throughput"),
+        changes=flag(case, "--kv-cache-dtype", before, "fp8", "changes-results", note) if wanted else (),
+        effect=CACHE_FP8.effect("generation_throughput") if wanted else None,
+        alternatives=()
+        if wanted
+        else (f"--kv-cache-dtype fp8, worth {CACHE_FP8.low:g} to {CACHE_FP8.high:g} x: {note}",),
         verify=(
             "`kv_cache_dtype=fp8` in the engine's configuration, twice as much in `GPU KV cache size`, and"
             " a higher generation throughput at the same load."

@@ -17,6 +17,7 @@ from vllm_logdoctor.findings.performance.case import (
     setting_lines,
 )
 from vllm_logdoctor.findings.performance.published import (
+    COMPILE_CACHE_WARM,
     EAGER_OFF_BETWEEN,
     EAGER_OFF_LOADED,
     EAGER_OFF_SINGLE,
@@ -26,6 +27,8 @@ from vllm_logdoctor.run.model import Run
 # Graphs save launches: with this many requests a step is long enough to hide them on a fast host.
 LOADED = 32
 FEW = 4
+# Seconds of compilation from which a start is worth a change.
+LONG_COMPILATION = 30.0
 # Eager mode that vLLM itself takes: no argument to drop.
 FORCED_BY_VLLM = (
     "data-parallel-forcing-enforce-eager-true-since",
@@ -48,8 +51,11 @@ def eager_mode(case: Case) -> Finding | None:
         return None
     if case.event(*FORCED_BY_VLLM) is not None or _taken_by_vllm(run):
         return None
-    if runs_on_cpu(run):
-        return _eager_on_cpu(case)
+    if run.platform is None and case.event("platform-plugin-activated") is not None:
+        # A platform of its own: nobody here knows whether it has graphs.
+        return None
+    if runs_on_cpu(run) or run.platform == "xpu":
+        return _eager_without_graphs(case)
     if case.objective == "startup":
         return _eager_for_the_start(case)
     severity, confidence, effect = _eager_effect(case)
@@ -100,9 +106,12 @@ def _taken_by_vllm(run: Run) -> bool:
     return arguments_are_whole(run) and not run.arguments.get("enforce_eager")
 
 
-def _eager_effect(case: Case) -> tuple[Severity, Confidence, Effect]:
+def _eager_effect(case: Case) -> tuple[Severity, Confidence, Effect | None]:
     running = case.load.running
     metric = "generation_throughput"
+    if case.run.platform not in (None, "cuda", "rocm", "npu"):
+        # Measured on none of them.
+        return "medium", "medium", None
     if not case.load.busy_seconds:
         return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric, "the log shows no load")
     if running >= LOADED:
@@ -133,11 +142,9 @@ def _eager_for_the_start(case: Case) -> Finding:
     )
 
 
-def _eager_on_cpu(case: Case) -> Finding:
-    text = (
-        "`enforce_eager=True` on the CPU backend: there are no CUDA graphs to lose, but torch.compile is off"
-        " as well."
-    )
+def _eager_without_graphs(case: Case) -> Finding:
+    where = "the CPU backend" if runs_on_cpu(case.run) else "an XPU"
+    text = f"`enforce_eager=True` on {where}: there are no CUDA graphs to lose, but torch.compile is off as well."
     return finding(
         case,
         "eager-mode",
@@ -242,7 +249,9 @@ def captured_sizes_below_batch(case: Case) -> Finding | None:
 
 
 def jit_compilation_while_serving(case: Case) -> Finding | None:
-    """Kernels were compiled while requests ran. Needs the monitor's lines."""
+    """Kernels were compiled while requests ran. Needs the monitor's lines, or those on buckets that were not warmed up."""
+    if case.event("configuration-not-warmed-up") is not None and case.load.busy_seconds:
+        return _bucket_not_warmed(case)
     seen = case.run.seen("jit-during-inference")
     if seen is None or not case.load.busy_seconds:
         return None
@@ -263,6 +272,25 @@ def jit_compilation_while_serving(case: Case) -> Finding | None:
     )
 
 
+def _bucket_not_warmed(case: Case) -> Finding:
+    seen = case.run.messages["configuration-not-warmed-up"]
+    names = [event.text("value") for event in seen.first]
+    text = (
+        f"{seen.count} times a batch had a shape that the warm-up had not compiled ({', '.join(names[:3])}): its graph was"
+        " built while requests waited, once for each shape."
+    )
+    return finding(
+        case,
+        "jit-compilation-while-serving",
+        "low",
+        "high",
+        text,
+        message_lines(case, "configuration-not-warmed-up"),
+        changes=(action("let the warm-up cover these shapes: wider prompt and decode buckets"),),
+        verify="no such line after the first minute of traffic.",
+    )
+
+
 def compile_cache_disabled(case: Case) -> Finding | None:
     """Compiled graphs are thrown away. Needs the engine's line that says so."""
     if case.event("compile-cache-disabled") is None:
@@ -271,14 +299,18 @@ def compile_cache_disabled(case: Case) -> Finding | None:
     text = "The cache of torch.compile is switched off, so that every start compiles anew" + (
         f" ({seconds:g} s here)." if seconds else "."
     )
+    long = seconds is not None and seconds >= LONG_COMPILATION
     return finding(
         case,
         "compile-cache-disabled",
-        "low",
+        "medium" if long else "low",
         "high",
         text,
-        message_lines(case, "compile-cache-disabled"),
-        changes=(action("unset VLLM_DISABLE_COMPILE_CACHE"),),
+        message_lines(case, "compile-cache-disabled", "compile-total"),
+        changes=(
+            action("unset VLLM_DISABLE_COMPILE_CACHE, and keep the folder VLLM_CACHE_ROOT between starts"),
+        ),
+        effect=COMPILE_CACHE_WARM.effect("init_engine_seconds") if long else None,
         verify="`Directly load the compiled graph` at the second start.",
     )
 

@@ -10,7 +10,7 @@ from vllm_logdoctor.findings.capacity.fp8 import condition_of_fp8
 from vllm_logdoctor.findings.capacity.memory import memory_of
 from vllm_logdoctor.findings.model import Change, Effect, Finding
 from vllm_logdoctor.findings.performance.cache_room import can_use_fp8_cache
-from vllm_logdoctor.findings.performance.case import Case, finding, flag, sample_lines, setting_lines
+from vllm_logdoctor.findings.performance.case import Case, action, finding, flag, sample_lines, setting_lines
 
 FEW_REQUESTS = 2.0
 # A cache is larger than its load when at most this much of it was used; what is kept is so many times the use, and
@@ -77,9 +77,9 @@ def weights_on_the_host(case: Case) -> Finding | None:
         changes=(
             flag(case, "--cpu-offload-gb", gib, None, "needs-test", "the cache gets smaller by as much")
             if spare
-            else ()
+            else (action("weights that fit: a quantized checkpoint, or one more card (tensor parallelism)"),)
         ),
-        alternatives=("quantized weights that fit the card", "one more card"),
+        alternatives=("quantized weights that fit the card", "one more card") if spare else (),
         verify="no offload in the arguments, and a higher generation throughput at the same load.",
     )
 
@@ -129,7 +129,8 @@ def few_full_length_requests_fit(case: Case) -> Finding | None:
     """The cache holds less than two requests of full length. Needs the engine's concurrency line."""
     requests = case.run.measure("max_concurrency")
     length = case.run.setting("max_model_len")
-    if requests is None or requests >= FEW_REQUESTS or not isinstance(length, int):
+    # A model without a KV cache, an encoder, prints none: 0.00x.
+    if not requests or requests >= FEW_REQUESTS or not isinstance(length, int):
         return None
     text = (
         f"The cache holds {requests:g} requests of the full {length:,} tokens. That matters only if such long"

@@ -11,6 +11,7 @@ _READ_ELSEWHERE = frozenset(
         "eager-mode-in-effect",
         "engine-v0-fallback",
         "preempted",
+        "configuration-not-warmed-up",
         "custom-allreduce-disabled",
         "graph-memory-equivalent",
         "environment-variable-unknown",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from vllm_logdoctor.findings.model import Change, Finding
 from vllm_logdoctor.findings.performance.case import (
     Case,
@@ -18,6 +20,9 @@ MANY_LOGGED = 1.0
 LEAST_BUSY = 60
 ANSWERS = "generated-response-output-finish-reason"
 TRACED = "vllm-trace-function-enabled-record-every-function"
+SERVER_ERROR = 500
+LEAST_ERRORS = 3
+LEAST_ERROR_SHARE = 0.01
 TRACE = "VLLM_TRACE_FUNCTION"
 PROFILE_ROUTE = "/start_profile"
 PROFILE_LINES = ("torch-profiling-enabled-traces-saved", "profiling-enabled-traces-saved")
@@ -50,6 +55,37 @@ def request_logging(case: Case) -> Finding | None:
         (*message_lines(case, "request-received", ANSWERS), *setting_lines(case, "enable_log_requests")),
         changes=(*change, *(flag(case, "--enable-log-outputs", True, None, "safe") if answers else ())),
         verify="no `Received request` lines.",
+    )
+
+
+def answered_with_server_errors(case: Case) -> Finding | None:
+    """Requests to the model were answered with 5xx. Needs access lines."""
+    if case.run.outcome in ("crashed_while_serving", "killed"):
+        # They follow from that.
+        return None
+    posts = {key: count for key, count in case.run.accesses.items() if key[0] == "POST" and key[2] < 600}
+    failed = sum(count for (_, _, status), count in posts.items() if status >= SERVER_ERROR)
+    total = sum(posts.values())
+    if failed < LEAST_ERRORS or failed < LEAST_ERROR_SHARE * total:
+        return None
+    stack = flag(case, "--log-error-stack", None, True)
+    worst = Counter({key: count for key, count in posts.items() if key[2] >= SERVER_ERROR}).most_common(1)
+    (_, path, status), most = worst[0]
+    text = (
+        f"{failed:,} of {total:,} posted requests ({100 * failed / total:.3g} %) were answered with an error of the"
+        f" server: {plural(most, 'time')} {status} to {path}. Latency and throughput of the others say nothing of these."
+    )
+    return finding(
+        case,
+        "answered-with-server-errors",
+        "medium",
+        "high",
+        text,
+        (),
+        changes=(action("look for the traceback of one such request: standard error and the engine's log"),),
+        alternatives=(f"{stack[0].knob}, where the log holds no traceback",) if stack else (),
+        verify="no answers with 5xx at the same load.",
+        kind="configuration",
     )
 
 

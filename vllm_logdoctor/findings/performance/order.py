@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+from vllm_logdoctor.findings.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.findings.performance.case import Case
 
@@ -28,6 +29,10 @@ REMOVES = {
     "engine-makes-no-progress": "none-clear",
 }
 LIMIT = 0.4
+
+# Where a small part of the engines' time is limited and others have room, sharing the load comes before more room.
+UNEVEN = "engines-loaded-unevenly"
+SERVERS_PART = 0.5
 
 # What makes every figure of the run void comes before all that is judged by these figures.
 VOIDS_FIGURES = frozenset({"every-call-traced"})
@@ -106,6 +111,9 @@ def worth(case: Case, found: Finding) -> float:
     limit = REMOVES.get(found.id)
     if limit is not None:
         value += LIMIT + case.share(limit)  # type: ignore[arg-type]
+    limited = sum(case.share(name) for name in SERVER_LIMITS)
+    if found.id == UNEVEN and limited < SERVERS_PART:
+        value += LIMIT + 1.0 - limited
     if found.id in VOIDS_FIGURES:
         value += LIMIT + 1.0
     if found.id in STARTUP and case.load.busy_seconds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.findings.bottleneck import FEW, ranks_of
+from vllm_logdoctor.findings.bottleneck import FEW, ranks_of, tensor_ranks_over_sockets
 from vllm_logdoctor.findings.capacity.laws import RANKS_OVERHEAD_GIB, uses_latent_attention
 from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
 from vllm_logdoctor.findings.model import Change, Confidence, Effect, Finding
@@ -227,29 +227,35 @@ def _more_ranks_than_cards(case: Case) -> Finding | None:
     held = case.spans("interconnect-limited")
     if case.bottleneck.name != "interconnect-limited" or not held:
         return None
-    ranks = ranks_of(case.run)
+    ranks, sockets = ranks_of(case.run), tensor_ranks_over_sockets(case.run)
     rate = max(span.sample.generation / (span.sample.running or 1) for span in held)
     text = (
         f"{ranks} ranks work on each request, more than most machines have cards, and with at most {FEW} requests each"
         f" got {rate:.2g} tokens/s. Cards of such machines read their weights many times as fast: the network between"
-        " the nodes is the first suspect. The log does not show it; NCCL_DEBUG=INFO would (NET/IB or NET/Socket)."
+        " the nodes is the first suspect. "
+        + (
+            "NCCL says that it goes over TCP sockets, and tensor parallel ranks exchange twice in every layer."
+            if sockets
+            else "The log does not show it; NCCL_DEBUG=INFO would (NET/IB or NET/Socket)."
+        )
+    )
+    look = "set NCCL_DEBUG=INFO and look for NET/Socket; give NCCL the fast interface or RDMA where it is"
+    rejoin = (
+        "tensor parallel ranks of one node, pipeline parallel or replicas between nodes; or RDMA between them"
+        " (NET/IB in NCCL's lines)"
     )
     return finding(
         case,
         "inter-node-network-bound",
         "high",
-        "low",
+        "medium" if sockets else "low",
         text,
         (
             *sample_lines(case, held),
             *setting_lines(case, "tensor_parallel_size", "pipeline_parallel_size"),
             *message_lines(case, "nccl-over-sockets"),
         ),
-        changes=(
-            action(
-                "set NCCL_DEBUG=INFO and look for NET/Socket; give NCCL the fast interface or RDMA where it is"
-            ),
-        ),
+        changes=(action(rejoin if sockets else look),),
         alternatives=("quantized weights or a smaller model on the cards of one machine",),
         verify="more tokens/s for a single request; with NCCL_DEBUG=INFO no `NET/Socket`.",
     )

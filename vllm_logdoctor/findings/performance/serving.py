@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
-from vllm_logdoctor.findings.bottleneck import KV_FULL, KV_FULL_ALONE, BottleneckName
+from vllm_logdoctor.findings.bottleneck import KV_FULL, KV_FULL_ALONE, BottleneckName, one_by_one
 from vllm_logdoctor.findings.capacity.ceiling import ceiling_of
 from vllm_logdoctor.findings.capacity.defaults import seats_of, step_tokens_of
 from vllm_logdoctor.findings.capacity.memory import memory_of
 from vllm_logdoctor.findings.load import minutes
 from vllm_logdoctor.findings.model import Change, Confidence, Effect, Finding
-from vllm_logdoctor.findings.performance.cache_room import room_changes
+from vllm_logdoctor.findings.performance.cache_room import Room, room_changes
 from vllm_logdoctor.findings.performance.case import (
     Case,
     action,
@@ -23,7 +25,9 @@ from vllm_logdoctor.findings.performance.case import (
     whole,
 )
 from vllm_logdoctor.findings.performance.published import CLIENT_DOUBLED, SEATS_FROM_ONE, SEATS_RAISED
-from vllm_logdoctor.run.model import Sample
+from vllm_logdoctor.findings.tasks import pools
+from vllm_logdoctor.run.gauges import batches_of
+from vllm_logdoctor.run.model import Progress, Sample
 
 # A limit of the server is told when it held for this share of the busy time, or when the queue behind it was
 # long; and only when it explains a fair part of the waiting: a batch that is offered all at once waits for
@@ -39,6 +43,11 @@ MOST_SEATS = 1024
 LEAST_GROWTH = 1.1
 # A tenth more requests is nothing that a client is changed for.
 LEAST_ROOM = 1.1
+IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
+FULL_ALONE = "a KV cache that is full to the brim"
+ONLY_WHEN_WAITING = (
+    "more room for the cache once requests wait or preemptions are printed: until then it buys nothing"
+)
 # Statistics lines behind each judgement: one line is a moment, not a load.
 LEAST_LINES = 2
 # The CPU backend says that nobody chose the size of its cache.
@@ -52,6 +61,8 @@ CACHE_BY_DEFAULT = (
 def client_concurrency_bound(case: Case) -> Finding | None:
     """Nothing waits: the engine does all that it is given. Needs statistics lines with requests running."""
     load = case.load
+    if one_by_one(batches := batches_of(case.run)):
+        return _prompts_one_by_one(case, batches)
     if case.bottleneck.name not in ("client-limited", "idle") or not load.peak_running or significant(case):
         return None
     run = case.run
@@ -62,9 +73,14 @@ def client_concurrency_bound(case: Case) -> Finding | None:
     spare = f"{seats - most:,} free seats (max_num_seqs {seats:,}) and " if seats and seats > most else ""
     room = floor_percent(100 - load.peak_kv)
     free = f"{spare}{f'at least {room} %' if load.peak_kv else 'nearly all'} of the KV cache free"
+    usual = (
+        f"{load.running:.0f} at a time (at most {most:,})"
+        if load.running >= 1
+        else f"at most {most:,} at a time"
+    )
     text = (
         f"For {minutes(case.seconds('client-limited'))} of {minutes(load.busy_seconds)} with requests, none"
-        f" waited: vLLM ran {load.running:.0f} at a time (at most {most}) and had {free}. Settings of"
+        f" waited: vLLM ran {usual} and had {free}. Settings of"
         " capacity (max_num_seqs, gpu_memory_utilization, cache type) change nothing for this load. Look at"
         " the client: requests sent one after the other, a pool of threads or connections, one worker"
         " process, steps of an agent that wait for each other. If the load is what you want to serve, there"
@@ -95,7 +111,7 @@ def client_concurrency_bound(case: Case) -> Finding | None:
         text,
         (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs")),
         changes=_more_requests(case, growth),
-        effect=_client_effect(growth),
+        effect=None if pools(run) else _client_effect(growth),
         avoid=(
             "Raising --max-num-seqs or --gpu-memory-utilization because the cache is empty: nothing waits for"
             " either."
@@ -104,6 +120,27 @@ def client_concurrency_bound(case: Case) -> Finding | None:
             "`Running: N reqs` rises with the client; `Waiting` above 0 would show that the server became the"
             " limit."
         ),
+    )
+
+
+def _prompts_one_by_one(case: Case, batches: Sequence[Progress]) -> Finding:
+    rates = [one.output for one in batches if one.output]
+    text = (
+        f"{len(batches):,} calls of the offline engine had one prompt each, so that it never ran two at once"
+        + (f" ({median(rates):,.3g} generated tokens/s in the median)." if rates else ".")
+        + " Steps cost hardly more with many prompts than with one: given all together, prompts share them."
+    )
+    return finding(
+        case,
+        "client-concurrency-bound",
+        "medium",
+        "high",
+        text,
+        (batches[0].evidence, batches[-1].evidence),
+        changes=(action("call generate() or chat() once with all prompts in one list", before=1),),
+        alternatives=("the asynchronous engine or a server, where prompts come one after the other",),
+        avoid="Settings of capacity (max_num_seqs, gpu_memory_utilization): one prompt at a time needs none.",
+        verify="`Processed prompts` counts to the number of all prompts in one bar, and its output tokens/s rises.",
     )
 
 
@@ -148,8 +185,8 @@ def kv_cache_preemption(case: Case) -> Finding | None:
     waiting = max((span.sample.waiting or 0 for span in full), default=0)
     text = (
         f"The KV cache was full for {minutes(case.seconds('kv-cache-limited'))}"
-        f" ({100 * case.share('kv-cache-limited'):.3g} % of the busy time), peak usage {load.peak_kv:g} %,"
-        f" with up to {plural(waiting, 'request')} waiting."
+        f" ({100 * case.share('kv-cache-limited'):.3g} % of the busy time), peak usage {load.peak_kv:g} %"
+        + (f", with up to {plural(waiting, 'request')} waiting." if waiting else ".")
     )
     text += (
         f" {load.preemptions:,} preemptions are printed."
@@ -162,8 +199,9 @@ def kv_cache_preemption(case: Case) -> Finding | None:
             f" It holds {memory.tokens:,.0f} tokens: {memory.concurrency:.3g} requests of {memory.length:,}"
             " tokens."
         )
-    room = room_changes(case)
-    return finding(
+    pressed = bool(waiting or preempted)
+    room = room_changes(case) if pressed else Room((), None)
+    found = finding(
         case,
         "kv-cache-preemption",
         "high" if waiting else "medium",
@@ -176,13 +214,14 @@ def kv_cache_preemption(case: Case) -> Finding | None:
         ),
         changes=room.changes,
         effect=room.effect,
-        alternatives=room.alternatives,
+        alternatives=room.alternatives if pressed else (ONLY_WHEN_WAITING,),
         avoid="Raising --max-num-seqs: more requests would share the same full cache.",
         verify=(
             "KV usage stays below 90 % in the statistics lines while requests wait no more; `GPU KV cache"
             " size` is larger."
         ),
     )
+    return found if pressed else replace(found, title=FULL_ALONE)
 
 
 def _without_preemption_lines(case: Case, waiting: int) -> str:
@@ -278,12 +317,19 @@ def prefill_bound_queueing(case: Case) -> Finding | None:
         return None
     prompt = max(span.sample.prompt for span in held)
     waiting = max(span.sample.waiting or 0 for span in held)
+    running = max(span.sample.running or 0 for span in held)
     tokens = step_tokens_of(case.run)
     text = (
         f"For {minutes(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.3g} % of the"
-        f" busy time) up to {plural(waiting, 'request')} waited although seats and cache were free: a step"
-        f" takes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it (up"
+        " busy time) "
+        + (
+            f"up to {plural(waiting, 'request')} waited although seats and cache were free:"
+            if waiting
+            else f"up to {plural(running, 'request')} ran and got less than a token per second each:"
+        )
+        + f" a step takes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it (up"
         f" to {prompt:,.0f} prompt tokens/s, {case.load.generation:,.3g} generated tokens/s in the median)."
+        + ("" if waiting else IMAGES_TOO)
     )
     return finding(
         case,
@@ -299,7 +345,11 @@ def prefill_bound_queueing(case: Case) -> Finding | None:
             "shorter prompts",
         ),
         avoid="Raising --max-num-seqs: seats are free.",
-        verify="`Waiting` falls while `Avg prompt throughput` rises.",
+        verify=(
+            "`Waiting` falls while `Avg prompt throughput` rises."
+            if waiting
+            else "`Avg generation throughput` rises while prompts are computed."
+        ),
     )
 
 

@@ -27,6 +27,8 @@ LEAST_LAST_RATE = 0.15
 LEAST_SENSE = 5.0
 NEVER_TAKEN = " Hardly any is: look whether the drafts are made for this model (its release, its vocabulary, its chat template)."
 MANY_POSITIONS = 3
+# Where hardly the first drafted token is taken, fewer of them are no answer.
+USELESS = 0.15
 
 
 @frozen
@@ -41,6 +43,11 @@ class Acceptance:
     def useful(self) -> int:
         """Number of positions that are taken often enough to be worth drafting."""
         return sum(1 for rate in self.positions if rate >= LEAST_LAST_RATE)
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether even the first drafted token is hardly ever taken."""
+        return bool(self.positions) and self.positions[0] < USELESS
 
 
 def acceptance_of(case: Case) -> Acceptance | None:
@@ -89,7 +96,7 @@ def spec_decode_not_profitable(case: Case) -> Finding | None:
     if found is None or not _wasteful(found):
         return None
     drafted = len(found.positions) or _drafted(case)
-    never = found.rate is not None and found.rate < LEAST_SENSE
+    never = found.is_useless or (found.rate is not None and found.rate < LEAST_SENSE)
     text = (
         "Drafts are mostly thrown away:"
         + (f" {found.length:.3g} tokens a step in the mean," if found.length else "")
@@ -115,8 +122,11 @@ def spec_decode_not_profitable(case: Case) -> Finding | None:
             *setting_lines(case, "speculative_config"),
         ),
         changes=_fewer(case, found, drafted),
-        effect=_without_effect(case),
-        alternatives=("no speculative decoding, for many requests at once", "another drafting method"),
+        effect=None if found.is_useless else _without_effect(case),
+        alternatives=(
+            *(() if found.is_useless else ("no speculative decoding, for many requests at once",)),
+            "another drafting method",
+        ),
         verify="a higher generation throughput at the same load; `Mean acceptance length` beside it.",
     )
 
@@ -165,6 +175,9 @@ def _drafted(case: Case) -> int | None:
 
 def _fewer(case: Case, found: Acceptance, drafted: int | None) -> tuple[Change, ...]:
     before: Any = case.run.arguments.get("speculative_config")
+    if found.is_useless:
+        dropped = flag(case, "--speculative-config", before, None, "needs-test") if before else ()
+        return dropped or (action("run without speculative decoding"),)
     wanted = max(1, found.useful) if found.positions else None
     if isinstance(before, dict) and wanted and drafted and wanted < drafted:
         return flag(

@@ -103,7 +103,8 @@ def slow_startup_torch_compile(case: Case) -> Finding | None:
         if phase.name == "inductor" and phase.process == _first_process(run.phases, "inductor")
     )
     seconds = max(seconds or 0.0, inductor)
-    if seconds < LONG:
+    if seconds < LONG or case.event("compile-cache-disabled") is not None:
+        # With the cache switched off there is nothing to keep: the rule on the switch says what to do.
         return None
     cold = case.event("graph-compiled") is not None
     text = f"torch.compile took {seconds:,.0f} s" + (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.findings.bottleneck import FEW, SLOW_CARD, runs_on_cpu
+from vllm_logdoctor.findings.bottleneck import SLOW_CARD, runs_on_cpu
 from vllm_logdoctor.findings.load import Span, minutes
 from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.findings.performance.case import (
@@ -70,11 +70,12 @@ def steps_slower_than_memory(case: Case) -> Finding | None:
     if case.bottleneck.name != "host-limited" or not held or runs_on_cpu(case.run) or _has_a_reason(case):
         return None
     rate = max(_rate(span) for span in held)
+    few = plural(max(span.sample.running or 0 for span in held), "request")
     text = (
-        f"For {minutes(case.seconds('host-limited'))} at most {FEW} requests ran and each got no more than"
+        f"For {minutes(case.seconds('host-limited'))} at most {few} ran and each got no more than"
         f" {rate:.2g} tokens/s: a step took {1 / rate:.2g} s or more."
         if rate
-        else f"For {minutes(case.seconds('host-limited'))} at most {FEW} requests ran and got no tokens."
+        else f"For {minutes(case.seconds('host-limited'))} at most {few} ran and got no tokens."
     )
     text += (
         f" No card reads its own memory so slowly (all of it at least twice a second, so {SLOW_CARD:g} tokens/s are"

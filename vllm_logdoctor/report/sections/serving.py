@@ -74,6 +74,8 @@ def _states(figures: Serving, whole: Serving) -> list[str]:
         told.append(f"- KV cache usage at most {percent(figures.kv_usage)}")
     if figures.prefix_hit is not None:
         told.append(f"- prefix cache hit rate {percent(figures.prefix_hit)} at the end")
+    if whole.external_hit is not None:
+        told.append(f"- hit rate of the KV cache outside the engine {percent(whole.external_hit)} at the end")
     if figures.preemptions is not None:
         told.append(f"- {count(figures.preemptions, 'preemption')}")
     return told

@@ -18,7 +18,12 @@ _COMPARED = (
     "Output token throughput (tok/s)",
     "Median TTFT (ms)",
     "Median TPOT (ms)",
+    "requests/s",
+    "output tokens/s",
+    "average latency (s)",
+    "p99 latency (s)",
 )
+_FAILED = "Failed requests"
 _LIMITED = (
     "kv-cache-limited",
     "max-num-seqs-limited",
@@ -77,7 +82,8 @@ def sentence(page: Page) -> str:
 def _result(page: Page) -> str:
     """Return the figures of the last result by which benchmarks are compared."""
     last = page.run.benchmarks[-1]
-    told = [f"{name} {number(last.figures[name])}" for name in _COMPARED if name in last.figures]
+    compared = (*_COMPARED, *((_FAILED,) if last.figures.get(_FAILED) else ()))
+    told = [f"{name} {number(last.figures[name])}" for name in compared if name in last.figures]
     many = len(page.run.benchmarks)
     which = f"the last of {many} results, " if many > 1 else ""
     return f"{which}{inline(', '.join(told) or 'without a rate')}{page.cited(last.evidence)}"
