@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 from collections.abc import Callable
 from pathlib import Path
@@ -141,6 +142,35 @@ def test_an_endless_line_is_handed_on_in_pieces_of_one_line_number() -> None:
     assert [chunk.first_line for chunk in chunks[:2]] == [1, 1]
     assert b"".join(chunk.data for chunk in chunks) == data
     assert reading.lines == 2001
+
+
+class Pipe(io.RawIOBase):
+    """Gives a little at once, and is interrupted at its end."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:
+        if not self.data:
+            raise KeyboardInterrupt
+        size = min(700, len(buffer))
+        given, self.data = self.data[:size], self.data[size:]
+        buffer[: len(given)] = given
+        return len(given)
+
+
+def test_what_a_pipe_gave_before_an_interrupt_is_handed_on_in_whole_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Input, "open", lambda source: io.BufferedReader(Pipe(TEXT)))
+    chunks: list[bytes] = []
+    with pytest.raises(KeyboardInterrupt):
+        chunks.extend(chunk.data for chunk in read_chunks(Input("<stdin>"), 0, Reading(), 20_000))
+    assert b"".join(chunks) == TEXT
+    assert len(chunks) < 5
 
 
 def test_an_empty_input_gives_no_chunk() -> None:

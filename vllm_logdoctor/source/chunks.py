@@ -210,22 +210,26 @@ def _cut_overlong(rest: bytes) -> tuple[bytes, bytes]:
 
 
 def _blocks(stream: BinaryIO, name: str, reading: Reading, size: int) -> Iterator[bytes]:
+    """Yield blocks of so many bytes: a pipe gives little at once. What was read before an error or an interrupt comes before it."""
     # One read of the stream below at a time: what a cut archive or an interrupted pipe gave before is not lost.
     read = getattr(stream, "read1", stream.read)
-    while True:
-        try:
-            block = read(size)
-        except broken_stream() as error:
-            if reading.bytes == 0:
-                raise LogdoctorError(f"can't read {name}: {error}; is the file damaged?") from error
-            reading.note = (
-                f"{name} is cut or damaged after {reading.bytes:,} bytes; what came before is analysed"
-            )
-            return
-        if not block:
-            return
-        reading.bytes += len(block)
-        yield block
+    parts: list[bytes] = []
+    try:
+        while part := read(size - sum(map(len, parts))):
+            reading.bytes += len(part)
+            parts.append(part)
+            if sum(map(len, parts)) == size:
+                yield b"".join(parts)
+                parts.clear()
+    except broken_stream() as error:
+        if reading.bytes == 0:
+            raise LogdoctorError(f"can't read {name}: {error}; is the file damaged?") from error
+        reading.note = f"{name} is cut or damaged after {reading.bytes:,} bytes; what came before is analysed"
+    except KeyboardInterrupt:
+        yield b"".join(parts)
+        raise
+    if parts:
+        yield b"".join(parts)
 
 
 def _decoded(blocks: Iterable[bytes]) -> Iterator[bytes]:
