@@ -117,6 +117,22 @@ class TestVerdict:
         told = "**The log ends before the start-up does; the last part of it in the log: weights [L7]; "
         assert f"{told}whether the server came up is not in it.**" in text
 
+    def test_a_log_that_ends_where_the_engine_is_ready_asks_for_its_rest_before_it_advises(self):
+        analysed = changed()
+        line = make_analysis().runs[0].findings[0].evidence[0]
+        run = replace(
+            analysed.run,
+            outcome="truncated",
+            startup_complete=False,
+            samples=[],
+            benchmarks=[],
+            measured={"init_engine_seconds": Value(34.1, "reported", (line,))},
+        )
+        top = report_of(changed(run=run)).partition("## ")[0]
+        assert "**The log ends where the engine is ready [L" in top
+        assert "What to do: get the rest of the log" in top
+        assert "| change |" not in top
+
     def test_a_benchmark_s_own_log_is_not_taken_for_a_server_s(self):
         line = make_analysis().runs[0].findings[0].evidence[0]
         figures = {"Successful requests": 640.0, "Output token throughput (tok/s)": 2955.0}

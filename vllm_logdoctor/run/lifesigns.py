@@ -31,6 +31,8 @@ _DEATH = LatePattern(
     r"|Watchdog caught collective operation timeout|watchdog got stuck for \d+ seconds"
     # terminate called after throwing an instance of 'c10::DistBackendError'
     r"|^terminate called (?:after throwing|without an active exception|recursively)"
+    # gcs_rpc_client.h:196: Failed to connect to GCS within 60 seconds. GCS may have been killed. ... The program will terminate.
+    r"|Failed to connect to GCS within \d+ seconds\. GCS may have been killed"
 )
 # Each line that says so holds one of these words; nearly every line holds none.
 _DEATH_WORDS = (
@@ -38,6 +40,7 @@ _DEATH_WORDS = (
     "ProcessExitedException", "unhandled errors", "cancelled", "is dead", "exited", "EngineGenerateError", "server process",
     "fatal error", "hit an exception", "timed out", "ddress already in use", "error: ", "Synapse", "core dumped",
     "*** SIG", "Segfault", "code", "timeout", "got stuck", "terminate called",
+    "GCS may",
 )  # fmt: skip
 READY = LatePattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "

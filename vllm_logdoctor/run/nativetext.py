@@ -16,7 +16,7 @@ NATIVE_REACH = 60
 _NATIVE = LatePattern(
     r"Assertion [`'].{0,200} failed|ptxas|nvcc fatal|NCCL WARN|\bXid\b|GLIBC(?:XX)?_\d|undefined symbol"
     r"|SIG(?:SEGV|ABRT|BUS|ILL|KILL|TERM)\b"
-    r"|terminate called|what\(\):|Fatal Python error|[Ss]egmentation fault|core dumped|[Bb]us error"
+    r"|terminate called|what\(\):|Fatal Python error|[Ss]egmentation fault|Segfault encountered|core dumped|[Bb]us error"
     r"|^Killed\b|\bKilled\s|Illegal instruction"
     r"|cannot open shared object|error while loading shared|libgomp|nrt_\w+ |HSA_STATUS"
     r"|Memory access fault|hipError|^/bin/sh:|^sh: |fatal error:"

@@ -1,4 +1,4 @@
-"""What failed beside a run and did not end it: second commands that wrote into the same log, transfers of a connector."""
+"""What failed beside a run and did not end it: second commands in the same log, transfers of a connector, limits of the host."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from vllm_logdoctor.findings.failure.naming import names_of
-from vllm_logdoctor.findings.failure.observations import Scene
+from vllm_logdoctor.findings.failure.naming import Named, names_of
+from vllm_logdoctor.findings.failure.observations import Observation, Scene
 from vllm_logdoctor.findings.failure.rules import FailureRules
 from vllm_logdoctor.findings.failure.wording import finding_of, named_finding, shown
 from vllm_logdoctor.findings.model import Finding
@@ -16,6 +16,7 @@ from vllm_logdoctor.run.blockkinds import is_transfer
 from vllm_logdoctor.run.blocks import Block
 
 TRANSFER = "kv-connector-failure"
+_LIMITS = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
 _WELL = frozenset({"running", "clean_shutdown"})
 # File "/opt/env/bin/vllm", line 8, in <module>
 _COMMAND = LatePattern(r"(?:bin/vllm|openai/api_server\.py|<frozen runpy>|/runpy\.py)$")
@@ -57,6 +58,29 @@ def transfer_findings(scene: Scene, rules: FailureRules) -> Iterator[Finding]:
         f" it fails or is computed again. {finding.explanation}"
     )
     yield replace(finding, title="transfers of the KV cache that failed", explanation=words)
+
+
+def limit_findings(scene: Scene, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the limits of the host that a run reached and lived on with: files that can't be opened, disks that are full."""
+    if scene.ending.outcome not in _WELL:
+        return
+    aside = [number for number in range(len(scene.blocks)) if number not in scene.ending.fatal]
+    lines = (one for one in scene.lines() if not one.framed or one.record.level in ("ERROR", "CRITICAL"))
+    reached: dict[str, list[Named]] = {}
+    for observation in (*scene.exceptions(aside), *lines):
+        for named in names_of(observation, scene, rules, facts)[:1]:
+            if named.rule.id in _LIMITS and not _before_start(scene, observation):
+                reached.setdefault(named.rule.id, []).append(named)
+    for named, *others in reached.values():
+        finding = named_finding(named, scene.run, None, [one.decisive for one in others[-1:]])
+        times = "once" if not others else f"{len(others) + 1:,} times"
+        words = f"The log says so {times}; the server went on, and refused or lost what needed it. {finding.explanation}"
+        yield replace(finding, kind="configuration", severity="high", explanation=words)
+
+
+def _before_start(scene: Scene, observation: Observation) -> bool:
+    """Say whether something stands before the engine was ready: the start that followed did not need it."""
+    return scene.ending.ready is None or observation.place < scene.ending.ready
 
 
 def _ended_a_command(block: Block) -> bool:

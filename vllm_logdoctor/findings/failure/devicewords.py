@@ -14,7 +14,22 @@ _OWN = {
 }
 # nvidia-smi -q -d COMPUTE      nvidia-smi topo -m      With MIG, name the instance ...
 _NVIDIA_ONLY = LatePattern(r"nvidia-smi (?:-\w|topo)|\bMIG\b")
+_UNITS = {"npu": "NPU", "xpu": "XPU", "hpu": "HPU", "tpu": "TPU", "neuron": "Neuron core"}
+_GPU = LatePattern(r"(?<![\w-])GPU(?P<several>s?)(?![\w-])")
 _ORDER = LatePattern(r"; set `CUDA_DEVICE_ORDER=[^.]*")
+
+
+def device_named(text: str, run: Run) -> str:
+    """Return words of a page with the run's own kind of device where they say GPU.
+
+    Example:
+        >>> device_named("needs that many GPUs", Run(platform="npu"))
+        'needs that many NPUs'
+        >>> device_named("a driver process without GPU", Run(platform="rocm"))
+        'a driver process without GPU'
+    """
+    unit = _UNITS.get(run.platform or "")
+    return _GPU.sub(lambda found: unit + found["several"], text) if unit else text
 
 
 def in_words_of_device(text: str, run: Run) -> str | None:
@@ -28,6 +43,7 @@ def in_words_of_device(text: str, run: Run) -> str | None:
         >>> in_words_of_device("`nvidia-smi` names it.", Run(platform="cuda"))
         '`nvidia-smi` names it.'
     """
+    text = device_named(text, run)
     own = _OWN.get(run.platform or "")
     if own is None or any(word in text for word in own):
         return text

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vllm_logdoctor.findings.failure.observations import Scene
+from vllm_logdoctor.findings.failure.naming import names_of
+from vllm_logdoctor.findings.failure.observations import Observation, Scene
 from vllm_logdoctor.findings.failure.rules import FailureRules
 from vllm_logdoctor.findings.failure.values import number
-from vllm_logdoctor.findings.failure.wording import finding_of, shown
+from vllm_logdoctor.findings.failure.wording import finding_of, rule_of_case, shown
 from vllm_logdoctor.findings.model import Confidence, Finding, FindingKind, Severity
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.late import LatePattern
@@ -72,7 +73,7 @@ def _stopped(scene: Scene, rules: FailureRules, facts: Mapping[str, Any], stop: 
         yield hang
         return
     if batch or (early and stop.kind == "signal" and _first_process_of_container(scene, stop)):
-        yield _ended_from_above(scene, rules, stop, early)
+        yield _ended_from_above(scene, rules, facts, stop, early)
         return
     noise = _noise_after(scene, stop)
     if stop.kind == "shutdown" and not noise:
@@ -133,18 +134,26 @@ def _first_process_of_container(scene: Scene, stop: Stop) -> bool:
     return any("Started server process [1]" in record.message for record in scene.trail[:400])
 
 
-def _ended_from_above(scene: Scene, rules: FailureRules, stop: Stop, early: bool) -> Finding:
+def _ended_from_above(
+    scene: Scene, rules: FailureRules, facts: Mapping[str, Any], stop: Stop, early: bool
+) -> Finding:
     run = scene.run
     seconds = (
         round(run.ended - run.started)
         if early and run.ended is not None and run.started is not None
         else None
     )
-    budget = f"more than {seconds * 2:,} seconds" if seconds and seconds > 20 else None
+    told = Observation(stop.record.message, stop.record, 0, scene.place(stop.record))
+    named = next((one for one in names_of(told, scene, rules, facts) if one.rule.id == ORCHESTRATOR), None)
+    rule = rule_of_case(named) if named is not None else rules.rule(ORCHESTRATOR)
+    # A probe or a user's patience may have been too short for the start; who was preempted had no such limit.
+    budget = f"more than {seconds * 2:,} seconds" if named is None and seconds and seconds > 20 else None
     values = {"what": shown(stop.record.message.strip()), "seconds": seconds, "budget": budget}
     served = run.startup_complete and not early
     severity: Severity = "medium" if served else "high"
-    return _finding(scene, rules, ORCHESTRATOR, "high", [stop.record], values, severity=severity)
+    return finding_of(
+        rule, run, role="root", confidence="high", records=[stop.record], values=values, severity=severity
+    )
 
 
 def _killed(scene: Scene, rules: FailureRules) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from vllm_logdoctor.findings.failure.aside import aside_findings, transfer_findings
+from vllm_logdoctor.findings.failure.aside import aside_findings, limit_findings, transfer_findings
 from vllm_logdoctor.findings.failure.ends import SILENT, end_findings
 from vllm_logdoctor.findings.failure.facts import facts_of
 from vllm_logdoctor.findings.failure.observations import Scene
@@ -85,7 +85,11 @@ def failure_findings(run: Run, blocks: Sequence[Block], ending: Ending | None = 
     verdict = verdict_of(scene, rules, facts)
     found = _broken(scene, rules, verdict) if verdict is not None else list(end_findings(scene, rules, facts))
     found = explained_by_packs(scene, found)
-    beside = [*aside_findings(scene, rules, facts), *transfer_findings(scene, rules)]
+    beside = [
+        *aside_findings(scene, rules, facts),
+        *transfer_findings(scene, rules),
+        *limit_findings(scene, rules, facts),
+    ]
     return (*found, *beside, *request_findings(scene, rules, facts))
 
 

@@ -92,7 +92,8 @@ def _try(
             **values,
             **{k: v for k, v in (named.groupdict() if named else {}).items() if v is not None},
         }
-    lines = _lines_of(match[0], observation)
+    # A text of many lines is known by all of them, and proven by one.
+    lines = _lines_of(values.get("proof") or match[0], observation)
     decisive = near if near is not None and signature.decisive == "near" else lines[0]
     shown = (near, *lines, observation.record)
     supporting = tuple(record for record in shown if record is not None and record is not decisive)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.blockkinds import ECHO, BlockKind, wrapped
 from vllm_logdoctor.run.blockphase import BlockPhase, phase_of_block
 from vllm_logdoctor.run.blocks import Block, Raised
@@ -18,6 +19,8 @@ from vllm_logdoctor.run.outcome import Ending
 _FARTHEST = 4000
 """Records that are looked through for lines above, where files are mixed."""
 
+# Raylet is terminated. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user or system OOM killer, ...
+_GUESSES = LatePattern(r"Possible reasons include|There are some potential root causes")
 _MARKS_REACH = 400
 """A message tells the phase of what stands so many records below it."""
 
@@ -128,7 +131,7 @@ class Scene:
             block = self.blocks[number]
             for raised in block.raised:
                 yield Observation(
-                    raised.statement, raised.record, block.start, self.place(raised.record), block, raised,
+                    _without_guesses(raised.statement), raised.record, block.start, self.place(raised.record), block, raised,
                     wrapped(raised), bool(ECHO.search(raised.statement[:200])),
                 )  # fmt: skip
 
@@ -136,7 +139,13 @@ class Scene:
         """Yield the records outside of tracebacks in order."""
         for position, record in enumerate(self.trail):
             if id(record) not in self.inside and record.message:
-                yield Observation(record.message, record, position, self.place(record))
+                yield Observation(_without_guesses(record.message), record, position, self.place(record))
+
+
+def _without_guesses(text: str) -> str:
+    """Return a text without the causes that Ray counts up for every process that is gone: they are what it may be, not what was seen."""
+    guesses = _GUESSES.search(text)
+    return text[: guesses.start()] if guesses else text
 
 
 _MARKS: tuple[tuple[str, BlockPhase], ...] = (

@@ -42,6 +42,8 @@ class Signature:
         decisive: "text" or "near": which line proves it.
         alone: whether a line without a traceback is a failure by itself.
         explain: words for this case; "" for the page's.
+        title: title of this case; "" for the page's.
+        remedy: what to do in this case, in place of the page's list and of its changes that need no value from the log.
     """
 
     gates: tuple[str, ...]
@@ -65,6 +67,8 @@ class Signature:
     decisive: Literal["text", "near"] = "text"
     alone: bool = False
     explain: str = ""
+    title: str = ""
+    remedy: tuple[str, ...] = ()
 
 
 @frozen
@@ -157,7 +161,7 @@ def rule_of(row: Mapping[str, Any]) -> FailureRule:
 
 
 def _signature(table: Mapping[str, Any]) -> Signature:
-    listed = ("gates", "phase", "platform")
+    listed = ("gates", "phase", "platform", "remedy")
     values: dict[str, Any] = {key: tuple(value) if key in listed else value for key, value in table.items()}
     return Signature(**values)
 

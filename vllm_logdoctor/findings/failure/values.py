@@ -102,8 +102,10 @@ def _block_divisors(values: Mapping[str, Any]) -> Values:
     if not part or not block or not size:
         return {}
     whole = int(part * size)
-    fitting = [n for n in range(1, int(size)) if whole % n == 0 and (whole // n) % int(block) == 0]
-    return {"fitting_size": fitting[-1] if fitting else None}
+    # Heads are a multiple of the size that was asked for: they are one of its divisors too, and not of 7 below 8.
+    smaller = [n for n in range(2, int(size)) if int(size) % n == 0]
+    fitting = [n for n in smaller if whole % n == 0 and (whole // n) % int(block) == 0]
+    return {"fitting_size": fitting[-1], "pipeline": int(size) // fitting[-1]} if fitting else {}
 
 
 def _rank_limit(values: Mapping[str, Any]) -> Values:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vllm_logdoctor.findings.already_set import already_set
 from vllm_logdoctor.findings.capacity.fp8 import refuses_fp8
-from vllm_logdoctor.findings.failure.devicewords import in_words_of_device
+from vllm_logdoctor.findings.failure.devicewords import device_named, in_words_of_device
 from vllm_logdoctor.findings.failure.naming import Named
 from vllm_logdoctor.findings.failure.rules import ChangeTemplate, FailureRule
 from vllm_logdoctor.findings.model import Change, Confidence, Finding, FindingKind, Role, Severity
@@ -21,6 +22,7 @@ from vllm_logdoctor.run.model import Evidence, Run
 
 MOST_EVIDENCE = 8
 _LONGEST_VALUE = 160
+_WITHOUT_NCCL = frozenset({"npu", "hpu", "tpu", "xpu", "neuron", "cpu"})
 # Lower `--max-model-len` to the estimate ...      Put `HF_MODULES_CACHE` (or `HF_HOME=/data`) on storage ...
 _KNOB = re.compile(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
 
@@ -30,14 +32,16 @@ def finding_of(
     values: Mapping[str, Any], explain: str = "", kind: FindingKind | None = None, severity: Severity | None = None,
 ) -> Finding:  # fmt: skip
     """Build the finding of a rule; the first record is the decisive one."""
-    words = filled_lines(explain or rule.explain, values) or rule.meaning
+    words = filled_lines(device_named(explain or rule.explain, run), values) or device_named(
+        rule.meaning, run
+    )
     changes = changes_of(rule, run, values)
     return Finding(
         id=rule.id,
         kind=kind or rule.kind,  # type: ignore[arg-type]
         severity=severity or rule.severity,  # type: ignore[arg-type]
         confidence=confidence,
-        title=rule.title,
+        title=device_named(rule.title, run),
         explanation=words,
         role=role,
         evidence=evidence_of_records(records, run),
@@ -52,9 +56,19 @@ def finding_of(
 def named_finding(named: Named, run: Run, role: Role | None, records: Sequence[Record] = ()) -> Finding:
     """Build the finding of a named observation; further records follow the decisive one."""
     return finding_of(
-        named.rule, run, role=role, confidence=named.signature.confidence,
+        rule_of_case(named), run, role=role, confidence=named.signature.confidence,
         records=[named.decisive, *named.supporting, *records], values=named.values, explain=named.signature.explain,
     )  # fmt: skip
+
+
+def rule_of_case(named: Named) -> FailureRule:
+    """Return the rule with the title and the remedy of the signature that matched, where it has its own."""
+    rule, signature = named.rule, named.signature
+    if signature.remedy:
+        asked = tuple(change for change in rule.changes if change.needs)
+        ways = (filled(way, named.values) for way in signature.remedy)
+        rule = replace(rule, changes=asked, alternatives=tuple(way for way in ways if way))
+    return replace(rule, title=signature.title) if signature.title else rule
 
 
 def evidence_of_records(records: Iterable[Record], run: Run) -> tuple[Evidence, ...]:
@@ -123,6 +137,8 @@ def _change(template: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Ch
 def knob_known(knob: str, kind: str, run: Run) -> bool:
     """Say whether a flag or variable may be advised for the run's version; unknown versions get what is known today."""
     version = str(run.version.value) if run.version else None
+    if kind == "env" and knob.startswith("NCCL_"):
+        return run.platform not in _WITHOUT_NCCL
     if kind == "flag":
         return flag_exists(knob.split("=")[0].split(".")[0], version) is not False
     if kind == "env" and knob.startswith("VLLM_") and version:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_logdoctor.findings.model import Confidence, Finding
+from vllm_logdoctor.findings.urgency import is_urgent
 from vllm_logdoctor.report.effects import ORIGINS, change_words, effect_range
 from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.figures import capital, count, number, table
@@ -31,6 +32,10 @@ _LIMITED = (
     "host-limited",
     "interconnect-limited",
 )
+_REST = (
+    "What to do: get the rest of the log and how the process ended (`docker inspect`, `kubectl describe pod` and `kubectl logs"
+    " --previous`, `journalctl -u`, `sacct`). What is below is about the part of the start that is here."
+)
 BACKWARDS = (
     "**The lines of this log run backwards in time: the newest comes first.** Where runs begin and end, what broke first and how it"
     " ended can't be told in this order, and may be wrong below. Turn it round and analyse it again: `tac LOG | logdoctor analyze -`."
@@ -51,6 +56,8 @@ def verdict(page: Page) -> list[str]:
     if root is not None and not root.changes:
         # What helps against something else that broke is not the first thing to do.
         lines += [f"What to do: {prose(root.alternatives[0])}", ""] if root.alternatives else []
+    elif _start_cut_off(page) and not any(is_urgent(page.run, finding) for finding in page.findings):
+        lines += [_REST, ""]
     elif worth:
         lines += [*_changes(page, worth[:SHOWN]), ""]
         further = sum(bool(finding.changes) for finding in page.diagnosis.findings) - len(worth[:SHOWN])
@@ -72,9 +79,8 @@ def sentence(page: Page) -> str:
         return f"{capital(outcome)}. The log does not say why."
     if is_client(page.run):
         return f"The log is a benchmark client's, and nothing of a server is in it: {_result(page)}."
-    if page.run.outcome == "truncated" and not page.run.startup_complete:
-        what = "engine" if page.run.kind == "offline" else "server"
-        return f"The log ends before the start-up does{_last_phase(page)}; whether the {what} came up is not in it."
+    if _start_cut_off(page):
+        return _cut_off(page)
     reason = page.diagnosis.bottleneck.reason or BOTTLENECKS[page.diagnosis.bottleneck.name]
     return capital(prose(reason).rstrip(".")) + "."
 
@@ -87,6 +93,22 @@ def _result(page: Page) -> str:
     many = len(page.run.benchmarks)
     which = f"the last of {many} results, " if many > 1 else ""
     return f"{which}{inline(', '.join(told) or 'without a rate')}{page.cited(last.evidence)}"
+
+
+def _start_cut_off(page: Page) -> bool:
+    """Say whether the log ends before anything was served, and without a word on why."""
+    return page.run.outcome == "truncated" and not page.run.startup_complete
+
+
+def _cut_off(page: Page) -> str:
+    """Return what is known of a start whose end is not in the log."""
+    ready = page.run.measured.get("init_engine_seconds")
+    if ready is not None:
+        return f"The log ends where the engine is ready{page.cited(ready.evidence, 1)}; whether it served anything, and how it ended, is not in it."
+    what = "engine" if page.run.kind == "offline" else "server"
+    return (
+        f"The log ends before the start-up does{_last_phase(page)}; whether the {what} came up is not in it."
+    )
 
 
 def _last_phase(page: Page) -> str:

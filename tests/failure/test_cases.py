@@ -1,0 +1,285 @@
+"""Cases that share a page with others and are told apart: a title that is true, a first action that helps, the line that proves it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from tests.failure.judging import diagnosis, root
+from tests.failure.records import framed, raw, traceback
+
+START = [
+    "(APIServer pid=1) INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0",
+    "(EngineCore_DP0 pid=9) INFO 05-01 09:59:20 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='m', tensor_parallel_size={ranks}",
+]  # fmt: skip
+READY = ["(APIServer pid=1) INFO:     Application startup complete."]
+NCCL = "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
+
+
+class Case(NamedTuple):
+    ends: str
+    """What the traceback ends with."""
+    id: str
+    title: str
+    action: str
+    """Words of the first thing to do."""
+    above: str = ""
+    """A line above the traceback."""
+    proof: str = ""
+    """Words of the decisive line; "" for the exception's."""
+    ranks: int = 1
+
+
+CASES = {
+    "a parser that is not there": Case(
+        "KeyError: \"Reasoning parser 'oracle' not found. Available parsers: qwen3, step3\"",
+        "settings-refused", "a tool or reasoning parser that this release does not know", "list in the message",
+    ),
+    "a parser by its old wording": Case(
+        "KeyError: 'invalid tool call parser: oracle (chose from { hermes,mistral })'",
+        "settings-refused", "a tool or reasoning parser that this release does not know", "list in the message",
+    ),
+    "a parser of another family": Case(
+        "RuntimeError: Oracle Tool parser could not locate tool call start/end tokens in the tokenizer!",
+        "settings-refused", "a tool or reasoning parser that does not belong to this model", "leave the option out",
+    ),
+    "a chat template outside of the container": Case(
+        "ValueError: The supplied chat template (/t/oracle.jinja) looks like a file path, but it failed to be opened. Reason: [Errno 2]",
+        "settings-refused", "a chat template that can't be read", "as the server's own process sees it",
+    ),
+    "a condition that is asserted": Case(
+        "AssertionError: Host offloading requires pinned memory support",
+        "settings-refused", "a condition of vLLM that is not met", "Meet the condition",
+    ),
+    "an adapter for other modules": Case(
+        "ValueError: Call to add_lora method failed: While loading /a/b, expected target modules in ['o_proj'] but received ['gate'].",
+        "lora-adapter-unfit", "a LoRA adapter that does not fit this model or this vLLM", "adapter_config.json",
+    ),
+    "two quantisations": Case(
+        "ValueError: Quantization method specified in the model config (fp8) does not match the quantization method specified in the"
+        " `quantization` argument (awq).",
+        "quantization-scheme-unsupported", "a quantisation asked for that is not the checkpoint's", "Leave `--quantization` out",
+    ),
+    "a GGUF file of a new family": Case(
+        "RuntimeError: Unknown gguf model_type: oracle",
+        "checkpoint-format-mismatch", "a GGUF file of a model that can't be read as GGUF here", "Hugging Face format",
+    ),
+    "the size of a drafter": Case(
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig\n"
+        "  Value error, speculative_draft_tensor_parallel_size=2 cannot be other value than 1 or target model tensor_parallel_size"
+        " [type=value_error, input_value=ArgsKwargs(()), input_type=ArgsKwargs]",
+        "spec-decode-misconfigured", "a speculative decoding configuration that does not fit", "draft_tensor_parallel_size",
+        proof="Value error, speculative_draft",
+    ),
+    "a connector that is not installed": Case(
+        "RuntimeError: NIXL is not available",
+        "kv-connector-failure", "a KV connector whose package is not installed", "Install the connector's package",
+    ),
+    "a transfer engine without its network": Case(
+        "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",
+        "kv-connector-failure", "a transfer engine that can't use this node's network or memory", "wrote just above",
+    ),
+    "a fabric that is not up": Case(
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+        "gpu-hardware-or-driver-fault", "GPUs whose NVSwitches are not set up", "Fabric Manager",
+    ),
+    "a multicast that can't be bound": Case(
+        NCCL, "gpu-hardware-or-driver-fault", "NVSwitches that can't be used as they are set up", "nvidia-fabricmanager",
+        above="n1:77:90 [2] transport/nvls.cc:409 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 4096 : CUDA error 401",
+        proof="NVLink SHARP",
+    ),
+    "a link that is down": Case(
+        NCCL, "nccl-network-fault", "an InfiniBand or RoCE network that fails between ranks", "ibstat",
+        above="n1:77:90 [0] misc/ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_9:1",
+        proof="ibv_modify_qp",
+    ),
+    "a reason that NCCL gives": Case(
+        NCCL, "nccl-error-unexplained", "an error of the collective library", "Follow what NCCL says",
+        above="n1:77:90 [0] init.cc:1100 NCCL WARN Mismatched collective detected, please check your collective calls",
+        proof="Mismatched collective",
+    ),
+    "no reason at all": Case(
+        NCCL, "nccl-error-unexplained", "an error of the collective library that the log does not explain", "NCCL_DEBUG",
+    ),
+    "a collective library of another release": Case(
+        "AttributeError: /usr/lib/libnccl.so.2: undefined symbol: ncclCommWindowRegister",
+        "cuda-library-mismatch", "CUDA libraries on the path that do not fit torch", "LD_LIBRARY_PATH",
+    ),
+    "experts that wait": Case(
+        "RuntimeError: DeepEP error: timeout (dispatch CPU)",
+        "nccl-collective-timeout", "an exchange between experts that a rank never joined", "Find the rank",
+    ),
+    "a front-end that is not there": Case(
+        "RuntimeError: Did not receive response from front-end process within 5 minutes",
+        "nccl-init-hang", "an engine that its front-end never answered", "front-end's own log",
+    ),
+    "more ranks than cards": Case(
+        "torch.AcceleratorError: CUDA error: invalid device ordinal",
+        "gpu-visibility-env-conflict", "a rank whose GPU this process does not see", "nvidia-smi -L",
+    ),
+    "a kernel too wide for the card": Case(
+        "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 147456, Hardware limit: 101376.",
+        "kernel-shape-unsupported", "a kernel that needs more shared memory than this GPU has", "Choose another backend",
+    ),
+    "a share that Marlin can't cut": Case(
+        "RuntimeError: size_n = 5472 is not divisible by tile_n_size = 64",
+        "quant-shape-indivisible-by-tp", "a quantisation block that does not divide a layer's share", "--tensor-parallel-size",
+        ranks=4,
+    ),
+    "a tokenizer of newer transformers": Case(
+        "ValueError: Tokenizer class OracleBackend does not exist or is not currently imported.",
+        "transformers-too-old", "a transformers package that does not know this tokenizer", "newer transformers",
+    ),
+    "Neuron cores that can't be opened": Case(
+        "RuntimeError: The PyTorch Neuron Runtime could not be initialized.",
+        "accelerator-runtime-fault", "an accelerator that could not be opened", "neuron-ls",
+    ),
+    "a graph that Gaudi's compiler refuses": Case(
+        "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_BRIDGE Exception in Launch thread...\nGraph compile failed. synStatus=synStatus 26 [Generic failure].",
+        "accelerator-compiler-failure", "an accelerator's compiler that fails on the model", "newest compiler",
+        proof="Graph compile failed",
+    ),
+    "ranks of Ascend that miss each other": Case(
+        "RuntimeError: HCCL function error: HcclCommInitRootInfo(numRanks, &rootInfo), error code is 7\n"
+        "EI0006: 2025-05-01-10:00:00.1 Getting socket times out. Reason: Remote Rank did not send the data in time.",
+        "nccl-init-hang", "ranks that never find each other", "Find the rank",
+        proof="EI0006",
+    ),
+    "a cache without the model, offline": Case(
+        "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find the requested files in the disk cache and outgoing traffic has been disabled.",
+        "hf-network-unreachable", "files of the model that are not in the cache, in offline mode", "HF_HOME",
+    ),
+    "a proxy's certificate": Case(
+        "requests.exceptions.SSLError: HTTPSConnectionPool(host='huggingface.co', port=443): [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed",
+        "hf-network-unreachable", "a model hub whose certificate is not trusted", "REQUESTS_CA_BUNDLE",
+    ),
+    "a program without a main guard": Case(
+        "RuntimeError: \n        An attempt has been made to start a new process before the\n        current process has finished its bootstrapping phase.",
+        "cuda-reinit-in-fork", "a program that starts its engine where every import starts it again", "__main__",
+        proof="An attempt has been made",
+    ),
+    "a cache that no attention takes": Case(
+        "ValueError: No valid attention backend found for cuda with AttentionSelectorConfig(head_size=64). Reasons: {FLASH_ATTN: [kv_cache_dtype not supported]}.",
+        "attention-backend-incompatible", "no attention backend that can do all that is asked", "--kv-cache-dtype auto",
+    ),
+    "a build that the kernel killed": Case(
+        "RuntimeError: Ninja build failed. Ninja output:\n[1/9] nvcc -c gemm.cu\nFAILED: gemm.cuda.o\nKilled\nninja: build stopped: subcommand failed.",
+        "host-memory-exhausted", "host memory that ran out", "MAX_JOBS=1",
+        proof="Killed",
+    ),
+}  # fmt: skip
+
+
+def log_of(case: Case) -> str:
+    start = "\n".join(START).format(ranks=case.ranks)
+    broken = framed(
+        "EngineCore_DP0 pid=9",
+        [
+            "EngineCore failed to start.",
+            *traceback(("load_model", "self.model = get_model()"), ends=case.ends),
+        ],
+        "core.py:708",
+    )
+    return "\n".join([start, *([case.above] if case.above else []), *broken])
+
+
+def first_action(log: str) -> str:
+    """Return the first thing that the report says is to do."""
+    finding = root(log)
+    if finding.changes:
+        change = finding.changes[0]
+        return f"{change.knob} {change.after} {change.note}"
+    return finding.alternatives[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case_is_told_apart(name: str) -> None:
+    case = CASES[name]
+    finding = root(log_of(case))
+    assert (finding.id, finding.title) == (case.id, case.title)
+    assert (case.proof or case.ends.split("\n")[0][:60]) in finding.evidence[0].text
+    assert case.action in first_action(log_of(case))
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-05-01T10:00:00 DUE TO TIME LIMIT ***", "been ended at its time limit"),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-05-01T10:00:00 DUE TO PREEMPTION ***", "been preempted for work of a higher priority"),
+        ("Warning   Evicted   pod/vllm-0   The node was low on resource: ephemeral-storage.", "been evicted from its node"),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-05-01T10:00:00 ***", "been ended by the batch system or orchestrator"),
+    ],
+)  # fmt: skip
+def test_an_end_from_above_is_called_by_its_reason(line: str, title: str) -> None:
+    log = "\n".join([*START, *READY, line]).format(ranks=1)
+    assert root(log).title == title
+
+
+def test_a_preempted_start_is_not_told_to_be_patient() -> None:
+    late = "(EngineCore_DP0 pid=9) INFO 05-01 10:10:00 [core.py:90] Starting to load model m..."
+    line = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-05-01T10:10:00 DUE TO {} ***".format(
+        "PREEMPTION"
+    )
+    assert not root("\n".join([*START, late, line]).format(ranks=1)).changes
+
+
+def test_a_native_stack_is_no_exception_of_its_own() -> None:
+    died = [
+        "!!!!!!! Segfault encountered !!!!!!!",
+        '  File "<unknown>", line 0, in ncclAllReduce',
+        '  File "<unknown>", line 0, in _PyEval_EvalFrameDefault',
+        "(EngineCore_DP0 pid=9) ERROR 05-01 10:00:00 [multiproc_executor.py:154] Worker proc VllmWorker-1 died unexpectedly, shutting down executor.",
+    ]
+    finding = root("\n".join([*START, *READY, *died]).format(ranks=2))
+    assert finding.id == "worker-crash-native"
+    assert "Segfault encountered" in finding.evidence[0].text
+
+
+def test_argument_values_are_not_called_unknown_arguments() -> None:
+    usage = "vllm serve: error: argument --max-model-len: Value {} cannot be converted to <function human>."
+    unknown = "vllm serve: error: unrecognized arguments: --oracle"
+    assert root(usage.format("lots")).title == "a command-line argument with a value that is not taken"
+    assert root(unknown).title == "a command-line argument that this version does not know"
+    assert root(usage.format("lots")).id == root(unknown).id
+
+
+def test_a_smaller_split_is_advised_only_where_heads_can_be_split_so() -> None:
+    ends = "ValueError: Weight input_size_per_partition = 3696 is not divisible by min_thread_k = 128."
+    case = Case(ends, "", "", "", ranks=8)
+    assert "--tensor-parallel-size" not in {change.knob for change in root(log_of(case)).changes}
+
+
+def test_a_server_that_runs_out_of_files_is_told_so_first() -> None:
+    served = (
+        "(APIServer pid=1) INFO 05-01 10:00:{} [loggers.py:127] Engine 000: Avg prompt throughput: 10.0 tokens/s, "
+        "Avg generation throughput: 90.0 tokens/s, Running: 9 reqs, Waiting: 0 reqs, GPU KV cache usage: 2.0%"
+    )
+    refused = "OSError: [Errno 24] Too many open files"
+    lines = [*START, *READY, served.format(10), refused, refused, served.format(20), served.format(30)]
+    found = diagnosis("\n".join(lines).format(ranks=1))
+    finding = next(one for one in found.findings if one.id == "thread-or-process-limit")
+    assert (found.run.outcome, finding.kind, finding.role) == ("running", "configuration", None)
+    assert "2 times" in finding.explanation
+    assert [change.knob for change in finding.changes] == ["raise the limit on open files"]
+
+
+def test_what_ray_counts_up_is_no_evidence() -> None:
+    raylet = "(raylet) Raylet is terminated. Possible reasons include: (1) SIGKILL by the OOM killer, (2) SIGSEGV or SIGBUS"
+    lost = "[2025-05-01 10:03:00,1 C 1 88] gcs_rpc_client.h:617: Failed to connect to GCS within 60 seconds. GCS may have been killed. The program will terminate."
+    log = "\n".join([*START, *READY, raylet, lost]).format(ranks=1)
+    assert diagnosis(log).run.outcome == "crashed_while_serving"
+    assert (root(log).id, root(log).title) == ("peer-rank-died", "a Ray cluster whose head went away")
+    assert "Failed to connect to GCS" in root(log).evidence[0].text
+
+
+@pytest.mark.parametrize(("platform", "library", "unit"), [("npu", "NPU", "NPUs"), ("cuda", "CUDA", "GPUs")])
+def test_devices_are_called_by_their_kind(platform: str, library: str, unit: str) -> None:
+    ends = f"torch.OutOfMemoryError: {library} out of memory. Tried to allocate 3.00 GiB."
+    lines = [
+        f"INFO 05-01 09:59:00 [__init__.py:220] Automatically detected platform {platform}.",
+        *(line.format(ranks=2) for line in START),
+        *raw("EngineCore_DP0 pid=9", traceback(("load_model", "get_model()"), ends=ends)),
+    ]  # fmt: skip
+    notes = [change.note for change in root("\n".join(lines)).changes]
+    assert any(f"needs that many {unit}" in note for note in notes)
