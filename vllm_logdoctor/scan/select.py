@@ -21,6 +21,7 @@ _AFTER_BLOCK = 14
 _BLOCKS_PER_KEY = 48
 _MOST_PLACES = 1024
 """Places that print tracebacks; a server has some dozens. Beyond it nothing but the first and the last lines of a traceback is read."""
+_NOTHING_SPLIT: tuple[Chunk | None, Sequence[bytes]] = (None, ())
 _T = TypeVar("_T")
 
 
@@ -74,6 +75,7 @@ class Selector:
         self._open = 0
         self._file = -1
         self._tail: deque[tuple[int, bytes]] = deque()
+        self._split = _NOTHING_SPLIT
 
     def select(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
         """Yield the wanted lines of a chunk in order, and counts of access lines; fills in how many lines the chunk has.
@@ -107,24 +109,23 @@ class Selector:
         chunk.lines = scanned.lines
         file, base = chunk.file, chunk.first_line
         counts, repeats = _Waiting(self._blocks(chunk, scanned)), _Waiting(scanned.repeats)
-        lines: list[bytes] = []
         number = base
         for place, sight in enumerate(scanned.sights):
             line = base + sight.number
             inside = self._block_until >= line or line <= HEAD_LINES
             if number < line and number <= max(HEAD_LINES, self._block_until):
-                lines = lines or self._scanner.lines_without_requests(chunk.data)
-                yield from self._between(file, lines, base, number, line)
+                yield from self._between(file, self._lines(chunk), base, number, line)
             yield from counts.upto(place)
             yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
             yield Line(file, line, sight.data, sight.gates, not sight.anyway and not inside, sight.anyway)
             self._note_block(line, sight.opens, sight.closes, sight.data[:200])
             number = line + 1
         if number <= max(HEAD_LINES, self._block_until):
-            lines = lines or self._scanner.lines_without_requests(chunk.data)
+            lines = self._lines(chunk)
             yield from self._between(file, lines, base, number, base + len(lines))
         yield from counts.upto(len(scanned.sights))
         yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.sights)))
+        self._split = _NOTHING_SPLIT
         self._remember_tail(chunk)
 
     def _blocks(self, chunk: Chunk, scanned: Scanned) -> list[tuple[int, Counter[AccessKey]]]:
@@ -133,13 +134,21 @@ class Selector:
         first = 0
         for place, counts in scanned.counts:
             last = scanned.sights[place].number if place < len(scanned.sights) else None
-            lines = partial(self._lines, chunk, first, last)
+            lines = partial(self._lines_between, chunk, first, last)
             blocks.append((place, AccessBlock(self._paths.limited(counts), lines, self._paths)))
             first = last or first
         return blocks
 
-    def _lines(self, chunk: Chunk, first: int, last: int | None) -> list[bytes]:
-        return self._scanner.lines_without_requests(chunk.data, first, last)
+    def _lines_between(self, chunk: Chunk, first: int, last: int | None) -> Sequence[bytes]:
+        return self._lines(chunk)[first:last]
+
+    def _lines(self, chunk: Chunk) -> Sequence[bytes]:
+        """Return the lines of a chunk; where several servers write, each block of access lines asks for them."""
+        known, lines = self._split
+        if known is not chunk:
+            lines = self._scanner.lines_without_requests(chunk.data)
+            self._split = chunk, lines
+        return lines
 
     def _between(
         self, file: int, lines: Sequence[bytes], base: int, number: int, before: int

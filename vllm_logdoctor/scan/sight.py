@@ -180,11 +180,9 @@ class Scanner:
             )
         return None
 
-    def lines_without_requests(
-        self, piece: bytes, first: Number = 0, last: Number | None = None
-    ) -> list[bytes]:
-        """Return the lines of a piece from number `first` to before `last`, request lines empty."""
-        return self._requests.taken_out(piece).rest.split(b"\n")[first:last]
+    def lines_without_requests(self, piece: bytes) -> list[bytes]:
+        """Return the lines of a piece, request lines empty."""
+        return self._requests.taken_out(piece).rest.split(b"\n")
 
     def _count(self, out: Scanned, data: bytes, start: int, end: int, counts: Counter[AccessKey]) -> None:
         """Note access lines: those that were taken out, and those in data[start:end]."""
