@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
 
 from vllm_logdoctor.findings.bottleneck import KV_FULL, KV_FULL_ALONE, BottleneckName, one_by_one
 from vllm_logdoctor.findings.capacity.ceiling import ceiling_of
@@ -124,6 +123,8 @@ def client_concurrency_bound(case: Case) -> Finding | None:
 
 
 def _prompts_one_by_one(case: Case, batches: Sequence[Progress]) -> Finding:
+    from statistics import median
+
     rates = [one.output for one in batches if one.output]
     text = (
         f"{len(batches):,} calls of the offline engine had one prompt each, so that it never ran two at once"
