@@ -40,9 +40,10 @@ def aside_findings(scene: Scene, rules: FailureRules, facts: Mapping[str, Any]) 
 
 def transfer_findings(scene: Scene, rules: FailureRules) -> Iterator[Finding]:
     """Yield the failed transfers and handshakes of a connector that the engine went on after, as one finding."""
+    fatal = frozenset(scene.ending.fatal)
     told = [
         block for number, block in enumerate(scene.blocks)
-        if number not in scene.ending.fatal and scene.kind(number) == "error" and is_transfer(block)
+        if number not in fatal and scene.kind(number) == "error" and is_transfer(block)
     ]  # fmt: skip
     if scene.ending.failed or not told or TRANSFER not in rules:
         return
