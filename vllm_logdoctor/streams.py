@@ -98,8 +98,9 @@ class StreamReader:
                     yield from self._note_waiting(*counted, 1)
                     continue
                 for record in self.framer.frame(item):
-                    record = self._labelled(record)
-                    event = self._matcher.match(record)
+                    if self._label:
+                        record = self._labelled(record)
+                    event = self._matcher.match(record) if item.gates else None
                     if event is not None and event.name in REQUESTS and record.level == "INFO":
                         yield from self._note_waiting(
                             (record.process, event.pattern.id), (record, event, 1), 1

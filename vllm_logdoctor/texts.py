@@ -1,4 +1,7 @@
-"""Many texts looked for in another one, by their first characters: one look-up for each place, however many texts."""
+"""Many texts looked for in another one, by their first characters: one look-up for each place, however many texts.
+
+And texts that differ in digits only, made the same, so that what is asked of one is asked of all.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +39,26 @@ class TextIndex(Generic[AnyStr]):
         found = {number for key in keys for number in by_key[key] if texts[number] in text}
         found.update(number for number in self._short if texts[number] in text)
         return found
+
+
+_DIGITS = bytes.maketrans(b"23456789", b"11111111")
+
+
+def alike(text: str) -> bytes:
+    """Return a text in which all digits but the zero are 1; in bytes, whose table is a hundred times faster than that of text.
+
+    Example:
+        >>> alike("step 17 of 0x3a")
+        b'step 11 of 0x1a'
+    """
+    return text.encode("utf-8", "surrogatepass").translate(_DIGITS)
+
+
+def text_of(same: bytes) -> str:
+    """Return what `alike` made as text.
+
+    Example:
+        >>> text_of(alike("step 17"))
+        'step 11'
+    """
+    return same.decode("utf-8", "surrogatepass")

@@ -35,7 +35,7 @@ class RequestReader:
         if head is None:
             return None
         text = line.data.decode("utf-8", "replace")
-        if len(text) > LONGEST_TEXT or not is_plain(text, head.end):
+        if len(text) > LONGEST_TEXT or not is_plain(text[head.end :]):
             return None
         time = self._heads.time_of(line.data, head)
         return None if time is None else KnownLine(line, head, time, lines, None, self._tell)

@@ -16,6 +16,7 @@ from vllm_logdoctor.frame.secrets import mask, may_hold_secret
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.scan import Line
+from vllm_logdoctor.texts import alike, text_of
 
 LONGEST_TEXT = 1 << 16
 """A record keeps this many characters; config dumps are shorter, scheduler dumps and prompts are not."""
@@ -23,6 +24,7 @@ LONGEST_TEXT = 1 << 16
 MOST_SECRETS = 50
 _LONGEST_SHOWN = 3000
 _LONGEST_HEAD = 320
+_LONGEST_REMEMBERED = 1000
 
 _NUMBERING_FROM = 4
 """So many numbers in a row that grow with the lines are numbers of lines, not of ranks."""
@@ -31,7 +33,6 @@ _NUMBERING_FROM = 4
 _COLOURS = LatePattern(
     r"(?:\x1b|\^\[|#033|<-|\u2190|\x9b)\[?[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|2|3[0-7]|9[0-7])(?:;[0-9]{1,2}){0,3}m|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\^M$"
 )
-_COLOUR_MARKS = ("\x1b", "^[", "#033", "<-", "\u2190", "\x9b")
 _BARE_COLOUR = LatePattern(r"\[[0-9;]{1,12}m")
 # INFO 02-09 19:43:55 [nixl_connector.py:101] text     INFO 11-18 01:29:33 engine.py:267] text
 _HEADER = LatePattern(
@@ -40,7 +41,7 @@ _HEADER = LatePattern(
 )
 # (EngineCore_DP0 pid=55) INFO 01-01 00:00:49 [kv_cache_utils.py:1087] text: most records, and nothing else before the header
 _PLAIN = re.compile(
-    r"(?P<before>\((?:[A-Za-z_]\w*(?: [A-Z]{2,4}\d+)? )?pid=\d{1,9}\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"(?P<before>\((?:(?P<name>[A-Za-z_]\w*(?: [A-Z]{2,4}\d+)?) )?pid=(?P<pid>\d{1,9})\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
     r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) \[(?P<file>[A-Za-z0-9_./]{1,160}):(?P<line>\d{1,6})\] "
 )
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
@@ -132,9 +133,26 @@ class Framer:
         plain = _plain_head(head)
         if plain is not None:
             message = text[len(head) :]
-            if is_plain(text, len(head)):
+            if _is_usual(message):
+                process, level, time, year_known, site = plain
+                return (
+                    Record(
+                        line.file, line.number, process, level, time, None, year_known, site, message.rstrip(), text.rstrip(), line.gates
+                    ),
+                )  # fmt: skip
+            if is_plain(message):
                 return (self._plain(line, plain, message, text),)
+        elif len(text) <= _LONGEST_REMEMBERED and _is_bare(alike(text)):
+            return (self._bare(line, text),)
         return self._frame_any(line, text)
+
+    def _bare(self, line: Line, text: str) -> Record:
+        """Frame text without a header or anything else to read but a prefix: the same as the long way, in fewer steps."""
+        prefix = read_prefix(text)
+        process = self._without_line_number(line, prefix.process)
+        return Record(
+            line.file, line.number, process, "", None, prefix.outer_time, prefix.year_known, None, text[prefix.end :].rstrip(), text.rstrip(), line.gates
+        )  # fmt: skip
 
     def _frame_any(self, line: Line, text: str) -> Iterator[Record]:
         """Yield the records of a line of any shape."""
@@ -155,13 +173,17 @@ class Framer:
 
     def _plain(self, line: Line, head: _PlainHead, message: str, text: str) -> Record:
         """Frame a record that nothing but its process stands before: the same as the long way, in fewer steps."""
-        prefix, level, time, year_known, site = head
-        if len(text) < _LONGEST_SHOWN and "**" not in message and not may_hold_secret(message):
-            return Record(
-                line.file, line.number, prefix.process, level, time, None, year_known, site, message.rstrip(), text.rstrip(), line.gates
-            )  # fmt: skip
+        process, level, time, year_known, site = head
         return self._record(
-            line, prefix, level, time, year_known, site, message, text, len(text) - len(message)
+            line,
+            Prefix(0, process, None, False),
+            level,
+            time,
+            year_known,
+            site,
+            message,
+            text,
+            len(text) - len(message),
         )
 
     def _frame_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
@@ -358,21 +380,23 @@ def _last_field(text: str) -> str:
 
 
 _NO_PREFIX = Prefix(0, NO_PROCESS, None, False)
-_process_prefix = lru_cache(maxsize=1024)(read_prefix)
-_PlainHead = tuple[Prefix, str, "float | None", bool, tuple[str, int]]
-"""Prefix, level, time, whether its year was printed, call site."""
+_PlainHead = tuple[Process, str, "float | None", bool, tuple[str, int]]
+"""Process, level, time, whether its year was printed, call site."""
 
 
 @lru_cache(maxsize=512)  # The lines of a traceback have one head, and the ranks that print it a few.
 def _plain_head(head: str) -> _PlainHead | None:
     """Read a head that nothing but a process stands before; the first "] " of a line ends it."""
     found = _PLAIN.fullmatch(head)
-    if found is None or _BARE_COLOUR.search(head) is not None:
+    if found is None:
         return None
-    before, level, printed, file, number = found.groups()
+    before, name, pid, level, printed, file, number = found.groups()
+    if file[0].isdigit() and _BARE_COLOUR.search(head) is not None:
+        return None
     stamp = seconds_of(printed)
     time, year_known = stamp if stamp else (None, False)
-    return _process_prefix(before) if before else _NO_PREFIX, level, time, year_known, (file, int(number))
+    process = process_of(name or "", int(pid)) if before else NO_PROCESS
+    return process, level, time, year_known, (file, int(number))
 
 
 def _may_hold_header(text: str) -> bool:
@@ -408,9 +432,9 @@ def writer_of(head: bytes) -> Process:
     return prefix.process if prefix.process.pid is not None else _process_anywhere(text, prefix).process
 
 
-def is_plain(text: str, head: int) -> bool:
-    """Say whether a line is one record: no header behind its own, which ends at `head`, and nothing to take off first."""
-    return text.find(".py:", head) < 0 and not _is_wrapped(text)
+def is_plain(message: str) -> bool:
+    """Say whether what stands behind a plain head is one record: no other header in it, and nothing to take off first."""
+    return ".py:" not in message and not _is_wrapped(message)
 
 
 def _is_wrapped(text: str) -> bool:
@@ -419,7 +443,42 @@ def _is_wrapped(text: str) -> bool:
 
 
 def _may_be_coloured(text: str) -> bool:
-    for mark in _COLOUR_MARKS:
-        if mark in text:
-            return True
+    if "\x1b" in text or "^[" in text or "#033" in text or "<-" in text:
+        return True
+    if not text.isascii() and ("\u2190" in text or "\x9b" in text):
+        return True
     return "[" in text and _BARE_COLOUR.search(text) is not None
+
+
+def _is_usual(message: str) -> bool:
+    """Say whether a message needs nothing but its end cut off: no secret in it, no bold figure, nothing of what wraps lines."""
+    if len(message) <= _LONGEST_REMEMBERED:
+        return _are_usual(alike(message))
+    return len(message) < _LONGEST_SHOWN - _LONGEST_HEAD and _asks_for_nothing(message)
+
+
+@lru_cache(maxsize=1024)
+def _are_usual(same: bytes) -> bool:
+    """Say whether all texts are usual that differ in nothing but digits."""
+    text = text_of(same)
+    # "#033" is a lost escape character.
+    return "#0" not in text and _asks_for_nothing(text)
+
+
+@lru_cache(maxsize=1024)
+def _is_bare(same: bytes) -> bool:
+    """Say whether no text that differs in nothing but digits holds more than a prefix and usual words."""
+    text = text_of(same)
+    return (
+        _are_usual(same)
+        and bool(text.strip())
+        and not text.startswith("\ufeff")
+        and '"' not in text
+        and "{" not in text
+        and not _may_hold_header(text)
+        and not _may_hold_other_header(text)
+    )
+
+
+def _asks_for_nothing(message: str) -> bool:
+    return is_plain(message) and "**" not in message and not may_hold_secret(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from vllm_logdoctor.events import Event, KnownHead, KnownLine
 from vllm_logdoctor.frame import NO_PROCESS, Process, Record
@@ -78,10 +79,6 @@ class Clock:
         """Whether time falls from line to line: an export with the newest line first."""
         return runs_backwards((self,))
 
-    def at(self, record: Record) -> float | None:
-        """Return the time of a record on the run's scale."""
-        return None if record.time is None else self.at_time(record.time, record.year_known)
-
     def at_time(self, printed: float, year_known: bool) -> float:
         """Return a printed time on the run's scale."""
         if self.last is None:
@@ -89,6 +86,8 @@ class Clock:
         elif year_known != self.year_known:
             printed = with_year_of(printed, self.last) - (0.0 if self.year_known else self.offset)
         time = printed + (0.0 if self.year_known else self.offset)
+        if time == self.last:
+            return time
         if self.last is not None and not self.year_known and self.last - time > _HALF_YEAR:
             self.offset += _LEAP_YEAR
             time += _LEAP_YEAR
@@ -114,32 +113,40 @@ def runs_backwards(clocks: Iterable[Clock]) -> bool:
 
 
 class RunBuilder:
-    """Collects what one run says; `assemble.finished` makes a `Run` of it."""
+    """Collects what one run says; `assemble.finished` makes a `Run` of it.
 
-    def __init__(self, number: int, files: Sequence[str]) -> None:
+    A log may hold a million runs of two lines each: what such a run does not need is made when it is first asked for.
+
+    Args:
+        number: its number.
+        files: names of the files.
+        environment: what the shell before it has exported.
+        launches: the command that starts it.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        files: Sequence[str],
+        environment: Environment | None = None,
+        launches: Launches | None = None,
+    ) -> None:
         self.number = number
         self.files = files
         self.clock = Clock()
-        self.outer_clock = Clock()
         self.first: Record | None = None
         self.last: Record | None = None
         self.processes: dict[Process, int] = {}
         self.messages: dict[str, Seen] = {}
         self.times: dict[tuple[str, int], float | None] = {}
         self.keeper = RecordKeeper()
-        self.series = Series()
-        self.stated = Stated()
-        self.environment = Environment()
-        self.launches = Launches()
-        self.accesses: Counter[AccessKey] = Counter()
+        self.environment = environment or Environment()
+        self.launches = launches or Launches()
         self.other_server: Evidence | None = None
-        self.requests_by_minute = RequestsByMinute()
         self.speculation: list[Speculation] = []
         self.transfers: list[Transfer] = []
         self.progress: list[Progress] = []
-        self.benchmarks = BenchmarkReader()
         self.unknown: dict[tuple[str, str], Unknown] = {}
-        self.unknown_left_out = 0
         self.call_sites: dict[tuple[str, int], str] = {}
         self.vllm_records = 0
         self.recognised = 0
@@ -148,7 +155,6 @@ class RunBuilder:
         self.ready = False
         self.ended = False
         self.troubled = False
-        self.hints: Counter[str] = Counter()
         self._hints_wanted = _MOST_HINTS
         self._writer = NO_PROCESS
         self.now: float | None = None
@@ -156,6 +162,41 @@ class RunBuilder:
         self._known_heads: set[KnownHead] = set()
         self._known_head: KnownHead | None = None
         self._unsettled: dict[int, KnownLine] = {}
+
+    @cached_property
+    def outer_clock(self) -> Clock:
+        """The clock of a wrapper."""
+        return Clock()
+
+    @cached_property
+    def series(self) -> Series:
+        """The statistics lines."""
+        return Series()
+
+    @cached_property
+    def stated(self) -> Stated:
+        """What the log states of the configuration."""
+        return Stated()
+
+    @cached_property
+    def accesses(self) -> Counter[AccessKey]:
+        """Access lines by what they ask for."""
+        return Counter()
+
+    @cached_property
+    def requests_by_minute(self) -> RequestsByMinute:
+        """The same by minute."""
+        return RequestsByMinute()
+
+    @cached_property
+    def benchmarks(self) -> BenchmarkReader:
+        """Results of benchmarks."""
+        return BenchmarkReader()
+
+    @cached_property
+    def hints(self) -> Counter[str]:
+        """Words that only one engine generation or platform has, counted."""
+        return Counter()
 
     def add(self, record: Record, event: Event | None, count: int = 1) -> None:
         """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
@@ -165,7 +206,7 @@ class RunBuilder:
         self._note_hints(record, event)
         if may_tell(record):
             self.environment.read(record, self.evidence(record), begun=bool(self.openers))
-        if self.launches.may_tell(record):
+        if not record.level and self.launches.may_tell(record):
             self.launches.read(record, self.evidence(record), begun=self._begun())
         continues, recognised = self.continuations.belongs(record, event is not None)
         if record.level:
@@ -260,19 +301,23 @@ class RunBuilder:
     def _note_place(self, record: Record) -> None:
         self.first = self.first or record
         self.last = record
-        time = self.clock.at(record)
+        if record.time is not None:
+            self.now = self.clock.at_time(record.time, record.year_known)
         if record.outer_time is not None:
-            self.outer_clock.at(record._replace(time=record.outer_time))
-        self.now = time if time is not None else self.now
+            self.outer_clock.at_time(record.outer_time, record.year_known)
         if record.process is not self._writer and record.process is not NO_PROCESS:
             self.processes.setdefault(record.process, record.line)
             self._writer = record.process
-        if record.call_site and len(self.call_sites) < _MOST_CALL_SITES:
+        if record.call_site is not None and len(self.call_sites) < _MOST_CALL_SITES:
             self.call_sites.setdefault(record.call_site, record.message[:200])
 
     def _note_hints(self, record: Record, event: Event | None) -> None:
         """Count words that only one engine generation or platform has; they tell it where no line states it."""
-        if record.message.startswith(("Traceback", "usage: ")) and not _comes_from_import(record):
+        if (
+            not self.troubled
+            and record.message.startswith(("Traceback", "usage: "))
+            and not _comes_from_import(record)
+        ):
             self.troubled = True
         if self._hints_wanted <= 0:
             return
@@ -285,7 +330,9 @@ class RunBuilder:
             self._hints_wanted -= 1
 
     def _note_message(self, event: Event, count: int) -> None:
-        seen = self.messages.setdefault(event.pattern.id, Seen())
+        seen = self.messages.get(event.pattern.id)
+        if seen is None:
+            seen = self.messages[event.pattern.id] = Seen()
         seen.count += count
         if len(seen.first) < 3 or (
             len(seen.first) < 64
@@ -308,8 +355,6 @@ class RunBuilder:
             known.count += 1
         elif len(self.unknown) < _MOST_UNKNOWN:
             self.unknown[key] = Unknown(record.level, key[1], 1, self.evidence(record))
-        else:
-            self.unknown_left_out += 1
 
 
 def _comes_from_import(record: Record) -> bool:

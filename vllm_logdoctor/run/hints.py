@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.late import LatePattern
+from vllm_logdoctor.texts import alike, text_of
 
 _WORDS: tuple[tuple[str, LatePattern], ...] = (
     ("V1", LatePattern(r"vllm/v1/|on V1 engine|EngineCore|vllm\.v1\.|VLLM_USE_V1=1 ")),
@@ -66,6 +67,8 @@ _NEEDED: dict[str, tuple[str, ...]] = {
     "xpu": ("XPU", "torch.xpu"),
 }  # fmt: skip
 _CHECKED = tuple((hint, words, _NEEDED[hint]) for hint, words in _WORDS)
+# Texts that differ in digits are searched once: where one of them holds a word, all of them hold it but for its digits.
+_ALL_NEEDED = tuple(text_of(alike(word)) for _, _, needed in _CHECKED for word in needed)
 _PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1", "Worker": "V1"}
 
 
@@ -79,6 +82,8 @@ def hints_in(record: Record) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)  # Every rank prints the same traceback.
 def _hints_of(text: str) -> tuple[str, ...]:
+    if not _may_hint(alike(text)):
+        return ()
     hints = []
     for hint, words, needed in _CHECKED:
         for word in needed:
@@ -87,3 +92,9 @@ def _hints_of(text: str) -> tuple[str, ...]:
                     hints.append(hint)
                 break
     return tuple(hints)
+
+
+@lru_cache(maxsize=1024)
+def _may_hint(same: bytes) -> bool:
+    text = text_of(same)
+    return any(word in text for word in _ALL_NEEDED)

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.late import LatePattern
+from vllm_logdoctor.texts import alike, text_of
 
 FIRST = 4000
 LAST = 2500
@@ -15,8 +16,6 @@ ERRORS = 12000
 ERRORS_OF_A_KIND = 240
 
 _VARIABLE = LatePattern(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
-# Which digit it is makes no difference to a template, but for the zero of "0x"; texts that differ in digits are read once.
-_ALIKE = str.maketrans("23456789", "11111111")
 
 
 def template_of(message: str) -> str:
@@ -31,12 +30,13 @@ def template_of(message: str) -> str:
 
 @lru_cache(maxsize=512)
 def _template_of(text: str) -> str:
-    return _template_of_alike(text.translate(_ALIKE))
+    # Which digit it is makes no difference to a template, but for the zero of "0x".
+    return _template_of_alike(alike(text))
 
 
 @lru_cache(maxsize=1024)
-def _template_of_alike(alike: str) -> str:
-    return _VARIABLE.sub("#", alike)
+def _template_of_alike(same: bytes) -> str:
+    return _VARIABLE.sub("#", text_of(same))
 
 
 _Kind = tuple[str, str]
@@ -62,9 +62,12 @@ class RecordKeeper:
         if len(self._last) == LAST:
             self._leave(*self._last.popleft())
         # With the middle full no record is asked for its kind any more.
-        kind = _NO_KIND if len(self._middle) == ERRORS else (record.level, template_of(record.message))
+        if len(self._middle) == ERRORS:
+            self._last.append((record, _NO_KIND))
+            return
+        kind = record.level, template_of(record.message)
         self._last.append((record, kind))
-        if serious and kind is not _NO_KIND:
+        if serious:
             self._serious.add(kind)
 
     def records(self) -> list[Record]:
@@ -72,12 +75,13 @@ class RecordKeeper:
         return [*self._first, *self._middle, *(record for record, _ in self._last)]
 
     def _leave(self, record: Record, kind: _Kind) -> None:
-        kept = self._kept.get(kind[1], 0)
-        if len(self._middle) < ERRORS and kind in self._serious and kept < ERRORS_OF_A_KIND:
-            self._kept[kind[1]] = kept + 1
-            self._middle.append(record)
-        else:
-            self.left_out += 1
+        if len(self._middle) < ERRORS and kind in self._serious:
+            kept = self._kept.get(kind[1], 0)
+            if kept < ERRORS_OF_A_KIND:
+                self._kept[kind[1]] = kept + 1
+                self._middle.append(record)
+                return
+        self.left_out += 1
 
 
 _NO_KIND = ("", "")

@@ -83,8 +83,8 @@ class Launches:
     _last: tuple[int, int] = (-1, -1)
 
     def may_tell(self, record: Record) -> bool:
-        """Say, at little cost, whether a record can be a part of a command."""
-        return not record.level and (bool(self._lines) or any(mark in record.message for mark in _MARKS))
+        """Say, at little cost, whether text that no logger framed can be a part of a command."""
+        return bool(self._lines) or any(mark in record.message for mark in _MARKS)
 
     def read(self, record: Record, evidence: Evidence, begun: bool) -> None:
         """Take in a record; a backslash at its end says that the next line goes on."""

@@ -191,9 +191,12 @@ class Segmenter:
         self._by_host.free(process.host)
         if len(self.runs) >= MOST_RUNS:
             self._leave_out(self.runs.pop())
-        run = RunBuilder(len(self.runs) + self.left_out + 1, self._files)
-        run.environment = Environment.after(old.environment.exported)
-        run.launches = Launches(own=old.launches.following)
+        run = RunBuilder(
+            len(self.runs) + self.left_out + 1,
+            self._files,
+            Environment.after(old.environment.exported),
+            Launches(own=old.launches.following),
+        )
         old.launches.following = None
         self.runs.append(run)
         return run

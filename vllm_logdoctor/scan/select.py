@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -113,12 +114,17 @@ class Selector:
         for place, sight in enumerate(scanned.sights):
             line = base + sight.number
             inside = self._block_until >= line or line <= HEAD_LINES
-            if number < line and number <= max(HEAD_LINES, self._block_until):
+            if number < line and (number <= HEAD_LINES or number <= self._block_until):
                 yield from self._between(file, self._lines(chunk), base, number, line)
-            yield from counts.upto(place)
-            yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
+            if counts.next_place <= place:
+                yield from counts.upto(place)
+            if repeats.next_place <= place:
+                yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
             yield Line(file, line, sight.data, sight.gates, not sight.anyway and not inside, sight.anyway)
-            self._note_block(line, sight.opens, sight.closes, sight.data[:200])
+            if sight.opens:
+                self._open_block(line, sight.data[:200])
+            elif sight.closes and self._open:
+                self._close_block(line)
             number = line + 1
         if number <= max(HEAD_LINES, self._block_until):
             lines = self._lines(chunk)
@@ -161,33 +167,40 @@ class Selector:
             if line and self._scanner.debug_lines.kind_of(line) is None:
                 yield Line(file, at, line[:LONGEST])
 
-    def _note_block(self, line: int, opens: bool, closes: bool, head: bytes) -> None:
+    def _open_block(self, line: int, head: bytes) -> None:
         """Keep a window of wanted lines open behind a traceback; repeated ones from one place are only counted."""
-        if opens:
-            key = _place(head)
-            opened = self._opened.get(key, 0)
-            if opened < _BLOCKS_PER_KEY and (opened or len(self._opened) < _MOST_PLACES):
-                self._opened[key] = opened + 1
-                self._open += 1
-                self._block_until = max(self._block_until, line + _BLOCK_LINES)
-        elif closes and self._open:
-            self._open -= 1
-            if not self._open:
-                self._block_until = line + _AFTER_BLOCK
+        key = _place(head)
+        opened = self._opened.get(key, 0)
+        if opened < _BLOCKS_PER_KEY and (opened or len(self._opened) < _MOST_PLACES):
+            self._opened[key] = opened + 1
+            self._open += 1
+            self._block_until = max(self._block_until, line + _BLOCK_LINES)
+
+    def _close_block(self, line: int) -> None:
+        self._open -= 1
+        if not self._open:
+            self._block_until = line + _AFTER_BLOCK
 
 
 class _Waiting(Generic[_T]):
-    """Hands out what stands before each sight."""
+    """Hands out what stands before each sight.
+
+    Attributes:
+        next_place: number of the sight before which the next one stands.
+    """
 
     def __init__(self, entries: list[tuple[int, _T]]) -> None:
         self._entries = entries
         self._next = 0
+        self.next_place: float = entries[0][0] if entries else math.inf
 
     def upto(self, place: int) -> Iterator[_T]:
         """Yield what stands before the sight with this number and was not handed out yet."""
-        while self._next < len(self._entries) and self._entries[self._next][0] <= place:
+        while self.next_place <= place:
+            entry = self._entries[self._next][1]
             self._next += 1
-            yield self._entries[self._next - 1][1]
+            self.next_place = self._entries[self._next][0] if self._next < len(self._entries) else math.inf
+            yield entry
 
 
 def _repeated(file: int, base: int, repeat: Repeat) -> Repeated:
@@ -198,9 +211,6 @@ def _repeated(file: int, base: int, repeat: Repeat) -> Repeated:
 def _place(head: bytes) -> bytes:
     """Name the place that prints a traceback: what stands before it, without digits that differ each time."""
     before = head.split(b"Traceback", 1)[0]
-    return before.translate(None, b"0123456789") + bytes(_call_site_line(before))
-
-
-def _call_site_line(before: bytes) -> bytes:
     mark = before.rfind(b".py:")
-    return before[mark : mark + 10] if mark >= 0 else b""
+    call_site_line = before[mark : mark + 10] if mark >= 0 else b""
+    return before.translate(None, b"0123456789") + call_site_line
