@@ -98,7 +98,7 @@ class DebugReader:
             event.pattern.trusted
             and line.data == record.text.encode()
             and record.outer_time is None
-            and is_plain(record.text, record.text.find("] "))
+            and is_plain(record.text[record.text.find("] ") :])
             and not may_hold_secret(record.text)
             and not self._matcher.depends_on_digits(line.gates)
             and not any(gate in text for gate in self._gates_with_digits)

@@ -6,6 +6,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from vllm_logdoctor.events.event import Event, FieldValue
 from vllm_logdoctor.frame import Record
@@ -38,30 +39,28 @@ class Matcher:
     ) -> None:
         self._index = index
         self._foreign = foreign
-        self._compiled: dict[int, _Match] = {}
-        self._anywhere: dict[int, bool] = {}
-        self._candidates_of: dict[tuple[int, ...], list[int]] = {}
+        self._tries: dict[int, _Try] = {}
+        self._tries_of: dict[tuple[int, ...], list[_Try]] = {}
 
     def match(self, record: Record) -> Event | None:
         """Return the event of a record, or None where no pattern knows its message."""
-        for number in self._candidates(record.gates):
-            match = self._try(number, record.message)
+        for one in self._candidates(record.gates):
+            match = one.match(record.message)
             if match is not None:
-                pattern = self._index.patterns[number]
+                pattern = one.pattern
                 return Event(pattern.event, _fields(pattern, match), pattern, record)
         return None
 
     def is_first(self, pattern: Pattern, gates: tuple[int, ...]) -> bool:
         """Say whether a pattern is the first one tried on lines with these gates."""
-        numbers = self._candidates(gates)
-        return bool(numbers) and self._index.patterns[numbers[0]] is pattern
+        tries = self._candidates(gates)
+        return bool(tries) and tries[0].pattern is pattern
 
     def depends_on_digits(self, gates: tuple[int, ...]) -> bool:
         """Say whether a pattern that is tried on lines with these gates may tell one number from another."""
         from vllm_logdoctor.packs.digits import takes_any_number
 
-        regexes = [self._index.patterns[number].regex for number in self._candidates(gates)]
-        return not all(map(takes_any_number, regexes))
+        return not all(takes_any_number(one.pattern.regex) for one in self._candidates(gates))
 
     @property
     def gates(self) -> Sequence[str]:
@@ -90,42 +89,55 @@ class Matcher:
         """Return the regexes of the patterns that a gate leads to."""
         return [self._index.patterns[number].regex for number in self._index.patterns_by_gate[gate]]
 
-    def _candidates(self, gates: tuple[int, ...]) -> list[int]:
-        known = self._candidates_of.get(gates)
+    def _candidates(self, gates: tuple[int, ...]) -> list[_Try]:
+        known = self._tries_of.get(gates)
         if known is None:
             by_gate = self._index.patterns_by_gate
-            known = sorted({number for gate in gates for number in by_gate[gate]})
-            if len(self._candidates_of) < _MOST_REMEMBERED:
-                self._candidates_of[gates] = known
+            numbers = sorted({number for gate in gates for number in by_gate[gate]})
+            known = [self._tries.get(number) or self._try_of(number) for number in numbers]
+            if len(self._tries_of) < _MOST_REMEMBERED:
+                self._tries_of[gates] = known
         return known
 
-    def _try(self, number: int, message: str) -> re.Match[str] | None:
-        tried = self._compiled.get(number) or self._compile(number)
-        found = tried(message)
-        if found is not None or self._anywhere[number]:
+    def _try_of(self, number: int) -> _Try:
+        pattern = self._index.patterns[number]
+        foreign = None if pattern.trusted else self._foreign
+        one = self._tries[number] = _Try(pattern, None if foreign is None else partial(foreign, pattern))
+        return one
+
+
+class _Try:
+    """A pattern as it is tried on messages; its expression is compiled when it is first tried."""
+
+    __slots__ = ("_search", "pattern")
+
+    def __init__(self, pattern: Pattern, search: _Match | None) -> None:
+        self.pattern = pattern
+        self._search = search
+
+    def match(self, message: str) -> re.Match[str] | None:
+        """Match a message as it is, without the class of an exception before it, or without the signs of a quotation."""
+        search = self._search or self._compile()
+        found = search(message)
+        if found is not None or self.pattern.anywhere:
             return found
         stripped = message.lstrip()
         head = _EXCEPTION_TYPE.match(stripped)
         if head:
-            return tried(stripped[head.end() :])
+            return search(stripped[head.end() :])
         plain = message.lstrip(_QUOTING)
-        return tried(plain) if len(plain) != len(message) else None
+        return search(plain) if len(plain) != len(message) else None
 
-    def _compile(self, number: int) -> _Match:
-        pattern = self._index.patterns[number]
-        self._anywhere[number] = pattern.anywhere
-        tried: _Match
-        if not pattern.trusted and self._foreign is not None:
-            foreign = self._foreign
-            tried = lambda text: foreign(pattern, text)  # noqa: E731
-        else:
-            compiled = re.compile(pattern.regex, re.DOTALL)
-            tried = compiled.search if pattern.anywhere else compiled.match
-        self._compiled[number] = tried
-        return tried
+    def _compile(self) -> _Match:
+        compiled = re.compile(self.pattern.regex, re.DOTALL)
+        search: _Match = compiled.search if self.pattern.anywhere else compiled.match
+        self._search = search
+        return search
 
 
 def _fields(pattern: Pattern, match: re.Match[str]) -> dict[str, FieldValue]:
+    if not pattern.fields:
+        return {}
     groups = match.groupdict()
     values: dict[str, FieldValue] = {}
     for field in pattern.fields:

@@ -41,7 +41,7 @@ _HEADER = LatePattern(
 )
 # (EngineCore_DP0 pid=55) INFO 01-01 00:00:49 [kv_cache_utils.py:1087] text: most records, and nothing else before the header
 _PLAIN = re.compile(
-    r"(?P<before>\((?:(?P<name>[A-Za-z_]\w*(?: [A-Z]{2,4}\d+)?) )?pid=(?P<pid>\d{1,9})\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"(?:\((?:(?P<name>[A-Za-z_]\w*(?: [A-Z]{2,4}\d+)?) )?pid=(?P<pid>\d{1,9})\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
     r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) \[(?P<file>[A-Za-z0-9_./]{1,160}):(?P<line>\d{1,6})\] "
 )
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
@@ -151,7 +151,8 @@ class Framer:
         prefix = read_prefix(text)
         process = self._without_line_number(line, prefix.process)
         return Record(
-            line.file, line.number, process, "", None, prefix.outer_time, prefix.year_known, None, text[prefix.end :].rstrip(), text.rstrip(), line.gates
+            line.file, line.number, process, "", None, prefix.outer_time, prefix.year_known, None, text[prefix.end :].rstrip(),
+            text.rstrip(), line.gates,
         )  # fmt: skip
 
     def _frame_any(self, line: Line, text: str) -> Iterator[Record]:
@@ -387,16 +388,32 @@ _PlainHead = tuple[Process, str, "float | None", bool, tuple[str, int]]
 @lru_cache(maxsize=512)  # The lines of a traceback have one head, and the ranks that print it a few.
 def _plain_head(head: str) -> _PlainHead | None:
     """Read a head that nothing but a process stands before; the first "] " of a line ends it."""
-    found = _PLAIN.fullmatch(head)
-    if found is None:
+    parts = _parts_of(alike(head))
+    if parts is None:
         return None
-    before, name, pid, level, printed, file, number = found.groups()
-    if file[0].isdigit() and _BARE_COLOUR.search(head) is not None:
-        return None
-    stamp = seconds_of(printed)
+    name, pid, level, printed, file, number = parts
+    stamp = seconds_of(head[printed])
     time, year_known = stamp if stamp else (None, False)
-    process = process_of(name or "", int(pid)) if before else NO_PROCESS
-    return process, level, time, year_known, (file, int(number))
+    process = NO_PROCESS if pid is None else process_of(head[name] if name else "", int(head[pid]))
+    return process, level, time, year_known, (head[file], int(head[number]))
+
+
+@lru_cache(maxsize=1024)  # Heads that differ in their digits have the same parts at the same places.
+def _parts_of(same: bytes) -> _HeadParts | None:
+    """Return where the parts stand in all plain heads that differ in nothing but digits."""
+    text = text_of(same)
+    found = _PLAIN.fullmatch(text)
+    if found is None or _BARE_COLOUR.search(text) is not None:
+        return None
+    place = {part: slice(*found.span(part)) for part in ("name", "pid", "time", "file", "line")}
+    return (
+        place["name"] if found["name"] else None, place["pid"] if found["pid"] else None, found["level"], place["time"], place["file"],
+        place["line"],
+    )  # fmt: skip
+
+
+_HeadParts = tuple["slice | None", "slice | None", str, slice, slice, slice]
+"""Places of the name and the number of a process; level; places of time, file and line."""
 
 
 def _may_hold_header(text: str) -> bool:

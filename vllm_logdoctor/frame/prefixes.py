@@ -65,9 +65,8 @@ def read_prefix(text: str) -> Prefix:
             match = PROCESS_PREFIX.match(text, position)
             if not match:
                 break
-            process = process_of(
-                match["name"] or "", int(match["pid"]), match["rank"] or rank, match["ip"] or host
-            )
+            name, own_rank, pid, ip = match.groups()
+            process = process_of(name or "", int(pid), own_rank or rank, ip or host)
             position = match.end()
             continue
         match = _wrapper(text, position, first)

@@ -26,7 +26,14 @@ def process_of(name: str, pid: int | None, rank: str = "", host: str = "") -> Pr
     """
     if not name and pid is None and not host:
         return NO_PROCESS
-    return Process(name, _role(name), pid, "_".join(_RANK_WORDS.findall(name)) or rank, host)
+    role, rank_words = _told_by(name)
+    return Process(name, role, pid, rank_words or rank, host)
+
+
+@lru_cache(maxsize=1024)
+def _told_by(name: str) -> tuple[str, str]:
+    """Return what a name tells of role and rank: a server that starts again has the name and another pid."""
+    return _role(name), "_".join(_RANK_WORDS.findall(name))
 
 
 def _role(name: str) -> str:

@@ -22,6 +22,8 @@ IMPORT_LINES = frozenset({"platform-detected", "platform-plugin-activated"})
 MOST_RUNS = 200
 """Runs of one set that are told; the rest is counted. A supervisor that restarts a server all night writes thousands."""
 OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
+_TELLING = OPENERS | IMPORT_LINES
+"""Lines with which a run may begin."""
 _INDEX = LatePattern(r"\d+")
 _MOST_ALIVE = 16
 """Servers that may write to one log side by side."""
@@ -77,6 +79,7 @@ class Segmenter:
         self.left_out = self.records_left_out = self.recognised_left_out = 0
         self._by_pid = _Claims[tuple[str, int]]()
         self._by_host = _Claims[str]()
+        self._claimed: Process | None = None
 
     @property
     def current(self) -> RunBuilder:
@@ -85,14 +88,17 @@ class Segmenter:
 
     def add(self, record: Record, event: Event | None, count: int = 1) -> RunBuilder:
         """Give a record, which stands for `count` like it, to its run and return that run."""
-        name = event.pattern.id if event else ""
-        run = self._owner(record.process, event)
-        if event is not None and (name in OPENERS or name in IMPORT_LINES) and self._opens(run, name, event):
-            run = self._start(record.process)
-        if name in OPENERS:
-            run.openers.setdefault(_kind(name), record.process)
-            run.openers[f"{_kind(name)} {record.process.name}"] = record.process
-        self._claim(record.process, run)
+        process = record.process
+        run = self._owner(process, event)
+        if event is not None and event.pattern.id in _TELLING:
+            name = event.pattern.id
+            if self._opens(run, name, event):
+                run = self._start(process)
+            if name in OPENERS:
+                run.openers.setdefault(_kind(name), process)
+                run.openers[f"{_kind(name)} {process.name}"] = process
+        if process is not self._claimed:
+            self._claim(process, run)
         run.add(record, event, count)
         return run
 
@@ -180,9 +186,11 @@ class Segmenter:
             self._by_pid.claim((process.host, process.pid), run)
         if process.host:
             self._by_host.claim(process.host, run)
+        self._claimed = process
 
     def _start(self, process: Process) -> RunBuilder:
         """Begin a run; what the old one claimed is free again, unless both live side by side."""
+        self._claimed = None
         old = self._owner(process)
         if _lives_beside(old, process):
             self._by_pid.free((process.host, process.pid or 0))

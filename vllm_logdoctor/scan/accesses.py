@@ -38,10 +38,10 @@ class AccessCounter:
 
     def count(self, data: bytes, start: int, end: int) -> Counter[AccessKey]:
         """Count the access lines in data[start:end]."""
-        total = data.count(_MARK, start, end)
         counts: Counter[AccessKey] = Counter()
-        if not total and data.find(b" HTTP/", start, end) < 0:
+        if data.find(b" HTTP/", start, end) < 0:
             return counts
+        total = data.count(_MARK, start, end)
         found = 0
         for tail, key in self._known.items():
             number = data.count(tail, start, end)

@@ -186,7 +186,9 @@ class Scanner:
 
     def _count(self, out: Scanned, data: bytes, start: int, end: int, counts: Counter[AccessKey]) -> None:
         """Note access lines: those that were taken out, and those in data[start:end]."""
-        counts.update(self._accesses.count(data, start, end))
+        found = self._accesses.count(data, start, end)
+        if found:
+            counts.update(found)
         if counts:
             out.counts.append((len(out.sights), counts))
 
