@@ -255,6 +255,7 @@ def test_sixteen_tensor_parallel_ranks_over_tcp_wait_for_the_network(network: st
         samples=load((9, {"running": 1, "generation": 8.0})),
     )
     assert bottleneck_of(run).name == limit
+    assert ("inter-node-network-bound" in advice(run)) is (limit == "interconnect-limited")
 
 
 def test_one_prompt_in_each_call_is_the_callers_limit() -> None:
@@ -279,3 +280,21 @@ def test_times_of_several_engines_are_told_as_their_sum() -> None:
         sample(running=1, generation=9.0, engine=number % 2, number=number // 2) for number in range(20)
     ]
     assert "2 engines" in bottleneck_of(a_run(samples=samples)).reason
+
+
+def test_of_many_ranks_that_crawl_the_network_is_suspected_and_not_blamed() -> None:
+    run = a_run(
+        set={"tensor_parallel_size": 8, "pipeline_parallel_size": 2},
+        samples=load((9, {"running": 1, "generation": 2.9})),
+    )
+    assert "suspect" in bottleneck_of(run).reason
+    assert "different nodes" not in advice(run)["inter-node-network-bound"].title
+
+
+def test_one_request_that_waits_beside_a_crowd_has_just_come() -> None:
+    crowd = {"running": 25, "kv": 22.0, "generation": 900.0, "prompt": 4000.0}
+    run = a_run(set={"max_num_seqs": 256}, samples=load((12, crowd), (8, {**crowd, "waiting": 1})))
+    found = bottleneck_of(run)
+    assert found.name == "client-limited"
+    assert "hardly anything waited" in found.reason
+    assert "at most one waited" in advice(run)["client-concurrency-bound"].explanation

@@ -427,3 +427,17 @@ def test_weights_that_do_not_fit_have_a_remedy_before_more_requests_have_one() -
     first = next(iter(advice(run).values()))
     assert first.id == "weights-on-the-host"
     assert first.changes
+
+
+def test_a_model_of_encoder_and_decoder_has_no_prefix_cache_to_switch_on() -> None:
+    def silent(architecture: str) -> bool:
+        run = a_run(
+            set={"model": "org/m"},
+            reported={"enable_prefix_caching": False},
+            messages=(f"Resolved architecture: {architecture}",),
+            samples=load((9, BUSY)),
+        )
+        return "prefix-caching-silently-off" in advice(run)
+
+    assert silent("GraniteMoeHybridForCausalLM")
+    assert not silent("WhisperForConditionalGeneration")

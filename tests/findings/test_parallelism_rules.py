@@ -152,3 +152,26 @@ def test_the_load_is_shared_out_before_one_full_engine_of_many_gets_more_memory(
     found = advice(a_run(samples=engines(FULL, calm, calm, calm)))
     assert next(iter(found)) == "engines-loaded-unevenly"
     assert "kv-cache-preemption" in found
+
+
+STAGES = {"pipeline_parallel_size": 4, "tensor_parallel_size": 1}
+
+
+def test_a_single_stream_has_one_of_four_stages_at_work() -> None:
+    found = advice(a_run(set=STAGES, samples=load((9, {"running": 1, "generation": 14.0}))))
+    assert knobs(found["pipeline-stages-idle"]) == {
+        "--tensor-parallel-size": 4,
+        "--pipeline-parallel-size": 1,
+    }
+    assert next(iter(found)) == "pipeline-stages-idle"
+
+
+def test_stages_over_slow_links_stay() -> None:
+    found = advice(a_run(set=STAGES, messages=(PCIE,), samples=load((9, {"running": 1, "generation": 14.0}))))
+    assert not any(knob.startswith("--") for knob in knobs(found["pipeline-stages-idle"]))
+
+
+@pytest.mark.parametrize("running", [4, 30])
+def test_with_as_many_requests_as_stages_all_of_them_work(running: int) -> None:
+    run = a_run(set=STAGES, samples=load((9, {"running": running, "generation": 90.0})))
+    assert "pipeline-stages-idle" not in advice(run)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.findings.making import a_run, event, knobs, load
 from vllm_logdoctor.findings.already_right import already_right
 from vllm_logdoctor.findings.configuration import configuration_findings
@@ -180,3 +182,11 @@ def test_a_whole_log_with_a_load_misses_only_what_vllm_never_logs() -> None:
 
 def test_an_event_of_the_packs_stands_behind_each_line_of_these_tests() -> None:
     assert event(unknown("VLLM_X")).fields["name"] == "VLLM_X"
+
+
+@pytest.mark.parametrize(("prompt", "told"), [(900.0, True), (0.0, False)])
+def test_of_prompts_that_never_came_nothing_is_said_of_what_they_share(prompt: float, told: bool) -> None:
+    samples = load((9, {"running": 3, "generation": 90.0, "prompt": prompt, "hit": 0.0}))
+    run = a_run(reported={"enable_prefix_caching": True}, samples=samples)
+    brings = {item.name: item.brings for item in already_right(run)}
+    assert ("share little" in brings["prefix caching"]) is told

@@ -9,8 +9,9 @@ One statistics line is judged by these rules, first that holds:
 3. Something waits, the cache has room, and at least 95 % of the seats (max_num_seqs) are taken: the seats
    limit. Where the log does not tell the seats, a number of running requests at which most of the waiting
    lines stand still is one, unless the arguments leave the seats open and no default is so small.
-4. Something waits with seats and cache free: the tokens of a step are spent on prompts (prefill). Where no such
-   line of the run shows a prompt, it is something else that admits no more, and nothing is said of it.
+4. Something waits with seats and cache free, and it is more than one request that has just come: the tokens of a
+   step are spent on prompts (prefill). Where no such line of the run shows a prompt, it is something else that
+   admits no more, and nothing is said of it.
 5. Nothing waits and the cache is 95 % full or more: the next request or token will wait for the cache.
 6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
    per second and request is the host's limit, as is a card that makes less than one and a half with a handful
@@ -71,13 +72,13 @@ LEAST_CALLS = 10
 """Calls of an offline engine with one prompt each; fewer are a trial."""
 STARVED = 1.0
 """Tokens per second and request below which requests of a batch hardly decode: the steps compute prompts."""
-SLOW_SOCKETS = 20.0
-"""The same where NCCL says that it goes over TCP: two exchanges in each layer take most of a step."""
 PROMPT_GROWTH = 0.3
 """Per cent of the cache; a few tokens take less in ten seconds, a long prompt that is being computed takes more."""
 LEAST_LINES_WITHOUT_PROMPTS = 3
 """Statistics lines from which waiting without any prompt is no prefill: V1 counts a prompt when it is computed to its end."""
 LEAST_LINES_STARVED = 2
+LEAST_CROWD = 10
+"""Running requests beside which a single one that waits has just come."""
 FEW = 4
 """Requests with which a step costs hardly more than reading the weights."""
 CARDS_OF_A_MACHINE = 8
@@ -86,14 +87,13 @@ SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-l
 
 @frozen
 class Host:
-    """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request, with tensor
-    parallel ranks that must reach each other over TCP; and whether it makes tokens.
+    """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request; and
+    whether it makes tokens.
     """
 
     on_cpu: bool = False
     across_nodes: bool = False
     ranks: int = 1
-    over_sockets: bool = False
     generates: bool = True
 
 
@@ -138,7 +138,7 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
     limits = limits_of(run, load)
     periods = tuple(_periods(run, load, limits))
     name = _overall(load, limits)
-    return Bottleneck(name, _reason(name, load, limits), _evidence(run, load, limits, name), periods)
+    return Bottleneck(name, _reason(run, name, load, limits), _evidence(run, load, limits, name), periods)
 
 
 def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
@@ -146,9 +146,8 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
     seats = seats_of(run) or apparent_seats(load.spans, least_seats(run))
     host = Host(
         runs_on_cpu(run),
-        run.seen("tensor-parallel-across-nodes") is not None,
+        run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run),
         ranks_of(run),
-        tensor_ranks_over_sockets(run),
         not pools(run),
     )
     still = frozenset() if host.on_cpu else stalled(load.spans)
@@ -209,10 +208,15 @@ def limit_of(span: Span, seats: int | None) -> BottleneckName:
             return "kv-cache-limited"
         if seats and running >= SEATS_TAKEN * seats:
             return "max-num-seqs-limited"
-        return "prefill-limited"
+        return "client-limited" if is_arrival(sample) else "prefill-limited"
     if kv >= KV_FULL_ALONE:
         return "kv-cache-limited"
     return "client-limited"
+
+
+def is_arrival(sample: Sample) -> bool:
+    """Whether what waits is one request that came since the last step: any server shows that at some moments."""
+    return (sample.waiting or 0) <= 1 and not sample.swapped and (sample.running or 0) >= LEAST_CROWD
 
 
 def limit_below(span: Span, host: Host, before: Sample | None = None) -> BottleneckName:
@@ -239,8 +243,7 @@ def limit_below(span: Span, host: Host, before: Sample | None = None) -> Bottlen
         return "prefill-limited"
     if running > FEW or prompts:
         return "client-limited"
-    least = SLOW_SOCKETS if host.over_sockets else SLOW_RANKS
-    if host.ranks > CARDS_OF_A_MACHINE and sample.generation < least * running:
+    if host.ranks > CARDS_OF_A_MACHINE and sample.generation < SLOW_RANKS * running:
         return "interconnect-limited"
     return "host-limited" if sample.generation < SLOW_CARD * running else "client-limited"
 
@@ -375,11 +378,11 @@ _MEANING: dict[BottleneckName, str] = {
 }
 
 
-def _reason(name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
+def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
     seconds = time_by_limit(load, limits)
     total = load.idle_seconds if name == "idle" else load.busy_seconds
     of_what = "time" if name == "idle" else "busy time"
-    parts = [f"{meaning(name, load, limits)} for {_share(seconds.get(name, 0.0), total, of_what)}"]
+    parts = [f"{meaning(run, name, load, limits)} for {_share(seconds.get(name, 0.0), total, of_what)}"]
     for other in sorted(seconds, key=lambda limit: -seconds[limit]):
         if other not in (name, "idle"):
             parts.append(f"{other} for {_share(seconds[other], load.busy_seconds)}")
@@ -388,13 +391,18 @@ def _reason(name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) 
     return "; ".join(parts)
 
 
-def meaning(name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
+def meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
     """Return in words what a limit means in a run."""
     held = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
     if name == "none-clear" and any(span.sample.generation > 0 for span in held):
         return "requests waited with seats and cache free while no prompt was computed (something else admits no more)"
+    if name == "client-limited" and any(span.waits for span in held):
+        return "hardly anything waited: the engine did all that it was given"
     if name == "prefill-limited" and not any(span.waits for span in held):
         return "the steps were spent on prompts: requests that ran got less than a token per second"
+    told = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
+    if name == "interconnect-limited" and not told:
+        return f"steps of {ranks_of(run)} ranks, more than most machines have cards, crawled: the network between them is the first suspect"
     return _MEANING[name]
 
 

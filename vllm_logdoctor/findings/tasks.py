@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from vllm_logdoctor.run.model import Run
+
+# Models with an encoder whose output each token of the answer attends to: prompts can't share a cache.
+_WITH_ENCODER = re.compile(r"Whisper|Bart|Mllama|T5|Florence2|Donut|NemotronParse|CohereAsr")
 
 
 def pools(run: Run) -> bool:
@@ -12,3 +17,9 @@ def pools(run: Run) -> bool:
     return pooler not in (None, "None") or bool(
         tasks & {"pooling", "embed", "embedding", "score", "classify", "reward"}
     )
+
+
+def has_encoder(run: Run) -> bool:
+    """Whether the model is one of encoder and decoder, as those for speech are."""
+    seen = run.seen("resolved-architecture")
+    return seen is not None and _WITH_ENCODER.match(seen.first[0].text("architecture")) is not None

@@ -15,7 +15,7 @@ from vllm_logdoctor.findings.performance.case import (
     setting_lines,
 )
 from vllm_logdoctor.findings.performance.published import CACHE_FP8
-from vllm_logdoctor.findings.tasks import pools
+from vllm_logdoctor.findings.tasks import has_encoder, pools
 
 # Prompts are most of the work when they come in at this many times the rate of generated tokens.
 PROMPTS_DOMINATE = 5.0
@@ -33,7 +33,14 @@ def prefix_caching_silently_off(case: Case) -> Finding | None:
     """
     run = case.run
     value = run.config.get("enable_prefix_caching")
-    if run.engine != "V1" or pools(run) or value is None or value.value is not False or not value.evidence:
+    if (
+        run.engine != "V1"
+        or pools(run)
+        or has_encoder(run)
+        or value is None
+        or value.value is not False
+        or not value.evidence
+    ):
         return None
     if (
         value.provenance == "explicit"

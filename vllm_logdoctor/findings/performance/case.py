@@ -201,3 +201,13 @@ def plural(number: int, word: str) -> str:
         ('1 request', '3 requests')
     """
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def rounded(figure: float) -> str:
+    """Return a figure as whole digits from a thousand on, else with three digits.
+
+    Example:
+        >>> rounded(1820.4), rounded(38.74), rounded(0.4)
+        ('1,820', '38.7', '0.4')
+    """
+    return f"{figure:,.0f}" if figure >= 1000 else f"{figure:.3g}"

@@ -10,6 +10,7 @@ from vllm_logdoctor.findings.performance.case import (
     finding,
     flag,
     message_lines,
+    plural,
     sample_lines,
     setting_lines,
     whole,
@@ -29,7 +30,7 @@ def cpu_backend_binding(case: Case) -> Finding | None:
     if case.bottleneck.name != "host-limited" or not held or not runs_on_cpu(case.run):
         return None
     text = (
-        f"With {case.load.running:.0f} request(s) running the CPU backend made {case.load.generation:g}"
+        f"With {plural(round(case.load.running), 'request')} running the CPU backend made {case.load.generation:g}"
         " tokens/s in the median. Memory bandwidth sets its speed: threads bound to the wrong cores, or"
         " memory of another socket, cost most of it."
     )

@@ -61,7 +61,8 @@ def eager_mode(case: Case) -> Finding | None:
     severity, confidence, effect = _eager_effect(case)
     load = case.load
     text = (
-        "`enforce_eager=True`: every kernel of every step is launched by Python, and torch.compile is off."
+        "`enforce_eager=True`: every kernel of every step is launched by Python"
+        + ("." if run.engine == "V0" else ", and torch.compile is off.")
         + (
             f" The load had {plural(round(load.running), 'request')} at once in the median:"
             if load.busy_seconds

@@ -12,6 +12,7 @@ from vllm_logdoctor.findings.performance.case import (
     flag,
     message_lines,
     plural,
+    rounded,
     sample_lines,
     setting_lines,
 )
@@ -46,7 +47,7 @@ def multimodal_preprocessing(case: Case) -> Finding | None:
         return None
     text = (
         f"Requests carry images, video or sound (multimodal cache hit rate {shown[-1].sample.mm_hit:g} %), prompts are"
-        f" most of the work ({load.prompt:,.0f} prompt tokens/s, {load.generation:,.3g} generated), and only"
+        f" most of the work ({load.prompt:,.0f} prompt tokens/s, {rounded(load.generation)} generated), and only"
         f" {load.running:.0f} at a time reached the engine. Decoding and resizing happen in the API server's process"
         " before the engine counts a request: if the client sends more than that, its processor is the limit. The log"
         " does not tell the two apart."

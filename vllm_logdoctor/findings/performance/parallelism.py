@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.findings.bottleneck import FEW, ranks_of, tensor_ranks_over_sockets
+from vllm_logdoctor.findings.bottleneck import ranks_of, tensor_ranks_over_sockets
 from vllm_logdoctor.findings.capacity.laws import RANKS_OVERHEAD_GIB, uses_latent_attention
 from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
 from vllm_logdoctor.findings.model import Change, Confidence, Effect, Finding
@@ -28,6 +30,7 @@ CACHE_RESERVE = 1.5
 LENGTH_RESERVE = 8
 LEAST_LENGTH = 8192
 NO_PEER_ACCESS = "your platform lacks GPU P2P capability or P2P test failed"
+CRAWLING = "more ranks than a machine has cards, and steps that crawl"
 # Requests per replica from which the measured range holds without doubt.
 BUSY_REPLICA = 4
 
@@ -229,22 +232,19 @@ def _more_ranks_than_cards(case: Case) -> Finding | None:
         return None
     ranks, sockets = ranks_of(case.run), tensor_ranks_over_sockets(case.run)
     rate = max(span.sample.generation / (span.sample.running or 1) for span in held)
-    text = (
-        f"{ranks} ranks work on each request, more than most machines have cards, and with at most {FEW} requests each"
-        f" got {rate:.2g} tokens/s. Cards of such machines read their weights many times as fast: the network between"
-        " the nodes is the first suspect. "
-        + (
-            "NCCL says that it goes over TCP sockets, and tensor parallel ranks exchange twice in every layer."
-            if sockets
-            else "The log does not show it; NCCL_DEBUG=INFO would (NET/IB or NET/Socket)."
-        )
+    text = f"{ranks} ranks work on each request, more than most machines have cards, and a request got at most {rate:.2g} tokens/s."
+    text += (
+        " NCCL says that it goes over TCP sockets, and tensor parallel ranks exchange twice in every layer of every step."
+        if sockets
+        else " Cards of such machines read their weights many times as fast: the network between the nodes is the first"
+        " suspect. The log does not show it; NCCL_DEBUG=INFO would (NET/IB or NET/Socket)."
     )
     look = "set NCCL_DEBUG=INFO and look for NET/Socket; give NCCL the fast interface or RDMA where it is"
     rejoin = (
         "tensor parallel ranks of one node, pipeline parallel or replicas between nodes; or RDMA between them"
         " (NET/IB in NCCL's lines)"
     )
-    return finding(
+    found = finding(
         case,
         "inter-node-network-bound",
         "high",
@@ -259,6 +259,7 @@ def _more_ranks_than_cards(case: Case) -> Finding | None:
         alternatives=("quantized weights or a smaller model on the cards of one machine",),
         verify="more tokens/s for a single request; with NCCL_DEBUG=INFO no `NET/Socket`.",
     )
+    return found if sockets else replace(found, title=CRAWLING)
 
 
 def _is_enough(case: Case, memory: Memory, card: OneCard, ranks: int) -> bool:

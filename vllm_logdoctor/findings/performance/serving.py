@@ -19,6 +19,7 @@ from vllm_logdoctor.findings.performance.case import (
     flag,
     message_lines,
     plural,
+    rounded,
     sample_lines,
     setting_lines,
     whole,
@@ -78,8 +79,8 @@ def client_concurrency_bound(case: Case) -> Finding | None:
         else f"at most {most:,} at a time"
     )
     text = (
-        f"For {minutes(case.seconds('client-limited'))} of {minutes(load.busy_seconds)} with requests, none"
-        f" waited: vLLM ran {usual} and had {free}. Settings of"
+        f"For {minutes(case.seconds('client-limited'))} of {minutes(load.busy_seconds)} with requests,"
+        f" {'at most one waited' if any(span.waits for span in held) else 'none waited'}: vLLM ran {usual} and had {free}. Settings of"
         " capacity (max_num_seqs, gpu_memory_utilization, cache type) change nothing for this load. Look at"
         " the client: requests sent one after the other, a pool of threads or connections, one worker"
         " process, steps of an agent that wait for each other. If the load is what you want to serve, there"
@@ -128,7 +129,7 @@ def _prompts_one_by_one(case: Case, batches: Sequence[Progress]) -> Finding:
     rates = [one.output for one in batches if one.output]
     text = (
         f"{len(batches):,} calls of the offline engine had one prompt each, so that it never ran two at once"
-        + (f" ({median(rates):,.3g} generated tokens/s in the median)." if rates else ".")
+        + (f" ({rounded(median(rates))} generated tokens/s in the median)." if rates else ".")
         + " Steps cost hardly more with many prompts than with one: given all together, prompts share them."
     )
     return finding(
@@ -329,7 +330,9 @@ def prefill_bound_queueing(case: Case) -> Finding | None:
             else f"up to {plural(running, 'request')} ran and got less than a token per second each:"
         )
         + f" a step takes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it (up"
-        f" to {prompt:,.0f} prompt tokens/s, {case.load.generation:,.3g} generated tokens/s in the median)."
+        f" to {prompt:,.0f} prompt tokens/s"
+        + ("" if pools(case.run) else f", {rounded(case.load.generation)} generated tokens/s in the median")
+        + ")."
         + ("" if waiting else IMAGES_TOO)
     )
     return finding(

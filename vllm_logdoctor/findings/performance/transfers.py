@@ -11,6 +11,7 @@ from vllm_logdoctor.findings.performance.case import (
     action,
     finding,
     plural,
+    rounded,
     sample_lines,
     setting_lines,
 )
@@ -107,4 +108,4 @@ def _transfer_time(case: Case) -> str:
     times = [line.figures[TRANSFER_TIME] for line in case.run.transfers if TRANSFER_TIME in line.figures]
     if not times:
         return ""
-    return f" Transfers that ended took {sum(times) / len(times):,.3g} ms in the mean."
+    return f" Transfers that ended took {rounded(sum(times) / len(times))} ms in the mean."
