@@ -39,7 +39,7 @@ _LEAP_YEAR = 366 * 86400.0
 _MOST_UNKNOWN = 2000
 _MOST_CALL_SITES = 4000
 _MOST_HINTS = 4000
-_MOST_HEADS = 64
+_MOST_HEADS = 192
 _ROUTINE_HINTS = 200
 """After so many lines of one routine message the next ones say nothing new about engine and platform."""
 ENDS = frozenset({"server-process-finished", "shutdown-complete"})
