@@ -298,3 +298,9 @@ def test_one_request_that_waits_beside_a_crowd_has_just_come() -> None:
     assert found.name == "client-limited"
     assert "hardly anything waited" in found.reason
     assert "at most one waited" in advice(run)["client-concurrency-bound"].explanation
+
+
+def test_an_engine_that_computes_prompts_for_others_is_not_starved_of_tokens() -> None:
+    producer = {"kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_producer"}}
+    busy = load((9, {"running": 3, "kv": 3.0, "generation": 1.4, "prompt": 9000.0}))
+    assert bottleneck_of(a_run(set=producer, samples=busy)).name == "client-limited"

@@ -143,3 +143,9 @@ def test_shapes_that_the_warm_up_left_out_are_compiled_while_requests_wait() -> 
     found = advice(run)
     assert "(prompt, 3, 1152)" in found["jit-compilation-while-serving"].explanation
     assert "slower-paths-taken" not in found
+
+
+def test_the_engines_own_words_tell_eager_mode_where_no_setting_is_in_the_log() -> None:
+    words = "Enforce eager set, overriding optimization level to -O0"
+    assert "eager-mode" in advice(a_run(messages=(words,)))
+    assert "eager-mode" not in advice(a_run(messages=(words,), reported={"enforce_eager": False}))

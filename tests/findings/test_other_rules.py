@@ -441,3 +441,21 @@ def test_a_model_of_encoder_and_decoder_has_no_prefix_cache_to_switch_on() -> No
 
     assert silent("GraniteMoeHybridForCausalLM")
     assert not silent("WhisperForConditionalGeneration")
+
+
+@pytest.mark.parametrize(("platform", "told"), [("cuda", True), ("neuron", False)])
+def test_prefix_caching_is_not_proposed_to_v0_on_devices_that_had_none(platform: str, told: bool) -> None:
+    run = a_run(
+        engine="V0",
+        version="0.6.2",
+        platform=platform,
+        reported={"enable_prefix_caching": False},
+        samples=load((9, {"running": 4, "generation": 80.0, "prompt": 900.0})),
+    )
+    assert ("prefix-caching-switched-off" in advice(run)) is told
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(90.0, True), (12.0, False)])
+def test_a_start_that_waits_for_made_up_images_says_what_shortens_it(seconds: float, told: bool) -> None:
+    found = advice(a_run(phases=(("encoder-profiling", seconds),)))
+    assert ("slow-startup-encoder-profiling" in found) is told

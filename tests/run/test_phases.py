@@ -78,3 +78,24 @@ def test_a_phase_that_began_before_the_first_line_is_told_with_its_whole_length(
     assert phase.start is not None
     assert phase.end is not None
     assert phase.end - phase.start == phase.seconds == 27.0
+
+
+VISION = """\
+INFO 03-04 10:00:00 [core.py:61] Initializing a V1 LLM engine (v0.8.2) with config: model='org/vl', dtype=torch.bfloat16, max_seq_len=4096
+INFO 03-04 10:00:10 [gpu_model_runner.py:1186] Model loading took 15.6271 GB and 4.371134 seconds
+INFO 03-04 10:00:10 [gpu_model_runner.py:1456] Encoder cache will be initialized with a budget of 16384 tokens, and profiled with 1 image items of the maximum feature size.
+INFO 03-04 10:01:06 [backends.py:425] Dynamo bytecode transform time: 6.00 s
+INFO 03-04 10:01:14 [kv_cache_utils.py:566] GPU KV cache size: 905,648 tokens
+INFO 03-04 10:01:30 [core.py:151] init engine (profile, create kv cache, warmup model) took 79.00 seconds
+"""
+
+
+def test_the_run_with_made_up_images_lasts_until_tracing_begins() -> None:
+    phase = named(only_run(VISION), "encoder-profiling")
+    assert phase.seconds == 50
+    assert phase.parent == "engine-init"
+
+
+def test_without_compilation_it_lasts_until_the_cache_is_sized() -> None:
+    eager = "".join(line for line in VISION.splitlines(keepends=True) if "Dynamo" not in line)
+    assert named(only_run(eager), "encoder-profiling").seconds == 64

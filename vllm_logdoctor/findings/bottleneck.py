@@ -38,7 +38,7 @@ from typing import Literal
 from vllm_logdoctor.findings.capacity.defaults import least_seats, seats_of
 from vllm_logdoctor.findings.load import Load, Span, evidence_of_sample, load_of, minutes
 from vllm_logdoctor.findings.stalls import stalled
-from vllm_logdoctor.findings.tasks import pools
+from vllm_logdoctor.findings.tasks import computes_for_others, pools
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.run.gauges import batches_of
 from vllm_logdoctor.run.model import Evidence, Progress, Run, Sample
@@ -148,7 +148,7 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
         runs_on_cpu(run),
         run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run),
         ranks_of(run),
-        not pools(run),
+        not pools(run) and not computes_for_others(run),
     )
     still = frozenset() if host.on_cpu else stalled(load.spans)
     last: dict[int, Sample] = {}

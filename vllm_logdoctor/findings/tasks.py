@@ -19,6 +19,11 @@ def pools(run: Run) -> bool:
     )
 
 
+def computes_for_others(run: Run) -> bool:
+    """Whether the engine computes prompts that another one goes on with: it makes one token of each request."""
+    return "kv_producer" in str(run.setting("kv_transfer_config"))
+
+
 def has_encoder(run: Run) -> bool:
     """Whether the model is one of encoder and decoder, as those for speech are."""
     seen = run.seen("resolved-architecture")

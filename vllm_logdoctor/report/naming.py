@@ -59,6 +59,7 @@ PHASES: dict[str, str] = {
     "inductor": "Inductor compilation",
     "compile": "torch.compile",
     "profiling": "memory profiling",
+    "encoder-profiling": "profiling with images or sound",
     "kv-cache": "KV cache",
     "graph-capture": "CUDA graph capture",
     "engine-init": "profile, KV cache, warm-up",

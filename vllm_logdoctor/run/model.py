@@ -66,7 +66,7 @@ class Phase:
     """A named span of a run.
 
     Attributes:
-        name: "imports", "engine-start", "download", "load-weights", "dynamo", "inductor", "compile", "profiling", "kv-cache",
+        name: "imports", "engine-start", "download", "load-weights", "dynamo", "inductor", "compile", "profiling", "encoder-profiling", "kv-cache",
             "graph-capture", "engine-init", "warm-up", "api-server", "startup", "serving", "idle", "shutdown", "unexplained".
         process: name of the process, "" where the log does not say.
         start, end: seconds on the run's clock, or None.

@@ -42,6 +42,7 @@ _BEGUN = (
     "model-load-started",
 )
 """Without one of these a log begins behind the start."""
+_ENCODER = "encoder-cache-initialized-budget-tokens-profiled-items"
 _ROUNDED = 2.0
 """Seconds by which a phase may begin before the run because printed times are whole."""
 _STOPPING = (
@@ -66,7 +67,12 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
     """
     timed = _ordered(_clipped([*_timed_phases(builder), *_loaded_by_clock(builder)], run))
     ready = _ready(run, builder)
-    found = [*timed, *_startup(run, builder, timed, ready), *_profiling(builder, timed)]
+    found = [
+        *timed,
+        *_startup(run, builder, timed, ready),
+        *_profiling(builder, timed),
+        *_encoder(builder, timed),
+    ]
     found += _serving(run, builder, ready)
     return _ordered(_inside(found))
 
@@ -275,6 +281,25 @@ def _profiling(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
         return []
     start = max(before)
     return [Phase("profiling", "", start, done.time, done.time - start, done.evidence, "engine-init")]
+
+
+def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
+    """The run with images or sound of the largest size: from the line that announces it to what follows.
+
+    That is tracing, else the line that names the cache's memory.
+    """
+    begun = _moment(builder, _ENCODER)
+    if begun is None:
+        return []
+    memory = _moment(builder, "kv-cache-memory-available", "kv-cache-size")
+    after = [
+        p.start for p in timed if p.name in ("dynamo", "compile-cache", "compile") and p.start is not None
+    ]
+    ends = [time for time in (*after, *((memory.time,) if memory else ())) if time > begun.time]
+    if not ends:
+        return []
+    end = min(ends)
+    return [Phase("encoder-profiling", "", begun.time, end, end - begun.time, begun.evidence, "engine-init")]
 
 
 def _serving(run: Run, builder: RunBuilder, ready: _Moment | None) -> list[Phase]:

@@ -110,6 +110,7 @@ RULES: tuple[Rule, ...] = (
     startup.slow_weight_loading_storage,
     startup.slow_startup_torch_compile,
     startup.slow_startup_graphs_and_dynamo,
+    startup.slow_startup_encoder_profiling,
     memory_use.cache_larger_than_load,
     memory_use.few_full_length_requests_fit,
     messages.slower_paths_taken,

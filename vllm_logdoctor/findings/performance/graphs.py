@@ -41,10 +41,10 @@ GRAPH_SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size", "max_cap
 def eager_mode(case: Case) -> Finding | None:
     """CUDA graphs are off by --enforce-eager.
 
-    Needs enforce_eager=True in the arguments or the engine's configuration.
+    Needs enforce_eager=True in the arguments or the engine's configuration, or its words that eager mode is on.
     """
     run = case.run
-    if run.setting("enforce_eager") is not True or case.event("graphs-captured") is not None:
+    if not _is_eager(case) or case.event("graphs-captured") is not None:
         return None
     if case.event("tensor-parallel-across-nodes") is not None:
         # Measured on ranks joined by a network: graphs were 5 to 20 % slower than eager.
@@ -100,6 +100,12 @@ def eager_mode(case: Case) -> Finding | None:
         ),
         verify="`Capturing CUDA graphs` and `Graph capturing finished in N secs` at the start.",
     )
+
+
+def _is_eager(case: Case) -> bool:
+    """Whether eager mode is on: by the setting, or by the engine's own words where the log tells no setting."""
+    setting = case.run.setting("enforce_eager")
+    return setting is True or (setting is None and case.event("eager-mode-in-effect") is not None)
 
 
 def _taken_by_vllm(run: Run) -> bool:

@@ -46,6 +46,7 @@ STARTUP = frozenset(
     {
         "slow-startup-torch-compile",
         "slow-startup-graphs-and-dynamo",
+        "slow-startup-encoder-profiling",
         "slow-weight-loading-storage",
         "slow-startup-model-download",
         "compile-cache-disabled",

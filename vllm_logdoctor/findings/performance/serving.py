@@ -73,13 +73,14 @@ def client_concurrency_bound(case: Case) -> Finding | None:
     spare = f"{seats - most:,} free seats (max_num_seqs {seats:,}) and " if seats and seats > most else ""
     room = floor_percent(100 - load.peak_kv)
     free = f"{spare}{f'at least {room} %' if load.peak_kv else 'nearly all'} of the KV cache free"
+    together = f" ({load.engines} engines together)" if load.engines > 1 else ""
     usual = (
         f"{load.running:.0f} at a time (at most {most:,})"
         if load.running >= 1
         else f"at most {most:,} at a time"
     )
     text = (
-        f"For {minutes(case.seconds('client-limited'))} of {minutes(load.busy_seconds)} with requests,"
+        f"For {minutes(case.seconds('client-limited'))} of {minutes(load.busy_seconds)} with requests{together},"
         f" {'at most one waited' if any(span.waits for span in held) else 'none waited'}: vLLM ran {usual} and had {free}. Settings of"
         " capacity (max_num_seqs, gpu_memory_utilization, cache type) change nothing for this load. Look at"
         " the client: requests sent one after the other, a pool of threads or connections, one worker"

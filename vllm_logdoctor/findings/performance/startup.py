@@ -13,14 +13,17 @@ from vllm_logdoctor.findings.performance.case import (
     flag,
     last_line,
     message_lines,
+    setting_lines,
     whole,
 )
 from vllm_logdoctor.findings.performance.published import COMPILE_CACHE_WARM, PAGE_CACHE_WARM
 from vllm_logdoctor.knowledge.flags import flag_for_field
-from vllm_logdoctor.run.model import Phase
+from vllm_logdoctor.run.model import Evidence, Phase
 
 # A start within a minute is a usual one: nobody waits for what a tenth of it could save.
 LONG = 60.0
+# A start of a model with images takes half a minute for them where all goes well.
+LONG_ENCODER = 40.0
 # One fast local disk reads more than 1 GiB/s; network file systems and cold objects read less than half of
 # that.
 SLOW_GIB_PER_SECOND = 0.5
@@ -171,6 +174,44 @@ def longest(case: Case, phase: str) -> float | None:
         (item.seconds for item in case.run.phases if item.name == phase and item.seconds is not None),
         default=None,
     )
+
+
+def slow_startup_encoder_profiling(case: Case) -> Finding | None:
+    """The run with the largest images takes long. Needs the line that announces it and the time of what follows."""
+    seconds = longest(case, "encoder-profiling")
+    if seconds is None or seconds < LONG_ENCODER:
+        return None
+    skip = flag(case, "--skip-mm-profiling", None, True)
+    text = (
+        f"{seconds:,.0f} s of the start went into a run with the largest images, sound or video that a request may carry,"
+        " made up and prepared on the host: vLLM measures so how much memory it needs. What requests may carry sets its"
+        " length."
+    )
+    return finding(
+        case,
+        "slow-startup-encoder-profiling",
+        "low",
+        "medium",
+        text,
+        (
+            *_phase_lines(case, "encoder-profiling"),
+            *setting_lines(case, "limit_mm_per_prompt", "mm_processor_kwargs"),
+        ),
+        changes=(
+            action(
+                "let requests carry no more than they need: --limit-mm-per-prompt with 0 for what is not used, fewer pixels"
+                " by --mm-processor-kwargs"
+            ),
+        ),
+        alternatives=(f"{skip[0].knob}: no such run, and no memory kept free for what it measures",)
+        if skip
+        else (),
+        verify="fewer seconds between the line on the encoder cache and the next one.",
+    )
+
+
+def _phase_lines(case: Case, name: str) -> tuple[Evidence, ...]:
+    return next((phase.evidence for phase in case.run.phases if phase.name == name), ())
 
 
 def load_seconds(case: Case) -> float | None:

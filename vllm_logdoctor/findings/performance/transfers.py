@@ -15,6 +15,7 @@ from vllm_logdoctor.findings.performance.case import (
     sample_lines,
     setting_lines,
 )
+from vllm_logdoctor.findings.tasks import computes_for_others
 
 LEAST_LINES = 3
 LEAST_SHARE = 0.1
@@ -75,7 +76,7 @@ def remote_cache_never_hits(case: Case) -> Finding | None:
         return None
     if any(span.sample.external_hit for span in asked) or not any(span.sample.prompt > 0 for span in asked):
         return None
-    if "kv_producer" in str(case.run.setting("kv_transfer_config")):
+    if computes_for_others(case.run):
         # It computes for others and takes nothing back.
         return None
     text = (
