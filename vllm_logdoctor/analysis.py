@@ -22,7 +22,16 @@ from vllm_logdoctor.run.builder import RunBuilder, runs_backwards
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
 from vllm_logdoctor.run.segments import Segmenter
 from vllm_logdoctor.scan import Scanned, gate_set
-from vllm_logdoctor.source import Chunk, Input, Stream, opened, read_chunks, read_pieces, sets_of
+from vllm_logdoctor.source import (
+    Chunk,
+    Input,
+    Stream,
+    give_back_freed_memory,
+    opened,
+    read_chunks,
+    read_pieces,
+    sets_of,
+)
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, Reading
 from vllm_logdoctor.streams import Item, StreamReader, merged
 
@@ -161,6 +170,12 @@ class Analyser:
             and run.first_line <= secret.line <= run.last_line
         ]
 
+    def give_back_memory(self) -> None:
+        """Give back what only reading needs: a judgement takes as much."""
+        forgotten = [reader.scanner.forget_columns() for reader in self._readers]
+        if any(forgotten):
+            give_back_freed_memory()
+
     def analysis(self) -> Analysis:
         """Judge what is known so far."""
         runs = self.runs()
@@ -257,6 +272,7 @@ def analyse(
             analyser.take(group, streams[0] if len(streams) == 1 else merged(streams))
     except KeyboardInterrupt:
         analyser.interrupted = True
+    analyser.give_back_memory()
     analysis = analyser.analysis()
     if not analysis.runs:
         if failures and not any(s.bytes for s in analysis.sources):

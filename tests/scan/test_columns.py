@@ -155,6 +155,15 @@ def test_where_a_gate_may_stand_in_an_address_all_addresses_are_searched() -> No
     assert [sight.data for sight in scanner.scan(plain + line + b"\n" + plain).sights] == [line]
 
 
+def test_a_scanner_that_forgot_its_columns_says_the_same() -> None:
+    pieces = [b'INFO:     10.0.0.9:5 - "GET /health HTTP/1.1" 200 OK\n' * 300] * 3
+    scanner = Scanner(_gates(), INTEREST, long_log=1)
+    before = [scanner.scan(piece) for piece in pieces]
+    assert scanner.forget_columns()
+    assert not scanner.forget_columns()
+    assert [scanner.scan(piece) for piece in pieces] == before
+
+
 def test_more_writers_than_codes_are_counted_each() -> None:
     pieces = [
         "".join(f"{REQUEST.replace('pid=41', f'pid={pid}')}\n" for pid in range(low, low + 150)).encode()

@@ -20,6 +20,7 @@ from vllm_logdoctor.run.model import Extremes, Sample
 from vllm_logdoctor.scan import Line
 
 MOST_SAMPLES = 5_000
+_MERGED_AT_ONCE = 500
 
 # , Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.5%, Prefix cache hit rate: 20.0%, MM cache hit rate: 5.0%
 # , Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.2%, CPU KV cache usage: 0.0%.
@@ -77,6 +78,9 @@ def _number(text: str) -> float | None:
 class Series:
     """A growing series of samples in bounded memory.
 
+    Samples are merged in rounds: a round that has twice as many as are told leaves half of them to the next one. As soon as it has more than
+    are told, its samples are merged on the way, with what they will be merged with in the end.
+
     Attributes:
         count: how many were added.
         extremes: exact figures over all of them.
@@ -87,6 +91,8 @@ class Series:
         self.extremes = Extremes()
         self._rows = array("d")
         self._texts: list[str | bytes] = []
+        self._merged = 0
+        self._in_round = 0
 
     def add(self, sample: Sample) -> None:
         """Add a sample in order."""
@@ -107,8 +113,20 @@ class Series:
         self._rows.frombytes(_ROW.pack(*row))
         self._texts.append(text)
         _note_extremes(self.extremes, row)
-        if len(self._texts) >= 2 * MOST_SAMPLES:
-            self._rows, self._texts = _thinned(self._rows, self._texts)
+        self._in_round += 1
+        if self._in_round >= 2 * MOST_SAMPLES:
+            self._merge(len(self._texts) - self._merged)
+            self._merged, self._in_round = 0, len(self._texts)
+        elif self._in_round > MOST_SAMPLES and not (len(self._texts) - self._merged) % _MERGED_AT_ONCE:
+            # The last sample may still be given a hit rate.
+            self._merge(_settled(self._rows[self._merged * _WIDTH + _ENGINE :: _WIDTH][:-1]))
+
+    def _merge(self, number: int) -> None:
+        """Merge so many samples behind those that are merged."""
+        first, last = self._merged, self._merged + number
+        rows, texts = _thinned(self._rows[first * _WIDTH : last * _WIDTH], self._texts[first:last])
+        self._rows[first * _WIDTH : last * _WIDTH], self._texts[first:last] = rows, texts
+        self._merged += len(texts)
 
     def note_hit_rate(self, rate: float) -> None:
         """Give the last sample a hit rate that stands on a line of its own."""
@@ -119,8 +137,10 @@ class Series:
     def samples(self) -> list[Sample]:
         """Return the samples in order, thinned out where they are more than `MOST_SAMPLES`."""
         rows, texts = self._rows, self._texts
-        if len(texts) > MOST_SAMPLES:
-            rows, texts = _thinned(rows, texts)
+        if self._in_round > MOST_SAMPLES:
+            first = self._merged
+            last_rows, last_texts = _thinned(rows[first * _WIDTH :], texts[first:])
+            rows, texts = rows[: first * _WIDTH] + last_rows, texts[:first] + last_texts
         return [
             _sample(rows[at : at + _WIDTH], text)
             for at, text in zip(range(0, len(rows), _WIDTH), texts, strict=True)
@@ -133,7 +153,7 @@ _COLUMNS = (
 )  # fmt: skip
 _WIDTH = len(_COLUMNS)
 _ROW = Struct(f"{_WIDTH}d")
-_PREFIX_HIT = _COLUMNS.index("prefix_hit")
+_ENGINE, _PREFIX_HIT = _COLUMNS.index("engine"), _COLUMNS.index("prefix_hit")
 
 
 def _note_extremes(seen: Extremes, row: tuple[float, ...]) -> None:
@@ -195,7 +215,7 @@ _Places = Sequence[int]
 def _thinned(rows: array[float], texts: list[str | bytes]) -> tuple[array[float], list[str | bytes]]:
     """Merge neighbours of one engine two by two: means of rates, maxima of gauges, sums of counts."""
     counts = rows[_COLUMNS.index("count") :: _WIDTH]
-    firsts, seconds = _neighbours(rows[_COLUMNS.index("engine") :: _WIDTH])
+    firsts, seconds = _neighbours(rows[_ENGINE::_WIDTH])
     # The last one of an odd number has no neighbour: it is merged with nothing, which weighs nothing.
     weights, others = _picked(counts, firsts), _picked(array("d", [*counts, 0.0]), seconds)
     out = array("d", bytes(8 * _WIDTH * len(firsts)))
@@ -213,7 +233,7 @@ def _thinned(rows: array[float], texts: list[str | bytes]) -> tuple[array[float]
 
 def _neighbours(engines: _Column) -> tuple[_Places, _Places]:
     """Return numbers of samples that belong together, in order of the first one; -1 or their count where one is alone."""
-    if all(engine == engines[0] for engine in engines):
+    if len(set(engines)) < 2:
         return range(0, len(engines), 2), range(1, len(engines) + 1, 2)
     waiting: dict[float, int] = {}
     partner: dict[int, int] = {}
@@ -225,6 +245,18 @@ def _neighbours(engines: _Column) -> tuple[_Places, _Places]:
         else:
             partner[other] = number
     return list(partner), list(partner.values())
+
+
+def _settled(engines: _Column) -> int:
+    """Return how many samples from the first one on have their neighbours among themselves."""
+    if len(set(engines)) < 2:
+        return len(engines) // 2 * 2
+    alone: set[float] = set()
+    settled = 0
+    for number, engine in enumerate(engines, start=1):
+        alone ^= {engine}
+        settled = settled if alone else number
+    return settled
 
 
 def _picked(column: array[float], places: _Places) -> _Column:

@@ -132,6 +132,12 @@ class Scanner:
         if pieces >= _LONG_LOG and self._columns is None and self._gates.is_fast:
             self._columns = self._found_by_columns()
 
+    def forget_columns(self) -> bool:
+        """Let go of what was learned for columns; says whether there was anything. Scanning may go on: it is learned again."""
+        had_columns = self._columns is not None
+        self._columns, self._pieces_before_columns = None, _LONG_LOG
+        return had_columns
+
     def scan(self, piece: bytes) -> Scanned:
         """Return what a piece says."""
         found = self._without_routine(piece)

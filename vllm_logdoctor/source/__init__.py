@@ -1,6 +1,6 @@
 """Source room: opens whatever holds a log and gives chunks of bytes cut at line ends."""
 
-from vllm_logdoctor.source.chunks import Chunk, Place, keep_freed_memory, read_chunks
+from vllm_logdoctor.source.chunks import Chunk, Place, give_back_freed_memory, keep_freed_memory, read_chunks
 from vllm_logdoctor.source.inputs import Input, inputs_from
 from vllm_logdoctor.source.places import opened, read_pieces
 from vllm_logdoctor.source.sets import InputSet, Stream, sets_of
@@ -11,6 +11,7 @@ __all__ = [
     "InputSet",
     "Place",
     "Stream",
+    "give_back_freed_memory",
     "inputs_from",
     "keep_freed_memory",
     "opened",

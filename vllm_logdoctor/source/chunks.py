@@ -6,6 +6,7 @@ import codecs
 import io
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import BinaryIO, cast
@@ -127,6 +128,14 @@ def keep_freed_memory() -> None:
     costs more than to read it. The piece freed here is never touched.
     """
     bytes(_LARGEST_FREED)
+
+
+def give_back_freed_memory() -> None:
+    """Give memory that was freed back to the system, where that can be asked for: the interpreter takes other memory for its objects."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def read_chunks(

@@ -1,0 +1,67 @@
+"""A long series is merged on the way as it is at the end, in less memory."""
+
+from __future__ import annotations
+
+from itertools import count
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vllm_logdoctor.run import series as series_module
+from vllm_logdoctor.run.model import Sample
+from vllm_logdoctor.run.series import Series
+
+MOST = 40
+engines = st.one_of(
+    st.just([0]), st.just([0, 1]), st.just([0, 0, 1, 2]), st.lists(st.integers(0, 3), min_size=1, max_size=9)
+)
+_numbers = st.one_of(st.none(), st.integers(0, 99))
+figures = st.tuples(st.floats(0, 1e6), _numbers, _numbers)
+
+
+def samples_of(
+    order: list[int], drawn: list[tuple[float, int | None, int | None]], number: int
+) -> list[Sample]:
+    """Return samples of engines that take turns; their figures repeat."""
+    return [
+        Sample(
+            float(at), at + 1, order[at % len(order)], rate, rate / 3, running=running, swapped=None, preemptions=lost,
+            prefix_hit=running, text=f"line {at + 1}",
+        )
+        for at, (rate, running, lost) in ((at, drawn[at % len(drawn)]) for at in range(number))
+    ]  # fmt: skip
+
+
+def told_of(samples: list[Sample], merged_at_once: int, hit_rates: bool) -> list[Sample]:
+    found, rates = Series(), count(0.5)
+    with (
+        patch.object(series_module, "MOST_SAMPLES", MOST),
+        patch.object(series_module, "_MERGED_AT_ONCE", merged_at_once),
+    ):
+        for sample in samples:
+            found.add(sample)
+            if hit_rates:
+                found.note_hit_rate(next(rates))
+        return found.samples()
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(engines, st.lists(figures, min_size=1, max_size=7), st.integers(0, 5 * MOST), st.booleans())
+def test_merging_on_the_way_changes_nothing(
+    order: list[int], drawn: list[tuple[float, int | None, int | None]], number: int, hit_rates: bool
+) -> None:
+    samples = samples_of(order, drawn, number)
+    at_the_end, on_the_way = (told_of(samples, at_once, hit_rates) for at_once in (10**6, 3))
+    assert on_the_way == at_the_end
+    assert len(on_the_way) <= MOST + len(set(order))
+
+
+def test_a_long_series_holds_little_more_than_it_tells() -> None:
+    held = []
+    with patch.object(series_module, "MOST_SAMPLES", MOST), patch.object(series_module, "_MERGED_AT_ONCE", 4):
+        found = Series()
+        for sample in samples_of([0, 1], [(1.0, 2, None)], 20 * MOST):
+            found.add(sample)
+            held.append(len(found._texts))
+    assert max(held) <= MOST + 8
