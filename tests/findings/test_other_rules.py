@@ -377,6 +377,7 @@ def test_drafts_of_which_hardly_the_first_token_is_taken_are_given_up() -> None:
     )
     assert next(iter(found)) == "spec-decode-not-profitable"
     assert knobs(found["spec-decode-not-profitable"]) == {"--speculative-config": None}
+    assert "made for this model" not in found["spec-decode-not-profitable"].explanation
 
 
 def test_a_small_batch_that_waits_for_nothing_keeps_the_type_of_its_cache() -> None:
@@ -403,6 +404,7 @@ def test_answers_with_server_errors_are_counted_although_the_server_went_on() ->
     found = advice(run)["answered-with-server-errors"]
     assert "8 of 98" in found.explanation
     assert found.kind == "configuration"
+    assert next(iter(advice(run))) == "answered-with-server-errors"
 
 
 def test_server_errors_that_follow_from_a_crash_are_not_told_again() -> None:

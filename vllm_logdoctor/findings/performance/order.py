@@ -41,6 +41,7 @@ VOIDS_FIGURES = frozenset({"every-call-traced"})
 # merely may comes behind.
 CLIENT = "client-concurrency-bound"
 CLIENTS_OWN = 0.2
+SERVER_ERRORS = "answered-with-server-errors"
 
 STARTUP = frozenset(
     {
@@ -121,6 +122,9 @@ def worth(case: Case, found: Finding) -> float:
         value *= SELDOM
     if found.id == CLIENT:
         value = CLIENTS_OWN
+    if found.id == SERVER_ERRORS:
+        # More requests to a server that fails some are no advice.
+        value = max(value, CLIENTS_OWN + 0.01)
     raised, factor = OBJECTIVES.get(case.objective, (frozenset[str](), 1.0))
     return value * factor if found.id in raised else value
 

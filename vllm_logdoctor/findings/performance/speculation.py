@@ -106,7 +106,7 @@ def spec_decode_not_profitable(case: Case) -> Finding | None:
             if found.positions
             else "."
         )
-        + (NEVER_TAKEN if never else "")
+        + (NEVER_TAKEN if never and _method(case.run.setting("speculative_config")) != "ngram" else "")
         + " Drafted tokens are computed whether they are taken or not. Judge by tokens per second at your"
         " number of requests, not by acceptance: the longest accepted drafts were the slowest setting in"
         " one measured series."
