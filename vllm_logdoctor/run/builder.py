@@ -313,11 +313,7 @@ class RunBuilder:
 
     def _note_hints(self, record: Record, event: Event | None) -> None:
         """Count words that only one engine generation or platform has; they tell it where no line states it."""
-        if (
-            not self.troubled
-            and record.message.startswith(("Traceback", "usage: "))
-            and not _comes_from_import(record)
-        ):
+        if not self.troubled and troubles(record):
             self.troubled = True
         if self._hints_wanted <= 0:
             return
@@ -355,6 +351,11 @@ class RunBuilder:
             known.count += 1
         elif len(self.unknown) < _MOST_UNKNOWN:
             self.unknown[key] = Unknown(record.level, key[1], 1, self.evidence(record))
+
+
+def troubles(record: Record) -> bool:
+    """Say whether a record begins what may have ended a run."""
+    return record.message.startswith(("Traceback", "usage: ")) and not _comes_from_import(record)
 
 
 def _comes_from_import(record: Record) -> bool:

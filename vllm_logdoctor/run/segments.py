@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from vllm_logdoctor.events import Event, KnownLine
 from vllm_logdoctor.frame import Process, Record, writer_of
 from vllm_logdoctor.late import LatePattern
+from vllm_logdoctor.run.brief import BriefRun
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
 from vllm_logdoctor.run.environment import Environment
@@ -197,9 +198,10 @@ class Segmenter:
         else:
             self._by_pid.free_all(old)
         self._by_host.free(process.host)
-        if len(self.runs) >= MOST_RUNS:
+        beyond = len(self.runs) >= MOST_RUNS
+        if beyond:
             self._leave_out(self.runs.pop())
-        run = RunBuilder(
+        run = (BriefRun if beyond else RunBuilder)(
             len(self.runs) + self.left_out + 1,
             self._files,
             Environment.after(old.environment.exported),
