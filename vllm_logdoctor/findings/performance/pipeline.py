@@ -41,7 +41,7 @@ def pipeline_stages_idle(case: Case) -> Finding | None:
     return finding(
         case,
         "pipeline-stages-idle",
-        "high" if 2 * running <= stages else "medium",
+        "medium",
         "medium",
         text,
         (*setting_lines(case, "pipeline_parallel_size"), *sample_lines(case, load.busy)),
