@@ -8,6 +8,9 @@ import pytest
 
 from tests.failure.judging import diagnosis, root
 from tests.failure.records import framed, raw, traceback
+from vllm_logdoctor.analysis import Options, analyse
+from vllm_logdoctor.report import markdown
+from vllm_logdoctor.source import inputs_from
 
 START = [
     "(APIServer pid=1) INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0",
@@ -163,12 +166,57 @@ CASES = {
         "ValueError: No valid attention backend found for cuda with AttentionSelectorConfig(head_size=64). Reasons: {FLASH_ATTN: [kv_cache_dtype not supported]}.",
         "attention-backend-incompatible", "no attention backend that can do all that is asked", "--kv-cache-dtype auto",
     ),
+    "a condition that is raised": Case(
+        "ValueError: Model Runner V2 requires Triton.",
+        "settings-refused", "a condition of vLLM that is not met", "Meet the condition",
+    ),
+    "more ranks than a node shows": Case(
+        "ValueError: Not enough resources to allocate 8 DP ranks on DP master node 10.0.0.7, possible to fit 4 DP ranks.",
+        "gpu-visibility-env-conflict", "more ranks than devices that this node shows", "nvidia-smi -L",
+    ),
+    "a shard that is not there": Case(
+        "FileNotFoundError: Weight files referenced in index but missing: ['model-00002-of-00004.safetensors']",
+        "model-files-corrupt-or-incomplete", "model files that are damaged or not complete", "download the model again",
+    ),
+    "no loopback": Case(
+        "RuntimeError: Neither 127.0.0.1 nor ::1 are bound to a local interface. Set the VLLM_LOOPBACK_IP environment variable explicitly.",
+        "multi-node-wrong-network-interface", "a container without a loopback address", "VLLM_LOOPBACK_IP",
+    ),
+    "a barrier that is not reached": Case(
+        "RuntimeError: Barrier timed out after 300.0 seconds",
+        "nccl-collective-timeout", "a collective that a rank never joined", "Find the rank",
+    ),
+    "code that can't be traced": Case(
+        "torch._dynamo.exc.Unsupported: Graph break under GenericContextWrappingVariable",
+        "torch-compile-failure", "a model whose code torch.compile can't trace", "newer release",
+    ),
+    "a peer that closed its connection": Case(
+        "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:5213",
+        "peer-rank-died", "another rank that died first", "",
+    ),
+    "a Ray of another release": Case(
+        "RuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.44.0\n    Python: 3.10.12\nThis process was started with:\n    Ray: 2.48.0",
+        "python-dependency-conflict", "a Ray cluster of another version", "one image",
+    ),
+    "nodes of one address": Case(
+        "RuntimeError: Every node should have a unique IP address. Got 2 nodes with node ids ['a', 'b'] and 1 unique IP addresses {'127.0.0.1'}.",
+        "multi-node-wrong-network-interface", "nodes that announce the same address", "VLLM_HOST_IP",
+    ),
+    "a bucket that is closed": Case(
+        "botocore.exceptions.NoCredentialsError: Unable to locate credentials",
+        "hf-gated-or-unauthorized", "a store of models that refuses access", "credentials",
+    ),
     "a build that the kernel killed": Case(
         "RuntimeError: Ninja build failed. Ninja output:\n[1/9] nvcc -c gemm.cu\nFAILED: gemm.cuda.o\nKilled\nninja: build stopped: subcommand failed.",
         "host-memory-exhausted", "host memory that ran out", "MAX_JOBS=1",
         proof="Killed",
     ),
 }  # fmt: skip
+
+
+def report(log: str) -> str:
+    """Return the report of a log as Markdown."""
+    return markdown.render(analyse(inputs_from(log.encode()), Options()))
 
 
 def log_of(case: Case) -> str:
@@ -234,6 +282,54 @@ def test_a_native_stack_is_no_exception_of_its_own() -> None:
     finding = root("\n".join([*START, *READY, *died]).format(ranks=2))
     assert finding.id == "worker-crash-native"
     assert "Segfault encountered" in finding.evidence[0].text
+
+
+def test_a_program_that_asks_for_what_is_refused_is_told_so() -> None:
+    refused = [
+        "Traceback (most recent call last):",
+        '  File "/home/u/batch.py", line 9, in <module>',
+        "    params = SamplingParams(temperature=-1)",
+        '  File "/opt/vllm/sampling_params.py", line 400, in _verify_args',
+        "    raise ValueError(",
+        "ValueError: temperature must be non-negative, got -1.0.",
+    ]
+    finding = root("\n".join([START[1], *refused]).format(ranks=1))
+    assert finding.id == "request-error-not-server-fault"
+    assert "temperature must be non-negative, got -1.0" in finding.explanation
+
+
+def test_a_start_that_a_person_stopped_is_told_as_that() -> None:
+    stopped = [
+        "^C(APIServer pid=1) Traceback (most recent call last):",
+        '(APIServer pid=1)   File "/opt/vllm/v1/engine/utils.py", line 784, in wait_for_engine_startup',
+        "(APIServer pid=1)     events = poller.poll(10000)",
+        "(APIServer pid=1) KeyboardInterrupt",
+    ]
+    text = report("\n".join([*START, *stopped]).format(ranks=1))
+    assert "**Killed: it has been stopped from outside [L" in text
+    assert "does not say why" not in text
+    assert "does not hold the cause" not in text
+
+
+def test_a_command_that_is_not_there_is_no_start() -> None:
+    log = "+ vllm serve org/m --port 8000\n/var/spool/job7/script: line 14: vllm: command not found"
+    assert diagnosis(log).run.outcome == "crashed_at_startup"
+    assert root(log).title == "no vLLM in the environment that was started"
+
+
+def test_a_container_s_exit_code_says_that_native_code_died() -> None:
+    finding = root("\n".join([*START, "\x1b[Kvllm-1 exited with code 139"]).format(ranks=1))
+    assert finding.id == "worker-crash-native"
+    assert "139 is a segmentation fault" in finding.explanation
+
+
+def test_a_server_that_waits_for_connections_until_it_is_killed_was_stopped() -> None:
+    waiting = [
+        "INFO:     Shutting down",
+        "INFO:     Waiting for connections to close. (CTRL+C to force quit)",
+    ]
+    text = report("\n".join([*START, *READY, *waiting]).format(ranks=1))
+    assert "**Killed: probably it has been stopped from outside [L" in text
 
 
 def test_argument_values_are_not_called_unknown_arguments() -> None:

@@ -45,6 +45,11 @@ class Page:
         return tuple(sorted(found, key=lambda finding: finding.role != "root"))
 
     @property
+    def ended_by(self) -> Finding | None:
+        """What ended the run, a failure or not: to be stopped by a person is none."""
+        return next((finding for finding in self.diagnosis.findings if finding.role == "root"), None)
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings in the order in which they are told: what is urgent first, then by what they are worth."""
         return urgent_first(self.run, self.diagnosis.findings)

@@ -76,7 +76,7 @@ def _stopped(scene: Scene, rules: FailureRules, facts: Mapping[str, Any], stop: 
         yield _ended_from_above(scene, rules, facts, stop, early)
         return
     noise = _noise_after(scene, stop)
-    if stop.kind == "shutdown" and not noise:
+    if stop.kind == "shutdown" and not noise and scene.ending.outcome != "killed":
         return
     values = {"what": shown(stop.record.message.strip()), "count": _errors(len(noise)) if noise else None}
     records = [stop.record, *(block.last_raised.record for block in noise[:2])]

@@ -68,7 +68,7 @@ def _says_something(record: Record) -> bool:
 
 
 def _unexplained(page: Page) -> list[str]:
-    if page.run.outcome not in BROKEN:
+    if page.run.outcome not in BROKEN or page.ended_by is not None:
         return []
     lines = ["The log does not hold the cause.", ""]
     tail = [record for record in page.run.tail if _says_something(record)][-LINES:]

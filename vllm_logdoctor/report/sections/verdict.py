@@ -70,7 +70,7 @@ def verdict(page: Page) -> list[str]:
 
 def sentence(page: Page) -> str:
     """Return the verdict in one sentence, without emphasis."""
-    root = next(iter(page.failures), None)
+    root = next(iter(page.failures), None) or (page.ended_by if page.run.outcome in BROKEN else None)
     outcome = OUTCOMES[page.run.outcome]
     if root is not None:
         cause = f"{DOUBT[root.confidence]}{prose(named(root.title))}"
