@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 AccessKey = tuple[str, str, int]
 """(method, path without query, status)."""
@@ -96,7 +96,9 @@ class AccessBlock(Counter[AccessKey]):
         lines: Callable[[], Sequence[bytes]],
         paths: PathLimit,
     ) -> None:
-        super().__init__(counts)
+        super().__init__()
+        # A counter adds up one by one; here each key comes once.
+        dict.update(self, counts)
         self._lines = lines
         self._paths = paths
 
@@ -107,7 +109,7 @@ class AccessBlock(Counter[AccessKey]):
             for tail, method, target, status in _ACCESS.findall(line) if b" HTTP/" in line else ():
                 head = line[: max(0, line.rfind(_LEVEL, 0, line.find(tail)))]
                 heads.setdefault(head, Counter())[_key(method, target, status)] += 1
-        return {head: self._paths.limited(counts) for head, counts in heads.items()}
+        return {head: Counter(self._paths.limited(counts)) for head, counts in heads.items()}
 
 
 class PathLimit:
@@ -116,14 +118,15 @@ class PathLimit:
     def __init__(self) -> None:
         self._paths: set[str] = set()
 
-    def limited(self, counts: Counter[AccessKey]) -> Counter[AccessKey]:
+    def limited(self, counts: Mapping[AccessKey, int]) -> dict[AccessKey, int]:
         """Return counts in which paths beyond the limit are one."""
-        out: Counter[AccessKey] = Counter()
+        out: dict[AccessKey, int] = {}
         for (method, path, status), number in counts.items():
             if path not in self._paths:
                 if len(self._paths) < _PATH_LIMIT:
                     self._paths.add(path)
                 else:
                     path = "(other paths)"
-            out[method, path, status] += number
+            key = method, path, status
+            out[key] = out.get(key, 0) + number
         return out
