@@ -22,7 +22,7 @@ OFTEN = 200
 _MOST_MET = 4096
 
 # (EngineCore_DP0 pid=55) DEBUG 01-01 00:15:46 [v1/engine/core.py:7] EngineCore loop active.
-_HEAD = re.compile(
+_HEAD = (
     rb"(?P<before>(?:\([A-Za-z_]\w*(?: [A-Z]{2,4}\d+)? pid=\d{1,9}\) )?DEBUG )(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d"
     rb"(?P<site> \[[A-Za-z_][A-Za-z0-9_./]{0,150}:\d{1,6}\] )(?=\S)"
 )
@@ -77,7 +77,8 @@ class DebugReader:
             self._learn(line, text, record, event)
 
     def _learn(self, line: Line, text: bytes, record: Record, event: Event) -> None:
-        found = _HEAD.match(line.data)
+        # Few logs hold so many DEBUG lines: the expression is compiled where it is asked.
+        found = re.match(_HEAD, line.data)
         if found is None or not self._speaks_for_all(line, text, record, event):
             return
         kind = DebugKind(found["before"], found["site"], found.start("site"), text)

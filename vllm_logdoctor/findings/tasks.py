@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from vllm_logdoctor.run.model import Run
 
 # Models with an encoder whose output each token of the answer attends to: prompts can't share a cache.
-_WITH_ENCODER = re.compile(r"Whisper|Bart|Mllama|T5|Florence2|Donut|NemotronParse|CohereAsr")
+_WITH_ENCODER = ("Whisper", "Bart", "Mllama", "T5", "Florence2", "Donut", "NemotronParse", "CohereAsr")
 
 
 def pools(run: Run) -> bool:
@@ -27,4 +25,4 @@ def computes_for_others(run: Run) -> bool:
 def has_encoder(run: Run) -> bool:
     """Whether the model is one of encoder and decoder, as those for speech are."""
     seen = run.seen("resolved-architecture")
-    return seen is not None and _WITH_ENCODER.match(seen.first[0].text("architecture")) is not None
+    return seen is not None and seen.first[0].text("architecture").startswith(_WITH_ENCODER)

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from vllm_logdoctor.frame import Record
 from vllm_logdoctor.frozen import frozen
-from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.run.blockkinds import ECHO, BlockKind, wrapped
 from vllm_logdoctor.run.blockphase import BlockPhase, phase_of_block
 from vllm_logdoctor.run.blocks import Block, Raised
@@ -20,7 +19,7 @@ _FARTHEST = 4000
 """Records that are looked through for lines above, where files are mixed."""
 
 # Raylet is terminated. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user or system OOM killer, ...
-_GUESSES = LatePattern(r"Possible reasons include|There are some potential root causes")
+_GUESSES = ("Possible reasons include", "There are some potential root causes")
 _MARKS_REACH = 400
 """A message tells the phase of what stands so many records below it."""
 
@@ -144,8 +143,9 @@ class Scene:
 
 def _without_guesses(text: str) -> str:
     """Return a text without the causes that Ray counts up for every process that is gone: they are what it may be, not what was seen."""
-    guesses = _GUESSES.search(text)
-    return text[: guesses.start()] if guesses else text
+    for guesses in _GUESSES:
+        text = text.partition(guesses)[0]
+    return text
 
 
 _MARKS: tuple[tuple[str, BlockPhase], ...] = (
