@@ -21,7 +21,7 @@ from benchmarks.logs import MIXES, Mix, Truth, pieces
 from benchmarks.measuring import LOGDOCTOR, analyze, cost_of, least, ratio_of
 
 MARGIN = 1.15
-AGAINST_RIPGREP: dict[Mix, float] = {"access": 1.15, "requests": 2.6, "debug": 1.4, "trace": 2.3}
+AGAINST_RIPGREP: dict[Mix, float] = {"access": 1.0, "requests": 2.6, "debug": 1.2, "trace": 2.0}
 MEMORY_MEBIBYTES = 160.0
 VERSION_AGAINST_TYPER = 1.5
 SMALL_LOG_AGAINST_IMPORTS: dict[Mix, float] = {"access": 1.8, "trace": 2.6}
