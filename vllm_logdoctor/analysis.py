@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import field
-from functools import partial
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
@@ -18,7 +17,8 @@ from vllm_logdoctor.packs.foreign import ForeignMatcher
 from vllm_logdoctor.packs.loading import load_all
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.run.assemble import finished
-from vllm_logdoctor.run.builder import RunBuilder, runs_backwards
+from vllm_logdoctor.run.builder import RunBuilder
+from vllm_logdoctor.run.clock import runs_backwards
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
 from vllm_logdoctor.run.segments import Segmenter
 from vllm_logdoctor.scan import Scanned, gate_set
@@ -89,10 +89,7 @@ class Analyser:
         self.index, self._pack_notes = load_all(options.patterns)
         self._foreign = ForeignMatcher()
         self._matcher = Matcher(self.index, self._foreign.match)
-        self.build_gates = partial(
-            gate_set, self.index.gates, options.cache, options.pure_python, self.index.digest
-        )
-        self.gates = self.build_gates()
+        self.gates = gate_set(self.index.gates, options.cache, options.pure_python, self.index.digest)
         self._files: list[_File] = []
         self._names: list[str] = []
         self._readers: list[StreamReader] = []

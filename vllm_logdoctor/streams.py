@@ -70,9 +70,9 @@ class StreamReader:
         self._matcher = matcher
         self._misses: Counter[int] = Counter()
         marks = frozenset(number for number in map(matcher.gate_number, _COUNT_BEFORE) if number >= 0)
-        self.interest = Interest(marks, matcher.signatures, matcher.bare_gates)
+        interest = Interest(marks, matcher.signatures, matcher.bare_gates)
         debug_lines = DebugLines()
-        self.scanner = Scanner(gates, self.interest, debug_lines)
+        self.scanner = Scanner(gates, interest, debug_lines)
         self._selector = Selector(self.scanner)
         self._request_gates = tuple(
             number for number in map(matcher.gate_number, _REQUEST_GATES) if number >= 0

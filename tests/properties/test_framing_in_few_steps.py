@@ -54,8 +54,8 @@ def framed(lines: list[str]) -> tuple[list[Record], list[object]]:
 @given(st.lists(texts, max_size=8))
 def test_records_are_those_of_the_long_way(lines: list[str]) -> None:
     with (
-        patch.object(framer, "_is_usual", lambda message: False),
-        patch.object(framer, "_is_bare", lambda same: False),
+        patch.object(framer, "is_usual", lambda message: False),
+        patch.object(framer, "is_bare", lambda same: False),
     ):
         expected = framed(lines)
     assert framed(lines) == expected

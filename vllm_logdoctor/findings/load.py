@@ -70,6 +70,10 @@ class Load:
         """Spans with requests."""
         return tuple(span for span in self.spans if span.busy)
 
+    def share_of(self, spans: Iterable[Span]) -> float:
+        """Return the share of the busy time that some spans take."""
+        return sum(span.seconds for span in spans) / self.busy_seconds
+
 
 def load_of(run: Run) -> Load:
     """Return the load of a run; without statistics all figures are zero."""

@@ -9,22 +9,32 @@ from functools import lru_cache
 from typing import Any
 
 from vllm_logdoctor.frame.clock import seconds_of, with_year_of
+from vllm_logdoctor.frame.plain import (
+    LONGEST_HEAD,
+    LONGEST_REMEMBERED,
+    LONGEST_SHOWN,
+    PlainHead,
+    is_bare,
+    is_plain,
+    is_usual,
+    may_be_coloured,
+    may_hold_header,
+    may_hold_other_header,
+    plain_head,
+)
 from vllm_logdoctor.frame.prefixes import Prefix, read_prefix
 from vllm_logdoctor.frame.processes import process_of
 from vllm_logdoctor.frame.record import NO_PROCESS, Process, Record
-from vllm_logdoctor.frame.secrets import mask, may_hold_secret
+from vllm_logdoctor.frame.secrets import mask
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.late import LatePattern
 from vllm_logdoctor.scan import Line
-from vllm_logdoctor.texts import alike, text_of
+from vllm_logdoctor.texts import alike
 
 LONGEST_TEXT = 1 << 16
 """A record keeps this many characters; config dumps are shorter, scheduler dumps and prompts are not."""
 
 MOST_SECRETS = 50
-_LONGEST_SHOWN = 3000
-_LONGEST_HEAD = 320
-_LONGEST_REMEMBERED = 1000
 
 _NUMBERING_FROM = 4
 """So many numbers in a row that grow with the lines are numbers of lines, not of ranks."""
@@ -33,16 +43,10 @@ _NUMBERING_FROM = 4
 _COLOURS = LatePattern(
     r"(?:\x1b|\^\[|#033|<-|\u2190|\x9b)\[?[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|2|3[0-7]|9[0-7])(?:;[0-9]{1,2}){0,3}m|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\^M$"
 )
-_BARE_COLOUR = LatePattern(r"\[[0-9;]{1,12}m")
 # INFO 02-09 19:43:55 [nixl_connector.py:101] text     INFO 11-18 01:29:33 engine.py:267] text
 _HEADER = LatePattern(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|TRACE) +(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) "
     r"\[?(?P<file>[A-Za-z0-9_./<>-]{1,160}):(?P<line>\d{1,6})\] ?"
-)
-# (EngineCore_DP0 pid=55) INFO 01-01 00:00:49 [kv_cache_utils.py:1087] text: most records, and nothing else before the header
-_PLAIN = re.compile(
-    r"(?:\((?:(?P<name>[A-Za-z_]\w*(?: [A-Z]{2,4}\d+)?) )?pid=(?P<pid>\d{1,9})\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
-    r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) \[(?P<file>[A-Za-z0-9_./]{1,160}):(?P<line>\d{1,6})\] "
 )
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
 # 2025-07-08 14:03:55,524 - INFO - core.py:__init__:69 - text    (a formatter of the user's own)
@@ -129,11 +133,11 @@ class Framer:
     def frame(self, line: Line) -> Iterable[Record]:
         """Return the records of a line in order."""
         text = line.data.decode("utf-8", "replace")
-        head = text[: text.find("] ", 0, _LONGEST_HEAD) + 2]
-        plain = _plain_head(head)
+        head = text[: text.find("] ", 0, LONGEST_HEAD) + 2]
+        plain = plain_head(head)
         if plain is not None:
             message = text[len(head) :]
-            if _is_usual(message):
+            if is_usual(message):
                 process, level, time, year_known, site = plain
                 return (
                     Record(
@@ -142,7 +146,7 @@ class Framer:
                 )  # fmt: skip
             if is_plain(message):
                 return (self._plain(line, plain, message, text),)
-        elif len(text) <= _LONGEST_REMEMBERED and _is_bare(alike(text)):
+        elif len(text) <= LONGEST_REMEMBERED and is_bare(alike(text)):
             return (self._bare(line, text),)
         return self._frame_any(line, text)
 
@@ -165,14 +169,14 @@ class Framer:
             from html import unescape
 
             text = unescape(text)
-        if _may_be_coloured(text):
+        if may_be_coloured(text):
             text = _COLOURS.sub("", text)
         for segment in text.split("\r") if "\r" in text else (text,):
             rest = segment
             while rest and not rest.isspace():
                 rest = yield from self._frame_segment(line, rest)
 
-    def _plain(self, line: Line, head: _PlainHead, message: str, text: str) -> Record:
+    def _plain(self, line: Line, head: PlainHead, message: str, text: str) -> Record:
         """Frame a record that nothing but its process stands before: the same as the long way, in fewer steps."""
         process, level, time, year_known, site = head
         return self._record(
@@ -189,11 +193,11 @@ class Framer:
 
     def _frame_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
         """Yield the first record of a text, with what stands before it; return what is glued behind it."""
-        header = _HEADER.search(text, 0, 4000) if _may_hold_header(text) else None
+        header = _HEADER.search(text, 0, 4000) if may_hold_header(text) else None
         if header is not None and header.start() > 0 and _is_quoted(text, header.start()):
             header = None
         if header is None:
-            other = _OTHER_HEADER.search(text, 0, 400) if _may_hold_other_header(text) else None
+            other = _OTHER_HEADER.search(text, 0, 400) if may_hold_other_header(text) else None
             if other is not None:
                 yield self._with_other_header(line, text, other)
                 return ""
@@ -268,10 +272,10 @@ class Framer:
         masked = mask(message)
         if masked.names or masked.text != message:
             shown = (
-                text[:head] + masked.text[:_LONGEST_SHOWN] if head >= 0 else mask(text[:_LONGEST_SHOWN]).text
+                text[:head] + masked.text[:LONGEST_SHOWN] if head >= 0 else mask(text[:LONGEST_SHOWN]).text
             )
         else:
-            shown = text[:_LONGEST_SHOWN]
+            shown = text[:LONGEST_SHOWN]
         if masked.names:
             self._note_secret(line, masked.names, shown)
         process = self._without_line_number(line, prefix.process)
@@ -381,48 +385,6 @@ def _last_field(text: str) -> str:
 
 
 _NO_PREFIX = Prefix(0, NO_PROCESS, None, False)
-_PlainHead = tuple[Process, str, "float | None", bool, tuple[str, int]]
-"""Process, level, time, whether its year was printed, call site."""
-
-
-@lru_cache(maxsize=512)  # The lines of a traceback have one head, and the ranks that print it a few.
-def _plain_head(head: str) -> _PlainHead | None:
-    """Read a head that nothing but a process stands before; the first "] " of a line ends it."""
-    parts = _parts_of(alike(head))
-    if parts is None:
-        return None
-    name, pid, level, printed, file, number = parts
-    stamp = seconds_of(head[printed])
-    time, year_known = stamp if stamp else (None, False)
-    process = NO_PROCESS if pid is None else process_of(head[name] if name else "", int(head[pid]))
-    return process, level, time, year_known, (head[file], int(head[number]))
-
-
-@lru_cache(maxsize=1024)  # Heads that differ in their digits have the same parts at the same places.
-def _parts_of(same: bytes) -> _HeadParts | None:
-    """Return where the parts stand in all plain heads that differ in nothing but digits."""
-    text = text_of(same)
-    found = _PLAIN.fullmatch(text)
-    if found is None or _BARE_COLOUR.search(text) is not None:
-        return None
-    place = {part: slice(*found.span(part)) for part in ("name", "pid", "time", "file", "line")}
-    return (
-        place["name"] if found["name"] else None, place["pid"] if found["pid"] else None, found["level"], place["time"], place["file"],
-        place["line"],
-    )  # fmt: skip
-
-
-_HeadParts = tuple["slice | None", "slice | None", str, slice, slice, slice]
-"""Places of the name and the number of a process; level; places of time, file and line."""
-
-
-def _may_hold_header(text: str) -> bool:
-    """Say, at little cost, whether a text may hold the header of a record: a time, a file and a line."""
-    return "]" in text and text.count(":") >= 3
-
-
-def _may_hold_other_header(text: str) -> bool:
-    return ".py" in text or ":vllm" in text or " - vllm" in text
 
 
 def _process_anywhere(text: str, prefix: Prefix) -> Prefix:
@@ -447,55 +409,3 @@ def writer_of(head: bytes) -> Process:
     text = _COLOURS.sub("", head.decode("utf-8", "replace"))
     prefix = read_prefix(text)
     return prefix.process if prefix.process.pid is not None else _process_anywhere(text, prefix).process
-
-
-def is_plain(message: str) -> bool:
-    """Say whether what stands behind a plain head is one record: no other header in it, and nothing to take off first."""
-    return ".py:" not in message and not _is_wrapped(message)
-
-
-def _is_wrapped(text: str) -> bool:
-    """Say whether a line holds what is taken off before its header is read: redraws, colours, quotes of CSV and HTML."""
-    return "\r" in text or '""' in text or "&quot;" in text or "&lt;" in text or _may_be_coloured(text)
-
-
-def _may_be_coloured(text: str) -> bool:
-    if "\x1b" in text or "^[" in text or "#033" in text or "<-" in text:
-        return True
-    if not text.isascii() and ("\u2190" in text or "\x9b" in text):
-        return True
-    return "[" in text and _BARE_COLOUR.search(text) is not None
-
-
-def _is_usual(message: str) -> bool:
-    """Say whether a message needs nothing but its end cut off: no secret in it, no bold figure, nothing of what wraps lines."""
-    if len(message) <= _LONGEST_REMEMBERED:
-        return _are_usual(alike(message))
-    return len(message) < _LONGEST_SHOWN - _LONGEST_HEAD and _asks_for_nothing(message)
-
-
-@lru_cache(maxsize=1024)
-def _are_usual(same: bytes) -> bool:
-    """Say whether all texts are usual that differ in nothing but digits."""
-    text = text_of(same)
-    # "#033" is a lost escape character.
-    return "#0" not in text and _asks_for_nothing(text)
-
-
-@lru_cache(maxsize=1024)
-def _is_bare(same: bytes) -> bool:
-    """Say whether no text that differs in nothing but digits holds more than a prefix and usual words."""
-    text = text_of(same)
-    return (
-        _are_usual(same)
-        and bool(text.strip())
-        and not text.startswith("\ufeff")
-        and '"' not in text
-        and "{" not in text
-        and not _may_hold_header(text)
-        and not _may_hold_other_header(text)
-    )
-
-
-def _asks_for_nothing(message: str) -> bool:
-    return is_plain(message) and "**" not in message and not may_hold_secret(message)

@@ -23,7 +23,7 @@ IMPORT_LINES = frozenset({"platform-detected", "platform-plugin-activated"})
 MOST_RUNS = 200
 """Runs of one set that are told; the rest is counted. A supervisor that restarts a server all night writes thousands."""
 OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
-_TELLING = OPENERS | IMPORT_LINES
+BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
 _INDEX = LatePattern(r"\d+")
 _MOST_ALIVE = 16
@@ -91,7 +91,7 @@ class Segmenter:
         """Give a record, which stands for `count` like it, to its run and return that run."""
         process = record.process
         run = self._owner(process, event)
-        if event is not None and event.pattern.id in _TELLING:
+        if event is not None and event.pattern.id in BEGINNINGS:
             name = event.pattern.id
             if self._opens(run, name, event):
                 run = self._start(process)

@@ -63,9 +63,9 @@ class _Worker:
     def send(self, chunk: Chunk) -> None:
         """Hand over a chunk; the answer will be the next one after those that are waited for."""
         place = chunk.content if isinstance(chunk.content, Place) else self._shelf.put(chunk.content)
-        narrowings, counted = self._gates.narrowings, self._debug_lines.learned
-        task = _Task(place, tuple(narrowings[self._told[0] :]), tuple(counted[self._told[1] :]))
-        self._told = len(narrowings), len(counted)
+        narrowings, (narrowed, learned) = self._gates.narrowings, self._told
+        task = _Task(place, tuple(narrowings[narrowed:]), tuple(self._debug_lines.since(learned)))
+        self._told = narrowed + len(task.narrowings), learned + len(task.counted)
         self.waiting += 1
         try:
             self._connection.send(task)

@@ -72,7 +72,7 @@ class Chunk:
     Attributes:
         file: number of the file in the set of inputs.
         first_line: 1-based number of the line on which they start.
-        content: the bytes, or where they stand; they end with "\n" unless the file ends, or a line was too long.
+        content: the bytes, or where they stand; they end with "\\n" unless the file ends, or a line was too long.
         lines: line ends in them; who takes the chunk may fill it in, so that they are counted once.
     """
 

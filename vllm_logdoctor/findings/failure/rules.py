@@ -14,7 +14,6 @@ from vllm_logdoctor.texts import TextIndex
 
 Where = Literal["exception", "message", "native", "frames", "any"]
 Rank = Literal["cause", "symptom", "echo"]
-"""Every gate has at least this many characters."""
 
 
 @frozen

@@ -33,7 +33,7 @@ def adapters_take_turns(case: Case) -> Finding | None:
     held = _free_but_waiting(case)
     if slots is None or adapters <= slots or len(held) < LEAST_LINES:
         return None
-    share = sum(span.seconds for span in held) / case.load.busy_seconds
+    share = case.load.share_of(held)
     if share < LEAST_SHARE:
         return None
     waiting = max(span.sample.waiting or 0 for span in held)

@@ -257,43 +257,38 @@ def captured_sizes_below_batch(case: Case) -> Finding | None:
 
 def jit_compilation_while_serving(case: Case) -> Finding | None:
     """Kernels were compiled while requests ran. Needs the monitor's lines, or those on buckets that were not warmed up."""
-    if case.event("configuration-not-warmed-up") is not None and case.load.busy_seconds:
-        return _bucket_not_warmed(case)
+    if not case.load.busy_seconds:
+        return None
+    seen = case.run.seen("configuration-not-warmed-up")
+    if seen is not None:
+        shapes = ", ".join([event.text("value") for event in seen.first][:3])
+        text = (
+            f"{seen.count} times a batch had a shape that the warm-up had not compiled ({shapes}): its graph was"
+            " built while requests waited, once for each shape."
+        )
+        wider = "let the warm-up cover these shapes: wider prompt and decode buckets"
+        return _compiled_while_serving(case, "configuration-not-warmed-up", text, wider)
     seen = case.run.seen("jit-during-inference")
-    if seen is None or not case.load.busy_seconds:
+    if seen is None:
         return None
     names = sorted({event.text("kernel") for event in seen.first})
     text = (
         f"{seen.count} times a kernel was compiled while requests waited ({', '.join(names[:3])} ...): the"
         " first request of each shape is slow, later ones are not."
     )
+    first = "send one request of each kind after the start, before real traffic"
+    return _compiled_while_serving(case, "jit-during-inference", text, first)
+
+
+def _compiled_while_serving(case: Case, message: str, text: str, change: str) -> Finding:
     return finding(
         case,
         "jit-compilation-while-serving",
         "low",
         "high",
         text,
-        message_lines(case, "jit-during-inference"),
-        changes=(action("send one request of each kind after the start, before real traffic"),),
-        verify="no such line after the first minute of traffic.",
-    )
-
-
-def _bucket_not_warmed(case: Case) -> Finding:
-    seen = case.run.messages["configuration-not-warmed-up"]
-    names = [event.text("value") for event in seen.first]
-    text = (
-        f"{seen.count} times a batch had a shape that the warm-up had not compiled ({', '.join(names[:3])}): its graph was"
-        " built while requests waited, once for each shape."
-    )
-    return finding(
-        case,
-        "jit-compilation-while-serving",
-        "low",
-        "high",
-        text,
-        message_lines(case, "configuration-not-warmed-up"),
-        changes=(action("let the warm-up cover these shapes: wider prompt and decode buckets"),),
+        message_lines(case, message),
+        changes=(action(change),),
         verify="no such line after the first minute of traffic.",
     )
 

@@ -33,7 +33,7 @@ def requests_wait_for_remote_cache(case: Case) -> Finding | None:
     held = [span for span in case.spans("none-clear") if span.waits and span.sample.generation > 0]
     if len(held) < LEAST_LINES or not _has_connector(case):
         return None
-    share = sum(span.seconds for span in held) / case.load.busy_seconds
+    share = case.load.share_of(held)
     if share < LEAST_SHARE:
         return None
     waiting = max(span.sample.waiting or 0 for span in held)
