@@ -20,11 +20,11 @@ class PackHook(BuildHookInterface):  # type: ignore[type-arg]
         root = Path(self.root)
         sys.path.insert(0, str(root))
         try:
-            from vllm_logdoctor.findings.failure.compiled import SHIPPED as FAILURES
-            from vllm_logdoctor.findings.failure.compiled import rules_text
-            from vllm_logdoctor.packs.cache import SHIPPED as INDEX
-            from vllm_logdoctor.packs.cache import builtin_index
-            from vllm_logdoctor.packs.locate import pack_files, page_files
+            from vllm_logdoctor.catalogue.cache import SHIPPED as INDEX
+            from vllm_logdoctor.catalogue.cache import builtin_index
+            from vllm_logdoctor.catalogue.locate import pack_files, page_files
+            from vllm_logdoctor.rules.failure.compiled import SHIPPED as FAILURES
+            from vllm_logdoctor.rules.failure.compiled import rules_text
         finally:
             sys.path.remove(str(root))
         packs = root / "patterns"

@@ -67,7 +67,7 @@ def paragraphs(text: str | None) -> str:
 
 def rules_page() -> str:
     """Return the list of all rules by kind."""
-    from vllm_logdoctor.packs.pages import KINDS, rule_ids, rule_page
+    from vllm_logdoctor.catalogue.pages import KINDS, rule_ids, rule_page
 
     pages = [rule_page(rule_id) for rule_id in rule_ids()]
     lines = [GENERATED, "# Rules\n"]
@@ -93,7 +93,7 @@ def rules_page() -> str:
 
 def rule_markdown(rule_id: str) -> str:
     """Return the page of one rule for the site."""
-    from vllm_logdoctor.packs.pages import rule_page
+    from vllm_logdoctor.catalogue.pages import rule_page
 
     page = rule_page(rule_id)
     knobs = ", ".join(f"`{knob}`" for knob in page.knobs) or "none"
@@ -130,7 +130,7 @@ def picture() -> str:
 
 def generated() -> dict[Path, str]:
     """Return the text of every generated file by its path."""
-    from vllm_logdoctor.packs.reference import reference_pages
+    from vllm_logdoctor.catalogue.reference import reference_pages
     from vllm_logdoctor.report.schema_page import PAGE, SCHEMA, page, schema_text
 
     return {

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from generate import rule_markdown
 from mkdocs.structure.files import File, Files
 
-from vllm_logdoctor.packs.pages import rule_ids
+from vllm_logdoctor.catalogue.pages import rule_ids
 
 
 def on_files(files: Files, config: Any) -> Files:

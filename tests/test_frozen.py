@@ -133,7 +133,7 @@ def test_a_slotted_class_may_change_and_has_no_hash() -> None:
 
 def test_methods_that_the_class_brings_are_kept() -> None:
     @frozen
-    class Named:
+    class RuleMatch:
         """Shown by its name."""
 
         name: str
@@ -141,4 +141,4 @@ def test_methods_that_the_class_brings_are_kept() -> None:
         def __repr__(self) -> str:
             return self.name
 
-    assert repr(Named("kv-cache")) == "kv-cache"
+    assert repr(RuleMatch("kv-cache")) == "kv-cache"

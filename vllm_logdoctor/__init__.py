@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vllm_logdoctor.api import Report, RunView, analyze
     from vllm_logdoctor.errors import LogdoctorError
-    from vllm_logdoctor.findings.model import Change, Effect, Finding
+    from vllm_logdoctor.rules.model import Change, Effect, Finding
     from vllm_logdoctor.run.model import Evidence, Phase, Sample, Value
 
 __all__ = [
@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Report": "api", "RunView": "api", "analyze": "api", "LogdoctorError": "errors", "Change": "findings.model", "Effect": "findings.model",
-    "Finding": "findings.model", "Evidence": "run.model", "Phase": "run.model", "Sample": "run.model", "Value": "run.model",
+    "Report": "api", "RunView": "api", "analyze": "api", "LogdoctorError": "errors", "Change": "rules.model", "Effect": "rules.model",
+    "Finding": "rules.model", "Evidence": "run.model", "Phase": "run.model", "Sample": "run.model", "Value": "run.model",
 }  # fmt: skip
 
 

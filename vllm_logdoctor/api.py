@@ -11,14 +11,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from vllm_logdoctor.analysis import Options, analyse
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.findings.model import Finding
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report import frames, json, markdown, text
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.report.sections.timeline import startup_seconds
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Coverage, Phase, Run, Sample, SourceSummary, Value
 from vllm_logdoctor.source import inputs_from
 
@@ -75,7 +75,7 @@ class Rows(Sequence[Row], Generic[Row]):
         self._build = build
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return a tidy DataFrame; `frame.attrs["units"]` holds the units by column."""
+        """Return a tidy DataFrame; `parse.attrs["units"]` holds the units by column."""
         return self._build()
 
     def __len__(self) -> int:

@@ -7,16 +7,16 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
-from vllm_logdoctor.events import DebugReader, Event, KnownLine, Matcher, RequestReader, StatisticsReader
-from vllm_logdoctor.frame import Framer, Record
+from vllm_logdoctor.events import DebugReader, Event, FastLine, Matcher, RequestReader, StatisticsReader
 from vllm_logdoctor.frozen import slotted
-from vllm_logdoctor.run.counted import only_counts
+from vllm_logdoctor.parse import Record, RecordParser
+from vllm_logdoctor.run.occurrences import only_counts
 from vllm_logdoctor.scan import (
     AccessKey,
     DebugLines,
-    GateSet,
-    Interest,
     Line,
+    LineFilter,
+    Prefilter,
     Repeated,
     Scanned,
     Scanner,
@@ -25,7 +25,7 @@ from vllm_logdoctor.scan import (
 from vllm_logdoctor.source import Chunk
 
 Told = tuple[Record, "Event | None", int]
-Item = Told | KnownLine | Counter[AccessKey]
+Item = Told | FastLine | Counter[AccessKey]
 """A record with its event and how many like it it stands for, a line read in one step, or access lines that were counted in a block."""
 
 REQUESTS = frozenset({"request-received", "request-added", "request-finished"})
@@ -50,8 +50,8 @@ _PEEK = 4000
 class _Waiting:
     """Request lines of one kind and writer, or DEBUG lines, that nothing else stands between."""
 
-    first: Told | KnownLine
-    last: Told | KnownLine
+    first: Told | FastLine
+    last: Told | FastLine
     count: int
 
 
@@ -64,13 +64,13 @@ class StreamReader:
         label: rank of the stream in a set of several, or "".
     """
 
-    def __init__(self, gates: GateSet, matcher: Matcher, label: str = "") -> None:
-        self.framer = Framer()
+    def __init__(self, gates: Prefilter, matcher: Matcher, label: str = "") -> None:
+        self.framer = RecordParser()
         self._gates = gates
         self._matcher = matcher
         self._misses: Counter[int] = Counter()
         marks = frozenset(number for number in map(matcher.gate_number, _COUNT_BEFORE) if number >= 0)
-        interest = Interest(marks, matcher.signatures, matcher.bare_gates)
+        interest = LineFilter(marks, matcher.signatures, matcher.bare_gates)
         debug_lines = DebugLines()
         self.scanner = Scanner(gates, interest, debug_lines)
         self._selector = Selector(self.scanner)
@@ -176,7 +176,7 @@ class StreamReader:
         (told,) = self._told_requests(line)
         return told
 
-    def _note_waiting(self, key: Hashable, line: Told | KnownLine, count: int) -> Iterator[Item]:
+    def _note_waiting(self, key: Hashable, line: Told | FastLine, count: int) -> Iterator[Item]:
         """Add a line to those of its kind and writer that wait."""
         known = self._waiting.get(key)
         if known is not None:
@@ -189,7 +189,7 @@ class StreamReader:
 
     def tail(self) -> list[Record]:
         """Return the records of the last lines, wanted or not."""
-        framer = Framer()
+        framer = RecordParser()
         return [self._labelled(record) for line in self._selector.tail() for record in framer.frame(line)]
 
     def _labelled(self, record: Record) -> Record:
@@ -198,14 +198,14 @@ class StreamReader:
         return record._replace(process=record.process._replace(rank=self._label))
 
 
-def _standing_for(request: Told | KnownLine, count: int) -> Told | KnownLine:
-    if isinstance(request, KnownLine):
+def _standing_for(request: Told | FastLine, count: int) -> Told | FastLine:
+    if isinstance(request, FastLine):
         return request._replace(lines=count)
     return request[0], request[1], count
 
 
-def _place_of(request: Told | KnownLine) -> tuple[int, int]:
-    place = request.line if isinstance(request, KnownLine) else request[0]
+def _place_of(request: Told | FastLine) -> tuple[int, int]:
+    place = request.line if isinstance(request, FastLine) else request[0]
     return (place.file, place.number) if isinstance(place, Line) else (place.file, place.line)
 
 
@@ -241,7 +241,7 @@ def _keyed(number: int, stream: Iterator[Item]) -> Iterator[tuple[float, int, in
 def _time_of(item: Item) -> float | None:
     if isinstance(item, Counter):
         return None
-    if isinstance(item, KnownLine):
+    if isinstance(item, FastLine):
         return item.time
     record = item[0]
     return record.time if record.time is not None else record.outer_time

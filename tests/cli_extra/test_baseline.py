@@ -20,10 +20,10 @@ from vllm_logdoctor.cli.baseline import (
 from vllm_logdoctor.cli.settings import Suppression
 from vllm_logdoctor.compare.identity import fingerprint
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.findings.model import Change, Finding, Severity
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.json import document
 from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.rules.model import Change, Finding, Severity
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, Value
 
 TODAY = date(2026, 5, 1)

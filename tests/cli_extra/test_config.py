@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from vllm_logdoctor.analysis import Options, analyse
 from vllm_logdoctor.cli.config import markdown_text, yaml_text
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.source import inputs_from
 

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from vllm_logdoctor.analysis import Analyser, Options
 from vllm_logdoctor.cli.follow import Feed, Stop, follow
 from vllm_logdoctor.cli.follow_view import Told, new_lines, screen
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.pipeline import Analyser, Options
 
 START = """\
 INFO 03-02 10:00:00 [__init__.py:216] Automatically detected platform cuda.

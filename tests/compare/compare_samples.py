@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from vllm_logdoctor.compare.snapshot import Snapshot, snapshot_of
-from vllm_logdoctor.findings.equal_load import load_levels
-from vllm_logdoctor.findings.model import Change, Effect, Finding
 from vllm_logdoctor.plan.model import Plan, PlannedChange
 from vllm_logdoctor.report.json import document
 from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.rules.equal_load import load_levels
+from vllm_logdoctor.rules.model import Change, Effect, Finding
 from vllm_logdoctor.run.model import Coverage, Outcome, Phase, Run, Sample, SourceSummary, Value
 
 

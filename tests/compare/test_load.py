@@ -7,7 +7,7 @@ from compare_samples import samples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_logdoctor.findings.equal_load import band, equal_load, load_levels
+from vllm_logdoctor.rules.equal_load import band, equal_load, load_levels
 from vllm_logdoctor.run.model import Sample
 
 

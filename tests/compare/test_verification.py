@@ -10,8 +10,8 @@ from compare_samples import finding, planned, samples, snapshot
 from vllm_logdoctor.compare.json import render_comparison, render_verification
 from vllm_logdoctor.compare.verification import Verification, verify
 from vllm_logdoctor.compare.verification_markdown import render
-from vllm_logdoctor.findings.model import Change, Effect
 from vllm_logdoctor.plan.model import Plan, PlannedChange
+from vllm_logdoctor.rules.model import Change, Effect
 
 
 def checked(change: PlannedChange, after: dict[str, Any]) -> tuple[str, str]:

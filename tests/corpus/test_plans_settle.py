@@ -14,8 +14,8 @@ import pytest
 
 from tests.plan.planned import planned
 from vllm_logdoctor import analyze
+from vllm_logdoctor.diagnose import judge
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.judgement import judge
 from vllm_logdoctor.report.model import Diagnosis
 
 ROOT = Path(__file__).resolve().parents[2]

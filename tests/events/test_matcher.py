@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.frame.framing import records
+from tests.parse.framing import records
+from vllm_logdoctor.catalogue.index import load_index
 from vllm_logdoctor.events import Event, Matcher
-from vllm_logdoctor.frame import Framer
-from vllm_logdoctor.packs.index import load_index
+from vllm_logdoctor.parse import RecordParser
 from vllm_logdoctor.scan import Line
 
 INDEX = load_index()
@@ -14,7 +14,7 @@ MATCHER = Matcher(INDEX)
 
 def event_of(text: str) -> Event | None:
     gates = tuple(number for number, gate in enumerate(INDEX.gates) if gate in text)
-    (record,) = Framer().frame(Line(0, 1, text.encode(), gates))
+    (record,) = RecordParser().frame(Line(0, 1, text.encode(), gates))
     return MATCHER.match(record)
 
 

@@ -6,10 +6,10 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from vllm_logdoctor.analysis import Options, analyse
-from vllm_logdoctor.findings.model import Finding
-from vllm_logdoctor.packs.locate import builtin_root, page_files
+from vllm_logdoctor.catalogue.locate import builtin_root, page_files
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.source import inputs_from
 
 _EXAMPLE = re.compile(r"^```log\n(?P<log>.*?)^```", re.MULTILINE | re.DOTALL)

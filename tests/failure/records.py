@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vllm_logdoctor.frame import Framer, Record
+from vllm_logdoctor.parse import Record, RecordParser
 from vllm_logdoctor.scan import Line
 
 
 def records_of(text: str) -> list[Record]:
     """Return the records of all lines."""
-    framer = Framer()
+    framer = RecordParser()
     lines = enumerate(text.split("\n"), 1)
     return [
         record

@@ -8,7 +8,7 @@ import pytest
 
 from tests.failure.judging import diagnosis, root
 from tests.failure.records import framed, raw, traceback
-from vllm_logdoctor.analysis import Options, analyse
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.source import inputs_from
 
@@ -20,7 +20,7 @@ READY = ["(APIServer pid=1) INFO:     Application startup complete."]
 NCCL = "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
 
 
-class Case(NamedTuple):
+class RuleContext(NamedTuple):
     ends: str
     """What the traceback ends with."""
     id: str
@@ -35,178 +35,178 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "a parser that is not there": Case(
+    "a parser that is not there": RuleContext(
         "KeyError: \"Reasoning parser 'oracle' not found. Available parsers: qwen3, step3\"",
         "settings-refused", "a tool or reasoning parser that this release does not know", "list in the message",
     ),
-    "a parser by its old wording": Case(
+    "a parser by its old wording": RuleContext(
         "KeyError: 'invalid tool call parser: oracle (chose from { hermes,mistral })'",
         "settings-refused", "a tool or reasoning parser that this release does not know", "list in the message",
     ),
-    "a parser of another family": Case(
+    "a parser of another family": RuleContext(
         "RuntimeError: Oracle Tool parser could not locate tool call start/end tokens in the tokenizer!",
         "settings-refused", "a tool or reasoning parser that does not belong to this model", "leave the option out",
     ),
-    "a chat template outside of the container": Case(
+    "a chat template outside of the container": RuleContext(
         "ValueError: The supplied chat template (/t/oracle.jinja) looks like a file path, but it failed to be opened. Reason: [Errno 2]",
         "settings-refused", "a chat template that can't be read", "as the server's own process sees it",
     ),
-    "a condition that is asserted": Case(
+    "a condition that is asserted": RuleContext(
         "AssertionError: Host offloading requires pinned memory support",
         "settings-refused", "a condition of vLLM that is not met", "Meet the condition",
     ),
-    "an adapter for other modules": Case(
+    "an adapter for other modules": RuleContext(
         "ValueError: Call to add_lora method failed: While loading /a/b, expected target modules in ['o_proj'] but received ['gate'].",
         "lora-adapter-unfit", "a LoRA adapter that does not fit this model or this vLLM", "adapter_config.json",
     ),
-    "two quantisations": Case(
+    "two quantisations": RuleContext(
         "ValueError: Quantization method specified in the model config (fp8) does not match the quantization method specified in the"
         " `quantization` argument (awq).",
         "quantization-scheme-unsupported", "a quantisation asked for that is not the checkpoint's", "Leave `--quantization` out",
     ),
-    "a GGUF file of a new family": Case(
+    "a GGUF file of a new family": RuleContext(
         "RuntimeError: Unknown gguf model_type: oracle",
         "checkpoint-format-mismatch", "a GGUF file of a model that can't be read as GGUF here", "Hugging Face format",
     ),
-    "the size of a drafter": Case(
+    "the size of a drafter": RuleContext(
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig\n"
         "  Value error, speculative_draft_tensor_parallel_size=2 cannot be other value than 1 or target model tensor_parallel_size"
         " [type=value_error, input_value=ArgsKwargs(()), input_type=ArgsKwargs]",
         "spec-decode-misconfigured", "a speculative decoding configuration that does not fit", "draft_tensor_parallel_size",
         proof="Value error, speculative_draft",
     ),
-    "a connector that is not installed": Case(
+    "a connector that is not installed": RuleContext(
         "RuntimeError: NIXL is not available",
         "kv-connector-failure", "a KV connector whose package is not installed", "Install the connector's package",
     ),
-    "a transfer engine without its network": Case(
+    "a transfer engine without its network": RuleContext(
         "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",
         "kv-connector-failure", "a transfer engine that can't use this node's network or memory", "wrote just above",
     ),
-    "a fabric that is not up": Case(
+    "a fabric that is not up": RuleContext(
         "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
         "gpu-hardware-or-driver-fault", "GPUs whose NVSwitches are not set up", "Fabric Manager",
     ),
-    "a multicast that can't be bound": Case(
+    "a multicast that can't be bound": RuleContext(
         NCCL, "gpu-hardware-or-driver-fault", "NVSwitches that can't be used as they are set up", "nvidia-fabricmanager",
         above="n1:77:90 [2] transport/nvls.cc:409 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 4096 : CUDA error 401",
         proof="NVLink SHARP",
     ),
-    "a link that is down": Case(
+    "a link that is down": RuleContext(
         NCCL, "nccl-network-fault", "an InfiniBand or RoCE network that fails between ranks", "ibstat",
         above="n1:77:90 [0] misc/ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_9:1",
         proof="ibv_modify_qp",
     ),
-    "a reason that NCCL gives": Case(
+    "a reason that NCCL gives": RuleContext(
         NCCL, "nccl-error-unexplained", "an error of the collective library", "Follow what NCCL says",
         above="n1:77:90 [0] init.cc:1100 NCCL WARN Mismatched collective detected, please check your collective calls",
         proof="Mismatched collective",
     ),
-    "no reason at all": Case(
+    "no reason at all": RuleContext(
         NCCL, "nccl-error-unexplained", "an error of the collective library that the log does not explain", "NCCL_DEBUG",
     ),
-    "a collective library of another release": Case(
+    "a collective library of another release": RuleContext(
         "AttributeError: /usr/lib/libnccl.so.2: undefined symbol: ncclCommWindowRegister",
         "cuda-library-mismatch", "CUDA libraries on the path that do not fit torch", "LD_LIBRARY_PATH",
     ),
-    "experts that wait": Case(
+    "experts that wait": RuleContext(
         "RuntimeError: DeepEP error: timeout (dispatch CPU)",
         "nccl-collective-timeout", "an exchange between experts that a rank never joined", "Find the rank",
     ),
-    "a front-end that is not there": Case(
+    "a front-end that is not there": RuleContext(
         "RuntimeError: Did not receive response from front-end process within 5 minutes",
         "nccl-init-hang", "an engine that its front-end never answered", "front-end's own log",
     ),
-    "more ranks than cards": Case(
+    "more ranks than cards": RuleContext(
         "torch.AcceleratorError: CUDA error: invalid device ordinal",
         "gpu-visibility-env-conflict", "a rank whose GPU this process does not see", "nvidia-smi -L",
     ),
-    "a kernel too wide for the card": Case(
+    "a kernel too wide for the card": RuleContext(
         "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 147456, Hardware limit: 101376.",
         "kernel-shape-unsupported", "a kernel that needs more shared memory than this GPU has", "Choose another backend",
     ),
-    "a share that Marlin can't cut": Case(
+    "a share that Marlin can't cut": RuleContext(
         "RuntimeError: size_n = 5472 is not divisible by tile_n_size = 64",
         "quant-shape-indivisible-by-tp", "a quantisation block that does not divide a layer's share", "--tensor-parallel-size",
         ranks=4,
     ),
-    "a tokenizer of newer transformers": Case(
+    "a tokenizer of newer transformers": RuleContext(
         "ValueError: Tokenizer class OracleBackend does not exist or is not currently imported.",
         "transformers-too-old", "a transformers package that does not know this tokenizer", "newer transformers",
     ),
-    "Neuron cores that can't be opened": Case(
+    "Neuron cores that can't be opened": RuleContext(
         "RuntimeError: The PyTorch Neuron Runtime could not be initialized.",
         "accelerator-runtime-fault", "an accelerator that could not be opened", "neuron-ls",
     ),
-    "a graph that Gaudi's compiler refuses": Case(
+    "a graph that Gaudi's compiler refuses": RuleContext(
         "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_BRIDGE Exception in Launch thread...\nGraph compile failed. synStatus=synStatus 26 [Generic failure].",
         "accelerator-compiler-failure", "an accelerator's compiler that fails on the model", "newest compiler",
         proof="Graph compile failed",
     ),
-    "ranks of Ascend that miss each other": Case(
+    "ranks of Ascend that miss each other": RuleContext(
         "RuntimeError: HCCL function error: HcclCommInitRootInfo(numRanks, &rootInfo), error code is 7\n"
         "EI0006: 2025-05-01-10:00:00.1 Getting socket times out. Reason: Remote Rank did not send the data in time.",
         "nccl-init-hang", "ranks that never find each other", "Find the rank",
         proof="EI0006",
     ),
-    "a cache without the model, offline": Case(
+    "a cache without the model, offline": RuleContext(
         "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find the requested files in the disk cache and outgoing traffic has been disabled.",
         "hf-network-unreachable", "files of the model that are not in the cache, in offline mode", "HF_HOME",
     ),
-    "a proxy's certificate": Case(
+    "a proxy's certificate": RuleContext(
         "requests.exceptions.SSLError: HTTPSConnectionPool(host='huggingface.co', port=443): [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed",
         "hf-network-unreachable", "a model hub whose certificate is not trusted", "REQUESTS_CA_BUNDLE",
     ),
-    "a program without a main guard": Case(
+    "a program without a main guard": RuleContext(
         "RuntimeError: \n        An attempt has been made to start a new process before the\n        current process has finished its bootstrapping phase.",
         "cuda-reinit-in-fork", "a program that starts its engine where every import starts it again", "__main__",
         proof="An attempt has been made",
     ),
-    "a cache that no attention takes": Case(
+    "a cache that no attention takes": RuleContext(
         "ValueError: No valid attention backend found for cuda with AttentionSelectorConfig(head_size=64). Reasons: {FLASH_ATTN: [kv_cache_dtype not supported]}.",
         "attention-backend-incompatible", "no attention backend that can do all that is asked", "--kv-cache-dtype auto",
     ),
-    "a condition that is raised": Case(
+    "a condition that is raised": RuleContext(
         "ValueError: Model Runner V2 requires Triton.",
         "settings-refused", "a condition of vLLM that is not met", "Meet the condition",
     ),
-    "more ranks than a node shows": Case(
+    "more ranks than a node shows": RuleContext(
         "ValueError: Not enough resources to allocate 8 DP ranks on DP master node 10.0.0.7, possible to fit 4 DP ranks.",
         "gpu-visibility-env-conflict", "more ranks than devices that this node shows", "nvidia-smi -L",
     ),
-    "a shard that is not there": Case(
+    "a shard that is not there": RuleContext(
         "FileNotFoundError: Weight files referenced in index but missing: ['model-00002-of-00004.safetensors']",
         "model-files-corrupt-or-incomplete", "model files that are damaged or not complete", "download the model again",
     ),
-    "no loopback": Case(
+    "no loopback": RuleContext(
         "RuntimeError: Neither 127.0.0.1 nor ::1 are bound to a local interface. Set the VLLM_LOOPBACK_IP environment variable explicitly.",
         "multi-node-wrong-network-interface", "a container without a loopback address", "VLLM_LOOPBACK_IP",
     ),
-    "a barrier that is not reached": Case(
+    "a barrier that is not reached": RuleContext(
         "RuntimeError: Barrier timed out after 300.0 seconds",
         "nccl-collective-timeout", "a collective that a rank never joined", "Find the rank",
     ),
-    "code that can't be traced": Case(
+    "code that can't be traced": RuleContext(
         "torch._dynamo.exc.Unsupported: Graph break under GenericContextWrappingVariable",
         "torch-compile-failure", "a model whose code torch.compile can't trace", "newer release",
     ),
-    "a peer that closed its connection": Case(
+    "a peer that closed its connection": RuleContext(
         "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:5213",
         "peer-rank-died", "another rank that died first", "",
     ),
-    "a Ray of another release": Case(
+    "a Ray of another release": RuleContext(
         "RuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.44.0\n    Python: 3.10.12\nThis process was started with:\n    Ray: 2.48.0",
         "python-dependency-conflict", "a Ray cluster of another version", "one image",
     ),
-    "nodes of one address": Case(
+    "nodes of one address": RuleContext(
         "RuntimeError: Every node should have a unique IP address. Got 2 nodes with node ids ['a', 'b'] and 1 unique IP addresses {'127.0.0.1'}.",
         "multi-node-wrong-network-interface", "nodes that announce the same address", "VLLM_HOST_IP",
     ),
-    "a bucket that is closed": Case(
+    "a bucket that is closed": RuleContext(
         "botocore.exceptions.NoCredentialsError: Unable to locate credentials",
         "hf-gated-or-unauthorized", "a store of models that refuses access", "credentials",
     ),
-    "a build that the kernel killed": Case(
+    "a build that the kernel killed": RuleContext(
         "RuntimeError: Ninja build failed. Ninja output:\n[1/9] nvcc -c gemm.cu\nFAILED: gemm.cuda.o\nKilled\nninja: build stopped: subcommand failed.",
         "host-memory-exhausted", "host memory that ran out", "MAX_JOBS=1",
         proof="Killed",
@@ -219,7 +219,7 @@ def report(log: str) -> str:
     return markdown.render(analyse(inputs_from(log.encode()), Options()))
 
 
-def log_of(case: Case) -> str:
+def log_of(case: RuleContext) -> str:
     start = "\n".join(START).format(ranks=case.ranks)
     broken = framed(
         "EngineCore_DP0 pid=9",
@@ -342,7 +342,7 @@ def test_argument_values_are_not_called_unknown_arguments() -> None:
 
 def test_a_smaller_split_is_advised_only_where_heads_can_be_split_so() -> None:
     ends = "ValueError: Weight input_size_per_partition = 3696 is not divisible by min_thread_k = 128."
-    case = Case(ends, "", "", "", ranks=8)
+    case = RuleContext(ends, "", "", "", ranks=8)
     assert "--tensor-parallel-size" not in {change.knob for change in root(log_of(case)).changes}
 
 

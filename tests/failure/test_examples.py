@@ -3,9 +3,9 @@
 import pytest
 
 from tests.failure.judging import diagnosis, examples
-from vllm_logdoctor.findings.failure.rules import failure_rules
-from vllm_logdoctor.packs.locate import builtin_root, page_files
-from vllm_logdoctor.packs.pages import read_page
+from vllm_logdoctor.catalogue.locate import builtin_root, page_files
+from vllm_logdoctor.catalogue.pages import read_page
+from vllm_logdoctor.rules.failure.signatures import failure_rules
 
 WITHOUT_EXAMPLE = {"errors-that-followed"}
 FAILURES = [page.id for page in map(read_page, page_files(builtin_root())) if page.kind == "failure"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vllm_logdoctor.analysis import Options, analyse
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.writers import FORMATS, render
 from vllm_logdoctor.source import inputs_from

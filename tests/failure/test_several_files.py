@@ -3,7 +3,7 @@
 import pytest
 
 from tests.failure.records import framed, traceback
-from vllm_logdoctor.analysis import Options, analyse
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.source import inputs_from
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.findings.bottleneck import cache_is_full
-from vllm_logdoctor.findings.model import Change
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.plan.whatif import what_if
-from vllm_logdoctor.run.model import Evidence, Run, Sample, Seen, Value
+from vllm_logdoctor.rules.bottleneck import cache_is_full
+from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.run.model import Evidence, Occurrences, Run, Sample, Value
 
 # Lines that vLLM prints because of a setting: with the setting changed they are gone.
 PRINTED_FOR: dict[str, tuple[str, ...]] = {
@@ -129,7 +129,7 @@ def _print_equivalent_again(run: Run, utilization: float) -> None:
         "equivalent": round(utilization - (now - before), 4),
     }
     again = Event(event.name, fields, event.pattern, event.record)
-    run.messages["graph-memory-equivalent"] = Seen([again], again, 1, set(seen.processes))
+    run.messages["graph-memory-equivalent"] = Occurrences([again], again, 1, set(seen.processes))
 
 
 def _under(sample: Sample, run: Run, settings: dict[str, Any], room: float) -> Sample:

@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.findings.making import a_run, load
-from vllm_logdoctor.findings.bottleneck import bottleneck_of
-from vllm_logdoctor.findings.configuration import configuration_findings
-from vllm_logdoctor.findings.performance import performance_findings
+from tests.rules.making import a_run, load
 from vllm_logdoctor.plan import plan_of
 from vllm_logdoctor.plan.whatif import what_if
+from vllm_logdoctor.rules.bottleneck import bottleneck_of
+from vllm_logdoctor.rules.configuration import configuration_findings
+from vllm_logdoctor.rules.performance import performance_findings
 from vllm_logdoctor.run.model import Run
 
 PCIE = (

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.findings.making import a_run, event
-from vllm_logdoctor.findings.model import Change
+from tests.rules.making import a_run, event
 from vllm_logdoctor.plan.command import quoted, shell
 from vllm_logdoctor.plan.formats import FORMS, render_launch, systemd_word, yaml_value
 from vllm_logdoctor.plan.launch import Launch, changed, launch_of
+from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Run
 
 ARGUMENTS = {

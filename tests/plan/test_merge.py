@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.findings.making import a_run
-from vllm_logdoctor.findings.model import Change, Finding
+from tests.rules.making import a_run
 from vllm_logdoctor.plan.merge import merge
+from vllm_logdoctor.rules.model import Change, Finding
 
 
 def finding(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.findings.making import a_run
-from vllm_logdoctor.analysis import Analyser, Options
+from tests.rules.making import a_run
 from vllm_logdoctor.cli.whatif import run_whatif
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.pipeline import Analyser, Options
 from vllm_logdoctor.plan import what_if_table
 from vllm_logdoctor.plan.whatif import parse_setting, what_if
 from vllm_logdoctor.run.model import Run

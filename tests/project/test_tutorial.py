@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import vllm_logdoctor
-from vllm_logdoctor.analysis import analyse
+from vllm_logdoctor.pipeline import analyse
 from vllm_logdoctor.report.terminal import print_analysis
 from vllm_logdoctor.source import inputs_from
 

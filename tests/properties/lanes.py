@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 from hypothesis import strategies as st
 
-from vllm_logdoctor.analysis import Analyser, Options
 from vllm_logdoctor.events import DebugReader, RequestReader, StatisticsReader
+from vllm_logdoctor.pipeline import Analyser, Options
 from vllm_logdoctor.report.json import render
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.source import Chunk

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.run.lives_of_a_server import start, statistics
-from vllm_logdoctor.analysis import Options, analyse
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.source import Input
 

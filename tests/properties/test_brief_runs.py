@@ -36,7 +36,7 @@ def test_both_ways_give_the_same_report(drawn: Drawn) -> None:
     lines = written(drawn, 0)
     with patch.object(segments, "MOST_RUNS", 2):
         found = report_of(lines) if lines else ""
-        with patch.object(segments, "BriefRun", RunBuilder):
+        with patch.object(segments, "SkippedRun", RunBuilder):
             assert not lines or found == report_of(lines)
 
 
@@ -51,7 +51,7 @@ def test_a_brief_run_that_is_the_last_one_is_told_whole(last: int) -> None:
     ]
     with patch.object(segments, "MOST_RUNS", 2):
         found = report_of(lines)
-        with patch.object(segments, "BriefRun", RunBuilder):
+        with patch.object(segments, "SkippedRun", RunBuilder):
             assert found == report_of(lines)
 
 

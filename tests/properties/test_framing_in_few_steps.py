@@ -7,8 +7,8 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_logdoctor.frame import Framer, Record, framer
-from vllm_logdoctor.run import hints
+from vllm_logdoctor.parse import Record, RecordParser, record_parser
+from vllm_logdoctor.run import platform_detection
 from vllm_logdoctor.scan import Line
 
 HEADS = (
@@ -41,7 +41,7 @@ texts = st.builds(
 
 
 def framed(lines: list[str]) -> tuple[list[Record], list[object]]:
-    one = Framer()
+    one = RecordParser()
     records = [
         record
         for number, text in enumerate(lines, start=1)
@@ -54,15 +54,15 @@ def framed(lines: list[str]) -> tuple[list[Record], list[object]]:
 @given(st.lists(texts, max_size=8))
 def test_records_are_those_of_the_long_way(lines: list[str]) -> None:
     with (
-        patch.object(framer, "is_usual", lambda message: False),
-        patch.object(framer, "is_bare", lambda same: False),
+        patch.object(record_parser, "is_usual", lambda message: False),
+        patch.object(record_parser, "is_bare", lambda same: False),
     ):
         expected = framed(lines)
     assert framed(lines) == expected
 
 
 def test_a_usual_line_takes_few_steps() -> None:
-    with patch.object(Framer, "_frame_any", side_effect=AssertionError):
+    with patch.object(RecordParser, "_frame_any", side_effect=AssertionError):
         records, _ = framed([HEADS[0] + WORDS[1], HEADS[5] + WORDS[0]])
     assert [(one.level, one.message, one.process.pid) for one in records] == [
         ("ERROR", "OddA1Error: broken thing of kind 7a3b", 81),
@@ -75,7 +75,7 @@ def test_a_usual_line_takes_few_steps() -> None:
     st.lists(
         st.sampled_from(
             (
-                *(word for needed in hints._NEEDED.values() for word in needed),
+                *(word for needed in platform_detection._NEEDED.values() for word in needed),
                 "gfx942 ",
                 "vllm/v2/",
                 "17 blocks: 3, # CPU",
@@ -88,8 +88,8 @@ def test_a_usual_line_takes_few_steps() -> None:
 )
 def test_words_that_only_digits_tell_apart_hint_at_what_they_say(words: list[str]) -> None:
     record = framed(["INFO 03-01 08:00:01 [a.py:1] " + "".join(words)])[0][0]
-    hints._hints_of.cache_clear()
-    found = list(hints.hints_in(record))
-    with patch.object(hints, "_may_hint", lambda same: True):
-        hints._hints_of.cache_clear()
-        assert found == list(hints.hints_in(record))
+    platform_detection._hints_of.cache_clear()
+    found = list(platform_detection.hints_in(record))
+    with patch.object(platform_detection, "_may_hint", lambda same: True):
+        platform_detection._hints_of.cache_clear()
+        assert found == list(platform_detection.hints_in(record))

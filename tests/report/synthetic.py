@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from vllm_logdoctor.findings.bottleneck import Bottleneck, ServingPeriod
-from vllm_logdoctor.findings.capacity.ceiling import Ceiling
-from vllm_logdoctor.findings.model import Change, Effect, Finding
-from vllm_logdoctor.frame import Process, Record
+from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.plan.model import Plan, PlannedChange, WhatIf
 from vllm_logdoctor.report.model import AlreadyRight, Analysis, Diagnosis, Message
+from vllm_logdoctor.rules.bottleneck import Bottleneck, ServingPeriod
+from vllm_logdoctor.rules.capacity.ceiling import Ceiling
+from vllm_logdoctor.rules.model import Change, Effect, Finding
 from vllm_logdoctor.run.model import (
     Benchmark,
     Coverage,

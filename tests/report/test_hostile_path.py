@@ -122,7 +122,7 @@ def test_the_configuration_names_it_as_text(report: Report) -> None:
 
 
 def test_follow_names_it_as_text(folder: Path) -> None:
-    from vllm_logdoctor.analysis import Analyser, Options
+    from vllm_logdoctor.pipeline import Analyser, Options
 
     feed = Feed(Analyser(Options()), str(folder / "vllm.log"))
     lines = hostile_log("x").splitlines(keepends=True)

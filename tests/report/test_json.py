@@ -120,7 +120,7 @@ def test_documents_of_real_logs_follow_the_schema(version, name):
     log = CORPUS / version / f"{name}.log"
     if not log.exists():
         pytest.skip(f"no {log.name} of {version} beside the repository")
-    from vllm_logdoctor.analysis import analyse
+    from vllm_logdoctor.pipeline import analyse
     from vllm_logdoctor.source import inputs_from
 
     document = strict(json_report.render(analyse(inputs_from(str(log)))))

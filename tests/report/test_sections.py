@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from tests.report.synthetic import START, make_analysis, make_findings
 from tests.run.lives_of_a_server import start, statistics
 from vllm_logdoctor import analyze
-from vllm_logdoctor.findings.bottleneck import Bottleneck
-from vllm_logdoctor.findings.model import Change, Effect
 from vllm_logdoctor.plan.model import Plan, PlannedChange
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.report.effects import change_words, effect_words
@@ -22,6 +20,8 @@ from vllm_logdoctor.report.model import Analysis, Diagnosis, Message
 from vllm_logdoctor.report.sections.measure import bench_command
 from vllm_logdoctor.report.series import points_of
 from vllm_logdoctor.report.serving import quantile, serving_of, summed_of
+from vllm_logdoctor.rules.bottleneck import Bottleneck
+from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.run.model import Benchmark, Phase, Run, Sample, Value
 
 

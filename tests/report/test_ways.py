@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.analysis import Options, analyse
-from vllm_logdoctor.findings.model import Change
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report import markdown
-from vllm_logdoctor.report.ways import in_full, other_ways
+from vllm_logdoctor.report.alternatives import in_full, other_ways
+from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.source import inputs_from
 
 KILLED = """\

@@ -10,8 +10,8 @@ import pytest
 from vllm_logdoctor.report import json, markdown
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.series import requests_by_time
-from vllm_logdoctor.report.work import drafts_of, transfers_of
-from vllm_logdoctor.run.gauges import MOST_GAUGES, batches_of
+from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
+from vllm_logdoctor.run.metrics import MOST_GAUGES, batches_of
 from vllm_logdoctor.run.model import Benchmark, Evidence, Progress, Run, Speculation, Transfer
 
 LINE = Evidence("vllm.log", 7, "INFO line")

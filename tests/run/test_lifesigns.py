@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_logdoctor.frame import NO_PROCESS, Record
-from vllm_logdoctor.packs.gateproof import ungated_shape
-from vllm_logdoctor.run.lifesigns import _DEATH, _DEATH_WORDS, says_death
+from vllm_logdoctor.catalogue.literal_coverage import ungated_shape
+from vllm_logdoctor.parse import NO_PROCESS, Record
+from vllm_logdoctor.run.lifecycle import _DEATH, _DEATH_WORDS, says_death
 
 
 def record(message: str, level: str = "") -> Record:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_logdoctor.run.literal import read_pairs, read_value
+from vllm_logdoctor.run.repr_parser import read_pairs, read_value
 
 plain = (
     st.none()

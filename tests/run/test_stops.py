@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_logdoctor.frame import Process, Record
-from vllm_logdoctor.late import LatePattern
-from vllm_logdoctor.run.stops import _TRACES, stop_kind
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse import Process, Record
+from vllm_logdoctor.run.termination import _TRACES, stop_kind
 
 
 def record(message: str, level: str = "") -> Record:
@@ -44,7 +44,7 @@ def test_debug_output_and_warnings_end_nothing(level: str) -> None:
 
 @pytest.mark.parametrize(("words", "expression"), [(words, pattern) for _, words, pattern in _TRACES])
 def test_every_line_that_an_expression_takes_holds_one_of_its_words(
-    words: tuple[str, ...], expression: LatePattern
+    words: tuple[str, ...], expression: LazyPattern
 ) -> None:
     @given(st.from_regex(expression.pattern))
     @settings(max_examples=150, deadline=None, derandomize=True)

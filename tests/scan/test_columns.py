@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_logdoctor.scan import GateSet, gate_set
-from vllm_logdoctor.scan.columns import RoutineColumns
+from vllm_logdoctor.scan import Prefilter, build_prefilter
 from vllm_logdoctor.scan.debug_lines import DebugKind, DebugLines, without_digits
-from vllm_logdoctor.scan.routine import RequestLines
-from vllm_logdoctor.scan.sight import Interest, Scanned, Scanner
+from vllm_logdoctor.scan.request_lines import RequestLines
+from vllm_logdoctor.scan.scanner import LineFilter, Scanned, Scanner
+from vllm_logdoctor.scan.vectorized import VectorScanner
 
 pytest.importorskip("hyperscan", reason="no hyperscan wheel for this platform: columns are left alone there")
 
 GATES = ("Avg prompt throughput: ", "KV cache size: ", "Evicted block", "Received ", "503 Service", "host=77")
 STATISTICS, EVICTED, RECEIVED = 0, 2, 3
-INTEREST = Interest(
+INTEREST = LineFilter(
     count_before=frozenset({STATISTICS}), signatures=frozenset({EVICTED}), bare=frozenset({EVICTED})
 )
 
@@ -61,8 +61,8 @@ lines = st.one_of(accesses, accesses, requests, requests, debug, debug, others)
 
 
 @cache
-def _gates() -> GateSet:
-    gates = gate_set(GATES)
+def _gates() -> Prefilter:
+    gates = build_prefilter(GATES)
     assert gates.narrow(RECEIVED, [r"Received (?P<signal>-?\d+) signal\."])
     return gates
 
@@ -102,12 +102,12 @@ COUNTED_KIND = DebugKind(
 )
 
 
-def columns_of(*kinds: DebugKind) -> RoutineColumns:
+def columns_of(*kinds: DebugKind) -> VectorScanner:
     """Columns that know some kinds of DEBUG lines."""
     debug_lines = DebugLines()
     for kind in kinds:
         debug_lines.learn(kind)
-    return RoutineColumns(_gates(), INTEREST.bare, RequestLines(_gates().request_marks), debug_lines)
+    return VectorScanner(_gates(), INTEREST.bare, RequestLines(_gates().request_marks), debug_lines)
 
 
 def test_of_debug_lines_that_are_only_counted_the_first_and_the_last_of_a_stretch_are_told() -> None:
@@ -148,7 +148,7 @@ def test_a_line_with_a_gate_is_searched_among_lines_that_are_not(line: str) -> N
 
 
 def test_where_a_gate_may_stand_in_an_address_all_addresses_are_searched() -> None:
-    scanner = Scanner(gate_set(("0.0.0.0:8000",)), Interest(), long_log=1)
+    scanner = Scanner(build_prefilter(("0.0.0.0:8000",)), LineFilter(), long_log=1)
     plain = f"{ACCESS}\n".encode() * 300
     scanner.scan(plain)
     line = ACCESS.replace("10.0.0.9:45988", "0.0.0.0:8000").encode()

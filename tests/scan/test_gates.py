@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_logdoctor.scan import GateSet, Line, gate_set
+from vllm_logdoctor.scan import Line, Prefilter, build_prefilter
 from vllm_logdoctor.scan.accesses import AccessCounter
-from vllm_logdoctor.scan.gates import PythonGates
-from vllm_logdoctor.scan.select import HEAD_LINES, Selector
-from vllm_logdoctor.scan.sight import Interest, Scanner
+from vllm_logdoctor.scan.line_selection import HEAD_LINES, Selector
+from vllm_logdoctor.scan.prefilter import PythonPrefilter
+from vllm_logdoctor.scan.scanner import LineFilter, Scanner
 from vllm_logdoctor.source import Chunk
 
 GATES = ("KV cache size: ", "cache size: ", "Avg prompt throughput: ", "throughput: 9")
@@ -35,8 +35,8 @@ texts = st.lists(st.sampled_from(PIECES), max_size=30).map(lambda pieces: "".joi
 
 
 @cache
-def _automaton() -> GateSet:
-    return gate_set(GATES)
+def _automaton() -> Prefilter:
+    return build_prefilter(GATES)
 
 
 @settings(deadline=None)
@@ -45,7 +45,7 @@ def test_pure_python_finds_what_hyperscan_finds(data: bytes) -> None:
     pytest.importorskip(
         "hyperscan", reason="no hyperscan wheel for this platform: the fallback is all there is"
     )
-    fast, slow = _automaton(), PythonGates(GATES)
+    fast, slow = _automaton(), PythonPrefilter(GATES)
 
     def lines(hits: list[tuple[int, int]]) -> set[tuple[int, int]]:
         return {(data.count(b"\n", 0, max(end - 1, 0)), gate) for end, gate in hits}
@@ -54,7 +54,7 @@ def test_pure_python_finds_what_hyperscan_finds(data: bytes) -> None:
 
 
 def selected(data: bytes, size: int) -> list[tuple[int, bytes]]:
-    selector = Selector(Scanner(PythonGates(GATES), Interest()))
+    selector = Selector(Scanner(PythonPrefilter(GATES), LineFilter()))
     found: list[tuple[int, bytes]] = []
     first, number = 0, 1
     while first < len(data):

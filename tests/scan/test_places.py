@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from vllm_logdoctor.scan import Interest, Line, Scanner, Selector, gate_set, select
+from vllm_logdoctor.scan import Line, LineFilter, Scanner, Selector, build_prefilter, line_selection
 from vllm_logdoctor.source import Chunk
 
 TRACEBACK = (
@@ -18,12 +18,12 @@ TRACEBACK = (
 def frames_of(places: int) -> int:
     """Return how many frame lines are selected of tracebacks that stand at so many places."""
     data = ("quiet\n" * 200 + "".join(TRACEBACK.format(n=100 + number) for number in range(places))).encode()
-    selector = Selector(Scanner(gate_set(["nothing of this"]), Interest()))
+    selector = Selector(Scanner(build_prefilter(["nothing of this"]), LineFilter()))
     wanted = [item for item in selector.select(Chunk(0, 1, data)) if isinstance(item, Line)]
     return sum(b"  File " in line.data for line in wanted)
 
 
 def test_frames_of_tracebacks_are_read_up_to_a_number_of_places() -> None:
-    with patch.object(select, "_MOST_PLACES", 20):
+    with patch.object(line_selection, "_MOST_PLACES", 20):
         assert frames_of(20) == 20
         assert frames_of(50) == 20

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_logdoctor.scan.gates import gate_set
-from vllm_logdoctor.scan.routine import RequestLines, WithoutRequests, marks_in
+from vllm_logdoctor.scan.prefilter import build_prefilter
+from vllm_logdoctor.scan.request_lines import RequestLines, RequestResidue, marks_in
 
 HEAD = b"(APIServer pid=41) INFO 01-01 00:01:01 [logger.py:41] "
 RECEIVED = HEAD + b"Received request cmpl-1: prompt: 'hello', params: None"
 ADDED = HEAD + b"Added request cmpl-1."
 
 
-def taken_out(data: bytes) -> WithoutRequests:
+def taken_out(data: bytes) -> RequestResidue:
     found = RequestLines(marks_in).taken_out(data)
-    assert found == RequestLines(gate_set(["x"]).request_marks).taken_out(data)
+    assert found == RequestLines(build_prefilter(["x"]).request_marks).taken_out(data)
     return found
 
 

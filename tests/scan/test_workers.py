@@ -10,18 +10,18 @@ import pytest
 
 from benchmarks.logs import MIXES, Mix, Truth, pieces
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.scan import GateSet, Interest, Scanned, Scanner, gate_set
-from vllm_logdoctor.scan.wire import packed, unpacked
+from vllm_logdoctor.scan import LineFilter, Prefilter, Scanned, Scanner, build_prefilter
+from vllm_logdoctor.scan.serialize import packed, unpacked
 from vllm_logdoctor.scan.workers import Workers
 from vllm_logdoctor.source import Chunk, Place
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes inherit nothing here")
 GATES = ("Avg prompt throughput: ", "KV cache", "Evicted block", "HTTP/1.1")
-INTEREST = Interest(count_before=frozenset({0}))
+INTEREST = LineFilter(count_before=frozenset({0}))
 
 
-def scanner(gates: GateSet | None = None) -> Scanner:
-    return Scanner(gates or gate_set(GATES), INTEREST)
+def scanner(gates: Prefilter | None = None) -> Scanner:
+    return Scanner(gates or build_prefilter(GATES), INTEREST)
 
 
 def text(mix: Mix = "requests", megabytes: float = 0.2) -> bytes:
@@ -34,7 +34,7 @@ def chunks_of(data: bytes, lines: int = 4) -> list[Chunk]:
 
 
 def found_by(workers: int, chunks: list[Chunk]) -> list[Scanned]:
-    gates = gate_set(GATES)
+    gates = build_prefilter(GATES)
     with Workers(workers, scanner(gates), gates) as pool:
         return [scanned for _, scanned in pool.scan(chunks)]
 
@@ -50,7 +50,7 @@ def test_a_file_that_is_open_is_read_by_who_scans_it(tmp_path: Path) -> None:
     path = tmp_path / "vllm.log"
     chunks = chunks_of(text())
     path.write_bytes(b"".join(chunk.data for chunk in chunks))
-    gates = gate_set(GATES)
+    gates = build_prefilter(GATES)
     with path.open("rb") as file:
         places, offset = [], 0
         for chunk in chunks:
@@ -76,7 +76,7 @@ def test_what_was_found_survives_the_way_between_processes(mix: Mix) -> None:
 
 
 def test_a_process_that_is_gone_is_told_in_one_line() -> None:
-    gates = gate_set(GATES)
+    gates = build_prefilter(GATES)
     before = set(multiprocessing.active_children())
     with Workers(1, scanner(gates), gates) as pool:
         (worker,) = set(multiprocessing.active_children()) - before
@@ -87,7 +87,7 @@ def test_a_process_that_is_gone_is_told_in_one_line() -> None:
 
 
 def test_no_process_is_left_when_nobody_wants_the_rest() -> None:
-    gates = gate_set(GATES)
+    gates = build_prefilter(GATES)
     before = set(multiprocessing.active_children())
     with Workers(2, scanner(gates), gates) as pool:
         next(pool.scan(chunks_of(text())))

@@ -17,8 +17,8 @@ import zstandard
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.source import Input, read_chunks
-from vllm_logdoctor.source.ahead import read_ahead
 from vllm_logdoctor.source.chunks import Reading
+from vllm_logdoctor.source.prefetch import prefetched
 
 _CHOICE = random.Random(3)
 TEXT = b"".join(
@@ -95,7 +95,7 @@ def test_memory_stays_bounded_when_nobody_reads() -> None:
             return len(buffer)
 
     endless = Endless()
-    with read_ahead(endless) as stream:  # type: ignore[arg-type]
+    with prefetched(endless) as stream:  # type: ignore[arg-type]
         stream.read(1)
         assert endless.given < 16 << 20
 
@@ -115,7 +115,7 @@ def test_an_error_comes_behind_the_bytes_before_it() -> None:
             buffer[: len(block)] = block
             return len(block)
 
-    with read_ahead(_raw(Broken())) as stream:
+    with prefetched(_raw(Broken())) as stream:
         assert stream.read1() == b"first\nsecond\n"  # type: ignore[attr-defined]
         with pytest.raises(OSError, match="gone"):
             stream.read1()  # type: ignore[attr-defined]

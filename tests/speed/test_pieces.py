@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.hostile import HOSTILE
 from benchmarks.logs import MIXES, Mix, Truth, pieces
-from vllm_logdoctor.analysis import Options, analyse
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report.json import render
 from vllm_logdoctor.source import Input, inputs_from
 from vllm_logdoctor.source.chunks import LONGEST_LINE

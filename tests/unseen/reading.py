@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from vllm_logdoctor.analysis import Options, analyse
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.source import inputs_from

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 
-from vllm_logdoctor.analysis import INTERRUPTED, analyse
 from vllm_logdoctor.cli.configured import options_of, planned_for, settings_here, warn
 from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.cli.output import write
 from vllm_logdoctor.cli.settings import Settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.frozen import slotted
+from vllm_logdoctor.pipeline import INTERRUPTED, analyse
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.writers import FORMATS, format_of_name, render
 from vllm_logdoctor.source import Input, inputs_from

@@ -12,10 +12,10 @@ from vllm_logdoctor.cli.settings import Suppression
 from vllm_logdoctor.compare.identity import fingerprint, fingerprints_of_document
 from vllm_logdoctor.compare.snapshot import Snapshot
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.findings.model import SEVERITIES, Finding, Severity
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.rules.model import SEVERITIES, Finding, Severity
 from vllm_logdoctor.run.model import Run
 
 Replan = Callable[[Run, tuple[Finding, ...]], Plan]

@@ -15,9 +15,9 @@ from vllm_logdoctor.cli.output import write
 from vllm_logdoctor.errors import LogdoctorError
 
 if TYPE_CHECKING:
-    from vllm_logdoctor.analysis import Options
     from vllm_logdoctor.cli.settings import Settings
     from vllm_logdoctor.compare.snapshot import Snapshot
+    from vllm_logdoctor.pipeline import Options
 
 Run = Annotated[Optional[int], typer.Option(min=1, help="Number of the run in a log with several.")]  # noqa: UP045
 Format = Annotated[
@@ -80,7 +80,7 @@ def document_of(name: str, options: Options) -> dict[str, Any]:
     Raises:
         LogdoctorError: can't be read, or holds nothing of vLLM.
     """
-    from vllm_logdoctor.analysis import analyse
+    from vllm_logdoctor.pipeline import analyse
     from vllm_logdoctor.report.json import document
     from vllm_logdoctor.source import inputs_from
 

@@ -26,8 +26,8 @@ def config(
     ] = "markdown",
 ) -> None:
     """Say what configuration was in effect, and who set each value."""
-    from vllm_logdoctor.analysis import analyse
     from vllm_logdoctor.cli.configured import options_of, settings_here
+    from vllm_logdoctor.pipeline import analyse
     from vllm_logdoctor.source import inputs_from
 
     if format not in FORMATS:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vllm_logdoctor.analysis import Options
+from vllm_logdoctor.catalogue.locate import cache_directory
 from vllm_logdoctor.cli.settings import Settings, find_settings, read_settings
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.packs.locate import cache_directory
+from vllm_logdoctor.pipeline import Options
 
 if TYPE_CHECKING:
     from vllm_logdoctor.cli.baseline import Filtered, Replan

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import field, replace
 
 from vllm_logdoctor.compare.identity import fingerprint
-from vllm_logdoctor.findings.model import Change, Finding
 from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.report.clock import duration, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
@@ -14,6 +13,7 @@ from vllm_logdoctor.report.figures import count, number
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES, model_name
 from vllm_logdoctor.report.sparkline import sparkline
+from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.model import Evidence, Sample
 
 _CURVE_SAMPLES = 120

@@ -12,8 +12,8 @@ from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.errors import LogdoctorError
 
 if TYPE_CHECKING:
-    from vllm_logdoctor.packs.checks import Neighbours
-    from vllm_logdoctor.packs.index import Pattern
+    from vllm_logdoctor.catalogue.checks import Neighbours
+    from vllm_logdoctor.catalogue.index import Pattern
 
 patterns = typer.Typer(
     name="patterns",
@@ -40,7 +40,7 @@ def explain(
     packs: Packs = None,
 ) -> None:
     """Say what a finding, a rule or a message means, why it matters and what to do."""
-    from vllm_logdoctor.packs.explaining import explain as explained
+    from vllm_logdoctor.catalogue.explaining import explain as explained
 
     text = explained(name, _further(packs))
     if sys.stdout.isatty():
@@ -61,7 +61,7 @@ def list_patterns(
     packs: Packs = None,
 ) -> None:
     """List patterns: id, level, topic, verdict and severity, parted by tabs."""
-    from vllm_logdoctor.packs.index import load_index
+    from vllm_logdoctor.catalogue.index import load_index
 
     wanted = {"topic": topic, "verdict": verdict, "level": level, "pack": pack}
     for pattern in load_index(_further(packs)).patterns:
@@ -75,8 +75,8 @@ def show(
     name: Annotated[str, typer.Argument(metavar="ID", help="Id of a pattern.")], packs: Packs = None
 ) -> None:
     """Print a pattern as it stands in its pack file, with the place."""
-    from vllm_logdoctor.packs.locate import builtin_root
-    from vllm_logdoctor.packs.sources import PatternTexts
+    from vllm_logdoctor.catalogue.locate import builtin_root
+    from vllm_logdoctor.catalogue.sources import PatternTexts
 
     found = PatternTexts([builtin_root(), *_further(packs)]).find(name)
     if found is None:
@@ -97,9 +97,9 @@ def check(
     Packs of yours are checked together with those of the tool. Each problem is one line with file, line
     and key. Ends with 1 when there is one.
     """
-    from vllm_logdoctor.packs.checks import check_packs
-    from vllm_logdoctor.packs.knobs import knob_exists
-    from vllm_logdoctor.packs.locate import builtin_root, pack_files
+    from vllm_logdoctor.catalogue.checks import check_packs
+    from vllm_logdoctor.catalogue.knobs import knob_exists
+    from vllm_logdoctor.catalogue.locate import builtin_root, pack_files
 
     own = pack_files(builtin_root())
     theirs = [file for path in paths or () for file in _existing(path)]
@@ -113,16 +113,16 @@ def check(
 
 
 def _neighbours() -> Neighbours:
-    from vllm_logdoctor.packs.checks import Neighbours
-    from vllm_logdoctor.packs.index import load_index
-    from vllm_logdoctor.packs.locate import builtin_root
-    from vllm_logdoctor.packs.sources import PatternTexts
+    from vllm_logdoctor.catalogue.checks import Neighbours
+    from vllm_logdoctor.catalogue.index import load_index
+    from vllm_logdoctor.catalogue.locate import builtin_root
+    from vllm_logdoctor.catalogue.sources import PatternTexts
 
     return Neighbours(load_index().patterns, list(PatternTexts([builtin_root()]).samples()))
 
 
 def _existing(path: Path) -> list[Path]:
-    from vllm_logdoctor.packs.locate import pack_files
+    from vllm_logdoctor.catalogue.locate import pack_files
 
     if not path.exists():
         raise LogdoctorError(f"{path}: no such file or directory")
@@ -135,14 +135,14 @@ def new(
     pack: Annotated[str, typer.Option(help="Name of the pack in the draft.")] = "site",
 ) -> None:
     """Draft a pattern with a sample out of a real line; write it into a file and fill in what it means."""
-    from vllm_logdoctor.frame import Framer
-    from vllm_logdoctor.packs.fromline import draft_entry, read_line
-    from vllm_logdoctor.packs.index import load_index
-    from vllm_logdoctor.packs.model import PackFile, PackHeader
-    from vllm_logdoctor.packs.writing import pack_text
+    from vllm_logdoctor.catalogue.fromline import draft_entry, read_line
+    from vllm_logdoctor.catalogue.index import load_index
+    from vllm_logdoctor.catalogue.model import PackFile, PackHeader
+    from vllm_logdoctor.catalogue.writing import pack_text
+    from vllm_logdoctor.parse import RecordParser
     from vllm_logdoctor.scan import Line
 
-    records = list(Framer().frame(Line(0, 1, read_line(line).encode())))
+    records = list(RecordParser().frame(Line(0, 1, read_line(line).encode())))
     if not records:
         raise LogdoctorError(f"{line}: the line is empty", 2)
     record = records[-1]
@@ -157,7 +157,7 @@ def new(
 @patterns.command()
 def schema() -> None:
     """Print the JSON Schema of pack files, for editors."""
-    from vllm_logdoctor.packs.schema import schema_text
+    from vllm_logdoctor.catalogue.schema import schema_text
 
     typer.echo(schema_text(), nl=False)
 
@@ -165,7 +165,7 @@ def schema() -> None:
 @patterns.command()
 def gates(packs: Packs = None) -> None:
     """Print all gates, one per line: the literals that decide which lines are looked at."""
-    from vllm_logdoctor.packs.index import load_index
+    from vllm_logdoctor.catalogue.index import load_index
 
     for gate in load_index(_further(packs)).gates:
         typer.echo(gate)
@@ -184,8 +184,8 @@ def coverage(
 
     Ends with 1 when a class stays below the share that is wanted of it.
     """
-    from vllm_logdoctor.packs.coverage import own_share, share_lines
-    from vllm_logdoctor.packs.index import load_index
+    from vllm_logdoctor.catalogue.coverage import own_share, share_lines
+    from vllm_logdoctor.catalogue.index import load_index
 
     known = list(load_index(packs or ()).patterns)
     enough = [_covered(path, known, misses) for path in catalogue or ()]
@@ -200,8 +200,8 @@ def coverage(
 
 def _covered(catalogue: Path, known: list[Pattern], misses: bool) -> bool:
     """Print the figures of one catalogue; say whether each class has its share."""
-    from vllm_logdoctor.packs.catalogue import messages_of, read_rows
-    from vllm_logdoctor.packs.coverage import classes, cover, coverage_lines, miss_line
+    from vllm_logdoctor.catalogue.catalogue import messages_of, read_rows
+    from vllm_logdoctor.catalogue.coverage import classes, cover, coverage_lines, miss_line
 
     try:
         rows = list(messages_of(read_rows(catalogue)))
@@ -229,8 +229,8 @@ def drift(
     ] = None,
 ) -> None:
     """Say what a release changes: messages gone, reworded and new; flags and variables; and draft a pack."""
-    from vllm_logdoctor.packs.drift import draft_pack, drift_lines, drift_of
-    from vllm_logdoctor.packs.writing import pack_text
+    from vllm_logdoctor.catalogue.drift import draft_pack, drift_lines, drift_of
+    from vllm_logdoctor.catalogue.writing import pack_text
 
     found = drift_of(package, against, release or None)
     for text in drift_lines(found):

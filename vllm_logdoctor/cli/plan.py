@@ -27,9 +27,9 @@ def plan(
     ] = False,
 ) -> None:
     """Write the launch as it should be: shell, YAML, PBS, Slurm, systemd, docker compose, Kubernetes."""
-    from vllm_logdoctor.analysis import analyse
     from vllm_logdoctor.cli.configured import accepted_left_out, options_of, settings_here, warn
     from vllm_logdoctor.cli.settings import with_known_findings
+    from vllm_logdoctor.pipeline import analyse
     from vllm_logdoctor.plan.formats import render_launch
     from vllm_logdoctor.plan.launch import changed, launch_of
     from vllm_logdoctor.source import inputs_from

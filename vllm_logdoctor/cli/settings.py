@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.findings.model import Severity
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.rules.model import Severity
 
 FILE_NAME = "logdoctor.toml"
 
@@ -97,7 +97,7 @@ def with_known_findings(settings: Settings) -> Settings:
     """
     if not settings.suppressions:
         return settings
-    from vllm_logdoctor.packs.explaining import known_ids, unknown
+    from vllm_logdoctor.catalogue.explaining import known_ids, unknown
 
     ids = known_ids(settings.patterns)
     for number, entry in enumerate(settings.suppressions):

@@ -15,8 +15,8 @@ from vllm_logdoctor.compare.influence import (
     without_effect,
 )
 from vllm_logdoctor.compare.snapshot import KnownFinding, Setting, Snapshot
-from vllm_logdoctor.findings.equal_load import EqualLoad, equal_load
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.rules.equal_load import EqualLoad, equal_load
 
 FIRST_START = 0.035
 """The first start after an installation plans up to 3 % fewer KV cache tokens; rounded up."""
@@ -89,7 +89,7 @@ class RoomUsed:
 
 
 @frozen
-class Tie:
+class Attribution:
     """A changed setting with what moved and can come from it.
 
     Attributes:
@@ -123,7 +123,7 @@ class Comparison:
     load: EqualLoad
     room: RoomUsed | None
     findings: tuple[FindingDifference, ...]
-    ties: tuple[Tie, ...]
+    ties: tuple[Attribution, ...]
 
 
 def compare(before: Snapshot, after: Snapshot) -> Comparison:
@@ -303,7 +303,7 @@ def _ties(
     findings: tuple[FindingDifference, ...],
     load: EqualLoad,
     room: RoomUsed | None,
-) -> Iterator[Tie]:
+) -> Iterator[Attribution]:
     moved = [one for one in figures if one.verdict in ("better", "worse")]
     faster = load.verdict in ("faster", "slower")
     causes = [one for one in changed if one.role == "cause"]
@@ -317,7 +317,7 @@ def _ties(
         )
         subjects = {subject_of(one.name) for one in mine} | ({"speed"} if speed or roomy else set())
         shared = tuple(name for name, able_to in able.items() if name != change.name and able_to & subjects)
-        yield Tie(change, able[change.name], mine, about, speed, roomy, shared)
+        yield Attribution(change, able[change.name], mine, about, speed, roomy, shared)
 
 
 def _subjects(change: SettingDifference) -> frozenset[Subject]:

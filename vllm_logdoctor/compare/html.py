@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from vllm_logdoctor.compare import markdown, verification_markdown
 from vllm_logdoctor.compare.comparison import Comparison
 from vllm_logdoctor.compare.verification import Verification
-from vllm_logdoctor.findings.equal_load import EqualLoad, LevelPair
 from vllm_logdoctor.report.body import Block, block_html, blocks_in
 from vllm_logdoctor.report.charts import Chart
 from vllm_logdoctor.report.escape import shorten
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.webpage import webpage
+from vllm_logdoctor.rules.equal_load import EqualLoad, LevelPair
 
 _FEWEST = 2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from vllm_logdoctor.findings.model import Finding
+from vllm_logdoctor.rules.model import Finding
 
 
 def fingerprint(finding: Finding) -> str:
@@ -14,7 +14,7 @@ def fingerprint(finding: Finding) -> str:
     Line numbers, values and words may change from run to run; these two do not.
 
     Example:
-        >>> from vllm_logdoctor.findings.model import Change
+        >>> from vllm_logdoctor.rules.model import Change
         >>> change = Change("--max-num-seqs", "flag", 1, 32)
         >>> fingerprint(Finding("one-seat", "performance", "high", "high", "", "", changes=(change,)))
         'one-seat --max-num-seqs'

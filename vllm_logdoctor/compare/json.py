@@ -7,15 +7,15 @@ from dataclasses import asdict
 from typing import Any
 
 from vllm_logdoctor.compare.comparison import (
+    Attribution,
     Comparison,
     FigureDifference,
     FindingDifference,
     SettingDifference,
-    Tie,
 )
 from vllm_logdoctor.compare.snapshot import KnownFinding, Setting, Snapshot
 from vllm_logdoctor.compare.verification import CheckedChange, CheckedPrediction, Verification
-from vllm_logdoctor.findings.equal_load import EqualLoad
+from vllm_logdoctor.rules.equal_load import EqualLoad
 
 COMPARISON_SCHEMA = "logdoctor-comparison/1"
 VERIFICATION_SCHEMA = "logdoctor-verification/1"
@@ -107,7 +107,7 @@ def _finding_difference(one: FindingDifference) -> Document:
     return {**_finding(one.finding), "state": one.state, "note": one.note or None}
 
 
-def _tie(tie: Tie) -> Document:
+def _tie(tie: Attribution) -> Document:
     return {
         "setting": tie.change.name,
         "can_move": sorted(tie.subjects),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vllm_logdoctor.compare.comparison import Comparison, FigureDifference, FindingDifference, Tie
+from vllm_logdoctor.compare.comparison import Attribution, Comparison, FigureDifference, FindingDifference
 from vllm_logdoctor.compare.influence import subject_of
-from vllm_logdoctor.compare.words import (
+from vllm_logdoctor.compare.wording import (
     both_names,
     change_words,
     figure_name,
@@ -18,10 +18,10 @@ from vllm_logdoctor.compare.words import (
     side,
     times,
 )
-from vllm_logdoctor.findings.equal_load import EqualLoad
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.figures import count, joined, number, table
 from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES
+from vllm_logdoctor.rules.equal_load import EqualLoad
 
 _VERDICTS = {"better": "better", "worse": "**worse**", "same": "same", "other": ""}
 _STATES = {
@@ -104,7 +104,7 @@ def _ties(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _tie(tie: Tie, comparison: Comparison) -> list[str]:
+def _tie(tie: Attribution, comparison: Comparison) -> list[str]:
     found = [moved_words(figure) for figure in tie.figures]
     if tie.speed:
         found.append(f"speed at equal load {times(comparison.load.ratio)}")
@@ -120,7 +120,7 @@ def _tie(tie: Tie, comparison: Comparison) -> list[str]:
     ]
 
 
-def _nothing_moved(tie: Tie, load: EqualLoad) -> str:
+def _nothing_moved(tie: Attribution, load: EqualLoad) -> str:
     if not tie.subjects:
         return "what it moves is not known here"
     if "speed" in tie.subjects and load.verdict == "unknown":

@@ -8,8 +8,8 @@ from typing import Any
 
 from vllm_logdoctor.compare.identity import fingerprint_of_document
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.findings.equal_load import LoadLevel
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.rules.equal_load import LoadLevel
 from vllm_logdoctor.run.model import Evidence
 
 Node = Mapping[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from vllm_logdoctor.frame import Record
-from vllm_logdoctor.packs.index import Pattern
+from vllm_logdoctor.catalogue.index import Pattern
+from vllm_logdoctor.parse import Record
 
 FieldValue = str | int | float | bool
 

@@ -8,13 +8,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from vllm_logdoctor.catalogue.index import PackIndex, Pattern
 from vllm_logdoctor.events.event import Event, FieldValue
-from vllm_logdoctor.frame import Record
-from vllm_logdoctor.late import LatePattern
-from vllm_logdoctor.packs.index import PackIndex, Pattern
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse import Record
 
 # torch.OutOfMemoryError: CUDA out of memory    ValueError: Free memory on device
-_EXCEPTION_TYPE = LatePattern(
+_EXCEPTION_TYPE = LazyPattern(
     r"(?:[A-Za-z_][\w.]{1,120}(?:Error|Exception|Warning|Interrupt|Exit|Timeout|Failure)(?:\([^)]{0,80}\))?: ?)+"
 )
 
@@ -58,7 +58,7 @@ class Matcher:
 
     def depends_on_digits(self, gates: tuple[int, ...]) -> bool:
         """Say whether a pattern that is tried on lines with these gates may tell one number from another."""
-        from vllm_logdoctor.packs.digits import takes_any_number
+        from vllm_logdoctor.catalogue.digit_invariance import takes_any_number
 
         return not all(takes_any_number(one.pattern.regex) for one in self._candidates(gates))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vllm_logdoctor.events.event import Event
-from vllm_logdoctor.events.known import KnownHeads, KnownLine, Told
-from vllm_logdoctor.frame import LONGEST_TEXT, Record, is_plain
+from vllm_logdoctor.events.fast_path import FastLine, LinePrefixes, Told
+from vllm_logdoctor.parse import LONGEST_TEXT, Record, is_plain
 from vllm_logdoctor.scan import Line
 
 _MOST_HEADS = 64
@@ -27,9 +27,9 @@ class RequestReader:
 
     def __init__(self, tell: Callable[[Line], Told]) -> None:
         self._tell = tell
-        self._heads = KnownHeads(_BEGINS, _MOST_HEADS)
+        self._heads = LinePrefixes(_BEGINS, _MOST_HEADS)
 
-    def read(self, line: Line, lines: int) -> KnownLine | None:
+    def read(self, line: Line, lines: int) -> FastLine | None:
         """Return what a line says that stands for so many, or None where it has to go the long way."""
         head = self._heads.head_of(line.data)
         if head is None:
@@ -38,7 +38,7 @@ class RequestReader:
         if len(text) > LONGEST_TEXT or not is_plain(text[head.end :]):
             return None
         time = self._heads.time_of(line.data, head)
-        return None if time is None else KnownLine(line, head, time, lines, None, self._tell)
+        return None if time is None else FastLine(line, head, time, lines, None, self._tell)
 
     def learn(self, line: Line, record: Record, event: Event | None) -> None:
         """Note the head of a line that went the long way."""

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 
 from vllm_logdoctor.events.event import Event
-from vllm_logdoctor.events.known import Figures, KnownHeads, KnownLine, Told
+from vllm_logdoctor.events.fast_path import FastLine, Figures, LinePrefixes, Told
 from vllm_logdoctor.events.matcher import Matcher
-from vllm_logdoctor.frame import Record
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.scan import Line
 
 _THROUGHPUT = "throughput"
@@ -45,9 +45,9 @@ class StatisticsReader:
         self._gate = matcher.gate_number(_GATE)
         self._matcher = matcher
         self._tell = tell
-        self._heads = KnownHeads(_BEGINS, _MOST_HEADS)
+        self._heads = LinePrefixes(_BEGINS, _MOST_HEADS)
 
-    def read(self, line: Line) -> KnownLine | None:
+    def read(self, line: Line) -> FastLine | None:
         """Return what a line says, or None where it has to go the long way."""
         if self._gate not in line.gates:
             return None
@@ -58,7 +58,7 @@ class StatisticsReader:
         found = _MESSAGE.fullmatch(line.data, head.end)
         if time is None or found is None:
             return None
-        return KnownLine(line, head, time, 1, _figures(found), self._tell)
+        return FastLine(line, head, time, 1, _figures(found), self._tell)
 
     def learn(self, line: Line, record: Record, event: Event) -> None:
         """Note the head of a line that went the long way."""

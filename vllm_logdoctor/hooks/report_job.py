@@ -44,9 +44,9 @@ def _out_of_memory() -> int:
 
 
 def _reported(logs: list[Path], place: Path | None) -> list[str]:
-    from vllm_logdoctor.analysis import Options, analyse
+    from vllm_logdoctor.catalogue.locate import cache_directory
     from vllm_logdoctor.hooks.summary import summary
-    from vllm_logdoctor.packs.locate import cache_directory
+    from vllm_logdoctor.pipeline import Options, analyse
     from vllm_logdoctor.report.writers import format_of_name, render
     from vllm_logdoctor.source import inputs_from
 

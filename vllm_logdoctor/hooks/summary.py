@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.findings.model import Change, Finding
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES, model_name, named
+from vllm_logdoctor.rules.model import Change, Finding
 
 _WIDTH = 240
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.plan.command import shell
 from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.plan.merge import merge
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.plan.table import what_if_table
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run
 
 __all__ = ["plan_of", "what_if_table"]

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from vllm_logdoctor.findings.capacity.memory import arguments_are_whole
-from vllm_logdoctor.findings.model import Change
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, flag_history, long_name
 from vllm_logdoctor.knowledge.versions import at_least
+from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
+from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.configuration import plain_value
 from vllm_logdoctor.run.model import Run
 

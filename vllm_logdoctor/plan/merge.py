@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from vllm_logdoctor.findings.model import Change, Finding
-from vllm_logdoctor.findings.urgency import is_urgent, urgent_first
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import canonical_name, flag_exists, long_name
 from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.plan.model import PlannedChange
+from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.rules.urgency import is_urgent, urgent_first
 from vllm_logdoctor.run.model import Run
 
 # Changes that need more device memory: not for a run that has just run out of it.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.findings.model import Change
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.rules.model import Change
 
 
 @frozen

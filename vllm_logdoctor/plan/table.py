@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vllm_logdoctor.findings.capacity.fp8 import refuses_fp8
-from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.plan.whatif import what_if
+from vllm_logdoctor.rules.capacity.fp8 import refuses_fp8
+from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.run.model import Run
 
 _UTILIZATIONS = (0.80, 0.85, 0.90, 0.92, 0.95)

@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vllm_logdoctor.findings.capacity.laws import LAWS, UNRELATED, Settings
-from vllm_logdoctor.findings.capacity.memory import Memory, memory_of
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.rules.capacity.laws import LAWS, UNRELATED, Settings
+from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.run.model import Run
 
 

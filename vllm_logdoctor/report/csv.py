@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 
-from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.rules.model import Finding
 
 COLUMNS = (
     "run", "file", "line", "id", "kind", "role", "severity", "confidence", "title", "explanation", "changes",

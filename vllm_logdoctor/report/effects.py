@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.findings.model import Change, Effect, Safety
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import number, setting
 from vllm_logdoctor.report.naming import METRICS
+from vllm_logdoctor.rules.model import Change, Effect, Safety
 
 ORIGINS = {"measured": "measured in this log", "computed": "computed", "published": "measured elsewhere"}
 

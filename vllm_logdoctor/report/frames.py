@@ -1,4 +1,4 @@
-"""Tables of a run as pandas DataFrames: one row per thing, units in `frame.attrs["units"]`.
+"""Tables of a run as pandas DataFrames: one row per thing, units in `parse.attrs["units"]`.
 
 Every frame with times has `time` (datetime64, naive: logs print no zone; NaT where the log prints no year)
 and `seconds` (float64, since the start of the run; NaN where the line has no time).
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.report.clock import moment
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Phase, Run, Sample, Value
 
 if TYPE_CHECKING:

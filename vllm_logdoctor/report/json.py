@@ -7,16 +7,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from vllm_logdoctor.findings.capacity.ceiling import Ceiling
-from vllm_logdoctor.findings.equal_load import LoadLevel, load_levels
-from vllm_logdoctor.findings.model import Change, Effect, Finding
 from vllm_logdoctor.plan.model import Plan, WhatIf
 from vllm_logdoctor.report.clock import clock, iso
 from vllm_logdoctor.report.model import SCHEMA, AlreadyRight, Analysis, Diagnosis, Message
 from vllm_logdoctor.report.series import requests_by_time
 from vllm_logdoctor.report.serving import Spread, requests_of, serving_of
-from vllm_logdoctor.report.work import Drafts, drafts_of, transfers_of
-from vllm_logdoctor.run.gauges import batches_of
+from vllm_logdoctor.report.throughput_detail import Drafts, drafts_of, transfers_of
+from vllm_logdoctor.rules.capacity.ceiling import Ceiling
+from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
+from vllm_logdoctor.rules.model import Change, Effect, Finding
+from vllm_logdoctor.run.metrics import batches_of
 from vllm_logdoctor.run.model import Coverage, Evidence, Phase, Run, Unknown, Value
 
 Document = dict[str, Any]

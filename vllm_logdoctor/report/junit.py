@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import named, run_title
 from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.rules.model import Finding
 
 _LINES = 6
 

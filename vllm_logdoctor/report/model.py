@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from vllm_logdoctor.findings.bottleneck import Bottleneck
-from vllm_logdoctor.findings.capacity.ceiling import Ceiling
-from vllm_logdoctor.findings.model import AlreadyRight, Finding, Message
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.plan.model import Plan, WhatIf
+from vllm_logdoctor.rules.bottleneck import Bottleneck
+from vllm_logdoctor.rules.capacity.ceiling import Ceiling
+from vllm_logdoctor.rules.model import AlreadyRight, Finding, Message
 from vllm_logdoctor.run.model import Coverage, Run, SourceSummary
 
 __all__ = ["SCHEMA", "AlreadyRight", "Analysis", "Diagnosis", "Message"]

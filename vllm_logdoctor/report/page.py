@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vllm_logdoctor.findings.model import Finding
-from vllm_logdoctor.findings.urgency import urgent_first
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.urgency import urgent_first
 from vllm_logdoctor.run.model import Evidence, Run
 
 CITED = 4

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vllm_logdoctor.findings.bottleneck import BottleneckName
-from vllm_logdoctor.findings.model import Confidence, FindingKind, Role, Safety, Severity
+from vllm_logdoctor.rules.bottleneck import BottleneckName
+from vllm_logdoctor.rules.model import Confidence, FindingKind, Role, Safety, Severity
 from vllm_logdoctor.run.model import Kind, Outcome, Provenance
 
 Platform = Literal["cuda", "rocm", "tpu", "xpu", "cpu", "hpu", "npu", "neuron"]

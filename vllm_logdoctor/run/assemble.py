@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from vllm_logdoctor.frame import Record
 from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.defaults import default_of
 from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import effective_configuration
 from vllm_logdoctor.run.identity import (

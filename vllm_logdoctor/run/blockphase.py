@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from vllm_logdoctor.late import LatePattern
+from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.run.blocks import Block
 
 BlockPhase = Literal[
@@ -41,28 +41,28 @@ _FUNCTIONS: tuple[tuple[BlockPhase, str], ...] = (
         r"|get_tokenizer|cached_tokenizer_from_config"),
 )  # fmt: skip
 # A code generator's own `generate` and `capture` say nothing of what the engine did.
-_COMPILER = LatePattern(r"torch/(?:_inductor|_dynamo|_functorch|fx)/")
-_COMPILED = tuple((phase, LatePattern(rf"(?:{names})$")) for phase, names in _FUNCTIONS)
-_IN_SERVING = LatePattern(
+_COMPILER = LazyPattern(r"torch/(?:_inductor|_dynamo|_functorch|fx)/")
+_COMPILED = tuple((phase, LazyPattern(rf"(?:{names})$")) for phase, names in _FUNCTIONS)
+_IN_SERVING = LazyPattern(
     r"(?:run_busy_loop|_process_engine_step|run_engine_loop|start_worker_execution_loop|_run_engine"
     r"|run_engine|output_handler)$"
 )
-_STARTS = LatePattern(
+_STARTS = LazyPattern(
     r"(?:_initialize_kv_caches|determine_\w+|profile_run|load_model|capture_model|compile_or_warm_up_model"
     r"|_init_executor|init_device|_dummy_run)$"
 )
 # EngineCore encountered a fatal error.    AsyncLLM output_handler failed.    Engine background task failed
-_ANNOUNCED: tuple[tuple[BlockPhase, LatePattern], ...] = (
+_ANNOUNCED: tuple[tuple[BlockPhase, LazyPattern], ...] = (
     (
         "serving",
-        LatePattern(
+        LazyPattern(
             r"encountered a fatal error|output_handler failed|Engine background task failed"
             r"|start_worker_execution_loop|method '?execute_model|EngineCore hit an exception"
         ),
     ),
-    ("profiling", LatePattern(r"determine_(?:num_available_blocks|available_memory)")),
-    ("load-weights", LatePattern(r"method '?load_model")),
-    ("distributed-init", LatePattern(r"method '?init_(?:device|worker)")),
+    ("profiling", LazyPattern(r"determine_(?:num_available_blocks|available_memory)")),
+    ("load-weights", LazyPattern(r"method '?load_model")),
+    ("distributed-init", LazyPattern(r"method '?init_(?:device|worker)")),
 )
 
 

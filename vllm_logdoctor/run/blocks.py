@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 
-from vllm_logdoctor.frame import Process, Record
 from vllm_logdoctor.frozen import frozen, slotted
-from vllm_logdoctor.late import LatePattern
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.run.nativetext import native_above
 from vllm_logdoctor.run.tracelines import (
     Link,
@@ -31,11 +31,11 @@ _PROMPT_OPENS = re.compile(
     r"(?:Received request|Generated response|Added request|Request) .{0,200}?(?:prompt|output)\w*: ?(?:['\"]|<\d+ ch)",
     re.DOTALL,
 )
-_PROMPT_CLOSES = LatePattern(
+_PROMPT_CLOSES = LazyPattern(
     r"(?:params|sampling_params): ?\w+\(|output_token_ids:|lora_request: |finish_reason: "
 )
 # Raw lines that never continue the text of an exception.
-_OTHER_RAW = LatePattern(
+_OTHER_RAW = LazyPattern(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|Process \w+|Exception ignored|\[[WIE]\d{3,4} |\[rank\d"
     r"|Loading |Capturing |Processed prompts|nanobind:"
     r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|\s*\d+%\||slurmstepd|srun:|[-=]{20}|==> |usage: "

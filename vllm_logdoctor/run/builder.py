@@ -6,28 +6,28 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from vllm_logdoctor.events import Event, KnownHead, KnownLine
-from vllm_logdoctor.frame import NO_PROCESS, Process, Record
+from vllm_logdoctor.events import Event, FastLine, LinePrefix
+from vllm_logdoctor.parse import NO_PROCESS, Process, Record
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
 from vllm_logdoctor.run.clock import Clock
-from vllm_logdoctor.run.configuration import Stated, arguments_of, engine_config_of
-from vllm_logdoctor.run.continued import Continuations
+from vllm_logdoctor.run.configuration import ConfigSources, arguments_of, engine_config_of
+from vllm_logdoctor.run.continuation_lines import Continuations
 from vllm_logdoctor.run.environment import Environment, may_tell
-from vllm_logdoctor.run.gauges import added, progress_of, speculation_of, transfer_of
-from vllm_logdoctor.run.hints import hints_in
-from vllm_logdoctor.run.keeping import RecordKeeper, template_of
 from vllm_logdoctor.run.launches import Launches
+from vllm_logdoctor.run.metrics import added, progress_of, speculation_of, transfer_of
 from vllm_logdoctor.run.minutes import RequestsByMinute
 from vllm_logdoctor.run.model import (
     Evidence,
+    Occurrences,
     Progress,
-    Seen,
     Speculation,
     Transfer,
     Unknown,
     Value,
     evidence_of,
 )
+from vllm_logdoctor.run.platform_detection import hints_in
+from vllm_logdoctor.run.sampling import RecordSampler, template_of
 from vllm_logdoctor.run.series import Series, sample_of
 from vllm_logdoctor.scan import AccessKey
 
@@ -79,9 +79,9 @@ class RunBuilder:
         self.first: Record | None = None
         self.last: Record | None = None
         self.processes: dict[Process, int] = {}
-        self.messages: dict[str, Seen] = {}
+        self.messages: dict[str, Occurrences] = {}
         self.times: dict[tuple[str, int], float | None] = {}
-        self.keeper = RecordKeeper()
+        self.keeper = RecordSampler()
         self.environment = environment or Environment()
         self.launches = launches or Launches()
         self.other_server: Evidence | None = None
@@ -101,9 +101,9 @@ class RunBuilder:
         self._writer = NO_PROCESS
         self.now: float | None = None
         self.statistics_time: float | None = None
-        self._known_heads: set[KnownHead] = set()
-        self._known_head: KnownHead | None = None
-        self._unsettled: dict[int, KnownLine] = {}
+        self._known_heads: set[LinePrefix] = set()
+        self._known_head: LinePrefix | None = None
+        self._unsettled: dict[int, FastLine] = {}
 
     @cached_property
     def outer_clock(self) -> Clock:
@@ -116,9 +116,9 @@ class RunBuilder:
         return Series()
 
     @cached_property
-    def stated(self) -> Stated:
+    def stated(self) -> ConfigSources:
         """What the log states of the configuration."""
-        return Stated()
+        return ConfigSources()
 
     @cached_property
     def accesses(self) -> Counter[AccessKey]:
@@ -169,7 +169,7 @@ class RunBuilder:
                 serious=record.level in ("ERROR", "CRITICAL") or event.pattern.verdict == "cause-of-failure",
             )
 
-    def takes(self, line: KnownLine) -> bool:
+    def takes(self, line: FastLine) -> bool:
         """Say whether a line may be folded in by itself: when enough records of its kind and head were.
 
         The first ones are kept and tell more than their figures: who writes, from where, which engine and platform.
@@ -182,7 +182,7 @@ class RunBuilder:
             self._known_heads.add(line.head)
         return False
 
-    def add_known(self, line: KnownLine) -> None:
+    def add_known(self, line: FastLine) -> None:
         """Fold in a line that was read in one step: the same as `add`, without record and event."""
         head = line.head
         self.now = self.clock.at_time(line.time, head.year_known)
@@ -270,7 +270,7 @@ class RunBuilder:
     def _note_message(self, event: Event, count: int) -> None:
         seen = self.messages.get(event.pattern.id)
         if seen is None:
-            seen = self.messages[event.pattern.id] = Seen()
+            seen = self.messages[event.pattern.id] = Occurrences()
         seen.count += count
         if len(seen.first) < 3 or (
             len(seen.first) < 64

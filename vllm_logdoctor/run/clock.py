@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vllm_logdoctor.frame.clock import with_year_of
 from vllm_logdoctor.frozen import slotted
+from vllm_logdoctor.parse.clock import with_year_of
 
 _HALF_YEAR = 183 * 86400.0
 _LEAP_YEAR = 366 * 86400.0

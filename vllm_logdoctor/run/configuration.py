@@ -9,8 +9,8 @@ from typing import Any
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.frozen import slotted
-from vllm_logdoctor.run.literal import read_pairs, read_value
 from vllm_logdoctor.run.model import Evidence, Provenance, Value
+from vllm_logdoctor.run.repr_parser import read_pairs, read_value
 
 # Names of the engine's configuration line that EngineArgs calls otherwise.
 _ENGINE_NAMES = {"max_seq_len": "max_model_len", "chunked_prefill_enabled": "enable_chunked_prefill"}
@@ -28,7 +28,7 @@ _BEHIND = 240
 
 
 @slotted
-class Stated:
+class ConfigSources:
     """What the log states of the configuration, by source.
 
     Attributes:
@@ -70,7 +70,7 @@ def engine_config_of(event: Event) -> dict[str, Any]:
 
 
 def effective_configuration(
-    stated: Stated, default_of: Callable[[str], tuple[Any, str] | None], fields: Iterable[str]
+    stated: ConfigSources, default_of: Callable[[str], tuple[Any, str] | None], fields: Iterable[str]
 ) -> dict[str, Value]:
     """Merge what is stated into one value per field.
 
@@ -156,7 +156,7 @@ def _merge_engine_value(
     config[name] = Value(value, "reported", evidence)
 
 
-def _arguments(stated: Stated) -> Mapping[str, Any]:
+def _arguments(stated: ConfigSources) -> Mapping[str, Any]:
     named: dict[str, Any] = {}
     for name, value in stated.arguments.items():
         name = _ARGUMENT_NAMES.get(name, name)

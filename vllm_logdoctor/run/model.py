@@ -8,8 +8,8 @@ from dataclasses import field
 from typing import Any, Literal
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.frame import Process, Record
 from vllm_logdoctor.frozen import frozen, slotted
+from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.scan import AccessKey
 
 Provenance = Literal["explicit", "reported", "adjusted", "default", "derived"]
@@ -206,7 +206,7 @@ class Benchmark:
 
 
 @slotted
-class Seen:
+class Occurrences:
     """How often one message was seen: first three events, the last one, the count, the processes."""
 
     first: list[Event] = field(default_factory=list)
@@ -286,7 +286,7 @@ class Run:
     engine_config: dict[str, Any] = field(default_factory=dict)
     arguments: dict[str, Any] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
-    messages: dict[str, Seen] = field(default_factory=dict)
+    messages: dict[str, Occurrences] = field(default_factory=dict)
     phases: list[Phase] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     sample_count: int = 0
@@ -314,7 +314,7 @@ class Run:
     vllm_records: int = 0
     recognised_records: int = 0
 
-    def seen(self, pattern_id: str) -> Seen | None:
+    def seen(self, pattern_id: str) -> Occurrences | None:
         """Return how often a message was seen, or None."""
         return self.messages.get(pattern_id)
 

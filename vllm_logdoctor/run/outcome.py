@@ -8,12 +8,12 @@ from dataclasses import field
 from functools import cached_property
 from itertools import islice
 
-from vllm_logdoctor.frame import Record
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, kind_of_block
 from vllm_logdoctor.run.blockphase import phase_of_block
 from vllm_logdoctor.run.blocks import Block
-from vllm_logdoctor.run.lifesigns import (
+from vllm_logdoctor.run.lifecycle import (
     AFTERWARDS,
     BIND,
     CLIENT_GONE,
@@ -31,7 +31,7 @@ from vllm_logdoctor.run.lifesigns import (
     within_engine,
 )
 from vllm_logdoctor.run.model import Evidence, Outcome, Run
-from vllm_logdoctor.run.stops import REQUESTED, Stop, stops_in
+from vllm_logdoctor.run.termination import REQUESTED, Stop, stops_in
 
 _REQUESTS = ("request-received", "request-added", "request-finished")
 """Messages that only a running engine prints."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.frame import Process
 from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.parse import Process
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.model import Evidence, Phase, Run
 

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from vllm_logdoctor.events import Event, KnownLine
-from vllm_logdoctor.frame import Process, Record, writer_of
-from vllm_logdoctor.late import LatePattern
-from vllm_logdoctor.run.brief import BriefRun
+from vllm_logdoctor.events import Event, FastLine
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse import Process, Record, writer_of
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
 from vllm_logdoctor.run.environment import Environment
 from vllm_logdoctor.run.launches import Launches
+from vllm_logdoctor.run.skipped_runs import SkippedRun
 from vllm_logdoctor.scan import AccessBlock, AccessKey
 
 VERSION_LINES = frozenset({"api-server-version", "banner-version"})
@@ -25,7 +25,7 @@ MOST_RUNS = 200
 OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
 BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
-_INDEX = LatePattern(r"\d+")
+_INDEX = LazyPattern(r"\d+")
 _MOST_ALIVE = 16
 """Servers that may write to one log side by side."""
 
@@ -103,7 +103,7 @@ class Segmenter:
         run.add(record, event, count)
         return run
 
-    def add_known(self, line: KnownLine) -> None:
+    def add_known(self, line: FastLine) -> None:
         """Give a line that was read in one step to its run: it opens none."""
         process = line.head.process
         run = self._owner(process)
@@ -201,7 +201,7 @@ class Segmenter:
         beyond = len(self.runs) >= MOST_RUNS
         if beyond:
             self._leave_out(self.runs.pop())
-        run = (BriefRun if beyond else RunBuilder)(
+        run = (SkippedRun if beyond else RunBuilder)(
             len(self.runs) + self.left_out + 1,
             self._files,
             Environment.after(old.environment.exported),

@@ -2,24 +2,24 @@
 
 from vllm_logdoctor.scan.accesses import AccessBlock, AccessKey
 from vllm_logdoctor.scan.debug_lines import DebugKind, DebugLines, may_be_debug, without_digits
-from vllm_logdoctor.scan.gates import GateSet, gate_set
-from vllm_logdoctor.scan.select import Item, Line, Repeated, Selector
-from vllm_logdoctor.scan.sight import Interest, Scanned, Scanner
+from vllm_logdoctor.scan.line_selection import Item, Line, Repeated, Selector
+from vllm_logdoctor.scan.prefilter import Prefilter, build_prefilter
+from vllm_logdoctor.scan.scanner import LineFilter, Scanned, Scanner
 
 __all__ = [
     "AccessBlock",
     "AccessKey",
     "DebugKind",
     "DebugLines",
-    "GateSet",
-    "Interest",
     "Item",
     "Line",
+    "LineFilter",
+    "Prefilter",
     "Repeated",
     "Scanned",
     "Scanner",
     "Selector",
-    "gate_set",
+    "build_prefilter",
     "may_be_debug",
     "without_digits",
 ]

@@ -14,9 +14,9 @@ from typing import Any
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.scan.debug_lines import DebugKind
-from vllm_logdoctor.scan.gates import GateSet, Narrowing
-from vllm_logdoctor.scan.sight import Scanned, Scanner
-from vllm_logdoctor.scan.wire import packed, unpacked
+from vllm_logdoctor.scan.prefilter import Narrowing, Prefilter
+from vllm_logdoctor.scan.scanner import Scanned, Scanner
+from vllm_logdoctor.scan.serialize import packed, unpacked
 from vllm_logdoctor.source import Chunk, Place, keep_freed_memory
 
 _AHEAD = 4
@@ -39,7 +39,7 @@ class _Task:
 class _Worker:
     """A process that scans; it inherits the scanner, and all files that are open."""
 
-    def __init__(self, scanner: Scanner, gates: GateSet, others: Sequence[_Worker]) -> None:
+    def __init__(self, scanner: Scanner, gates: Prefilter, others: Sequence[_Worker]) -> None:
         context: Any = multiprocessing.get_context("fork")
         self._connection: Connection
         self._connection, theirs = context.Pipe()
@@ -51,7 +51,7 @@ class _Worker:
         self._gates = gates
         self._debug_lines = scanner.debug_lines
         self._told = len(gates.narrowings), len(self._debug_lines.learned)
-        self._shelf = _Shelf()
+        self._shelf = _SharedBuffer()
         self.waiting = 0
         self._process.start()
         theirs.close()
@@ -92,7 +92,7 @@ class _Worker:
         self._shelf.close()
 
 
-class _Shelf:
+class _SharedBuffer:
     """Memory that a worker sees too, as a file: room for the pieces that it has waiting."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class Workers:
         gates: its gate automaton; what the flow learns about it is passed on.
     """
 
-    def __init__(self, count: int, scanner: Scanner, gates: GateSet) -> None:
+    def __init__(self, count: int, scanner: Scanner, gates: Prefilter) -> None:
         self._scanner = scanner
         self._workers: list[_Worker] = []
         for _ in range(count):
@@ -204,7 +204,7 @@ def _ended() -> LogdoctorError:
     return LogdoctorError("a scanning process ended before its work; try --jobs 1")
 
 
-def _work(connection: Connection, not_mine: Sequence[Connection], scanner: Scanner, gates: GateSet) -> None:
+def _work(connection: Connection, not_mine: Sequence[Connection], scanner: Scanner, gates: Prefilter) -> None:
     """Scan what comes until the other side is gone."""
     for other in not_mine:
         other.close()

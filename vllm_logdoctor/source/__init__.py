@@ -2,8 +2,8 @@
 
 from vllm_logdoctor.source.chunks import Chunk, Place, give_back_freed_memory, keep_freed_memory, read_chunks
 from vllm_logdoctor.source.inputs import Input, inputs_from
-from vllm_logdoctor.source.places import opened, read_pieces
 from vllm_logdoctor.source.sets import InputSet, Stream, sets_of
+from vllm_logdoctor.source.slicing import opened, read_pieces
 
 __all__ = [
     "Chunk",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO, cast
 
-from vllm_logdoctor.source.pieces import PieceStream
+from vllm_logdoctor.source.iterator_io import IteratorIO
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "gz"),
@@ -44,7 +44,7 @@ def decompressed(stream: BinaryIO, head: bytes) -> BinaryIO:
     """Wrap a binary stream, whose first bytes `head` were peeked, in the decompressor that they ask for."""
     kind = compression_of(head)
     if kind == "gz":
-        return cast(BinaryIO, PieceStream(_pieces_of_gz(stream), stream.close))
+        return cast(BinaryIO, IteratorIO(_pieces_of_gz(stream), stream.close))
     if kind == "bz2":
         import bz2
 
@@ -54,7 +54,7 @@ def decompressed(stream: BinaryIO, head: bytes) -> BinaryIO:
 
         return cast(BinaryIO, lzma.LZMAFile(stream))
     if kind == "zst":
-        return cast(BinaryIO, PieceStream(_pieces_of_zst(stream), stream.close))
+        return cast(BinaryIO, IteratorIO(_pieces_of_zst(stream), stream.close))
     return stream
 
 

@@ -87,9 +87,9 @@ class Input:
         stream = decompressed(peekable, head)
         if stream is peekable or (self.size or 0) < _WORTH_A_THREAD or self.path is None:
             return stream
-        from vllm_logdoctor.source.ahead import read_ahead
+        from vllm_logdoctor.source.prefetch import prefetched
 
-        return read_ahead(stream)
+        return prefetched(stream)
 
 
 def inputs_from(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vllm_logdoctor.findings.model import Change, Finding
+from vllm_logdoctor.report.alternatives import in_full, other_ways
 from vllm_logdoctor.report.effects import SAFETY, change_words, effect_words
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital, setting
 from vllm_logdoctor.report.naming import OBJECTIVES, named
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.ways import in_full, other_ways
+from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.model import Evidence
 
 QUOTED = 3

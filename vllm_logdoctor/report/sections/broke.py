@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from vllm_logdoctor.findings.model import Finding
-from vllm_logdoctor.frame import Record
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.escape import code, fence, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.naming import BROKEN, named
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.advice import remedy
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 
 LINES = 6

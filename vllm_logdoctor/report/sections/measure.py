@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 
-from vllm_logdoctor.findings.model import Finding
 from vllm_logdoctor.report.escape import fence, prose
 from vllm_logdoctor.report.figures import capital, count
 from vllm_logdoctor.report.naming import named
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.advice import is_asked, put_off
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run
 
 VERIFIED = 6

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.findings.model import Message
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import count, table
 from vllm_logdoctor.report.naming import WENT_ON
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.model import Message
 
 ORDER = ("cause-of-failure", "will-break", "costs-performance", "harmless", "information")
 SHOWN = 40

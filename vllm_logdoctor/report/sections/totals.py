@@ -8,8 +8,8 @@ from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count, number, percent, table
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.work import drafts_of, transfers_of
-from vllm_logdoctor.run.gauges import batches_of
+from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
+from vllm_logdoctor.run.metrics import batches_of
 from vllm_logdoctor.run.model import Benchmark, Progress
 
 _BATCHES = 8

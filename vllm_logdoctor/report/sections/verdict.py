@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.findings.model import Confidence, Finding
-from vllm_logdoctor.findings.urgency import is_urgent
 from vllm_logdoctor.report.effects import ORIGINS, change_words, effect_range
 from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.figures import capital, count, number, table
 from vllm_logdoctor.report.naming import BOTTLENECKS, BROKEN, OUTCOMES, PHASES, is_client, named
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.advice import is_asked, put_off
+from vllm_logdoctor.rules.model import Confidence, Finding
+from vllm_logdoctor.rules.urgency import is_urgent
 
 SHOWN = 3
 DOUBT: dict[Confidence, str] = {"high": "", "medium": "probably ", "low": "perhaps "}

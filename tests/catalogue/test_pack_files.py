@@ -1,0 +1,159 @@
+"""Pack files: written and read back the same, found again by line, compiled once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vllm_logdoctor.catalogue import cache
+from vllm_logdoctor.catalogue.compile import parse_pack, read_pack
+from vllm_logdoctor.catalogue.index import load_index
+from vllm_logdoctor.catalogue.locate import builtin_root, pack_files
+from vllm_logdoctor.catalogue.model import FieldEntry, PackFile, PackHeader, PatternEntry, SampleEntry
+from vllm_logdoctor.catalogue.positions import Positions
+from vllm_logdoctor.catalogue.schema import schema_text
+from vllm_logdoctor.catalogue.sources import PatternTexts
+from vllm_logdoctor.catalogue.toml import loads
+from vllm_logdoctor.catalogue.writing import pack_text
+
+from .packfiles import GOOD
+
+_TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
+_VALUE = st.one_of(st.integers(-9, 99), st.booleans())
+
+
+@settings(max_examples=80, deadline=None)
+@given(title=_TEXT, regex=_TEXT, meaning=_TEXT, sample=_TEXT, value=_VALUE)
+def test_law_a_written_pack_reads_back_the_same(
+    title: str, regex: str, meaning: str, sample: str, value: int | bool
+) -> None:
+    entry = PatternEntry(
+        id="a-b",
+        gate=["six letters"],
+        regex=regex,
+        level="warning",
+        seen="any",
+        topic="other",
+        meaning=meaning,
+        fields={"x": FieldEntry(type="int", unit="GiB", sensitive=True)},
+        samples=[SampleEntry(text=sample, values={"x": value})],
+    )
+    pack = PackFile(pack=PackHeader(name="p", title=title), pattern=[entry])
+    assert parse_pack(Path("p.toml"), pack_text(pack)) == pack
+
+
+def test_positions_know_keys_of_nested_tables() -> None:
+    positions = Positions(GOOD)
+    lines = GOOD.split("\n")
+    assert lines[positions.line_of(("pattern", 0, "regex")) - 1].startswith("regex")
+    assert lines[positions.line_of(("pattern", 0, "samples", 0, "values")) - 1].startswith("values")
+    assert lines[positions.line_of(("pattern", 0, "fields", "gpus")) - 1].startswith("gpus")
+    assert lines[positions.line_of(("pattern", 0, "nothing")) - 1] == "[[pattern]]"
+
+
+def test_positions_skip_over_long_strings() -> None:
+    text = "[pack]\nname = '''\nid = \"no key\"\n'''\n\ntitle = \"x\"\n"
+    assert Positions(text).line_of(("pack", "title")) == 6
+    assert Positions(text).line_of(("pack", "id")) == 1
+
+
+def test_a_pattern_is_found_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(GOOD, encoding="utf-8")
+    found = PatternTexts([tmp_path]).find("site-wrapper-started")
+    assert found is not None
+    assert (found.path, found.line) == (path, 5)
+    assert found.entry.samples[0].values == {"gpus": 8}
+    assert PatternTexts([tmp_path]).find("something-else") is None
+
+
+def test_packs_fit_their_published_schema() -> None:
+    schema = json.loads(schema_text())
+    small = sorted(pack_files(builtin_root()), key=lambda path: path.stat().st_size)[:20]
+    for path in small:
+        jsonschema.validate(loads(path.read_text(encoding="utf-8")), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(loads(GOOD.replace("lifecycle", "no topic")), schema)
+
+
+def test_the_published_schemas_are_those_of_the_models() -> None:
+    import vllm_logdoctor.catalogue
+
+    inside = Path(vllm_logdoctor.catalogue.__file__).with_name("pack.schema.json")
+    assert inside.read_text(encoding="utf-8") == schema_text()
+    docs = builtin_root().parent / "docs" / "reference" / "pack.schema.json"
+    if not docs.is_file():
+        pytest.skip("no docs beside the package")
+    assert docs.read_text(encoding="utf-8") == schema_text()
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with one pack, and a cache directory of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "cache_directory", lambda: tmp_path / "cache")
+    folder = tmp_path / "packs"
+    folder.mkdir()
+    (folder / "site.toml").write_text(GOOD, encoding="utf-8")
+    return folder
+
+
+def test_packs_of_others_are_added_and_not_trusted(site: Path) -> None:
+    builtin = load_index()
+    both = load_index([site])
+    assert len(both.patterns) == len(builtin.patterns) + 1
+    pattern = both.by_id("site-wrapper-started")
+    assert pattern is not None
+    assert not pattern.trusted
+    number = len(builtin.patterns)
+    assert both.patterns[number] == pattern
+    gate = both.gates.index("wrapper: starting vllm")
+    assert both.patterns_by_gate[gate] == (number,)
+    assert both.digest != builtin.digest
+
+
+def test_a_compiled_pack_is_not_read_again(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_index([site])
+    monkeypatch.setattr("vllm_logdoctor.catalogue.compile.read_pack", None)
+    assert load_index([site]).by_id("site-wrapper-started") is not None
+
+
+def test_a_changed_pack_is_compiled_anew(site: Path) -> None:
+    load_index([site])
+    (site / "site.toml").write_text(GOOD.replace("site-wrapper-started", "site-started"), encoding="utf-8")
+    index = load_index([site])
+    assert index.by_id("site-started") is not None
+    assert index.by_id("site-wrapper-started") is None
+
+
+def test_only_what_changed_is_read_again(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_index([site])
+    other = GOOD.replace('name = "site"', 'name = "more"').replace("wrapper", "launcher")
+    (site / "more.toml").write_text(other, encoding="utf-8")
+    seen: list[str] = []
+
+    def reading(path: Path) -> PackFile:
+        seen.append(path.name)
+        return read_pack(path)
+
+    monkeypatch.setattr("vllm_logdoctor.catalogue.compile.read_pack", reading)
+    index = load_index([site])
+    assert seen == ["more.toml"]
+    assert {pattern.pack for pattern in index.patterns} >= {"site", "more"}
+
+
+def test_no_place_to_write_is_no_hindrance(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "cache_directory", lambda: Path("/proc/no-such-place"))
+    assert load_index([site]).by_id("site-wrapper-started") is not None
+
+
+def test_a_damaged_cache_is_replaced(site: Path, tmp_path: Path) -> None:
+    load_index([site])
+    for stored in (tmp_path / "cache").iterdir():
+        stored.write_bytes(b'{"format":2,"sources":{},"count":')
+    assert load_index([site]).by_id("site-wrapper-started") is not None

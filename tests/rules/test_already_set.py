@@ -1,0 +1,65 @@
+"""Advice that would do nothing is not given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rules.making import a_run
+from vllm_logdoctor.catalogue.pages import rule_page
+from vllm_logdoctor.rules.already_set import already_set
+from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.run.model import Value
+
+RULES = Path(__file__).resolve().parents[2] / "patterns" / "rules"
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "expected"),
+    [
+        (
+            {"disable_custom_all_reduce": True},
+            Change("--disable-custom-all-reduce", "flag", None, True),
+            True,
+        ),
+        ({}, Change("--disable-custom-all-reduce", "flag", None, True), False),
+        ({"enable_prefix_caching": False}, Change("--no-enable-prefix-caching", "flag", None, True), True),
+        ({"enable_prefix_caching": True}, Change("--no-enable-prefix-caching", "flag", None, True), False),
+        ({"max_num_seqs": 64}, Change("--max-num-seqs", "flag", 64, 128), False),
+        ({"enforce_eager": True}, Change("--enforce-eager", "flag", True, None), False),
+    ],
+)
+def test_a_flag_that_the_user_gave_is_set(settings: dict[str, Any], change: Change, expected: bool) -> None:
+    assert already_set(a_run(set=settings), change) is expected
+
+
+def test_a_value_that_vllm_took_by_itself_is_not_given() -> None:
+    run = a_run(reported={"disable_custom_all_reduce": True})
+    assert not already_set(run, Change("--disable-custom-all-reduce", "flag", None, True))
+
+
+def test_a_variable_is_set_where_the_log_shows_it() -> None:
+    run = a_run(environment={"NCCL_DEBUG": Value("INFO", "explicit")})
+    assert already_set(run, Change("NCCL_DEBUG", "env", None, "INFO"))
+    assert not already_set(run, Change("NCCL_DEBUG", "env", None, "TRACE"))
+
+
+def changes_of_pages() -> list[tuple[str, dict[str, Any]]]:
+    """The changes that pages of failures name, with the page."""
+    pages = sorted(path.stem for path in RULES.glob("*.md"))
+    return [(name, change) for name in pages for change in rule_page(name).options.get("change", [])]
+
+
+def test_what_only_the_user_knows_is_done_by_hand() -> None:
+    """Words in the place of a value would end up in the command."""
+    values = [
+        (page, change["knob"], change["to"])
+        for page, change in changes_of_pages()
+        if change.get("kind") in ("flag", "env")
+        and isinstance(change.get("to"), str)
+        and "{" not in change["to"]
+    ]
+    assert values
+    assert [place for place in values if " " in place[2] or "path/to" in place[2] or not place[2]] == []

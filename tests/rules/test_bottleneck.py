@@ -1,0 +1,306 @@
+"""What limits a run: one rule per kind of statistics line, time decides for the whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.rules.making import a_run, advice, load, sample
+from vllm_logdoctor.rules.bottleneck import bottleneck_of, limit_of, majority, smoothed
+from vllm_logdoctor.rules.load import Span, load_of
+from vllm_logdoctor.run.model import Evidence, Progress
+
+
+@pytest.mark.parametrize(
+    ("figures", "seats", "limit"),
+    [
+        ({}, 64, "idle"),
+        ({"running": 5, "generation": 90.0, "kv": 3.0}, 64, "client-limited"),
+        ({"running": 64, "waiting": 31, "kv": 9.9, "generation": 5000.0}, 64, "max-num-seqs-limited"),
+        ({"running": 61, "waiting": 31, "kv": 9.9, "generation": 5000.0}, 64, "max-num-seqs-limited"),
+        ({"running": 47, "waiting": 19, "kv": 98.9, "generation": 400.0}, 256, "kv-cache-limited"),
+        ({"running": 3, "waiting": 1, "kv": 84.0, "generation": 60.0}, 256, "kv-cache-limited"),
+        ({"running": 100, "waiting": 4, "kv": 84.0, "generation": 60.0}, 256, "prefill-limited"),
+        ({"running": 2, "waiting": 2, "kv": 3.6, "prompt": 1486.0, "generation": 1.3}, 32, "prefill-limited"),
+        ({"running": 8, "kv": 95.8, "generation": 240.0}, 256, "kv-cache-limited"),
+        ({"running": 98, "kv": 84.3, "generation": 240.0}, 256, "client-limited"),
+    ],
+)
+def test_one_statistics_line_has_one_limit(figures: dict[str, float], seats: int, limit: str) -> None:
+    assert limit_of(Span(sample(**figures), 10.0), seats) == limit  # type: ignore[arg-type]
+
+
+def test_full_seats_and_a_full_cache_are_the_seats_limit_only_when_every_seat_is_taken() -> None:
+    full = {"running": 64, "waiting": 5, "kv": 99.0}
+    assert limit_of(Span(sample(**full), 10.0), 64) == "max-num-seqs-limited"  # type: ignore[arg-type]
+    assert limit_of(Span(sample(**full), 10.0), 256) == "kv-cache-limited"  # type: ignore[arg-type]
+
+
+def test_a_fifth_of_the_busy_time_makes_a_limit_of_the_server_the_runs() -> None:
+    run = a_run(
+        set={"max_num_seqs": 8},
+        samples=load((16, {"running": 3, "generation": 50.0}), (4, {"running": 8, "waiting": 9, "kv": 5.0})),
+    )
+    found = bottleneck_of(run)
+    assert found.name == "max-num-seqs-limited"
+    assert "20 %" in found.reason
+
+
+def test_a_short_rush_leaves_the_client_as_the_limit_and_stays_visible_as_a_period() -> None:
+    run = a_run(
+        set={"max_num_seqs": 8},
+        samples=load((97, {"running": 3, "generation": 50.0}), (3, {"running": 8, "waiting": 9, "kv": 5.0})),
+    )
+    found = bottleneck_of(run)
+    assert found.name == "client-limited"
+    assert [period.name for period in found.periods] == ["client-limited", "max-num-seqs-limited"]
+
+
+def test_idle_time_does_not_dilute_a_limit() -> None:
+    busy = {"running": 9, "waiting": 4, "kv": 99.0, "generation": 80.0}
+    assert bottleneck_of(a_run(samples=load((500, {}), (5, busy)))).name == "kv-cache-limited"
+
+
+def test_a_run_without_requests_is_idle() -> None:
+    found = bottleneck_of(a_run(samples=load((5, {}))))
+    assert found.name == "idle"
+    assert "100 % of the time" in found.reason
+
+
+def test_a_log_without_statistics_shows_a_start_only() -> None:
+    assert bottleneck_of(a_run()).name == "startup-only"
+
+
+def test_progress_bars_of_an_offline_engine_are_a_load() -> None:
+    bars = [Progress(Evidence("log", 9, ""), 40, 40, 60.0), Progress(Evidence("log", 12, ""), 8, 8, 240.0)]
+    found = bottleneck_of(a_run(kind="offline", progress=bars))
+    assert found.name == "none-clear"
+    assert "48 prompts were worked off in 5.0 min" in found.reason
+    assert [line.line for line in found.evidence] == [9, 12]
+
+
+def test_a_run_that_never_served_failed() -> None:
+    run = a_run()
+    run.outcome = "crashed_at_startup"
+    assert bottleneck_of(run).name == "failed"
+
+
+def test_a_crash_while_serving_does_not_hide_what_limited_before() -> None:
+    run = a_run(samples=load((5, {"running": 1, "generation": 20.0})))
+    run.outcome = "crashed_while_serving"
+    assert bottleneck_of(run).name == "client-limited"
+
+
+def test_several_api_servers_print_no_statistics_and_that_is_said() -> None:
+    run = a_run(
+        messages=(
+            (
+                "AsyncLLM created with api_server_count more than 1; disabling stats logging to avoid"
+                " incomplete stats."
+            ),
+        )
+    )
+    found = bottleneck_of(run)
+    assert found.name == "none-clear"
+    assert "several API servers" in found.reason
+
+
+def test_where_the_log_hides_the_seats_a_number_at_which_waiting_lines_stand_still_is_taken_for_them() -> (
+    None
+):
+    run = a_run(samples=load((9, {"running": 128, "waiting": 40, "kv": 12.0, "generation": 900.0})))
+    assert bottleneck_of(run).name == "max-num-seqs-limited"
+
+
+def test_ranks_on_different_nodes_make_the_interconnect_the_limit() -> None:
+    run = a_run(
+        messages=(
+            "tensor_parallel_size=4 is bigger than a reserved number of GPUs (2 GPUs) in a node ab12.",
+        ),
+        samples=load((5, {"running": 1, "generation": 3.0})),
+    )
+    assert bottleneck_of(run).name == "interconnect-limited"
+
+
+def test_a_cpu_that_makes_less_than_a_token_a_second_is_the_hosts_limit() -> None:
+    run = a_run(platform="cpu", samples=load((4, {"running": 1, "generation": 0.1})))
+    assert bottleneck_of(run).name == "host-limited"
+
+
+def test_the_worst_line_comes_first_in_the_evidence() -> None:
+    run = a_run(
+        samples=load(
+            (3, {"running": 30, "waiting": 1, "kv": 95.0, "generation": 1.0}),
+            (1, {"running": 20, "waiting": 77, "kv": 99.0, "generation": 1.0}),
+        )
+    )
+    assert "Waiting: 77" in bottleneck_of(run).evidence[0].text
+
+
+def test_two_engines_are_judged_line_by_line_and_their_time_adds_up() -> None:
+    samples = [
+        sample(running=1, generation=9.0, engine=number % 2, number=number // 2) for number in range(20)
+    ]
+    found = load_of(a_run(samples=samples))
+    assert found.engines == 2
+    assert found.busy_seconds == pytest.approx(200.0)
+
+
+def test_a_silent_hour_between_two_lines_is_not_an_hour_of_load() -> None:
+    samples = load((3, {"running": 1, "generation": 9.0}))
+    late = sample(running=1, generation=9.0, number=3)
+    found = load_of(a_run(samples=[*samples, type(late)(**{**_fields(late), "time": 3600.0})]))
+    assert found.busy_seconds == pytest.approx(40.0)
+
+
+def _fields(found: object) -> dict[str, object]:
+    return {name: getattr(found, name) for name in type(found).__slots__}  # type: ignore[attr-defined]
+
+
+LIMITS = st.lists(
+    st.sampled_from(["idle", "client-limited", "kv-cache-limited", "prefill-limited"]), max_size=80
+)
+
+
+@given(LIMITS, st.integers(1, 12))
+def test_smoothing_keeps_the_number_of_samples(limits: list[str], window: int) -> None:
+    assert len(smoothed(limits)) == len(limits)  # type: ignore[arg-type]
+    assert len(majority(limits, window)) == len(limits)  # type: ignore[arg-type]
+
+
+SAMPLES = st.lists(
+    st.tuples(st.integers(0, 300), st.integers(0, 300), st.floats(0, 100), st.floats(0, 9000)),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(SAMPLES, st.one_of(st.none(), st.integers(1, 256)))
+def test_every_sample_is_in_exactly_one_period_and_shares_never_exceed_the_whole(
+    figures: list[tuple[int, int, float, float]], seats: int | None
+) -> None:
+    samples = [
+        sample(running, waiting, round(kv, 1), round(rate, 1), number=number)
+        for number, (running, waiting, kv, rate) in enumerate(figures)
+    ]
+    run = a_run(set={"max_num_seqs": seats} if seats else {}, samples=samples)
+    found = bottleneck_of(run)
+    assert sum(period.samples for period in found.periods) == len(samples)
+    assert 0.0 <= load_of(run).waiting_share <= 1.0
+    assert all(line.file and line.line for line in found.evidence)
+
+
+def test_an_offline_engine_that_prints_nothing_may_have_worked_all_the_same() -> None:
+    silent = replace(
+        a_run(), samples=[], kind="offline", startup_complete=True, accesses=Counter(), progress=[]
+    )
+    assert bottleneck_of(silent).reason == "the engine started; offline engines print no load unless asked"
+
+
+@pytest.mark.parametrize(
+    ("request_", "name", "words"),
+    [
+        (("POST", "/v1/completions", 200), "none-clear", "requests were served"),
+        (("POST", "/v1/completions", 500), "none-clear", "none was answered with success"),
+        (("GET", "/v1/models", 200), "startup-only", "a start and no load"),
+        (("GET", "/favicon.ico", 404), "startup-only", "a start and no load"),
+    ],
+)
+def test_only_requests_to_the_model_are_a_load(request_: tuple[str, str, int], name: str, words: str) -> None:
+    run = a_run()
+    run.startup_complete, run.accesses = True, Counter({request_: 3})
+    limit = bottleneck_of(run)
+    assert limit.name == name
+    assert words in limit.reason
+
+
+def test_arguments_without_seats_leave_no_number_below_the_default_for_them() -> None:
+    queue = load((9, {"running": 12, "waiting": 40, "kv": 12.0, "generation": 90.0, "prompt": 5000.0}))
+    assert bottleneck_of(a_run(set={"max_model_len": 8192}, samples=queue)).name == "prefill-limited"
+    assert bottleneck_of(a_run(samples=queue)).name == "max-num-seqs-limited"
+
+
+def test_a_queue_without_a_single_prompt_is_no_prefill() -> None:
+    queue = load((9, {"running": 12, "waiting": 4, "kv": 12.0, "generation": 900.0}))
+    found = bottleneck_of(a_run(set={"max_num_seqs": 256}, samples=queue))
+    assert found.name == "none-clear"
+    assert "something else admits no more" in found.reason
+
+
+def test_requests_of_a_batch_that_hardly_decode_while_prompts_are_computed_are_held_up_by_prompts() -> None:
+    busy = load((6, {"running": 4, "kv": 12.0, "generation": 1.1, "prompt": 1480.0}))
+    found = bottleneck_of(a_run(samples=busy))
+    assert found.name == "prefill-limited"
+    assert "waited" not in found.reason
+
+
+def test_an_embedding_model_makes_no_tokens_and_is_not_starved() -> None:
+    busy = load((6, {"running": 4, "generation": 0.0, "prompt": 21000.0}))
+    run = a_run(reported={"pooler_config": "PoolerConfig(pooling_type='CLS')"}, samples=busy)
+    assert bottleneck_of(run).name == "client-limited"
+
+
+@pytest.mark.parametrize(
+    ("network", "limit"), [("NET/Socket", "interconnect-limited"), ("NET/IB", "client-limited")]
+)
+def test_sixteen_tensor_parallel_ranks_over_tcp_wait_for_the_network(network: str, limit: str) -> None:
+    line = f"gpu-a:4101:4101 [0] NCCL INFO {network} : Using [0]eth0:10.0.0.5<0>"
+    run = a_run(
+        set={"tensor_parallel_size": 16},
+        messages=(line,) if "Socket" in line else (),
+        samples=load((9, {"running": 1, "generation": 8.0})),
+    )
+    assert bottleneck_of(run).name == limit
+    assert ("inter-node-network-bound" in advice(run)) is (limit == "interconnect-limited")
+
+
+def test_one_prompt_in_each_call_is_the_callers_limit() -> None:
+    bars = [
+        Progress(Evidence("log", call, ""), done, 1, 3.0 * done, None, 82.0 * done)
+        for call in range(12)
+        for done in (0, 1)
+    ]
+    run = a_run(kind="offline", progress=bars)
+    assert bottleneck_of(run).name == "client-limited"
+    assert "one list" in next(iter(advice(run)["client-concurrency-bound"].changes)).knob
+
+
+def test_requests_that_were_taken_in_are_a_load_of_which_nothing_is_known() -> None:
+    found = bottleneck_of(a_run(messages=("Added request chatcmpl-1.", "Added request chatcmpl-2.")))
+    assert found.name == "none-clear"
+    assert "2 requests" in found.reason
+
+
+def test_times_of_several_engines_are_told_as_their_sum() -> None:
+    samples = [
+        sample(running=1, generation=9.0, engine=number % 2, number=number // 2) for number in range(20)
+    ]
+    assert "2 engines" in bottleneck_of(a_run(samples=samples)).reason
+
+
+def test_of_many_ranks_that_crawl_the_network_is_suspected_and_not_blamed() -> None:
+    run = a_run(
+        set={"tensor_parallel_size": 8, "pipeline_parallel_size": 2},
+        samples=load((9, {"running": 1, "generation": 2.9})),
+    )
+    assert "suspect" in bottleneck_of(run).reason
+    assert "different nodes" not in advice(run)["inter-node-network-bound"].title
+
+
+def test_one_request_that_waits_beside_a_crowd_has_just_come() -> None:
+    crowd = {"running": 25, "kv": 22.0, "generation": 900.0, "prompt": 4000.0}
+    run = a_run(set={"max_num_seqs": 256}, samples=load((12, crowd), (8, {**crowd, "waiting": 1})))
+    found = bottleneck_of(run)
+    assert found.name == "client-limited"
+    assert "hardly anything waited" in found.reason
+    assert "at most one waited" in advice(run)["client-concurrency-bound"].explanation
+
+
+def test_an_engine_that_computes_prompts_for_others_is_not_starved_of_tokens() -> None:
+    producer = {"kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_producer"}}
+    busy = load((9, {"running": 3, "kv": 3.0, "generation": 1.4, "prompt": 9000.0}))
+    assert bottleneck_of(a_run(set=producer, samples=busy)).name == "client-limited"

@@ -1,0 +1,208 @@
+"""Memory of a device and the laws of the cache, with figures that were measured elsewhere as examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.rules.making import a_run, load
+from vllm_logdoctor.rules.capacity.ceiling import ceiling_of
+from vllm_logdoctor.rules.capacity.defaults import seats_of
+from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
+from vllm_logdoctor.rules.capacity.memory import device_total, memory_of, utilization_of
+from vllm_logdoctor.run.model import Run
+
+MEASURED = {"kv_cache_tokens": 85_760, "available_kv_cache_gib": 5.24, "model_weights_gib": 15.39}
+
+
+def card_of_24(**more: object) -> Run:
+    return a_run(set={"gpu_memory_utilization": 0.88, "max_model_len": 32768}, measured=MEASURED, **more)  # type: ignore[arg-type]
+
+
+def test_a_printed_size_of_the_device_is_taken_as_it_is() -> None:
+    line = (
+        "Free memory on device (60.6/60.9 GiB) on startup. Desired GPU memory utilization is (0.86, 52.4"
+        " GiB). Actual usage: 27.5 GiB for weights, 0.26 GiB for peak activation, 0.18 GiB for non-torch"
+        " memory"
+    )
+    found = device_total(a_run(messages=(line,)))
+    assert found is not None
+    assert found.gib == 60.9
+
+
+def test_otherwise_the_usual_size_that_holds_weights_and_cache_is_taken_and_said_to_be_that() -> None:
+    found = device_total(card_of_24())
+    assert found is not None
+    assert found.gib == pytest.approx(23.7)
+    assert "taken for" in found.basis
+
+
+def test_a_default_utilization_counts_only_where_all_arguments_are_printed() -> None:
+    silent = a_run(default={"gpu_memory_utilization": 0.9}, measured=MEASURED)
+    assert utilization_of(silent) is None
+    told = a_run(set={"port": 8000}, default={"gpu_memory_utilization": 0.9}, measured=MEASURED)
+    assert utilization_of(told) == 0.9
+
+
+def test_requested_memory_tells_a_utilization_that_is_not_printed() -> None:
+    line = "Initial free memory: 38.66 GiB, free memory: 31.04 GiB, requested GPU memory: 11.85 GiB"
+    run = a_run(default={"gpu_memory_utilization": 0.9}, measured=MEASURED, messages=(line,))
+    assert utilization_of(run) == pytest.approx(0.30)
+
+
+def test_seats_that_the_device_decides_need_a_device_that_is_no_a100() -> None:
+    small = a_run(set={"gpu_memory_utilization": 0.9}, measured=MEASURED, version="0.11.2")
+    assert seats_of(small) == 256
+    assert seats_of(a_run(set={"max_num_seqs": 32})) == 32
+
+
+def answer(run: Run, name: str, value: object) -> float | str:
+    memory = memory_of(run)
+    assert memory is not None
+    after = LAWS[name](memory, Settings(run, name, value))
+    return after if isinstance(after, str) else after.tokens / memory.tokens
+
+
+def test_utilization_moves_the_cache_by_the_device_times_the_difference() -> None:
+    # 7.59 GiB at 0.3 became 11.54 GiB at 0.4 on a device of 39.5 GiB.
+    line = "Initial free memory: 38.66 GiB, free memory: 31.0 GiB, requested GPU memory: 11.85 GiB"
+    run = a_run(
+        set={"gpu_memory_utilization": 0.3},
+        measured={"kv_cache_tokens": 41424, "available_kv_cache_gib": 7.59, "model_weights_gib": 3.5},
+        messages=(line,),
+    )
+    assert answer(run, "gpu_memory_utilization", 0.4) == pytest.approx(62992 / 41424, rel=0.003)
+
+
+def test_more_than_was_free_is_refused() -> None:
+    line = "Initial free memory: 20.0 GiB, free memory: 4.0 GiB, requested GPU memory: 11.85 GiB"
+    run = a_run(
+        set={"gpu_memory_utilization": 0.3},
+        measured={"kv_cache_tokens": 41424, "available_kv_cache_gib": 7.59, "model_weights_gib": 3.5},
+        messages=(line,),
+    )
+    assert "were free" in str(answer(run, "gpu_memory_utilization", 0.9))
+
+
+def test_a_cache_whose_size_is_fixed_does_not_move_with_utilization() -> None:
+    run = a_run(set={"gpu_memory_utilization": 0.9, "kv_cache_memory_bytes": 5 * 1024**3}, measured=MEASURED)
+    assert answer(run, "gpu_memory_utilization", 0.95) == 1.0
+
+
+def test_fp8_holds_exactly_twice_the_tokens() -> None:
+    assert answer(a_run(set={"dtype": "bfloat16"}, measured=MEASURED), "kv_cache_dtype", "fp8") == 2.0
+
+
+def test_a_latent_cache_gains_less_from_fp8() -> None:
+    run = a_run(
+        set={"dtype": "bfloat16"},
+        measured=MEASURED,
+        messages=("Using FLASHMLA attention backend out of potential backends: ['FLASHMLA'].",),
+    )
+    assert answer(run, "kv_cache_dtype", "fp8") == pytest.approx(2 * 576 / 656)
+
+
+def test_two_ranks_hold_more_than_twice_the_tokens() -> None:
+    # 15.31 GiB with 24.3 GiB of weights became 27.19 GiB a rank, 20,064 tokens became 71,264.
+    run = a_run(
+        set={"tensor_parallel_size": 1},
+        measured={"kv_cache_tokens": 20064, "available_kv_cache_gib": 15.31, "model_weights_gib": 24.3},
+    )
+    assert answer(run, "tensor_parallel_size", 2) == pytest.approx(71264 / 20064, rel=0.02)
+
+
+def test_fewer_ranks_than_the_weights_need_are_refused() -> None:
+    run = a_run(set={"tensor_parallel_size": 4}, measured=MEASURED)
+    assert "nothing is left" in str(answer(run, "tensor_parallel_size", 1))
+
+
+def test_a_shorter_model_length_leaves_the_tokens_alone() -> None:
+    assert answer(card_of_24(), "max_model_len", 8192) == 1.0
+
+
+def test_blocks_are_counted_in_tokens() -> None:
+    run = a_run(set={"block_size": 16}, measured={"kv_cache_tokens": 1600})
+    assert answer(run, "num_gpu_blocks_override", 50) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("value", ["8G", "8Gi", 8 * 1024**3])
+def test_bytes_for_the_cache_are_read_as_vllm_reads_them(value: object) -> None:
+    assert answer(card_of_24(), "kv_cache_memory_bytes", value) == pytest.approx(8 / 5.24)
+
+
+def test_the_size_of_graphs_that_were_never_captured_is_not_invented() -> None:
+    run = a_run(set={"enforce_eager": True}, measured=MEASURED, version="0.23.0")
+    assert "not known" in str(answer(run, "enforce_eager", False))
+
+
+@given(st.floats(0.5, 0.99), st.floats(0.5, 0.99))
+def test_more_utilization_never_means_fewer_tokens(first: float, second: float) -> None:
+    low, high = sorted((round(first, 3), round(second, 3)))
+    run = card_of_24()
+    answers = [answer(run, "gpu_memory_utilization", value) for value in (low, high)]
+    if all(isinstance(found, float) for found in answers):
+        assert answers[0] <= answers[1]  # type: ignore[operator]
+
+
+@given(
+    st.sampled_from(sorted(LAWS)),
+    st.one_of(st.integers(-5, 10**7), st.floats(), st.text(max_size=8), st.none(), st.booleans()),
+)
+def test_no_value_breaks_a_law_and_bounds_enclose_the_answer(name: str, value: object) -> None:
+    run = card_of_24()
+    memory = memory_of(run)
+    assert memory is not None
+    after = LAWS[name](memory, Settings(run, name, value))
+    assert isinstance(after, str) or after.low <= after.tokens * 1.0001 + 1
+
+
+def test_the_ceiling_needs_a_card_that_the_log_names() -> None:
+    decode = load((9, {"running": 4, "generation": 120.0, "kv": 1.0}))
+    line = (
+        "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found"
+        " at /opt/N=1536,K=4096,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json"
+    )
+    assert ceiling_of(a_run(measured=MEASURED, samples=decode)) is None
+    found = ceiling_of(a_run(measured=MEASURED, samples=decode, messages=(line,)))
+    assert found is not None
+    assert 0 < found.share < 1
+    assert "3,350 GB/s" in found.formula
+
+
+@pytest.mark.parametrize(
+    ("figures", "settings"),
+    [
+        ({"running": 4, "generation": 9000.0, "kv": 1.0}, {}),
+        ({"running": 4, "generation": 120.0, "kv": 1.0}, {"pipeline_parallel_size": 2}),
+    ],
+    ids=["faster-than-all-weights-are-read", "stages"],
+)
+def test_where_a_step_does_not_read_all_weights_there_is_no_ceiling(
+    figures: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    line = (
+        "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found"
+        " at /opt/N=1536,K=4096,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json"
+    )
+    run = a_run(set=settings, measured=MEASURED, samples=load((9, figures)), messages=(line,))
+    assert ceiling_of(run) is None
+
+
+def test_experts_and_drafts_have_no_ceiling() -> None:
+    decode = load((9, {"running": 4, "generation": 120.0, "kv": 1.0}))
+    line = (
+        "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found"
+        " at /opt/N=1536,K=4096,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json"
+    )
+    drafts = a_run(
+        set={"speculative_config": {"method": "ngram"}}, measured=MEASURED, samples=decode, messages=(line,)
+    )
+    assert ceiling_of(drafts) is None
+    kernels = (
+        "Using default MoE config. Performance might be sub-optimal! Config file not found at"
+        " /opt/configs/E=256,N=768,device_name=AMD_Instinct_MI300X,dtype=fp8_w8a8.json"
+    )
+    assert ceiling_of(a_run(measured=MEASURED, samples=decode, messages=(kernels,))) is None

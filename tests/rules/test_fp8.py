@@ -1,0 +1,71 @@
+"""fp8 is offered to cards that take it; where the card is not known, with the condition."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_logdoctor.pipeline import Options, analyse
+from vllm_logdoctor.plan.model import WhatIf
+from vllm_logdoctor.plan.whatif import what_if
+from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.rules.capacity.fp8 import capability_of, condition_of_fp8, refuses_fp8
+from vllm_logdoctor.source import inputs_from
+
+TURING = "INFO 03-02 10:00:07 [cuda.py:290] Cannot use FlashAttention-2 backend for Volta and Turing GPUs."
+AMPERE = (
+    "WARNING 03-02 10:00:07 [marlin_utils_fp8.py:80] Your GPU does not have native support for FP8 computation but FP8 "
+    "quantization is being used. Weight-only FP8 compression will be used leveraging the Marlin kernel. This may degrade "
+    "performance for compute-heavy workloads."
+)
+HOPPER = "INFO 03-02 10:00:07 [flash_attn.py:598] Using FlashAttention version 3"
+V100 = (
+    "ERROR 03-02 10:00:07 [core.py:100] ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. "
+    "Your Tesla V100-SXM2-32GB GPU has compute capability 7.0. You can use float16 instead by explicitly setting the `dtype` "
+    "flag in CLI, for example: --dtype=half."
+)
+
+
+def diagnosis(*lines: str) -> Diagnosis:
+    log = [
+        "INFO 03-02 10:00:05 [__init__.py:243] Automatically detected platform cuda.",
+        "INFO 03-02 10:00:06 [core.py:93] Initializing a V1 LLM engine (v0.11.0) with config: model='org/tiny', dtype=torch.float16, "
+        "max_seq_len=4096, tensor_parallel_size=1, quantization=None, kv_cache_dtype=auto",
+        *lines,
+        "INFO 03-02 10:00:30 [gpu_model_runner.py:2900] Model loading took 6.2 GiB and 11.3 seconds",
+        "INFO 03-02 10:00:40 [gpu_worker.py:298] Available KV cache memory: 5.10 GiB",
+        "INFO 03-02 10:00:40 [kv_cache_utils.py:1087] GPU KV cache size: 41,000 tokens",
+        "INFO 03-02 10:00:40 [kv_cache_utils.py:1091] Maximum concurrency for 4,096 tokens per request: 10.01x",
+    ]
+    return analyse(inputs_from("\n".join(log).encode()), Options()).runs[0]
+
+
+def offered(found: Diagnosis) -> list[WhatIf]:
+    return [answer for answer in found.what_if if answer.after == "fp8"]
+
+
+@pytest.mark.parametrize("line", [TURING, V100])
+def test_a_card_without_fp8_is_offered_none(line: str) -> None:
+    found = diagnosis(line)
+    assert not offered(found)
+    assert "compute capability 7" in refuses_fp8(found.run)
+    asked = what_if(found.run, {"kv_cache_dtype": "fp8"}).kv_cache_tokens
+    assert asked.after is None
+    assert "fp8 needs 8.0" in asked.basis
+
+
+def test_a_card_that_is_not_known_is_told_the_condition() -> None:
+    found = diagnosis()
+    assert {answer.knob for answer in offered(found)} == {"kv_cache_dtype", "quantization"}
+    assert all("compute capability 8.9 or later" in answer.basis for answer in offered(found))
+
+
+def test_a_card_that_only_unpacks_fp8_is_told_what_that_costs() -> None:
+    found = diagnosis(AMPERE)
+    assert "does not compute in fp8" in condition_of_fp8(found.run)
+
+
+def test_a_card_with_fp8_has_no_condition() -> None:
+    found = diagnosis(HOPPER)
+    assert capability_of(found.run).least == 9.0
+    assert condition_of_fp8(found.run) == ""
+    assert offered(found)

@@ -1,0 +1,151 @@
+"""CUDA graphs and compilation: told where the log shows that they are off, with a range that fits the load."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.making import a_run, advice, knobs, load
+
+EAGER = {"enforce_eager": True}
+ACROSS = "tensor_parallel_size=4 is bigger than a reserved number of GPUs (1 GPUs) in a node ab12."
+
+
+@pytest.mark.parametrize(
+    ("running", "low", "high"),
+    [(120, 1.0, 1.10), (1, 1.01, 4.10), (12, 1.0, 4.10)],
+    ids=["a hundred requests", "one stream", "in between"],
+)
+def test_eager_mode_costs_what_was_measured_at_such_a_load(running: int, low: float, high: float) -> None:
+    found = advice(a_run(set=EAGER, samples=load((9, {"running": running, "generation": 99.0}))))[
+        "eager-mode"
+    ]
+    assert knobs(found) == {"--enforce-eager": None}
+    assert found.effect is not None
+    assert (found.effect.low, found.effect.high) == (low, high)
+    assert found.effect.origin == "published"
+
+
+def test_eager_mode_needs_the_setting_not_a_hint_that_mentions_it() -> None:
+    hint = (
+        "Capturing the model for CUDA graphs. To run the model in eager mode, set 'enforce_eager=True' or use"
+        " '--enforce-eager' in the CLI."
+    )
+    run = a_run(
+        messages=(hint,),
+        reported={"enforce_eager": False},
+        samples=load((9, {"running": 1, "generation": 9.0})),
+    )
+    assert "eager-mode" not in advice(run)
+
+
+def test_graphs_that_were_captured_refute_eager_mode() -> None:
+    run = a_run(set=EAGER, messages=("Graph capturing finished in 12 secs, took 0.48 GiB",))
+    assert "eager-mode" not in advice(run)
+
+
+def test_eager_mode_is_left_alone_where_ranks_are_joined_by_a_network() -> None:
+    assert "eager-mode" not in advice(a_run(set=EAGER, messages=(ACROSS,)))
+
+
+def test_on_a_cpu_eager_mode_has_no_number_and_stands_behind_the_client() -> None:
+    found = advice(a_run(set=EAGER, platform="cpu", samples=load((9, {"running": 1, "generation": 300.0}))))
+    assert list(found)[:2] == ["client-concurrency-bound", "eager-mode"]
+    assert found["eager-mode"].effect is None
+
+
+def test_a_skipped_capture_with_a_reason_proposes_no_setting() -> None:
+    text = (
+        "Skipping CUDA graph capture because pipeline parallel is enabled. Pipeline parallel is currently"
+        " eager-only."
+    )
+    found = advice(a_run(messages=(text,)))["cuda-graphs-not-captured"]
+    assert not found.changes
+    assert found.effect is None
+
+
+def test_batches_above_the_largest_graph_are_told_with_a_flag_of_the_version() -> None:
+    run = a_run(
+        version="0.16.0",
+        reported={"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8], "level": 3}},
+        samples=load((9, {"running": 20, "generation": 99.0})),
+    )
+    found = advice(run)["cuda-graphs-smaller-than-batch"]
+    assert knobs(found) == {"--max-cudagraph-capture-size": 32}
+
+
+def test_a_release_without_the_flag_gets_no_such_flag() -> None:
+    run = a_run(
+        version="0.8.5",
+        reported={"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8]}},
+        samples=load((9, {"running": 20, "generation": 99.0})),
+    )
+    assert knobs(advice(run)["cuda-graphs-smaller-than-batch"]) == {}
+
+
+def test_kernels_compiled_while_requests_waited_are_counted() -> None:
+    line = (
+        "Triton kernel JIT compilation during inference: _compute_slot_mapping_kernel. This causes a latency"
+        " spike; consider extending warmup to cover this shape/config."
+    )
+    run = a_run(messages=(line, line), samples=load((9, {"running": 1, "generation": 9.0})))
+    assert "2 times" in advice(run)["jit-compilation-while-serving"].explanation
+
+
+def test_a_smaller_graph_mode_is_information() -> None:
+    line = (
+        "CUDAGraphMode.FULL_AND_PIECEWISE is not supported with spec-decode for attention backend"
+        " FlashInferBackend (support: AttentionCGSupport.NEVER); setting cudagraph_mode=PIECEWISE"
+    )
+    assert advice(a_run(messages=(line,)))["cudagraph-mode-reduced"].severity == "info"
+
+
+def test_a_compile_cache_that_is_off_is_told() -> None:
+    assert "compile-cache-disabled" in advice(a_run(messages=("vLLM's torch.compile cache is disabled.",)))
+
+
+def test_eager_mode_that_nobody_asked_for_is_not_dropped() -> None:
+    run = a_run(set={"model": "org/m"}, reported={"enforce_eager": True}, samples=load((6, {"running": 4})))
+    assert "eager-mode" not in advice(run)
+
+
+def test_for_a_short_start_eager_mode_stays() -> None:
+    run = a_run(set={"enforce_eager": True}, samples=load((6, {"running": 4})))
+    assert knobs(advice(run)["eager-mode"]) == {"--enforce-eager": None}
+    assert not advice(run, "startup")["eager-mode"].changes
+
+
+@pytest.mark.parametrize(("platform", "told"), [("xpu", "XPU"), ("hpu", "enforce_eager")])
+def test_what_was_measured_on_other_cards_is_no_number_for_eager_mode_here(platform: str, told: str) -> None:
+    run = a_run(set=EAGER, platform=platform, samples=load((9, {"running": 1, "generation": 20.0})))
+    found = advice(run)["eager-mode"]
+    assert found.effect is None
+    assert told in found.explanation
+
+
+def test_of_graphs_on_a_platform_of_its_own_nothing_is_known() -> None:
+    run = a_run(
+        set=EAGER,
+        platform=None,
+        messages=("Platform plugin metal is activated",),
+        samples=load((9, {"running": 1, "generation": 20.0})),
+    )
+    assert "eager-mode" not in advice(run)
+
+
+def test_shapes_that_the_warm_up_left_out_are_compiled_while_requests_wait() -> None:
+    run = a_run(
+        platform="hpu",
+        engine="V0",
+        version="0.7.2",
+        messages=("Configuration: (prompt, 3, 1152) was not warmed-up!",),
+        samples=load((9, {"running": 4, "generation": 200.0})),
+    )
+    found = advice(run)
+    assert "(prompt, 3, 1152)" in found["jit-compilation-while-serving"].explanation
+    assert "slower-paths-taken" not in found
+
+
+def test_the_engines_own_words_tell_eager_mode_where_no_setting_is_in_the_log() -> None:
+    words = "Enforce eager set, overriding optimization level to -O0"
+    assert "eager-mode" in advice(a_run(messages=(words,)))
+    assert "eager-mode" not in advice(a_run(messages=(words,), reported={"enforce_eager": False}))

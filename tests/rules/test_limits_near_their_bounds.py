@@ -1,0 +1,101 @@
+"""Each limit just below and just above its bound, in series of statistics lines as servers print them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.rules.making import a_run, advice, load
+from vllm_logdoctor.rules.bottleneck import bottleneck_of
+
+CROWD = {"running": 100, "waiting": 6, "generation": 2000.0, "prompt": 4000.0}
+
+
+def limit(figures: dict[str, Any], lines: int = 12, **more: Any) -> str:
+    return bottleneck_of(a_run(samples=load((lines, figures)), **more)).name
+
+
+@pytest.mark.parametrize(("kv", "expected"), [(89.4, "prefill-limited"), (90.0, "kv-cache-limited")])
+def test_a_cache_is_full_from_nine_tenths_on_when_something_waits(kv: float, expected: str) -> None:
+    assert limit({**CROWD, "kv": kv}, set={"max_num_seqs": 256}) == expected
+
+
+@pytest.mark.parametrize(("kv", "expected"), [(94.9, "client-limited"), (95.0, "kv-cache-limited")])
+def test_a_cache_limits_alone_when_hardly_anything_is_free(kv: float, expected: str) -> None:
+    assert limit({**CROWD, "waiting": 0, "kv": kv}, set={"max_num_seqs": 256}) == expected
+
+
+@pytest.mark.parametrize(("kv", "expected"), [(72.0, "prefill-limited"), (78.0, "kv-cache-limited")])
+def test_a_few_large_requests_fill_a_cache_that_has_no_room_for_one_more(kv: float, expected: str) -> None:
+    assert (
+        limit(
+            {"running": 3, "waiting": 2, "kv": kv, "generation": 90.0, "prompt": 800.0},
+            set={"max_num_seqs": 64},
+        )
+        == expected
+    )
+
+
+@pytest.mark.parametrize(("running", "expected"), [(121, "prefill-limited"), (122, "max-num-seqs-limited")])
+def test_seats_are_taken_when_all_but_a_few_are(running: int, expected: str) -> None:
+    assert limit({**CROWD, "running": running, "kv": 30.0}, set={"max_num_seqs": 128}) == expected
+
+
+@pytest.mark.parametrize(("lines", "expected"), [(19, "client-limited"), (20, "prefill-limited")])
+def test_a_limit_of_the_server_is_the_runs_from_a_fifth_of_the_busy_time_on(
+    lines: int, expected: str
+) -> None:
+    calm = {"running": 8, "generation": 300.0, "kv": 4.0}
+    queue = {**calm, "waiting": 3, "prompt": 9000.0}
+    run = a_run(set={"max_num_seqs": 256}, samples=load((100 - lines, calm), (lines, queue)))
+    assert bottleneck_of(run).name == expected
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(1.4, "host-limited"), (1.6, "client-limited")])
+def test_steps_slower_than_any_card_reads_its_memory_are_the_hosts(rate: float, expected: str) -> None:
+    assert limit({"running": 2, "generation": 2 * rate, "kv": 5.0}) == expected
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(0.9, "host-limited"), (1.1, "client-limited")])
+def test_a_cpu_is_the_limit_below_a_token_a_second_and_request(rate: float, expected: str) -> None:
+    assert limit({"running": 10, "generation": 10 * rate, "kv": 5.0}, platform="cpu") == expected
+
+
+@pytest.mark.parametrize(
+    ("ranks", "rate", "expected"),
+    [(16, 4.9, "interconnect-limited"), (16, 5.1, "client-limited"), (8, 4.9, "client-limited")],
+)
+def test_more_ranks_than_a_machine_has_cards_crawl_because_of_the_network(
+    ranks: int, rate: float, expected: str
+) -> None:
+    assert (
+        limit({"running": 1, "generation": rate, "kv": 3.0}, set={"tensor_parallel_size": ranks}) == expected
+    )
+
+
+@pytest.mark.parametrize(("lines", "expected"), [(3, "client-limited"), (6, "none-clear")])
+def test_an_engine_that_stands_still_tells_no_limit(lines: int, expected: str) -> None:
+    moving = [(1, {"running": 8, "generation": 300.0, "kv": 4.0 + number}) for number in range(2)]
+    still = {"running": 8, "generation": 0.0, "kv": 6.0}
+    run = a_run(samples=load(*moving, (lines, still)))
+    assert bottleneck_of(run).name == expected
+
+
+def test_the_client_is_told_the_free_seats_the_free_cache_and_for_how_long() -> None:
+    run = a_run(set={"max_num_seqs": 256}, samples=load((42, {"running": 8, "kv": 1.6, "generation": 400.0})))
+    words = advice(run)["client-concurrency-bound"].explanation
+    assert "248 free seats (max_num_seqs 256)" in words
+    assert "at least 98 % of the KV cache free" in words
+    assert "7.0 min" in words
+    assert "nothing to change" in words
+
+
+def test_the_first_line_of_a_client_is_the_one_with_the_most_requests() -> None:
+    parts = (
+        (3, {"running": 81, "kv": 86.0}),
+        (1, {"running": 98, "kv": 84.0}),
+        (3, {"running": 40, "kv": 30.0}),
+    )
+    run = a_run(set={"max_num_seqs": 256}, samples=load(*parts))
+    assert "Running: 98 reqs" in advice(run)["client-concurrency-bound"].evidence[0].text

@@ -1,0 +1,210 @@
+"""Rules on the load: what is advised, what is not, and the numbers that go with it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.rules.making import a_run, advice, knobs, load
+from vllm_logdoctor.rules.performance.serving import seats_wanted
+
+UNDER_USED = {"running": 8, "generation": 412.2, "prompt": 78.5, "kv": 1.6}
+QUEUE = {"running": 64, "waiting": 31, "kv": 9.9, "generation": 5300.0}
+FULL = {"running": 36, "waiting": 131, "kv": 99.7, "generation": 60.0}
+
+
+def test_an_under_used_server_is_told_that_its_client_is_the_limit_and_gets_no_flag() -> None:
+    found = advice(a_run(default={"max_num_seqs": 256}, samples=load((30, UNDER_USED))))
+    assert next(iter(found)) == "client-concurrency-bound"
+    bound = found["client-concurrency-bound"]
+    assert "248 free seats" in bound.explanation
+    assert "98 % of the KV cache" in bound.explanation
+    assert all(change.kind == "action" for change in bound.changes)
+    assert "scheduler-limit-not-memory" not in found
+    assert "kv-cache-preemption" not in found
+
+
+def test_low_kv_usage_never_raises_seats_or_memory() -> None:
+    found = advice(
+        a_run(set={"max_num_seqs": 16, "gpu_memory_utilization": 0.5}, samples=load((30, UNDER_USED)))
+    )
+    proposed = {change.knob for finding in found.values() for change in finding.changes}
+    assert not proposed & {"--max-num-seqs", "--gpu-memory-utilization", "--kv-cache-dtype"}
+
+
+def test_a_cap_below_the_load_is_raised_to_take_the_queue() -> None:
+    run = a_run(set={"max_num_seqs": 64}, samples=load((5, QUEUE)))
+    found = advice(run)
+    assert next(iter(found)) == "scheduler-limit-not-memory"
+    assert knobs(found["scheduler-limit-not-memory"]) == {"--max-num-seqs": 128}
+    assert "client-concurrency-bound" not in found
+
+
+def test_the_gain_of_more_seats_is_bounded_by_the_queue_that_was_seen() -> None:
+    run = a_run(set={"max_num_seqs": 64}, samples=load((5, {**QUEUE, "waiting": 8})))
+    effect = advice(run)["scheduler-limit-not-memory"].effect
+    assert effect is not None
+    assert effect.high == pytest.approx(72 / 64)
+    assert "8 measured pairs" in effect.basis
+
+
+def test_one_seat_has_its_own_range() -> None:
+    run = a_run(set={"max_num_seqs": 1}, samples=load((5, {"running": 1, "waiting": 19, "kv": 0.9})))
+    effect = advice(run)["scheduler-limit-not-memory"].effect
+    assert effect is not None
+    assert (effect.low, effect.high) == (5.21, 14.21)
+
+
+def test_a_short_rush_behind_one_seat_is_told_even_when_the_day_was_quiet() -> None:
+    run = a_run(
+        set={"max_num_seqs": 1},
+        samples=load(
+            (3000, {"running": 1, "generation": 22.0}), (45, {"running": 1, "waiting": 19, "kv": 0.9})
+        ),
+    )
+    assert "scheduler-limit-not-memory" in advice(run)
+
+
+def test_a_batch_that_is_offered_at_once_waits_for_prompts_not_for_seats() -> None:
+    run = a_run(
+        set={"max_num_seqs": 192},
+        samples=load(
+            (90, {"running": 128, "waiting": 9000, "kv": 33.0, "prompt": 9000.0, "generation": 900.0}),
+            (9, {"running": 192, "waiting": 900, "kv": 36.0, "prompt": 9000.0, "generation": 900.0}),
+        ),
+    )
+    found = advice(run)
+    assert "scheduler-limit-not-memory" not in found
+    assert "prefill-bound-queueing" in found
+
+
+def test_a_full_cache_comes_first_and_advises_against_more_seats() -> None:
+    found = advice(a_run(samples=load((20, FULL))))
+    assert next(iter(found)) == "kv-cache-preemption"
+    assert "--max-num-seqs" in found["kv-cache-preemption"].avoid
+    assert "--max-num-seqs" not in knobs(found["kv-cache-preemption"])
+
+
+def test_a_cache_that_fills_up_without_a_queue_is_told_with_less_confidence() -> None:
+    found = advice(a_run(samples=load((5, {"running": 8, "kv": 95.8, "generation": 240.0}))))
+    assert found["kv-cache-preemption"].confidence == "medium"
+
+
+def test_preemptions_that_are_printed_need_no_full_sample() -> None:
+    run = a_run(samples=load((20, {"running": 8, "kv": 60.0, "generation": 240.0})))
+    run.extremes.preemptions = 12
+    assert "12 preemptions" in advice(run)["kv-cache-preemption"].explanation
+
+
+def test_utilization_below_the_default_of_the_version_is_raised_to_it_with_a_computed_effect() -> None:
+    run = a_run(
+        set={"gpu_memory_utilization": 0.60},
+        measured={"kv_cache_tokens": 42624, "available_kv_cache_gib": 7.83, "model_weights_gib": 27.5},
+        samples=load((20, FULL)),
+        version="0.11.2",
+    )
+    found = advice(run)["kv-cache-preemption"]
+    assert knobs(found)["--gpu-memory-utilization"] == pytest.approx(0.9)
+    assert found.effect is not None
+    assert found.effect.origin == "computed"
+    assert found.effect.low == 1.0
+    assert found.effect.high <= 2.66
+
+
+def test_a_fixed_number_of_blocks_is_dropped_before_anything_else() -> None:
+    run = a_run(
+        set={"num_gpu_blocks_override": 40},
+        measured={"kv_cache_tokens": 640, "available_kv_cache_gib": 20.0},
+        samples=load((20, FULL)),
+    )
+    assert knobs(advice(run)["kv-cache-preemption"]) == {"--num-gpu-blocks-override": None}
+
+
+def test_at_the_default_utilization_an_fp8_cache_is_proposed_as_changing_results() -> None:
+    run = a_run(
+        set={"dtype": "bfloat16"},
+        default={"gpu_memory_utilization": 0.9, "kv_cache_dtype": "auto"},
+        samples=load((20, FULL)),
+    )
+    found = advice(run)["kv-cache-preemption"]
+    assert knobs(found) == {"--kv-cache-dtype": "fp8"}
+    assert found.changes[0].safety == "changes-results"
+
+
+def test_a_cpu_gets_more_cache_by_its_variable() -> None:
+    measured = {"kv_cache_tokens": 64_000, "available_kv_cache_gib": 4.0}
+    known = a_run(platform="cpu", measured=measured, samples=load((20, FULL)))
+    assert knobs(advice(known)["kv-cache-preemption"])["VLLM_CPU_KVCACHE_SPACE"] == 8
+    unknown = advice(a_run(platform="cpu", samples=load((20, FULL))))["kv-cache-preemption"]
+    assert unknown.changes[0].kind == "action"
+
+
+def test_prompts_that_fill_the_steps_are_told_apart_from_missing_seats() -> None:
+    figures = {"running": 2, "waiting": 2, "kv": 3.6, "prompt": 1486.5, "generation": 1.3}
+    found = advice(
+        a_run(set={"max_num_seqs": 32}, samples=load((9, {"running": 1, "generation": 9.0}), (4, figures)))
+    )
+    assert next(iter(found)) == "prefill-bound-queueing"
+    assert "seats are free" in found["prefill-bound-queueing"].avoid
+
+
+def test_a_single_waiting_request_now_and_then_is_no_limit() -> None:
+    figures = {"running": 2, "waiting": 1, "kv": 3.6, "prompt": 1486.5, "generation": 1.3}
+    found = advice(
+        a_run(set={"max_num_seqs": 32}, samples=load((50, {"running": 1, "generation": 9.0}), (3, figures)))
+    )
+    assert "prefill-bound-queueing" not in found
+    assert "client-concurrency-bound" in found
+
+
+def test_a_hit_rate_near_the_whole_is_a_remark_on_benchmarks_not_a_defect() -> None:
+    found = advice(a_run(samples=load((30, {**UNDER_USED, "hit": 93.1}))))
+    assert found["benchmark-measures-cache"].severity == "info"
+
+
+def test_no_load_no_rule_on_load() -> None:
+    assert not advice(a_run(samples=load((9, {}))))
+
+
+@given(st.integers(1, 600), st.integers(1, 5000), st.floats(0.1, 89.0), st.sampled_from([256, 2048, None]))
+def test_more_seats_never_overfill_cache_or_step(
+    seats: int, waiting: int, usage: float, tokens: int | None
+) -> None:
+    wanted = seats_wanted(seats, waiting, usage, tokens)
+    if wanted is not None:
+        assert wanted > seats
+        assert wanted / seats * usage <= 90.0 + 1e-6
+        assert tokens is None or wanted <= tokens
+
+
+def test_where_the_cache_holds_no_more_no_number_of_seats_is_proposed() -> None:
+    run = a_run(set={"max_num_seqs": 64}, samples=load((9, {**QUEUE, "kv": 86.0})))
+    found = advice(run)["scheduler-limit-not-memory"]
+    assert not found.changes
+    assert found.effect is None
+
+
+def test_one_statistics_line_is_a_moment_and_no_load() -> None:
+    assert "client-concurrency-bound" not in advice(a_run(samples=load((1, UNDER_USED))))
+
+
+def test_an_old_engine_is_not_told_what_the_new_one_does_not_print() -> None:
+    full = load((6, {"running": 200, "waiting": 700, "kv": 99.7}))
+    old = advice(a_run(samples=full, engine="V0", version="0.5.3"))["kv-cache-preemption"]
+    new = advice(a_run(samples=full))["kv-cache-preemption"]
+    assert "V1" not in old.explanation
+    assert "V1 prints no preemption" in new.explanation
+    assert "100 % of the busy time" in new.explanation
+
+
+def test_a_full_cache_for_which_nothing_waits_gets_no_more_memory() -> None:
+    run = a_run(
+        set={"gpu_memory_utilization": 0.9},
+        measured={"kv_cache_tokens": 400_000, "available_kv_cache_gib": 50.0, "model_weights_gib": 16.0},
+        samples=load((20, {"running": 30, "kv": 96.5, "generation": 960.0})),
+    )
+    found = advice(run)["kv-cache-preemption"]
+    assert not found.changes
+    assert "wait" not in found.title
+    assert "waiting" not in found.explanation

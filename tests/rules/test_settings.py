@@ -1,0 +1,192 @@
+"""Configuration and security findings, what is already right, what a log does not tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.making import a_run, event, knobs, load
+from vllm_logdoctor.rules.already_right import already_right
+from vllm_logdoctor.rules.configuration import configuration_findings
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.security import security_findings
+from vllm_logdoctor.rules.unknowns import unknowns_of
+from vllm_logdoctor.run.model import Evidence, Run
+
+
+def settings(run: Run) -> dict[str, Finding]:
+    return {found.id: found for found in configuration_findings(run)}
+
+
+def unknown(name: str) -> str:
+    return f"Unknown vLLM environment variable detected: {name}"
+
+
+def test_a_variable_that_was_renamed_is_told_with_its_successor() -> None:
+    found = settings(a_run(messages=(unknown("VLLM_ATTENTION_BACKEND"),), version="0.16.0"))[
+        "environment-variable-ignored"
+    ]
+    assert found.severity == "medium"
+    assert "--attention-backend" in found.explanation
+
+
+def test_a_variable_of_the_users_own_script_is_information() -> None:
+    found = settings(a_run(messages=(unknown("VLLM_MY_OWN_PORT"),), version="0.22.0"))[
+        "environment-variable-ignored"
+    ]
+    assert found.severity == "info"
+    assert not found.changes
+
+
+def test_variables_that_the_official_image_sets_ask_for_nothing() -> None:
+    built = ("VLLM_BUILD_COMMIT", "VLLM_BUILD_URL", "VLLM_IMAGE_TAG")
+    assert "environment-variable-ignored" not in settings(
+        a_run(messages=tuple(map(unknown, built)), version="0.22.0")
+    )
+
+
+def test_variables_that_kubernetes_sets_for_a_service_are_told_as_such() -> None:
+    names = ("VLLM_ROUTER_SERVICE_HOST", "VLLM_ROUTER_PORT", "VLLM_ROUTER_PORT_80_TCP_ADDR", "VLLM_TYPO")
+    found = settings(a_run(messages=tuple(map(unknown, names)), version="0.22.0"))[
+        "environment-variable-ignored"
+    ]
+    assert "VLLM_TYPO: known to no release" in found.explanation
+    assert "set by Kubernetes" in found.explanation
+    assert not found.changes
+
+
+def test_each_unknown_variable_is_shown_with_its_line() -> None:
+    found = settings(
+        a_run(messages=(unknown("VLLM_USE_V1"), unknown("VLLM_ATTENTION_BACKEND")), version="0.16.0")
+    )["environment-variable-ignored"]
+    assert sorted(line.line for line in found.evidence) == [10, 11]
+
+
+def test_a_setting_that_brought_v0_back_is_dropped() -> None:
+    line = "--kv-cache-dtype is not supported by the V1 Engine. Falling back to V0."
+    run = a_run(set={"kv_cache_dtype": "fp8"}, engine="V0", version="0.9.0.1", messages=(line,))
+    found = settings(run)["engine-fell-back-to-v0"]
+    assert knobs(found) == {"--kv-cache-dtype": None}
+    assert found.severity == "high"
+
+
+def test_swap_space_has_no_effect_in_v1() -> None:
+    found = settings(a_run(set={"swap_space": 16}, version="0.11.2"))["argument-without-effect"]
+    assert knobs(found) == {"--swap-space": None}
+    assert "argument-without-effect" not in settings(
+        a_run(set={"swap_space": 16}, engine="V0", version="0.6.3")
+    )
+
+
+def test_sampling_defaults_of_the_model_are_harmless_information() -> None:
+    line = (
+        "Default sampling parameters have been overridden by the model's Hugging Face generation config"
+        " recommended from the model creator. If this is not intended, please relaunch"
+    )
+    found = settings(a_run(messages=(line,)))["sampling-defaults-from-model"]
+    assert found.severity == "info"
+    assert "Harmless" in found.explanation
+
+
+def test_bfloat16_run_as_float16_is_told_and_left_to_the_user() -> None:
+    run = a_run(set={"dtype": "float16"}, messages=("Casting torch.bfloat16 to torch.float16.",))
+    found = settings(run)["weights-cast-to-half"]
+    assert found.severity == "info"
+    assert not found.changes
+    other = a_run(messages=("Casting torch.float32 to torch.bfloat16.",))
+    assert "weights-cast-to-half" not in settings(other)
+
+
+def test_a_secret_is_one_finding_with_its_lines_masked() -> None:
+    run = a_run()
+    run.secrets.append((Evidence("vllm.log", 4, "args: Namespace(api_key='***')"), ("api_key",)))
+    run.secrets.append((Evidence("vllm.log", 9, "hf_token='***'"), ("hf_token",)))
+    (found,) = security_findings(run)
+    assert found.kind == "security"
+    assert [line.line for line in found.evidence] == [4, 9]
+    assert "api_key, hf_token" in found.explanation
+    assert security_findings(a_run()) == ()
+
+
+def right(run: Run) -> dict[str, str]:
+    return {item.name: item.state for item in already_right(run)}
+
+
+def test_what_is_on_is_told_with_its_line() -> None:
+    run = a_run(
+        set={"max_num_seqs": 64},
+        reported={"enable_prefix_caching": True, "quantization": "awq_marlin"},
+        messages=("Graph capturing finished in 17 secs, took 0.48 GiB",),
+        measured={"graph_capture_seconds": 17, "graph_capture_gib": 0.48},
+        samples=load((9, {"running": 8, "generation": 400.0, "kv": 12.0, "hit": 72.0})),
+    )
+    found = right(run)
+    assert found["CUDA graphs"] == "captured in 17 s, 0.48 GiB"
+    assert "72 %" in found["prefix caching"]
+    assert found["quantization"] == "awq_marlin"
+    assert found["KV cache"] == "never above 12 %"
+    assert "at most 8 used" in found["max_num_seqs"]
+    assert all(item.evidence for item in already_right(run))
+
+
+def test_what_a_small_cache_type_brings_goes_by_its_bits() -> None:
+    brought = {
+        kind: next(
+            one.brings for one in already_right(a_run(set={"kv_cache_dtype": kind})) if kind in one.state
+        )
+        for kind in ("fp8", "nvfp4")
+    }
+    assert brought["fp8"].startswith("twice")
+    assert brought["nvfp4"].startswith("more than three times")
+
+
+def test_a_default_without_a_line_is_no_proof() -> None:
+    assert right(a_run(default={"enable_prefix_caching": True, "enable_chunked_prefill": True})) == {}
+
+
+def test_a_slow_kernel_is_not_called_right() -> None:
+    line = "awq quantization is not fully optimized yet. The speed can be slower than non-quantized models."
+    assert "quantization" not in right(a_run(reported={"quantization": "awq"}, messages=(line,)))
+
+
+def test_tensor_parallelism_is_right_where_one_card_is_too_small() -> None:
+    run = a_run(
+        set={"tensor_parallel_size": 4, "gpu_memory_utilization": 0.88},
+        measured={"kv_cache_tokens": 85760, "available_kv_cache_gib": 5.24, "model_weights_gib": 15.39},
+    )
+    assert right(run)["tensor parallelism"] == "4 ranks, needed"
+
+
+def test_what_is_missing_comes_with_what_to_set_next_time() -> None:
+    run = a_run(version=None, kind="server")
+    texts = " ".join(unknowns_of(run))
+    assert "vllm --version" in texts
+    assert "no statistics line" in texts
+
+
+def test_a_whole_log_with_a_load_misses_only_what_vllm_never_logs() -> None:
+    run = a_run(
+        set={"max_model_len": 4096, "gpu_memory_utilization": 0.9},
+        measured={"kv_cache_tokens": 85760, "available_kv_cache_gib": 5.24, "model_weights_gib": 7.4},
+        messages=(
+            (
+                "Free memory on device (60.6/60.9 GiB) on startup. Desired GPU memory utilization is (0.86,"
+                " 52.4 GiB). Actual usage: 27.5 GiB for weights, 0.26 GiB for peak activation, 0.18 GiB"
+            ),
+        ),
+        samples=load((9, {"running": 8, "generation": 400.0})),
+    )
+    texts = unknowns_of(run)
+    assert any("Latency" in text for text in texts)
+    assert not any("card" in text or "command" in text or "version" in text for text in texts)
+
+
+def test_an_event_of_the_packs_stands_behind_each_line_of_these_tests() -> None:
+    assert event(unknown("VLLM_X")).fields["name"] == "VLLM_X"
+
+
+@pytest.mark.parametrize(("prompt", "told"), [(900.0, True), (0.0, False)])
+def test_of_prompts_that_never_came_nothing_is_said_of_what_they_share(prompt: float, told: bool) -> None:
+    samples = load((9, {"running": 3, "generation": 90.0, "prompt": prompt, "hit": 0.0}))
+    run = a_run(reported={"enable_prefix_caching": True}, samples=samples)
+    brings = {item.name: item.brings for item in already_right(run)}
+    assert ("share little" in brings["prefix caching"]) is told

@@ -1,0 +1,104 @@
+"""An engine that stands still, steps that no card is as slow as, and evidence that shows what it proves."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.making import a_run, advice, load
+from vllm_logdoctor.rules.bottleneck import bottleneck_of
+
+STILL = {"running": 5, "waiting": 3, "kv": 9.0, "generation": 0.0}
+CRAWLING = {"running": 1, "kv": 0.2, "generation": 0.8}
+
+
+def test_running_requests_without_tokens_and_with_one_usage_stand_still() -> None:
+    run = a_run(samples=load((4, STILL)))
+    found = advice(run)
+    assert next(iter(found)) == "engine-makes-no-progress"
+    assert "scheduler-limit-not-memory" not in found
+    assert bottleneck_of(run).name == "none-clear"
+
+
+def test_a_long_prompt_takes_cache_with_every_chunk_and_is_no_standstill() -> None:
+    growing = [(1, {**STILL, "kv": 9.0 + number}) for number in range(6)]
+    assert "engine-makes-no-progress" not in advice(a_run(samples=load(*growing)))
+
+
+def test_three_lines_are_not_yet_a_standstill() -> None:
+    run = a_run(samples=load((3, STILL), (3, {"running": 5, "kv": 9.0})))
+    assert "engine-makes-no-progress" not in advice(run)
+
+
+def test_less_than_a_token_a_second_is_not_the_clients_doing() -> None:
+    run = a_run(samples=load((5, CRAWLING)))
+    found = advice(run)
+    assert bottleneck_of(run).name == "host-limited"
+    assert "steps-slower-than-memory" in found
+    assert "client-concurrency-bound" not in found
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {**CRAWLING, "generation": 6.0},
+        {**CRAWLING, "prompt": 900.0},
+        {"running": 40, "kv": 30.0, "generation": 40.0},
+    ],
+    ids=["slow-but-possible", "prompts-in-between", "many-requests"],
+)
+def test_what_a_card_can_be_as_slow_as_is_not_called_slow(figures: dict[str, float]) -> None:
+    assert "steps-slower-than-memory" not in advice(a_run(samples=load((5, figures))))
+
+
+def test_a_request_that_has_just_come_has_made_no_tokens_yet() -> None:
+    busy = {"running": 1, "kv": 0.1, "generation": 0.2}
+    run = a_run(samples=load((1, busy), (1, {}), (1, busy), (1, {}), (1, busy)))
+    assert bottleneck_of(run).name == "client-limited"
+
+
+def test_weights_kept_on_the_host_explain_slow_steps_by_themselves() -> None:
+    found = advice(a_run(set={"cpu_offload_gb": 30.0}, samples=load((5, CRAWLING))))
+    assert next(iter(found)) == "weights-on-the-host"
+    assert not {"steps-slower-than-memory", "client-concurrency-bound"} & set(found)
+
+
+def test_models_that_embed_make_no_tokens_and_are_not_slow() -> None:
+    run = a_run(
+        set={"runner": "pooling"}, samples=load((5, {"running": 1, "generation": 0.0, "prompt": 3.0}))
+    )
+    assert "steps-slower-than-memory" not in advice(run)
+
+
+def test_more_ranks_than_a_machine_has_cards_make_the_network_the_suspect() -> None:
+    sizes = {"tensor_parallel_size": 8, "pipeline_parallel_size": 2}
+    run = a_run(set=sizes, samples=load((5, {"running": 1, "kv": 0.1, "generation": 2.9})))
+    found = advice(run)
+    assert bottleneck_of(run).name == "interconnect-limited"
+    assert next(iter(found)) == "inter-node-network-bound"
+    assert found["inter-node-network-bound"].confidence == "low"
+    assert "NCCL_DEBUG" in found["inter-node-network-bound"].explanation
+
+
+def test_a_client_is_not_told_to_send_more_where_the_cache_is_nearly_full() -> None:
+    found = advice(a_run(samples=load((6, {"running": 38, "kv": 89.0, "generation": 800.0}))))
+    assert found["client-concurrency-bound"].changes == ()
+    assert found["client-concurrency-bound"].effect is None
+
+
+def test_the_gain_of_more_requests_is_bounded_by_what_the_cache_holds() -> None:
+    found = advice(a_run(samples=load((6, {"running": 38, "kv": 60.0, "generation": 800.0}))))
+    effect = found["client-concurrency-bound"].effect
+    assert effect is not None
+    assert effect.high == pytest.approx(1.5)
+
+
+def test_a_long_prompt_under_way_slows_others_down_and_shows_in_the_cache_only() -> None:
+    under_way = [(1, {**CRAWLING, "kv": 2.0 + number}) for number in range(8)]
+    run = a_run(samples=load(*under_way))
+    assert bottleneck_of(run).name == "client-limited"
+    assert "steps-slower-than-memory" not in advice(run)
+
+
+def test_a_step_of_a_processor_may_take_half_a_minute() -> None:
+    run = a_run(samples=load((6, STILL)), platform="cpu")
+    assert "engine-makes-no-progress" not in advice(run)

@@ -1,0 +1,133 @@
+"""What an id means, as Markdown: a rule with its page, a message with its verdict."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from vllm_logdoctor.catalogue.index import Pattern, load_index
+from vllm_logdoctor.catalogue.locate import builtin_root
+from vllm_logdoctor.catalogue.model import SampleEntry
+from vllm_logdoctor.catalogue.pages import HEADINGS, RulePage, rule_names, rule_page
+from vllm_logdoctor.catalogue.sources import PatternTexts
+from vllm_logdoctor.errors import LogdoctorError
+
+_VERDICTS = {
+    "information": "Information: says what is, by itself neither good nor bad.",
+    "harmless": "Harmless: nothing to do.",
+    "costs-performance": "Costs performance, or memory, where its part matters.",
+    "will-break": "Works today, will break with a later release.",
+    "cause-of-failure": "Cause of a failure, or close to it.",
+}
+_LEVELS = {
+    "raise": "raised as an exception",
+    "foreign": "printed by a program beside vLLM",
+    "print": "printed without a log header",
+}
+
+
+def explain(name: str, extra: Sequence[Path] = ()) -> str:
+    """Return what the rule or the message with an id means, as Markdown.
+
+    Args:
+        name: id of a rule (or an alias of it), or of a pattern.
+        extra: directories or files of further packs.
+
+    Raises LogdoctorError with the nearest ids for one that nobody knows.
+    """
+    return Explainer(extra).explain(name)
+
+
+def known_ids(extra: Sequence[Path] = ()) -> Mapping[str, str]:
+    """Return the present id of each rule, alias of a rule, and pattern, by each of its names."""
+    patterns = {pattern.id: pattern.id for pattern in load_index(extra).patterns}
+    return {**patterns, **rule_names()}
+
+
+def unknown(name: str, known: Sequence[str]) -> str:
+    """Return one line on an id that nobody knows, with the nearest that are known."""
+    near = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
+    hint = f"; did you mean {', '.join(near)}?" if near else "; logdoctor patterns list shows all"
+    return f"no rule and no pattern has the id {name!r}{hint}"
+
+
+class Explainer:
+    """Explains ids of the packs that come with the tool and of further ones."""
+
+    def __init__(self, extra: Sequence[Path] = ()) -> None:
+        self._patterns = {pattern.id: pattern for pattern in load_index(extra).patterns}
+        self._rules = rule_names()
+        self._texts = PatternTexts([builtin_root(), *extra])
+
+    def ids(self) -> list[str]:
+        """Return all ids: of rules with their aliases, then of patterns."""
+        return [*self._rules, *self._patterns]
+
+    def explain(self, name: str) -> str:
+        """Return what an id means, as `explain` does."""
+        page = self._page(name)
+        pattern = self._patterns.get(name)
+        if page is None and pattern is None:
+            raise LogdoctorError(unknown(name, self.ids()), 2)
+        parts = [_page_lines(page)] if page else []
+        if pattern is not None:
+            text = self._texts.find(pattern.id)
+            parts.append(_pattern_lines(pattern, text.entry.samples if text else []))
+            rule = self._page(pattern.rule) if pattern.rule and page is None else None
+            parts += [_page_lines(rule)] if rule else []
+        return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+    def _page(self, name: str) -> RulePage | None:
+        return rule_page(self._rules[name]) if name in self._rules else None
+
+
+def _page_lines(page: RulePage) -> Iterator[str]:
+    yield f"# {page.id}"
+    yield ""
+    yield f"This run has {page.title}."
+    yield ""
+    yield f"- kind: {page.kind}"
+    yield f"- severity: {page.severity}"
+    yield f"- topic: {page.topic}"
+    if page.aliases:
+        yield f"- also known as: {', '.join(page.aliases)}"
+    if page.knobs:
+        yield f"- settings: {', '.join(f'`{knob}`' for knob in page.knobs)}"
+    if page.since or page.until:
+        yield f"- releases: {page.since or 'all'} to {page.until or 'now'}"
+    for heading in HEADINGS:
+        if page.sections.get(heading):
+            yield ""
+            yield f"## {heading}"
+            yield ""
+            yield page.sections[heading]
+
+
+def _pattern_lines(pattern: Pattern, samples: Sequence[SampleEntry]) -> Iterator[str]:
+    yield f"# {pattern.id}"
+    yield ""
+    yield pattern.meaning or "A line that states what is; see the fields for what is read from it."
+    yield ""
+    yield _VERDICTS[pattern.verdict]
+    yield ""
+    yield f"- severity: {pattern.severity}"
+    yield f"- topic: {pattern.topic}"
+    yield f"- level: {_LEVELS.get(pattern.level, pattern.level)}"
+    if pattern.seen != "any":
+        yield f"- releases: {pattern.seen}"
+    if pattern.module:
+        yield f"- printed by: `{pattern.module}`"
+    if pattern.platform:
+        yield f"- platform: {pattern.platform}"
+    if pattern.rule:
+        yield f"- rule: {pattern.rule}"
+    yield f"- pack: {pattern.pack}"
+    for field in pattern.fields:
+        unit = f" in {field.unit}" if field.unit else ""
+        yield f"- field `{field.name}`: {field.type}{unit}{', masked' if field.sensitive else ''}"
+    for sample in samples[:2]:
+        yield ""
+        yield "```log"
+        yield sample.text
+        yield "```"

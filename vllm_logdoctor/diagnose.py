@@ -1,0 +1,95 @@
+"""Findings, plan and what is already right for one run, in the order of the rooms."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from vllm_logdoctor.plan.model import Plan
+from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.rules.bottleneck import Bottleneck
+from vllm_logdoctor.rules.load import Load, load_of
+from vllm_logdoctor.rules.messages import messages_of
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.model import Run
+
+T = TypeVar("T")
+_NOTHING: tuple[Any, ...] = ()
+
+
+class RuleRunner:
+    """Runs the rules of one run; a rule that fails costs its own answer and is told, never the report."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+
+    def get(self, name: str, part: Callable[[], T], otherwise: T) -> T:
+        try:
+            return part()
+        except Exception as error:
+            if os.environ.get("LOGDOCTOR_TRACEBACK"):
+                raise
+            reason = f"{type(error).__name__}: {error}"
+            self.failed.append(
+                f"The {name} of this run could not be worked out ({reason}): a defect of logdoctor."
+            )
+            return otherwise
+
+
+def judge(run: Run, objective: str = "balanced") -> Diagnosis:
+    """Judge a run: what broke, what limits it, what to change."""
+    from vllm_logdoctor.plan import plan_of, what_if_table
+    from vllm_logdoctor.rules.already_right import already_right
+    from vllm_logdoctor.rules.bottleneck import bottleneck_of
+    from vllm_logdoctor.rules.capacity.ceiling import ceiling_of
+    from vllm_logdoctor.rules.unknowns import unknowns_of
+
+    parts = RuleRunner()
+    failures = parts.get("failure analysis", lambda: _failures(run), _NOTHING)
+    load = parts.get("load", lambda: load_of(run), None)
+    bottleneck = parts.get("bottleneck", lambda: bottleneck_of(run, load), Bottleneck("none-clear", ""))
+    advice = parts.get("advice", lambda: _advice(run, bottleneck, objective, load), _NOTHING)
+    findings = _in_order(failures, advice)
+    plan = parts.get("plan", lambda: plan_of(run, findings, objective), Plan())
+    what_if = parts.get("capacity table", lambda: what_if_table(run), _NOTHING)
+    right = parts.get("list of what is right", lambda: already_right(run, load), _NOTHING)
+    messages = parts.get("list of warnings", lambda: messages_of(run), _NOTHING)
+    unknowns = parts.get("list of unknowns", lambda: unknowns_of(run), _NOTHING)
+    ceiling = parts.get("distance to the limit", lambda: ceiling_of(run, load), None)
+    told = (*unknowns, *parts.failed)
+    return Diagnosis(run, findings, bottleneck, plan, what_if, right, messages, told, ceiling)
+
+
+def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Put failures first, then leaked secrets and what limits the speed, then remarks on clients, stops and settings."""
+    remarks = tuple(found for found in failures if found.kind != "failure")
+    settings = tuple(found for found in advice if found.kind == "configuration")
+    return (
+        *(found for found in failures if found.kind == "failure"),
+        *(found for found in advice if found.kind != "configuration"),
+        *remarks,
+        *settings,
+    )
+
+
+def _failures(run: Run) -> tuple[Finding, ...]:
+    from vllm_logdoctor.rules.failure import failures_of
+
+    run.outcome, findings = failures_of(run)
+    if run.outcome == "running" and run.followed:
+        # It does not run any more: an offline engine was done, a server left without a word.
+        run.outcome = "clean_shutdown" if run.kind == "offline" else "unknown"
+    return findings
+
+
+def _advice(run: Run, bottleneck: Bottleneck, objective: str, load: Load | None) -> tuple[Finding, ...]:
+    from vllm_logdoctor.rules.configuration import configuration_findings
+    from vllm_logdoctor.rules.performance import performance_findings
+    from vllm_logdoctor.rules.security import security_findings
+
+    return (
+        *security_findings(run),
+        *performance_findings(run, bottleneck, objective, load),
+        *configuration_findings(run),
+    )

@@ -1,0 +1,97 @@
+"""Wrapper prefixes: what docker, kubectl, journald, Slurm, Ray, CI systems and log viewers put before a line."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse.clock import seconds_of
+from vllm_logdoctor.parse.processes import PROCESS_PREFIX, process_of
+from vllm_logdoctor.parse.record import NO_PROCESS, Process
+
+# 2024-05-01T08:45:12.669025667Z stderr F    [2025-05-20T05:24:25Z]    | 2025-03-07T05:56:13.899Z |
+# 2024-07-13 15:06:36,684 - INFO - vLLM:     [2025-08-07 19:00:10]
+_ISO = LazyPattern(
+    r"[\s|\"]*\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?:Z|[+-]\d\d:?\d\d)?\]?"
+    r"(?: std(?:out|err) [FP])?(?:\s*\||\t|\s+|$)(?:- [A-Z]+ - (?:[\w.]+: ?)?)?"
+)
+# Aug 19 18:34:30 vllm vllm[8707]:     авг 18 14:15:04 llm python3[28059]:
+_JOURNAL = LazyPattern(
+    r"(?P<time>\w{3,8}\.? +\d{1,2} \d\d:\d\d:\d\d) (?P<host>[\w.-]+) (?P<unit>[\w./@-]+)(?:\[(?P<pid>\d+)\])?: ?"
+)
+# vllm-llm-1  | INFO
+_COMPOSE = LazyPattern(r"(?P<host>[\w.-]+) +\| ?")
+# [pod/vllm-0/server] INFO      [1,0]<stdout>:
+_POD = LazyPattern(r"\[pod/(?P<host>[\w./-]+)\] |\[(?P<rank>\d+,\d+)\]<std(?:out|err)>: ?")
+#  12: INFO    3:   File "a.py", line 4, in f    (srun -l)
+_SRUN = LazyPattern(r" {0,4}(?P<rank>\d{1,5}): (?=.|$)")
+# [rank0]: Traceback
+_TORCH_RANK = LazyPattern(r"\[rank(?P<rank>\d+)\]: ?")
+# 383.1s 39 Trying    (Kaggle: seconds, line number)
+_KAGGLE = LazyPattern(r"\d{1,7}\.\d+s\s+\d+\s+")
+_LIST_NUMBER = LazyPattern(r"\s+\d+\s*[|:]\s(?=\()")
+
+
+class Prefix(NamedTuple):
+    """What stands before the text of a line.
+
+    Attributes:
+        end: offset at which the text starts.
+        process: process named by the prefixes; the innermost one.
+        outer_time: wrapper's clock, or None.
+        year_known: whether the wrapper prints a year.
+    """
+
+    end: int
+    process: Process
+    outer_time: float | None
+    year_known: bool
+
+
+def read_prefix(text: str) -> Prefix:
+    """Read all wrapper and process prefixes at the start of a line.
+
+    Example:
+        >>> p = read_prefix("web-1  | (EngineCore_DP0 pid=5) INFO 01-01 00:00:00 [a.py:1] x")
+        >>> p.process.role, p.process.pid, p.process.host
+        ('engine-core', 5, 'web-1')
+    """
+    position, process = 0, NO_PROCESS
+    outer, year_known, host, rank = None, False, "", ""
+    for _ in range(8):
+        first = text[position : position + 1]
+        if first == "(":
+            match = PROCESS_PREFIX.match(text, position)
+            if not match:
+                break
+            name, own_rank, pid, ip = match.groups()
+            process = process_of(name or "", int(pid), own_rank or rank, ip or host)
+            position = match.end()
+            continue
+        match = _wrapper(text, position, first)
+        if not match or match.end() == position:
+            break
+        found = match.groupdict()
+        if found.get("time") and outer is None:
+            seconds = seconds_of(found["time"].replace("\t", " "))
+            outer, year_known = seconds if seconds else (None, False)
+        host = found.get("host") or host
+        rank = found.get("rank") or rank
+        position = match.end()
+    if process is NO_PROCESS and (host or rank):
+        process = Process(host=host, rank=rank)
+    return Prefix(position, process, outer, year_known)
+
+
+def _wrapper(text: str, position: int, first: str) -> re.Match[str] | None:
+    if first.isdigit():
+        return _ISO.match(text, position) or _SRUN.match(text, position) or _KAGGLE.match(text, position)
+    if first == "[":
+        return _TORCH_RANK.match(text, position) or _POD.match(text, position) or _ISO.match(text, position)
+    if first in ' |"\t':
+        padded = _SRUN.match(text, position) if position == 0 else None
+        return _ISO.match(text, position) or _LIST_NUMBER.match(text, position) or padded
+    if first.isalpha():
+        return _JOURNAL.match(text, position) or (_COMPOSE.match(text, position) if position == 0 else None)
+    return None

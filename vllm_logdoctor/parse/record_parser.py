@@ -1,0 +1,411 @@
+"""One wanted line to its records: colours and redraws taken off, prefixes and header read, secrets masked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse.clock import seconds_of, with_year_of
+from vllm_logdoctor.parse.plain_headers import (
+    LONGEST_HEAD,
+    LONGEST_REMEMBERED,
+    LONGEST_SHOWN,
+    PlainHead,
+    is_bare,
+    is_plain,
+    is_usual,
+    may_be_coloured,
+    may_hold_header,
+    may_hold_other_header,
+    plain_head,
+)
+from vllm_logdoctor.parse.prefixes import Prefix, read_prefix
+from vllm_logdoctor.parse.processes import process_of
+from vllm_logdoctor.parse.record import NO_PROCESS, Process, Record
+from vllm_logdoctor.parse.secrets import mask
+from vllm_logdoctor.scan import Line
+from vllm_logdoctor.texts import alike
+
+LONGEST_TEXT = 1 << 16
+"""A record keeps this many characters; config dumps are shorter, scheduler dumps and prompts are not."""
+
+MOST_SECRETS = 50
+
+_NUMBERING_FROM = 4
+"""So many numbers in a row that grow with the lines are numbers of lines, not of ranks."""
+
+# ESC[0;36m   ESC[K   [36m (ESC lost)   ^[[36m (as text)   #033[36m (rsyslog)   <-[36m and an arrow (code page 437)   ESC]8;;url ESC\
+_COLOURS = LazyPattern(
+    r"(?:\x1b|\^\[|#033|<-|\u2190|\x9b)\[?[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|2|3[0-7]|9[0-7])(?:;[0-9]{1,2}){0,3}m|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\^M$"
+)
+# INFO 02-09 19:43:55 [nixl_connector.py:101] text     INFO 11-18 01:29:33 engine.py:267] text
+_HEADER = LazyPattern(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|TRACE) +(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) "
+    r"\[?(?P<file>[A-Za-z0-9_./<>-]{1,160}):(?P<line>\d{1,6})\] ?"
+)
+# 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
+# 2025-07-08 14:03:55,524 - INFO - core.py:__init__:69 - text    (a formatter of the user's own)
+# INFO  [gpu_worker.py:642]  text       [multiproc_executor.py:492] ValueError: text       oggers.py:236] text (the log starts here)
+_OTHER_HEADER = LazyPattern(
+    r"(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) - (?P<name>vllm[\w.]*) - (?P<level>[A-Z]{4,8}) - "
+    r"|(?P<time2>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) [-|] (?P<level4>[A-Z]{4,8}) +[-|] "
+    r"(?P<file3>[\w./-]{1,160}\.py):[\w<>.]{1,80}:(?P<line3>\d{1,6}) [-|] "
+    r"|(?P<level2>INFO|WARNING|ERROR|CRITICAL):(?P<name2>vllm[\w.]*):"
+    r"|(?P<level3>INFO|WARNING|ERROR|CRITICAL) +\[(?P<file>[\w./-]+\.py)(?::(?P<line>\d{1,6}))?\] +"
+    r"|^\[?(?P<file2>[\w./-]*\.py):(?P<line2>\d{1,6})\] )"
+)
+# {"message": "...", "levelname": "INFO"}
+_JSON_START = LazyPattern(r"\s*(?:data:\s*)?\{")
+# "textPayload": "WARNING 06-06 03:40:07 [argparse_utils.py:257] With ...",
+_JSON_MEMBER = LazyPattern(
+    r'\s*"(?:message|msg|log|MESSAGE|textPayload)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*")\s*,?\s*$'
+)
+_MESSAGE_KEYS = (
+    "message",
+    "msg",
+    "log",
+    "MESSAGE",
+    "textPayload",
+    "text",
+    "line",
+    "@message",
+    "body",
+    "event",
+)
+# {"content": {"message": "..."}}    {"_source": {"message": "..."}}    {"jsonPayload": {"message": "..."}}
+# Formatters of JSON keep the traceback of a record in a member of its own.
+_TRACEBACK_KEYS = ("exc_info", "exc_text", "exception", "stack_trace", "traceback")
+_MESSAGE_NAMES = frozenset(key.lower() for key in _MESSAGE_KEYS)
+_NESTING_KEYS = ("content", "_source", "jsonPayload", "result", "fields", "attributes")
+# A platform's "severity" is that of the stream, not of the record.
+_LEVEL_KEYS = ("levelname", "level", "log_level")
+_TIME_KEYS = ("asctime", "timestamp", "time", "ts", "@timestamp")
+# 2026-03-04T05:06:07Z,"host","vllm","INFO:     10.0.0.1:4000 - ""POST /v1/completions HTTP/1.1"" 200 OK"
+_CSV_FIELD = LazyPattern(r'(?P<before>(?:[^",]{0,80},|"[^"]{0,200}",){0,12})"(?P<text>(?:[^"]|"")*)"\s*$')
+# Generated text: "INFO 06-01 10:00:00 [loggers.py:127] Engine 000: ...    (what a model or a prompt says, not {"log": "INFO ...)
+_QUOTED = LazyPattern(
+    r"""(?P<name>[^"'\\\s]{1,40})\s?[:=]\s?(?P<quote>["'])(?:(?!(?P=quote)).)*\Z""", re.DOTALL
+)
+# Graph capturing finished in **17 secs**, took **0.5 GiB**    (a log in an issue, figures set in bold)
+_BOLD_FIGURE = LazyPattern(r"(?<![\w*)\]])\*\*(?P<figure>\d[\w.,:%/ ]{0,40})\*\*(?![\w*(])")
+# A line end was lost between two records: CPU KV cache usage: 0.0%.INFO 01-02 16:17:07 metrics.py:467] Avg prompt ...
+# or became a space behind a statistics line: Prefix cache hit rate: 80.0% INFO 04-10 03:35:37 [loggers.py:80] Avg prompt ...
+_GLUED = LazyPattern(
+    r"(?:[^\s\"'`(\[{=]|\d%\.? {1,4})(?P<record>(?:\([A-Za-z_]\w*(?: [A-Z]{2,4}\d+)? pid=\d+\) )?"
+    + _HEADER.pattern
+    + ")"
+)
+# Processed prompts:   2%|2| 10/499 [00:05<02:36, ...]WARNING 07-18 ...     (without its picture where Markdown took it away)
+_BAR = LazyPattern(r"\d+%(?:\|| +\d+/\d+ \[)")
+
+
+@frozen
+class Secret:
+    """A line that held a secret: where, under which names, and the line with it masked."""
+
+    file: int
+    line: int
+    names: tuple[str, ...]
+    text: str
+
+
+class RecordParser:
+    """Frames lines; keeps what the whole file says: secrets seen, characters left out.
+
+    Attributes:
+        secrets: lines with a secret, the first ones.
+        secret_count: lines with a secret in all.
+        cut_characters: characters left out of overlong records.
+    """
+
+    def __init__(self) -> None:
+        self.secrets: list[Secret] = []
+        self.secret_count = 0
+        self.cut_characters = 0
+        self._number: tuple[int, int] = (0, -1)
+        self._numbered = 0
+
+    def frame(self, line: Line) -> Iterable[Record]:
+        """Return the records of a line in order."""
+        text = line.data.decode("utf-8", "replace")
+        head = text[: text.find("] ", 0, LONGEST_HEAD) + 2]
+        plain = plain_head(head)
+        if plain is not None:
+            message = text[len(head) :]
+            if is_usual(message):
+                process, level, time, year_known, site = plain
+                return (
+                    Record(
+                        line.file, line.number, process, level, time, None, year_known, site, message.rstrip(), text.rstrip(), line.gates
+                    ),
+                )  # fmt: skip
+            if is_plain(message):
+                return (self._plain(line, plain, message, text),)
+        elif len(text) <= LONGEST_REMEMBERED and is_bare(alike(text)):
+            return (self._bare(line, text),)
+        return self._frame_any(line, text)
+
+    def _bare(self, line: Line, text: str) -> Record:
+        """Frame text without a header or anything else to read but a prefix: the same as the long way, in fewer steps."""
+        prefix = read_prefix(text)
+        process = self._without_line_number(line, prefix.process)
+        return Record(
+            line.file, line.number, process, "", None, prefix.outer_time, prefix.year_known, None, text[prefix.end :].rstrip(),
+            text.rstrip(), line.gates,
+        )  # fmt: skip
+
+    def _frame_any(self, line: Line, text: str) -> Iterator[Record]:
+        """Yield the records of a line of any shape."""
+        if text.startswith("\ufeff"):
+            text = text[1:]
+        if '""' in text:
+            text = _last_field(text)
+        if "&quot;" in text or "&lt;" in text:
+            from html import unescape
+
+            text = unescape(text)
+        if may_be_coloured(text):
+            text = _COLOURS.sub("", text)
+        for segment in text.split("\r") if "\r" in text else (text,):
+            rest = segment
+            while rest and not rest.isspace():
+                rest = yield from self._frame_segment(line, rest)
+
+    def _plain(self, line: Line, head: PlainHead, message: str, text: str) -> Record:
+        """Frame a record that nothing but its process stands before: the same as the long way, in fewer steps."""
+        process, level, time, year_known, site = head
+        return self._record(
+            line,
+            Prefix(0, process, None, False),
+            level,
+            time,
+            year_known,
+            site,
+            message,
+            text,
+            len(text) - len(message),
+        )
+
+    def _frame_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
+        """Yield the first record of a text, with what stands before it; return what is glued behind it."""
+        header = _HEADER.search(text, 0, 4000) if may_hold_header(text) else None
+        if header is not None and header.start() > 0 and _is_quoted(text, header.start()):
+            header = None
+        if header is None:
+            other = _OTHER_HEADER.search(text, 0, 400) if may_hold_other_header(text) else None
+            if other is not None:
+                yield self._with_other_header(line, text, other)
+                return ""
+            if '{"' in text[:400] and not _JSON_START.match(text):
+                inner = self._from_json_behind_prefix(line, text)
+                if inner is not None:
+                    yield inner
+                    return ""
+            if _JSON_START.match(text) or '"textPayload"' in text or text.lstrip().startswith('"'):
+                inner = self._from_json(line, text)
+                if inner is not None:
+                    yield inner
+                    return ""
+            prefix = read_prefix(text)
+            yield self._record(line, prefix, "", None, False, None, text[prefix.end :], text)
+            return ""
+        if header.start() > 0 and (text.lstrip().startswith(("{", '"')) or '{"' in text[: header.start()]):
+            inner = self._from_json(line, text)
+            if inner is not None:
+                yield inner
+                return ""
+        before = text[: header.start()]
+        prefix = read_prefix(before) if before else _NO_PREFIX
+        if before and prefix.end < len(before.rstrip()):
+            left = before[prefix.end :]
+            if _BAR.search(left) or len(left) > 120:
+                yield self._record(line, prefix, "", None, False, None, left, left)
+                text = text[header.start() :]
+            prefix = _process_anywhere(left, prefix)
+        stamp = seconds_of(header["time"])
+        time, year_known = stamp if stamp else (None, False)
+        site = (header["file"], int(header["line"]))
+        message = text[text.find(header[0]) + len(header[0]) :]
+        glued = message[_end_of_record(message) :]
+        if glued:
+            message, text = message[: -len(glued)], text[: -len(glued)]
+        yield self._record(line, prefix, header["level"], time, year_known, site, message, text)
+        return glued
+
+    def _with_other_header(self, line: Line, text: str, header: re.Match[str]) -> Record:
+        """Frame a record of a logger that someone else configured."""
+        before = read_prefix(text[: header.start()])
+        level = header["level"] or header["level2"] or header["level3"] or header["level4"] or ""
+        printed = header["time"] or header["time2"]
+        stamp = seconds_of(printed) if printed else None
+        file = header["file"] or header["file2"] or header["file3"] or ""
+        number = header["line"] or header["line2"] or header["line3"]
+        site = (file, int(number)) if file and number else None
+        time, year_known = stamp if stamp else (before.outer_time, before.year_known)
+        return self._record(line, before, level, time, year_known, site, text[header.end() :], text)
+
+    def _from_json_behind_prefix(self, line: Line, text: str) -> Record | None:
+        """Frame (EngineCore pid=5) {"message": "..."}."""
+        prefix = read_prefix(text)
+        if not text.startswith('{"', prefix.end):
+            return None
+        inner = self._from_json(line, text[prefix.end :])
+        if inner is None or inner.process is not NO_PROCESS:
+            return inner
+        return inner._replace(process=prefix.process, outer_time=inner.outer_time or prefix.outer_time)
+
+    def _record(
+        self, line: Line, prefix: Prefix, level: str, time: float | None, year_known: bool,
+        site: tuple[str, int] | None, message: str, text: str, head: int = -1,
+    ) -> Record:  # fmt: skip
+        """Build a record; `head` is where the message begins in the text if nothing before it can be a secret."""
+        if len(message) > LONGEST_TEXT:
+            self.cut_characters += len(message) - LONGEST_TEXT
+            message = message[:LONGEST_TEXT]
+        if "**" in message:
+            message = _BOLD_FIGURE.sub(r"\g<figure>", message)
+        masked = mask(message)
+        if masked.names or masked.text != message:
+            shown = (
+                text[:head] + masked.text[:LONGEST_SHOWN] if head >= 0 else mask(text[:LONGEST_SHOWN]).text
+            )
+        else:
+            shown = text[:LONGEST_SHOWN]
+        if masked.names:
+            self._note_secret(line, masked.names, shown)
+        process = self._without_line_number(line, prefix.process)
+        if time is not None and not year_known and prefix.year_known and prefix.outer_time is not None:
+            time = with_year_of(time, prefix.outer_time)
+        return Record(
+            line.file, line.number, process, level, time, prefix.outer_time, year_known or prefix.year_known,
+            site, masked.text.rstrip(), shown.rstrip(), line.gates,
+        )  # fmt: skip
+
+    def _without_line_number(self, line: Line, process: Process) -> Process:
+        """Tell "12: " of a numbered listing from "12: " of a rank (srun -l)."""
+        if process.name or process.pid is not None or not process.rank.isdigit():
+            return process
+        last_line, last_number = self._number
+        self._number = (line.number, int(process.rank))
+        grows = line.number > last_line and int(process.rank) - last_number == line.number - last_line
+        self._numbered = self._numbered + 1 if grows else 0
+        return process._replace(rank="") if self._numbered >= _NUMBERING_FROM else process
+
+    def _note_secret(self, line: Line, names: tuple[str, ...], shown: str) -> None:
+        self.secret_count += 1
+        if len(self.secrets) < MOST_SECRETS:
+            self.secrets.append(Secret(line.file, line.number, names, shown[:600]))
+
+    def _from_json(self, line: Line, text: str) -> Record | None:
+        """Frame a JSON record: vLLM's own formatter, docker's json-file, a platform's export."""
+        member = _JSON_MEMBER.match(text)
+        try:
+            found: Any = (
+                {"message": json.loads(member["value"])}
+                if member
+                else json.loads(text[text.find("{") :].rstrip().rstrip(","))
+            )
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(found, dict):
+            return None
+        found = _innermost(found)
+        message = next((found[key] for key in _MESSAGE_KEYS if isinstance(found.get(key), str)), None)
+        if message is None:
+            return None
+        message = message.rstrip("\r\n")
+        raised = next((found[key] for key in _TRACEBACK_KEYS if isinstance(found.get(key), str)), "")
+        if raised and raised not in message:
+            message = f"{message}\n{raised.rstrip()}"
+        inner = _HEADER.search(message, 0, 4000)
+        outer = next(
+            (
+                seconds_of(str(found[key]).replace("T", " ")[:26].rstrip("Z"))
+                for key in _TIME_KEYS
+                if found.get(key)
+            ),
+            None,
+        )
+        outer_time, year_known = outer if outer else (None, False)
+        if inner:
+            prefix = read_prefix(message[: inner.start()])
+            stamp = seconds_of(inner["time"])
+            prefix = Prefix(prefix.end, prefix.process, outer_time, year_known)
+            return self._record(
+                line, prefix, inner["level"], stamp[0] if stamp else None, bool(stamp and stamp[1]),
+                (inner["file"], int(inner["line"])), message[inner.end() :], message,
+            )  # fmt: skip
+        level = str(next((found[key] for key in _LEVEL_KEYS if found.get(key)), "")).upper()
+        inner_prefix = read_prefix(message)
+        name = str(found.get("vllm_process_name") or found.get("processName") or "")
+        pid = found.get("process") if isinstance(found.get("process"), int) else found.get("pid")
+        process = process_of(name, pid if isinstance(pid, int) else None) if name else inner_prefix.process
+        prefix = Prefix(inner_prefix.end, process, outer_time, year_known)
+        known_level = level if level in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"} else ""
+        if not known_level and member is None and set(found) <= {"message", "vllm_process_name"}:
+            known_level = "INFO"
+        return self._record(
+            line, prefix, known_level, outer_time, year_known, None, message[inner_prefix.end :], message
+        )
+
+
+def _is_quoted(text: str, end: int) -> bool:
+    """Say whether a header stands in quoted text, other than the message of a wrapper (msg="INFO ...")."""
+    quoted = _QUOTED.search(text, 0, end)
+    return quoted is not None and quoted["name"].lower().strip("({[,") not in _MESSAGE_NAMES
+
+
+def _end_of_record(message: str) -> int:
+    """Return where a message ends: before another record that no line end parts from it, or with the line."""
+    found = _GLUED.search(message, 0, 4000) if ".py:" in message else None
+    return len(message) if found is None or _is_quoted(message, found.end()) else found.start("record")
+
+
+def _innermost(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the object that holds the message: exports wrap it in objects of their own."""
+    for _ in range(3):
+        if any(isinstance(found.get(key), str) for key in _MESSAGE_KEYS):
+            return found
+        inner = next((found[key] for key in _NESTING_KEYS if isinstance(found.get(key), dict)), None)
+        if inner is None:
+            return found
+        found = {**{key: found[key] for key in _TIME_KEYS if key in found}, **inner}
+    return found
+
+
+def _last_field(text: str) -> str:
+    """Read the last, quoted field of a CSV row: its quotes stand twice."""
+    field = _CSV_FIELD.match(text)
+    return field["before"] + field["text"].replace('""', '"') if field else text
+
+
+_NO_PREFIX = Prefix(0, NO_PROCESS, None, False)
+
+
+def _process_anywhere(text: str, prefix: Prefix) -> Prefix:
+    """Find the process prefix behind a progress bar or a torn write: "...it/s](Worker_TP0 pid=9) "."""
+    mark = text.rfind("(")
+    if mark < 0:
+        return prefix
+    inner = read_prefix(text[mark:])
+    if inner.process is NO_PROCESS:
+        return prefix
+    return Prefix(prefix.end, inner.process, prefix.outer_time, prefix.year_known)
+
+
+@lru_cache(maxsize=1024)
+def writer_of(head: bytes) -> Process:
+    """Return who wrote a line, from what stands before its level.
+
+    Example:
+        >>> writer_of(b"\x1b[0;36m(APIServer pid=7)\x1b[0;0m ").pid, writer_of(b"web-1  | ").host
+        (7, 'web-1')
+    """
+    text = _COLOURS.sub("", head.decode("utf-8", "replace"))
+    prefix = read_prefix(text)
+    return prefix.process if prefix.process.pid is not None else _process_anywhere(text, prefix).process

@@ -1,0 +1,237 @@
+"""What is already right: optimizations that are on, each with the line that proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vllm_logdoctor.knowledge.dtypes import weight_bytes
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.rules.bottleneck import KV_FULL
+from vllm_logdoctor.rules.capacity.defaults import seats_of
+from vllm_logdoctor.rules.capacity.memory import memory_of
+from vllm_logdoctor.rules.load import Load, evidence_of_sample, load_of
+from vllm_logdoctor.rules.model import AlreadyRight
+from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM
+from vllm_logdoctor.run.model import Evidence, Run
+
+# deepseek_v4_fp8   moe_wna16   ascend
+_SMALLER = LazyPattern(r"fp[48]|int[48]|awq|gptq|marlin|wna16|ascend")
+Check = Callable[[Run, Load], "AlreadyRight | None"]
+
+
+def already_right(run: Run, load: Load | None = None) -> tuple[AlreadyRight, ...]:
+    """Return what needs no change in a run; absence of a line is never taken for a proof."""
+    load = load or load_of(run)
+    return tuple(item for check in CHECKS if (item := check(run, load)) is not None)
+
+
+def graphs(run: Run, load: Load) -> AlreadyRight | None:
+    """CUDA graphs were captured."""
+    if run.seen("graphs-captured") is None:
+        return None
+    seconds, gib = run.measure("graph_capture_seconds"), run.measure("graph_capture_gib")
+    state = (
+        "captured" + (f" in {seconds:g} s" if seconds is not None else "") + (f", {gib:g} GiB" if gib else "")
+    )
+    return AlreadyRight(
+        "CUDA graphs",
+        state,
+        "steps are replayed instead of launched kernel by kernel",
+        _lines(run, "graphs-captured"),
+    )
+
+
+def compiled(run: Run, load: Load) -> AlreadyRight | None:
+    """torch.compile ran; from its cache where lines say so."""
+    warm = run.seen("compile-cache-hit") or run.seen("compile-cache-aot-hit")
+    seconds = run.measure("torch_compile_seconds")
+    if warm is None and seconds is None:
+        return None
+    if warm is not None:
+        brings = (
+            f"a warm cache cuts the engine's start to {COMPILE_CACHE_WARM.low:g} to"
+            f" {COMPILE_CACHE_WARM.high:g} of its seconds"
+        )
+        return AlreadyRight(
+            "torch.compile",
+            "on, loaded from its cache",
+            brings,
+            _lines(run, "compile-cache-hit", "compile-cache-aot-hit", "compile-total"),
+        )
+    return AlreadyRight(
+        "torch.compile",
+        f"on, {seconds:g} s at this start",
+        "fused kernels in every step; the next start loads them",
+        _lines(run, "compile-total"),
+    )
+
+
+def prefix_caching(run: Run, load: Load) -> AlreadyRight | None:
+    """Prefix caching is on."""
+    value = run.config.get("enable_prefix_caching")
+    if value is None or value.value is not True or not value.evidence:
+        return None
+    state = "on" + (f"; hit rate {load.hit_rate:g} % at the end" if load.hit_rate is not None else "")
+    computed = any(span.sample.prompt > 0 for span in load.busy)
+    alone = load.hit_rate is not None and load.hit_rate < 5 and computed
+    brings = "equal beginnings of prompts are computed once" + (
+        "; here prompts share little" if alone else ""
+    )
+    rates = [sample for sample in run.samples if sample.prefix_hit is not None]
+    return AlreadyRight(
+        "prefix caching",
+        state,
+        brings,
+        (*value.evidence[:1], *(evidence_of_sample(run, sample) for sample in rates[-1:])),
+    )
+
+
+def chunked_prefill(run: Run, load: Load) -> AlreadyRight | None:
+    """Chunked prefill is on."""
+    value = run.config.get("enable_chunked_prefill")
+    if (
+        value is None
+        or value.value is not True
+        or not (value.evidence or run.seen("chunked-prefill-enabled"))
+    ):
+        return None
+    tokens = run.setting("max_num_batched_tokens")
+    state = f"on, {tokens:,} tokens a step" if isinstance(tokens, int) else "on"
+    return AlreadyRight(
+        "chunked prefill",
+        state,
+        "long prompts do not hold up running requests",
+        (*_lines(run, "chunked-prefill-enabled"), *value.evidence[:1])[:2],
+    )
+
+
+def async_scheduling(run: Run, load: Load) -> AlreadyRight | None:
+    """The next step is scheduled while one runs."""
+    value = run.config.get("async_scheduling")
+    if value is None or value.value is not True or not value.evidence:
+        return None
+    return AlreadyRight(
+        "asynchronous scheduling", "on", "the next step is prepared while one runs", value.evidence[:1]
+    )
+
+
+def attention(run: Run, load: Load) -> AlreadyRight | None:
+    """The attention backend that was chosen; told as right only where it was the first of the possible ones."""
+    seen = run.seen("attention-backend")
+    event = seen.first[0] if seen else None
+    name, choices = (event.text("backend"), event.text("choices")) if event else ("", "")
+    if not choices or name not in choices.split(",")[0]:
+        return None
+    return AlreadyRight(
+        "attention backend",
+        name,
+        "vLLM's first choice for this model and device",
+        _lines(run, "attention-backend", "flash-attention-version"),
+    )
+
+
+def quantized(run: Run, load: Load) -> AlreadyRight | None:
+    """Weights are quantized, with a kernel that is not the slow one."""
+    value = run.config.get("quantization")
+    slow = ("quantization-kernel-forced", "quantization-not-optimized", "quantization-emulated")
+    if value is None or not value.value or not value.evidence or any(run.seen(name) for name in slow):
+        return None
+    # What a plug-in registers under its own name may be no smaller at all.
+    if weight_bytes(str(value.value)) is None and not _SMALLER.search(str(value.value)):
+        return None
+    return AlreadyRight(
+        "quantization",
+        str(value.value),
+        "smaller weights: faster decode, more room for the KV cache",
+        value.evidence[:1],
+    )
+
+
+def cache_type(run: Run, load: Load) -> AlreadyRight | None:
+    """The KV cache has small elements."""
+    value = run.config.get("kv_cache_dtype")
+    if value is None or not str(value.value).startswith(("fp8", "int8", "nvfp4")) or not value.evidence:
+        return None
+    return AlreadyRight(
+        "KV cache type",
+        str(value.value),
+        "more than three times the tokens in the same memory (4 bits and their scales instead of 16)"
+        if str(value.value).startswith("nvfp4")
+        else "twice the tokens in the same memory (measured: exactly 2.00 x for fp8)",
+        value.evidence[:1],
+    )
+
+
+def sampler(run: Run, load: Load) -> AlreadyRight | None:
+    """FlashInfer samples."""
+    if run.seen("sampler-flashinfer") is None:
+        return None
+    return AlreadyRight(
+        "sampler",
+        "FlashInfer",
+        "top-p and top-k without sorting the vocabulary",
+        _lines(run, "sampler-flashinfer"),
+    )
+
+
+def parallelism(run: Run, load: Load) -> AlreadyRight | None:
+    """Tensor parallelism is needed: the weights do not fit one card."""
+    ranks, memory = run.setting("tensor_parallel_size"), memory_of(run)
+    if (
+        not isinstance(ranks, int)
+        or ranks < 2
+        or memory is None
+        or memory.weights is None
+        or memory.total is None
+    ):
+        return None
+    whole = memory.weights * ranks
+    if whole < 0.9 * memory.total.high:
+        return None
+    values = [run.measured.get("model_weights_gib"), run.config.get("tensor_parallel_size")]
+    lines = tuple(value.evidence[0] for value in values if value is not None and value.evidence)
+    return AlreadyRight(
+        "tensor parallelism",
+        f"{ranks} ranks, needed",
+        f"{whole:.1f} GiB of weights do not fit one card of {memory.total.gib:g} GiB",
+        lines,
+    )
+
+
+def room(run: Run, load: Load) -> AlreadyRight | None:
+    """The KV cache was large enough for the load."""
+    if not load.busy_seconds or load.peak_kv >= KV_FULL or load.preemptions:
+        return None
+    top = max(run.samples, key=lambda sample: sample.kv_usage or 0.0)
+    return AlreadyRight(
+        "KV cache",
+        f"never above {load.peak_kv:g} %",
+        "large enough: more memory for it would change nothing for this load",
+        (evidence_of_sample(run, top),),
+    )
+
+
+def seats(run: Run, load: Load) -> AlreadyRight | None:
+    """The seats were enough for the load."""
+    number = seats_of(run)
+    if not load.busy_seconds or not number or load.peak_running >= 0.95 * number or load.peak_waiting:
+        return None
+    top = max(run.samples, key=lambda sample: sample.running or 0)
+    return AlreadyRight(
+        "max_num_seqs",
+        f"{number:,}, at most {load.peak_running:,} used",
+        "never the limit of this load",
+        (evidence_of_sample(run, top),),
+    )
+
+
+CHECKS: tuple[Check, ...] = (
+    graphs, compiled, prefix_caching, chunked_prefill, async_scheduling, attention, quantized, cache_type,
+    sampler, parallelism, room, seats,
+)  # fmt: skip
+
+
+def _lines(run: Run, *patterns: str) -> tuple[Evidence, ...]:
+    return tuple(
+        run.evidence(run.messages[name].first[0].record) for name in patterns if name in run.messages
+    )

@@ -1,0 +1,117 @@
+"""Distance to the limit: decode reads all weights and the cache in use once a step; memory bandwidth bounds
+the steps.
+"""
+
+from __future__ import annotations
+
+import re
+
+from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.knowledge.cards import Card, card_for
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
+from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of, weighted_median
+from vllm_logdoctor.run.model import Evidence, Run
+
+GIB = 1024**3
+# A step with prompt tokens in it is no decode step; a sample with fewer of them than this share of its tokens
+# is close.
+PROMPT_SHARE = 0.01
+LEAST_SAMPLES = 3
+# Experts that a step does not use are not read: the weights of such models are no bound.
+_EXPERTS = LazyPattern(
+    r"moe|mixtral|experts|-a\d+b\b|gpt-oss|deepseek-(?:v[2-9]|r\d)|kimi-k|glm-4\.[5-9]", re.IGNORECASE
+)
+# E=128,N=384,device_name=NVIDIA_H100_80GB_HBM3.json
+_DEVICE = LazyPattern(r"device_name=(?P<name>[\w-]+)")
+
+
+@frozen
+class Ceiling:
+    """Decode speed that memory bandwidth allows, beside the measured one.
+
+    Attributes:
+        ceiling: tokens per second of all requests together at most.
+        measured: tokens per second, median of samples without prompts.
+        share: measured over ceiling.
+        formula: how the ceiling was computed, with its inputs.
+        evidence: lines that hold the inputs.
+    """
+
+    ceiling: float
+    measured: float
+    share: float
+    formula: str
+    evidence: tuple[Evidence, ...]
+
+
+def ceiling_of(run: Run, load: Load | None = None) -> Ceiling | None:
+    """Return the decode ceiling of a run, whose load may be known already.
+
+    None where the log does not tell card, weights or a steady decode load, for models of which a step reads
+    only a part, with drafts, which make several tokens a step, and with pipeline stages, which work on different
+    requests at a time. A measured rate above the bound shows that not all weights are read: then there is none.
+    """
+    card, memory = device_of(run), memory_of(run)
+    if card is None or not card.bandwidth_gbs or memory is None or not memory.weights or not memory.available:
+        return None
+    if (
+        run.setting("speculative_config")
+        or has_experts(run)
+        or run.setting("pipeline_parallel_size") not in (None, 1)
+    ):
+        return None
+    spans = decode_spans((load or load_of(run)).busy)
+    if len(spans) < LEAST_SAMPLES:
+        return None
+    found = _ceiling(run, card, memory, memory.weights, memory.available, spans)
+    return found if found.share <= 1 else None
+
+
+def has_experts(run: Run) -> bool:
+    """Tell whether the model is a mixture of experts: by its name, or because its expert kernels are spoken of."""
+    named = run.model is not None and _EXPERTS.search(str(run.model.value)) is not None
+    return named or any("moe" in pattern for pattern in run.messages)
+
+
+def device_of(run: Run) -> Card | None:
+    """Return the card of a run where a line names it: vLLM itself logs no name, files of tuned kernels do."""
+    for pattern, field in (("moe-config-default", "path"), ("block-quantization-config-default", "path")):
+        seen = run.seen(pattern)
+        found = _DEVICE.search(seen.first[0].text(field)) if seen else None
+        if found:
+            return card_for(found["name"].replace("_", " "))
+    return None
+
+
+def decode_spans(spans: tuple[Span, ...]) -> list[Span]:
+    """Return the samples in which next to no prompt tokens were computed."""
+    return [
+        span
+        for span in spans
+        if span.sample.generation > 0
+        and span.sample.running
+        and span.sample.prompt <= PROMPT_SHARE * span.sample.generation
+    ]
+
+
+def _ceiling(
+    run: Run, card: Card, memory: Memory, weights: float, available: float, spans: list[Span]
+) -> Ceiling:
+    running = weighted_median(spans, lambda sample: float(sample.running or 0))
+    cache = available * weighted_median(spans, lambda sample: sample.kv_usage or 0.0) / 100
+    measured = weighted_median(spans, lambda sample: sample.generation)
+    bandwidth = card.bandwidth_gbs or 0.0
+    ceiling = bandwidth * 1e9 / ((weights + cache) * GIB) * running
+    formula = (
+        f"{bandwidth:,.0f} GB/s ({card.name}, {card.source}) / ({weights:g} GiB weights + {cache:.2f} GiB"
+        f" cache) x {running:.0f} requests = {ceiling:,.0f} tokens/s"
+    )
+    lines = [
+        value.evidence[0]
+        for value in (run.measured.get("model_weights_gib"), run.measured.get("available_kv_cache_gib"))
+        if value and value.evidence
+    ]
+    return Ceiling(
+        ceiling, measured, measured / ceiling, formula, (*lines, evidence_of_sample(run, spans[-1].sample))
+    )

@@ -1,0 +1,80 @@
+"""Settings that the log does not print and that the memory of the device decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vllm_logdoctor.knowledge.context import Context
+from vllm_logdoctor.knowledge.defaults import DefaultValue, default_of
+from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, device_total
+from vllm_logdoctor.run.model import Run
+
+SMALLEST_DEFAULT = 256
+"""Seats that every release gives on cards at least, unless told otherwise."""
+
+
+def seats_of(run: Run) -> int | None:
+    """Return max_num_seqs: as printed, else the default for this version and device where the arguments leave
+    it open.
+    """
+    return _whole(run.setting("max_num_seqs")) or _default(run, "max_num_seqs")
+
+
+def least_seats(run: Run) -> int:
+    """Return the number that max_num_seqs can't be below: 1, or the smallest default on cards where the arguments leave
+    it open.
+    """
+    on_cards = run.platform in ("cuda", "rocm")
+    if not on_cards or not arguments_are_whole(run) or run.setting("max_num_seqs") is not None:
+        return 1
+    # vLLM gives no more seats by default than a step takes tokens.
+    return min(SMALLEST_DEFAULT, _whole(run.setting("max_num_batched_tokens")) or SMALLEST_DEFAULT)
+
+
+def step_tokens_of(run: Run) -> int | None:
+    """Return max_num_batched_tokens: as printed, else the default for this version and device."""
+    return _whole(run.setting("max_num_batched_tokens")) or _default(run, "max_num_batched_tokens")
+
+
+def _default(run: Run, name: str) -> int | None:
+    if run.version is None or not arguments_are_whole(run):
+        return None
+    found = default_of(name, str(run.version.value), context_of(run))
+    return _whole(found.value) if found else None
+
+
+def context_of(run: Run) -> Context:
+    """Return what is known of a run for asking defaults, with the memory of its device."""
+    total = device_total(run)
+
+    def size(name: str) -> int | None:
+        return _whole(run.setting(name))
+
+    return Context(
+        engine=run.engine if run.engine in ("V0", "V1") else None,  # type: ignore[arg-type]
+        platform=run.platform,  # type: ignore[arg-type]
+        kind=run.kind if run.kind != "unknown" else None,
+        gpu_memory_gib=total.gib if total else None,
+        world_size=(size("tensor_parallel_size") or 1) * (size("pipeline_parallel_size") or 1),
+        pipeline_parallel_size=size("pipeline_parallel_size"),
+        data_parallel_size=size("data_parallel_size"),
+        max_model_len=size("max_model_len"),
+        enforce_eager=_switch(run.setting("enforce_eager")),
+        enable_prefix_caching=_switch(run.setting("enable_prefix_caching")),
+        enable_chunked_prefill=_switch(run.setting("enable_chunked_prefill")),
+    )
+
+
+def defaulted(run: Run, name: str) -> DefaultValue | None:
+    """Return the default of a field in this run's version and on its device, or None where it can't be told."""
+    return default_of(name, str(run.version.value), context_of(run)) if run.version else None
+
+
+def _whole(value: Any) -> int | None:
+    return (
+        int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+    )
+
+
+def _switch(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None

@@ -1,0 +1,89 @@
+"""What a run's card can do with fp8: by the lines that name the card or its generation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.rules.capacity.ceiling import device_of
+from vllm_logdoctor.run.model import Run
+
+ARITHMETIC = 8.9
+"""Compute capability from which cards compute with fp8 numbers."""
+WEIGHT_ONLY = 8.0
+"""Compute capability from which kernels unpack fp8 weights and caches, without computing in fp8."""
+_AMD_WITH_FP8 = ("gfx94", "gfx95", "gfx12")
+_NEWEST = 99.0
+
+# Your Tesla V100-SXM2-32GB GPU has compute capability 7.0. You can use float16 instead ...
+# Your device 'Tesla T4' (with compute capability 7.5) doesn't support torch.bfloat16.
+_OF_THIS_CARD = LazyPattern(r"\bYour [^\n]{1,80}?compute capability (?P<capability>\d{1,2}\.\d)\b")
+# (words of a message, least, most): what the message says of the card's compute capability
+_GENERATION = (
+    ("for Volta and Turing GPUs", 0.0, 7.5),
+    ("does not have native support for FP8 computation", 0.0, 8.6),
+    ("Using FlashAttention version 3", 9.0, _NEWEST),
+    ("Using Flash Attention version 3", 9.0, _NEWEST),
+)
+
+
+@frozen
+class Capability:
+    """Bounds of a card's CUDA compute capability: equal where the card is known, wide where it is not."""
+
+    least: float = 0.0
+    most: float = _NEWEST
+
+
+def capability_of(run: Run) -> Capability:
+    """Return what the log tells of the compute capability of the run's cards.
+
+    Example:
+        >>> capability_of(Run())
+        Capability(least=0.0, most=99.0)
+    """
+    bounds = [*_named(run), *_told(run)]
+    least = max((one.least for one in bounds), default=0.0)
+    return Capability(least, min((one.most for one in bounds), default=_NEWEST))
+
+
+def refuses_fp8(run: Run) -> str:
+    """Return why the run's card takes neither an fp8 cache nor fp8 weights; an empty text where nothing says so."""
+    if run.platform == "rocm":
+        card = device_of(run)
+        target = card.capability if card else None
+        old = target is not None and not target.startswith(_AMD_WITH_FP8)
+        return f"the card ({target}) has no fp8; MI300 and later have" if old else ""
+    most = capability_of(run).most
+    if most >= WEIGHT_ONLY:
+        return ""
+    return f"the card has compute capability {most:g} or less, and fp8 needs 8.0, to compute with it 8.9"
+
+
+def condition_of_fp8(run: Run) -> str:
+    """Return what an fp8 cache or fp8 weights need where the log does not show that the card has it."""
+    if run.platform == "rocm":
+        return "" if device_of(run) else "for MI300 or later cards"
+    known = capability_of(run)
+    if known.least >= ARITHMETIC:
+        return ""
+    if known.most < ARITHMETIC:
+        return "this card does not compute in fp8 and unpacks it first, which can cost more than it saves"
+    return "for cards of compute capability 8.9 or later; from 8.0 on slower"
+
+
+def _named(run: Run) -> Iterator[Capability]:
+    card = device_of(run)
+    if card is not None and card.vendor == "nvidia" and card.capability:
+        yield Capability(float(card.capability), float(card.capability))
+
+
+def _told(run: Run) -> Iterator[Capability]:
+    for seen in run.messages.values():
+        for event in seen.first[:1]:
+            message = event.record.message[:400]
+            match = _OF_THIS_CARD.search(message)
+            if match:
+                yield Capability(float(match["capability"]), float(match["capability"]))
+            yield from (Capability(least, most) for words, least, most in _GENERATION if words in message)

@@ -1,0 +1,275 @@
+"""Configuration findings: what was set and does nothing, what was overridden, what a later release will not
+take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from vllm_logdoctor.knowledge.flags import flag_for_field, flag_spans
+from vllm_logdoctor.knowledge.renames import REMOVAL_NOTES
+from vllm_logdoctor.knowledge.translation import Removed, Renamed, translate_flag, translate_variable
+from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.rules.bottleneck import Bottleneck
+from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    message_lines,
+    setting_lines,
+)
+from vllm_logdoctor.run.model import Evidence, Run, Value
+
+# The official images set them to say where they were built; nothing was to happen.
+_OF_THE_IMAGE = frozenset({"VLLM_BUILD_COMMIT", "VLLM_BUILD_PIPELINE", "VLLM_BUILD_URL", "VLLM_IMAGE_TAG"})
+# VLLM_SERVICE_HOST   VLLM_SERVICE_PORT_HTTP   VLLM_ROUTER_PORT_8000_TCP_ADDR
+_OF_A_SERVICE = LazyPattern(r"_SERVICE_(?:HOST|PORT(?:_\w+)?)\Z|_PORT_\d+_(?:TCP|UDP)(?:_\w+)?\Z")
+# Arguments that releases still took while their V1 engine ignored them.
+_V0_ONLY = (
+    "swap_space", "num_scheduler_steps", "multi_step_stream_outputs", "scheduler_delay_factor",
+    "preemption_mode", "max_seq_len_to_capture", "num_lookahead_slots", "use_v2_block_manager",
+    "tokenizer_pool_size", "disable_async_output_proc",
+)  # fmt: skip
+_WITHOUT_MEANING: tuple[Any, ...] = (None, False, 0, "", [], {})
+Rule = Callable[[RuleContext], "Finding | None"]
+
+
+def configuration_findings(run: Run) -> tuple[Finding, ...]:
+    """Judge the settings of a run, the ones that cost something first."""
+    case = RuleContext(run, load_of(Run()), Bottleneck("none-clear", ""), ())
+    return tuple(found for rule in RULES if (found := rule(case)) is not None)
+
+
+def engine_fell_back_to_v0(case: RuleContext) -> Finding | None:
+    """A setting that V1 does not support made V0 run. Needs vLLM's warning."""
+    event = case.event("engine-v0-fallback")
+    if event is None or case.run.engine == "V1":
+        return None
+    feature = event.text("feature").strip().strip("`'\"")
+    changes: tuple[Change, ...] = ()
+    if feature.startswith("--") and " " not in feature:
+        field = feature.removeprefix("--").replace("-", "_")
+        before = case.run.setting(field)
+        changes = (
+            flag(case, feature, before, None, "needs-test", "V1 then runs")
+            if before not in _WITHOUT_MEANING
+            else ()
+        )
+    text = (
+        f"{feature} is not supported by the V1 engine of this release: vLLM took the old V0 engine instead."
+    )
+    asked = feature.startswith(("--", "VLLM_"))
+    way = "do without it, or take a release" if asked else "a release"
+    return finding(
+        case,
+        "engine-fell-back-to-v0",
+        "high",
+        "high",
+        text,
+        message_lines(case, "engine-v0-fallback"),
+        changes=changes or (action(f"{way} whose V1 engine supports it"),),
+        verify="`Initializing a V1 LLM engine` at the start.",
+        kind="configuration",
+    )
+
+
+def environment_variable_ignored(case: RuleContext) -> Finding | None:
+    """Variables that the release does not know.
+
+    Needs vLLM's warning, printed since 0.13, or a launch script's line that sets a variable of another release.
+    """
+    seen = case.run.seen("environment-variable-unknown")
+    lines: dict[str, tuple[Evidence, ...]] = {
+        event.text("name"): (case.run.evidence(event.record),)
+        for event in reversed(seen.first if seen else ())
+    }
+    for name, value in _variables_of_other_releases(case.run).items():
+        lines.setdefault(name, value.evidence)
+    names = sorted(name for name in lines if name not in _OF_THE_IMAGE)
+    if not names:
+        return None
+    services = [
+        name
+        for name in names
+        if _OF_A_SERVICE.search(name) or name.removesuffix("_PORT") + "_SERVICE_HOST" in lines
+    ]
+    once = [name for name in names if variable_spans(name) and name not in services]
+    other = [name for name in names if name not in once and name not in services]
+    parts = [_fate(name, case.version) for name in once]
+    if other:
+        parts.append(f"{', '.join(other)}: known to no release; misspelt, or of a script of your own")
+    if services:
+        parts.append(
+            f"{', '.join(services)}: set by Kubernetes for a service whose name begins with vllm; they do no harm"
+        )
+    text = (
+        "vLLM does not know these variables, what they were set for does not happen. "
+        + "; ".join(parts)
+        + "."
+    )
+    return finding(
+        case,
+        "environment-variable-ignored",
+        "medium" if once else "info",
+        "high",
+        text,
+        tuple(line for name in (*once, *other, *services) for line in lines[name]),
+        changes=[change for name in once for change in _replacement(case, name)],
+        verify="no such warning at the start.",
+        kind="configuration",
+    )
+
+
+def argument_without_effect(case: RuleContext) -> Finding | None:
+    """Arguments of the V0 engine given to a V1 engine. Needs the arguments and the engine in the log."""
+    run = case.run
+    if run.engine != "V1":
+        return None
+    idle = [name for name in _V0_ONLY if _was_given(case, name)]
+    if not idle:
+        return None
+    flags = [f"--{name.replace('_', '-')}" for name in idle]
+    notes = "; ".join(f"{name}: {REMOVAL_NOTES[name]}" for name in flags if name in REMOVAL_NOTES)
+    text = f"{', '.join(flags)} {'has' if len(flags) == 1 else 'have'} no effect in the V1 engine" + (
+        f" ({notes})." if notes else "."
+    )
+    return finding(
+        case,
+        "argument-without-effect",
+        "low",
+        "high",
+        text,
+        setting_lines(case, *idle),
+        changes=[
+            change
+            for name, word in zip(idle, flags, strict=True)
+            for change in flag(case, word, run.arguments.get(name), None)
+        ],
+        verify="they are gone from the arguments line.",
+        kind="configuration",
+    )
+
+
+def weights_cast_to_half(case: RuleContext) -> Finding | None:
+    """bfloat16 weights run as float16. Needs vLLM's line that says so."""
+    event = case.event("dtype-cast", "dtype-upcast")
+    if (
+        event is None
+        or "bfloat16" not in event.text("before")
+        or not event.text("dtype").endswith("float16")
+        or "bfloat16" in event.text("dtype")
+    ):
+        return None
+    text = (
+        "The checkpoint is bfloat16 and runs as float16: large activations can overflow. Speed is the same."
+    )
+    return finding(
+        case,
+        "weights-cast-to-half",
+        "info",
+        "medium",
+        text,
+        (*message_lines(case, "dtype-cast", "dtype-upcast"), *setting_lines(case, "dtype")),
+        alternatives=("--dtype auto, if card and kernels take bfloat16 and answers turn to garbage",),
+        verify="no cast line at the start.",
+        kind="configuration",
+    )
+
+
+def deprecated_argument(case: RuleContext) -> Finding | None:
+    """Things in use that a later release will not take. Needs vLLM's deprecation warnings."""
+    seen = {
+        name: found
+        for name, found in case.run.messages.items()
+        if found.first[0].pattern.topic == "deprecation" and found.first[0].record.level == "WARNING"
+    }
+    if not seen:
+        return None
+    texts = [found.first[0].record.message.split(". ")[0][:140] for found in list(seen.values())[:4]]
+    text = f"{len(seen)} deprecation {'warning' if len(seen) == 1 else 'warnings'}: " + "; ".join(texts) + "."
+    return finding(
+        case,
+        "deprecated-argument",
+        "info",
+        "high",
+        text,
+        message_lines(case, *seen, most=5),
+        verify="no deprecation warning at the start.",
+        kind="configuration",
+    )
+
+
+def sampling_defaults_from_model(case: RuleContext) -> Finding | None:
+    """Sampling defaults come from the checkpoint. Needs vLLM's warning."""
+    if case.event("sampling-defaults-overridden") is None:
+        return None
+    text = (
+        "Requests without their own temperature or top-p get those of the checkpoint's"
+        " generation_config.json. Harmless; answers differ from vLLM's plain defaults, speed does not."
+    )
+    return finding(
+        case,
+        "sampling-defaults-from-model",
+        "info",
+        "high",
+        text,
+        message_lines(case, "sampling-defaults-overridden"),
+        alternatives=("--generation-config vllm for vLLM's own defaults",),
+        verify="no such warning, where that is wanted.",
+        kind="configuration",
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    engine_fell_back_to_v0,
+    environment_variable_ignored,
+    argument_without_effect,
+    weights_cast_to_half,
+    deprecated_argument,
+    sampling_defaults_from_model,
+)
+
+
+def _variables_of_other_releases(run: Run) -> dict[str, Value]:
+    """Return what the launch set and the run's release does not declare, though another release does."""
+    version = str(run.version.value) if run.version else None
+    return {
+        name: value
+        for name, value in run.environment.items()
+        if value.provenance == "explicit" and variable_spans(name) and variable_known(name, version) is False
+    }
+
+
+def _was_given(case: RuleContext, name: str) -> bool:
+    value = case.run.arguments.get(name)
+    if value in _WITHOUT_MEANING or not flag_spans("--" + name.replace("_", "-")):
+        return False
+    known = flag_for_field(name, case.version)
+    default = known.default if known is not None and not known.default_is_source else None
+    return value != default and case.asked_for(name)
+
+
+def _fate(name: str, version: str | None) -> str:
+    found = translate_variable(name, version)
+    if isinstance(found, Renamed):
+        key = f" ({found.key})" if found.key else ""
+        return f"{name}: now {found.to}{key}"
+    if isinstance(found, Removed):
+        return f"{name}: gone since {found.since}" + (f", {found.note}" if found.note else "")
+    return f"{name}: not in this release"
+
+
+def _replacement(case: RuleContext, name: str) -> Iterator[Change]:
+    found = translate_variable(name, case.version)
+    if isinstance(found, Renamed):
+        known = translate_flag(found.to, case.version) if found.kind == "flag" else None
+        yield action(
+            f"{found.to} instead of {name}" if known is not None or found.kind == "env" else f"remove {name}"
+        )
+        return
+    yield action(f"remove {name}")

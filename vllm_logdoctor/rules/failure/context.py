@@ -1,0 +1,175 @@
+"""What a run shows of its failure: exceptions with their context, and lines outside of tracebacks."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.run.blockkinds import ECHO, BlockKind, wrapped
+from vllm_logdoctor.run.blockphase import BlockPhase, phase_of_block
+from vllm_logdoctor.run.blocks import Block, Raised
+from vllm_logdoctor.run.lifecycle import Place, trail_of
+from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.outcome import Ending
+
+_FARTHEST = 4000
+"""Records that are looked through for lines above, where files are mixed."""
+
+# Raylet is terminated. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user or system OOM killer, ...
+_GUESSES = ("Possible reasons include", "There are some potential root causes")
+_MARKS_REACH = 400
+"""A message tells the phase of what stands so many records below it."""
+
+
+@frozen
+class Observation:
+    """One text that may name the failure.
+
+    Attributes:
+        text: class and text of an exception, or a message.
+        record: the line to show.
+        block: the block that holds it, or None for a line outside of tracebacks.
+        raised: the exception, or None.
+        wrapper: whether it only says that something else failed.
+        position: where it stands in the trail.
+        place: the same, as the order of the run has it.
+    """
+
+    text: str
+    record: Record
+    position: int
+    place: Place
+    block: Block | None = None
+    raised: Raised | None = None
+    wrapper: bool = False
+    echo: bool = False
+
+    @property
+    def framed(self) -> bool:
+        """Whether a logger printed it."""
+        return bool(self.record.level)
+
+
+class FailureContext:
+    """A run that may have failed, with what its judges ask again and again."""
+
+    def __init__(self, run: Run, blocks: Sequence[Block], ending: Ending) -> None:
+        self.run = run
+        self.blocks = blocks
+        self.ending = ending
+        self.trail = trail_of(run)
+        self._phases: dict[int, BlockPhase] = {}
+
+    def place(self, record: Record) -> Place:
+        """Return where a record stands among the others."""
+        return self.ending.order.place(record)
+
+    def kind(self, number: int) -> BlockKind:
+        """Return what a block is to the run."""
+        return self.ending.kinds[number]
+
+    def phase(self, block: Block) -> BlockPhase:
+        """Return what was going on when a block was raised; where its frames do not tell, by the messages above."""
+        if block.start not in self._phases:
+            self._phases[block.start] = phase_of_block(block) or self._phase_above(block.start)
+        return self._phases[block.start]
+
+    def phase_at(self, position: int) -> BlockPhase:
+        """Return what was going on at a place of the trail, by the messages above."""
+        return self._phase_above(position)
+
+    def _phase_above(self, position: int) -> BlockPhase:
+        positions, phases = self._marks
+        last = bisect_left(positions, position) - 1
+        return phases[last] if last >= 0 and positions[last] >= position - _MARKS_REACH else ""
+
+    @cached_property
+    def _marks(self) -> tuple[list[int], list[BlockPhase]]:
+        """Positions in the trail of the messages that tell a phase, and the phases: asked for at every block."""
+        found = [(position, _phase_told(record.message)) for position, record in enumerate(self.trail)]
+        told = [(position, phase) for position, phase in found if phase]
+        return [position for position, _ in told], [phase for _, phase in told]
+
+    def served_before(self, place: Place) -> bool:
+        """Say whether the engine had begun to serve before a place; an excerpt may tell it by its end alone."""
+        ready = self.ending.ready
+        if ready is None:
+            return self.ending.outcome == "crashed_while_serving"
+        return ready < place
+
+    def time_at(self, position: int) -> float | None:
+        """Return the time of the nearest record at or above a place that has one."""
+        nearest = reversed(self.trail[max(0, position - 80) : position + 1])
+        return next((record.time for record in nearest if record.time is not None), None)
+
+    def above(self, position: int, within: int) -> Sequence[Record]:
+        """Return the records above a place: within so many lines, or all of them for 0."""
+        if not within:
+            return self.trail[:position]
+        here = self.trail[position] if position < len(self.trail) else self.trail[-1]
+        found: list[Record] = []
+        for record in reversed(self.trail[max(0, position - _FARTHEST) : position]):
+            if record.file != here.file:
+                continue
+            if here.line - record.line > within:
+                break
+            found.append(record)
+        return found[::-1]
+
+    @cached_property
+    def inside(self) -> frozenset[int]:
+        """Identities of the records that belong to blocks."""
+        return frozenset(id(record) for block in self.blocks for record in block.records)
+
+    def exceptions(self, numbers: Sequence[int]) -> Iterator[Observation]:
+        """Yield the exceptions of blocks in order, each chain first raised first."""
+        for number in numbers:
+            block = self.blocks[number]
+            for raised in block.raised:
+                yield Observation(
+                    _without_guesses(raised.statement), raised.record, block.start, self.place(raised.record), block, raised,
+                    wrapped(raised), bool(ECHO.search(raised.statement[:200])),
+                )  # fmt: skip
+
+    def lines(self) -> Iterator[Observation]:
+        """Yield the records outside of tracebacks in order."""
+        for position, record in enumerate(self.trail):
+            if id(record) not in self.inside and record.message:
+                yield Observation(_without_guesses(record.message), record, position, self.place(record))
+
+
+def _without_guesses(text: str) -> str:
+    """Return a text without the causes that Ray counts up for every process that is gone: they are what it may be, not what was seen."""
+    for guesses in _GUESSES:
+        text = text.partition(guesses)[0]
+    return text
+
+
+_MARKS: tuple[tuple[str, BlockPhase], ...] = (
+    ("Application startup complete", "serving"),
+    ("Avg prompt throughput", "serving"),
+    ("Processed prompts:", "serving"),
+    ("Capturing CUDA graph", "graph-capture"),
+    ("Capturing cudagraphs", "graph-capture"),
+    ("Capturing the model for CUDA graphs", "graph-capture"),
+    ("GPU KV cache size", "warm-up"),
+    ("# GPU blocks", "warm-up"),
+    ("# cuda blocks", "warm-up"),
+    ("Model loading took", "profiling"),
+    ("Loading model weights took", "profiling"),
+    ("Loading weights took", "load-weights"),
+    ("Loading safetensors checkpoint shards", "load-weights"),
+    ("Starting to load model", "load-weights"),
+    ("vLLM is using nccl", "distributed-init"),
+    ("world_size=", "distributed-init"),
+    ("Initializing a V1 LLM engine", "distributed-init"),
+    ("Initializing an LLM engine", "distributed-init"),
+    ("Automatically detected platform", "configuration"),
+)
+
+
+def _phase_told(message: str) -> BlockPhase:
+    return next((phase for words, phase in _MARKS if words in message), "")

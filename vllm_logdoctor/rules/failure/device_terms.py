@@ -1,0 +1,55 @@
+"""Tools and variables by platform: pages name NVIDIA's, a run on other devices gets its own."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.run.model import Run
+
+_NVIDIA = ("nvidia-smi", "CUDA_VISIBLE_DEVICES", "/dev/nvidia*")
+_OWN = {
+    "rocm": ("rocm-smi", "HIP_VISIBLE_DEVICES", "/dev/kfd"),
+    "npu": ("npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "/dev/davinci*"),
+    "xpu": ("xpu-smi", "ZE_AFFINITY_MASK", "/dev/dri/*"),
+    "hpu": ("hl-smi", "HABANA_VISIBLE_MODULES", "/dev/accel/*"),
+}
+# nvidia-smi -q -d COMPUTE      nvidia-smi topo -m      With MIG, name the instance ...
+_NVIDIA_ONLY = LazyPattern(r"nvidia-smi (?:-\w|topo)|\bMIG\b")
+_UNITS = {"npu": "NPU", "xpu": "XPU", "hpu": "HPU", "tpu": "TPU", "neuron": "Neuron core"}
+_GPU = LazyPattern(r"(?<![\w-])GPU(?P<several>s?)(?![\w-])")
+_ORDER = LazyPattern(r"; set `CUDA_DEVICE_ORDER=[^.]*")
+
+
+def device_named(text: str, run: Run) -> str:
+    """Return words of a page with the run's own kind of device where they say GPU.
+
+    Example:
+        >>> device_named("needs that many GPUs", Run(platform="npu"))
+        'needs that many NPUs'
+        >>> device_named("a driver process without GPU", Run(platform="rocm"))
+        'a driver process without GPU'
+    """
+    unit = _UNITS.get(run.platform or "")
+    return _GPU.sub(lambda found: unit + found["several"], text) if unit else text
+
+
+def in_words_of_device(text: str, run: Run) -> str | None:
+    """Return a piece of advice with the tools of the run's platform, None where only NVIDIA's cards can take it.
+
+    Example:
+        >>> in_words_of_device("Stop it: `nvidia-smi` names it.", Run(platform="npu"))
+        'Stop it: `npu-smi info` names it.'
+        >>> in_words_of_device("With MIG, name the instance.", Run(platform="rocm")) is None
+        True
+        >>> in_words_of_device("`nvidia-smi` names it.", Run(platform="cuda"))
+        '`nvidia-smi` names it.'
+    """
+    text = device_named(text, run)
+    own = _OWN.get(run.platform or "")
+    if own is None or any(word in text for word in own):
+        return text
+    if _NVIDIA_ONLY.search(text):
+        return None
+    text = _ORDER.sub("", text)
+    for theirs, ours in zip(_NVIDIA, own, strict=True):
+        text = text.replace(theirs, ours)
+    return text

@@ -1,0 +1,57 @@
+"""Settings and figures of a run by name, for the conditions and the words of failure pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.run.model import Run
+
+# /models/x   ./run-7   ~/m   checkpoints/run-7   a/b/c   C:\\models\\x: no names of repositories, which are owner/name
+_PATH = LazyPattern(
+    r"[/.~]|[A-Za-z]:\\|[^/]+/[^/]+/|(?i:(?:models?|checkpoints?|ckpts?|weights|data|outputs?|results?|runs?|snapshots?)/)"
+)
+_CONDITION = LazyPattern(r"(?P<sign>>=|<=|!=|>|<|=)?\s*(?P<value>.+)")
+
+
+def facts_of(run: Run) -> dict[str, Any]:
+    """Return settings and measured figures of a run by name."""
+    facts: dict[str, Any] = {name: value.value for name, value in run.config.items()}
+    facts.update({name: value.value for name, value in run.measured.items()})
+    for name, value in run.arguments.items():
+        facts.setdefault(str(name), value)
+    facts["kind"], facts["engine"], facts["platform"] = run.kind, run.engine, run.platform
+    if run.version:
+        facts["version"] = run.version.value
+    if run.model:
+        facts["model"] = run.model.value
+    if isinstance(model := facts.get("model"), str):
+        facts["model_kind"] = "path" if _PATH.match(model) else "repository"
+    ranks = {process.name for process in run.processes if process.role == "worker"}
+    facts["ranks"] = len(ranks)
+    return facts
+
+
+def holds(condition: str, value: Any) -> bool:
+    """Say whether a value meets a condition; an unknown value meets none.
+
+    >>> holds(">1", 2), holds("=awq", "awq"), holds(">1", None)
+    (True, True, False)
+    """
+    match = _CONDITION.fullmatch(condition.strip())
+    if value is None or match is None:
+        return False
+    sign, wanted = match["sign"] or "=", match["value"].strip()
+    if sign in ("=", "!="):
+        return (str(value).lower() == wanted.lower()) == (sign == "=")
+    try:
+        left, right = float(value), float(wanted)
+    except (TypeError, ValueError):
+        return False
+    return {">": left > right, "<": left < right, ">=": left >= right, "<=": left <= right}[sign]
+
+
+def all_hold(conditions: Mapping[str, str], facts: Mapping[str, Any]) -> bool:
+    """Say whether all conditions are met."""
+    return all(holds(condition, facts.get(name)) for name, condition in conditions.items())

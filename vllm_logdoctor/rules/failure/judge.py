@@ -1,0 +1,176 @@
+"""Judges a run: root first, then what contributed, then what followed, then requests and stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.rules.failure.context import FailureContext
+from vllm_logdoctor.rules.failure.facts import facts_of
+from vllm_logdoctor.rules.failure.nonfatal import aside_findings, limit_findings, transfer_findings
+from vllm_logdoctor.rules.failure.requests import request_findings
+from vllm_logdoctor.rules.failure.root import Verdict, verdict_of
+from vllm_logdoctor.rules.failure.signatures import FailureRules, failure_rules
+from vllm_logdoctor.rules.failure.silent_end import SILENT, end_findings
+from vllm_logdoctor.rules.failure.user_packs import explained_by_packs
+from vllm_logdoctor.rules.failure.wording import finding_of, named_finding
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.blocks import Block, Raised, blocks_of
+from vllm_logdoctor.run.lifecycle import trail_of
+from vllm_logdoctor.run.model import Outcome, Run
+from vllm_logdoctor.run.outcome import Ending, outcome_of
+
+FOLLOWED = "errors-that-followed"
+_MEMORY = (
+    "Model loading took",
+    "Loading model weights took",
+    "the current vLLM instance can use",
+    "Available KV cache memory",
+    "Estimated CUDA graph memory",
+)
+_UNSURE = frozenset({"unclassified-failure", "cause-not-in-log"})
+
+
+def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
+    """Return how a run ended and what broke it.
+
+    Args:
+        run: the run; nothing of it is changed.
+
+    Returns:
+        The outcome, and the findings as `failure_findings` gives them.
+    """
+    blocks = blocks_of(trail_of(run))
+    ending = outcome_of(run, blocks)
+    findings = failure_findings(run, blocks, ending)
+    return _settled_outcome(ending, findings), findings
+
+
+def speaks_of_vllm(run: Run) -> bool:
+    """Say whether records without a line of vLLM's own loggers still tell of it: its files in a traceback, a failure known here."""
+    if any("vllm" in record.text or "vLLM" in record.text for record in run.records[:2000]):
+        return True
+    return any(finding.role == "root" and finding.id not in _UNSURE for finding in failures_of(run)[1])
+
+
+def _settled_outcome(ending: Ending, findings: Sequence[Finding]) -> Outcome:
+    """Return the outcome; a log that only seemed to stop has crashed where a failure names itself without a traceback."""
+    if ending.outcome not in ("truncated", "unknown", "running"):
+        return ending.outcome
+    broke = any(
+        finding.role == "root" and finding.kind == "failure" and finding.id not in SILENT
+        for finding in findings
+    )
+    if not broke:
+        return ending.outcome
+    return "crashed_at_startup" if ending.ready is None else "crashed_while_serving"
+
+
+def failure_findings(run: Run, blocks: Sequence[Block], ending: Ending | None = None) -> tuple[Finding, ...]:
+    """Return what broke a run: the root first, what contributed, what followed; failed requests and stops apart.
+
+    Args:
+        run: the run.
+        blocks: its traceback blocks (`run.blocks.blocks_of`).
+        ending: how it ended (`run.outcome.outcome_of`); computed where not given.
+
+    Returns:
+        Findings; none of kind "failure" for a healthy run.
+    """
+    ending = ending or outcome_of(run, blocks)
+    scene = FailureContext(run, blocks, ending)
+    rules = failure_rules()
+    facts = facts_of(run)
+    verdict = verdict_of(scene, rules, facts)
+    found = _broken(scene, rules, verdict) if verdict is not None else list(end_findings(scene, rules, facts))
+    found = explained_by_packs(scene, found)
+    beside = [
+        *aside_findings(scene, rules, facts),
+        *transfer_findings(scene, rules),
+        *limit_findings(scene, rules, facts),
+    ]
+    return (*found, *beside, *request_findings(scene, rules, facts))
+
+
+def _broken(scene: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
+    context = [*memory_of(verdict, scene), *verdict.agreeing, *context_of(verdict, scene)]
+    root = named_finding(verdict.root, scene.run, "root", context)
+    contributing = [named_finding(named, scene.run, "contributing") for named in verdict.contributing]
+    return [root, *contributing, *_apart_from(root, _followed(scene, rules, verdict))]
+
+
+def _apart_from(root: Finding, followed: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield what followed without the lines that prove the root: the same error of another rank is no consequence."""
+    proven = {(one.file, one.line) for one in root.evidence}
+    for finding in followed:
+        left = tuple(one for one in finding.evidence if (one.file, one.line) not in proven)
+        if left:
+            yield replace(finding, evidence=left)
+
+
+def memory_of(verdict: Verdict, scene: FailureContext) -> list[Record]:
+    """Return what the engine said of memory before it ran out: the numbers behind the failure."""
+    if verdict.root.rule.topic not in ("gpu-memory", "kv-cache"):
+        return []
+    above = scene.trail[: verdict.root.observation.position]
+    found = {words: record for record in above for words in _MEMORY if words in record.message}
+    return [found[words] for words in _MEMORY if words in found][:2]
+
+
+def context_of(verdict: Verdict, scene: FailureContext) -> list[Record]:
+    """Return lines that show where the root was raised: the exception, the deepest place in vLLM, the announcement."""
+    block, raised = verdict.root.observation.block, verdict.root.observation.raised
+    if block is None or raised is None:
+        return []
+    records = [raised.record, *_more_of_text(raised, block), *(one.record for one in block.raised[:3])]
+    own = [frame for frame in raised.frames if "vllm" in frame.file]
+    for frame in ([raised.frames[-1]] if raised.frames else []) + own[-1:]:
+        records.append(_code_line(frame.record, block))
+    records += block.native[-2:]
+    if block.introduction is not None:
+        records.append(block.introduction)
+    return records
+
+
+def _more_of_text(raised: Raised, block: Block) -> list[Record]:
+    """Return the second line of an exception's text where it holds figures: "Tried to allocate 136.00 MiB. GPU 0 has ..."."""
+    second = raised.text.partition("\n")[2].partition("\n")[0].strip()
+    if not any(sign.isdigit() for sign in second):
+        return []
+    return [one for one in block.records if one.line > raised.record.line and second in one.message][:1]
+
+
+def _code_line(record: Record, block: Block) -> Record:
+    """Return the line below a frame, which shows its code, or the frame's own line."""
+    for position, one in enumerate(block.records[:-1]):
+        if one is record:
+            below = block.records[position + 1]
+            return below if below.message.startswith("  ") and "File " not in below.message else one
+    return record
+
+
+def _followed(scene: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
+    """Return one finding for all that followed from the root: first, last, how many of which process."""
+    if not verdict.followed or FOLLOWED not in rules:
+        return []
+    rule = rules.rule(FOLLOWED)
+    blocks = verdict.followed
+    writers = sorted({block.process.name or block.process.rank or "the main process" for block in blocks})
+    values = {
+        "errors": "1 further error" if len(blocks) == 1 else f"{len(blocks):,} further errors",
+        "follow": "follows" if len(blocks) == 1 else "follow",
+        "writers": ", ".join(writers[:8]),
+        "last": blocks[-1].last_raised.statement.split("\n")[0] or "a traceback without its end",
+        "root": verdict.root.rule.id,
+    }
+    records = [block.last_raised.record for block in (blocks[0], blocks[-1])]
+    finding = finding_of(
+        rule,
+        scene.run,
+        role="cascade",
+        confidence=verdict.root.signature.confidence,
+        records=records,
+        values=values,
+    )
+    return [finding]

@@ -1,0 +1,217 @@
+"""Names observations: which rule knows a text in its context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.knowledge.versions import parse_version
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.facts import all_hold
+from vllm_logdoctor.rules.failure.signatures import FailureRule, FailureRules, Signature, expression
+from vllm_logdoctor.rules.failure.values import values_of
+
+_SEARCHED = 20_000
+_TELLING = frozenset({"INFO", "DEBUG"})
+"""Records of these levels tell of settings and steps: "quantization=None" above a failure speaks against no cause."""
+
+
+@frozen
+class RuleMatch:
+    """An observation with the rule that knows it.
+
+    Attributes:
+        rule: the rule.
+        signature: the signature that matched.
+        observation: what was seen.
+        decisive: the line that proves it.
+        values: named groups and figures, for words and changes.
+        supporting: further lines that belong to it.
+    """
+
+    rule: FailureRule
+    signature: Signature
+    observation: Observation
+    decisive: Record
+    values: Mapping[str, Any] = field(default_factory=dict)
+    supporting: tuple[Record, ...] = ()
+
+
+def match_rules(
+    observation: Observation, scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> list[RuleMatch]:
+    """Return the rules that know an observation, the best first."""
+    found = [
+        named
+        for rule, signature in rules.candidates(_searched(observation))
+        if (named := _try(rule, signature, observation, scene, facts)) is not None
+    ]
+    order = {"cause": 0, "symptom": 1, "echo": 2}
+    return sorted(found, key=lambda one: (order[one.signature.rank], -one.signature.priority))
+
+
+def _searched(observation: Observation) -> str:
+    """Return all text in which gates are looked for: of a block, its frames too."""
+    if observation.raised is None:
+        return observation.text[:_SEARCHED]
+    return observation.text[:_SEARCHED] + "\n" + frames_text(observation)
+
+
+def frames_text(observation: Observation) -> str:
+    """Return the places of an exception, one per line, as frames are searched."""
+    frames = observation.raised.frames if observation.raised else ()
+    return "\n".join(f"{frame.file}:{frame.function}: {frame.code}" for frame in frames)
+
+
+def _try(
+    rule: FailureRule,
+    signature: Signature,
+    observation: Observation,
+    scene: FailureContext,
+    facts: Mapping[str, Any],
+) -> RuleMatch | None:
+    if not _right_place(signature, observation):
+        return None
+    match = expression(signature.regex).search(_text_for(signature, observation))
+    if match is None:
+        return None
+    raised_in = _deepest_own_place(observation)
+    place = raised_in.rpartition("/")[2].replace(":", ", ")
+    named_groups = {"raised_in": raised_in, "place": place, **match.groupdict()}
+    values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, scene.run)
+    if not _fits(signature, observation, scene, values):
+        return None
+    above = scene.above(observation.position, signature.within) if signature.near or signature.without else ()
+    if signature.without and _first(signature.without, observation, above):
+        return None
+    near = _near(signature, observation, above)
+    if signature.near and near is None:
+        return None
+    if near is not None:
+        named = expression(signature.near).search(near.message)
+        values = {
+            **values,
+            **{k: v for k, v in (named.groupdict() if named else {}).items() if v is not None},
+        }
+    # A text of many lines is known by all of them, and proven by one.
+    lines = _lines_of(values.get("proof") or match[0], observation)
+    decisive = near if near is not None and signature.decisive == "near" else lines[0]
+    shown = (near, *lines, observation.record)
+    supporting = tuple(record for record in shown if record is not None and record is not decisive)
+    return RuleMatch(rule, signature, observation, decisive, values, supporting)
+
+
+def _right_place(signature: Signature, observation: Observation) -> bool:
+    if observation.raised is not None:
+        return signature.where in ("exception", "frames", "any")
+    if observation.record.level in ("DEBUG",):
+        return False
+    if signature.where == "message":
+        return observation.framed
+    if signature.where == "native":
+        return not observation.framed
+    return signature.where == "any"
+
+
+def _text_for(signature: Signature, observation: Observation) -> str:
+    return frames_text(observation) if signature.where == "frames" else observation.text[:_SEARCHED]
+
+
+def _fits(
+    signature: Signature, observation: Observation, scene: FailureContext, values: Mapping[str, Any]
+) -> bool:
+    """Check the conditions that need no other line."""
+    raised, block = observation.raised, observation.block
+    if signature.type and not (
+        raised and expression(signature.type).search(raised.type + " " + raised.inner)
+    ):
+        return False
+    if (signature.frames or signature.not_frames) and not _frames_fit(signature, observation):
+        return False
+    if signature.raised_in and not expression(signature.raised_in).search(_deepest_own_place(observation)):
+        return False
+    if signature.phase:
+        phase = scene.phase(block) if block else scene.phase_at(observation.position)
+        if phase not in signature.phase:
+            return False
+    if signature.serving is not None and scene.served_before(observation.place) != signature.serving:
+        return False
+    if signature.platform and scene.run.platform not in signature.platform:
+        return False
+    if signature.versions and not _in_versions(signature.versions, scene):
+        return False
+    return all_hold(signature.facts, values)
+
+
+def _frames_fit(signature: Signature, observation: Observation) -> bool:
+    block = observation.block
+    if block is None:
+        return not signature.frames
+    text = "\n".join(
+        f"{frame.file}:{frame.function}: {frame.code}" for one in block.raised for frame in one.frames
+    )
+    if signature.frames and not expression(signature.frames).search(text):
+        return False
+    return not (signature.not_frames and expression(signature.not_frames).search(text))
+
+
+def _deepest_own_place(observation: Observation) -> str:
+    """Return file and function of the last frame that is vLLM's, or an empty text."""
+    frames = observation.raised.frames if observation.raised else ()
+    own = next((frame for frame in reversed(frames) if "vllm" in frame.file), None)
+    return f"{own.file}:{own.function}" if own else ""
+
+
+def _in_versions(versions: str, scene: FailureContext) -> bool:
+    version = parse_version(str(scene.run.version.value)) if scene.run.version else None
+    if version is None:
+        return False
+    for span in versions.split(","):
+        first, _, last = span.strip().partition("-")
+        low, high = parse_version(first), parse_version(last or first)
+        if low is not None and high is not None and low <= version <= high:
+            return True
+    return False
+
+
+def _near(signature: Signature, observation: Observation, above: Sequence[Record]) -> Record | None:
+    if not signature.near:
+        return None
+    wanted = expression(signature.near)
+    return next((record for record in reversed(above) if wanted.search(record.message[:4000])), None)
+
+
+def _first(regex: str, observation: Observation, above: Sequence[Record]) -> bool:
+    unwanted = expression(regex)
+    return bool(unwanted.search(observation.text[:_SEARCHED])) or any(
+        unwanted.search(one.message[:4000]) for one in above if one.level not in _TELLING
+    )
+
+
+def _lines_of(matched: str, observation: Observation) -> list[Record]:
+    """Return the lines of an exception's text that hold what matched, at most three, the first one first."""
+    block = observation.block
+    if block is None:
+        return [observation.record]
+    place = (observation.record.file, observation.record.line)
+    behind = [record for record in block.records if (record.file, record.line) >= place]
+    found: list[Record] = []
+    for piece in matched.strip().split("\n")[:3]:
+        record = _line_with(piece.strip()[:80], behind) or _line_with(piece.strip()[:80], block.records)
+        if record is not None and record not in found:
+            found.append(record)
+    return found or [observation.record]
+
+
+def _line_with(text: str, records: Sequence[Record]) -> Record | None:
+    """Return the first record that holds a text, or its part behind the name of an exception."""
+    if not text:
+        return None
+    exact = next((record for record in records if text in record.message), None)
+    tail = text.partition(": ")[2]
+    if exact is not None or len(tail) <= 12:
+        return exact
+    return next((record for record in records if tail in record.message), None)

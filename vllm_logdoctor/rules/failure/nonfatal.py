@@ -1,0 +1,90 @@
+"""What failed beside a run and did not end it: second commands in the same log, transfers of a connector, limits of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.matching import RuleMatch, match_rules
+from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, shown
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.blockkinds import is_transfer
+from vllm_logdoctor.run.blocks import Block
+
+TRANSFER = "kv-connector-failure"
+_LIMITS = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
+_WELL = frozenset({"running", "clean_shutdown"})
+# File "/opt/env/bin/vllm", line 8, in <module>
+_COMMAND = LazyPattern(r"(?:bin/vllm|openai/api_server\.py|<frozen runpy>|/runpy\.py)$")
+
+
+def aside_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield what broke a second command that wrote into the log of a run that is well, at most one."""
+    if scene.ending.outcome not in _WELL:
+        return
+    for number, block in enumerate(scene.blocks):
+        if scene.kind(number) != "error" or not _ended_a_command(block):
+            continue
+        for observation in scene.exceptions([number]):
+            for named in match_rules(observation, scene, rules, facts):
+                if named.signature.rank == "cause" and named.rule.kind == "failure":
+                    finding = named_finding(named, scene.run, None)
+                    words = f"A second command that wrote into this log failed; this run went on. {finding.explanation}"
+                    yield replace(finding, kind="configuration", severity="medium", explanation=words)
+                    return
+
+
+def transfer_findings(scene: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield the failed transfers and handshakes of a connector that the engine went on after, as one finding."""
+    fatal = frozenset(scene.ending.fatal)
+    told = [
+        block for number, block in enumerate(scene.blocks)
+        if number not in fatal and scene.kind(number) == "error" and is_transfer(block)
+    ]  # fmt: skip
+    if scene.ending.failed or not told or TRANSFER not in rules:
+        return
+    values = {"what": shown(told[0].last_raised.statement.split("\n")[0])}
+    finding = finding_of(
+        rules.rule(TRANSFER), scene.run, role=None, confidence="medium", values=values,
+        records=[record for block in told[:3] for record in (block.last_raised.record, block.introduction or block.first)],
+        kind="configuration", severity="medium",
+    )  # fmt: skip
+    number = "A transfer" if len(told) == 1 else f"{len(told):,} transfers"
+    words = (
+        f"{number} of the KV cache, or the handshake before it, failed. vLLM goes on after such an error; the request that needed"
+        f" it fails or is computed again. {finding.explanation}"
+    )
+    yield replace(finding, title="transfers of the KV cache that failed", explanation=words)
+
+
+def limit_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the limits of the host that a run reached and lived on with: files that can't be opened, disks that are full."""
+    if scene.ending.outcome not in _WELL:
+        return
+    aside = [number for number in range(len(scene.blocks)) if number not in scene.ending.fatal]
+    lines = (one for one in scene.lines() if not one.framed or one.record.level in ("ERROR", "CRITICAL"))
+    reached: dict[str, list[RuleMatch]] = {}
+    for observation in (*scene.exceptions(aside), *lines):
+        for named in match_rules(observation, scene, rules, facts)[:1]:
+            if named.rule.id in _LIMITS and not _before_start(scene, observation):
+                reached.setdefault(named.rule.id, []).append(named)
+    for named, *others in reached.values():
+        finding = named_finding(named, scene.run, None, [one.decisive for one in others[-1:]])
+        times = "once" if not others else f"{len(others) + 1:,} times"
+        words = f"The log says so {times}; the server went on, and refused or lost what needed it. {finding.explanation}"
+        yield replace(finding, kind="configuration", severity="high", explanation=words)
+
+
+def _before_start(scene: FailureContext, observation: Observation) -> bool:
+    """Say whether something stands before the engine was ready: the start that followed did not need it."""
+    return scene.ending.ready is None or observation.place < scene.ending.ready
+
+
+def _ended_a_command(block: Block) -> bool:
+    """Say whether a traceback left the program: it is raw, and its outermost place is the command itself."""
+    first = block.raised[0].frames[:1] if block.raised else ()
+    return not block.level and any(bool(_COMMAND.search(frame.file)) for frame in first)

@@ -1,0 +1,97 @@
+"""Requests that failed while the server was well: counted, explained, never a failure of the server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.matching import match_rules
+from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.wording import finding_of, shown
+from vllm_logdoctor.rules.model import Finding
+
+REFUSED = "request-error-not-server-fault"
+NO_TEMPLATE = "chat-template-missing"
+_FEW = 3
+
+
+def request_findings(
+    scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Yield what is to say of requests that failed: a missing chat template, and the refused ones with their count."""
+    observed = list(_observed(scene))
+    template = next((one for one in observed if _is(NO_TEMPLATE, one, scene, rules, facts)), None)
+    if template is not None and NO_TEMPLATE in rules:
+        yield finding_of(
+            rules.rule(NO_TEMPLATE),
+            scene.run,
+            role=None,
+            confidence="high",
+            records=[template.record],
+            values={},
+        )
+    refused = _refused(scene)
+    texts = [one for one in observed if one is not template]
+    if REFUSED in rules and (sum(refused.values()) >= _FEW or texts):
+        yield _refusals(scene, rules, refused, texts)
+
+
+def _observed(scene: FailureContext) -> Iterator[Observation]:
+    numbers = [
+        n
+        for n, kind in enumerate(scene.ending.kinds)
+        if kind in ("request", "noise") and not _after_stop(scene, n)
+    ]
+    for observation in scene.exceptions(numbers):
+        if (
+            scene.ending.kinds[scene.blocks.index(observation.block)] == "request"
+            or "template" in observation.text
+        ):
+            yield observation
+
+
+def _after_stop(scene: FailureContext, number: int) -> bool:
+    stop, first = scene.ending.stop, scene.blocks[number].first
+    return stop is not None and scene.place(stop.record) < scene.place(first)
+
+
+def _is(
+    rule_id: str,
+    observation: Observation,
+    scene: FailureContext,
+    rules: FailureRules,
+    facts: Mapping[str, Any],
+) -> bool:
+    return any(named.rule.id == rule_id for named in match_rules(observation, scene, rules, facts))
+
+
+def _refused(scene: FailureContext) -> Counter[int]:
+    """Return the answers with 4xx to posted requests, by status; 401 and 404 to strangers who look around do not count."""
+    refused: Counter[int] = Counter()
+    for (method, path, status), count in scene.run.accesses.items():
+        if method == "POST" and 400 <= status < 500 and "/v1/" in path:
+            refused[status] += count
+    return refused
+
+
+def _refusals(
+    scene: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
+) -> Finding:
+    words = Counter(one.text.split("\n")[0][:120] for one in texts)
+    values = {
+        "count": sum(refused.values()) or None,
+        "statuses": ", ".join(f"{count} with {status}" for status, count in sorted(refused.items())) or None,
+        "what": shown(words.most_common(1)[0][0]) if words else None,
+    }
+    records = [one.record for one in texts[:2]]
+    return finding_of(
+        rules.rule(REFUSED),
+        scene.run,
+        role=None,
+        confidence="high",
+        records=records,
+        values=values,
+        kind="configuration",
+    )

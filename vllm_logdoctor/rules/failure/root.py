@@ -1,0 +1,256 @@
+"""Chooses the root among all that a broken run shows: first in time, deepest in cause, never a wrapper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.matching import RuleMatch, match_rules
+from vllm_logdoctor.rules.failure.signatures import FailureRules, Signature
+from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.lifecycle import Place
+from vllm_logdoctor.run.nativetext import is_native
+
+UNKNOWN = "unclassified-failure"
+NOT_IN_LOG = "cause-not-in-log"
+KILLED = "process-killed-externally"
+_INCIDENT_LINES = 500
+_INCIDENT_SECONDS = 90.0
+_EXPLAINS_LINES = 120
+# /opt/x.py:12: UserWarning: text      [rank0]:[W405 23:43:54 file.cpp:1] Warning: text      WARN text
+_WARNING = LazyPattern(
+    r"\w*Warning: |\[W\d{3,4} |\bWARN(?:ING)?\b(?<!NCCL WARN)|warnings\.warn|NCCL INFO|^\s*\+ |Did you have `"
+)
+_BAD_ENDS = frozenset({"crashed_at_startup", "crashed_while_serving", "truncated", "unknown", "killed"})
+_GUESS = 40
+"""Names of a lower priority are told from the place alone."""
+_CAUSE, _SYMPTOM, _ECHO, _WRAPPER = 0, 1, 2, 3
+
+
+@frozen
+class Verdict:
+    """The root, what contributed, the blocks that followed, and further lines that name the same root."""
+
+    root: RuleMatch
+    contributing: tuple[RuleMatch, ...] = ()
+    followed: tuple[Block, ...] = ()
+    agreeing: tuple[Record, ...] = ()
+
+
+@frozen
+class _Candidate:
+    """One block or line that may be the root; `named` is None where no rule knows it, `place` is where it begins."""
+
+    tier: int
+    observation: Observation
+    named: RuleMatch | None
+    place: Place
+
+
+def verdict_of(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Verdict | None:
+    """Return what broke the run, or None where nothing shows that it broke by itself."""
+    if scene.ending.outcome not in _BAD_ENDS:
+        return None
+    candidates = sorted(
+        [*_from_blocks(scene, rules, facts), *_from_lines(scene, rules, facts)],
+        key=lambda one: (one.place, one.tier),
+    )
+    if not candidates:
+        return None
+    chosen = _chosen(candidates, scene)
+    root = chosen.named or _unnamed(chosen, rules, scene)
+    if root is None:
+        return None
+    same = [
+        one.named for one in candidates if one.named and one is not chosen and one.named.rule is root.rule
+    ]
+    agreeing = tuple(record for named in same[:2] for record in (named.decisive, named.observation.record))
+    return Verdict(root, tuple(_contributing(candidates, chosen)), _followed(scene, chosen), agreeing)
+
+
+def _from_blocks(
+    scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> Iterator[_Candidate]:
+    """Yield one candidate per block that may have broken the run: its chain's best-known exception."""
+    for number in scene.ending.fatal:
+        found: list[_Candidate] = []
+        for observation in scene.exceptions([number]):
+            names = match_rules(observation, scene, rules, facts)
+            # What a wrapper looks like says nothing of what it wraps.
+            named = next((one for one in names if not _guessed(one, observation)), None)
+            found.append(
+                _Candidate(
+                    _tier(observation, named), observation, named, scene.place(scene.blocks[number].first)
+                )
+            )
+        if found:
+            yield min(found, key=lambda one: (one.tier, one.named is None, -_priority(one)))
+
+
+def _guessed(named: RuleMatch, observation: Observation) -> bool:
+    return observation.wrapper and named.signature.rank == "symptom"
+
+
+def _priority(candidate: _Candidate) -> int:
+    return candidate.named.signature.priority if candidate.named else 0
+
+
+def _tier(observation: Observation, named: RuleMatch | None) -> int:
+    if named is None:
+        return _WRAPPER if observation.wrapper else _ECHO if observation.echo else _SYMPTOM
+    if named.signature.rank == "echo":
+        return _ECHO
+    if observation.wrapper:
+        return _ECHO
+    return _CAUSE if named.signature.rank == "cause" else _SYMPTOM
+
+
+def _from_lines(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[_Candidate]:
+    """Yield lines outside of tracebacks that name a failure by themselves or explain a block below them."""
+    starts = [scene.blocks[number].start for number in scene.ending.fatal]
+    # What a logger says before a traceback is the traceback's; what a library printed before it is not.
+    announced = [scene.blocks[number].introduction for number in scene.ending.fatal]
+    introductions = {id(record) for record in announced if record is not None and not is_native(record)}
+    for observation in scene.lines():
+        if id(observation.record) in introductions or _settled(observation, scene):
+            continue
+        warns = _only_warns(observation)
+        for named in match_rules(observation, scene, rules, facts):
+            if warns and not (named.signature.rank == "echo" and observation.record.level == "WARNING"):
+                continue
+            if named.signature.alone or _explains(named.signature, observation, starts, scene):
+                yield _Candidate(_tier(observation, named), observation, named, observation.place)
+                break
+
+
+def _settled(observation: Observation, scene: FailureContext) -> bool:
+    """Say whether the run went on after a line, or was asked to stop before it."""
+    ready, stop = scene.ending.ready, scene.ending.stop
+    if stop is not None and scene.place(stop.record) < observation.place:
+        return True
+    if (
+        ready is not None
+        and observation.place < ready
+        and scene.run.startup_complete
+        and not scene.ending.failed
+    ):
+        return True
+    return observation.record.level in ("INFO", "DEBUG") and _is_request_text(observation)
+
+
+def _only_warns(observation: Observation) -> bool:
+    """Say whether a line is a warning or a remark: it can explain an error, but is none."""
+    if observation.framed:
+        return observation.record.level not in ("ERROR", "CRITICAL")
+    return bool(_WARNING.search(observation.text[:300]))
+
+
+def _is_request_text(observation: Observation) -> bool:
+    return observation.text.startswith(("Received request", "Generated response", "Added request"))
+
+
+def _explains(
+    signature: Signature, observation: Observation, starts: Sequence[int], scene: FailureContext
+) -> bool:
+    """Say whether a broken block stands close below a line."""
+    start = next((start for start in starts if start >= observation.position), None)
+    if start is None:
+        return False
+    first = scene.trail[start]
+    if first.file != observation.record.file or first.line - observation.record.line > _EXPLAINS_LINES:
+        return False
+    then, now = observation.record.time, scene.time_at(start)
+    return then is None or now is None or now - then <= _INCIDENT_SECONDS
+
+
+def _chosen(candidates: Sequence[_Candidate], scene: FailureContext) -> _Candidate:
+    """Return the earliest cause of the first incident; a known cause there goes before an earlier symptom."""
+    best = min(one.tier for one in candidates)
+    if best >= _ECHO:
+        return next(one for one in candidates if one.tier == best)
+    first = next(one for one in candidates if one.tier <= _SYMPTOM)
+    if first.tier == _CAUSE:
+        return first
+    same = [one for one in candidates if one.tier == _CAUSE and _same_incident(first, one)]
+    if same:
+        return same[0]
+    if _priority(first) < _GUESS and (death := _death_before(candidates, first)) is not None:
+        return death
+    known = [
+        one
+        for one in candidates
+        if one.tier == _SYMPTOM and one.named is not None and _same_incident(first, one)
+    ]
+    return min(known, key=lambda one: (-_priority(one), one.place)) if known else first
+
+
+def _death_before(candidates: Sequence[_Candidate], first: _Candidate) -> _Candidate | None:
+    """Return the line that says that a process was gone before an error that no rule knows: the error follows from it."""
+    return next(
+        (one for one in candidates if one.named and one.named.rule.id == KILLED and one.place < first.place),
+        None,
+    )
+
+
+def _same_incident(a: _Candidate, b: _Candidate) -> bool:
+    if a.observation.record.file != b.observation.record.file:
+        return True
+    one, other = a.observation.record.time, b.observation.record.time
+    if one is not None and other is not None:
+        return abs(one - other) <= _INCIDENT_SECONDS
+    return abs(a.observation.record.line - b.observation.record.line) <= _INCIDENT_LINES
+
+
+def _contributing(candidates: Sequence[_Candidate], chosen: _Candidate) -> Iterator[RuleMatch]:
+    """Yield up to two other causes that the log names in the same incident; beside a cause a symptom is none."""
+    least = _CAUSE if chosen.tier == _CAUSE else _SYMPTOM
+    seen = {chosen.named.rule.id if chosen.named else ""}
+    for one in candidates:
+        if len(seen) > 2 or one.named is None or one.tier > least or one.named.rule.id in seen:
+            continue
+        if one.observation.block is not chosen.observation.block or one.observation.block is None:
+            if not _same_incident(chosen, one):
+                continue
+            seen.add(one.named.rule.id)
+            yield one.named
+
+
+def _followed(scene: FailureContext, chosen: _Candidate) -> tuple[Block, ...]:
+    return tuple(
+        scene.blocks[number]
+        for number in scene.ending.fatal
+        if scene.blocks[number] is not chosen.observation.block
+        and scene.place(scene.blocks[number].first) > chosen.place
+    )
+
+
+def _unnamed(chosen: _Candidate, rules: FailureRules, scene: FailureContext) -> RuleMatch | None:
+    """Return the honest answer for what no rule knows: the exception and its place, or that the cause is elsewhere."""
+    observation = chosen.observation
+    wrapper = chosen.tier >= _ECHO
+    rule_id = NOT_IN_LOG if wrapper else UNKNOWN
+    if rule_id not in rules:
+        return None
+    raised = observation.raised
+    frame = raised.frames[-1] if raised and raised.frames else None
+    values = {
+        "exception": observation.text.split("\n")[0][:300] or None,
+        "place": f"{frame.file.rpartition('/')[2]}, {frame.function}" if frame else None,
+        "process": observation.record.process.name or None,
+        "outside": _outside(observation),
+    }
+    signature = Signature((), "", rank="symptom", confidence="medium" if wrapper else "low")
+    return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
+
+
+def _outside(observation: Observation) -> str | None:
+    """Say that a traceback has no frame of vLLM's: the notebook or program that calls it has failed, and maybe only that."""
+    block = observation.block
+    files = [frame.file for one in block.raised for frame in one.frames] if block else []
+    if not files or any("vllm" in file for file in files):
+        return None
+    return "No line of its traceback is vLLM's: the program that calls it failed."

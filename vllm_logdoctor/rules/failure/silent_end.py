@@ -1,0 +1,292 @@
+"""Ends without an error of the engine: stops, kills, hangs, logs that just end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.matching import match_rules
+from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.values import number
+from vllm_logdoctor.rules.failure.wording import finding_of, rule_of_case, shown
+from vllm_logdoctor.rules.model import Confidence, Finding, FindingKind, Severity
+from vllm_logdoctor.run.model import Run, Sample
+from vllm_logdoctor.run.termination import Stop
+
+STOPPED = "stopped-by-user-or-script"
+ORCHESTRATOR = "killed-by-orchestrator"
+KILLED = "process-killed-externally"
+MEMORY = "host-memory-exhausted"
+NOT_IN_LOG = "cause-not-in-log"
+P2P_TEST = "cuda-p2p-ipc-unavailable"
+NCCL_START = "nccl-init-hang"
+NCCL_TRAFFIC = "nccl-p2p-hang"
+PLACEMENT = "ray-not-enough-gpus"
+HANG = "worker-hang-execute-model-timeout"
+SILENT = frozenset({NOT_IN_LOG, P2P_TEST, NCCL_START, NCCL_TRAFFIC, PLACEMENT, HANG, MEMORY})
+"""What may be said of a log that only stops: none of them proves that the run broke."""
+
+_STALL = LazyPattern(r"No available (?:shared memory broadcast )?block found")
+_FREE_RAM = LazyPattern(r"Available RAM: (?P<ram>[\d.]+) GiB")
+_LITTLE_RAM_GIB = 32.0
+_LONG_WAIT = 60.0
+_YOUNG_SECONDS = 600.0
+_STARTED = ("init engine (", "Application startup complete", "Graph capturing finished")
+_STALLS_SERVING = 4
+_STALLS_STARTING = 10
+"""Loading and compiling keep the workers busy for minutes: only many stalls in a row say something there."""
+# INFO 12-12 05:28:31 pynccl.py:69] vLLM is using nccl==2.21.5
+_NCCL = LazyPattern(r"vLLM is using nccl==|Found nccl from library|ncclCommInitRank|NCCL INFO")
+_PLACEMENT = LazyPattern(
+    r"Waiting for creating a placement group|No available node types can fulfill resource request"
+)
+_P2P_TEST = LazyPattern(r"generating GPU P2P access cache")
+_NO_TOKEN_YET = LazyPattern(r"Processed prompts: +0%")
+_MEANINGFUL = LazyPattern(r"\w{3}")
+_STEPS = LazyPattern(
+    r"NCCL INFO|message queue communication handle|ShmRingBuffer|Found nccl|local_reader_ranks"
+)
+
+
+def end_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield what is to say of a run that did not break by itself: who stopped it, or where it stands still."""
+    outcome, stop = scene.ending.outcome, scene.ending.stop
+    if outcome in ("killed", "clean_shutdown") and stop is not None:
+        yield from _stopped(scene, rules, facts, stop)
+    elif outcome == "killed":
+        yield from _killed(scene, rules)
+    elif outcome == "truncated" or _stands_still(scene, facts):
+        yield from _silent(scene, rules, facts)
+    elif scene.ending.failed and scene.ending.deaths:
+        values = {"exception": shown(scene.ending.deaths[0].message.strip())}
+        yield _finding(scene, rules, NOT_IN_LOG, "medium", scene.ending.deaths[:2], values)
+
+
+def _stopped(
+    scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any], stop: Stop
+) -> Iterator[Finding]:
+    batch = stop.kind in ("scheduler", "walltime")
+    early = scene.ending.outcome == "killed" and scene.ending.ready is None
+    if early and stop.kind == "user" and (hang := _hang_before(scene, rules, facts, stop)) is not None:
+        yield hang
+        return
+    if batch or (early and stop.kind == "signal" and _first_process_of_container(scene, stop)):
+        yield _ended_from_above(scene, rules, facts, stop, early)
+        return
+    noise = _noise_after(scene, stop)
+    if stop.kind == "shutdown" and not noise and scene.ending.outcome != "killed":
+        return
+    values = {"what": shown(stop.record.message.strip()), "count": _errors(len(noise)) if noise else None}
+    records = [stop.record, *(block.last_raised.record for block in noise[:2])]
+    yield _finding(scene, rules, STOPPED, "high" if stop.kind != "shutdown" else "medium", records, values)
+
+
+def _hang_before(
+    scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any], stop: Stop
+) -> Finding | None:
+    """Return the finding for a start that stood still until somebody pressed Ctrl-C."""
+    before = [
+        one
+        for one in _last_words(scene.trail)
+        if scene.place(one) < scene.place(stop.record) and not one.message.startswith("^C")
+    ]
+    times = [one.time for one in before if one.time is not None]
+    later = next(
+        (
+            one.time
+            for one in scene.trail
+            if scene.place(one) >= scene.place(stop.record) and one.time is not None
+        ),
+        None,
+    )
+    waited = later - times[-1] if later is not None and times else None
+    if waited is not None and waited < _LONG_WAIT:
+        return None
+    reading = next(_readings(scene, before, facts), None)
+    if reading is None or reading[0] not in rules:
+        return None
+    rule_id, records, confidence = reading
+    return _finding(
+        scene,
+        rules,
+        rule_id,
+        confidence,
+        [*records, stop.record],
+        {"what": shown(records[0].message.strip())},
+    )
+
+
+def _errors(number: int) -> str:
+    return "1 error" if number == 1 else f"{number:,} errors"
+
+
+def _noise_after(scene: FailureContext, stop: Stop) -> list[Any]:
+    place = scene.place(stop.record)
+    return [
+        block for block in scene.blocks if scene.place(block.first) >= place or stop.record in block.records
+    ]
+
+
+def _first_process_of_container(scene: FailureContext, stop: Stop) -> bool:
+    """Say whether the process that was stopped is number 1, as in a container, or was run by kubelet or a pod."""
+    if any(process.pid == 1 for process in scene.run.processes) or stop.record.process.pid == 1:
+        return True
+    return any("Started server process [1]" in record.message for record in scene.trail[:400])
+
+
+def _ended_from_above(
+    scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any], stop: Stop, early: bool
+) -> Finding:
+    run = scene.run
+    seconds = (
+        round(run.ended - run.started)
+        if early and run.ended is not None and run.started is not None
+        else None
+    )
+    told = Observation(stop.record.message, stop.record, 0, scene.place(stop.record))
+    named = next((one for one in match_rules(told, scene, rules, facts) if one.rule.id == ORCHESTRATOR), None)
+    rule = rule_of_case(named) if named is not None else rules.rule(ORCHESTRATOR)
+    # A probe or a user's patience may have been too short for the start; who was preempted had no such limit.
+    budget = f"more than {seconds * 2:,} seconds" if named is None and seconds and seconds > 20 else None
+    values = {"what": shown(stop.record.message.strip()), "seconds": seconds, "budget": budget}
+    served = run.startup_complete and not early
+    severity: Severity = "medium" if served else "high"
+    return finding_of(
+        rule, run, role="root", confidence="high", records=[stop.record], values=values, severity=severity
+    )
+
+
+def _killed(scene: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    stop = next((one for one in scene.ending.stops if one.kind in ("memory", "kill")), None)
+    if stop is not None:
+        values = {"what": shown(stop.record.message.strip())}
+        yield _finding(
+            scene, rules, MEMORY if stop.kind == "memory" else KILLED, "high", [stop.record], values
+        )
+
+
+def _stands_still(scene: FailureContext, facts: Mapping[str, Any]) -> bool:
+    """Say whether an offline run with several ranks never gave a first token."""
+    last = _last_words(scene.trail)
+    if scene.ending.outcome not in ("running", "unknown") or not last:
+        return False
+    several = facts.get("tensor_parallel_size") not in (None, 1) or any(
+        _NCCL.search(one.message) for one in scene.trail
+    )
+    stalls = sum(bool(_STALL.search(one.message)) for one in scene.trail[-30:])
+    return (
+        several and bool(_NO_TOKEN_YET.search(last[-1].message)) and scene.run.kind != "server"
+    ) or stalls >= _STALLS_SERVING
+
+
+def _silent(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the finding for a log that ends, or stands still, without a word: by its last step."""
+    last = _last_words(scene.trail)
+    end = last[-1] if last else None
+    values = {"what": shown(end.message.strip()) if end else None, "silent": True}
+    for rule_id, records, confidence in _readings(scene, last, facts):
+        if rule_id in rules:
+            memory = _FREE_RAM.search(records[0].message) if records else None
+            if rule_id == HANG:
+                values["what"] = _waited_for(scene)
+            values["ram"] = f"{number(memory['ram'])} GiB" if memory else None
+            yield _suspicion(scene, rules, rule_id, confidence, [*records, *last[-1:]], values)
+            return
+    if _start_seen(scene):
+        yield _suspicion(scene, rules, NOT_IN_LOG, "low", last[-2:], values)
+
+
+def _start_seen(scene: FailureContext) -> bool:
+    """Say whether the log holds the begin of the start and not its end: an excerpt tells nothing by where it ends."""
+    begun = scene.run.version is not None and scene.run.version.provenance == "reported"
+    return begun and not any(words in one.message for one in scene.trail for words in _STARTED)
+
+
+def _suspicion(
+    scene: FailureContext, rules: FailureRules, rule_id: str, confidence: Confidence, records: Sequence[Record],
+    values: Mapping[str, Any],
+) -> Finding:  # fmt: skip
+    """Return the finding for a silent end; a weak one is no failure, the log may have been copied while it was written."""
+    if confidence != "low":
+        return _finding(scene, rules, rule_id, confidence, records, values)
+    severity: Severity = "low" if _young(scene.run) else "medium"
+    finding = _finding(
+        scene, rules, rule_id, confidence, records, values, kind="configuration", severity=severity
+    )
+    if rule_id != NOT_IN_LOG:
+        return replace(finding, title=f"perhaps {finding.title}")
+    words = f"The log ends at {values.get('what')}. Either it was copied while the start went on, or the process ended without a word."
+    return replace(finding, title="a log that ends before the start does", explanation=words)
+
+
+def _young(run: Run) -> bool:
+    """Say whether a start may well be going on still where its log ends."""
+    if run.started is None or run.ended is None:
+        return True
+    return run.ended - run.started < _YOUNG_SECONDS
+
+
+def _readings(
+    scene: FailureContext, last: Sequence[Record], facts: Mapping[str, Any]
+) -> Iterator[tuple[str, list[Record], Confidence]]:
+    """Yield what a silent end may be, the likeliest first."""
+    tail = last[-8:]
+    placement = next((one for one in reversed(tail) if _PLACEMENT.search(one.message)), None)
+    if placement is not None:
+        yield PLACEMENT, [placement], "medium"
+    test = next((one for one in reversed(tail) if _P2P_TEST.search(one.message)), None)
+    if test is not None:
+        yield P2P_TEST, [test], "medium"
+    waiting = next((one for one in reversed(tail) if _NO_TOKEN_YET.search(one.message)), None)
+    if waiting is not None:
+        yield NCCL_TRAFFIC, [waiting], "medium"
+    nccl = next((one for one in reversed(tail) if _NCCL.search(one.message)), None)
+    if nccl is not None and all(
+        _STEPS.search(one.message) or _NCCL.search(one.message) for one in tail[tail.index(nccl) :]
+    ):
+        yield NCCL_START, [nccl], "low"
+    stalls = [one for one in last[-30:] if _STALL.search(one.message)]
+    if len(stalls) >= (_STALLS_SERVING if scene.run.startup_complete else _STALLS_STARTING):
+        yield HANG, [stalls[0]], "medium" if _stopped_at_work(scene, stalls) else "low"
+    memory = [
+        one
+        for one in last
+        if (found := _FREE_RAM.search(one.message)) and float(found["ram"]) < _LITTLE_RAM_GIB
+    ]
+    if memory and scene.ending.outcome == "truncated":
+        yield MEMORY, [memory[-1]], "low"
+
+
+def _waited_for(scene: FailureContext) -> str:
+    waits = sum(bool(_STALL.search(one.message)) for one in scene.trail)
+    return f"a worker: the message of a wait of 60 s stands {waits} times in the log, up to its end"
+
+
+def _stopped_at_work(scene: FailureContext, stalls: Sequence[Record]) -> bool:
+    """Say whether requests ran, no token was made any more, and nothing but waiting followed."""
+    latest: dict[int, Sample] = {}
+    for sample in scene.run.samples:
+        latest[sample.engine] = sample
+    held = [one for one in latest.values() if one.running and not one.generation and not one.prompt]
+    return bool(held) and all(
+        (one.file, one.line) < (stalls[-_STALLS_SERVING].file, stalls[-_STALLS_SERVING].line)
+        for one in latest.values()
+    )
+
+
+def _last_words(trail: Sequence[Record]) -> list[Record]:
+    return [one for one in trail if _MEANINGFUL.search(one.message)]
+
+
+def _finding(
+    scene: FailureContext, rules: FailureRules, rule_id: str, confidence: Confidence, records: Sequence[Record],
+    values: Mapping[str, Any], kind: FindingKind | None = None, severity: Severity | None = None,
+) -> Finding:  # fmt: skip
+    return finding_of(
+        rules.rule(rule_id), scene.run, role="root", confidence=confidence, records=records, values=values,
+        kind=kind, severity=severity,
+    )  # fmt: skip

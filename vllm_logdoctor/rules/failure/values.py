@@ -1,0 +1,213 @@
+"""Figures that words and changes of failure pages name, computed from what the log says."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.run.model import Run
+
+Values = dict[str, Any]
+_DRAFTER = LazyPattern(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding|propose_draft|_mtp")
+_TOTAL = LazyPattern(r"total capacity of (?P<total>[\d.]+) (?P<unit>[GM]iB)")
+
+
+_WITH_COMMAS = LazyPattern(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_WHOLE = LazyPattern(r"-?\d+")
+_REAL = LazyPattern(r"-?\d+\.\d+")
+
+
+def values_of(rule_id: str, groups: Mapping[str, str], facts: Mapping[str, Any], run: Run) -> Values:
+    """Return facts of the run, groups of the match as numbers where they are, and what can be computed from both."""
+    values: Values = {**facts, **{name: number(text) for name, text in groups.items()}}
+    values["weights_share"] = _weights_share(values)
+    compute = _COMPUTED.get(rule_id)
+    if compute is not None:
+        values.update({name: value for name, value in compute(values).items() if value is not None})
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def number(text: str) -> Any:
+    """Return a number for text that is one (thousands separators allowed), else the text.
+
+    >>> number("32,768"), number("0.95"), number("auto")
+    (32768, 0.95, 'auto')
+    """
+    if not text or not text[-1].isdigit():
+        return text
+    plain = text.replace(",", "") if _WITH_COMMAS.fullmatch(text) else text
+    if _WHOLE.fullmatch(plain):
+        return int(plain)
+    return float(plain) if _REAL.fullmatch(plain) else text
+
+
+def _weights_share(values: Mapping[str, Any]) -> float | None:
+    """Return which part of the card the weights take, where the log says both."""
+    weights, total = values.get("model_weights_gib"), values.get("total")
+    if isinstance(weights, int | float) and isinstance(total, int | float) and total > 0:
+        return round(weights / total, 3)
+    return None
+
+
+def _free_at_start(values: Mapping[str, Any]) -> Values:
+    free, total, utilization = (_real(values.get(name)) for name in ("free", "total", "utilization"))
+    if not free or not total:
+        return {}
+    fitting = math.floor(100 * free / total) / 100 - 0.01
+    missing = round(utilization * total - free, 2) if utilization else None
+    return {
+        "fitting_utilization": round(fitting, 2) if fitting >= 0.2 else None,
+        "missing": missing,
+        "used": round(total - free, 2),
+    }
+
+
+def _kv_too_small(values: Mapping[str, Any]) -> Values:
+    estimate = values.get("estimate")
+    if not isinstance(estimate, int) or estimate <= 0:
+        stored, wanted, needed, available = (
+            _real(values.get(name)) for name in ("stored", "wanted", "needed", "available")
+        )
+        estimate = (
+            int(stored)
+            if stored
+            else int(wanted * available / needed)
+            if wanted and needed and available and available > 0
+            else None
+        )
+    if not estimate or estimate <= 0:
+        return {}
+    step = 1024 if estimate > 4096 else 16
+    return {"estimate": estimate, "fitting_length": max(16, estimate // step * step)}
+
+
+def _divisors(values: Mapping[str, Any]) -> Values:
+    heads, size = _real(values.get("heads")), _real(values.get("size"))
+    if not heads or not size:
+        return {}
+    fitting = [n for n in range(1, int(heads) + 1) if heads % n == 0 and n <= 64]
+    below = [n for n in fitting if n < size]
+    return {"fitting_size": below[-1] if below else None, "fitting_sizes": ", ".join(map(str, fitting))}
+
+
+def _block_divisors(values: Mapping[str, Any]) -> Values:
+    part, block, size = (
+        _real(values.get("part")),
+        _real(values.get("block")),
+        _real(values.get("tensor_parallel_size")),
+    )
+    if not part or not block or not size:
+        return {}
+    whole = int(part * size)
+    # Heads are a multiple of the size that was asked for: they are one of its divisors too, and not of 7 below 8.
+    smaller = [n for n in range(2, int(size)) if int(size) % n == 0]
+    fitting = [n for n in smaller if whole % n == 0 and (whole // n) % int(block) == 0]
+    return {"fitting_size": fitting[-1], "pipeline": int(size) // fitting[-1]} if fitting else {}
+
+
+def _rank_limit(values: Mapping[str, Any]) -> Values:
+    needed = _real(values.get("needed"))
+    if not needed:
+        return {}
+    allowed = (8, 16, 32, 64, 128, 256, 320, 512)
+    return {"fitting_rank": next((n for n in allowed if n >= needed), int(needed))}
+
+
+def _seqs_that_fit(values: Mapping[str, Any]) -> Values:
+    seqs = _real(values.get("seqs")) or _real(values.get("max_num_seqs"))
+    return {"half_seqs": max(1, int(seqs) // 2)} if seqs else {}
+
+
+def _room(values: Mapping[str, Any]) -> Values:
+    utilization = _real(values.get("gpu_memory_utilization"))
+    found: Values = _seqs_that_fit(values)
+    if utilization and utilization > 0.55:
+        found["lower_utilization"] = round(utilization - 0.05, 2)
+    if utilization and utilization < 0.94:
+        found["higher_utilization"] = round(min(0.95, utilization + 0.05), 2)
+    tokens = _real(values.get("max_num_batched_tokens"))
+    if tokens and tokens > 2048:
+        found["half_tokens"] = int(tokens) // 2
+    size = _real(values.get("tensor_parallel_size"))
+    if size:
+        found["double_size"] = int(size) * 2
+    return found
+
+
+def _next_port(values: Mapping[str, Any]) -> Values:
+    port = _real(values.get("port"))
+    return {"other_port": int(port) + 1} if port and port < 65535 else {}
+
+
+def _split_sizes(values: Mapping[str, Any]) -> Values:
+    """Say whether two sizes differ by the number of ranks: one side was split and the other was not."""
+    one, other = _real(values.get("a")), _real(values.get("b"))
+    ranks = {_real(values.get("tensor_parallel_size")), _real(values.get("ranks"))} - {None, 0, 1}
+    split = one and other and max(one, other) / min(one, other) in ranks
+    return {"sizes_differ_by": "ranks" if split else None}
+
+
+def _drafting(values: Mapping[str, Any]) -> Values:
+    """Say whether an error was raised where tokens are drafted: vllm/v1/spec_decode/ngram_proposer.py:propose"""
+    return {"in_drafter": True if _DRAFTER.search(str(values.get("raised_in"))) else None}
+
+
+def _forced_kernel(values: Mapping[str, Any]) -> Values:
+    """Say which backend of linear layers was asked for, and whether weight-only FP8 kernels could do the work."""
+    linear, asked = str(values.get("linear") or ""), values.get("linear_backend")
+    forced = asked if linear and isinstance(asked, str) and asked != "auto" else None
+    return {
+        "forced_linear": forced,
+        "backend_open": None if forced else True,
+        "fp8_linear": True if re.search("fp8|scaledmm", linear, re.IGNORECASE) else None,
+    }
+
+
+def _offered_cuda(values: Mapping[str, Any]) -> Values:
+    """Return the CUDA release of a driver: torch says 12020 for 12.2."""
+    driver = values.get("driver")
+    return {"offered": f"{driver // 1000}.{driver % 1000 // 10}"} if isinstance(driver, int) else {}
+
+
+def _item_budget(values: Mapping[str, Any]) -> Values:
+    needed = _real(values.get("needed"))
+    return {"enough_tokens": int(math.ceil(needed / 1024) * 1024)} if needed else {}
+
+
+def _real(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _trial_inputs(values: Mapping[str, Any]) -> Values:
+    """Return what makes the trial smaller; V0 takes one item a request unless more are asked for."""
+    asked = values.get("limit_mm_per_prompt")
+    most = (
+        max((n for n in asked.values() if isinstance(n, int)), default=0) if isinstance(asked, dict) else None
+    )
+    several = most > 1 if most is not None else values.get("engine") == "V1"
+    return {**_room(values), **({"item_limit": '{"image": 1}'} if several else {})}
+
+
+_COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
+    "gpu-memory-not-free-at-start": _free_at_start,
+    "kv-cache-too-small-for-max-model-len": _kv_too_small,
+    "parallel-size-indivisible": _divisors,
+    "quant-shape-indivisible-by-tp": _block_divisors,
+    "lora-rank-exceeds-limit": _rank_limit,
+    "oom-sampler-warmup": _room,
+    "oom-cudagraph-capture": _room,
+    "oom-multimodal-profiling": _trial_inputs,
+    "oom-warmup": _room,
+    "oom-runtime-headroom": _room,
+    "oom-weights-load": _room,
+    "no-memory-left-for-kv-cache": _room,
+    "port-in-use": _next_port,
+    "mm-item-larger-than-batch-budget": _item_budget,
+    "engine-code-bug": _drafting,
+    "driver-too-old": _offered_cuda,
+    "tp-sharding-bug": _split_sizes,
+    "kernel-backend-unsupported-on-arch": _forced_kernel,
+}

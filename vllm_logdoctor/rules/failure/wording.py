@@ -1,0 +1,160 @@
+"""From a named failure to its finding: words with the log's figures, changes that this version knows."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vllm_logdoctor.knowledge.flags import flag_exists
+from vllm_logdoctor.knowledge.variables import variable_known
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.rules.already_set import already_set
+from vllm_logdoctor.rules.capacity.fp8 import refuses_fp8
+from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
+from vllm_logdoctor.rules.failure.matching import RuleMatch
+from vllm_logdoctor.rules.failure.signatures import ChangeTemplate, FailureRule
+from vllm_logdoctor.rules.model import Change, Confidence, Finding, FindingKind, Role, Severity
+from vllm_logdoctor.rules.printed import as_printed
+from vllm_logdoctor.run.model import Evidence, Run
+
+MOST_EVIDENCE = 8
+_LONGEST_VALUE = 160
+_WITHOUT_NCCL = frozenset({"npu", "hpu", "tpu", "xpu", "neuron", "cpu"})
+# Lower `--max-model-len` to the estimate ...      Put `HF_MODULES_CACHE` (or `HF_HOME=/data`) on storage ...
+_KNOB = re.compile(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
+
+
+def finding_of(
+    rule: FailureRule, run: Run, *, role: Role | None, confidence: Confidence, records: Iterable[Record],
+    values: Mapping[str, Any], explain: str = "", kind: FindingKind | None = None, severity: Severity | None = None,
+) -> Finding:  # fmt: skip
+    """Build the finding of a rule; the first record is the decisive one."""
+    words = filled_lines(device_named(explain or rule.explain, run), values) or device_named(
+        rule.meaning, run
+    )
+    changes = changes_of(rule, run, values)
+    return Finding(
+        id=rule.id,
+        kind=kind or rule.kind,  # type: ignore[arg-type]
+        severity=severity or rule.severity,  # type: ignore[arg-type]
+        confidence=confidence,
+        title=device_named(rule.title, run),
+        explanation=words,
+        role=role,
+        evidence=evidence_of_records(records, run),
+        changes=changes,
+        alternatives=tuple(other_ways(rule.alternatives, changes, run)),
+        avoid=rule.avoid,
+        verify=as_printed(rule.verify, run),
+        topic=rule.topic,
+    )
+
+
+def named_finding(named: RuleMatch, run: Run, role: Role | None, records: Sequence[Record] = ()) -> Finding:
+    """Build the finding of a named observation; further records follow the decisive one."""
+    return finding_of(
+        rule_of_case(named), run, role=role, confidence=named.signature.confidence,
+        records=[named.decisive, *named.supporting, *records], values=named.values, explain=named.signature.explain,
+    )  # fmt: skip
+
+
+def rule_of_case(named: RuleMatch) -> FailureRule:
+    """Return the rule with the title and the remedy of the signature that matched, where it has its own."""
+    rule, signature = named.rule, named.signature
+    if signature.remedy:
+        asked = tuple(change for change in rule.changes if change.needs)
+        ways = (filled(way, named.values) for way in signature.remedy)
+        rule = replace(rule, changes=asked, alternatives=tuple(way for way in ways if way))
+    return replace(rule, title=signature.title) if signature.title else rule
+
+
+def evidence_of_records(records: Iterable[Record], run: Run) -> tuple[Evidence, ...]:
+    """Return records as evidence in the given order, each line once."""
+    found: dict[tuple[int, int], Evidence] = {}
+    for record in records:
+        if len(found) < MOST_EVIDENCE:
+            found.setdefault((record.file, record.line), run.evidence(record))
+    return tuple(found.values())
+
+
+def filled_lines(template: str, values: Mapping[str, Any]) -> str:
+    """Fill in the lines of a template; a line with a name that the log does not give is left out.
+
+    >>> filled_lines("{free} GiB are free.\\n{missing} GiB are missing.", {"free": 3})
+    '3 GiB are free.'
+    """
+    lines = (filled(line.strip(), values) for line in template.strip().split("\n"))
+    return " ".join(line for line in lines if line)
+
+
+def filled(template: str, values: Mapping[str, Any]) -> str | None:
+    """Fill in a template, or None where a name in it has no value."""
+    names = [name for _, name, _, _ in string.Formatter().parse(template) if name]
+    if any(values.get(name) is None for name in names):
+        return None
+    told = template.format_map({name: shown(values[name]) for name in names}) if names else template.format()
+    # What a value ends with ends the sentence too, unless it was cut.
+    return f"{told[:-2]}." if told.endswith("..") and not told.endswith("...") else told
+
+
+def shown(value: Any) -> str:
+    """Return a value as words show it: whole numbers with thousands separators, texts on one line and cut."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        text = " ".join(str(value).split())
+        return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def changes_of(rule: FailureRule, run: Run, values: Mapping[str, Any]) -> tuple[Change, ...]:
+    """Return the changes of a rule whose values the log gives, whose knobs this version knows and that the run does not have."""
+    found = (_change(template, run, values) for template in rule.changes)
+    return tuple(change for change in found if change is not None and not already_set(run, change))
+
+
+def _change(template: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Change | None:
+    if any(values.get(name) is None for name in template.needs) or not knob_known(
+        template.knob, template.kind, run
+    ):
+        return None
+    after = template.to
+    if isinstance(after, str) and "{" in after:
+        names = [name for _, name, _, _ in string.Formatter().parse(after) if name]
+        if any(values.get(name) is None for name in names):
+            return None
+        after = values[names[0]] if names and after == f"{{{names[0]}}}" else after.format_map(values)
+    before = values.get(template.knob.lstrip("-").replace("-", "_")) if template.kind == "flag" else None
+    if before is not None and before == after:
+        return None
+    if template.kind == "action" and isinstance(after, str):
+        after = in_words_of_device(after, run)
+    note = in_words_of_device(filled(template.note, values) or "", run) or ""
+    return Change(template.knob, template.kind, before, after, template.safety, note)
+
+
+def knob_known(knob: str, kind: str, run: Run) -> bool:
+    """Say whether a flag or variable may be advised for the run's version; unknown versions get what is known today."""
+    version = str(run.version.value) if run.version else None
+    if kind == "env" and knob.startswith("NCCL_"):
+        return run.platform not in _WITHOUT_NCCL
+    if kind == "flag":
+        return flag_exists(knob.split("=")[0].split(".")[0], version) is not False
+    if kind == "env" and knob.startswith("VLLM_") and version:
+        return variable_known(knob, version) is not False
+    return True
+
+
+def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run) -> Iterable[str]:
+    """Yield the alternatives that this version and card can take and that do more than repeat a change."""
+    changed = {change.knob for change in changes}
+    for text in alternatives:
+        if "--kv-cache-dtype fp8" in text and refuses_fp8(run):
+            continue
+        knobs = _KNOB.findall(text)
+        flags = [knob for knob in knobs if knob.startswith(("--", "VLLM_"))]
+        known = all(knob_known(knob, "flag" if knob.startswith("--") else "env", run) for knob in flags)
+        told = in_words_of_device(text, run)
+        if told and known and not (knobs and changed.issuperset(knobs)):
+            yield told

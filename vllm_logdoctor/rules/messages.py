@@ -1,0 +1,48 @@
+"""The warnings and errors of a run with a verdict each, and what packs of the user's own know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vllm_logdoctor.rules.model import Message
+from vllm_logdoctor.run.model import Occurrences, Run, Unknown
+
+_ORDER = ("cause-of-failure", "will-break", "costs-performance", "unknown", "harmless", "information")
+_SERIOUS = frozenset({"WARNING", "ERROR", "CRITICAL"})
+MOST_MESSAGES = 400
+
+
+def messages_of(run: Run) -> tuple[Message, ...]:
+    """Return what the run warned of, the worst verdicts first, each kind once with its count."""
+    found = [*_known(run), *map(_unknown, (u for u in run.unknown if u.level in _SERIOUS))]
+    found.sort(key=lambda m: (_ORDER.index(m.verdict), m.evidence.line))
+    return tuple(found[:MOST_MESSAGES])
+
+
+def _known(run: Run) -> Iterator[Message]:
+    for pattern_id, seen in run.messages.items():
+        event = seen.first[0]
+        if not _worth_a_verdict(seen):
+            continue
+        record = event.record
+        pattern = event.pattern
+        yield Message(
+            pattern_id,
+            record.message[:300],
+            pattern.verdict,
+            pattern.meaning,
+            seen.count,
+            run.evidence(record),
+        )
+
+
+def _worth_a_verdict(seen: Occurrences) -> bool:
+    """Tell whether a message is listed: what a pack of the user's own knows is, whatever its level."""
+    event = seen.first[0]
+    if not event.pattern.trusted:
+        return True
+    return event.record.level in _SERIOUS or event.pattern.verdict in ("will-break", "costs-performance")
+
+
+def _unknown(unknown: Unknown) -> Message:
+    return Message("", unknown.first.text[:300], "unknown", "", unknown.count, unknown.first)

@@ -1,0 +1,123 @@
+"""Rules on accelerators beside those of NVIDIA: what their logs say that they leave unused."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.knowledge.variables import variable_known
+from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    message_lines,
+    setting_lines,
+    whole,
+)
+
+# AITER's kernels are made for Instinct cards from MI300 on (AMD's guide to vLLM). Names of tuned files tell the card:
+# E=64,N=896,device_name=AMD_Instinct_MI300X.json
+_CARDS = ("AMD_Instinct_MI3",)
+_PLAIN_ATTENTION = ("Triton Attention backend", "ROCmFlashAttention backend", "Rocm Attention backend")
+CARD_LINES = ("moe-config-default", "block-quantization-config-default")
+SWITCH = "VLLM_ROCM_USE_AITER"
+
+ASCEND_PARTS = ("ascend-c-import-failed", "ascend-fusion-skipped", "ascend-custom-op-disabled")
+TPU_LENGTH = "max-model-len-too-large-degrade-performance"
+
+
+def aiter_off(case: RuleContext) -> Finding | None:
+    """AMD's kernels are off on a card that they are made for.
+
+    Needs a line that names an Instinct card from MI300 on, one that names another attention backend, and no line of AITER:
+    an engine that uses it says so.
+    """
+    run = case.run
+    card = next((name for name in CARD_LINES if _names(case, name, _CARDS)), None)
+    if run.platform != "rocm" or card is None or not _names(case, "attention-backend", _PLAIN_ATTENTION):
+        return None
+    if _mentions_aiter(case) or SWITCH in run.environment or variable_known(SWITCH, case.version) is False:
+        return None
+    text = (
+        "The card is an AMD Instinct for which AITER's kernels are made, and nothing in the log is theirs: attention runs"
+        " on another backend. vLLM leaves AITER off unless VLLM_ROCM_USE_AITER=1 is set. What it brings differs by model;"
+        " no measured range is known here."
+    )
+    return finding(
+        case,
+        "aiter-off",
+        "low",
+        "medium",
+        text,
+        (*message_lines(case, "attention-backend", most=1), *message_lines(case, card, most=1)),
+        changes=(
+            Change(
+                SWITCH, "env", None, 1, "needs-test", "the first start builds kernels; compare some answers"
+            ),
+        ),
+        verify="lines that name AITER at the start, and a higher generation throughput at the same load.",
+    )
+
+
+def ascend_parts_missing(case: RuleContext) -> Finding | None:
+    """Parts of the Ascend plugin are missing in the installation. Needs the plugin's lines that say so."""
+    if case.event(*ASCEND_PARTS) is None:
+        return None
+    missing = case.event("ascend-c-import-failed") is not None
+    text = (
+        "The Ascend plugin runs without its compiled part: its own kernels are missing."
+        if missing
+        else "Some kernels of the Ascend plugin are not used, because the installation lacks what they need."
+    ) + " How much each costs is not logged."
+    return finding(
+        case,
+        "ascend-parts-missing",
+        "medium" if missing else "low",
+        "medium",
+        text,
+        message_lines(case, *ASCEND_PARTS),
+        changes=(
+            action(
+                "install the plugin's own wheel or image for this CANN and vLLM release"
+                if missing
+                else "the CANN and torch_npu that the plugin's release names"
+            ),
+        ),
+        verify="no such lines at the start.",
+    )
+
+
+def context_too_long_for_tpu_kernel(case: RuleContext) -> Finding | None:
+    """The tables of a request of full length are too large for a TPU's scalar memory. Needs the engine's warning."""
+    event = case.event(TPU_LENGTH)
+    if event is None:
+        return None
+    length, fits = whole(event.number("max_model_len")), whole(event.number("fits"))
+    text = (
+        f"A context of {length:,} tokens is too long for the attention kernel's tables in the TPU's scalar memory: each"
+        " step runs slower than it could."
+        if length
+        else "The context length is too long for the attention kernel's tables in the TPU's scalar memory."
+    )
+    refused = "longer requests are refused"
+    return finding(
+        case,
+        "context-too-long-for-tpu-kernel",
+        "medium",
+        "medium",
+        text,
+        (*message_lines(case, TPU_LENGTH), *setting_lines(case, "max_model_len")),
+        changes=(flag(case, "--max-model-len", length, fits, "needs-test", refused) if fits else ())
+        or (action("a smaller --max-model-len, as far as requests allow it"),),
+        verify="no such warning at the start.",
+    )
+
+
+def _names(case: RuleContext, pattern: str, words: tuple[str, ...]) -> bool:
+    seen = case.run.seen(pattern)
+    return seen is not None and any(word in event.record.message for event in seen.first for word in words)
+
+
+def _mentions_aiter(case: RuleContext) -> bool:
+    return any(
+        "aiter" in event.record.message.lower() for seen in case.run.messages.values() for event in seen.first
+    )

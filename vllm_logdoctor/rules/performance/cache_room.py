@@ -1,0 +1,207 @@
+"""How a run gets more room for its KV cache, from its own numbers: what is free, what is set, what a token
+costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.knowledge.flags import flag_default
+from vllm_logdoctor.knowledge.versions import at_least
+from vllm_logdoctor.rules.bottleneck import runs_on_cpu
+from vllm_logdoctor.rules.capacity.fp8 import ARITHMETIC, capability_of, condition_of_fp8
+from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
+from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of
+from vllm_logdoctor.rules.model import Change, Effect
+from vllm_logdoctor.rules.performance.context import RuleContext, action, flag
+from vllm_logdoctor.rules.performance.published import CACHE_FP8, CACHE_RAISED
+
+# Left free beside the cache: transient buffers and fragmentation took up to about 2 GiB in starts that failed
+# at 0.95.
+LEFT_FREE_GIB = 3.0
+MOST_UTILIZATION = 0.95
+LEAST_GAIN = 1.03
+_REPLICAS = "more replicas share the load, and their caches add up"
+
+
+@frozen
+class Room:
+    """Changes that give the cache more room, what they bring, and other ways."""
+
+    changes: tuple[Change, ...]
+    effect: Effect | None
+    alternatives: tuple[str, ...] = field(default=())
+
+
+def room_changes(case: RuleContext) -> Room:
+    """Return how this run gets a larger cache, the first way that its log supports."""
+    memory = memory_of(case.run)
+    for way in (_drop_fixed_size, _on_cpu, _printed_advice, _raise_utilization, _smaller_elements):
+        room = way(case, memory)
+        if room is not None:
+            knobs = tuple(change.knob for change in room.changes)
+            others = (way for way in _other_ways(case) if not way.startswith(knobs))
+            return Room(room.changes, room.effect, (*room.alternatives, *others, _REPLICAS))
+    return Room(
+        (
+            action(
+                "more memory for the KV cache: more cards per replica, or more replicas, whose caches add up"
+            ),
+        ),
+        None,
+        _other_ways(case),
+    )
+
+
+def can_use_fp8_cache(case: RuleContext) -> bool:
+    """Whether an fp8 cache is a sound proposal: a CUDA run of 0.10 or later whose cache has 16-bit elements, on a card that
+    computes in fp8 or is not known.
+    """
+    run = case.run
+    plain = str(run.setting("kv_cache_dtype") or "auto") == "auto" and str(
+        run.setting("dtype") or "bfloat16"
+    ) in ("bfloat16", "float16", "auto", "half")
+    able = run.platform == "cuda" and capability_of(run).most >= ARITHMETIC
+    return able and plain and bool(at_least(case.version, "0.10.0"))
+
+
+def _drop_fixed_size(case: RuleContext, memory: Memory | None) -> Room | None:
+    value = case.run.config.get("num_gpu_blocks_override")
+    if value is None or not value.value:
+        return None
+    changes = flag(
+        case,
+        "--num-gpu-blocks-override",
+        value.value,
+        None,
+        "safe",
+        "the engine then takes all the memory that it may use",
+    )
+    return Room(changes, None) if changes else None
+
+
+def _on_cpu(case: RuleContext, memory: Memory | None) -> Room | None:
+    if not runs_on_cpu(case.run):
+        return None
+    gib = memory.available if memory else None
+    if gib is None or gib < 1:
+        words = "set VLLM_CPU_KVCACHE_SPACE to more GiB, as far as the host has them free"
+        return Room((action(words, before=gib),), None)
+    note = "in GiB; take what the host has free"
+    change = Change("VLLM_CPU_KVCACHE_SPACE", "env", round(gib), 2 * round(gib), "needs-test", note)
+    return Room((change,), _throughput(2.0, "twice the memory"))
+
+
+def _printed_advice(case: RuleContext, memory: Memory | None) -> Room | None:
+    """The engine prints how many bytes the cache could have: what fills the device, less a reserve."""
+    seen = case.run.seen("memory-left-hint")
+    full = seen.first[0].number("full_bytes") if seen else None
+    if full is None or memory is None or not memory.available:
+        return None
+    size = int(full - LEFT_FREE_GIB / 2 * GIB)
+    gain = size / GIB / memory.available
+    changes = flag(
+        case,
+        "--kv-cache-memory-bytes",
+        None,
+        size,
+        "needs-test",
+        f"the engine prints {full / GIB:.1f} GiB as all that is left; {LEFT_FREE_GIB / 2:g} GiB stay free;"
+        " holds for this device and its other users only",
+    )
+    return (
+        Room(changes, _throughput(gain, f"cache {memory.available:g} -> {size / GIB:.1f} GiB"))
+        if changes and gain >= LEAST_GAIN
+        else None
+    )
+
+
+def _raise_utilization(case: RuleContext, memory: Memory | None) -> Room | None:
+    if memory is None or memory.utilization is None or memory.fixed:
+        return None
+    target = _utilization_target(case, memory)
+    if target is None:
+        return None
+    answer = LAWS["gpu_memory_utilization"](memory, Settings(case.run, "gpu_memory_utilization", target))
+    gain = None if isinstance(answer, str) else answer.tokens / memory.tokens
+    if gain is not None and gain < LEAST_GAIN:
+        return None
+    basis = answer if isinstance(answer, str) else answer.steps[-1]
+    changes = flag(
+        case,
+        "--gpu-memory-utilization",
+        memory.utilization,
+        target,
+        "needs-test",
+        "the start fails or falls out of memory if others use the device",
+    )
+    return Room(changes, _throughput(gain, basis) if gain else None) if changes else None
+
+
+def _utilization_target(case: RuleContext, memory: Memory) -> float | None:
+    """What leaves a reserve where device, graphs and free memory are known, else the version's own default.
+
+    One step, not two: with it made, the next log asks for no more.
+    """
+    now = memory.utilization or 0.0
+    graphs = case.run.measure("graph_capture_gib")
+    if memory.total is not None and graphs is not None:
+        beside = LEFT_FREE_GIB + (0.0 if memory.graphs else graphs)
+        target = min(MOST_UTILIZATION, int(100 * (1 - beside / memory.total.low)) / 100)
+    else:
+        target = float(flag_default("--gpu-memory-utilization", case.version) or 0.9)
+    if memory.free is not None and memory.total is not None:
+        target = min(target, int(100 * (memory.free - 0.5) / memory.total.gib) / 100)
+    return target if target > now + 0.009 else None
+
+
+def _smaller_elements(case: RuleContext, memory: Memory | None) -> Room | None:
+    if not can_use_fp8_cache(case):
+        return None
+    changes = flag(
+        case,
+        "--kv-cache-dtype",
+        case.run.setting("kv_cache_dtype") or "auto",
+        "fp8",
+        "changes-results",
+        "; ".join(
+            [
+                *filter(None, [condition_of_fp8(case.run)]),
+                "answers can differ without calibrated scales",
+                f"speed of a step {CACHE_FP8.low:g} to {CACHE_FP8.high:g} x ({CACHE_FP8.pairs} pairs)",
+            ]
+        ),
+    )
+    return Room(changes, _throughput(2.0, "twice the tokens in the same memory")) if changes else None
+
+
+def _throughput(gain: float, basis: str) -> Effect:
+    high = round(max(1.0, min(gain, CACHE_RAISED.high)), 3)
+    return Effect(
+        "generation_throughput",
+        1.0,
+        high,
+        "computed",
+        f"{basis}: {gain:.3g} x the tokens; throughput gains at most as much while the cache is full"
+        f" (measured {CACHE_RAISED.low:g} to {CACHE_RAISED.high:g} x, {CACHE_RAISED.pairs} pairs)",
+    )
+
+
+def _other_ways(case: RuleContext) -> tuple[str, ...]:
+    run = case.run
+    ways: list[str] = []
+    if can_use_fp8_cache(case):
+        condition = condition_of_fp8(run)
+        needs = f"; {condition}" if condition else ""
+        ways.append(f"--kv-cache-dtype fp8 holds twice the tokens; answers can differ{needs}")
+    length: Any = run.setting("max_model_len")
+    if isinstance(length, int):
+        ways.append(
+            f"a smaller --max-model-len than {length:,} refuses the longest requests; it makes no room for"
+            " shorter ones"
+        )
+    if not run.setting("quantization") and run.platform in ("cuda", "rocm"):
+        ways.append("quantized weights give what they free to the cache")
+    return tuple(ways)

@@ -1,0 +1,217 @@
+"""Rules on prefix caching, chunked prefill and what a full cache costs to read."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
+from vllm_logdoctor.rules.capacity.memory import memory_of
+from vllm_logdoctor.rules.model import Finding, Severity
+from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    finding,
+    flag,
+    message_lines,
+    sample_lines,
+    setting_lines,
+)
+from vllm_logdoctor.rules.performance.published import CACHE_FP8
+from vllm_logdoctor.rules.tasks import has_encoder, pools
+
+# Prompts are most of the work when they come in at this many times the rate of generated tokens.
+PROMPTS_DOMINATE = 5.0
+# An fp8 cache is worth a thought when reading the cache costs as much as reading the weights, in a real
+# batch.
+LEAST_BATCH = 8
+LARGE_BATCH = 64
+WITHOUT_IT_IN_V0 = ("neuron", "tpu", "xpu", "hpu")
+LEAST_SHARE = 0.25
+
+
+def prefix_caching_silently_off(case: RuleContext) -> Finding | None:
+    """V1 runs without prefix caching although nobody asked for that.
+
+    Needs the engine's configuration line.
+    """
+    run = case.run
+    value = run.config.get("enable_prefix_caching")
+    if (
+        run.engine != "V1"
+        or pools(run)
+        or has_encoder(run)
+        or value is None
+        or value.value is not False
+        or not value.evidence
+    ):
+        return None
+    if (
+        value.provenance == "explicit"
+        or run.arguments.get("enable_prefix_caching") is False
+        or run.arguments.get("no_enable_prefix_caching")
+    ):
+        return None
+    load = case.load
+    heavy = load.busy_seconds > 0 and load.prompt > PROMPTS_DOMINATE * max(load.generation, 1.0)
+    severity: Severity = "high" if heavy else "low"
+    text = (
+        "`enable_prefix_caching=False` in the engine's configuration, and no argument asked for it: vLLM"
+        " switches it off for some models (those that mix attention with state space layers, encoders,"
+        " pooling). Equal beginnings of prompts are computed each time."
+    )
+    if heavy:
+        text += (
+            f" Prompts are most of this load: {load.prompt:,.0f} prompt tokens/s against"
+            f" {load.generation:,.1f} generated ones in the median."
+        )
+    changes = (
+        flag(
+            case,
+            "--enable-prefix-caching",
+            False,
+            True,
+            "needs-test",
+            "only where this release supports it for the model; it says so at the start",
+        )
+        if case.event("prefix-caching-unsupported") is None
+        else ()
+    )
+    return finding(
+        case,
+        "prefix-caching-silently-off",
+        severity,
+        "high" if heavy else "medium",
+        text,
+        (
+            *setting_lines(case, "enable_prefix_caching"),
+            *message_lines(case, "prefix-caching-unsupported"),
+            *sample_lines(case, load.busy[-1:]),
+        ),
+        changes=changes,
+        alternatives=(
+            (
+                "a release that caches prefixes of this model; the prompts in an order that lets the client"
+                " keep its own state"
+            ),
+        ),
+        verify=(
+            "`enable_prefix_caching=True` in the engine's configuration and a hit rate above 0 % where"
+            " prompts begin alike."
+        ),
+    )
+
+
+def prefix_caching_switched_off(case: RuleContext) -> Finding | None:
+    """Prefix caching was switched off by hand, or V0 leaves it off.
+
+    Needs the setting and prompts in the load.
+    """
+    run, load = case.run, case.load
+    value = run.config.get("enable_prefix_caching")
+    if pools(run) or value is None or value.value is not False or not load.busy_seconds:
+        return None
+    if load.prompt <= load.generation:
+        return None
+    if run.engine == "V1" and run.arguments.get("enable_prefix_caching") is not False:
+        return None
+    if run.engine == "V0" and run.platform in WITHOUT_IT_IN_V0:
+        return None
+    why = "by an argument" if run.engine == "V1" else "as V0 does unless asked"
+    text = (
+        f"Prefix caching is off ({why}). The log does not tell whether prompts begin alike; if they do"
+        " (system prompts, conversations), their prefill is computed each time."
+    )
+    return finding(
+        case,
+        "prefix-caching-switched-off",
+        "low",
+        "low",
+        text,
+        setting_lines(case, "enable_prefix_caching"),
+        changes=flag(
+            case,
+            "--enable-prefix-caching",
+            False,
+            True,
+            "safe" if run.engine == "V1" else "needs-test",
+            "costs nothing measurable where prompts share nothing (2 pairs: 1.00 x)",
+        ),
+        verify="`Prefix cache hit rate` above 0 % in the statistics lines.",
+    )
+
+
+def chunked_prefill_off(case: RuleContext) -> Finding | None:
+    """Chunked prefill was switched off in V1. Needs the setting."""
+    value = case.run.config.get("enable_chunked_prefill")
+    if (
+        case.run.engine != "V1"
+        or pools(case.run)
+        or value is None
+        or value.value is not False
+        or case.run.arguments.get("enable_chunked_prefill") is not False
+    ):
+        return None
+    text = (
+        "Chunked prefill is off by an argument: a long prompt holds up all running requests until it is"
+        " computed. Switching it off gained nothing in seven measured pairs (0.95 to 1.00 x) and made the"
+        " first token up to 4.8 times later."
+    )
+    return finding(
+        case,
+        "chunked-prefill-off",
+        "medium",
+        "medium",
+        text,
+        setting_lines(case, "enable_chunked_prefill"),
+        changes=flag(case, "--enable-chunked-prefill", False, True, "safe"),
+        verify="`Chunked prefill is enabled` at the start.",
+    )
+
+
+def cache_reads_dominate(case: RuleContext) -> Finding | None:
+    """Each step reads more cache than weights.
+
+    Needs weights and cache in GiB, KV usage, and 16-bit cache elements.
+    """
+    run, load = case.run, case.load
+    memory = memory_of(run)
+    if memory is None or not memory.available or not memory.weights or not can_use_fp8_cache(case):
+        return None
+    full = [
+        span
+        for span in load.busy
+        if (span.sample.running or 0) >= LEAST_BATCH
+        and (span.sample.kv_usage or 0) / 100 * memory.available >= memory.weights
+    ]
+    if (
+        sum(span.seconds for span in full) < LEAST_SHARE * load.busy_seconds
+        or not full
+        or case.objective == "startup"
+    ):
+        return None
+    usage = max(span.sample.kv_usage or 0.0 for span in full)
+    text = (
+        f"A step reads {memory.weights:g} GiB of weights and, at up to {usage:g} % usage, about"
+        f" {memory.available * usage / 100:.1f} GiB of KV cache on each card. An fp8 cache halves the larger"
+        " part. It needs a card with fp8 arithmetic (compute capability 8.9 or later) to gain."
+    )
+    before = run.setting("kv_cache_dtype") or "auto"
+    note = "answers can differ without calibrated scales"
+    # Where a small batch waits for nothing, a gain of a few per cent is no reason to change answers.
+    asked = case.objective in ("throughput", "latency")
+    wanted = asked or case.bottleneck.name in SERVER_LIMITS or load.running >= LARGE_BATCH
+    return finding(
+        case,
+        "kv-cache-reads-dominate",
+        "low" if wanted else "info",
+        "low",
+        text,
+        (*setting_lines(case, "model_weights_gib", "available_kv_cache_gib"), *sample_lines(case, full)),
+        changes=flag(case, "--kv-cache-dtype", before, "fp8", "changes-results", note) if wanted else (),
+        effect=CACHE_FP8.effect("generation_throughput") if wanted else None,
+        alternatives=()
+        if wanted
+        else (f"--kv-cache-dtype fp8, worth {CACHE_FP8.low:g} to {CACHE_FP8.high:g} x: {note}",),
+        verify=(
+            "`kv_cache_dtype=fp8` in the engine's configuration, twice as much in `GPU KV cache size`, and"
+            " a higher generation throughput at the same load."
+        ),
+    )

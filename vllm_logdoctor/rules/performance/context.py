@@ -1,0 +1,213 @@
+"""What a rule looks at: a run with its load and its bottleneck; and how rules write findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from vllm_logdoctor.catalogue.pages import rule_page
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.knowledge.flags import Flag, flag_spans
+from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
+from vllm_logdoctor.knowledge.versions import number_of, release_number
+from vllm_logdoctor.rules.already_set import already_set
+from vllm_logdoctor.rules.bottleneck import Bottleneck, BottleneckName, limits_of, time_by_limit
+from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample
+from vllm_logdoctor.rules.model import Change, Confidence, Effect, Finding, FindingKind, Safety, Severity
+from vllm_logdoctor.rules.printed import as_printed
+from vllm_logdoctor.run.model import Evidence, Run, Sample
+
+# Releases in which an engine generation is the usual one; None: to the newest known.
+_ENGINE_RELEASES: dict[str, tuple[str, str | None]] = {"V0": ("0.4.1", "0.7.3"), "V1": ("0.8.0", None)}
+_ANY_RELEASE: tuple[str, str | None] = ("0.4.1", None)
+
+
+@frozen
+class RuleContext:
+    """A run with its load, what limits it, and what the advice is for."""
+
+    run: Run
+    load: Load
+    bottleneck: Bottleneck
+    limits: tuple[BottleneckName, ...]
+    objective: str = "balanced"
+
+    @property
+    def version(self) -> str | None:
+        """The run's vLLM version as text, or None."""
+        return str(self.run.version.value) if self.run.version else None
+
+    def spans(self, limit: BottleneckName) -> tuple[Span, ...]:
+        """Return the samples that a limit held."""
+        return tuple(span for span, name in zip(self.load.spans, self.limits, strict=True) if name == limit)
+
+    def share(self, limit: BottleneckName) -> float:
+        """Return the share of the busy time that a limit held."""
+        return self.seconds(limit) / self.load.busy_seconds if self.load.busy_seconds else 0.0
+
+    def seconds(self, limit: BottleneckName) -> float:
+        """Return the seconds that a limit held."""
+        return time_by_limit(self.load, self.limits).get(limit, 0.0)
+
+    def event(self, *patterns: str) -> Event | None:
+        """Return the first event of the first pattern that was seen."""
+        return next(
+            (self.run.messages[name].first[0] for name in patterns if name in self.run.messages), None
+        )
+
+    def switched_on(self, field: str) -> bool:
+        """Whether a setting is known to be on."""
+        return self.run.setting(field) is True
+
+    def asked_for(self, field: str) -> bool:
+        """Whether the user set a field."""
+        value = self.run.config.get(field)
+        return value is not None and value.provenance in ("explicit", "adjusted")
+
+
+def rule_context(run: Run, load: Load, bottleneck: Bottleneck, objective: str) -> RuleContext:
+    """Return the case of a run."""
+    return RuleContext(run, load, bottleneck, limits_of(run, load), objective)
+
+
+def finding(
+    case: RuleContext,
+    rule: str,
+    severity: Severity,
+    confidence: Confidence,
+    explanation: str,
+    evidence: Iterable[Evidence],
+    changes: Iterable[Change] = (),
+    effect: Effect | None = None,
+    alternatives: Iterable[str] = (),
+    avoid: str = "",
+    verify: str = "",
+    kind: FindingKind = "performance",
+) -> Finding:
+    """Return a finding; its title and topic come from the page of the rule."""
+    page = rule_page(rule)
+    return Finding(
+        id=page.id,
+        kind=kind,
+        severity=severity,
+        confidence=confidence,
+        title=page.title,
+        explanation=explanation,
+        evidence=distinct(evidence),
+        changes=tuple(change for change in changes if not already_set(case.run, change)),
+        alternatives=tuple(alternatives),
+        avoid=avoid,
+        effect=effect,
+        verify=as_printed(verify, case.run),
+        topic=page.topic,
+    )
+
+
+def flag(
+    case: RuleContext, name: str, before: Any, after: Any, safety: Safety = "safe", note: str = ""
+) -> tuple[Change, ...]:
+    """Return the change of a flag under the name that the run's version has for it, if it has one.
+
+    `after` None drops the flag. Where the version is not known, only a flag is given that every release has
+    in which the run's engine is the usual one.
+    """
+    if release_number(case.version) is None:
+        known = in_every_release_of(name, case.run.engine)
+        return (Change(name, "flag", before, after, safety, note),) if known else ()
+    found = translate_flag(name, case.version)
+    if isinstance(found, Flag):
+        return (Change(found.name, "flag", before, after, safety, note),)
+    if isinstance(found, Renamed) and found.kind == "flag" and found.key is None and not found.inverted:
+        return (Change(found.to, "flag", before, after, safety, note or f"{name} in other versions"),)
+    return ()
+
+
+def in_every_release_of(flag_name: str, engine: str | None) -> bool:
+    """Whether every release that has this engine generation as its usual one knows a flag.
+
+    Example:
+        >>> in_every_release_of("--max-num-seqs", None), in_every_release_of("--swap-space", "V1")
+        (True, False)
+    """
+    first, last = _ENGINE_RELEASES.get(engine or "", _ANY_RELEASE)
+    return any(
+        number_of(span.since) <= number_of(first)
+        and (span.until is None or (last is not None and number_of(last) <= number_of(span.until)))
+        for span in flag_spans(flag_name)
+    )
+
+
+def action(
+    words: str, note: str = "", safety: Safety = "safe", before: Any = None, after: Any = None
+) -> Change:
+    """Return a change that is made by hand."""
+    return Change(words, "action", before, after, safety, note)
+
+
+def message_lines(case: RuleContext, *patterns: str, most: int = 3) -> tuple[Evidence, ...]:
+    """Return the first lines of the messages that were seen, in the order of the patterns."""
+    run = case.run
+    return tuple(
+        run.evidence(run.messages[name].first[0].record) for name in patterns if name in run.messages
+    )[:most]
+
+
+def last_line(case: RuleContext, pattern: str) -> tuple[Evidence, ...]:
+    """Return the last line of a message: where a progress bar ended."""
+    seen = case.run.seen(pattern)
+    return (case.run.evidence(seen.last.record),) if seen and seen.last else ()
+
+
+def setting_lines(case: RuleContext, *fields: str, most: int = 1) -> tuple[Evidence, ...]:
+    """Return the lines that tell the value of settings or figures: so many of each, the user's own first."""
+    values = [case.run.config.get(name) or case.run.measured.get(name) for name in fields]
+    return tuple(line for value in values if value is not None for line in value.evidence[:most])
+
+
+def queue_first(sample: Sample) -> tuple[float, ...]:
+    """Order samples by the length of the queue, then by what the cache and the seats hold."""
+    return (sample.waiting or 0, sample.kv_usage or 0.0, sample.running or 0)
+
+
+def sample_lines(
+    case: RuleContext, spans: Iterable[Span], rank: Callable[[Sample], tuple[float, ...]] = queue_first
+) -> tuple[Evidence, ...]:
+    """Return three statistics lines of some spans: the one that ranks highest, the first, the last."""
+    chosen = list(spans)
+    if not chosen:
+        return ()
+    worst = max(chosen, key=lambda span: rank(span.sample))
+    return distinct(evidence_of_sample(case.run, span.sample) for span in (worst, chosen[0], chosen[-1]))
+
+
+def distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """Return evidence without repeated lines, in order."""
+    return tuple({(line.file, line.line): line for line in evidence}.values())
+
+
+def whole(value: Any) -> int | None:
+    """Return a positive whole number, or None."""
+    return (
+        int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+    )
+
+
+def plural(number: int, word: str) -> str:
+    """Return a number with its word.
+
+    Example:
+        >>> plural(1, "request"), plural(3, "request")
+        ('1 request', '3 requests')
+    """
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def rounded(figure: float) -> str:
+    """Return a figure as whole digits from a thousand on, else with three digits.
+
+    Example:
+        >>> rounded(1820.4), rounded(38.74), rounded(0.4)
+        ('1,820', '38.7', '0.4')
+    """
+    return f"{figure:,.0f}" if figure >= 1000 else f"{figure:.3g}"

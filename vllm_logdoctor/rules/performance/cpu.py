@@ -1,0 +1,150 @@
+"""Rules on the CPU backend: its threads, its libraries, its blocks."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.rules.bottleneck import runs_on_cpu
+from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    message_lines,
+    plural,
+    sample_lines,
+    setting_lines,
+    whole,
+)
+
+BINDING = "cpu-thread-binding"
+NO_BINDING = ("auto-thread-binding-not-supported-due-lack",)
+BLOCKS = "cpu-backend-prefers-block-size-multiples-32"
+BIND = "VLLM_CPU_OMP_THREADS_BIND"
+# The kernel of the CPU backend takes the tokens of a block so many at a time.
+BLOCK = 32
+
+
+def cpu_backend_binding(case: RuleContext) -> Finding | None:
+    """The CPU backend makes less than a token per second and request. Needs statistics lines of a CPU run."""
+    held = case.spans("host-limited")
+    if case.bottleneck.name != "host-limited" or not held or not runs_on_cpu(case.run):
+        return None
+    text = (
+        f"With {plural(round(case.load.running), 'request')} running the CPU backend made {case.load.generation:g}"
+        " tokens/s in the median. Memory bandwidth sets its speed: threads bound to the wrong cores, or"
+        " memory of another socket, cost most of it."
+    )
+    return finding(
+        case,
+        "cpu-backend-thread-or-memory-binding",
+        "high",
+        "medium",
+        text,
+        (*sample_lines(case, held), *message_lines(case, "cpu-pinned-memory-off", "cpu-preload-missing")),
+        changes=(
+            action("set VLLM_CPU_OMP_THREADS_BIND to the cores of one socket, one thread a core"),
+            action("the container's CPU and memory limits; weights that fit the memory of one socket"),
+        ),
+        verify="more tokens/s at the same load.",
+    )
+
+
+def cpu_libraries_not_preloaded(case: RuleContext) -> Finding | None:
+    """The CPU backend misses the libraries it is tuned for. Needs its warnings."""
+    seen = case.run.seen("cpu-preload-missing")
+    if seen is None:
+        return None
+    names = sorted({event.text("library") for event in seen.first})
+    text = (
+        f"{' and '.join(names)} not preloaded: the CPU backend is tuned for this allocator and this OpenMP"
+        " runtime. How much it gains depends on the host."
+    )
+    return finding(
+        case,
+        "cpu-libraries-not-preloaded",
+        "low",
+        "medium",
+        text,
+        message_lines(case, "cpu-preload-missing"),
+        changes=(action("set LD_PRELOAD to the paths of libtcmalloc_minimal and libiomp5"),),
+        verify="no such warning at the start.",
+    )
+
+
+def cpu_threads_not_bound(case: RuleContext) -> Finding | None:
+    """Threads of the CPU backend are not bound to cores.
+
+    Needs the engine's line that says that it can't bind them, or that it skipped it.
+    """
+    binding = case.event(BINDING)
+    skipped = binding is not None and binding.text("skipped") == "True"
+    if not skipped and case.event(*NO_BINDING) is None:
+        return None
+    asked = binding is not None and binding.text("bind") == "nobind"
+    text = (
+        "Threads of the CPU backend are not bound to cores: the system moves them, and with them the memory they are near"
+        " to. On one socket that costs little, on several a lot; the log does not tell how many there are."
+    )
+    changes: tuple[Change, ...] = (
+        action("install numa and psutil, so that vLLM can bind threads, or set the cores"),
+    )
+    if asked:
+        changes = (
+            Change(
+                BIND, "env", "nobind", "auto", "needs-test", "right in a container with cores of its own too"
+            ),
+        )
+    return finding(
+        case,
+        "cpu-threads-not-bound",
+        "low",
+        "low",
+        text,
+        message_lines(case, BINDING, *NO_BINDING),
+        changes=changes,
+        verify="`auto_setup=True` or a list of cores where threads are bound, and more tokens/s at the same load.",
+    )
+
+
+def cpu_block_size_unsuited(case: RuleContext) -> Finding | None:
+    """Blocks of the cache have a size that the CPU kernel is not made for. Needs the engine's warning."""
+    if case.event(BLOCKS) is None:
+        return None
+    size = whole(case.run.setting("block_size"))
+    text = (
+        f"The CPU backend takes {BLOCK} tokens of a block at a time; blocks of {size} tokens"
+        if size
+        else f"The CPU backend takes {BLOCK} tokens of a block at a time; the blocks of this run"
+    ) + " leave a part of each pass empty. vLLM chooses a fitting size where none is given."
+    return finding(
+        case,
+        "cpu-block-size-unsuited",
+        "low",
+        "medium",
+        text,
+        (*message_lines(case, BLOCKS), *setting_lines(case, "block_size")),
+        changes=flag(case, "--block-size", size, None, "safe", "vLLM then chooses"),
+        verify="no such warning at the start.",
+    )
+
+
+def torch_threads_while_serving(case: RuleContext) -> Finding | None:
+    """Several threads of PyTorch spin beside the engine of a card. Needs vLLM's warning, printed since 0.28."""
+    event = case.event("omp-num-threads-set-leaving-torch-threads")
+    threads = event.number("get_num_threads") if event else None
+    if threads is None or threads < 2 or runs_on_cpu(case.run):
+        return None
+    text = (
+        f"OMP_NUM_THREADS keeps PyTorch at {threads:g} threads while serving. vLLM warns that they spin while they wait for"
+        " each other and eat the processor time that a container may use; without the variable it takes one."
+    )
+    return finding(
+        case,
+        "torch-threads-while-serving",
+        "low",
+        "low",
+        text,
+        message_lines(case, "omp-num-threads-set-leaving-torch-threads"),
+        changes=(action("unset OMP_NUM_THREADS for the server", safety="needs-test"),),
+        verify="`Reducing Torch threads from N to 1 for serving` at the start.",
+    )

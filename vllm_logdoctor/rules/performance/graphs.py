@@ -1,0 +1,337 @@
+"""Rules on CUDA graphs and compilation: what runs kernel by kernel although it could be replayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vllm_logdoctor.rules.bottleneck import runs_on_cpu
+from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
+from vllm_logdoctor.rules.model import Confidence, Effect, Finding, Severity
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    message_lines,
+    plural,
+    setting_lines,
+)
+from vllm_logdoctor.rules.performance.published import (
+    COMPILE_CACHE_WARM,
+    EAGER_OFF_BETWEEN,
+    EAGER_OFF_LOADED,
+    EAGER_OFF_SINGLE,
+)
+from vllm_logdoctor.run.model import Run
+
+# Graphs save launches: with this many requests a step is long enough to hide them on a fast host.
+LOADED = 32
+FEW = 4
+# Seconds of compilation from which a start is worth a change.
+LONG_COMPILATION = 30.0
+# Eager mode that vLLM itself takes: no argument to drop.
+FORCED_BY_VLLM = (
+    "data-parallel-forcing-enforce-eager-true-since",
+    "data-parallel-forcing-enforce-eager-true-since-2",
+)
+# The largest batch that is captured, where vLLM limits it by itself.
+GRAPH_SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size", "max_capture_size")
+
+
+def eager_mode(case: RuleContext) -> Finding | None:
+    """CUDA graphs are off by --enforce-eager.
+
+    Needs enforce_eager=True in the arguments or the engine's configuration, or its words that eager mode is on.
+    """
+    run = case.run
+    if not _is_eager(case) or case.event("graphs-captured") is not None:
+        return None
+    if case.event("tensor-parallel-across-nodes") is not None:
+        # Measured on ranks joined by a network: graphs were 5 to 20 % slower than eager.
+        return None
+    if case.event(*FORCED_BY_VLLM) is not None or _taken_by_vllm(run):
+        return None
+    if run.platform is None and case.event("platform-plugin-activated") is not None:
+        # A platform of its own: nobody here knows whether it has graphs.
+        return None
+    if runs_on_cpu(run) or run.platform == "xpu":
+        return _eager_without_graphs(case)
+    if case.objective == "startup":
+        return _eager_for_the_start(case)
+    severity, confidence, effect = _eager_effect(case)
+    load = case.load
+    text = (
+        "`enforce_eager=True`: every kernel of every step is launched by Python"
+        + ("." if run.engine == "V0" else ", and torch.compile is off.")
+        + (
+            f" The load had {plural(round(load.running), 'request')} at once in the median:"
+            if load.busy_seconds
+            else " How much it costs depends on the load:"
+        )
+        + (
+            " steps are long, launching is a small part of them."
+            if load.running >= LOADED
+            else " with few requests a step is short and launching is a large part of it."
+        )
+    )
+    return finding(
+        case,
+        "eager-mode",
+        severity,
+        confidence,
+        text,
+        (
+            *setting_lines(case, "enforce_eager", most=2),
+            *message_lines(case, "eager-mode-in-effect"),
+        ),
+        changes=flag(
+            case,
+            "--enforce-eager",
+            True,
+            None,
+            "needs-test",
+            "graphs need memory and make the start 20 to 60 s longer, less once compiled code is cached",
+        ),
+        effect=effect,
+        alternatives=("if graphs do not fit: fewer capture sizes instead of none",),
+        avoid=(
+            "Keeping --enforce-eager because it once made a crash go away: find the kernel or the memory that"
+            " was at fault."
+        ),
+        verify="`Capturing CUDA graphs` and `Graph capturing finished in N secs` at the start.",
+    )
+
+
+def _is_eager(case: RuleContext) -> bool:
+    """Whether eager mode is on: by the setting, or by the engine's own words where the log tells no setting."""
+    setting = case.run.setting("enforce_eager")
+    return setting is True or (setting is None and case.event("eager-mode-in-effect") is not None)
+
+
+def _taken_by_vllm(run: Run) -> bool:
+    """Whether all arguments are in the log and none asks for eager mode: there is nothing to drop."""
+    return arguments_are_whole(run) and not run.arguments.get("enforce_eager")
+
+
+def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | None]:
+    running = case.load.running
+    metric = "generation_throughput"
+    if case.run.platform not in (None, "cuda", "rocm", "npu"):
+        # Measured on none of them.
+        return "medium", "medium", None
+    if not case.load.busy_seconds:
+        return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric, "the log shows no load")
+    if running >= LOADED:
+        return "medium", "high", EAGER_OFF_LOADED.effect(metric)
+    if running <= FEW:
+        return (
+            "high",
+            "medium",
+            EAGER_OFF_SINGLE.effect(metric, "mixtures of experts with few active weights gained 2 to 8 x"),
+        )
+    return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric)
+
+
+def _eager_for_the_start(case: RuleContext) -> Finding:
+    text = (
+        "`enforce_eager=True` makes the start shorter by what compiling and capturing takes, and every step slower. For the"
+        " objective of a short start it stays."
+    )
+    return finding(
+        case,
+        "eager-mode",
+        "info",
+        "high",
+        text,
+        setting_lines(case, "enforce_eager", most=2),
+        alternatives=("without --enforce-eager, where the server runs longer than a few minutes",),
+        verify="seconds of the start beside the throughput, with and without it.",
+    )
+
+
+def _eager_without_graphs(case: RuleContext) -> Finding:
+    where = "the CPU backend" if runs_on_cpu(case.run) else "an XPU"
+    text = f"`enforce_eager=True` on {where}: there are no CUDA graphs to lose, but torch.compile is off as well."
+    return finding(
+        case,
+        "eager-mode",
+        "low",
+        "medium",
+        text,
+        (
+            *setting_lines(case, "enforce_eager", most=2),
+            *message_lines(case, "eager-mode-in-effect"),
+        ),
+        changes=flag(case, "--enforce-eager", True, None, "needs-test", "the first start compiles"),
+        verify="`torch.compile takes N s` at the start.",
+    )
+
+
+def cuda_graphs_not_captured(case: RuleContext) -> Finding | None:
+    """Graph capture was skipped without being asked to. Needs the engine's line that says so."""
+    event = case.event("cudagraph-capture-skipped")
+    if (
+        event is None
+        or case.run.setting("enforce_eager") is True
+        or case.event("graphs-captured") is not None
+    ):
+        return None
+    reason = event.text("reason")
+    text = "The engine skipped the capture of CUDA graphs" + (
+        f" because {reason}." if reason else "; `cudagraph_mode` was set to NONE or compilation is off."
+    )
+    severity, _, effect = _eager_effect(case)
+    return finding(
+        case,
+        "cuda-graphs-not-captured",
+        severity,
+        "medium",
+        text,
+        message_lines(case, "cudagraph-capture-skipped"),
+        changes=() if reason else (action("leave cudagraph_mode at its default in --compilation-config"),),
+        effect=None if reason else effect,
+        verify="`Graph capturing finished in N secs` at the start.",
+    )
+
+
+def cudagraph_mode_reduced(case: RuleContext) -> Finding | None:
+    """The attention backend can't be captured whole. Needs the engine's line that says so."""
+    event = case.event("cudagraph-mode-reduced")
+    if event is None:
+        return None
+    used = event.text("used") or "a smaller mode"
+    text = (
+        f"CUDA graphs of kind {event.text('mode')} are not possible with {event.text('reason')}; {used} is"
+        " used. Decode at small batches launches attention kernel by kernel."
+    )
+    return finding(
+        case,
+        "cudagraph-mode-reduced",
+        "info",
+        "high",
+        text,
+        message_lines(case, "cudagraph-mode-reduced"),
+        alternatives=("another attention backend, where the model allows one",),
+        verify="no such line at the start.",
+    )
+
+
+def captured_sizes_below_batch(case: RuleContext) -> Finding | None:
+    """Batches are larger than any captured graph.
+
+    Needs the capture sizes in the configuration and the load.
+    """
+    largest = largest_captured(case.run.setting("compilation_config"))
+    load = case.load
+    if (
+        largest is None
+        or not load.busy_seconds
+        or load.running <= largest
+        or case.run.setting("enforce_eager") is True
+    ):
+        return None
+    text = (
+        f"The largest captured batch has {largest:,} requests, {load.running:.0f} ran in the median: most"
+        " decode steps were replayed from no graph. vLLM captures up to twice max_num_seqs, 512 at most,"
+        " unless told otherwise."
+    )
+    return finding(
+        case,
+        "cuda-graphs-smaller-than-batch",
+        "low",
+        "low",
+        text,
+        setting_lines(case, "compilation_config"),
+        changes=flag(
+            case,
+            "--max-cudagraph-capture-size",
+            largest,
+            _next_size(int(load.running)),
+            "needs-test",
+            "larger graphs need more memory and time at the start",
+        ),
+        effect=EAGER_OFF_LOADED.effect("generation_throughput") if load.running >= LOADED else None,
+        verify="the larger size in `cudagraph_capture_sizes` of the engine's configuration.",
+    )
+
+
+def jit_compilation_while_serving(case: RuleContext) -> Finding | None:
+    """Kernels were compiled while requests ran. Needs the monitor's lines, or those on buckets that were not warmed up."""
+    if not case.load.busy_seconds:
+        return None
+    seen = case.run.seen("configuration-not-warmed-up")
+    if seen is not None:
+        shapes = ", ".join([event.text("value") for event in seen.first][:3])
+        text = (
+            f"{seen.count} times a batch had a shape that the warm-up had not compiled ({shapes}): its graph was"
+            " built while requests waited, once for each shape."
+        )
+        wider = "let the warm-up cover these shapes: wider prompt and decode buckets"
+        return _compiled_while_serving(case, "configuration-not-warmed-up", text, wider)
+    seen = case.run.seen("jit-during-inference")
+    if seen is None:
+        return None
+    names = sorted({event.text("kernel") for event in seen.first})
+    text = (
+        f"{seen.count} times a kernel was compiled while requests waited ({', '.join(names[:3])} ...): the"
+        " first request of each shape is slow, later ones are not."
+    )
+    first = "send one request of each kind after the start, before real traffic"
+    return _compiled_while_serving(case, "jit-during-inference", text, first)
+
+
+def _compiled_while_serving(case: RuleContext, message: str, text: str, change: str) -> Finding:
+    return finding(
+        case,
+        "jit-compilation-while-serving",
+        "low",
+        "high",
+        text,
+        message_lines(case, message),
+        changes=(action(change),),
+        verify="no such line after the first minute of traffic.",
+    )
+
+
+def compile_cache_disabled(case: RuleContext) -> Finding | None:
+    """Compiled graphs are thrown away. Needs the engine's line that says so."""
+    if case.event("compile-cache-disabled") is None:
+        return None
+    seconds = case.run.measure("torch_compile_seconds")
+    text = "The cache of torch.compile is switched off, so that every start compiles anew" + (
+        f" ({seconds:g} s here)." if seconds else "."
+    )
+    long = seconds is not None and seconds >= LONG_COMPILATION
+    return finding(
+        case,
+        "compile-cache-disabled",
+        "medium" if long else "low",
+        "high",
+        text,
+        message_lines(case, "compile-cache-disabled", "compile-total"),
+        changes=(
+            action("unset VLLM_DISABLE_COMPILE_CACHE, and keep the folder VLLM_CACHE_ROOT between starts"),
+        ),
+        effect=COMPILE_CACHE_WARM.effect("init_engine_seconds") if long else None,
+        verify="`Directly load the compiled graph` at the second start.",
+    )
+
+
+def largest_captured(config: Any) -> int | None:
+    """Return the largest captured batch of a compilation configuration, or None where it is not told."""
+    if not isinstance(config, dict):
+        return None
+    for name in GRAPH_SIZES:
+        value = config.get(name)
+        if isinstance(value, list | tuple) and value and all(isinstance(size, int) for size in value):
+            return max(int(size) for size in value)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None
+
+
+def _next_size(number: int) -> int:
+    size = 1
+    while size < number:
+        size *= 2
+    return size

@@ -1,0 +1,146 @@
+"""Rules on what the processor of the host does for a card: processes, text, asynchronous steps."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.rules.bottleneck import ranks_of, runs_on_cpu
+from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    message_lines,
+    setting_lines,
+)
+
+# The API server and the engine core are busy beside one worker for each card (vLLM's own documentation).
+PROCESSES_BESIDE_WORKERS = 2
+SLOW_TOKENIZER = "using-slow-tokenizer-cause-significant-slowdown-consider"
+# Reasons for which vLLM itself leaves asynchronous scheduling off.
+ASYNC_EXECUTOR = "async-scheduling-disabled-because-not-supported-distributed"
+ASYNC_DRAFTS = "async-scheduling-not-supported-based-speculative-decoding"
+ASYNC_PADDING = "async-scheduling-not-compatible-disable-padded-drafter"
+
+
+def few_processor_cores(case: RuleContext) -> Finding | None:
+    """The host has fewer cores than vLLM has busy processes.
+
+    Needs the line with PyTorch's number of threads, of a run on cards.
+    """
+    event, run = case.event("torch-threads-reduced"), case.run
+    cores = event.number("before") if event else None
+    ranks = ranks_of(run)
+    wanted = ranks + PROCESSES_BESIDE_WORKERS
+    if cores is None or runs_on_cpu(run) or run.platform not in ("cuda", "rocm") or cores >= wanted:
+        return None
+    slow = case.bottleneck.name == "host-limited"
+    text = (
+        f"PyTorch found {cores:g} cores in this job. API server, engine core and {ranks} worker"
+        f"{'s' if ranks > 1 else ''} each keep one busy: {wanted} are the least. With fewer they take turns, and the"
+        " cards wait meanwhile; steps with few requests suffer most."
+    )
+    return finding(
+        case,
+        "few-processor-cores",
+        "high" if slow else "low",
+        "medium",
+        text,
+        message_lines(case, "torch-threads-reduced"),
+        changes=(
+            action(
+                f"ask for at least {wanted} cores for the job or container (ncpus, --cpus-per-task, --cpus, limits.cpu)",
+                before=int(cores),
+                after=wanted,
+            ),
+        ),
+        verify=f"`Reducing Torch parallelism from N threads` with N of {wanted} or more.",
+    )
+
+
+def slow_tokenizer(case: RuleContext) -> Finding | None:
+    """Text is split by Python code. Needs the warning that says so."""
+    if case.event(SLOW_TOKENIZER) is None:
+        return None
+    asked = case.run.arguments.get("tokenizer_mode") == "slow"
+    text = (
+        "The tokenizer runs in Python: long prompts keep the API server's process busy before the engine sees them, and"
+        " each token of an answer is turned into text the same way."
+        + (" An argument asked for it." if asked else " The checkpoint has no fast tokenizer.")
+    )
+    changes = (
+        flag(case, "--tokenizer-mode", "slow", None, "needs-test", "compare some answers") if asked else ()
+    )
+    return finding(
+        case,
+        "slow-tokenizer",
+        "low",
+        "medium",
+        text,
+        message_lines(case, SLOW_TOKENIZER),
+        changes=changes
+        or (action("a checkpoint with tokenizer.json, or convert the tokenizer with Transformers"),),
+        verify="no such warning at the start.",
+    )
+
+
+def async_scheduling_off(case: RuleContext) -> Finding | None:
+    """Asynchronous scheduling was switched off by hand. Needs the argument."""
+    if case.run.engine != "V1" or case.run.arguments.get("async_scheduling") is not False:
+        return None
+    if _default(case, "async_scheduling") is False:
+        return None
+    change: tuple[Change, ...] = flag(case, "--async-scheduling", False, None, "needs-test")
+    text = (
+        "Asynchronous scheduling is off by an argument: between two steps the card waits until the next one is"
+        " prepared. One measured pair had 0.89 times the 95th percentile of latency with it."
+    )
+    return finding(
+        case,
+        "async-scheduling-off",
+        "low",
+        "low",
+        text,
+        (*setting_lines(case, "async_scheduling"), *message_lines(case, "async-scheduling")),
+        changes=change,
+        verify="`Asynchronous scheduling is enabled.` at the start.",
+    )
+
+
+def async_scheduling_unavailable(case: RuleContext) -> Finding | None:
+    """vLLM leaves asynchronous scheduling off for another setting. Needs its line that names the setting."""
+    event = case.event(ASYNC_EXECUTOR, ASYNC_DRAFTS, ASYNC_PADDING)
+    if event is None:
+        return None
+    executor, method = event.text("executor_backend"), event.text("method")
+    reason = (
+        f"the {executor} executor"
+        if executor
+        else f"drafting by {method}"
+        if method
+        else "disable_padded_drafter_batch in the speculative configuration"
+    )
+    text = (
+        f"Asynchronous scheduling does not go with {reason} in this release and is off: between two steps the card waits"
+        " until the next one is prepared. That costs a little where steps are short, and is no reason to give up what is"
+        " needed."
+    )
+    return finding(
+        case,
+        "async-scheduling-unavailable",
+        "info",
+        "high",
+        text,
+        message_lines(case, ASYNC_EXECUTOR, ASYNC_DRAFTS, ASYNC_PADDING),
+        alternatives=(
+            ("--distributed-executor-backend mp, where all ranks sit in one machine",)
+            if executor == "ray"
+            else ()
+        ),
+        verify="`Asynchronous scheduling is enabled.` at the start.",
+    )
+
+
+def _default(case: RuleContext, field: str) -> object:
+    known = flag_for_field(field, case.version)
+    return known.default if known else False

@@ -1,0 +1,239 @@
+"""Rules on kernels: quantization, experts, sampling."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.knowledge.versions import at_least
+from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    message_lines,
+    setting_lines,
+)
+from vllm_logdoctor.rules.performance.published import MARLIN_FOR_AWQ, MOE_TUNED
+
+# Lines of single formats that say the same: weights are unpacked in every step.
+EMULATED = (
+    "quantization-emulated",
+    "aiter-not-found-not-supported-current-platform",
+    "current-mode-supports-mx-use-mxfp4-aiter",
+    "current-mode-supports-mx-use-rocm-aiter",
+    "current-platform-not-support-native-mxfp4-computation",
+    "current-platform-not-support-native-mxfp4-computation-2",
+    "current-platform-not-support-native-mxfp4-mxfp6",
+    "current-platform-supports-native-mxfp4-computation-but",
+    "current-platform-supports-native-mxfp4-mxfp6-computation",
+    "using-mxfp8-emulationtritonexperts-moe-backend-weights",
+    "using-nvfp4-quantizationemulationtritonexperts-moe-backend",
+    "using-ocp-mx-emulation-qwen3-8-flash",
+    "using-ocp-mxquantizationemulationtritonexperts-moe-backend",
+    "w4-a8-mxfp4-fp8-aiter-triton-kernel",
+)
+
+
+def slow_quantization_kernel_selected(case: RuleContext) -> Finding | None:
+    """--quantization forces an old kernel. Needs the engine's line that says so."""
+    event = case.event("quantization-kernel-forced")
+    if event is None:
+        return None
+    forced, better = event.text("forced"), event.text("better")
+    text = (
+        f"`--quantization {forced}` forces the old {forced} kernel, although {better} runs this checkpoint as"
+        " it is."
+    )
+    return finding(
+        case,
+        "slow-quantization-kernel-selected",
+        "high",
+        "high",
+        text,
+        message_lines(case, "quantization-kernel-forced", "quantization-not-optimized"),
+        changes=flag(
+            case, "--quantization", forced, better, "safe", "or drop the flag: vLLM chooses by itself"
+        ),
+        effect=(
+            MARLIN_FOR_AWQ.effect("generation_throughput", "spread over cards and batch sizes in one change")
+            if forced == "awq"
+            else None
+        ),
+        verify=f"`quantization={better}` in the engine's configuration and no `so forcing {forced}`.",
+    )
+
+
+def gguf_slow_path(case: RuleContext) -> Finding | None:
+    """A GGUF checkpoint, for which vLLM has no fast kernels.
+
+    Needs quantization=gguf or the engine's warning.
+    """
+    event = case.event("quantization-not-optimized")
+    warned = event is not None and event.text("method").lower() == "gguf"
+    if not warned and str(case.run.setting("quantization") or "").lower() != "gguf":
+        return None
+    text = (
+        "The checkpoint is GGUF: vLLM reads it, but its kernels for it are not made for batches. AWQ, GPTQ or"
+        " FP8 checkpoints of the same model run on tuned kernels."
+    )
+    return finding(
+        case,
+        "gguf-slow-path",
+        "medium",
+        "high",
+        text,
+        (*message_lines(case, "quantization-not-optimized"), *setting_lines(case, "quantization")),
+        changes=(action("a checkpoint of the same model in AWQ, GPTQ or FP8", safety="changes-results"),),
+        verify="`quantization=` of another kind in the engine's configuration.",
+    )
+
+
+def quantization_not_optimized(case: RuleContext) -> Finding | None:
+    """A quantization without fast kernels other than GGUF. Needs the engine's warning."""
+    event = case.event("quantization-not-optimized")
+    method = event.text("method") if event else ""
+    if not method or method.lower() == "gguf" or case.event("quantization-kernel-forced") is not None:
+        return None
+    text = (
+        f"vLLM warns that its {method} kernels are not tuned: the checkpoint saves memory, a step may be"
+        " slower than with 16-bit weights."
+    )
+    return finding(
+        case,
+        "quantization-without-fast-kernel",
+        "low",
+        "medium",
+        text,
+        message_lines(case, "quantization-not-optimized"),
+        changes=(
+            action(
+                "compare with a checkpoint whose format has tuned kernels on this card",
+                safety="changes-results",
+            ),
+        ),
+        verify="no such warning at the start.",
+    )
+
+
+def quantization_emulated(case: RuleContext) -> Finding | None:
+    """Weights are unpacked in every step. Needs the engine's line that says so."""
+    if case.event(*EMULATED) is None:
+        return None
+    text = (
+        "The card or the build has no kernel for the checkpoint's format: weights are unpacked to 16 bit in"
+        " every step."
+    )
+    return finding(
+        case,
+        "quantization-emulated",
+        "high",
+        "high",
+        text,
+        message_lines(case, *EMULATED),
+        changes=(
+            action(
+                "a checkpoint in a format that this card computes in, or a build with the kernel",
+                safety="changes-results",
+            ),
+        ),
+        verify="no emulation line at the start.",
+    )
+
+
+def mxfp4_without_flashinfer(case: RuleContext) -> Finding | None:
+    """MXFP4 experts without FlashInfer's kernels. Needs the engine's warning."""
+    event = case.event("mxfp4-without-flashinfer")
+    if event is None:
+        return None
+    text = (
+        f"MXFP4 experts run without FlashInfer's kernels, which are the fast ones on {event.text('card')};"
+        " Triton or Marlin kernels do the work. How much that costs is not measured in this log."
+    )
+    return finding(
+        case,
+        "mxfp4-without-flashinfer",
+        "medium",
+        "medium",
+        text,
+        message_lines(case, "mxfp4-without-flashinfer"),
+        changes=(
+            action(
+                "install FlashInfer in the version that this vLLM release pins (pip install vllm[flashinfer])"
+            ),
+        ),
+        avoid="Counting on a quoted speed-up: compare the generation throughput at the same load.",
+        verify="no such line at the start, and a line that names FlashInfer kernels for MXFP4.",
+    )
+
+
+def moe_kernel_untuned(case: RuleContext) -> Finding | None:
+    """No tuned block sizes for these experts on this card. Needs the engine's warning."""
+    if case.event("moe-config-default") is None:
+        return None
+    text = (
+        "No tuned block sizes are shipped for these experts on this card. The tuning script of vLLM makes"
+        " them; the gain is small and sometimes none."
+    )
+    return finding(
+        case,
+        "moe-kernel-untuned",
+        "low",
+        "medium",
+        text,
+        message_lines(case, "moe-config-default"),
+        changes=_tuned_folder(case),
+        effect=MOE_TUNED.effect("generation_throughput"),
+        verify="`Using configuration from ... for MoE layer` instead of the warning.",
+    )
+
+
+def block_kernel_untuned(case: RuleContext) -> Finding | None:
+    """No tuned block sizes for a block-quantized matrix. Needs the engine's warning."""
+    event = case.event("block-quantization-config-default")
+    if event is None:
+        return None
+    text = (
+        f"No tuned block sizes are shipped for this W8A8 block {event.text('kind')} shape on this card."
+        " Tuning can gain a little, and matters less where another kernel (DeepGEMM, CUTLASS) does the work."
+    )
+    return finding(
+        case,
+        "block-kernel-untuned",
+        "low",
+        "low",
+        text,
+        message_lines(case, "block-quantization-config-default"),
+        changes=(action("tune the block sizes with vLLM's benchmark script for W8A8 block kernels"),),
+        verify="`Using configuration from ... for W8A8 Block` instead of the warning.",
+    )
+
+
+def sampler_in_pytorch(case: RuleContext) -> Finding | None:
+    """Top-p and top-k run in PyTorch. Needs the engine's line that says so."""
+    event = case.event("sampler-fallback-flashinfer-missing")
+    if event is None:
+        return None
+    text = (
+        f"{event.text('reason')}: top-p and top-k run as PyTorch operations. It matters only for requests"
+        " that ask for them, at large batches; greedy and plain temperature sampling do not use them. No"
+        " measured range is known."
+    )
+    return finding(
+        case,
+        "sampler-in-pytorch",
+        "info",
+        "high",
+        text,
+        message_lines(case, "sampler-fallback-flashinfer-missing"),
+        changes=(
+            action("try FlashInfer's sampler: install the version that this release pins, and compare"),
+        ),
+        avoid="Counting on a quoted 20 or 30 %: sampling is a small part of a step.",
+        verify="`Using FlashInfer for top-p & top-k sampling.` at the start.",
+    )
+
+
+def _tuned_folder(case: RuleContext) -> tuple[Change, ...]:
+    words = action("tune with vLLM's benchmark_moe.py --tune for this model, card and number of ranks")
+    if at_least(case.version, "0.10.2"):
+        return (words, action("set VLLM_TUNED_CONFIG_FOLDER to the folder with the result"))
+    return (words,)

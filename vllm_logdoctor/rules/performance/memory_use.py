@@ -1,0 +1,171 @@
+"""Rules on what the memory of the device is spent on: wide weights, weights on the host, a context that
+hardly fits.
+"""
+
+from __future__ import annotations
+
+import math
+
+from vllm_logdoctor.rules.capacity.fp8 import condition_of_fp8
+from vllm_logdoctor.rules.capacity.memory import memory_of
+from vllm_logdoctor.rules.model import Change, Effect, Finding
+from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    sample_lines,
+    setting_lines,
+)
+
+FEW_REQUESTS = 2.0
+# A cache is larger than its load when at most this much of it was used; what is kept is so many times the use, and
+# a request of full length with a reserve. Less than a twentieth of the card is not worth a restart.
+MOST_USED = 30.0
+USE_RESERVE = 2
+FULL_RESERVE = 1.1
+LEAST_SAVING = 0.05
+
+
+def weights_in_32_bit(case: RuleContext) -> Finding | None:
+    """Weights have four bytes each on a device that computes in two.
+
+    Needs dtype float32 and a GPU platform.
+    """
+    run = case.run
+    if run.setting("dtype") not in ("float32", "float") or run.platform not in ("cuda", "rocm"):
+        return None
+    text = (
+        "The weights are float32: each step reads twice the bytes of bfloat16, the KV cache holds half the"
+        " tokens, and the card's 16-bit arithmetic is not used."
+    )
+    basis = (
+        "decode follows the bytes read: 4 -> 2 bytes a weight, half of the time where weights are all that is"
+        " read"
+    )
+    return finding(
+        case,
+        "weights-in-32-bit",
+        "high",
+        "medium",
+        text,
+        setting_lines(case, "dtype"),
+        changes=flag(case, "--dtype", "float32", "bfloat16", "changes-results", "answers differ slightly"),
+        effect=Effect("generation_throughput", 1.0, 2.0, "computed", basis),
+        verify="`dtype=torch.bfloat16` in the engine's configuration.",
+    )
+
+
+def weights_on_the_host(case: RuleContext) -> Finding | None:
+    """Weights are fetched from host memory in every step. Needs cpu_offload_gb above 0."""
+    run = case.run
+    gib = run.setting("cpu_offload_gb")
+    if not isinstance(gib, int | float) or isinstance(gib, bool) or gib <= 0:
+        return None
+    slowest, fastest = (1000 * gib * 1.0737 / speed for speed in (25, 50))
+    text = (
+        f"{gib:g} GiB of weights stay on the host and are copied to the card in every step, whatever the batch: at"
+        f" the 25 to 50 GB/s of a PCIe 4 or 5 link that is {fastest:.0f} to {slowest:.0f} ms a step (links between"
+        " card and processor as on GH200 are several times faster)."
+    )
+    memory = memory_of(run)
+    spare = memory is not None and memory.available is not None and memory.available > 2 * gib
+    return finding(
+        case,
+        "weights-on-the-host",
+        "high",
+        "high",
+        text,
+        (
+            *setting_lines(case, "cpu_offload_gb", "available_kv_cache_gib"),
+            *sample_lines(case, case.load.busy[:1]),
+        ),
+        changes=(
+            flag(case, "--cpu-offload-gb", gib, None, "needs-test", "the cache gets smaller by as much")
+            if spare
+            else (action("weights that fit: a quantized checkpoint, or one more card (tensor parallelism)"),)
+        ),
+        alternatives=("quantized weights that fit the card", "one more card") if spare else (),
+        verify="no offload in the arguments, and a higher generation throughput at the same load.",
+    )
+
+
+def cache_larger_than_load(case: RuleContext) -> Finding | None:
+    """The device could be shared: most of the cache was never used. Told for the objective "memory" only.
+
+    Needs a load, and the memory of the device and its share for vLLM.
+    """
+    memory, load = memory_of(case.run), case.load
+    if case.objective != "memory" or memory is None or not memory.available or memory.fixed or not load.busy:
+        return None
+    if memory.utilization is None or memory.total is None or load.peak_kv > MOST_USED:
+        return None
+    longest = memory.available * (memory.length or 0) / memory.tokens
+    wanted = max(USE_RESERVE * load.peak_kv / 100 * memory.available, FULL_RESERVE * longest)
+    target = math.ceil(100 * (memory.utilization - (memory.available - wanted) / memory.total.gib)) / 100
+    if target > memory.utilization - LEAST_SAVING:
+        return None
+    saved = (memory.utilization - target) * memory.total.gib
+    text = (
+        f"At most {load.peak_kv:g} % of {memory.available:g} GiB of KV cache were used. {wanted:.1f} GiB hold"
+        f" {USE_RESERVE} times that and a request of full length: about {saved:.1f} GiB of the card can go to"
+        " something else."
+    )
+    note = "a larger load then waits; one step down at a time"
+    return finding(
+        case,
+        "cache-larger-than-load",
+        "low",
+        "medium",
+        text,
+        (*sample_lines(case, load.busy[:1]), *setting_lines(case, "available_kv_cache_gib")),
+        changes=flag(case, "--gpu-memory-utilization", memory.utilization, target, "needs-test", note),
+        effect=Effect(
+            "device_memory",
+            round(target / memory.utilization, 3),
+            round(target / memory.utilization, 3),
+            "computed",
+            f"{memory.utilization:g} -> {target:g} of {memory.total.gib:g} GiB ({memory.total.basis})",
+        ),
+        verify="`Available KV cache memory` near the proposed size, and nothing waits at the same load.",
+    )
+
+
+def few_full_length_requests_fit(case: RuleContext) -> Finding | None:
+    """The cache holds less than two requests of full length. Needs the engine's concurrency line."""
+    requests = case.run.measure("max_concurrency")
+    length = case.run.setting("max_model_len")
+    # A model without a KV cache, an encoder, prints none: 0.00x.
+    if not requests or requests >= FEW_REQUESTS or not isinstance(length, int):
+        return None
+    text = (
+        f"The cache holds {requests:g} requests of the full {length:,} tokens. That matters only if such long"
+        " requests come: then they run one after the other. Shorter ones share the cache as usual."
+    )
+    return finding(
+        case,
+        "few-full-length-requests-fit",
+        "low" if case.objective == "long-context" else "info",
+        "high",
+        text,
+        setting_lines(case, "max_concurrency", "max_model_len"),
+        changes=_room_for_length(case),
+        alternatives=(
+            (
+                "a smaller --max-model-len, if requests never get so long: it refuses the longest, it frees"
+                " nothing"
+            ),
+            f"{'an fp8 cache, ' if can_use_fp8_cache(case) else ''}quantized weights or more cards, if they do",
+        ),
+        verify="a larger `Maximum concurrency for ... tokens per request`.",
+    )
+
+
+def _room_for_length(case: RuleContext) -> tuple[Change, ...]:
+    if case.objective != "long-context" or not can_use_fp8_cache(case):
+        return ()
+    condition = condition_of_fp8(case.run)
+    note = f"twice the tokens; answers can differ without calibrated scales{f'; {condition}' if condition else ''}"
+    before = case.run.setting("kv_cache_dtype") or "auto"
+    return flag(case, "--kv-cache-dtype", before, "fp8", "changes-results", note)

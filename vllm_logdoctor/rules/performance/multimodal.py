@@ -1,0 +1,154 @@
+"""Rules on images, video and sound: how they are prepared, and whether what was prepared is kept."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    message_lines,
+    plural,
+    rounded,
+    sample_lines,
+    setting_lines,
+)
+
+# Images are the load when prompts come in at this many times the rate of answers, with few requests at once.
+PROMPTS_DOMINATE = 5.0
+FEW = 4
+LONG_ENOUGH = 60.0
+CACHE_OFF = (
+    "multi-modal-processor-cache-disabled-because-not",
+    "multi-model-preprocessor-cache-disabled-api-server",
+)
+TOO_LARGE, TOO_LARGE_SHARED = (
+    "skipping-multi-modal-processor-cache-insert-item",
+    "mm-input-too-large-cache-raise-mm",
+)
+# A cache holds more than the one item that did not fit.
+ITEMS_KEPT = 2
+
+
+def multimodal_preprocessing(case: RuleContext) -> Finding | None:
+    """Images or sound are most of a load that does not fill the engine.
+
+    Needs the hit rate of the multimodal cache in statistics lines, prompts as most of the work, and no queue.
+    """
+    load = case.load
+    shown = [span for span in load.busy if span.sample.mm_hit is not None]
+    if case.bottleneck.name != "client-limited" or load.busy_seconds < LONG_ENOUGH or not shown:
+        return None
+    if load.running > FEW or load.prompt <= PROMPTS_DOMINATE * max(load.generation, 1.0):
+        return None
+    text = (
+        f"Requests carry images, video or sound (multimodal cache hit rate {shown[-1].sample.mm_hit:g} %), prompts are"
+        f" most of the work ({load.prompt:,.0f} prompt tokens/s, {rounded(load.generation)} generated), and only"
+        f" {load.running:.0f} at a time reached the engine. Decoding and resizing happen in the API server's process"
+        " before the engine counts a request: if the client sends more than that, its processor is the limit. The log"
+        " does not tell the two apart."
+    )
+    return finding(
+        case,
+        "multimodal-preprocessing-bound",
+        "low",
+        "low",
+        text,
+        sample_lines(case, shown),
+        changes=(
+            action("look at the API server's process under load (top -H): one core at 100 % is this limit"),
+        ),
+        alternatives=(
+            *(("more API server processes: --api-server-count",) if _has(case, "api_server_count") else ()),
+            "smaller images before they are sent, or fewer pixels by --mm-processor-kwargs",
+        ),
+        verify="`Running` and `Avg prompt throughput` rise at the same number of clients.",
+    )
+
+
+def slow_image_processor(case: RuleContext) -> Finding | None:
+    """Images are prepared by the slow processor. Needs Transformers' line."""
+    if case.event("slow-image-processor") is None:
+        return None
+    text = (
+        "Images are prepared by the slow processor of Transformers, on the processor of the host, before the"
+        " card sees them."
+    )
+    setting = flag(
+        case,
+        "--mm-processor-kwargs",
+        None,
+        '{"use_fast": true}',
+        "changes-results",
+        "pixels can differ in the last digits",
+    )
+    return finding(
+        case,
+        "slow-image-processor",
+        "low",
+        "medium",
+        text,
+        message_lines(case, "slow-image-processor"),
+        changes=setting,
+        alternatives=("more API server processes (--api-server-count), where images are many",),
+        verify="no such line at the start.",
+    )
+
+
+def multimodal_cache_off(case: RuleContext) -> Finding | None:
+    """Prepared images are not kept, because of several API servers. Needs the engine's warning."""
+    if case.event(*CACHE_OFF) is None:
+        return None
+    text = (
+        "With several API server processes, or engines without one of their own, this release keeps no prepared images:"
+        " one that is sent again is prepared again. It matters only where requests repeat images; later releases keep them."
+    )
+    return finding(
+        case,
+        "multimodal-cache-off",
+        "info",
+        "high",
+        text,
+        (*message_lines(case, *CACHE_OFF), *setting_lines(case, "api_server_count")),
+        alternatives=(
+            "one API server process, where images repeat and preparing them is not the limit",
+            "a later release",
+        ),
+        verify="no such warning at the start, and `MM cache hit rate` in the statistics lines.",
+    )
+
+
+def multimodal_items_larger_than_cache(case: RuleContext) -> Finding | None:
+    """Images or videos are too large for the cache of prepared ones. Needs the engine's warnings, with sizes."""
+    event = case.event(TOO_LARGE, TOO_LARGE_SHARED)
+    if event is None:
+        return None
+    seen = [found for name in (TOO_LARGE, TOO_LARGE_SHARED) if (found := case.run.seen(name)) is not None]
+    item, limit = event.number("item_gib"), event.number("limit_gib")
+    text = (
+        f"{plural(sum(found.count for found in seen), 'input')} did not fit the cache of prepared images and videos"
+        + (f" ({item:g} GiB, the cache takes {limit:g} GiB)" if item and limit else "")
+        + ": each is prepared anew when it is sent again. It matters only where inputs repeat."
+    )
+    note = "memory of the host, once for each API server and engine process"
+    wanted = ceil(ITEMS_KEPT * item) if item and limit else None
+    return finding(
+        case,
+        "multimodal-items-larger-than-cache",
+        "low",
+        "low",
+        text,
+        (*message_lines(case, TOO_LARGE, TOO_LARGE_SHARED), *setting_lines(case, "mm_processor_cache_gb")),
+        changes=(flag(case, "--mm-processor-cache-gb", limit, wanted, "needs-test", note) if wanted else ())
+        or (action("a larger --mm-shm-cache-max-object-size-mb, where inputs repeat"),),
+        alternatives=("smaller images or fewer frames, before they are sent",),
+        verify="no such warning, and a higher `MM cache hit rate`.",
+    )
+
+
+def _has(case: RuleContext, field: str) -> bool:
+    return flag_for_field(field, case.version) is not None

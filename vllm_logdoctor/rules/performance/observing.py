@@ -1,0 +1,134 @@
+"""Rules on what is watched while serving, and costs: requests in the log, profiles, traced calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    message_lines,
+    plural,
+    setting_lines,
+)
+
+# Logged requests per second of serving from which formatting prompts costs the API server's one thread.
+MANY_LOGGED = 1.0
+LEAST_BUSY = 60
+ANSWERS = "generated-response-output-finish-reason"
+TRACED = "vllm-trace-function-enabled-record-every-function"
+SERVER_ERROR = 500
+LEAST_ERRORS = 3
+LEAST_ERROR_SHARE = 0.01
+TRACE = "VLLM_TRACE_FUNCTION"
+PROFILE_ROUTE = "/start_profile"
+PROFILE_LINES = ("torch-profiling-enabled-traces-saved", "profiling-enabled-traces-saved")
+
+
+def request_logging(case: RuleContext) -> Finding | None:
+    """Every request is logged with its prompt. Needs such lines, and a load."""
+    seen = case.run.seen("request-received")
+    if (
+        seen is None
+        or case.load.busy_seconds < LEAST_BUSY
+        or seen.count / case.load.busy_seconds < MANY_LOGGED
+    ):
+        return None
+    rate = seen.count / case.load.busy_seconds
+    answers = case.run.seen(ANSWERS)
+    text = (
+        f"{seen.count:,} requests are logged with their parameters and prompts ({rate:.1f} a second of load):"
+        " the API server formats and writes them in its one thread, and prompts end up in the log."
+    ) + (f" So are {plural(answers.count, 'answer')}." if answers else "")
+    change = flag(case, "--disable-log-requests", None, True, "safe") or flag(
+        case, "--enable-log-requests", True, None, "safe"
+    )
+    return finding(
+        case,
+        "requests-logged",
+        "low",
+        "medium",
+        text,
+        (*message_lines(case, "request-received", ANSWERS), *setting_lines(case, "enable_log_requests")),
+        changes=(*change, *(flag(case, "--enable-log-outputs", True, None, "safe") if answers else ())),
+        verify="no `Received request` lines.",
+    )
+
+
+def answered_with_server_errors(case: RuleContext) -> Finding | None:
+    """Requests to the model were answered with 5xx. Needs access lines."""
+    if case.run.outcome in ("crashed_while_serving", "killed"):
+        # They follow from that.
+        return None
+    posts = {key: count for key, count in case.run.accesses.items() if key[0] == "POST" and key[2] < 600}
+    failed = sum(count for (_, _, status), count in posts.items() if status >= SERVER_ERROR)
+    total = sum(posts.values())
+    if failed < LEAST_ERRORS or failed < LEAST_ERROR_SHARE * total:
+        return None
+    stack = flag(case, "--log-error-stack", None, True)
+    worst = Counter({key: count for key, count in posts.items() if key[2] >= SERVER_ERROR}).most_common(1)
+    (_, path, status), most = worst[0]
+    text = (
+        f"{failed:,} of {total:,} posted requests ({100 * failed / total:.3g} %) were answered with an error of the"
+        f" server: {plural(most, 'time')} {status} to {path}. Latency and throughput of the others say nothing of these."
+    )
+    return finding(
+        case,
+        "answered-with-server-errors",
+        "medium",
+        "high",
+        text,
+        (),
+        changes=(action("look for the traceback of one such request: standard error and the engine's log"),),
+        alternatives=(f"{stack[0].knob}, where the log holds no traceback",) if stack else (),
+        verify="no answers with 5xx at the same load.",
+        kind="configuration",
+    )
+
+
+def every_call_traced(case: RuleContext) -> Finding | None:
+    """Each call of a Python function is recorded. Needs vLLM's warning."""
+    if case.event(TRACED) is None:
+        return None
+    text = (
+        "VLLM_TRACE_FUNCTION records every call of a Python function: the run is many times slower, and no figure of it"
+        " tells how fast the server is. It is for finding hangs."
+    )
+    return finding(
+        case,
+        "every-call-traced",
+        "high",
+        "high",
+        text,
+        message_lines(case, TRACED),
+        changes=(Change(TRACE, "env", 1, None, "safe", "unset it"),),
+        verify="no such warning at the start.",
+    )
+
+
+def profiled_while_serving(case: RuleContext) -> Finding | None:
+    """A profile was recorded while requests ran. Needs answered requests to /start_profile, and a load."""
+    times = sum(
+        count
+        for (_, path, status), count in case.run.accesses.items()
+        if path.split("?")[0].rstrip("/") == PROFILE_ROUTE and status < 300
+    )
+    if not times or not case.load.busy_seconds:
+        return None
+    text = (
+        f"A profile was started {plural(times, 'time')} in this run: steps are slower while it records, and figures of that"
+        " time are not those of the server alone."
+    )
+    return finding(
+        case,
+        "profiled-while-serving",
+        "low",
+        "high",
+        text,
+        message_lines(case, *PROFILE_LINES),
+        changes=(action("measure throughput without a profile running"),),
+        verify="no request to /start_profile in the log of the measurement.",
+    )

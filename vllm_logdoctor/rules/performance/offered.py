@@ -1,0 +1,109 @@
+"""Rules on what vLLM itself offers: a faster backend that an argument excludes, a kernel that a variable switches on."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.knowledge.variables import variable_known
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.rules.model import Change, Finding, Safety
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    message_lines,
+    setting_lines,
+)
+
+BLOCK_SIZE = "block-size-precluded-higher-priority-backend-s"
+OFFERS = (
+    "flashinfer-trtllm-moe-available-but-not-enabled",
+    "using-flashinfer-mxfp4-bf16-backend-sm100-faster",
+    "enabling-flashinfer-mxfp4-bf16-backend-default-blackwell",
+)
+# FlashInfer TRTLLM MoE is available but not enabled, consider setting VLLM_FLASHINFER_MOE_BACKEND=latency to enable it
+_ASSIGNMENT = LazyPattern(r"\b(?P<name>VLLM_[A-Z0-9_]{3,80})=(?P<value>\w{1,40})")
+FLASHINFER_FOR_FP8 = "fp8-kv-cache-wants-flashinfer"
+ATTENTION = "VLLM_ATTENTION_BACKEND"
+
+
+def block_size_excludes_backends(case: RuleContext) -> Finding | None:
+    """--block-size keeps vLLM from its first choice of attention backend. Needs the engine's warning."""
+    event = case.event(BLOCK_SIZE)
+    if event is None:
+        return None
+    size, used = event.number("block_size"), event.text("name")
+    text = (
+        f"`--block-size {size:g}` rules out {event.text('names').strip('[]')}, which vLLM would take first; {used} is used."
+        if size
+        else "The given --block-size rules out attention backends that vLLM would take first."
+    ) + " vLLM chooses the size that fits its backend where none is given."
+    return finding(
+        case,
+        "block-size-excludes-backends",
+        "medium",
+        "high",
+        text,
+        (*message_lines(case, BLOCK_SIZE), *setting_lines(case, "block_size")),
+        changes=flag(
+            case, "--block-size", int(size) if size else None, None, "needs-test", "vLLM then chooses"
+        ),
+        verify="no such warning, and a line that names another attention backend.",
+    )
+
+
+def faster_expert_kernel_offered(case: RuleContext) -> Finding | None:
+    """vLLM names a faster expert kernel and the variable that switches it on. Needs that line."""
+    event = case.event(*OFFERS)
+    if event is None:
+        return None
+    message = event.record.message
+    accuracy = "accuracy" in message
+    safety: Safety = "changes-results" if accuracy else "needs-test"
+    changes = [
+        Change(found["name"], "env", None, found["value"], safety)
+        for found in _ASSIGNMENT.finditer(message)
+        if variable_known(found["name"], case.version) is not False
+    ]
+    text = (
+        "vLLM says that a faster kernel for the experts is there and not used."
+        + (" It computes with fewer bits: answers can differ." if accuracy else "")
+        + " How much it brings is not logged."
+    )
+    return finding(
+        case,
+        "faster-expert-kernel-offered",
+        "low",
+        "low" if accuracy else "medium",
+        text,
+        message_lines(case, *OFFERS),
+        changes=changes,
+        verify="a line that names the other kernel at the start, and a higher throughput at the same load.",
+    )
+
+
+def fp8_cache_without_flashinfer(case: RuleContext) -> Finding | None:
+    """An fp8 cache on an attention backend that is slow with it.
+
+    Needs the engine's warning; silent where the fp8 cache made vLLM take the V0 engine, which costs more.
+    """
+    if case.event(FLASHINFER_FOR_FP8) is None or case.event("engine-v0-fallback") is not None:
+        return None
+    known = variable_known(ATTENTION, case.version) is not False
+    text = (
+        "The KV cache has fp8 elements, and the attention backend in use is not the one that is fast with them: vLLM names"
+        " FlashInfer. On releases of that time an fp8 cache without it cost up to 22 % of the speed on H100 and up to 80 %"
+        " on A100."
+    )
+    return finding(
+        case,
+        "fp8-cache-without-flashinfer",
+        "medium",
+        "medium",
+        text,
+        (*message_lines(case, FLASHINFER_FOR_FP8), *setting_lines(case, "kv_cache_dtype")),
+        changes=(Change(ATTENTION, "env", None, "FLASHINFER", "needs-test", "FlashInfer must be installed"),)
+        if known
+        else (action("FlashInfer as the attention backend, in the words of your release"),),
+        alternatives=("a 16-bit cache, where its room is enough",),
+        verify="`Using Flashinfer backend` at the start and no such warning.",
+    )

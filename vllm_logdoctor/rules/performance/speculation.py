@@ -1,0 +1,206 @@
+"""Rules on speculative decoding: what drafting gains must be more than what it costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from vllm_logdoctor.frozen import frozen
+from vllm_logdoctor.rules.model import Change, Effect, Finding
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    message_lines,
+    setting_lines,
+    whole,
+)
+from vllm_logdoctor.rules.performance.published import DRAFT_OFF_MIDDLE, MTP_OFF_MIDDLE, NGRAM_OFF_BUSY
+from vllm_logdoctor.run.model import Speculation
+
+# Of three drafted tokens with a quarter accepted, one step in two is checked for nothing.
+LEAST_RATE = 40.0
+LEAST_LAST_RATE = 0.15
+# Even a poor draft model guesses the next token now and then.
+LEAST_SENSE = 5.0
+NEVER_TAKEN = " Hardly any is: look whether the drafts are made for this model (its release, its vocabulary, its chat template)."
+MANY_POSITIONS = 3
+# Where hardly the first drafted token is taken, fewer of them are no answer.
+USELESS = 0.15
+
+
+@frozen
+class Acceptance:
+    """How much of the drafts was taken: mean tokens per step, per cent, rate by position."""
+
+    length: float | None
+    rate: float | None
+    positions: tuple[float, ...]
+
+    @property
+    def useful(self) -> int:
+        """Number of positions that are taken often enough to be worth drafting."""
+        return sum(1 for rate in self.positions if rate >= LEAST_LAST_RATE)
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether even the first drafted token is hardly ever taken."""
+        return bool(self.positions) and self.positions[0] < USELESS
+
+
+def acceptance_of(case: RuleContext) -> Acceptance | None:
+    """Return the acceptance over all that was printed, or None.
+
+    V0 prints totals since the start; V1 prints each interval, whose drafts are added up.
+    """
+    lines = case.run.speculation
+    if not lines:
+        return None
+    if lines[-1].efficiency is not None:
+        return Acceptance(lines[-1].mean_length, lines[-1].acceptance, ())
+    weights = [float(line.drafted or 1) for line in lines]
+    accepted = [line.accepted for line in lines]
+    if None in accepted:
+        rate = weighted_mean([line.acceptance for line in lines], weights)
+    else:
+        rate = 100 * sum(number or 0 for number in accepted) / sum(weights)
+    drafted = max(len(line.per_position) for line in lines)
+    positions = tuple(
+        weighted_mean([_at(line, place) for line in lines], weights) or 0.0 for place in range(drafted)
+    )
+    found = Acceptance(weighted_mean([line.mean_length for line in lines], weights), rate, positions)
+    return found if found.length or found.rate is not None or positions else None
+
+
+def weighted_mean(values: Sequence[float | None], weights: Sequence[float]) -> float | None:
+    """Return the mean of the values that are known, or None.
+
+    Example:
+        >>> weighted_mean([1.0, None, 4.0], [2.0, 9.0, 1.0])
+        2.0
+    """
+    known = [(value, weight) for value, weight in zip(values, weights, strict=True) if value is not None]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None
+
+
+def _at(line: Speculation, place: int) -> float | None:
+    return line.per_position[place] if place < len(line.per_position) else None
+
+
+def spec_decode_not_profitable(case: RuleContext) -> Finding | None:
+    """Drafts are mostly thrown away. Needs printed acceptance figures."""
+    found = acceptance_of(case)
+    if found is None or not _wasteful(found):
+        return None
+    drafted = len(found.positions) or _drafted(case)
+    never = found.is_useless or (found.rate is not None and found.rate < LEAST_SENSE)
+    text = (
+        "Drafts are mostly thrown away:"
+        + (f" {found.length:.3g} tokens a step in the mean," if found.length else "")
+        + (f" {found.rate:.3g} % of the drafted tokens are taken" if found.rate is not None else "")
+        + (
+            f"; by position {', '.join(f'{rate:.2g}' for rate in found.positions)}."
+            if found.positions
+            else "."
+        )
+        + (NEVER_TAKEN if never and _method(case.run.setting("speculative_config")) != "ngram" else "")
+        + " Drafted tokens are computed whether they are taken or not. Judge by tokens per second at your"
+        " number of requests, not by acceptance: the longest accepted drafts were the slowest setting in"
+        " one measured series."
+    )
+    return finding(
+        case,
+        "spec-decode-not-profitable",
+        "high" if never else "medium",
+        "high" if never else "low",
+        text,
+        (
+            *(line.evidence for line in (case.run.speculation[-1], case.run.speculation[0])),
+            *setting_lines(case, "speculative_config"),
+        ),
+        changes=_fewer(case, found, drafted),
+        effect=None if found.is_useless else _without_effect(case),
+        alternatives=(
+            *(() if found.is_useless else ("no speculative decoding, for many requests at once",)),
+            "another drafting method",
+        ),
+        verify="a higher generation throughput at the same load; `Mean acceptance length` beside it.",
+    )
+
+
+def speculative_decoding_eats_token_budget(case: RuleContext) -> Finding | None:
+    """Draft slots are taken from the step's tokens. Needs the engine's warning."""
+    event = case.event("speculative-token-budget")
+    budget = whole(case.run.setting("max_num_batched_tokens"))
+    left = whole(event.number("tokens")) if event else None
+    if event is None or left is None or (budget and left > 0.8 * budget):
+        return None
+    text = (
+        f"Of {f'{budget:,}' if budget else 'the'} tokens of a step {left:,} are left for prompts: the rest is"
+        " kept for drafts of max_num_seqs requests."
+    )
+    changes = (
+        flag(
+            case, "--max-num-batched-tokens", budget, 2 * budget, "needs-test", "more memory for activations"
+        )
+        if budget
+        else ()
+    )
+    return finding(
+        case,
+        "speculative-decoding-eats-token-budget",
+        "low",
+        "medium",
+        text,
+        message_lines(case, "speculative-token-budget"),
+        changes=changes,
+        alternatives=("a smaller --max-num-seqs, if so many requests never run at once",),
+        verify="a larger number in the same line, or no such line.",
+    )
+
+
+def _wasteful(found: Acceptance) -> bool:
+    if found.rate is not None and found.rate < LEAST_RATE and len(found.positions) != 1:
+        return True
+    return len(found.positions) >= MANY_POSITIONS and found.positions[-1] < LEAST_LAST_RATE
+
+
+def _drafted(case: RuleContext) -> int | None:
+    config = case.run.setting("speculative_config")
+    return whole(config.get("num_speculative_tokens")) if isinstance(config, dict) else None
+
+
+def _fewer(case: RuleContext, found: Acceptance, drafted: int | None) -> tuple[Change, ...]:
+    before: Any = case.run.arguments.get("speculative_config")
+    if found.is_useless:
+        dropped = flag(case, "--speculative-config", before, None, "needs-test") if before else ()
+        return dropped or (action("run without speculative decoding"),)
+    wanted = max(1, found.useful) if found.positions else None
+    if isinstance(before, dict) and wanted and drafted and wanted < drafted:
+        return flag(
+            case, "--speculative-config", before, {**before, "num_speculative_tokens": wanted}, "needs-test"
+        )
+    fewer = f"{drafted} -> {wanted}" if wanted and drafted and wanted < drafted else "fewer"
+    return (action(f"draft fewer tokens a step ({fewer}), or none"),)
+
+
+def _without_effect(case: RuleContext) -> Effect | None:
+    method = _method(case.run.setting("speculative_config"))
+    running, metric = case.load.running, "generation_throughput"
+    if method == "ngram" and running > 16:
+        return NGRAM_OFF_BUSY.effect(metric)
+    if 2 <= running <= 16 and "mtp" in method:
+        return MTP_OFF_MIDDLE.effect(metric)
+    if 2 <= running <= 16 and method in ("draft_model", "dflash", "eagle", "eagle3"):
+        return DRAFT_OFF_MIDDLE.effect(metric)
+    return None
+
+
+def _method(config: Any) -> str:
+    if isinstance(config, dict):
+        return str(config.get("method", "")).lower()
+    found = re.search(r"method='?([\w-]+)", str(config or ""))
+    return found[1].lower() if found else ""

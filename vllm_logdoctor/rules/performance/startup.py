@@ -1,0 +1,306 @@
+"""Rules on the start: what took the time, and what of it a second start would save."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.rules.model import Change, Effect, Finding
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    flag,
+    last_line,
+    message_lines,
+    setting_lines,
+    whole,
+)
+from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM, PAGE_CACHE_WARM
+from vllm_logdoctor.run.model import Evidence, Phase
+
+# A start within a minute is a usual one: nobody waits for what a tenth of it could save.
+LONG = 60.0
+# A start of a model with images takes half a minute for them where all goes well.
+LONG_ENCODER = 40.0
+# One fast local disk reads more than 1 GiB/s; network file systems and cold objects read less than half of
+# that.
+SLOW_GIB_PER_SECOND = 0.5
+LONG_WITHOUT_SIZE = 300.0
+LEAST_INIT = 30.0
+MOST_OF_IT = 0.5
+
+
+def slow_startup_model_download(case: RuleContext) -> Finding | None:
+    """Weights were downloaded at the start. Needs vLLM's line with the seconds."""
+    seconds = longest(case, "download")
+    if seconds is None or seconds < LONG:
+        return None
+    text = (
+        f"{seconds:,.0f} s went into downloading the weights; a second start on the same disk would not need"
+        " them."
+    )
+    return finding(
+        case,
+        "slow-startup-model-download",
+        "medium",
+        "high",
+        text,
+        message_lines(case, "weights-downloaded"),
+        changes=(
+            action("download the model before the job (hf download), on a disk that the next start sees too"),
+        ),
+        verify="no `Time spent downloading weights`, or a few seconds.",
+    )
+
+
+def slow_weight_loading_storage(case: RuleContext) -> Finding | None:
+    """Weights came slowly from storage. Needs seconds of loading, and their size for the rate."""
+    seconds, gib = load_seconds(case), read_gib(case)
+    if seconds is None or seconds < LONG:
+        return None
+    downloaded = longest(case, "download") or 0.0
+    if downloaded > MOST_OF_IT * seconds:
+        return None
+    rate = gib / seconds if gib else None
+    if (rate is not None and rate > SLOW_GIB_PER_SECOND) or (rate is None and seconds < LONG_WITHOUT_SIZE):
+        return None
+    part = shards_so_far(case)
+    text = (
+        (
+            f"{part} were loaded after {seconds:,.0f} s"
+            if part
+            else f"Loading the weights took {seconds:,.0f} s"
+        )
+        + (f" for {gib:.1f} GiB, {1024 * rate:,.0f} MiB/s" if gib and rate else "")
+        + ": slow storage (a network file system, cold objects) rather than a slow card."
+    )
+    checkpoint = case.event("checkpoint-size")
+    if checkpoint is not None and checkpoint.text("filesystem"):
+        text += f" The checkpoint lies on {checkpoint.text('filesystem')}."
+    return finding(
+        case,
+        "slow-weight-loading-storage",
+        "medium",
+        "high" if rate is not None and rate < SLOW_GIB_PER_SECOND / 2 else "medium",
+        text,
+        (
+            *message_lines(case, "weights-read"),
+            *last_line(case, "weights-progress"),
+            *message_lines(case, "model-loaded", "model-weights-loaded", "checkpoint-size"),
+        ),
+        changes=(action("weights on a local disk, or read once into the page cache before the start"),),
+        effect=_loading_effect(case, seconds, gib),
+        alternatives=tuple(_other_loaders(case)),
+        verify="fewer seconds in `Loading weights took`.",
+    )
+
+
+def slow_startup_torch_compile(case: RuleContext) -> Finding | None:
+    """Compilation dominates the start. Needs the engine's seconds of compilation."""
+    run, seconds = case.run, case.run.measure("torch_compile_seconds")
+    inductor = sum(
+        phase.seconds or 0.0
+        for phase in run.phases
+        if phase.name == "inductor" and phase.process == _first_process(run.phases, "inductor")
+    )
+    seconds = max(seconds or 0.0, inductor)
+    if seconds < LONG or case.event("compile-cache-disabled") is not None:
+        # With the cache switched off there is nothing to keep: the rule on the switch says what to do.
+        return None
+    cold = case.event("graph-compiled") is not None
+    text = f"torch.compile took {seconds:,.0f} s" + (
+        " with nothing in its cache: a second start with the same model, settings and cache folder loads the"
+        " result."
+        if cold
+        else "; the log does not tell whether its cache was used."
+    )
+    return finding(
+        case,
+        "slow-startup-torch-compile",
+        "medium",
+        "high" if cold else "medium",
+        text,
+        message_lines(case, "graph-compiled", "compile-total", "compile-cache-directory"),
+        changes=(
+            action(
+                "keep the folder VLLM_CACHE_ROOT (default ~/.cache/vllm) between starts; copy it into images"
+                " and to other nodes"
+            ),
+        ),
+        effect=COMPILE_CACHE_WARM.effect("init_engine_seconds") if cold else None,
+        alternatives=("-O1 or -O0 while developing: faster start, slower steps",),
+        verify="`Directly load the compiled graph` or `Directly load AOT compilation` at the second start.",
+    )
+
+
+def slow_startup_graphs_and_dynamo(case: RuleContext) -> Finding | None:
+    """Graph capture and tracing dominate the engine's start. Needs their seconds and those of the whole."""
+    run = case.run
+    whole_start, capture = run.measure("init_engine_seconds"), run.measure("graph_capture_seconds")
+    tracing = longest(case, "dynamo") or 0.0
+    if (
+        whole_start is None
+        or capture is None
+        or whole_start < LEAST_INIT
+        or capture + tracing < MOST_OF_IT * whole_start
+    ):
+        return None
+    text = (
+        f"Of {whole_start:,.0f} s of engine start {capture:,.0f} s went into capturing CUDA graphs and"
+        f" {tracing:,.0f} s into tracing the model. Both come with every start; a warm compile cache does not"
+        " save them."
+    )
+    return finding(
+        case,
+        "slow-startup-graphs-and-dynamo",
+        "low",
+        "high",
+        text,
+        message_lines(case, "graphs-captured", "dynamo-done", "engine-initialised"),
+        changes=_fewer_sizes(case),
+        alternatives=(
+            "a fixed --kv-cache-memory-bytes as the engine prints it: the start then skips profiling",
+        ),
+        avoid="--enforce-eager to save the seconds: every step pays for them.",
+        verify="fewer seconds in `Graph capturing finished in`.",
+    )
+
+
+def longest(case: RuleContext, phase: str) -> float | None:
+    """Return the longest seconds of a phase over processes, or None."""
+    return max(
+        (item.seconds for item in case.run.phases if item.name == phase and item.seconds is not None),
+        default=None,
+    )
+
+
+def slow_startup_encoder_profiling(case: RuleContext) -> Finding | None:
+    """The run with the largest images takes long. Needs the line that announces it and the time of what follows."""
+    seconds = longest(case, "encoder-profiling")
+    if seconds is None or seconds < LONG_ENCODER:
+        return None
+    skip = flag(case, "--skip-mm-profiling", None, True)
+    text = (
+        f"{seconds:,.0f} s of the start went into a run with the largest images, sound or video that a request may carry,"
+        " made up and prepared on the host: vLLM measures so how much memory it needs. What requests may carry sets its"
+        " length."
+    )
+    return finding(
+        case,
+        "slow-startup-encoder-profiling",
+        "low",
+        "medium",
+        text,
+        (
+            *_phase_lines(case, "encoder-profiling"),
+            *setting_lines(case, "limit_mm_per_prompt", "mm_processor_kwargs"),
+        ),
+        changes=(
+            action(
+                "let requests carry no more than they need: --limit-mm-per-prompt with 0 for what is not used, fewer pixels"
+                " by --mm-processor-kwargs"
+            ),
+        ),
+        alternatives=(f"{skip[0].knob}: no such run, and no memory kept free for what it measures",)
+        if skip
+        else (),
+        verify="fewer seconds between the line on the encoder cache and the next one.",
+    )
+
+
+def _phase_lines(case: RuleContext, name: str) -> tuple[Evidence, ...]:
+    return next((phase.evidence for phase in case.run.phases if phase.name == name), ())
+
+
+def load_seconds(case: RuleContext) -> float | None:
+    """Return the seconds of loading the weights: reading them, or loading as a whole, or the bar of the
+    shards.
+    """
+    found = longest(case, "read-weights") or longest(case, "load-weights")
+    if found is not None:
+        return found
+    bar = case.run.seen("weights-progress")
+    return clock_seconds(bar.last.text("elapsed")) if bar and bar.last else None
+
+
+def shards_so_far(case: RuleContext) -> str:
+    """Return how many shards were loaded where the log ends within the loading, or an empty text."""
+    bar = case.run.seen("weights-progress")
+    if bar is None or bar.last is None or longest(case, "read-weights") or longest(case, "load-weights"):
+        return ""
+    done, total = bar.last.number("done"), bar.last.number("total")
+    return f"{done:g} of {total:g} shards" if done and total and done < total else ""
+
+
+def read_gib(case: RuleContext) -> float | None:
+    """Return the size of what was read in GiB: the checkpoint as printed, else the weights of all ranks."""
+    event = case.event("checkpoint-size")
+    size = event.number("gib") if event else None
+    if size:
+        return size
+    weights = case.run.measure("model_weights_gib")
+    return weights * (whole(case.run.setting("tensor_parallel_size")) or 1) if weights else None
+
+
+def clock_seconds(text: str) -> float | None:
+    """Read the time of a progress bar.
+
+    Example:
+        >>> clock_seconds("12:22"), clock_seconds("1:02:03")
+        (742.0, 3723.0)
+    """
+    if not re.fullmatch(r"\d+(?::\d\d){1,2}", text):
+        return None
+    seconds = 0.0
+    for part in text.split(":"):
+        seconds = 60 * seconds + int(part)
+    return seconds
+
+
+def _first_process(phases: list[Phase], name: str) -> str:
+    return next((phase.process for phase in phases if phase.name == name), "")
+
+
+def _loading_effect(case: RuleContext, seconds: float, gib: float | None) -> Effect | None:
+    if gib is None:
+        return PAGE_CACHE_WARM.effect("load_seconds")
+    fast = gib / 1.0
+    return Effect(
+        "load_seconds",
+        round(min(fast / seconds, 1.0) / 3, 3),
+        round(min(fast / seconds, 1.0), 3),
+        "computed",
+        f"{gib:.1f} GiB at 1 to 3 GiB/s of a local disk instead of {seconds:,.0f} s",
+    )
+
+
+def _other_loaders(case: RuleContext) -> Iterator[str]:
+    """Yield other ways to read weights that the release has and the run did not take."""
+    if case.version:
+        yield "--load-format runai_streamer for object storage and parallel file systems"
+    strategy = flag_for_field("safetensors_load_strategy", case.version)
+    if strategy is not None and not case.asked_for("safetensors_load_strategy"):
+        if "prefetch" in strategy.choices:
+            yield "--safetensors-load-strategy prefetch: the files are read in order first; the host needs the memory"
+        elif strategy.default == "lazy":
+            yield "--safetensors-load-strategy eager: whole files instead of small reads, for network file systems"
+    if (whole(case.run.setting("tensor_parallel_size")) or 1) > 1 and case.version:
+        yield "weights saved once per rank (--load-format sharded_state): each rank reads its own part only"
+
+
+def _fewer_sizes(case: RuleContext) -> tuple[Change, ...]:
+    changes = flag(
+        case,
+        "--max-cudagraph-capture-size",
+        None,
+        128,
+        "needs-test",
+        "larger batches then run without a graph",
+    )
+    return (
+        changes
+        if changes and case.objective == "startup"
+        else (action("fewer capture sizes, if starts are frequent: larger batches then run without a graph"),)
+    )

@@ -1,0 +1,120 @@
+"""Rules on single steps: an engine that stands still, and steps far slower than their memory."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.rules.bottleneck import SLOW_CARD, runs_on_cpu
+from vllm_logdoctor.rules.load import Span, minutes
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.performance.context import (
+    RuleContext,
+    action,
+    finding,
+    message_lines,
+    plural,
+    sample_lines,
+    setting_lines,
+)
+from vllm_logdoctor.rules.stalls import stalled
+
+# What makes steps slow by itself, and has a rule that says so.
+_SAID_ELSEWHERE = ("quantization-emulated", "quantization-not-optimized")
+
+
+def engine_makes_no_progress(case: RuleContext) -> Finding | None:
+    """Requests run and nothing moves.
+
+    Needs statistics lines of half a minute without a token, without a prompt, with one KV usage, of a run on cards:
+    on a processor one step of a long prompt can take so long.
+    """
+    if runs_on_cpu(case.run):
+        return None
+    places = stalled(case.load.spans)
+    still = [span for span in case.load.spans if (span.sample.file, span.sample.line) in places]
+    if not still:
+        return None
+    last = still[-1].sample
+    ends = case.load.busy[-1].sample is last
+    text = (
+        f"For {minutes(sum(span.seconds for span in still))} {plural(last.running or 0, 'request')} ran and nothing"
+        f" moved: no prompt, no token, KV usage at {last.kv_usage or 0.0:g} % throughout. A long prompt would take"
+        " cache with every chunk; this is a step that does not end: a collective that waits for a rank, a kernel"
+        " that hangs or is being compiled, a grammar that is being built."
+        + (" The log ends so." if ends else " Later lines show tokens again.")
+    )
+    return finding(
+        case,
+        "engine-makes-no-progress",
+        "high",
+        "high" if ends else "medium",
+        text,
+        sample_lines(case, still),
+        changes=(
+            action(
+                "py-spy dump --pid of the engine core and of each worker while it stands still",
+                "shows what the step waits for",
+            ),
+        ),
+        alternatives=("VLLM_LOGGING_LEVEL=DEBUG and NCCL_DEBUG=INFO before the next start",),
+        avoid="Raising --max-num-seqs or memory settings: the queue grows because nothing is finished.",
+        verify="`Avg generation throughput` above 0 in every line with `Running` above 0.",
+    )
+
+
+def steps_slower_than_memory(case: RuleContext) -> Finding | None:
+    """A handful of requests gets less than one and a half tokens per second each.
+
+    Needs such statistics lines in a row, with no prompts in between and none under way (the usage of the cache stands
+    still), of a run that is not on the CPU backend.
+    """
+    held = case.spans("host-limited")
+    if case.bottleneck.name != "host-limited" or not held or runs_on_cpu(case.run) or _has_a_reason(case):
+        return None
+    rate = max(_rate(span) for span in held)
+    few = plural(max(span.sample.running or 0 for span in held), "request")
+    text = (
+        f"For {minutes(case.seconds('host-limited'))} at most {few} ran and each got no more than"
+        f" {rate:.2g} tokens/s: a step took {1 / rate:.2g} s or more."
+        if rate
+        else f"For {minutes(case.seconds('host-limited'))} at most {few} ran and got no tokens."
+    )
+    text += (
+        f" No card reads its own memory so slowly (all of it at least twice a second, so {SLOW_CARD:g} tokens/s are"
+        " left even for weights that fill it): the step waits for something else. What it is does not stand in the"
+        " log. Usual: too few processor cores for the engine's processes (a container's CPU limit, other jobs),"
+        " weights or cache outside the card's memory, another program on the card, a card held at low clocks, and"
+        " with several ranks their links."
+    )
+    return finding(
+        case,
+        "steps-slower-than-memory",
+        "high",
+        "medium",
+        text,
+        (
+            *sample_lines(case, held),
+            *setting_lines(case, "enforce_eager", "tensor_parallel_size"),
+            *message_lines(case, "custom-allreduce-disabled"),
+        ),
+        changes=(
+            action(
+                "look at the engine core and the workers while a request runs: top -H (one core at 100 %, or waiting?)"
+                " and nvidia-smi dmon -s pucvt (clocks, power, use by others)"
+            ),
+            action("give each engine process and each worker a core of its own (the container's CPU limit)"),
+        ),
+        avoid="Settings of capacity (--max-num-seqs, --gpu-memory-utilization): nothing waits.",
+        verify="more tokens/s for a single request.",
+    )
+
+
+def _has_a_reason(case: RuleContext) -> bool:
+    offloaded = case.run.setting("cpu_offload_gb")
+    return (
+        bool(offloaded)
+        or str(case.run.setting("quantization") or "").lower() == "gguf"
+        or case.event(*_SAID_ELSEWHERE) is not None
+    )
+
+
+def _rate(span: Span) -> float:
+    return span.sample.generation / (span.sample.running or 1)

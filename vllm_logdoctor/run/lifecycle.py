@@ -1,0 +1,176 @@
+"""Signs of life and death of a run in its records: ready, serving, done, dead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.run.blockkinds import WRAPPER
+from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.model import Run
+
+Place = tuple[int, int]
+"""Where something stands: file and line, or the position among files that were read together."""
+
+# Lines that say that a process of the run is dead, whatever printed them.
+_DEATH = LazyPattern(
+    WRAPPER.pattern + r"|died unexpectedly|exited unexpectedly|Engine process \(pid \d+\) died"
+    r"|terminating server process|EngineCore (?:encountered a fatal error|failed to start)"
+    r"|WorkerProc (?:failed to start|hit an exception)"
+    r"|Worker proc \S+ died|Engine iteration timed out|Address already in use|address already in use"
+    r"|error: (?:unrecognized arguments|argument |the following arguments)"
+    # Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 6) 10:29:11 [No progress error]
+    r"|Synapse detected a device critical error"
+    # ./serve.sh: line 9: 124064 Segmentation fault      (core dumped) vllm serve ...      Fatal Python error: Aborted
+    r"|(?:Segmentation fault|Aborted|Bus error|Illegal instruction) +\(core dumped\)|Fatal Python error: "
+    r"|\*\*\* SIG(?:SEGV|ABRT|BUS|ILL|FPE) received at|Segfault encountered"
+    r"|(?:exited with|exit) code:? (?:139|134)\b|code=dumped, status=\d+|died with <Signals\.SIG(?:SEGV|ABRT|BUS)"
+    # [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, ...) ran for 1800270 milliseconds
+    r"|Watchdog caught collective operation timeout|watchdog got stuck for \d+ seconds"
+    # terminate called after throwing an instance of 'c10::DistBackendError'
+    r"|^terminate called (?:after throwing|without an active exception|recursively)"
+    # gcs_rpc_client.h:196: Failed to connect to GCS within 60 seconds. GCS may have been killed. ... The program will terminate.
+    r"|Failed to connect to GCS within \d+ seconds\. GCS may have been killed"
+)
+# Each line that says so holds one of these words; nearly every line holds none.
+_DEATH_WORDS = (
+    "ailed", "died", "See ", "EngineDeadError", "Background loop", "not running", "already dead", "Task finished unexpectedly",
+    "ProcessExitedException", "unhandled errors", "cancelled", "is dead", "exited", "EngineGenerateError", "server process",
+    "fatal error", "hit an exception", "timed out", "ddress already in use", "error: ", "Synapse", "core dumped",
+    "*** SIG", "Segfault", "code", "timeout", "got stuck", "terminate called",
+    "GCS may",
+)  # fmt: skip
+READY = LazyPattern(
+    r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
+)
+# [shutdown] MPClient: start      EngineCore interrupted. (to 0.8.4)      EngineCore exiting.
+OWN_SHUTDOWN = LazyPattern(
+    r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)|^EngineCore (?:interrupted|exiting)\.$"
+)
+PROGRESS_OPEN = LazyPattern(r"Processed prompts: +\d{1,2}%")
+PROGRESS_END = LazyPattern(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")
+# The offline engine's client says this while Python exits, when all work is done.
+CLIENT_GONE = LazyPattern(
+    r"Engine core proc(?:ess)? \S+ died unexpectedly|Engine core process(?:es)? .{0,80}died unexpectedly"
+)
+# Output of launchers and notebooks that go on after the engine left.
+AFTERWARDS = LazyPattern(r"\[NbConvertApp\]|Exiting|Job finished|Done\b|All done|Finished processing")
+
+
+# AsyncLLM output_handler failed.      Engine background task failed      Exception in callback ... _log_task_completion
+_WITHIN_ENGINE = LazyPattern(
+    r"AsyncLLM output_handler failed|Engine background task failed|Exception in callback|handle: <Handle"
+    r"|EngineCore|WorkerProc|Exception in worker|Error executing method"
+)
+
+
+# What leaves one of these loops ends the engine, whoever printed it.
+_ENGINE_LOOP = LazyPattern(
+    r"(?:\w+\.)?(?:run_engine_loop|run_engine_core|run_busy_loop|worker_busy_loop|run_mp_engine"
+    r"|start_worker_execution_loop)\b"
+)
+_ENGINE_SITES = LazyPattern(
+    r"(?:^|/)(?:core|engine|async_llm_engine|async_llm|llm_engine|core_client|multiproc_\w+|worker\w*"
+    r"|ray_\w+|client)\.py$"
+)
+BIND = LazyPattern(r"[Aa]ddress already in use")
+# What only an engine that had started can say.
+SERVED = LazyPattern(
+    r"EngineDeadError|Background loop has errored|EngineGenerateError|Engine iteration timed out"
+    r"|No heartbeat received"
+)
+
+
+def within_engine(block: Block) -> bool:
+    """Say whether a block is the engine's own, also where its process has no name."""
+    if block.process.role in ("engine-core", "worker") or _WITHIN_ENGINE.search(block.announcement):
+        return True
+    if any(_ENGINE_LOOP.match(frame.function) for one in block.raised for frame in one.frames):
+        return True
+    return bool(block.call_site and _ENGINE_SITES.search(block.call_site[0]))
+
+
+# What handles requests writes only when there are requests, or when the server warms up to them.
+_SERVING_SITES = LazyPattern(r"(?:^|/)(?:serving(?:_\w+)?|loggers|request_logger)\.py$")
+
+
+def has_no_server(run: Run, trail: Sequence[Record]) -> bool:
+    """Say whether a run that looks like a server is a program of its own: a batch run has the server's arguments too."""
+    if run.accesses or any(process.role == "api-server" for process in run.processes):
+        return False
+    return any(process.name == "MainProcess" for process in run.processes) and not any(
+        "server process" in one.message or "startup complete" in one.message for one in trail
+    )
+
+
+def serves(record: Record) -> bool:
+    return bool(
+        record.call_site and record.level in ("ERROR", "INFO") and _SERVING_SITES.search(record.call_site[0])
+        and ("request" in record.message or "prompt" in record.message or "throughput" in record.message or "template" in record.message)
+    )  # fmt: skip
+
+
+def says_death(record: Record) -> bool:
+    if record.level == "WARNING":
+        return "exited unexpectedly" in record.message
+    return record.level not in ("INFO", "DEBUG") and _tells_of_death(record.message[:400])
+
+
+@lru_cache(maxsize=1024)  # Every rank prints the same traceback.
+def _tells_of_death(text: str) -> bool:
+    for word in _DEATH_WORDS:
+        if word in text:
+            return bool(_DEATH.search(text))
+    return False
+
+
+def trail_of(run: Run) -> list[Record]:
+    """Return the kept records and the last lines of the file, each once, in order."""
+    kept = {(record.file, record.line) for record in run.records}
+    if not run.records:
+        return list(run.tail)
+    first, last = run.records[0], run.records[-1]
+    extra = [one for one in run.tail if (one.file, one.line) not in kept and one.line > last.line - 200]
+    if len({record.file for record in (*run.records, *extra)}) > 1:
+        ends = [one for one in extra if one.file == last.file and one.line > last.line]
+        return _by_time([*run.records, *ends])
+    extra = [one for one in extra if one.line >= first.line]
+    return sorted([*run.records, *extra], key=lambda one: one.line) if extra else list(run.records)
+
+
+def _by_time(records: list[Record]) -> list[Record]:
+    """Return the records of several files in order of time; as they are where a file has no times."""
+    first: dict[int, float] = {}
+    for record in records:
+        if record.time is not None:
+            first.setdefault(record.file, record.time)
+    if any(record.file not in first for record in records):
+        return records
+    now = dict(first)
+    timed: list[tuple[float, int]] = []
+    for position, record in enumerate(records):
+        if record.time is not None:
+            now[record.file] = record.time
+        timed.append((now[record.file], position))
+    return [records[position] for _, position in sorted(timed)]
+
+
+class Order:
+    """Order of the records of a run: by line in one file, by position where several files were read together.
+
+    Attributes:
+        several: whether several files were read together.
+    """
+
+    def __init__(self, trail: Sequence[Record]) -> None:
+        self.several = len({record.file for record in trail}) > 1
+        places = enumerate(trail) if self.several else ()
+        self._places = {(record.file, record.line): position for position, record in places}
+
+    def place(self, record: Record) -> Place:
+        """Return where a record stands among the others."""
+        if not self.several:
+            return record.file, record.line
+        return 0, self._places.get((record.file, record.line), len(self._places))

@@ -1,0 +1,100 @@
+"""Words that tell an engine generation or a platform where no line states it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.texts import alike, text_of
+
+_WORDS: tuple[tuple[str, LazyPattern], ...] = (
+    ("V1", LazyPattern(r"vllm/v1/|on V1 engine|EngineCore|vllm\.v1\.|VLLM_USE_V1=1 ")),
+    (
+        "V0",
+        LazyPattern(
+            r"MQLLMEngine|AsyncLLMEngine|vllm/engine/(?:multiprocessing|async_llm_engine)|Started engine process with PID|vllm/worker/|vllm/executor/"
+            r"|Swapped: \d+ reqs|is preempted by|# \w+ blocks: \d+, # CPU"
+        ),
+    ),
+    (
+        "rocm",
+        LazyPattern(
+            r"HIP (?:error|out of memory)|libtorch_hip|libamdhip64|\brocm\b|hipError|\bROCm\b(?!: (?:Disabled|N/A))"
+            r"|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES"
+        ),
+    ),
+    (
+        "cuda",
+        LazyPattern(
+            r"CUDA error|torch/cuda/|torch\.cuda\.|CUDA out of memory|NVIDIA|_cuda_setDevice|cudaGetDeviceCount|nvcc|FlashInfer"
+        ),
+    ),
+    (
+        "cpu",
+        LazyPattern(
+            r"doesn't include CPU backend|VLLM_CPU_|cpu_(?:worker|executor|model_runner)\.py|CPU backend"
+            r"|Waiting: \d+ reqs, (?:\w+: \d+ reqs, )?CPU KV cache usage"
+        ),
+    ),
+    ("no-gpu", LazyPattern(r"Triton is installed but 0 active driver")),
+    ("no-cuda-runtime", LazyPattern(r"No CUDA runtime is found")),
+    ("no-platform", LazyPattern(r"UnspecifiedPlatform|Failed to infer device type|No platform detected")),
+    ("npu", LazyPattern(r"torch_npu|vllm[_-]ascend|\bNPU\b|Ascend")),
+    ("tpu", LazyPattern(r"torch_xla|libtpu|TPU_|jax/_src")),
+    ("hpu", LazyPattern(r"habana|\bHPU\b")),
+    ("neuron", LazyPattern(r"neuronx|\bNEURON_")),
+    ("xpu", LazyPattern(r"\bXPU\b|torch\.xpu")),
+)
+# What each of the expressions above needs: most records hold none of it, and a plain search costs next to nothing.
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "V1": ("vllm/v1/", "on V1 engine", "EngineCore", "vllm.v1.", "VLLM_USE_V1=1 "),
+    "V0": (
+        "MQLLMEngine", "AsyncLLMEngine", "vllm/engine/", "Started engine process", "vllm/worker/", "vllm/executor/",
+        "Swapped: ", "is preempted by", " blocks: ",
+    ),
+    "rocm": ("HIP ", "libtorch_hip", "libamdhip64", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES"),
+    "cuda": ("CUDA ", "torch/cuda/", "torch.cuda.", "NVIDIA", "_cuda_setDevice", "cudaGetDeviceCount", "nvcc", "FlashInfer"),
+    "cpu": ("CPU backend", "VLLM_CPU_", "cpu_", "CPU KV cache usage"),
+    "no-gpu": ("Triton is installed",),
+    "no-cuda-runtime": ("No CUDA runtime",),
+    "no-platform": ("UnspecifiedPlatform", "Failed to infer device", "No platform detected"),
+    "npu": ("torch_npu", "ascend", "NPU", "Ascend"),
+    "tpu": ("torch_xla", "libtpu", "TPU_", "jax/_src"),
+    "hpu": ("habana", "HPU"),
+    "neuron": ("neuronx", "NEURON_"),
+    "xpu": ("XPU", "torch.xpu"),
+}  # fmt: skip
+_CHECKED = tuple((hint, words, _NEEDED[hint]) for hint, words in _WORDS)
+# Texts that differ in digits are searched once: where one of them holds a word, all of them hold it but for its digits.
+_ALL_NEEDED = tuple(text_of(alike(word)) for _, _, needed in _CHECKED for word in needed)
+_PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1", "Worker": "V1"}
+
+
+def hints_in(record: Record) -> Iterator[str]:
+    """Yield the hints of a record: "V0", "V1", a platform, "no-gpu", "no-platform"."""
+    name = record.process.name.split("_")[0].split(" ")[0]
+    if name in _PROCESSES:
+        yield _PROCESSES[name]
+    yield from _hints_of(record.message[:1500])
+
+
+@lru_cache(maxsize=1024)  # Every rank prints the same traceback.
+def _hints_of(text: str) -> tuple[str, ...]:
+    if not _may_hint(alike(text)):
+        return ()
+    hints = []
+    for hint, words, needed in _CHECKED:
+        for word in needed:
+            if word in text:
+                if words.search(text):
+                    hints.append(hint)
+                break
+    return tuple(hints)
+
+
+@lru_cache(maxsize=1024)
+def _may_hint(same: bytes) -> bool:
+    text = text_of(same)
+    return any(word in text for word in _ALL_NEEDED)

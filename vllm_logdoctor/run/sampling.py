@@ -1,0 +1,87 @@
+"""Bounded memory of a long log: the first records, the last ones, the errors of each kind, the rest counted."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from functools import lru_cache
+
+from vllm_logdoctor.lazy import LazyPattern
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.texts import alike, text_of
+
+FIRST = 4000
+LAST = 2500
+ERRORS = 12000
+ERRORS_OF_A_KIND = 240
+
+_VARIABLE = LazyPattern(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
+
+
+def template_of(message: str) -> str:
+    """Return a message without what differs each time: numbers, hashes, quoted texts.
+
+    Example:
+        >>> template_of("request 17 of 'abc' took 3.2 s")
+        'request # of # took #.# s'
+    """
+    return _template_of(message[:300])
+
+
+@lru_cache(maxsize=512)
+def _template_of(text: str) -> str:
+    # Which digit it is makes no difference to a template, but for the zero of "0x".
+    return _template_of_alike(alike(text))
+
+
+@lru_cache(maxsize=1024)
+def _template_of_alike(same: bytes) -> str:
+    return _VARIABLE.sub("#", text_of(same))
+
+
+_Kind = tuple[str, str]
+"""Level and template."""
+
+
+class RecordSampler:
+    """Keeps records worth a second look within a bound, whatever the length of the log."""
+
+    def __init__(self) -> None:
+        self._first: list[Record] = []
+        self._middle: list[Record] = []
+        self._last: deque[tuple[Record, _Kind]] = deque()
+        self._serious: set[_Kind] = set()
+        self._kept: dict[str, int] = {}
+        self.left_out = 0
+
+    def add(self, record: Record, serious: bool) -> None:
+        """Keep a record; `serious` ones are kept from the middle of the log as well, so many of a kind."""
+        if len(self._first) < FIRST:
+            self._first.append(record)
+            return
+        if len(self._last) == LAST:
+            self._leave(*self._last.popleft())
+        # With the middle full no record is asked for its kind any more.
+        if len(self._middle) == ERRORS:
+            self._last.append((record, _NO_KIND))
+            return
+        kind = record.level, template_of(record.message)
+        self._last.append((record, kind))
+        if serious:
+            self._serious.add(kind)
+
+    def records(self) -> list[Record]:
+        """Return what was kept, in order."""
+        return [*self._first, *self._middle, *(record for record, _ in self._last)]
+
+    def _leave(self, record: Record, kind: _Kind) -> None:
+        if len(self._middle) < ERRORS and kind in self._serious:
+            kept = self._kept.get(kind[1], 0)
+            if kept < ERRORS_OF_A_KIND:
+                self._kept[kind[1]] = kept + 1
+                self._middle.append(record)
+                return
+        self.left_out += 1
+
+
+_NO_KIND = ("", "")

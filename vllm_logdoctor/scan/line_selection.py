@@ -1,0 +1,216 @@
+"""Selection of lines: a line is wanted for a gate in it, its shape, its place in the file, or a block it continues."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
+
+from vllm_logdoctor.scan.accesses import AccessBlock, AccessKey, PathLimit
+from vllm_logdoctor.scan.scanner import LONGEST, Repeat, Scanned, Scanner
+from vllm_logdoctor.source import Chunk
+
+HEAD_LINES = 120
+"""The first lines of a file are always wanted: launch scripts, commands, tables of cards."""
+TAIL_LINES = 60
+_TAIL_BYTES = 1 << 16
+_BLOCK_LINES = 400
+_AFTER_BLOCK = 14
+_BLOCKS_PER_KEY = 48
+_MOST_PLACES = 1024
+"""Places that print tracebacks; a server has some dozens. Beyond it nothing but the first and the last lines of a traceback is read."""
+_NOTHING_SPLIT: tuple[Chunk | None, Sequence[bytes]] = (None, ())
+_T = TypeVar("_T")
+
+
+class Line(NamedTuple):
+    """A wanted line; a tuple, because it is made for every one of them.
+
+    Attributes:
+        file: number of the file.
+        number: 1-based line number.
+        data: its bytes without the line end.
+        gates: numbers of the literal gates that it holds.
+        shaped: whether its shape alone makes it wanted.
+        by_gate: whether nothing but its gates makes it wanted: it counts only if a pattern takes it.
+    """
+
+    file: int
+    number: int
+    data: bytes
+    gates: tuple[int, ...] = ()
+    by_gate: bool = False
+    shaped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Request lines of one kind, or DEBUG lines, that nothing but others of them and access lines stands between.
+
+    Attributes:
+        first, last: the first and the last one; the same line where there is one only.
+        count: how many.
+        debug: whether they are DEBUG lines.
+    """
+
+    first: Line
+    last: Line
+    count: int
+    debug: bool
+
+
+Item = Line | Repeated | Counter[AccessKey]
+
+
+class Selector:
+    """Selects lines from the chunks of one file after the other; the result does not depend on where chunks are cut."""
+
+    def __init__(self, scanner: Scanner) -> None:
+        self._scanner = scanner
+        self._paths = PathLimit()
+        self._opened: dict[bytes, int] = {}
+        self._block_until = 0
+        self._open = 0
+        self._file = -1
+        self._tail: deque[tuple[int, bytes]] = deque()
+        self._split = _NOTHING_SPLIT
+
+    def select(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
+        """Yield the wanted lines of a chunk in order, and counts of access lines; fills in how many lines the chunk has.
+
+        Args:
+            chunk: the next chunk of the stream.
+            scanned: what a scanner in another process found in it, or None.
+        """
+        if chunk.file != self._file:
+            self._file, self._block_until, self._open = chunk.file, 0, 0
+        return self._items(chunk, scanned if scanned is not None else self._scanner.scan(chunk.data))
+
+    def tail(self) -> list[Line]:
+        """Return the last lines of the last file, wanted or not."""
+        lines: list[Line] = []
+        for behind, data in self._tail:
+            pieces = data.split(b"\n")
+            first = behind - len(pieces) + 1
+            lines += [
+                Line(self._file, first + n, piece[:4096]) for n, piece in enumerate(pieces) if piece.strip()
+            ]
+        return lines[-TAIL_LINES:]
+
+    def _remember_tail(self, chunk: Chunk) -> None:
+        data = chunk.tail(_TAIL_BYTES)
+        self._tail.append((chunk.first_line + chunk.lines, data))
+        while len(self._tail) > 1 and sum(len(d) for _, d in list(self._tail)[1:]) >= _TAIL_BYTES:
+            self._tail.popleft()
+
+    def _items(self, chunk: Chunk, scanned: Scanned) -> Iterator[Item]:
+        chunk.lines = scanned.lines
+        file, base = chunk.file, chunk.first_line
+        counts, repeats = _Waiting(self._blocks(chunk, scanned)), _Waiting(scanned.repeats)
+        number = base
+        for place, sight in enumerate(scanned.sights):
+            line = base + sight.number
+            inside = self._block_until >= line or line <= HEAD_LINES
+            if number < line and (number <= HEAD_LINES or number <= self._block_until):
+                yield from self._between(file, self._lines(chunk), base, number, line)
+            if counts.next_place <= place:
+                yield from counts.upto(place)
+            if repeats.next_place <= place:
+                yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
+            yield Line(file, line, sight.data, sight.gates, not sight.anyway and not inside, sight.anyway)
+            if sight.opens:
+                self._open_block(line, sight.data[:200])
+            elif sight.closes and self._open:
+                self._close_block(line)
+            number = line + 1
+        if number <= max(HEAD_LINES, self._block_until):
+            lines = self._lines(chunk)
+            yield from self._between(file, lines, base, number, base + len(lines))
+        yield from counts.upto(len(scanned.sights))
+        yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.sights)))
+        self._split = _NOTHING_SPLIT
+        self._remember_tail(chunk)
+
+    def _blocks(self, chunk: Chunk, scanned: Scanned) -> list[tuple[int, Counter[AccessKey]]]:
+        """Return the access lines before each sight, with the way to their lines."""
+        blocks: list[tuple[int, Counter[AccessKey]]] = []
+        first = 0
+        for place, counts in scanned.counts:
+            last = scanned.sights[place].number if place < len(scanned.sights) else None
+            lines = partial(self._lines_between, chunk, first, last)
+            blocks.append((place, AccessBlock(self._paths.limited(counts), lines, self._paths)))
+            first = last or first
+        return blocks
+
+    def _lines_between(self, chunk: Chunk, first: int, last: int | None) -> Sequence[bytes]:
+        return self._lines(chunk)[first:last]
+
+    def _lines(self, chunk: Chunk) -> Sequence[bytes]:
+        """Return the lines of a chunk; where several servers write, each block of access lines asks for them."""
+        known, lines = self._split
+        if known is not chunk:
+            lines = self._scanner.lines_without_requests(chunk.data)
+            self._split = chunk, lines
+        return lines
+
+    def _between(
+        self, file: int, lines: Sequence[bytes], base: int, number: int, before: int
+    ) -> Iterator[Line]:
+        """Yield the lines without a hit that continue a block or belong to the head of the file."""
+        limit = max(HEAD_LINES, self._block_until)
+        for at in range(number, min(before, limit + 1)):
+            line = lines[at - base]
+            # A DEBUG line that is only counted holds gates: without a hit of its own it was counted already.
+            if line and self._scanner.debug_lines.kind_of(line) is None:
+                yield Line(file, at, line[:LONGEST])
+
+    def _open_block(self, line: int, head: bytes) -> None:
+        """Keep a window of wanted lines open behind a traceback; repeated ones from one place are only counted."""
+        key = _place(head)
+        opened = self._opened.get(key, 0)
+        if opened < _BLOCKS_PER_KEY and (opened or len(self._opened) < _MOST_PLACES):
+            self._opened[key] = opened + 1
+            self._open += 1
+            self._block_until = max(self._block_until, line + _BLOCK_LINES)
+
+    def _close_block(self, line: int) -> None:
+        self._open -= 1
+        if not self._open:
+            self._block_until = line + _AFTER_BLOCK
+
+
+class _Waiting(Generic[_T]):
+    """Hands out what stands before each sight.
+
+    Attributes:
+        next_place: number of the sight before which the next one stands.
+    """
+
+    def __init__(self, entries: list[tuple[int, _T]]) -> None:
+        self._entries = entries
+        self._next = 0
+        self.next_place: float = entries[0][0] if entries else math.inf
+
+    def upto(self, place: int) -> Iterator[_T]:
+        """Yield what stands before the sight with this number and was not handed out yet."""
+        while self.next_place <= place:
+            entry = self._entries[self._next][1]
+            self._next += 1
+            self.next_place = self._entries[self._next][0] if self._next < len(self._entries) else math.inf
+            yield entry
+
+
+def _repeated(file: int, base: int, repeat: Repeat) -> Repeated:
+    first, last = (Line(file, base + number, data) for number, data in (repeat.first, repeat.last))
+    return Repeated(first, last, repeat.lines, repeat.debug)
+
+
+def _place(head: bytes) -> bytes:
+    """Name the place that prints a traceback: what stands before it, without digits that differ each time."""
+    before = head.split(b"Traceback", 1)[0]
+    mark = before.rfind(b".py:")
+    call_site_line = before[mark : mark + 10] if mark >= 0 else b""
+    return before.translate(None, b"0123456789") + call_site_line
