@@ -1,0 +1,98 @@
+"""Validation of one expression with its literals and samples: the same for patterns of messages and signatures of rule pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from vllm_logdoctor.catalogue.literal_coverage import ungated_shape
+from vllm_logdoctor.catalogue.redos import blowup
+from vllm_logdoctor.catalogue.regextree import ignores_case
+
+SHORTEST_LITERAL = 6
+
+
+class ExpressionProblem(NamedTuple):
+    """What is wrong with an expression.
+
+    Attributes:
+        key: below the table that holds the expression: ("regex",), ("literal",), ("samples", 0), ...
+        message: what is wrong and what to write instead.
+    """
+
+    key: tuple[int | str, ...]
+    message: str
+
+
+def problems_of_expression(
+    regex: str,
+    literals: Sequence[str],
+    samples: Sequence[str] = (),
+    counter_samples: Sequence[str] = (),
+    *,
+    anywhere: bool = True,
+    shortest: int = SHORTEST_LITERAL,
+) -> list[ExpressionProblem]:
+    """Return the problems of an expression: syntax, literals that do not cover it, time, samples.
+
+    Args:
+        regex: the expression; a dot matches line ends too.
+        literals: texts of which every match must hold one; only texts with one of them are searched.
+        samples: texts that must match.
+        counter_samples: texts that must not match.
+        anywhere: the expression is searched in a text; otherwise it must match from the start.
+        shortest: the least length of a literal.
+
+    Example:
+        >>> problems_of_expression("(?:GPU|CPU) blocks: [0-9]+", ["GPU blocks"])[0].message
+        "does not cover the expression: 'CPU blocks: …' holds none; add a literal that it holds"
+    """
+    error = regex_error(regex)
+    if error:
+        return [ExpressionProblem(("regex",), f"is no regular expression: {error}")]
+    found = [*_literal_problems(regex, literals, shortest), *_time_problems(regex, anywhere)]
+    compiled = re.compile(regex, re.DOTALL)
+    matches = compiled.search if anywhere else compiled.match
+    for number, text in enumerate(samples):
+        if not matches(text):
+            message = "does not match the expression; correct one of the two"
+            found.append(ExpressionProblem(("samples", number), message))
+        elif not any(literal in text for literal in literals):
+            message = "holds none of the literals; correct the literals"
+            found.append(ExpressionProblem(("samples", number), message))
+    for number, text in enumerate(counter_samples):
+        if matches(text) and any(literal in text for literal in literals):
+            message = "matches, and must not; make the expression stricter or remove the counter-sample"
+            found.append(ExpressionProblem(("counter_samples", number), message))
+    return found
+
+
+def regex_error(text: str) -> str:
+    """Return why a text is no regular expression; "" when it is one."""
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+def _literal_problems(regex: str, literals: Sequence[str], shortest: int) -> Iterator[ExpressionProblem]:
+    for literal in literals:
+        if len(literal) < shortest:
+            message = f"{literal!r} is too short; write {shortest} characters of the message or more"
+            yield ExpressionProblem(("literal",), message)
+    if ignores_case(regex):
+        message = "ignores case, literals do not; write the letters as they are printed"
+        yield ExpressionProblem(("regex",), message)
+        return
+    shape = ungated_shape(regex, literals)
+    if shape is not None:
+        message = f"does not cover the expression: {shape[:120]!r} holds none; add a literal that it holds"
+        yield ExpressionProblem(("literal",), message)
+
+
+def _time_problems(regex: str, anywhere: bool) -> Iterator[ExpressionProblem]:
+    problem = blowup(regex, anywhere=anywhere)
+    if problem:
+        yield ExpressionProblem(("regex",), f"can take more than linear time: it {problem}")
