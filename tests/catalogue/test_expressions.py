@@ -22,7 +22,12 @@ def test_an_expression_that_its_literals_cover_has_no_problem() -> None:
         ("GPU b", ["GPU b"], ("literal",), "is too short"),
         (r"(?:\w+\s*)+ GPU blocks", [" GPU blocks"], ("regex",), "can take more than linear time"),
         # RuntimeError: RuntimeError: ... /xgrammar/ /xgrammar/ ... in a log of 21 kB
-        (r"RuntimeError: .*/xgrammar/.*not found", ["/xgrammar/"], ("regex",), "can take more than linear time"),
+        (
+            r"RuntimeError: .*/xgrammar/.*not found",
+            ["/xgrammar/"],
+            ("regex",),
+            "can take more than linear time",
+        ),
     ],
 )
 def test_a_problem_names_its_key_and_what_to_write(
