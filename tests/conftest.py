@@ -1,0 +1,17 @@
+"""What holds for all tests: nothing is written outside a temporary folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def caches_in_a_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep compiled expressions and fonts of this test process, and of those that it starts, in its own folder."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        patch.setenv("MPLCONFIGDIR", str(folder / "matplotlib"))
+        yield
