@@ -1,0 +1,143 @@
+"""One small text of each kind, written for these tests in the layout of the tool; values are made up."""
+
+from __future__ import annotations
+
+SAMPLES: dict[str, str] = {
+    "prometheus-text": """# HELP vllm:num_preemptions_total Cumulative number of preemption from the engine.
+# TYPE vllm:num_preemptions_total counter
+vllm:num_preemptions_total{engine="0",model_name="tiny"} 3.0
+vllm:num_preemptions_total{engine="1",model_name="tiny"} 4.0
+vllm:time_to_first_token_seconds_sum{engine="0",model_name="tiny"} 5.0
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.1",model_name="tiny"} 2.0
+vllm:time_to_first_token_seconds_bucket{engine="0",le="1.0",model_name="tiny"} 10.0
+vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="tiny"} 10.0
+vllm:time_to_first_token_seconds_count{engine="0",model_name="tiny"} 10.0
+""",
+    "torch-chrome-trace": '{"distributedInfo": {"rank": 2}, "traceEvents": ['
+    '{"cat": "kernel", "name": "a", "ts": 0, "dur": 10}, {"cat": "kernel", "name": "b", "ts": 5, "dur": 10}, {"cat": "cpu_op", "name": "c"}]}',
+    "docker-inspect": '[{\n "State": {\n  "Status": "exited",\n  "OOMKilled": false,\n  "ExitCode": 137\n }\n}]',
+    "guidellm-json": '{\n "metadata": {\n  "guidellm_version": "0.5.0"\n },\n "target": "http://127.0.0.1:8000"\n}',
+    "vllm-bench-json": '{\n "model_id": "tiny",\n "completed": 8,\n "mean_ttft_ms": 21.5\n}',
+    "llmperf-json": '{\n "model": "tiny",\n "results_ttft_s": {\n  "mean": 0.25\n },\n "results_error_rate": 0.0\n}',
+    "rocm-smi-json": '{\n "card0": {\n  "GPU use (%)": "97",\n  "Card series": "Instinct"\n }\n}',
+    "nvidia-smi-xml": '<?xml version="1.0" ?>\n<nvidia_smi_log>\n <driver_version>570.1</driver_version>\n <gpu id="00000000:01:00.0">\n'
+    "  <product_name>NVIDIA T</product_name>\n  <max_clocks>\n   <sm_clock>2000 MHz</sm_clock>\n  </max_clocks>\n </gpu>\n</nvidia_smi_log>",
+    "nvidia-smi-q": """Driver Version                            : 570.1
+Attached GPUs                             : 1
+GPU 00000000:01:00.0
+    Product Name                          : NVIDIA T
+    GPU Link Info
+        Link Width
+            Max                           : 16x
+            Current                       : 4x
+    Temperature
+        GPU Current Temp                  : 61 C
+    GPU Power Readings
+        Power Draw                        : 250.10 W
+        Current Power Limit               : 300.00 W
+""",
+    "nvidia-smi-pmon": "# gpu         pid   type     sm    mem    command\n# Idx           #    C/G      %      %    name\n    0        711      C     98     40    python\n",
+    "nvidia-smi-dmon": "# gpu    pwr  gtemp     sm    mem\n# Idx      W      C      %      %\n    0    301     55     99     43\n",
+    "collect-env": """Collecting environment information...
+PyTorch version: 2.7.0+cu126
+Is debug build: False
+CUDA used to build PyTorch: 12.6
+Python version: 3.11.2 (main) [GCC 12.2.0] (64-bit runtime)
+GPU models and configuration:
+GPU 0: NVIDIA T
+HF_HOME=/models
+""",
+    "nvidia-smi-topo": "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPHB\t0-15\nGPU1\tPHB\t X \t0-15\n",
+    "nvidia-smi-nvlink": "GPU 0: NVIDIA T (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n",
+    "nvidia-smi-table": """+-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 570.10                 Driver Version: 570.10         CUDA Version: 12.8     |
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+|   0  NVIDIA T                       On  |   00000000:83:00.0 Off |                    0 |
+| N/A   52C    P0            228W /  300W |   12362MiB /  24576MiB |     97%      Default |
+|    0   N/A  N/A             711      C   python3                               12034MiB |
+""",
+    "nvidia-smi-csv": "name, memory.used [MiB], power.draw [W]\nNVIDIA T, 12362 MiB, 228.10 W\n",
+    "npu-smi": """| npu-smi 24.1.0                   Version: 24.1.0                                               |
+| 0     910T                | OK            | 95.9        39                0    / 0             |
+| 0                         | 0000:01:00.0  | 12          0    / 0          2826 / 32768         |
+""",
+    "sglang-bench-text": "============ Serving Benchmark Result ============\nBackend:    sglang\nSuccessful requests:   10\nMean TTFT (ms):   417.83\n",
+    "vllm-bench-text": "============ Serving Benchmark Result ============\nSuccessful requests:   10\nMean TTFT (ms):   21.50\n",
+    "aiperf-text": "   NVIDIA AIPerf | LLM Metrics\n┃ Metric ┃ avg ┃ p99 ┃\n│ Request Latency (ms) │ 3,651.23 │ 5,707.95 │\n",
+    "llama-bench-text": "| model | size | backend | test | t/s |\n| --- | --- | --- | --- | --- |\n| tiny Q8_0 | 1 GiB | CPU | pp512 | 236.42 ± 3.71 |\n",
+    "nsys-stats-text": """ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
+
+| Time (%) | Total Time (ns) | Instances | Name |
+|     28.9 |     29131334735 |     42384 | ncclDevKernel_AllReduce |
+""",
+    "torch-key-averages": """                 Name    Self CPU %     Self CUDA   Self CUDA %    # of Calls
+             aten::mm         2.17%     107.738ms        86.74%           180
+Self CUDA time total: 124.210ms
+""",
+    "top": """top - 22:12:34 up 3 days,  9:49,  0 users,  load average: 10.32, 7.18, 3.86
+Threads: 105 total,   1 running
+%Cpu(s): 12.5 us,  2.1 sy
+MiB Mem : 2063184.+total, 1119808.+free
+
+    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND
+2532738 root      20   0  522.6g  67.2g  64.7g S  99.9   3.3   3:23.82 VLLM::W+
+""",
+    "pidstat": "#      Time   UID       PID    %usr %system    %CPU  Command\n 1646859221     0       711    97.00    1.00   98.00  python3\n",
+    "mpstat": "03:15:06 PM  CPU    %usr   %nice    %sys   %idle\n03:15:06 PM  all    0.22    0.00    0.37   99.40\n",
+    "iostat": "avg-cpu:  %user   %nice   %idle\n           0.14    0.00   99.70\n",
+    "vmstat": "procs ---memory--- ---swap--\n r  b   swpd   free   si   so\n 2  1      7 279471    5    6\n",
+    "free": "              total        used        free\nMem:        2017300      242740      478228\nSwap:       2097148         268     2096880\n",
+    "meminfo": "MemTotal:        3997272 kB\nMemFree:         2760316 kB\nSwapTotal:       3996668 kB\n",
+    "lscpu": "Architecture:          x86_64\nCPU(s):                96\nSocket(s):             2\n",
+    "qstat-f": "Job Id: 42.head\n    Job_Name = serve\n    resources_used.walltime = 02:00:03\n    Resource_List.walltime = 02:00:00\n    Exit_status = 271\n",
+    "sacct": "JobID|State|ExitCode|Elapsed\n42|TIMEOUT|0:0|02:00:10\n",
+    "kubectl-describe": "Name:             server-0\nNamespace:        default\nPriority:         0\n    Last State:     Terminated\n      Reason:       OOMKilled\nQoS Class: Burstable\n",
+    "kubectl-events": "25m   Warning   Unhealthy   pod/server-0   Liveness probe failed\n",
+    "dmesg": "[ 1.0] Out of memory: Killed process 711 (python3) total-vm:10kB, anon-rss:7529332kB\n"
+    "[ 2.0] NVRM: Xid (PCI:0000:b3:00): 79, pid=711, name=python3, GPU has fallen off the bus.\n",
+    "ray-log": "[2026-06-20 22:44:59,238 E 128 128] (raylet) worker_pool.cc:502: Some workers failed to start.\n",
+    "gpu-series-csv": "ts,index,temp_c,util_pct\n1,0,50,10\n2,0,54,97\n",
+    "cpu-series-csv": "ts,cpu_busy_pct,cpu_user_pct\n1,10,9\n2,17.5,16\n",
+}
+
+READINGS: dict[str, tuple[str, str, object, int | tuple[int, ...] | None]] = {
+    "prometheus-text": ("preemptions", "", 7, (3, 4)),
+    "torch-chrome-trace": ("gpu busy share", "", 1.0, None),
+    "docker-inspect": ("OOMKilled", "", False, 4),
+    "guidellm-json": ("guidellm_version", "", "0.5.0", 3),
+    "vllm-bench-json": ("mean_ttft_ms", "", 21.5, 4),
+    "llmperf-json": ("results_ttft_s mean", "", 0.25, 4),
+    "rocm-smi-json": ("GPU use (%)", "card0", "97", 3),
+    "nvidia-smi-xml": ("product", "GPU 00000000:01:00.0", "NVIDIA T", 5),
+    "nvidia-smi-q": ("pcie width current", "GPU 00000000:01:00.0", "4x", 8),
+    "nvidia-smi-pmon": ("sm of python (711)", "gpu 0", 98, 3),
+    "nvidia-smi-dmon": ("sm", "gpu 0", 99, 3),
+    "collect-env": ("name", "gpu 0", "NVIDIA T", 7),
+    "nvidia-smi-topo": ("link", "GPU0-GPU1", "PHB", 2),
+    "nvidia-smi-nvlink": ("links", "gpu 0", 2, 3),
+    "nvidia-smi-table": ("utilization", "gpu 0", 97, 5),
+    "nvidia-smi-csv": ("power.draw [W]", "", "228.10 W", 2),
+    "npu-smi": ("HBM used", "npu 0", 2826, 3),
+    "sglang-bench-text": ("Mean TTFT", "", 417.83, 4),
+    "vllm-bench-text": ("Mean TTFT", "", 21.5, 3),
+    "aiperf-text": ("Request Latency (ms) p99", "", 5707.95, 3),
+    "llama-bench-text": ("pp512", "tiny Q8_0", 236.42, 3),
+    "nsys-stats-text": ("Total Time (ns)", "ncclDevKernel_AllReduce", 29131334735, 4),
+    "torch-key-averages": ("# of Calls", "aten::mm", 180, 2),
+    "top": ("cpu of VLLM::W+", "thread 2532738", 99.9, 7),
+    "pidstat": ("%CPU", "pid 711", 98.0, 2),
+    "mpstat": ("%idle", "cpu all", 99.4, 2),
+    "iostat": ("line", "", "0.14    0.00   99.70", 2),
+    "vmstat": ("swpd", "", 7, 3),
+    "free": ("mem total", "", 2017300, 2),
+    "meminfo": ("MemTotal", "", 3997272, 1),
+    "lscpu": ("sockets", "", 2, 3),
+    "qstat-f": ("asked for walltime", "", "02:00:00", 4),
+    "sacct": ("State", "job 42", "TIMEOUT", 2),
+    "kubectl-describe": ("reason", "", "OOMKilled", 5),
+    "kubectl-events": ("event", "", "25m Warning Unhealthy pod/server-0 Liveness probe failed", 1),
+    "dmesg": ("xid", "gpu 0000:b3:00", 79, 2),
+    "ray-log": ("severity and source", "raylet", "E worker_pool.cc:502", 1),
+    "gpu-series-csv": ("max util_pct", "", 97, 3),
+    "cpu-series-csv": ("max cpu_busy_pct", "", 17.5, 3),
+}

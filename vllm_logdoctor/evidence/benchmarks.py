@@ -1,0 +1,148 @@
+"""What clients measured: vllm bench and SGLang's bench_serving, GuideLLM, AIPerf, llmperf, llama-bench."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.tables import cells, json_values
+
+# "Request throughput (req/s):              0.21      "
+_RESULT = re.compile(r"^(.*?[A-Z][^:|{}\[\]=]*?)(?: \(([^()]*)\))?:\s+(-?[\d.,]+|None|inf|\w+)\s*$")
+_HEAD = re.compile(r"=+ (?:Serving|Offline Throughput|Throughput|Latency) Benchmark Result =+")
+_BEFORE = {"Traffic request rate", "Maximum request concurrency", "Backend", "Burstiness factor"}
+
+
+def read_results_text(lines: Lines) -> Iterator[Reading]:
+    """Yield the rows of "Serving Benchmark Result", and the load that was asked for above it."""
+    inside = False
+    for line, text in enumerate(lines, start=1):
+        inside = inside or bool(_HEAD.search(text))
+        if not (found := _RESULT.match(text)):
+            continue
+        name = found[1].strip()
+        if inside or name in _BEFORE:
+            yield Reading(name, number(found[3]), found[2] or "", line=line)
+        if text.startswith("====") and inside and not _HEAD.search(text):
+            inside = False
+
+
+_VLLM_BENCH = frozenset(
+    [
+        "model_id",
+        "backend",
+        "num_prompts",
+        "request_rate",
+        "max_concurrency",
+        "duration",
+        "completed",
+        "failed",
+        "total_input_tokens",
+        "total_output_tokens",
+        "request_throughput",
+        "request_goodput",
+        "output_throughput",
+        "total_token_throughput",
+        "mean_ttft_ms",
+        "median_ttft_ms",
+        "p95_ttft_ms",
+        "p99_ttft_ms",
+        "mean_tpot_ms",
+        "median_tpot_ms",
+        "p99_tpot_ms",
+        "mean_itl_ms",
+        "median_itl_ms",
+        "p99_itl_ms",
+        "mean_e2el_ms",
+        "p99_e2el_ms",
+        "max_output_tokens_per_s",
+        "max_concurrent_requests",
+        "rps",
+        "burstiness",
+    ]
+)
+
+
+def read_vllm_json(lines: Lines) -> Iterator[Reading]:
+    """Yield the figures of a result file of `vllm bench serve`."""
+    yield from json_values(lines, _VLLM_BENCH)
+
+
+def read_guidellm(lines: Lines) -> Iterator[Reading]:
+    """Yield what was benchmarked and the first figures of a GuideLLM report."""
+    wanted = {
+        "guidellm_version",
+        "kind",
+        "target",
+        "model",
+        "request_format",
+        "rate",
+        "max_seconds",
+        "max_requests",
+    }
+    seen: set[str] = set()
+    for reading in json_values(lines, wanted):
+        if reading.name not in seen and reading.value is not None:
+            seen.add(reading.name)
+            yield reading
+
+
+def read_llmperf(lines: Lines) -> Iterator[Reading]:
+    """Yield the figures of llmperf's summary."""
+    for reading in json_values(lines):
+        if reading.name.startswith("results_") or reading.name in (
+            "model",
+            "num_concurrent_requests",
+            "version",
+        ):
+            yield reading
+    section = ""
+    for line, text in enumerate(lines, start=1):
+        if found := re.match(r'^\s*"(results\w*|\w+_s|quantiles)"\s*:\s*\{', text):
+            section = found[1]
+        elif section and (found := re.match(r'^\s*"(p\d+|mean|min|max|stddev)"\s*:\s*([-\d.eE]+)', text)):
+            yield Reading(f"{section} {found[1]}", number(found[2]), line=line)
+
+
+def read_aiperf(lines: Lines) -> Iterator[Reading]:
+    """Yield mean, p99 and p50 of each metric of an AIPerf or GenAI-Perf table."""
+    names: list[str] = []
+    for line, text in enumerate(lines, start=1):
+        row = cells(text)
+        if "avg" in row or "Statistic" in row:
+            names = row
+        elif names and len(row) == len(names) and row[0] and isinstance(number(row[1]), int | float):
+            for name in ("avg", "p99", "p50"):
+                if name in names:
+                    yield Reading(f"{row[0]} {name}", number(row[names.index(name)]), line=line)
+
+
+def read_llama_bench(lines: Lines) -> Iterator[Reading]:
+    """Yield tokens per second of each test of a llama-bench table."""
+    names: list[str] = []
+    for line, text in enumerate(lines, start=1):
+        row = cells(text)
+        if "t/s" in row:
+            names = row
+        elif names and len(row) == len(names) and "±" in row[names.index("t/s")]:
+            values = dict(zip(names, row, strict=True))
+            rate, _, spread = values["t/s"].partition("±")
+            yield Reading(values.get("test", "test"), number(rate), "tok/s", values.get("model", ""), line)
+            yield Reading(
+                f"{values.get('test', 'test')} spread", number(spread), "tok/s", values.get("model", ""), line
+            )
+
+
+def is_results_text(head: str) -> bool:
+    """Return whether a client's benchmark result is in a text."""
+    return bool(_HEAD.search(head))
+
+
+def is_sglang(head: str) -> bool:
+    """Return whether a benchmark result has the rows that only SGLang's bench_serving prints."""
+    return is_results_text(head) and bool(
+        re.search(
+            r"generated tokens \(retokenized\)|^Backend:\s+sglang|sglang\.bench_serving", head, re.MULTILINE
+        )
+    )

@@ -1,0 +1,200 @@
+"""What the machine and the scheduler say of a job: kernel log, docker inspect, kubectl, qstat, sacct, Ray's own logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.tables import json_values
+
+# Out of memory: Killed process 21394 (cicc) total-vm:10886376kB, anon-rss:7529332kB
+_OOM = re.compile(r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+) \(([^)]*)\)")
+_RSS = re.compile(r"anon-rss:(\d+)kB")
+# NVRM: Xid (PCI:0000:b3:00): 79, pid=1234, name=python, GPU has fallen off the bus.
+_XID = re.compile(
+    r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)(?:, pid='?(\d+|<unknown>)'?)?(?:, name=([^,]+))?"
+)
+# NVRM: The NVIDIA GPU 0000:b3:00.0
+_DEVICE = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]+)")
+_DRIVER = re.compile(r"NVRM: loading NVIDIA .*?\s(\d+\.\d+(?:\.\d+)?)\s")
+# pt_main_thread[2536443]: segfault at 7f797fe00000 ip ... error 4 in libnccl.so.2[7f7c7ac00000+...]
+_SEGFAULT = re.compile(r"(\S+)\[(\d+)\]: segfault at (\S+) .*? in (\S+?)(?:\[|$|\s)")
+_MOST_LINES = 40
+
+
+def read_kernel_log(lines: Lines) -> Iterator[Reading]:
+    """Yield who was killed for memory, faults of cards, and crashes in native code."""
+    shown = 0
+    for line, text in enumerate(lines, start=1):
+        for reading in _kernel_line(text, line):
+            shown += 1
+            if shown <= _MOST_LINES:
+                yield reading
+
+
+def _kernel_line(text: str, line: int) -> Iterator[Reading]:
+    if found := _OOM.search(text):
+        yield Reading("oom killed", f"{found[1]} {found[2]}", "pid name", line=line)
+    if found := _RSS.search(text):
+        yield Reading("anon-rss of the killed", number(found[1]), "kB", line=line)
+    if found := _XID.search(text):
+        yield Reading("xid", number(found[2]), "", f"gpu {found[1]}", line)
+        if found[3]:
+            yield Reading("xid process", f"{found[3]} {found[4] or ''}".strip(), "", f"gpu {found[1]}", line)
+    if found := _DEVICE.search(text):
+        yield Reading("device", found[1], line=line)
+    if "fallen off the bus" in text:
+        yield Reading("fallen off the bus", True, line=line)
+    if found := _DRIVER.search(text):
+        yield Reading("driver", found[1], line=line)
+    if found := _SEGFAULT.search(text):
+        yield Reading("segfault", f"{found[2]} {found[1]}", "pid name", found[4], line)
+
+
+_INSPECT = frozenset(
+    [
+        "Status",
+        "Running",
+        "OOMKilled",
+        "Dead",
+        "ExitCode",
+        "Error",
+        "StartedAt",
+        "FinishedAt",
+        "RestartCount",
+        "ShmSize",
+        "IpcMode",
+        "NetworkMode",
+        "Memory",
+        "MemorySwap",
+        "NanoCpus",
+        "CpusetCpus",
+        "Image",
+        "Name",
+        "PidsLimit",
+    ]
+)
+
+
+def read_docker_inspect(lines: Lines) -> Iterator[Reading]:
+    """Yield the state and the limits of a container."""
+    seen: set[str] = set()
+    for reading in json_values(lines, _INSPECT):
+        if reading.name not in seen:
+            seen.add(reading.name)
+            yield reading
+
+
+_DESCRIBE = re.compile(
+    r"^\s*(Name|Namespace|Node|Start Time|Status|Image|State|Last State|Reason|Exit Code|Started|Finished|Ready|Restart Count|QoS Class"
+    r"|cpu|memory|nvidia\.com/gpu|amd\.com/gpu|Port):\s+(\S.*?)\s*$"
+)
+# deepseek-r1-5cc594fd46-hg5rw   0/1     CrashLoopBackOff   5 (2m30s ago)   13m
+_POD = re.compile(r"^(\S+)\s+(\d+/\d+)\s+([A-Z]\w+)\s+(\d+)\s")
+_COMMAND = re.compile(r"^\s+((?:[\w.]+\.)?(?:vllm|sglang)[\w.]*(?: .*)?)$")
+
+
+def read_kubectl_describe(lines: Lines) -> Iterator[Reading]:
+    """Yield status, restarts, image, limits and ends of a pod's containers."""
+    for line, text in enumerate(lines[:400], start=1):
+        if found := _POD.match(text):
+            yield Reading("pod status", found[3], "", found[1], line)
+            yield Reading("restarts", number(found[4]), "count", found[1], line)
+        elif found := _DESCRIBE.match(text):
+            yield Reading(found[1].lower(), number(found[2]), line=line)
+        elif found := _COMMAND.match(text):
+            yield Reading("command", found[1], line=line)
+
+
+# 25m (x3 over 25m)   Warning   Unhealthy   pod/...   Liveness probe failed
+_EVENT = re.compile(r"\b(Normal|Warning)\s+([A-Z][A-Za-z]+)\s")
+
+
+def read_kubectl_events(lines: Lines) -> Iterator[Reading]:
+    """Yield the events of a pod, words joined by single spaces."""
+    for line, text in enumerate(lines[:60], start=1):
+        if _EVENT.search(text):
+            yield Reading("event", " ".join(text.split())[:400], "as printed", line=line)
+
+
+_QSTAT = re.compile(r"^\s+(?:resources_used\.|Resource_List\.)?(\w+) = (.*)$")
+_QSTAT_KEYS = frozenset(
+    [
+        "Job_Name",
+        "job_state",
+        "queue",
+        "cpupercent",
+        "cput",
+        "mem",
+        "ncpus",
+        "vmem",
+        "walltime",
+        "Exit_status",
+        "exec_host",
+        "comment",
+        "ngpus",
+        "select",
+        "place",
+        "run_count",
+        "stime",
+        "ctime",
+        "mtime",
+    ]
+)
+
+
+def read_qstat(lines: Lines) -> Iterator[Reading]:
+    """Yield state, resources used and asked for, and the exit status of a PBS job."""
+    for line, text in enumerate(lines, start=1):
+        if text.startswith("Job Id:"):
+            yield Reading("job", text.partition(":")[2].strip(), line=line)
+        elif (found := _QSTAT.match(text)) and found[1] in _QSTAT_KEYS:
+            asked = "asked for " if "Resource_List." in text else ""
+            yield Reading(asked + found[1], number(found[2]), line=line)
+
+
+def read_sacct(lines: Lines) -> Iterator[Reading]:
+    """Yield state, exit code, elapsed time and memory of each job step, parsable or in columns."""
+    header = next((index for index, text in enumerate(lines) if text.lstrip().startswith("JobID")), None)
+    if header is None:
+        return
+    separator = "|" if "|" in lines[header] else None
+    names = lines[header].split(separator)
+    for line, text in enumerate(lines[header + 1 : header + 21], start=header + 2):
+        values = text.split(separator)
+        if set(text.strip()) <= set("- ") or len(values) != len(names):
+            continue
+        row = dict(zip(names, values, strict=True))
+        kept = [
+            name
+            for name in row
+            if name
+            in (
+                "State",
+                "ExitCode",
+                "Elapsed",
+                "Timelimit",
+                "MaxRSS",
+                "ReqMem",
+                "NodeList",
+                "DerivedExitCode",
+            )
+        ]
+        yield from (Reading(name, row[name].strip(), "", f"job {values[0].strip()}", line) for name in kept)
+
+
+# [2022-06-20 22:44:59,238 I 128931 128931] (raylet) io_service_pool.cc:35: IOServicePool is running
+_RAY = re.compile(r"^\[[\d :,-]+ ([A-Z]) \d+ \d+\] (?:\(([\w-]+)\) )?([\w.]+:\d+):\s*(.*)$")
+
+
+def read_ray(lines: Lines) -> Iterator[Reading]:
+    """Yield the first lines of one of Ray's own logs, and those above plain information."""
+    shown = 0
+    for line, text in enumerate(lines, start=1):
+        found = _RAY.match(text)
+        if found and shown < _MOST_LINES and (shown < 4 or found[1] != "I"):
+            shown += 1
+            yield Reading("severity and source", f"{found[1]} {found[3]}", "", found[2] or "", line)
+            if found[1] != "I":
+                yield Reading("message", found[4][:300], "", found[2] or "", line)

@@ -1,0 +1,140 @@
+"""The host: top, pidstat, mpstat, vmstat, iostat, free, /proc/meminfo, lscpu, series in CSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.tables import columns, comma_separated, first_line_with, keyed
+
+# top - 22:12:34 up 3 days,  9:49,  0 users,  load average: 10.32, 7.18, 3.86
+_LOAD = re.compile(r"load average: ([\d.]+)")
+# Threads: 105 total,   1 running
+_TASKS = re.compile(r"^(Threads|Tasks):\s+(\d+) total")
+# %Cpu(s): 12.5 us,  2.1 sy
+_CPU = re.compile(r"^%Cpu\S*\s*([\d.]+)\s*us")
+_MOST_THREADS = 40
+
+
+def read_top(lines: Lines) -> Iterator[Reading]:
+    """Yield load, number of threads, CPU of the machine, and the busiest threads."""
+    for line, text in enumerate(lines[:8], start=1):
+        if found := _LOAD.search(text):
+            yield Reading("load average 1 min", number(found[1]), line=line)
+        elif found := _TASKS.match(text):
+            yield Reading(found[1].lower(), number(found[2]), "count", line=line)
+        elif found := _CPU.match(text):
+            yield Reading("user cpu of the machine", number(found[1]), "%", line=line)
+    header = first_line_with(lines, ("PID", "%CPU", "COMMAND"))
+    if header is None:
+        return
+    for line, row in list(columns(lines, header))[:_MOST_THREADS]:
+        yield Reading(f"cpu of {row['COMMAND']}", number(row["%CPU"]), "%", f"thread {row['PID']}", line)
+
+
+def read_pidstat(lines: Lines) -> Iterator[Reading]:
+    """Yield the columns of the first processes."""
+    header = first_line_with(lines, ("UID", "PID", "%usr"))
+    if header is None:
+        return
+    for line, row in list(columns(lines, header))[:5]:
+        who = f"pid {row['PID']}"
+        names = [name for name in row if name not in ("Time", "UID", "PID", "Command")]
+        yield from (Reading(name, number(row[name]), "", who, line) for name in names[:17])
+
+
+def read_mpstat(lines: Lines) -> Iterator[Reading]:
+    """Yield how the time of each processor was spent."""
+    header = first_line_with(lines, ("CPU", "%usr", "%idle"))
+    if header is None:
+        return
+    names = lines[header].split()
+    first = names.index("CPU")
+    for line, text in enumerate(lines[header + 1 : header + 8], start=header + 2):
+        values = text.split()
+        if len(values) != len(names):
+            break
+        subject = f"cpu {values[first]}"
+        for name, value in zip(names[first + 1 :], values[first + 1 :], strict=True):
+            yield Reading(name, number(value), "%", subject, line)
+
+
+def read_vmstat(lines: Lines) -> Iterator[Reading]:
+    """Yield the first rows of vmstat."""
+    header = first_line_with(lines, (" r ", " swpd "))
+    if header is None:
+        return
+    names = [name for name in lines[header].split() if name.islower() and len(name) < 8]
+    for line, text in enumerate(lines[header + 1 : header + 4], start=header + 2):
+        yield from (
+            Reading(name, number(value), "", "", line)
+            for name, value in zip(names, text.split(), strict=False)
+        )
+
+
+def read_iostat(lines: Lines) -> Iterator[Reading]:
+    """Yield the lines of the first report as printed: devices and columns differ with each release."""
+    for line, text in enumerate(lines[:40], start=1):
+        if text.strip():
+            yield Reading("line", text.strip(), "as printed", line=line)
+
+
+def read_free(lines: Lines) -> Iterator[Reading]:
+    """Yield memory and swap."""
+    header = first_line_with(lines, ("total", "used", "free"))
+    if header is None:
+        return
+    names = lines[header].split()
+    for line, text in enumerate(lines[header + 1 : header + 3], start=header + 2):
+        kind, *values = text.split()
+        yield from (
+            Reading(f"{kind.rstrip(':').lower()} {name}", number(value), line=line)
+            for name, value in zip(names, values, strict=False)
+        )
+
+
+_MEMINFO = re.compile(
+    r"^(Mem\w+|Swap\w+|HugePages_\w+|Shmem|Hugepagesize|Committed_AS|Cached):\s+(\d+)(?: (kB))?"
+)
+
+
+def read_meminfo(lines: Lines) -> Iterator[Reading]:
+    """Yield the lines of /proc/meminfo on memory that is left, swap, shared and huge pages."""
+    for line, text in enumerate(lines, start=1):
+        if found := _MEMINFO.match(text):
+            yield Reading(found[1], number(found[2]), found[3] or "count", line=line)
+
+
+LSCPU = {
+    "CPU(s)": "cpus",
+    "Model name": "model",
+    "Socket(s)": "sockets",
+    "Core(s) per socket": "cores per socket",
+    "Thread(s) per core": "threads per core",
+    "NUMA node(s)": "numa nodes",
+    "CPU max MHz": "max MHz",
+    "L3 cache": "L3 cache",
+}
+
+
+def read_lscpu(lines: Lines) -> Iterator[Reading]:
+    """Yield processors, sockets, NUMA nodes."""
+    yield from keyed(lines, LSCPU)
+
+
+def read_series(lines: Lines) -> Iterator[Reading]:
+    """Yield columns, number of rows and the largest value of each column with its line."""
+    names = [name.strip() for name in lines[0].split(",")] if lines else []
+    yield Reading("columns", list(names), line=1)
+    rows = list(comma_separated(lines))
+    lines_of = (rows[0][0], rows[-1][0]) if rows else None
+    yield Reading("rows", len(rows), "count", line=lines_of, how="count")
+    for name in names:
+        values = [
+            (value, line) for line, row in rows if isinstance(value := number(row.get(name, "")), int | float)
+        ]
+        if values:
+            highest = max(value for value, _ in values)
+            line = next(line for value, line in values if value == highest)
+            yield Reading(f"max {name}", highest, line=line, how="first line with the maximum")

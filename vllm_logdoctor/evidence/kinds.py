@@ -1,0 +1,243 @@
+"""All kinds of files that are known, in the order in which they are tried: the first that recognizes a file has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from vllm_logdoctor.evidence import (
+    accelerators,
+    benchmarks,
+    cluster,
+    environment,
+    host,
+    nvidia,
+    profiles,
+    prometheus,
+)
+from vllm_logdoctor.evidence.model import Kind
+
+
+def _matches(regex: str) -> Callable[[str], bool]:
+    expression = re.compile(regex, re.MULTILINE)
+    return lambda head: bool(expression.search(head))
+
+
+def _holds(*words: str) -> Callable[[str], bool]:
+    return lambda head: all(word in head for word in words)
+
+
+def _csv_header(regex: str) -> Callable[[str], bool]:
+    """Return a test of the first line: names joined by commas, one of which fits the expression."""
+    expression = re.compile(regex)
+    name = re.compile(r"^[\w. \[\]%/()-]+$")
+
+    def test(head: str) -> bool:
+        names = head.partition("\n")[0].strip().split(",")
+        return (
+            len(names) > 2
+            and all(name.match(one) for one in names)
+            and any(expression.search(one.strip()) for one in names)
+        )
+
+    return test
+
+
+_LATENCY = "time to first token, latency, queue time, preemptions, lengths, prefix cache hits"
+_CARD = "the card, its memory, clocks and power"
+
+KINDS: tuple[Kind, ...] = (
+    Kind(
+        "prometheus-text",
+        _LATENCY,
+        _matches(r"^# (?:HELP|TYPE) (?:vllm:|python_gc_|process_)|^vllm:\w+[{ ]"),
+        prometheus.read_prometheus,
+    ),
+    Kind(
+        "torch-chrome-trace",
+        "time by kernel, busy share of the GPU",
+        _holds('"traceEvents"'),
+        profiles.read_trace,
+    ),
+    Kind(
+        "docker-inspect",
+        "how the container ended, its limits",
+        _holds('"OOMKilled"', '"State"'),
+        cluster.read_docker_inspect,
+    ),
+    Kind(
+        "guidellm-json",
+        "latency and throughput that the client saw",
+        _holds('"guidellm_version"'),
+        benchmarks.read_guidellm,
+    ),
+    Kind(
+        "vllm-bench-json",
+        "latency and throughput that the client saw",
+        _matches(r'"(?:mean_ttft_ms|request_throughput|total_token_throughput)"'),
+        benchmarks.read_vllm_json,
+    ),
+    Kind(
+        "llmperf-json",
+        "latency and throughput that the client saw",
+        _matches(r'"results_?\w*"|"results_ttft_s'),
+        benchmarks.read_llmperf,
+    ),
+    Kind("rocm-smi-json", _CARD, _matches(r'"card\d+"\s*:\s*\{'), accelerators.read_rocm),
+    Kind("nvidia-smi-xml", _CARD, _holds("<nvidia_smi_log"), nvidia.read_xml),
+    Kind("nvidia-smi-q", _CARD, _matches(r"^Attached GPUs\s+: \d"), nvidia.read_query),
+    Kind(
+        "nvidia-smi-pmon",
+        "which process keeps the card busy",
+        _matches(r"^# gpu\s+pid\s+type"),
+        nvidia.read_monitor,
+    ),
+    Kind(
+        "nvidia-smi-dmon",
+        "how busy card and memory were, power, clocks",
+        _matches(r"^#\s*gpu\s+\w+\s+\w+.*\n#\s*Idx"),
+        nvidia.read_monitor,
+    ),
+    Kind(
+        "collect-env",
+        "card, driver, versions, processors, variables",
+        _matches(r"^PyTorch version\s*:.*(?:\n.*){1,3}^CUDA used to build PyTorch"),
+        environment.read_environment,
+    ),
+    Kind("nvidia-smi-topo", "links between the cards", nvidia.is_topology, nvidia.read_topology),
+    Kind(
+        "nvidia-smi-nvlink",
+        "speed of the links between the cards",
+        _matches(r"^GPU \d+: .*\(UUID.*\)\n\s+Link \d+:"),
+        nvidia.read_nvlink,
+    ),
+    Kind("nvidia-smi-table", _CARD, nvidia.is_table, nvidia.read_table),
+    Kind(
+        "nvidia-smi-csv",
+        _CARD,
+        _csv_header(
+            r"^(?:utilization\.gpu|memory\.(?:used|total)|gpu_uuid|uuid|power\.draw|used_gpu_memory)"
+        ),
+        nvidia.read_csv,
+    ),
+    Kind("npu-smi", _CARD, _matches(r"\bnpu-smi \S+\s+Version:"), accelerators.read_npu),
+    Kind(
+        "sglang-bench-text",
+        "latency and throughput that the client saw",
+        benchmarks.is_sglang,
+        benchmarks.read_results_text,
+    ),
+    Kind(
+        "vllm-bench-text",
+        "latency and throughput that the client saw",
+        benchmarks.is_results_text,
+        benchmarks.read_results_text,
+    ),
+    Kind(
+        "aiperf-text",
+        "latency and throughput that the client saw",
+        _matches(r"NVIDIA (?:AIPerf|GenAI-Perf) \|"),
+        benchmarks.read_aiperf,
+    ),
+    Kind(
+        "llama-bench-text",
+        "speed of llama.cpp on this machine",
+        _matches(r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s\s*\|"),
+        benchmarks.read_llama_bench,
+    ),
+    Kind(
+        "nsys-stats-text",
+        "time by kernel and by call",
+        _matches(r"\*\* .* \(\w+(?:_sum|_summary|sum)\):"),
+        profiles.read_nsys,
+    ),
+    Kind(
+        "torch-key-averages",
+        "time by operator and kernel",
+        _holds("Self CPU %", "# of Calls"),
+        profiles.read_torch_table,
+    ),
+    Kind("top", "which thread is busy", _matches(r"^top - .*load average:"), host.read_top),
+    Kind("pidstat", "CPU and I/O by process", _matches(r"^#?.*\bUID\s+PID\s+%usr"), host.read_pidstat),
+    Kind("mpstat", "CPU by processor", _matches(r"\bCPU\s+%usr\s+%nice"), host.read_mpstat),
+    Kind("iostat", "how busy the disks were", _matches(r"^avg-cpu:\s+%user"), host.read_iostat),
+    Kind(
+        "vmstat",
+        "memory, swapping and CPU of the host",
+        _matches(r"^\s*r\s+b\s+swpd\s+free"),
+        host.read_vmstat,
+    ),
+    Kind("free", "memory of the host", _matches(r"^\s+total\s+used\s+free.*\nMem:"), host.read_free),
+    Kind("meminfo", "memory of the host", _matches(r"^MemTotal:\s+\d+ kB\nMemFree:"), host.read_meminfo),
+    Kind(
+        "lscpu",
+        "processors, sockets, NUMA nodes",
+        _matches(r"^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):"),
+        host.read_lscpu,
+    ),
+    Kind(
+        "qstat-f",
+        "how the job ended, what it used and asked for",
+        _matches(r"^Job Id: \S+"),
+        cluster.read_qstat,
+    ),
+    Kind(
+        "sacct",
+        "how the job ended, what it used and asked for",
+        _matches(r"^\s*JobID(?:Raw)?[ |].*(?:State|ExitCode)"),
+        cluster.read_sacct,
+    ),
+    Kind(
+        "kubectl-describe",
+        "how the container ended, its limits",
+        _matches(
+            r"^QoS Class:|^Name:\s+\S+\n(?:.*\n){0,4}^(?:Priority|Namespace|Service Account):|kubectl describe"
+        ),
+        cluster.read_kubectl_describe,
+    ),
+    Kind(
+        "kubectl-events",
+        "what Kubernetes did to the pod",
+        _matches(
+            r"\b(?:Normal|Warning)\s+"
+            r"(?:Unhealthy|Killing|Pulling|Pulled|Scheduled|Started|Created|BackOff|Failed\w*|OOMKilling|Evicted)\b"
+        ),
+        cluster.read_kubectl_events,
+    ),
+    Kind(
+        "dmesg",
+        "who was killed for memory, faults of cards",
+        _matches(r"\bNVRM: |\bOut of memory: Killed process|invoked oom-killer|\]: segfault at "),
+        cluster.read_kernel_log,
+    ),
+    Kind(
+        "ray-log",
+        "what Ray's own processes say",
+        _matches(r"^\[\d{4}-\d\d-\d\d [\d:,]+ [IWEF] \d+ \d+\] (?:\([\w-]+\) )?[\w.]+:\d+:"),
+        cluster.read_ray,
+    ),
+    Kind(
+        "gpu-series-csv",
+        "how busy the cards were over time",
+        _csv_header(
+            r"(?i)(?:util_pct|gpu_util|power_w|power_watts|^temp_|temperature|gpu_usage|usage_percent|vram|mem_used)"
+        ),
+        host.read_series,
+    ),
+    Kind(
+        "cpu-series-csv",
+        "how busy the processors were over time",
+        _csv_header(r"(?i)cpu_\w*(?:pct|percent|busy|user)"),
+        host.read_series,
+    ),
+)
+
+
+def kind_of(head: str) -> Kind | None:
+    """Return the kind of a file by its beginning (at most 64 KiB), or None for a log or something unknown.
+
+    Example:
+        >>> kind_of("top - 22:12:34 up 3 days,  0 users,  load average: 10.32, 7.18, 3.86\\n").name
+        'top'
+    """
+    return next((kind for kind in KINDS if kind.recognizes(head)), None)

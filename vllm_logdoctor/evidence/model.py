@@ -1,0 +1,71 @@
+"""What is read from a file beside the log, and how a kind of file is described."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+Scalar = str | int | float | bool | None
+
+
+class Reading(Struct, frozen=True):
+    """One value of a file.
+
+    Attributes:
+        name: what it is, in the words of the tool that wrote the file.
+        value: number, text or truth value; a list for a row of names or the bounds of a bucket.
+        unit: unit, or "" where the name or the value has it.
+        subject: "gpu 0", "thread 2532738", "engine 1", a kernel; "" for the whole file.
+        line: 1-based line, several lines for a value made from them, None in files without lines.
+        where: place in a file without lines, such as "traceEvents".
+        how: "read", or how the value was made from what was read.
+
+    Example:
+        >>> Reading("driver", "590.48.01", line=3).how
+        'read'
+    """
+
+    name: str
+    value: Scalar | list[Scalar]
+    unit: str = ""
+    subject: str = ""
+    line: int | tuple[int, ...] | None = None
+    where: str = ""
+    how: str = "read"
+
+
+Lines = Sequence[str]
+Reader = Callable[[Lines], Iterable[Reading]]
+
+
+class Kind(Struct, frozen=True):
+    """One kind of file.
+
+    Attributes:
+        name: its name in reports and JSON.
+        adds: what it tells that a log does not, in words.
+        recognizes: whether the beginning of a file (at most 64 KiB) is of this kind.
+        read: its readings, the most telling first.
+    """
+
+    name: str
+    adds: str
+    recognizes: Callable[[str], bool]
+    read: Reader
+
+
+def number(text: str) -> int | float | str:
+    """Return the number that a text is, or the text.
+
+    Example:
+        >>> number("1,024"), number("0.5"), number("N/A")
+        (1024, 0.5, 'N/A')
+    """
+    plain = text.strip().replace(",", "")
+    for kind in (int, float):
+        try:
+            return kind(plain)
+        except ValueError:
+            continue
+    return text.strip()

@@ -1,0 +1,130 @@
+"""Prometheus text of vLLM's /metrics, V0 and V1 names: counters, means of histograms, bounds of their quantiles."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from vllm_logdoctor.evidence.model import Lines, Reading
+
+# vllm:time_to_first_token_seconds_bucket{engine="0",le="0.001",model_name="tiny"} 0.0
+_SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+COUNTERS = {
+    "vllm:num_preemptions_total": ("preemptions", "count"),
+    "vllm:prompt_tokens_total": ("prompt tokens", "tokens"),
+    "vllm:generation_tokens_total": ("generation tokens", "tokens"),
+    "vllm:request_success_total": ("requests finished", "count"),
+    "vllm:prefix_cache_queries_total": ("prefix cache queries", "tokens"),
+    "vllm:prefix_cache_hits_total": ("prefix cache hits", "tokens"),
+    "vllm:gpu_prefix_cache_queries_total": ("prefix cache queries", "blocks"),
+    "vllm:gpu_prefix_cache_hits_total": ("prefix cache hits", "blocks"),
+    "vllm:spec_decode_num_drafts_total": ("drafts", "count"),
+    "vllm:spec_decode_num_draft_tokens_total": ("draft tokens", "tokens"),
+    "vllm:spec_decode_num_accepted_tokens_total": ("accepted draft tokens", "tokens"),
+}
+GAUGES = {
+    "vllm:num_requests_running": "running",
+    "vllm:num_requests_waiting": "waiting",
+    "vllm:kv_cache_usage_perc": "kv cache usage",
+    "vllm:gpu_cache_usage_perc": "kv cache usage",
+    "process_start_time_seconds": "process start",
+}
+HISTOGRAMS = {
+    "vllm:time_to_first_token_seconds": "TTFT",
+    "vllm:inter_token_latency_seconds": "ITL",
+    "vllm:time_per_output_token_seconds": "TPOT",
+    "vllm:e2e_request_latency_seconds": "e2e latency",
+    "vllm:request_queue_time_seconds": "queue time",
+    "vllm:request_prefill_time_seconds": "prefill time",
+    "vllm:request_decode_time_seconds": "decode time",
+    "vllm:request_prompt_tokens": "prompt length",
+    "vllm:request_generation_tokens": "answer length",
+}
+CONFIG = ("block_size", "num_gpu_blocks", "gpu_memory_utilization", "cache_dtype", "enable_prefix_caching")
+QUANTILE = 0.95
+
+_Samples = dict[str, list[tuple[int, dict[str, str], float]]]
+
+
+def read_prometheus(lines: Lines) -> Iterator[Reading]:
+    """Yield what one scrape says of the engine since its start; counters of several engines are added up."""
+    samples: _Samples = defaultdict(list)
+    for line, text in enumerate(lines, start=1):
+        if text.startswith("#") or not (found := _SAMPLE.match(text)):
+            continue
+        try:
+            value = float(found[3])
+        except ValueError:
+            continue
+        samples[found[1]].append((line, dict(_LABEL.findall(found[2] or "")), value))
+    for metric, (name, unit) in COUNTERS.items():
+        yield from _added(name, unit, samples.get(metric, []))
+    for metric, name in GAUGES.items():
+        yield from _each(name, samples.get(metric, []))
+    for metric, name in HISTOGRAMS.items():
+        yield from _histogram(name, metric, samples)
+    for line, labels, _ in samples.get("vllm:cache_config_info", []):
+        yield from (Reading(key, labels[key], line=line) for key in CONFIG if key in labels)
+    models = {
+        labels["model_name"]: line
+        for rows in samples.values()
+        for line, labels, _ in rows
+        if "model_name" in labels
+    }
+    yield from (Reading("model", name, line=line) for name, line in sorted(models.items()))
+
+
+def _added(name: str, unit: str, rows: list[tuple[int, dict[str, str], float]]) -> Iterator[Reading]:
+    if len(rows) == 1:
+        yield Reading(name, _plain(rows[0][2]), unit, line=rows[0][0])
+    elif rows:
+        total = sum(value for _, _, value in rows)
+        yield Reading(
+            name, _plain(total), unit, line=tuple(line for line, _, _ in rows), how="sum of the lines"
+        )
+
+
+def _each(name: str, rows: list[tuple[int, dict[str, str], float]]) -> Iterator[Reading]:
+    for line, labels, value in rows[:8]:
+        yield Reading(
+            name, _plain(value), subject=f"engine {labels['engine']}" if "engine" in labels else "", line=line
+        )
+
+
+def _histogram(name: str, metric: str, samples: _Samples) -> Iterator[Reading]:
+    sums, counts = samples.get(f"{metric}_sum", []), samples.get(f"{metric}_count", [])
+    count = sum(value for _, _, value in counts)
+    if not sums or not count:
+        return
+    unit = "tokens" if "length" in name else "s"
+    lines = tuple(line for line, _, _ in (*sums, *counts))
+    mean = sum(value for _, _, value in sums) / count
+    yield Reading(f"{name} mean", round(mean, 6), unit, line=lines, how="sum over count")
+    yield from _added(f"{name} count", "count", counts)
+    bounds = _quantile(samples.get(f"{metric}_bucket", []), count)
+    if bounds is not None:
+        low, high, line = bounds
+        yield Reading(f"{name} p95 lies in", [low, high], unit, line=line, how="bucket bounds")
+
+
+def _quantile(
+    buckets: list[tuple[int, dict[str, str], float]], count: float
+) -> tuple[float, float | None, int] | None:
+    """Return the bounds of the bucket that holds the quantile, None for no upper bound, and the bucket's line."""
+    below: dict[float, tuple[float, int]] = {}
+    for line, labels, value in buckets:
+        bound = float(labels.get("le", "inf"))
+        below[bound] = (below.get(bound, (0.0, line))[0] + value, line)
+    low = 0.0
+    for bound, (value, line) in sorted(below.items()):
+        if value >= QUANTILE * count:
+            return low, None if bound == float("inf") else bound, line
+        low = bound
+    return None
+
+
+def _plain(value: float) -> int | float:
+    return int(value) if value.is_integer() else value

@@ -1,0 +1,96 @@
+"""Reads one file beside the log: kind, readings, and why nothing was taken."""
+
+from __future__ import annotations
+
+import csv
+import zlib
+from pathlib import Path
+
+from msgspec import Struct
+
+from vllm_logdoctor.evidence.kinds import kind_of
+from vllm_logdoctor.evidence.model import Reading
+from vllm_logdoctor.parse.secrets import mask, may_hold_secret
+
+HEAD_BYTES = 64 * 1024
+MOST_BYTES = 64 * 1024 * 1024
+MOST_READINGS = 80
+
+
+class EvidenceFile(Struct, frozen=True):
+    """What was read of one file beside the log.
+
+    Attributes:
+        file: its name as given.
+        kind: its kind, or "" for one that is not known.
+        readings: the values, at most 80.
+        note: what was left out, and why.
+        adds: what its kind tells that a log does not.
+    """
+
+    file: str
+    kind: str
+    readings: tuple[Reading, ...] = ()
+    note: str = ""
+    adds: str = ""
+
+
+def read_evidence(name: str, data: bytes) -> EvidenceFile:
+    """Read a file of any known kind.
+
+    Args:
+        name: the name to show.
+        data: its bytes; gz is unpacked, at most 64 MiB.
+
+    Returns:
+        Its readings with secrets masked; kind "" where no kind recognizes it.
+
+    Example:
+        >>> one = read_evidence("free.txt", b"       total   used   free\\nMem:      10      4      6\\n")
+        >>> one.kind, one.readings[0].name, one.readings[0].value
+        ('free', 'mem total', 10)
+    """
+    data, note = _unpacked(data)
+    # "\\r" of progress bars is no end of a line: numbers of lines are those of an editor.
+    text = data.decode("utf-8", "replace").replace("\r", "")
+    kind = kind_of(text[:HEAD_BYTES])
+    if kind is None:
+        return EvidenceFile(name, "", (), note or "no kind that is known")
+    lines = [mask(line).text if may_hold_secret(line) else line for line in text.split("\n")]
+    try:
+        readings = list(kind.read(lines))
+    except (ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
+        return EvidenceFile(name, kind.name, (), f"damaged: {type(error).__name__}", kind.adds)
+    if len(readings) > MOST_READINGS:
+        note = note or f"{len(readings) - MOST_READINGS:,} more readings left out"
+    return EvidenceFile(name, kind.name, tuple(readings[:MOST_READINGS]), note, kind.adds)
+
+
+def read_evidence_file(path: Path) -> EvidenceFile:
+    """Read a file of the disk; raises OSError where it can't be opened."""
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    found = read_evidence(str(path), data[:MOST_BYTES])
+    if len(data) > MOST_BYTES:
+        return EvidenceFile(
+            found.file, found.kind, found.readings, "only the first 64 MiB were read", found.adds
+        )
+    return found
+
+
+def _unpacked(data: bytes) -> tuple[bytes, str]:
+    if not data.startswith(b"\x1f\x8b"):
+        return data, ""
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        text = unpacker.decompress(data, MOST_BYTES)
+    except zlib.error:
+        return b"", "damaged gz"
+    return (
+        text,
+        "only the first 64 MiB were read"
+        if unpacker.unconsumed_tail
+        else ""
+        if unpacker.eof
+        else "truncated gz",
+    )

@@ -1,0 +1,95 @@
+"""Shapes that many tools print: columns under a header, boxes, keys with values, JSON keys with their lines."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from vllm_logdoctor.evidence.model import Lines, Reading, Scalar, number
+
+Row = tuple[int, dict[str, str]]
+
+# "max_concurrency": 2,
+_JSON_VALUE = re.compile(
+    r'"([^"\\\n]{1,200})"\s*:\s*("(?:[^"\\\n]|\\.){0,2000}"|-?[\d.]+(?:[eE][-+]?\d+)?|true|false|null)'
+)
+_JSON_WORDS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
+
+
+def columns(lines: Lines, header: int, until_blank: bool = True) -> Iterator[Row]:
+    """Yield the rows under a header of words, by name of the column; text that is left over belongs to the last column.
+
+    Args:
+        lines: the lines of the file.
+        header: index of the header line.
+        until_blank: whether an empty line ends the table.
+
+    Example:
+        >>> list(columns(["PID CMD", "7 a b"], 0))
+        [(2, {'PID': '7', 'CMD': 'a b'})]
+    """
+    names = lines[header].lstrip("#").split()
+    for index in range(header + 1, len(lines)):
+        text = lines[index]
+        if not text.strip():
+            if until_blank:
+                return
+            continue
+        values = text.split(maxsplit=len(names) - 1)
+        if len(values) == len(names):
+            yield index + 1, dict(zip(names, values, strict=True))
+
+
+def cells(text: str) -> list[str]:
+    """Return the cells of a row of a box or a Markdown table.
+
+    Example:
+        >>> cells("| a | 1.0 |"), cells("│ b ┃ 2 │")
+        (['a', '1.0'], ['b', '2'])
+    """
+    return [cell.strip() for cell in re.split(r"[|│┃]", text.strip().strip("|│┃"))]
+
+
+def comma_separated(lines: Lines) -> Iterator[Row]:
+    """Yield the rows of a CSV file by name of the column; the first line is the header."""
+    rows = csv.reader(lines)
+    names = [name.strip() for name in next(rows, [])]
+    for line, row in enumerate(rows, start=2):
+        if row:
+            yield line, dict(zip(names, (value.strip() for value in row), strict=False))
+
+
+def keyed(lines: Lines, wanted: dict[str, str], separator: str = ":") -> Iterator[Reading]:
+    """Yield the values of lines "key: value" for the keys that are wanted, under the names given for them."""
+    for line, text in enumerate(lines, start=1):
+        key, found, value = text.partition(separator)
+        name = wanted.get(key.strip())
+        if found and name:
+            yield Reading(name, number(value), line=line)
+
+
+def json_values(lines: Lines, wanted: Collection[str] = ()) -> Iterator[Reading]:
+    """Yield the scalar values of JSON text with their lines, for some keys or for all.
+
+    The text is not parsed as a whole: a truncated file gives what it holds.
+
+    Example:
+        >>> [(one.name, one.value, one.line) for one in json_values(['{"a": 1,', '"b": "x"}'])]
+        [('a', 1, 1), ('b', 'x', 2)]
+    """
+    for line, text in enumerate(lines, start=1):
+        for key, value in _JSON_VALUE.findall(text):
+            if not wanted or key in wanted:
+                yield Reading(key, _json_scalar(value), line=line)
+
+
+def _json_scalar(text: str) -> Scalar:
+    if text in _JSON_WORDS:
+        return _JSON_WORDS[text]
+    return text[1:-1].replace('\\"', '"') if text.startswith('"') else number(text)
+
+
+def first_line_with(lines: Lines, words: Sequence[str], start: int = 0) -> int | None:
+    """Return the index of the first line that holds all words, or None."""
+    return next((i for i in range(start, len(lines)) if all(word in lines[i] for word in words)), None)
