@@ -127,7 +127,7 @@ READINGS: dict[str, tuple[str, str, object, int | tuple[int, ...] | None]] = {
     "top": ("cpu of VLLM::W+", "thread 2532738", 99.9, 7),
     "pidstat": ("%CPU", "pid 711", 98.0, 2),
     "mpstat": ("%idle", "cpu all", 99.4, 2),
-    "iostat": ("line", "", "0.14    0.00   99.70", 2),
+    "iostat": ("line", "", "avg-cpu:  %user   %nice   %idle", 1),
     "vmstat": ("swpd", "", 7, 3),
     "free": ("mem total", "", 2017300, 2),
     "meminfo": ("MemTotal", "", 3997272, 1),

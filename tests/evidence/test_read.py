@@ -43,7 +43,10 @@ def test_a_value_is_read_with_its_line(name: str) -> None:
 
 @pytest.mark.parametrize("log", FIXTURES, ids=lambda path: path.stem)
 def test_a_log_of_a_server_is_no_evidence(log: Path) -> None:
-    assert kind_of(log.read_text(encoding="utf-8", errors="replace")[:65536]) is None
+    head = log.read_text(encoding="utf-8", errors="replace")[:65536]
+    kind = kind_of(head)
+    # A client's result may lie in the log of its server: what such a file is, who gives it decides.
+    assert kind is None or (kind.name == "vllm-bench-text" and "Benchmark Result" in head)
 
 
 def test_a_quantile_is_the_bounds_of_its_bucket_and_never_a_point() -> None:

@@ -223,7 +223,7 @@ def read_topology(lines: Lines) -> Iterator[Reading]:
     rows = []
     for line, text in enumerate(lines, start=1):
         values = re.sub(r"\x1b\[\d*m", "", text).split()
-        if values and values[0] in cards and len(values) > len(cards):
+        if values and values[0] in cards and "X" in values[1 : 1 + len(cards)] and len(values) > len(cards):
             rows.append((line, values))
     yield Reading("gpus", len(rows), "count", line=tuple(line for line, _ in rows) or None, how="count")
     for line, values in rows:

@@ -60,7 +60,7 @@ def read_torch_table(lines: Lines) -> Iterator[Reading]:
         elif names and len(parts) == len(names) and shown < 22:
             shown += 1
             row = dict(zip(names, parts, strict=True))
-            device = next(name for name in ("Self CUDA", "Self XPU", "Self CPU") if name in row)
+            device = next((name for name in ("Self CUDA", "Self XPU") if name in row), "Self CPU")
             yield from (
                 Reading(name, number(row[name]), "", parts[0], line)
                 for name in (device, f"{device} %", "# of Calls")
