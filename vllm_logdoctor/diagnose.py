@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.rules.bottleneck import Bottleneck
+from vllm_logdoctor.rules.engine import RuleRunner, settings_findings
 from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.messages import messages_of
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run
 
-T = TypeVar("T")
 _NOTHING: tuple[Any, ...] = ()
-
-
-class RuleRunner:
-    """Runs the rules of one run; a rule that fails costs its own answer and is told, never the report."""
-
-    def __init__(self) -> None:
-        self.failed: list[str] = []
-
-    def get(self, name: str, part: Callable[[], T], otherwise: T) -> T:
-        try:
-            return part()
-        except Exception as error:
-            if os.environ.get("LOGDOCTOR_TRACEBACK"):
-                raise
-            reason = f"{type(error).__name__}: {error}"
-            self.failed.append(
-                f"The {name} of this run could not be worked out ({reason}): a defect of logdoctor."
-            )
-            return otherwise
 
 
 def judge(run: Run, objective: str = "balanced") -> Diagnosis:
@@ -49,7 +28,7 @@ def judge(run: Run, objective: str = "balanced") -> Diagnosis:
     failures = parts.get("failure analysis", lambda: _failures(run), _NOTHING)
     load = parts.get("load", lambda: load_of(run), None)
     bottleneck = parts.get("bottleneck", lambda: bottleneck_of(run, load), Bottleneck("none-clear", ""))
-    advice = parts.get("advice", lambda: _advice(run, bottleneck, objective, load), _NOTHING)
+    advice = parts.get("advice", lambda: _advice(run, bottleneck, objective, load, parts), _NOTHING)
     findings = _in_order(failures, advice)
     plan = parts.get("plan", lambda: plan_of(run, findings, objective), Plan())
     what_if = parts.get("capacity table", lambda: what_if_table(run), _NOTHING)
@@ -83,13 +62,14 @@ def _failures(run: Run) -> tuple[Finding, ...]:
     return findings
 
 
-def _advice(run: Run, bottleneck: Bottleneck, objective: str, load: Load | None) -> tuple[Finding, ...]:
-    from vllm_logdoctor.rules.configuration import configuration_findings
+def _advice(
+    run: Run, bottleneck: Bottleneck, objective: str, load: Load | None, runner: RuleRunner
+) -> tuple[Finding, ...]:
+    from vllm_logdoctor.rules import configuration, security
     from vllm_logdoctor.rules.performance import performance_findings
-    from vllm_logdoctor.rules.security import security_findings
 
     return (
-        *security_findings(run),
-        *performance_findings(run, bottleneck, objective, load),
-        *configuration_findings(run),
+        *settings_findings(security.RULES, run, runner),
+        *performance_findings(run, bottleneck, objective, load, runner),
+        *settings_findings(configuration.RULES, run, runner),
     )

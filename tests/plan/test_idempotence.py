@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.rules.making import a_run, load
 from vllm_logdoctor.plan import plan_of
 from vllm_logdoctor.plan.whatif import what_if
+from vllm_logdoctor.rules import configuration
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
-from vllm_logdoctor.rules.configuration import configuration_findings
+from vllm_logdoctor.rules.engine import settings_findings
 from vllm_logdoctor.rules.performance import performance_findings
 from vllm_logdoctor.run.model import Run
 
@@ -74,7 +75,7 @@ def log_of(
 
 
 def advised(run: Run) -> dict[str, Any]:
-    findings = (*performance_findings(run, bottleneck_of(run)), *configuration_findings(run))
+    findings = (*performance_findings(run, bottleneck_of(run)), *settings_findings(configuration.RULES, run))
     plan = plan_of(run, findings)
     return {item.change.knob: item.change.after for item in plan.changes if item.change.kind == "flag"}
 

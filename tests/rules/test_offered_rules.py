@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from tests.rules.making import a_run, advice, knobs, load
-from vllm_logdoctor.rules.configuration import configuration_findings
+from vllm_logdoctor.rules import configuration
+from vllm_logdoctor.rules.engine import settings_findings
 from vllm_logdoctor.run.model import Evidence, Value
 
 BUSY = load((12, {"running": 16, "kv": 20.0, "prompt": 300.0}))
@@ -112,7 +113,7 @@ def test_a_variable_of_another_release_is_told_without_a_warning() -> None:
         "VLLM_ALL2ALL_BACKEND": Value("pplx", "explicit", (line,)),
         "VLLM_LOGGING_LEVEL": Value("INFO", "explicit", (line,)),
     }
-    (found,) = configuration_findings(a_run(version="0.16.0", environment=shown))
+    (found,) = settings_findings(configuration.RULES, a_run(version="0.16.0", environment=shown))
     assert found.id == "environment-variable-ignored"
     assert "VLLM_LOGGING_LEVEL" not in found.explanation
     assert found.evidence == (line,)

@@ -461,3 +461,20 @@ def test_prefix_caching_is_not_proposed_to_v0_on_devices_that_had_none(platform:
 def test_a_start_that_waits_for_made_up_images_says_what_shortens_it(seconds: float, told: bool) -> None:
     found = advice(a_run(phases=(("encoder-profiling", seconds),)))
     assert ("slow-startup-encoder-profiling" in found) is told
+
+
+def test_untuned_block_sizes_name_the_kind_and_are_not_sure() -> None:
+    line = (
+        "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found at"
+        " /opt/configs/N=1536,K=4096.json"
+    )
+    found = advice(a_run(messages=(line,)))["block-kernel-untuned"]
+    assert "W8A8 block FP8" in found.explanation
+    assert found.confidence == "low"
+
+
+def test_libraries_that_the_cpu_backend_misses_are_named() -> None:
+    line = "libtcmalloc is not found in LD_PRELOAD. For best performance, please follow the section"
+    found = advice(a_run(messages=(line,), platform="cpu"))["cpu-libraries-not-preloaded"]
+    assert "libtcmalloc" in found.explanation
+    assert "LD_PRELOAD" in found.changes[0].knob

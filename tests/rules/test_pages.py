@@ -1,59 +1,70 @@
-"""Each finding has its page, and pages keep to what is known."""
+"""A rule is found from its id in one step: its page, its check and its tests have the id in their names."""
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
 
+from vllm_logdoctor.catalogue.index import load_index
 from vllm_logdoctor.catalogue.pages import rule_page
 from vllm_logdoctor.knowledge.flags import flag_spans
 from vllm_logdoctor.knowledge.variables import variable_spans
-from vllm_logdoctor.rules import configuration, performance
+from vllm_logdoctor.rules.registry import CHECKED, all_rules
+from vllm_logdoctor.rules.rule import Rule
 
-PACKAGE = Path(performance.__file__).parent
+TESTS = Path(__file__).parent
 OTHERS = ("LD_PRELOAD", "OMP_NUM_THREADS")
 
 
-def ids() -> list[str]:
-    """Ids of all rules of this room, read from the calls that make findings."""
-    files = [*PACKAGE.glob("*.py"), Path(configuration.__file__)]
-    calls = [
-        node for file in files for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)
-    ]
-    found = {
-        call.args[1].value
-        for call in calls
-        if isinstance(call.func, ast.Name)
-        and call.func.id == "finding"
-        and isinstance(call.args[1], ast.Constant)
-    }
-    return sorted(found)
+def by_id(rules: tuple[Rule, ...]) -> list[object]:
+    return [pytest.param(rule, id=rule.id) for rule in rules]
 
 
-def test_there_are_as_many_rules_as_pages_of_theirs() -> None:
-    assert len(ids()) >= 40
+@pytest.mark.parametrize("rule", by_id(CHECKED))
+def test_a_check_is_named_like_its_rule(rule: Rule) -> None:
+    assert rule.check is not None
+    assert rule.check.__name__.replace("_", "-") == rule.id
+    assert rule.check.__module__.startswith("vllm_logdoctor.rules.")
 
 
-@pytest.mark.parametrize("rule", ids())
-def test_a_rule_has_a_page_of_its_kind_with_all_sections(rule: str) -> None:
-    page = rule_page(rule)
-    assert page.id == rule
-    assert page.kind in ("performance", "configuration")
+def test_each_id_has_one_rule() -> None:
+    assert len({rule.id for rule in CHECKED}) == len(CHECKED)
+
+
+@pytest.mark.parametrize("rule", by_id(CHECKED))
+def test_a_rule_has_a_test_that_names_it(rule: Rule) -> None:
+    assert any(f'"{rule.id}"' in file.read_text() for file in TESTS.glob("test_*.py"))
+
+
+def test_what_a_rule_needs_is_a_message_that_patterns_know() -> None:
+    known = {pattern.id for pattern in load_index().patterns}
+    assert {message for rule in CHECKED for message in rule.needs} <= known
+
+
+def test_each_performance_page_has_its_check() -> None:
+    pages = {rule.id for rule in all_rules().values() if rule.page.kind in ("performance", "security")}
+    assert pages <= {rule.id for rule in CHECKED}
+
+
+@pytest.mark.parametrize("rule", by_id(CHECKED))
+def test_a_rule_has_a_page_with_all_sections(rule: Rule) -> None:
+    page = rule.page
+    assert page.id == rule.id
+    assert page.kind in ("performance", "configuration", "security")
     assert page.severity != "critical"
     assert all((page.meaning, page.why, page.remedy, page.verification, page.exceptions))
 
 
-@pytest.mark.parametrize("rule", ids())
-def test_a_page_names_only_knobs_that_some_release_has(rule: str) -> None:
-    for knob in rule_page(rule).knobs:
+@pytest.mark.parametrize("rule", by_id(CHECKED))
+def test_a_page_names_only_knobs_that_some_release_has(rule: Rule) -> None:
+    for knob in rule_page(rule.id).knobs:
         known = flag_spans(knob) if knob.startswith("--") else variable_spans(knob) or knob in OTHERS
         assert known or knob.startswith("--no-"), knob
 
 
-@pytest.mark.parametrize("rule", ids())
-def test_a_title_reads_after_this_run_has(rule: str) -> None:
-    title = rule_page(rule).title
+@pytest.mark.parametrize("rule", by_id(CHECKED))
+def test_a_title_reads_after_this_run_has(rule: Rule) -> None:
+    title = rule.page.title
     assert not title.endswith(".")
     assert not title.startswith(("Raise", "Set", "Use", "Enable", "Drop"))

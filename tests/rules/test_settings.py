@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.making import a_run, event, knobs, load
+from vllm_logdoctor.rules import configuration, security
 from vllm_logdoctor.rules.already_right import already_right
-from vllm_logdoctor.rules.configuration import configuration_findings
+from vllm_logdoctor.rules.engine import settings_findings
 from vllm_logdoctor.rules.model import Finding
-from vllm_logdoctor.rules.security import security_findings
 from vllm_logdoctor.rules.unknowns import unknowns_of
 from vllm_logdoctor.run.model import Evidence, Run
 
 
 def settings(run: Run) -> dict[str, Finding]:
-    return {found.id: found for found in configuration_findings(run)}
+    return {found.id: found for found in settings_findings(configuration.RULES, run)}
 
 
 def unknown(name: str) -> str:
@@ -96,15 +96,27 @@ def test_bfloat16_run_as_float16_is_told_and_left_to_the_user() -> None:
     assert "weights-cast-to-half" not in settings(other)
 
 
+def test_deprecation_warnings_are_one_finding_that_changes_nothing() -> None:
+    line = "`guided_decoding_backend` is deprecated and has been renamed to `backend`. This will be removed in v0.10.0."
+    run = a_run(messages=(line,))
+    (warning,) = [seen for name, seen in run.messages.items() if "deprecated" in name]
+    warning.first[0] = warning.first[0]._replace(record=warning.first[0].record._replace(level="WARNING"))
+    found = settings(run)["deprecated-argument"]
+    assert found.severity == "info"
+    assert "1 deprecation warning" in found.explanation
+    assert not found.changes
+
+
 def test_a_secret_is_one_finding_with_its_lines_masked() -> None:
     run = a_run()
     run.secrets.append((Evidence("vllm.log", 4, "args: Namespace(api_key='***')"), ("api_key",)))
     run.secrets.append((Evidence("vllm.log", 9, "hf_token='***'"), ("hf_token",)))
-    (found,) = security_findings(run)
+    (found,) = settings_findings(security.RULES, run)
+    assert found.id == "secret-in-log"
     assert found.kind == "security"
     assert [line.line for line in found.evidence] == [4, 9]
     assert "api_key, hf_token" in found.explanation
-    assert security_findings(a_run()) == ()
+    assert settings_findings(security.RULES, a_run()) == ()
 
 
 def right(run: Run) -> dict[str, str]:

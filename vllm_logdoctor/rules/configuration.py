@@ -4,7 +4,7 @@ take.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from vllm_logdoctor.knowledge.flags import flag_for_field, flag_spans
@@ -12,17 +12,15 @@ from vllm_logdoctor.knowledge.renames import REMOVAL_NOTES
 from vllm_logdoctor.knowledge.translation import Removed, Renamed, translate_flag, translate_variable
 from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
 from vllm_logdoctor.lazy import LazyPattern
-from vllm_logdoctor.rules.bottleneck import Bottleneck
-from vllm_logdoctor.rules.load import load_of
-from vllm_logdoctor.rules.model import Change, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Evidence, Run, Value
 
 # The official images set them to say where they were built; nothing was to happen.
@@ -36,16 +34,9 @@ _V0_ONLY = (
     "tokenizer_pool_size", "disable_async_output_proc",
 )  # fmt: skip
 _WITHOUT_MEANING: tuple[Any, ...] = (None, False, 0, "", [], {})
-Rule = Callable[[RuleContext], "Finding | None"]
 
 
-def configuration_findings(run: Run) -> tuple[Finding, ...]:
-    """Judge the settings of a run, the ones that cost something first."""
-    case = RuleContext(run, load_of(Run()), Bottleneck("none-clear", ""), ())
-    return tuple(found for rule in RULES if (found := rule(case)) is not None)
-
-
-def engine_fell_back_to_v0(case: RuleContext) -> Finding | None:
+def engine_fell_back_to_v0(case: RuleContext) -> Advice | None:
     """A setting that V1 does not support made V0 run. Needs vLLM's warning."""
     event = case.event("engine-v0-fallback")
     if event is None or case.run.engine == "V1":
@@ -65,20 +56,16 @@ def engine_fell_back_to_v0(case: RuleContext) -> Finding | None:
     )
     asked = feature.startswith(("--", "VLLM_"))
     way = "do without it, or take a release" if asked else "a release"
-    return finding(
-        case,
-        "engine-fell-back-to-v0",
-        "high",
-        "high",
+    return Advice(
         text,
         message_lines(case, "engine-v0-fallback"),
+        confidence="high",
         changes=changes or (action(f"{way} whose V1 engine supports it"),),
         verify="`Initializing a V1 LLM engine` at the start.",
-        kind="configuration",
     )
 
 
-def environment_variable_ignored(case: RuleContext) -> Finding | None:
+def environment_variable_ignored(case: RuleContext) -> Advice | None:
     """Variables that the release does not know.
 
     Needs vLLM's warning, printed since 0.13, or a launch script's line that sets a variable of another release.
@@ -112,20 +99,17 @@ def environment_variable_ignored(case: RuleContext) -> Finding | None:
         + "; ".join(parts)
         + "."
     )
-    return finding(
-        case,
-        "environment-variable-ignored",
-        "medium" if once else "info",
-        "high",
+    return Advice(
         text,
         tuple(line for name in (*once, *other, *services) for line in lines[name]),
+        confidence="high",
+        severity=None if once else "info",
         changes=[change for name in once for change in _replacement(case, name)],
         verify="no such warning at the start.",
-        kind="configuration",
     )
 
 
-def argument_without_effect(case: RuleContext) -> Finding | None:
+def argument_without_effect(case: RuleContext) -> Advice | None:
     """Arguments of the V0 engine given to a V1 engine. Needs the arguments and the engine in the log."""
     run = case.run
     if run.engine != "V1":
@@ -138,24 +122,20 @@ def argument_without_effect(case: RuleContext) -> Finding | None:
     text = f"{', '.join(flags)} {'has' if len(flags) == 1 else 'have'} no effect in the V1 engine" + (
         f" ({notes})." if notes else "."
     )
-    return finding(
-        case,
-        "argument-without-effect",
-        "low",
-        "high",
+    return Advice(
         text,
         setting_lines(case, *idle),
+        confidence="high",
         changes=[
             change
             for name, word in zip(idle, flags, strict=True)
             for change in flag(case, word, run.arguments.get(name), None)
         ],
         verify="they are gone from the arguments line.",
-        kind="configuration",
     )
 
 
-def weights_cast_to_half(case: RuleContext) -> Finding | None:
+def weights_cast_to_half(case: RuleContext) -> Advice | None:
     """bfloat16 weights run as float16. Needs vLLM's line that says so."""
     event = case.event("dtype-cast", "dtype-upcast")
     if (
@@ -168,20 +148,16 @@ def weights_cast_to_half(case: RuleContext) -> Finding | None:
     text = (
         "The checkpoint is bfloat16 and runs as float16: large activations can overflow. Speed is the same."
     )
-    return finding(
-        case,
-        "weights-cast-to-half",
-        "info",
-        "medium",
+    return Advice(
         text,
         (*message_lines(case, "dtype-cast", "dtype-upcast"), *setting_lines(case, "dtype")),
+        confidence="medium",
         alternatives=("--dtype auto, if card and kernels take bfloat16 and answers turn to garbage",),
         verify="no cast line at the start.",
-        kind="configuration",
     )
 
 
-def deprecated_argument(case: RuleContext) -> Finding | None:
+def deprecated_argument(case: RuleContext) -> Advice | None:
     """Things in use that a later release will not take. Needs vLLM's deprecation warnings."""
     seen = {
         name: found
@@ -192,19 +168,15 @@ def deprecated_argument(case: RuleContext) -> Finding | None:
         return None
     texts = [found.first[0].record.message.split(". ")[0][:140] for found in list(seen.values())[:4]]
     text = f"{len(seen)} deprecation {'warning' if len(seen) == 1 else 'warnings'}: " + "; ".join(texts) + "."
-    return finding(
-        case,
-        "deprecated-argument",
-        "info",
-        "high",
+    return Advice(
         text,
         message_lines(case, *seen, most=5),
+        confidence="high",
         verify="no deprecation warning at the start.",
-        kind="configuration",
     )
 
 
-def sampling_defaults_from_model(case: RuleContext) -> Finding | None:
+def sampling_defaults_from_model(case: RuleContext) -> Advice | None:
     """Sampling defaults come from the checkpoint. Needs vLLM's warning."""
     if case.event("sampling-defaults-overridden") is None:
         return None
@@ -212,27 +184,13 @@ def sampling_defaults_from_model(case: RuleContext) -> Finding | None:
         "Requests without their own temperature or top-p get those of the checkpoint's"
         " generation_config.json. Harmless; answers differ from vLLM's plain defaults, speed does not."
     )
-    return finding(
-        case,
-        "sampling-defaults-from-model",
-        "info",
-        "high",
+    return Advice(
         text,
         message_lines(case, "sampling-defaults-overridden"),
+        confidence="high",
         alternatives=("--generation-config vllm for vLLM's own defaults",),
         verify="no such warning, where that is wanted.",
-        kind="configuration",
     )
-
-
-RULES: tuple[Rule, ...] = (
-    engine_fell_back_to_v0,
-    environment_variable_ignored,
-    argument_without_effect,
-    weights_cast_to_half,
-    deprecated_argument,
-    sampling_defaults_from_model,
-)
 
 
 def _variables_of_other_releases(run: Run) -> dict[str, Value]:
@@ -273,3 +231,15 @@ def _replacement(case: RuleContext, name: str) -> Iterator[Change]:
         )
         return
     yield action(f"remove {name}")
+
+
+RULES = (
+    Rule("engine-fell-back-to-v0", engine_fell_back_to_v0, needs=("engine-v0-fallback",)),
+    Rule("environment-variable-ignored", environment_variable_ignored),
+    Rule("argument-without-effect", argument_without_effect),
+    Rule("weights-cast-to-half", weights_cast_to_half, needs=("dtype-cast", "dtype-upcast")),
+    Rule("deprecated-argument", deprecated_argument),
+    Rule(
+        "sampling-defaults-from-model", sampling_defaults_from_model, needs=("sampling-defaults-overridden",)
+    ),
+)

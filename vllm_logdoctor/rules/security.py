@@ -1,40 +1,34 @@
-"""Security finding: keys and tokens that a log holds."""
+"""Security rule: keys and tokens that a log holds."""
 
 from __future__ import annotations
 
-from vllm_logdoctor.catalogue.pages import rule_page
-from vllm_logdoctor.rules.model import Change, Finding
-from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.rules.context import RuleContext, action
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 MOST_LINES = 5
 
 
-def security_findings(run: Run) -> tuple[Finding, ...]:
-    """Return one finding for all secrets that were masked in a run's lines, or nothing."""
-    if not run.secrets:
-        return ()
-    page = rule_page("secret-in-log")
-    kinds = sorted({kind for _, found in run.secrets for kind in found})
-    lines = tuple({(line.file, line.line): line for line, _ in run.secrets}.values())
+def secret_in_log(case: RuleContext) -> Advice | None:
+    """Lines hold keys or tokens, masked when they were read."""
+    secrets = case.run.secrets
+    if not secrets:
+        return None
+    kinds = sorted({kind for _, found in secrets for kind in found})
+    lines = tuple({(line.file, line.line): line for line, _ in secrets}.values())
     text = (
         f"{len(lines):,} {'line holds' if len(lines) == 1 else 'lines hold'} what looks like a live secret"
         f" ({', '.join(kinds)}). It is masked here and nowhere kept; the log itself still has it."
     )
-    changes = (
-        Change("revoke the key and make a new one", "action"),
-        Change("give keys by environment variable or file, not on the command line", "action"),
-    )
-    return (
-        Finding(
-            page.id,
-            "security",
-            "high",
-            "medium",
-            page.title,
-            text,
-            evidence=lines[:MOST_LINES],
-            changes=changes,
-            verify="no finding of this kind in the next log",
-            topic=page.topic,
+    return Advice(
+        text,
+        lines[:MOST_LINES],
+        confidence="medium",
+        changes=(
+            action("revoke the key and make a new one"),
+            action("give keys by environment variable or file, not on the command line"),
         ),
+        verify="no finding of this kind in the next log",
     )
+
+
+RULES = (Rule("secret-in-log", secret_in_log),)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from vllm_logdoctor.knowledge.variables import variable_known
-from vllm_logdoctor.rules.model import Change, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 # AITER's kernels are made for Instinct cards from MI300 on (AMD's guide to vLLM). Names of tuned files tell the card:
 # E=64,N=896,device_name=AMD_Instinct_MI300X.json
@@ -25,7 +25,7 @@ ASCEND_PARTS = ("ascend-c-import-failed", "ascend-fusion-skipped", "ascend-custo
 TPU_LENGTH = "max-model-len-too-large-degrade-performance"
 
 
-def aiter_off(case: RuleContext) -> Finding | None:
+def aiter_off(case: RuleContext) -> Advice | None:
     """AMD's kernels are off on a card that they are made for.
 
     Needs a line that names an Instinct card from MI300 on, one that names another attention backend, and no line of AITER:
@@ -42,13 +42,10 @@ def aiter_off(case: RuleContext) -> Finding | None:
         " on another backend. vLLM leaves AITER off unless VLLM_ROCM_USE_AITER=1 is set. What it brings differs by model;"
         " no measured range is known here."
     )
-    return finding(
-        case,
-        "aiter-off",
-        "low",
-        "medium",
+    return Advice(
         text,
         (*message_lines(case, "attention-backend", most=1), *message_lines(case, card, most=1)),
+        confidence="medium",
         changes=(
             Change(
                 SWITCH, "env", None, 1, "needs-test", "the first start builds kernels; compare some answers"
@@ -58,7 +55,7 @@ def aiter_off(case: RuleContext) -> Finding | None:
     )
 
 
-def ascend_parts_missing(case: RuleContext) -> Finding | None:
+def ascend_parts_missing(case: RuleContext) -> Advice | None:
     """Parts of the Ascend plugin are missing in the installation. Needs the plugin's lines that say so."""
     if case.event(*ASCEND_PARTS) is None:
         return None
@@ -68,13 +65,11 @@ def ascend_parts_missing(case: RuleContext) -> Finding | None:
         if missing
         else "Some kernels of the Ascend plugin are not used, because the installation lacks what they need."
     ) + " How much each costs is not logged."
-    return finding(
-        case,
-        "ascend-parts-missing",
-        "medium" if missing else "low",
-        "medium",
+    return Advice(
         text,
         message_lines(case, *ASCEND_PARTS),
+        confidence="medium",
+        severity="medium" if missing else None,
         changes=(
             action(
                 "install the plugin's own wheel or image for this CANN and vLLM release"
@@ -86,7 +81,7 @@ def ascend_parts_missing(case: RuleContext) -> Finding | None:
     )
 
 
-def context_too_long_for_tpu_kernel(case: RuleContext) -> Finding | None:
+def context_too_long_for_tpu_kernel(case: RuleContext) -> Advice | None:
     """The tables of a request of full length are too large for a TPU's scalar memory. Needs the engine's warning."""
     event = case.event(TPU_LENGTH)
     if event is None:
@@ -99,13 +94,10 @@ def context_too_long_for_tpu_kernel(case: RuleContext) -> Finding | None:
         else "The context length is too long for the attention kernel's tables in the TPU's scalar memory."
     )
     refused = "longer requests are refused"
-    return finding(
-        case,
-        "context-too-long-for-tpu-kernel",
-        "medium",
-        "medium",
+    return Advice(
         text,
         (*message_lines(case, TPU_LENGTH), *setting_lines(case, "max_model_len")),
+        confidence="medium",
         changes=(flag(case, "--max-model-len", length, fits, "needs-test", refused) if fits else ())
         or (action("a smaller --max-model-len, as far as requests allow it"),),
         verify="no such warning at the start.",
@@ -121,3 +113,10 @@ def _mentions_aiter(case: RuleContext) -> bool:
     return any(
         "aiter" in event.record.message.lower() for seen in case.run.messages.values() for event in seen.first
     )
+
+
+RULES = (
+    Rule("aiter-off", aiter_off),
+    Rule("ascend-parts-missing", ascend_parts_missing),
+    Rule("context-too-long-for-tpu-kernel", context_too_long_for_tpu_kernel),
+)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from vllm_logdoctor.knowledge.flags import flag_for_field
-from vllm_logdoctor.rules.load import Span
-from vllm_logdoctor.rules.model import Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
-    finding,
     flag,
     message_lines,
     plural,
@@ -15,6 +12,8 @@ from vllm_logdoctor.rules.performance.context import (
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.load import Span
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 LOADED = "loaded-new-lora-adapter-name-path"
 UNTUNED = "using-default-lora-kernel-configs"
@@ -24,7 +23,7 @@ LEAST_LINES = 2
 LEAST_SHARE = 0.05
 
 
-def adapters_take_turns(case: RuleContext) -> Finding | None:
+def adapters_take_turns(case: RuleContext) -> Advice | None:
     """Requests of one adapter wait for those of another although seats and cache are free.
 
     Needs more adapters in the log than --max-loras, and statistics lines with such a queue.
@@ -42,17 +41,14 @@ def adapters_take_turns(case: RuleContext) -> Finding | None:
         f" wait until none of these runs. Up to {plural(waiting, 'request')} waited for {100 * share:.3g} % of the busy"
         " time although seats and cache were free."
     )
-    return finding(
-        case,
-        "adapters-take-turns",
-        "medium",
-        "medium",
+    return Advice(
         text,
         (
             *sample_lines(case, held),
             *setting_lines(case, "max_loras", "enable_lora", "lora_modules"),
             *message_lines(case, LOADED),
         ),
+        confidence="medium",
         changes=flag(
             case,
             "--max-loras",
@@ -66,7 +62,7 @@ def adapters_take_turns(case: RuleContext) -> Finding | None:
     )
 
 
-def lora_kernel_untuned(case: RuleContext) -> Finding | None:
+def lora_kernel_untuned(case: RuleContext) -> Advice | None:
     """The kernels of adapters run with default sizes. Needs the engine's warning, and adapters that are on."""
     if case.event(UNTUNED) is None or case.run.setting("enable_lora") is False:
         return None
@@ -74,13 +70,10 @@ def lora_kernel_untuned(case: RuleContext) -> Finding | None:
         "No tuned sizes of the LoRA kernels are there for this card: they run with defaults. What tuning gains is not"
         " known here; for the kernels of experts it was 2 to 17 %."
     )
-    return finding(
-        case,
-        "lora-kernel-untuned",
-        "info",
-        "medium",
+    return Advice(
         text,
         message_lines(case, UNTUNED, "no-lora-kernel-configs-found"),
+        confidence="medium",
         alternatives=(
             "tune them with vLLM's benchmark script for LoRA kernels, and set VLLM_TUNED_CONFIG_FOLDER",
         ),
@@ -117,3 +110,9 @@ def _adapters(case: RuleContext) -> int:
     seen = case.run.seen(LOADED)
     events = [*seen.first, seen.last] if seen else []
     return max(at_start, len({event.text("lora_name") for event in events if event is not None}))
+
+
+RULES = (
+    Rule("adapters-take-turns", adapters_take_turns),
+    Rule("lora-kernel-untuned", lora_kernel_untuned),
+)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
+from vllm_logdoctor.rules.context import RuleContext, action, plural
 from vllm_logdoctor.rules.load import Span, evidence_of_sample
-from vllm_logdoctor.rules.model import Finding
-from vllm_logdoctor.rules.performance.context import RuleContext, action, finding, plural
+from vllm_logdoctor.rules.performance.order import LIMIT
+from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Sample
 
 # An engine has room when nothing waits for it and it runs at most this share of what the fullest one runs.
@@ -17,7 +19,7 @@ LEAST_SHARE = 0.2
 Moment = list[Sample]
 
 
-def engines_loaded_unevenly(case: RuleContext) -> Finding | None:
+def engines_loaded_unevenly(case: RuleContext) -> Advice | None:
     """Requests wait for one engine while another one has room.
 
     Needs statistics lines of several engines that were printed at the same time.
@@ -35,13 +37,10 @@ def engines_loaded_unevenly(case: RuleContext) -> Finding | None:
         f" {free.running} with none. Requests stay with the engine they were given to: long ones that meet on one engine"
         " make the others wait there."
     )
-    return finding(
-        case,
-        "engines-loaded-unevenly",
-        "high",
-        "medium",
+    return Advice(
         text,
         (evidence_of_sample(case.run, full), evidence_of_sample(case.run, free)),
+        confidence="medium",
         changes=(
             action(
                 "give each request to the engine with the fewest (least requests), not in turn and not by client",
@@ -66,3 +65,12 @@ def is_uneven(moment: Moment) -> bool:
     """Whether requests wait for one engine while another one has room."""
     fullest = max((sample.running or 0 for sample in moment if sample.waiting), default=0)
     return any(not sample.waiting and (sample.running or 0) <= ROOM * fullest for sample in moment if fullest)
+
+
+def _sharing_before_room(case: RuleContext, worth: float) -> float:
+    """Put sharing the load before more room, where a small part of the engines' time is limited."""
+    limited = sum(case.share(name) for name in SERVER_LIMITS)
+    return worth + LIMIT + 1.0 - limited if limited < 0.5 else worth
+
+
+RULES = (Rule("engines-loaded-unevenly", engines_loaded_unevenly, worth=_sharing_before_room),)

@@ -14,8 +14,8 @@ from vllm_logdoctor.rules.bottleneck import runs_on_cpu
 from vllm_logdoctor.rules.capacity.fp8 import ARITHMETIC, capability_of, condition_of_fp8
 from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
 from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of
+from vllm_logdoctor.rules.context import RuleContext, action, flag
 from vllm_logdoctor.rules.model import Change, Effect
-from vllm_logdoctor.rules.performance.context import RuleContext, action, flag
 from vllm_logdoctor.rules.performance.published import CACHE_FP8, CACHE_RAISED
 
 # Left free beside the cache: transient buffers and fragmentation took up to about 2 GiB in starts that failed

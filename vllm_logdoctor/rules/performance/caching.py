@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.rules.capacity.memory import memory_of
-from vllm_logdoctor.rules.model import Finding, Severity
-from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
-    finding,
     flag,
     message_lines,
     sample_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.model import Severity
+from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
 from vllm_logdoctor.rules.performance.published import CACHE_FP8
+from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import has_encoder, pools
 
 # Prompts are most of the work when they come in at this many times the rate of generated tokens.
@@ -27,7 +27,7 @@ WITHOUT_IT_IN_V0 = ("neuron", "tpu", "xpu", "hpu")
 LEAST_SHARE = 0.25
 
 
-def prefix_caching_silently_off(case: RuleContext) -> Finding | None:
+def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
     """V1 runs without prefix caching although nobody asked for that.
 
     Needs the engine's configuration line.
@@ -74,17 +74,15 @@ def prefix_caching_silently_off(case: RuleContext) -> Finding | None:
         if case.event("prefix-caching-unsupported") is None
         else ()
     )
-    return finding(
-        case,
-        "prefix-caching-silently-off",
-        severity,
-        "high" if heavy else "medium",
+    return Advice(
         text,
         (
             *setting_lines(case, "enable_prefix_caching"),
             *message_lines(case, "prefix-caching-unsupported"),
             *sample_lines(case, load.busy[-1:]),
         ),
+        confidence="high" if heavy else "medium",
+        severity=severity,
         changes=changes,
         alternatives=(
             (
@@ -99,7 +97,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Finding | None:
     )
 
 
-def prefix_caching_switched_off(case: RuleContext) -> Finding | None:
+def prefix_caching_switched_off(case: RuleContext) -> Advice | None:
     """Prefix caching was switched off by hand, or V0 leaves it off.
 
     Needs the setting and prompts in the load.
@@ -119,13 +117,10 @@ def prefix_caching_switched_off(case: RuleContext) -> Finding | None:
         f"Prefix caching is off ({why}). The log does not tell whether prompts begin alike; if they do"
         " (system prompts, conversations), their prefill is computed each time."
     )
-    return finding(
-        case,
-        "prefix-caching-switched-off",
-        "low",
-        "low",
+    return Advice(
         text,
         setting_lines(case, "enable_prefix_caching"),
+        confidence="low",
         changes=flag(
             case,
             "--enable-prefix-caching",
@@ -138,7 +133,7 @@ def prefix_caching_switched_off(case: RuleContext) -> Finding | None:
     )
 
 
-def chunked_prefill_off(case: RuleContext) -> Finding | None:
+def chunked_prefill_off(case: RuleContext) -> Advice | None:
     """Chunked prefill was switched off in V1. Needs the setting."""
     value = case.run.config.get("enable_chunked_prefill")
     if (
@@ -154,19 +149,16 @@ def chunked_prefill_off(case: RuleContext) -> Finding | None:
         " computed. Switching it off gained nothing in seven measured pairs (0.95 to 1.00 x) and made the"
         " first token up to 4.8 times later."
     )
-    return finding(
-        case,
-        "chunked-prefill-off",
-        "medium",
-        "medium",
+    return Advice(
         text,
         setting_lines(case, "enable_chunked_prefill"),
+        confidence="medium",
         changes=flag(case, "--enable-chunked-prefill", False, True, "safe"),
         verify="`Chunked prefill is enabled` at the start.",
     )
 
 
-def cache_reads_dominate(case: RuleContext) -> Finding | None:
+def kv_cache_reads_dominate(case: RuleContext) -> Advice | None:
     """Each step reads more cache than weights.
 
     Needs weights and cache in GiB, KV usage, and 16-bit cache elements.
@@ -198,13 +190,11 @@ def cache_reads_dominate(case: RuleContext) -> Finding | None:
     # Where a small batch waits for nothing, a gain of a few per cent is no reason to change answers.
     asked = case.objective in ("throughput", "latency")
     wanted = asked or case.bottleneck.name in SERVER_LIMITS or load.running >= LARGE_BATCH
-    return finding(
-        case,
-        "kv-cache-reads-dominate",
-        "low" if wanted else "info",
-        "low",
+    return Advice(
         text,
         (*setting_lines(case, "model_weights_gib", "available_kv_cache_gib"), *sample_lines(case, full)),
+        confidence="low",
+        severity=None if wanted else "info",
         changes=flag(case, "--kv-cache-dtype", before, "fp8", "changes-results", note) if wanted else (),
         effect=CACHE_FP8.effect("generation_throughput") if wanted else None,
         alternatives=()
@@ -215,3 +205,11 @@ def cache_reads_dominate(case: RuleContext) -> Finding | None:
             " a higher generation throughput at the same load."
         ),
     )
+
+
+RULES = (
+    Rule("prefix-caching-silently-off", prefix_caching_silently_off, objectives=("long-context",)),
+    Rule("prefix-caching-switched-off", prefix_caching_switched_off),
+    Rule("chunked-prefill-off", chunked_prefill_off, objectives=("latency",)),
+    Rule("kv-cache-reads-dominate", kv_cache_reads_dominate, objectives=("memory",)),
+)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from vllm_logdoctor.rules.bottleneck import runs_on_cpu
-from vllm_logdoctor.rules.model import Change, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     plural,
@@ -15,6 +13,8 @@ from vllm_logdoctor.rules.performance.context import (
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 BINDING = "cpu-thread-binding"
 NO_BINDING = ("auto-thread-binding-not-supported-due-lack",)
@@ -24,7 +24,7 @@ BIND = "VLLM_CPU_OMP_THREADS_BIND"
 BLOCK = 32
 
 
-def cpu_backend_binding(case: RuleContext) -> Finding | None:
+def cpu_backend_thread_or_memory_binding(case: RuleContext) -> Advice | None:
     """The CPU backend makes less than a token per second and request. Needs statistics lines of a CPU run."""
     held = case.spans("host-limited")
     if case.bottleneck.name != "host-limited" or not held or not runs_on_cpu(case.run):
@@ -34,13 +34,10 @@ def cpu_backend_binding(case: RuleContext) -> Finding | None:
         " tokens/s in the median. Memory bandwidth sets its speed: threads bound to the wrong cores, or"
         " memory of another socket, cost most of it."
     )
-    return finding(
-        case,
-        "cpu-backend-thread-or-memory-binding",
-        "high",
-        "medium",
+    return Advice(
         text,
         (*sample_lines(case, held), *message_lines(case, "cpu-pinned-memory-off", "cpu-preload-missing")),
+        confidence="medium",
         changes=(
             action("set VLLM_CPU_OMP_THREADS_BIND to the cores of one socket, one thread a core"),
             action("the container's CPU and memory limits; weights that fit the memory of one socket"),
@@ -49,7 +46,7 @@ def cpu_backend_binding(case: RuleContext) -> Finding | None:
     )
 
 
-def cpu_libraries_not_preloaded(case: RuleContext) -> Finding | None:
+def cpu_libraries_not_preloaded(case: RuleContext) -> Advice | None:
     """The CPU backend misses the libraries it is tuned for. Needs its warnings."""
     seen = case.run.seen("cpu-preload-missing")
     if seen is None:
@@ -59,19 +56,16 @@ def cpu_libraries_not_preloaded(case: RuleContext) -> Finding | None:
         f"{' and '.join(names)} not preloaded: the CPU backend is tuned for this allocator and this OpenMP"
         " runtime. How much it gains depends on the host."
     )
-    return finding(
-        case,
-        "cpu-libraries-not-preloaded",
-        "low",
-        "medium",
+    return Advice(
         text,
         message_lines(case, "cpu-preload-missing"),
+        confidence="medium",
         changes=(action("set LD_PRELOAD to the paths of libtcmalloc_minimal and libiomp5"),),
         verify="no such warning at the start.",
     )
 
 
-def cpu_threads_not_bound(case: RuleContext) -> Finding | None:
+def cpu_threads_not_bound(case: RuleContext) -> Advice | None:
     """Threads of the CPU backend are not bound to cores.
 
     Needs the engine's line that says that it can't bind them, or that it skipped it.
@@ -94,19 +88,16 @@ def cpu_threads_not_bound(case: RuleContext) -> Finding | None:
                 BIND, "env", "nobind", "auto", "needs-test", "right in a container with cores of its own too"
             ),
         )
-    return finding(
-        case,
-        "cpu-threads-not-bound",
-        "low",
-        "low",
+    return Advice(
         text,
         message_lines(case, BINDING, *NO_BINDING),
+        confidence="low",
         changes=changes,
         verify="`auto_setup=True` or a list of cores where threads are bound, and more tokens/s at the same load.",
     )
 
 
-def cpu_block_size_unsuited(case: RuleContext) -> Finding | None:
+def cpu_block_size_unsuited(case: RuleContext) -> Advice | None:
     """Blocks of the cache have a size that the CPU kernel is not made for. Needs the engine's warning."""
     if case.event(BLOCKS) is None:
         return None
@@ -116,19 +107,16 @@ def cpu_block_size_unsuited(case: RuleContext) -> Finding | None:
         if size
         else f"The CPU backend takes {BLOCK} tokens of a block at a time; the blocks of this run"
     ) + " leave a part of each pass empty. vLLM chooses a fitting size where none is given."
-    return finding(
-        case,
-        "cpu-block-size-unsuited",
-        "low",
-        "medium",
+    return Advice(
         text,
         (*message_lines(case, BLOCKS), *setting_lines(case, "block_size")),
+        confidence="medium",
         changes=flag(case, "--block-size", size, None, "safe", "vLLM then chooses"),
         verify="no such warning at the start.",
     )
 
 
-def torch_threads_while_serving(case: RuleContext) -> Finding | None:
+def torch_threads_while_serving(case: RuleContext) -> Advice | None:
     """Several threads of PyTorch spin beside the engine of a card. Needs vLLM's warning, printed since 0.28."""
     event = case.event("omp-num-threads-set-leaving-torch-threads")
     threads = event.number("get_num_threads") if event else None
@@ -138,13 +126,21 @@ def torch_threads_while_serving(case: RuleContext) -> Finding | None:
         f"OMP_NUM_THREADS keeps PyTorch at {threads:g} threads while serving. vLLM warns that they spin while they wait for"
         " each other and eat the processor time that a container may use; without the variable it takes one."
     )
-    return finding(
-        case,
-        "torch-threads-while-serving",
-        "low",
-        "low",
+    return Advice(
         text,
         message_lines(case, "omp-num-threads-set-leaving-torch-threads"),
+        confidence="low",
         changes=(action("unset OMP_NUM_THREADS for the server", safety="needs-test"),),
         verify="`Reducing Torch threads from N to 1 for serving` at the start.",
     )
+
+
+RULES = (
+    Rule(
+        "cpu-backend-thread-or-memory-binding", cpu_backend_thread_or_memory_binding, removes="host-limited"
+    ),
+    Rule("cpu-libraries-not-preloaded", cpu_libraries_not_preloaded, needs=("cpu-preload-missing",)),
+    Rule("cpu-threads-not-bound", cpu_threads_not_bound),
+    Rule("cpu-block-size-unsuited", cpu_block_size_unsuited),
+    Rule("torch-threads-while-serving", torch_threads_while_serving),
+)

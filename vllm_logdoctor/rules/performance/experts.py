@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.knowledge.variables import variable_known
-from vllm_logdoctor.rules.model import Change, Effect, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     last_line,
     message_lines,
     plural,
     sample_lines,
 )
+from vllm_logdoctor.rules.model import Change, Effect
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 GRAPHS_OFF = (
     "deepep-disabling-cuda-graphs-since-deepep-high",
@@ -38,7 +38,7 @@ REARRANGED = ("rearranged-experts-s", "rearranged-expertsin-seconds")
 LEAST_SHARE = 0.01
 
 
-def graphs_off_for_expert_exchange(case: RuleContext) -> Finding | None:
+def graphs_off_for_expert_exchange(case: RuleContext) -> Advice | None:
     """DeepEP's high-throughput kernels switch CUDA graphs off.
 
     Needs the engine's line that says so, on an engine that decodes: silent for one that only computes prompts for others,
@@ -51,13 +51,10 @@ def graphs_off_for_expert_exchange(case: RuleContext) -> Finding | None:
         "Tokens travel to their experts by DeepEP's high-throughput kernels, which are made for prompts and can't be captured:"
         " decode steps launch every kernel by itself. DeepEP's low-latency kernels can be captured and are made for decoding."
     )
-    return finding(
-        case,
-        "graphs-off-for-expert-exchange",
-        "medium",
-        "high",
+    return Advice(
         text,
         message_lines(case, *GRAPHS_OFF),
+        confidence="high",
         changes=_exchange_change(case)
         or (action(f"{DECODE_KERNELS} as the all-to-all backend, in the words of your release"),),
         alternatives=("prompts and answers on engines of their own, each with its kernels",),
@@ -65,7 +62,7 @@ def graphs_off_for_expert_exchange(case: RuleContext) -> Finding | None:
     )
 
 
-def experts_unbalanced(case: RuleContext) -> Finding | None:
+def experts_unbalanced(case: RuleContext) -> Advice | None:
     """The fullest card gets more than twice the tokens of the average one.
 
     Needs the balance lines of EPLB (log_balancedness), all that are kept below a half, in steps of many tokens.
@@ -78,13 +75,10 @@ def experts_unbalanced(case: RuleContext) -> Finding | None:
         f"Experts are loaded unevenly: the fullest card has {1 / balance if balance else 0:.2g} times the tokens of the"
         f" average one (balancedness {balance:.2g}), and the others wait for it in every layer."
     )
-    return finding(
-        case,
-        "experts-unbalanced",
-        "low",
-        "low",
+    return Advice(
         text,
         (*last_line(case, BALANCE), *message_lines(case, BALANCE)),
+        confidence="low",
         changes=(
             action(
                 "more copies of the busiest experts: num_redundant_experts of EPLB; they take memory on every card"
@@ -95,7 +89,7 @@ def experts_unbalanced(case: RuleContext) -> Finding | None:
     )
 
 
-def expert_rebalancing_stalls(case: RuleContext) -> Finding | None:
+def expert_rebalancing_stalls(case: RuleContext) -> Advice | None:
     """Experts are moved so often or so slowly that it takes a part of the time. Needs EPLB's lines and a load."""
     times = [
         seconds
@@ -115,13 +109,10 @@ def expert_rebalancing_stalls(case: RuleContext) -> Finding | None:
         f"EPLB moved experts {plural(moves, 'time')}, about {sum(times) / len(times):.3g} s each: requests wait meanwhile,"
         f" about {100 * share:.2g} % of the time with requests."
     )
-    return finding(
-        case,
-        "expert-rebalancing-stalls",
-        "low",
-        "medium",
+    return Advice(
         text,
         (*message_lines(case, *REARRANGED), *sample_lines(case, case.load.busy[:1])),
+        confidence="medium",
         changes=(action("a larger step_interval of EPLB, or use_async where the release has it"),),
         effect=Effect(
             "generation_throughput",
@@ -167,3 +158,10 @@ def _moves(case: RuleContext) -> int:
     seen = [found for name in REARRANGED if (found := case.run.seen(name)) is not None]
     trials = sum("profile" in event.record.message for found in seen for event in found.first)
     return max(sum(found.count for found in seen) - trials, 0)
+
+
+RULES = (
+    Rule("graphs-off-for-expert-exchange", graphs_off_for_expert_exchange, objectives=("latency",)),
+    Rule("experts-unbalanced", experts_unbalanced),
+    Rule("expert-rebalancing-stalls", expert_rebalancing_stalls, objectives=("latency",)),
+)

@@ -6,22 +6,22 @@ from typing import Any
 
 from vllm_logdoctor.rules.bottleneck import runs_on_cpu
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
-from vllm_logdoctor.rules.model import Confidence, Effect, Finding, Severity
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     plural,
     setting_lines,
 )
+from vllm_logdoctor.rules.model import Confidence, Effect, Severity
 from vllm_logdoctor.rules.performance.published import (
     COMPILE_CACHE_WARM,
     EAGER_OFF_BETWEEN,
     EAGER_OFF_LOADED,
     EAGER_OFF_SINGLE,
 )
+from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Run
 
 # Graphs save launches: with this many requests a step is long enough to hide them on a fast host.
@@ -38,7 +38,7 @@ FORCED_BY_VLLM = (
 GRAPH_SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size", "max_capture_size")
 
 
-def eager_mode(case: RuleContext) -> Finding | None:
+def eager_mode(case: RuleContext) -> Advice | None:
     """CUDA graphs are off by --enforce-eager.
 
     Needs enforce_eager=True in the arguments or the engine's configuration, or its words that eager mode is on.
@@ -74,16 +74,14 @@ def eager_mode(case: RuleContext) -> Finding | None:
             else " with few requests a step is short and launching is a large part of it."
         )
     )
-    return finding(
-        case,
-        "eager-mode",
-        severity,
-        confidence,
+    return Advice(
         text,
         (
             *setting_lines(case, "enforce_eager", most=2),
             *message_lines(case, "eager-mode-in-effect"),
         ),
+        confidence=confidence,
+        severity=severity,
         changes=flag(
             case,
             "--enforce-eager",
@@ -132,42 +130,38 @@ def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | Non
     return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric)
 
 
-def _eager_for_the_start(case: RuleContext) -> Finding:
+def _eager_for_the_start(case: RuleContext) -> Advice:
     text = (
         "`enforce_eager=True` makes the start shorter by what compiling and capturing takes, and every step slower. For the"
         " objective of a short start it stays."
     )
-    return finding(
-        case,
-        "eager-mode",
-        "info",
-        "high",
+    return Advice(
         text,
         setting_lines(case, "enforce_eager", most=2),
+        confidence="high",
+        severity="info",
         alternatives=("without --enforce-eager, where the server runs longer than a few minutes",),
         verify="seconds of the start beside the throughput, with and without it.",
     )
 
 
-def _eager_without_graphs(case: RuleContext) -> Finding:
+def _eager_without_graphs(case: RuleContext) -> Advice:
     where = "the CPU backend" if runs_on_cpu(case.run) else "an XPU"
     text = f"`enforce_eager=True` on {where}: there are no CUDA graphs to lose, but torch.compile is off as well."
-    return finding(
-        case,
-        "eager-mode",
-        "low",
-        "medium",
+    return Advice(
         text,
         (
             *setting_lines(case, "enforce_eager", most=2),
             *message_lines(case, "eager-mode-in-effect"),
         ),
+        confidence="medium",
+        severity="low",
         changes=flag(case, "--enforce-eager", True, None, "needs-test", "the first start compiles"),
         verify="`torch.compile takes N s` at the start.",
     )
 
 
-def cuda_graphs_not_captured(case: RuleContext) -> Finding | None:
+def cuda_graphs_not_captured(case: RuleContext) -> Advice | None:
     """Graph capture was skipped without being asked to. Needs the engine's line that says so."""
     event = case.event("cudagraph-capture-skipped")
     if (
@@ -181,20 +175,18 @@ def cuda_graphs_not_captured(case: RuleContext) -> Finding | None:
         f" because {reason}." if reason else "; `cudagraph_mode` was set to NONE or compilation is off."
     )
     severity, _, effect = _eager_effect(case)
-    return finding(
-        case,
-        "cuda-graphs-not-captured",
-        severity,
-        "medium",
+    return Advice(
         text,
         message_lines(case, "cudagraph-capture-skipped"),
+        confidence="medium",
+        severity=severity,
         changes=() if reason else (action("leave cudagraph_mode at its default in --compilation-config"),),
         effect=None if reason else effect,
         verify="`Graph capturing finished in N secs` at the start.",
     )
 
 
-def cudagraph_mode_reduced(case: RuleContext) -> Finding | None:
+def cudagraph_mode_reduced(case: RuleContext) -> Advice | None:
     """The attention backend can't be captured whole. Needs the engine's line that says so."""
     event = case.event("cudagraph-mode-reduced")
     if event is None:
@@ -204,19 +196,16 @@ def cudagraph_mode_reduced(case: RuleContext) -> Finding | None:
         f"CUDA graphs of kind {event.text('mode')} are not possible with {event.text('reason')}; {used} is"
         " used. Decode at small batches launches attention kernel by kernel."
     )
-    return finding(
-        case,
-        "cudagraph-mode-reduced",
-        "info",
-        "high",
+    return Advice(
         text,
         message_lines(case, "cudagraph-mode-reduced"),
+        confidence="high",
         alternatives=("another attention backend, where the model allows one",),
         verify="no such line at the start.",
     )
 
 
-def captured_sizes_below_batch(case: RuleContext) -> Finding | None:
+def cuda_graphs_smaller_than_batch(case: RuleContext) -> Advice | None:
     """Batches are larger than any captured graph.
 
     Needs the capture sizes in the configuration and the load.
@@ -235,13 +224,10 @@ def captured_sizes_below_batch(case: RuleContext) -> Finding | None:
         " decode steps were replayed from no graph. vLLM captures up to twice max_num_seqs, 512 at most,"
         " unless told otherwise."
     )
-    return finding(
-        case,
-        "cuda-graphs-smaller-than-batch",
-        "low",
-        "low",
+    return Advice(
         text,
         setting_lines(case, "compilation_config"),
+        confidence="low",
         changes=flag(
             case,
             "--max-cudagraph-capture-size",
@@ -255,7 +241,7 @@ def captured_sizes_below_batch(case: RuleContext) -> Finding | None:
     )
 
 
-def jit_compilation_while_serving(case: RuleContext) -> Finding | None:
+def jit_compilation_while_serving(case: RuleContext) -> Advice | None:
     """Kernels were compiled while requests ran. Needs the monitor's lines, or those on buckets that were not warmed up."""
     if not case.load.busy_seconds:
         return None
@@ -280,20 +266,17 @@ def jit_compilation_while_serving(case: RuleContext) -> Finding | None:
     return _compiled_while_serving(case, "jit-during-inference", text, first)
 
 
-def _compiled_while_serving(case: RuleContext, message: str, text: str, change: str) -> Finding:
-    return finding(
-        case,
-        "jit-compilation-while-serving",
-        "low",
-        "high",
+def _compiled_while_serving(case: RuleContext, message: str, text: str, change: str) -> Advice:
+    return Advice(
         text,
         message_lines(case, message),
+        confidence="high",
         changes=(action(change),),
         verify="no such line after the first minute of traffic.",
     )
 
 
-def compile_cache_disabled(case: RuleContext) -> Finding | None:
+def compile_cache_disabled(case: RuleContext) -> Advice | None:
     """Compiled graphs are thrown away. Needs the engine's line that says so."""
     if case.event("compile-cache-disabled") is None:
         return None
@@ -302,13 +285,11 @@ def compile_cache_disabled(case: RuleContext) -> Finding | None:
         f" ({seconds:g} s here)." if seconds else "."
     )
     long = seconds is not None and seconds >= LONG_COMPILATION
-    return finding(
-        case,
-        "compile-cache-disabled",
-        "medium" if long else "low",
-        "high",
+    return Advice(
         text,
         message_lines(case, "compile-cache-disabled", "compile-total"),
+        confidence="high",
+        severity="medium" if long else None,
         changes=(
             action("unset VLLM_DISABLE_COMPILE_CACHE, and keep the folder VLLM_CACHE_ROOT between starts"),
         ),
@@ -335,3 +316,23 @@ def _next_size(number: int) -> int:
     while size < number:
         size *= 2
     return size
+
+
+RULES = (
+    Rule("eager-mode", eager_mode, objectives=("latency",)),
+    Rule(
+        "cuda-graphs-not-captured",
+        cuda_graphs_not_captured,
+        needs=("cudagraph-capture-skipped",),
+        objectives=("latency",),
+    ),
+    Rule("cuda-graphs-smaller-than-batch", cuda_graphs_smaller_than_batch),
+    Rule("cudagraph-mode-reduced", cudagraph_mode_reduced, needs=("cudagraph-mode-reduced",)),
+    Rule("jit-compilation-while-serving", jit_compilation_while_serving, objectives=("latency",)),
+    Rule(
+        "compile-cache-disabled",
+        compile_cache_disabled,
+        needs=("compile-cache-disabled",),
+        objectives=("startup",),
+    ),
+)

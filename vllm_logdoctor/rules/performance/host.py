@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.rules.bottleneck import ranks_of, runs_on_cpu
-from vllm_logdoctor.rules.model import Change, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 # The API server and the engine core are busy beside one worker for each card (vLLM's own documentation).
 PROCESSES_BESIDE_WORKERS = 2
@@ -23,7 +23,7 @@ ASYNC_DRAFTS = "async-scheduling-not-supported-based-speculative-decoding"
 ASYNC_PADDING = "async-scheduling-not-compatible-disable-padded-drafter"
 
 
-def few_processor_cores(case: RuleContext) -> Finding | None:
+def few_processor_cores(case: RuleContext) -> Advice | None:
     """The host has fewer cores than vLLM has busy processes.
 
     Needs the line with PyTorch's number of threads, of a run on cards.
@@ -40,13 +40,11 @@ def few_processor_cores(case: RuleContext) -> Finding | None:
         f"{'s' if ranks > 1 else ''} each keep one busy: {wanted} are the least. With fewer they take turns, and the"
         " cards wait meanwhile; steps with few requests suffer most."
     )
-    return finding(
-        case,
-        "few-processor-cores",
-        "high" if slow else "low",
-        "medium",
+    return Advice(
         text,
         message_lines(case, "torch-threads-reduced"),
+        confidence="medium",
+        severity="high" if slow else None,
         changes=(
             action(
                 f"ask for at least {wanted} cores for the job or container (ncpus, --cpus-per-task, --cpus, limits.cpu)",
@@ -58,7 +56,7 @@ def few_processor_cores(case: RuleContext) -> Finding | None:
     )
 
 
-def slow_tokenizer(case: RuleContext) -> Finding | None:
+def slow_tokenizer(case: RuleContext) -> Advice | None:
     """Text is split by Python code. Needs the warning that says so."""
     if case.event(SLOW_TOKENIZER) is None:
         return None
@@ -71,20 +69,17 @@ def slow_tokenizer(case: RuleContext) -> Finding | None:
     changes = (
         flag(case, "--tokenizer-mode", "slow", None, "needs-test", "compare some answers") if asked else ()
     )
-    return finding(
-        case,
-        "slow-tokenizer",
-        "low",
-        "medium",
+    return Advice(
         text,
         message_lines(case, SLOW_TOKENIZER),
+        confidence="medium",
         changes=changes
         or (action("a checkpoint with tokenizer.json, or convert the tokenizer with Transformers"),),
         verify="no such warning at the start.",
     )
 
 
-def async_scheduling_off(case: RuleContext) -> Finding | None:
+def async_scheduling_off(case: RuleContext) -> Advice | None:
     """Asynchronous scheduling was switched off by hand. Needs the argument."""
     if case.run.engine != "V1" or case.run.arguments.get("async_scheduling") is not False:
         return None
@@ -95,19 +90,16 @@ def async_scheduling_off(case: RuleContext) -> Finding | None:
         "Asynchronous scheduling is off by an argument: between two steps the card waits until the next one is"
         " prepared. One measured pair had 0.89 times the 95th percentile of latency with it."
     )
-    return finding(
-        case,
-        "async-scheduling-off",
-        "low",
-        "low",
+    return Advice(
         text,
         (*setting_lines(case, "async_scheduling"), *message_lines(case, "async-scheduling")),
+        confidence="low",
         changes=change,
         verify="`Asynchronous scheduling is enabled.` at the start.",
     )
 
 
-def async_scheduling_unavailable(case: RuleContext) -> Finding | None:
+def async_scheduling_unavailable(case: RuleContext) -> Advice | None:
     """vLLM leaves asynchronous scheduling off for another setting. Needs its line that names the setting."""
     event = case.event(ASYNC_EXECUTOR, ASYNC_DRAFTS, ASYNC_PADDING)
     if event is None:
@@ -125,13 +117,10 @@ def async_scheduling_unavailable(case: RuleContext) -> Finding | None:
         " until the next one is prepared. That costs a little where steps are short, and is no reason to give up what is"
         " needed."
     )
-    return finding(
-        case,
-        "async-scheduling-unavailable",
-        "info",
-        "high",
+    return Advice(
         text,
         message_lines(case, ASYNC_EXECUTOR, ASYNC_DRAFTS, ASYNC_PADDING),
+        confidence="high",
         alternatives=(
             ("--distributed-executor-backend mp, where all ranks sit in one machine",)
             if executor == "ray"
@@ -144,3 +133,11 @@ def async_scheduling_unavailable(case: RuleContext) -> Finding | None:
 def _default(case: RuleContext, field: str) -> object:
     known = flag_for_field(field, case.version)
     return known.default if known else False
+
+
+RULES = (
+    Rule("few-processor-cores", few_processor_cores),
+    Rule("slow-tokenizer", slow_tokenizer),
+    Rule("async-scheduling-off", async_scheduling_off),
+    Rule("async-scheduling-unavailable", async_scheduling_unavailable),
+)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.rules.model import Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 _DISABLED = "hybrid-kv-cache-manager-disabled-hybrid-model"
 _CONNECTOR = (
@@ -20,7 +19,7 @@ _CONNECTOR = (
 )
 
 
-def window_layers_keep_whole_cache(case: RuleContext) -> Finding | None:
+def window_layers_keep_whole_cache(case: RuleContext) -> Advice | None:
     """Layers with a sliding window keep the cache of full attention.
 
     Needs vLLM's warning that its hybrid cache manager is off for this model.
@@ -50,14 +49,15 @@ def window_layers_keep_whole_cache(case: RuleContext) -> Finding | None:
         if asked
         else ()
     )
-    return finding(
-        case,
-        "window-layers-keep-whole-cache",
-        "low" if case.load.peak_kv < 90 else "medium",
-        "high",
+    return Advice(
         text,
         (*message_lines(case, _DISABLED, *_CONNECTOR), *setting_lines(case, field, "kv_cache_tokens")),
+        confidence="high",
+        severity=None if case.load.peak_kv < 90 else "medium",
         changes=changes
         or ((action("a KV connector that supports the hybrid cache manager, or none"),) if connector else ()),
         verify="no such warning at the start, and a larger `Maximum concurrency`.",
     )
+
+
+RULES = (Rule("window-layers-keep-whole-cache", window_layers_keep_whole_cache),)

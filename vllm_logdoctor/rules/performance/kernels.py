@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from vllm_logdoctor.knowledge.versions import at_least
-from vllm_logdoctor.rules.model import Change, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.published import MARLIN_FOR_AWQ, MOE_TUNED
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 # Lines of single formats that say the same: weights are unpacked in every step.
 EMULATED = (
@@ -33,7 +33,7 @@ EMULATED = (
 )
 
 
-def slow_quantization_kernel_selected(case: RuleContext) -> Finding | None:
+def slow_quantization_kernel_selected(case: RuleContext) -> Advice | None:
     """--quantization forces an old kernel. Needs the engine's line that says so."""
     event = case.event("quantization-kernel-forced")
     if event is None:
@@ -43,13 +43,10 @@ def slow_quantization_kernel_selected(case: RuleContext) -> Finding | None:
         f"`--quantization {forced}` forces the old {forced} kernel, although {better} runs this checkpoint as"
         " it is."
     )
-    return finding(
-        case,
-        "slow-quantization-kernel-selected",
-        "high",
-        "high",
+    return Advice(
         text,
         message_lines(case, "quantization-kernel-forced", "quantization-not-optimized"),
+        confidence="high",
         changes=flag(
             case, "--quantization", forced, better, "safe", "or drop the flag: vLLM chooses by itself"
         ),
@@ -62,7 +59,7 @@ def slow_quantization_kernel_selected(case: RuleContext) -> Finding | None:
     )
 
 
-def gguf_slow_path(case: RuleContext) -> Finding | None:
+def gguf_slow_path(case: RuleContext) -> Advice | None:
     """A GGUF checkpoint, for which vLLM has no fast kernels.
 
     Needs quantization=gguf or the engine's warning.
@@ -75,19 +72,16 @@ def gguf_slow_path(case: RuleContext) -> Finding | None:
         "The checkpoint is GGUF: vLLM reads it, but its kernels for it are not made for batches. AWQ, GPTQ or"
         " FP8 checkpoints of the same model run on tuned kernels."
     )
-    return finding(
-        case,
-        "gguf-slow-path",
-        "medium",
-        "high",
+    return Advice(
         text,
         (*message_lines(case, "quantization-not-optimized"), *setting_lines(case, "quantization")),
+        confidence="high",
         changes=(action("a checkpoint of the same model in AWQ, GPTQ or FP8", safety="changes-results"),),
         verify="`quantization=` of another kind in the engine's configuration.",
     )
 
 
-def quantization_not_optimized(case: RuleContext) -> Finding | None:
+def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
     """A quantization without fast kernels other than GGUF. Needs the engine's warning."""
     event = case.event("quantization-not-optimized")
     method = event.text("method") if event else ""
@@ -97,13 +91,10 @@ def quantization_not_optimized(case: RuleContext) -> Finding | None:
         f"vLLM warns that its {method} kernels are not tuned: the checkpoint saves memory, a step may be"
         " slower than with 16-bit weights."
     )
-    return finding(
-        case,
-        "quantization-without-fast-kernel",
-        "low",
-        "medium",
+    return Advice(
         text,
         message_lines(case, "quantization-not-optimized"),
+        confidence="medium",
         changes=(
             action(
                 "compare with a checkpoint whose format has tuned kernels on this card",
@@ -114,7 +105,7 @@ def quantization_not_optimized(case: RuleContext) -> Finding | None:
     )
 
 
-def quantization_emulated(case: RuleContext) -> Finding | None:
+def quantization_emulated(case: RuleContext) -> Advice | None:
     """Weights are unpacked in every step. Needs the engine's line that says so."""
     if case.event(*EMULATED) is None:
         return None
@@ -122,13 +113,10 @@ def quantization_emulated(case: RuleContext) -> Finding | None:
         "The card or the build has no kernel for the checkpoint's format: weights are unpacked to 16 bit in"
         " every step."
     )
-    return finding(
-        case,
-        "quantization-emulated",
-        "high",
-        "high",
+    return Advice(
         text,
         message_lines(case, *EMULATED),
+        confidence="high",
         changes=(
             action(
                 "a checkpoint in a format that this card computes in, or a build with the kernel",
@@ -139,7 +127,7 @@ def quantization_emulated(case: RuleContext) -> Finding | None:
     )
 
 
-def mxfp4_without_flashinfer(case: RuleContext) -> Finding | None:
+def mxfp4_without_flashinfer(case: RuleContext) -> Advice | None:
     """MXFP4 experts without FlashInfer's kernels. Needs the engine's warning."""
     event = case.event("mxfp4-without-flashinfer")
     if event is None:
@@ -148,13 +136,10 @@ def mxfp4_without_flashinfer(case: RuleContext) -> Finding | None:
         f"MXFP4 experts run without FlashInfer's kernels, which are the fast ones on {event.text('card')};"
         " Triton or Marlin kernels do the work. How much that costs is not measured in this log."
     )
-    return finding(
-        case,
-        "mxfp4-without-flashinfer",
-        "medium",
-        "medium",
+    return Advice(
         text,
         message_lines(case, "mxfp4-without-flashinfer"),
+        confidence="medium",
         changes=(
             action(
                 "install FlashInfer in the version that this vLLM release pins (pip install vllm[flashinfer])"
@@ -165,7 +150,7 @@ def mxfp4_without_flashinfer(case: RuleContext) -> Finding | None:
     )
 
 
-def moe_kernel_untuned(case: RuleContext) -> Finding | None:
+def moe_kernel_untuned(case: RuleContext) -> Advice | None:
     """No tuned block sizes for these experts on this card. Needs the engine's warning."""
     if case.event("moe-config-default") is None:
         return None
@@ -173,20 +158,17 @@ def moe_kernel_untuned(case: RuleContext) -> Finding | None:
         "No tuned block sizes are shipped for these experts on this card. The tuning script of vLLM makes"
         " them; the gain is small and sometimes none."
     )
-    return finding(
-        case,
-        "moe-kernel-untuned",
-        "low",
-        "medium",
+    return Advice(
         text,
         message_lines(case, "moe-config-default"),
+        confidence="medium",
         changes=_tuned_folder(case),
         effect=MOE_TUNED.effect("generation_throughput"),
         verify="`Using configuration from ... for MoE layer` instead of the warning.",
     )
 
 
-def block_kernel_untuned(case: RuleContext) -> Finding | None:
+def block_kernel_untuned(case: RuleContext) -> Advice | None:
     """No tuned block sizes for a block-quantized matrix. Needs the engine's warning."""
     event = case.event("block-quantization-config-default")
     if event is None:
@@ -195,19 +177,16 @@ def block_kernel_untuned(case: RuleContext) -> Finding | None:
         f"No tuned block sizes are shipped for this W8A8 block {event.text('kind')} shape on this card."
         " Tuning can gain a little, and matters less where another kernel (DeepGEMM, CUTLASS) does the work."
     )
-    return finding(
-        case,
-        "block-kernel-untuned",
-        "low",
-        "low",
+    return Advice(
         text,
         message_lines(case, "block-quantization-config-default"),
+        confidence="low",
         changes=(action("tune the block sizes with vLLM's benchmark script for W8A8 block kernels"),),
         verify="`Using configuration from ... for W8A8 Block` instead of the warning.",
     )
 
 
-def sampler_in_pytorch(case: RuleContext) -> Finding | None:
+def sampler_in_pytorch(case: RuleContext) -> Advice | None:
     """Top-p and top-k run in PyTorch. Needs the engine's line that says so."""
     event = case.event("sampler-fallback-flashinfer-missing")
     if event is None:
@@ -217,13 +196,10 @@ def sampler_in_pytorch(case: RuleContext) -> Finding | None:
         " that ask for them, at large batches; greedy and plain temperature sampling do not use them. No"
         " measured range is known."
     )
-    return finding(
-        case,
-        "sampler-in-pytorch",
-        "info",
-        "high",
+    return Advice(
         text,
         message_lines(case, "sampler-fallback-flashinfer-missing"),
+        confidence="high",
         changes=(
             action("try FlashInfer's sampler: install the version that this release pins, and compare"),
         ),
@@ -237,3 +213,19 @@ def _tuned_folder(case: RuleContext) -> tuple[Change, ...]:
     if at_least(case.version, "0.10.2"):
         return (words, action("set VLLM_TUNED_CONFIG_FOLDER to the folder with the result"))
     return (words,)
+
+
+RULES = (
+    Rule(
+        "slow-quantization-kernel-selected",
+        slow_quantization_kernel_selected,
+        needs=("quantization-kernel-forced",),
+    ),
+    Rule("gguf-slow-path", gguf_slow_path, removes="host-limited"),
+    Rule("quantization-without-fast-kernel", quantization_without_fast_kernel),
+    Rule("quantization-emulated", quantization_emulated),
+    Rule("mxfp4-without-flashinfer", mxfp4_without_flashinfer, needs=("mxfp4-without-flashinfer",)),
+    Rule("moe-kernel-untuned", moe_kernel_untuned, needs=("moe-config-default",)),
+    Rule("block-kernel-untuned", block_kernel_untuned, needs=("block-quantization-config-default",)),
+    Rule("sampler-in-pytorch", sampler_in_pytorch, needs=("sampler-fallback-flashinfer-missing",)),
+)

@@ -8,16 +8,16 @@ import math
 
 from vllm_logdoctor.rules.capacity.fp8 import condition_of_fp8
 from vllm_logdoctor.rules.capacity.memory import memory_of
-from vllm_logdoctor.rules.model import Change, Effect, Finding
-from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     sample_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.model import Change, Effect
+from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 FEW_REQUESTS = 2.0
 # A cache is larger than its load when at most this much of it was used; what is kept is so many times the use, and
@@ -28,7 +28,7 @@ FULL_RESERVE = 1.1
 LEAST_SAVING = 0.05
 
 
-def weights_in_32_bit(case: RuleContext) -> Finding | None:
+def weights_in_32_bit(case: RuleContext) -> Advice | None:
     """Weights have four bytes each on a device that computes in two.
 
     Needs dtype float32 and a GPU platform.
@@ -44,20 +44,17 @@ def weights_in_32_bit(case: RuleContext) -> Finding | None:
         "decode follows the bytes read: 4 -> 2 bytes a weight, half of the time where weights are all that is"
         " read"
     )
-    return finding(
-        case,
-        "weights-in-32-bit",
-        "high",
-        "medium",
+    return Advice(
         text,
         setting_lines(case, "dtype"),
+        confidence="medium",
         changes=flag(case, "--dtype", "float32", "bfloat16", "changes-results", "answers differ slightly"),
         effect=Effect("generation_throughput", 1.0, 2.0, "computed", basis),
         verify="`dtype=torch.bfloat16` in the engine's configuration.",
     )
 
 
-def weights_on_the_host(case: RuleContext) -> Finding | None:
+def weights_on_the_host(case: RuleContext) -> Advice | None:
     """Weights are fetched from host memory in every step. Needs cpu_offload_gb above 0."""
     run = case.run
     gib = run.setting("cpu_offload_gb")
@@ -71,16 +68,13 @@ def weights_on_the_host(case: RuleContext) -> Finding | None:
     )
     memory = memory_of(run)
     spare = memory is not None and memory.available is not None and memory.available > 2 * gib
-    return finding(
-        case,
-        "weights-on-the-host",
-        "high",
-        "high",
+    return Advice(
         text,
         (
             *setting_lines(case, "cpu_offload_gb", "available_kv_cache_gib"),
             *sample_lines(case, case.load.busy[:1]),
         ),
+        confidence="high",
         changes=(
             flag(case, "--cpu-offload-gb", gib, None, "needs-test", "the cache gets smaller by as much")
             if spare
@@ -91,7 +85,7 @@ def weights_on_the_host(case: RuleContext) -> Finding | None:
     )
 
 
-def cache_larger_than_load(case: RuleContext) -> Finding | None:
+def cache_larger_than_load(case: RuleContext) -> Advice | None:
     """The device could be shared: most of the cache was never used. Told for the objective "memory" only.
 
     Needs a load, and the memory of the device and its share for vLLM.
@@ -113,13 +107,10 @@ def cache_larger_than_load(case: RuleContext) -> Finding | None:
         " something else."
     )
     note = "a larger load then waits; one step down at a time"
-    return finding(
-        case,
-        "cache-larger-than-load",
-        "low",
-        "medium",
+    return Advice(
         text,
         (*sample_lines(case, load.busy[:1]), *setting_lines(case, "available_kv_cache_gib")),
+        confidence="medium",
         changes=flag(case, "--gpu-memory-utilization", memory.utilization, target, "needs-test", note),
         effect=Effect(
             "device_memory",
@@ -132,7 +123,7 @@ def cache_larger_than_load(case: RuleContext) -> Finding | None:
     )
 
 
-def few_full_length_requests_fit(case: RuleContext) -> Finding | None:
+def few_full_length_requests_fit(case: RuleContext) -> Advice | None:
     """The cache holds less than two requests of full length. Needs the engine's concurrency line."""
     requests = case.run.measure("max_concurrency")
     length = case.run.setting("max_model_len")
@@ -143,13 +134,11 @@ def few_full_length_requests_fit(case: RuleContext) -> Finding | None:
         f"The cache holds {requests:g} requests of the full {length:,} tokens. That matters only if such long"
         " requests come: then they run one after the other. Shorter ones share the cache as usual."
     )
-    return finding(
-        case,
-        "few-full-length-requests-fit",
-        "low" if case.objective == "long-context" else "info",
-        "high",
+    return Advice(
         text,
         setting_lines(case, "max_concurrency", "max_model_len"),
+        confidence="high",
+        severity="low" if case.objective == "long-context" else None,
         changes=_room_for_length(case),
         alternatives=(
             (
@@ -169,3 +158,11 @@ def _room_for_length(case: RuleContext) -> tuple[Change, ...]:
     note = f"twice the tokens; answers can differ without calibrated scales{f'; {condition}' if condition else ''}"
     before = case.run.setting("kv_cache_dtype") or "auto"
     return flag(case, "--kv-cache-dtype", before, "fp8", "changes-results", note)
+
+
+RULES = (
+    Rule("weights-in-32-bit", weights_in_32_bit),
+    Rule("weights-on-the-host", weights_on_the_host, removes="host-limited"),
+    Rule("cache-larger-than-load", cache_larger_than_load, objectives=("memory",)),
+    Rule("few-full-length-requests-fit", few_full_length_requests_fit),
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.rules.model import Finding, Severity
-from vllm_logdoctor.rules.performance.context import RuleContext, finding, message_lines
+from vllm_logdoctor.rules.context import RuleContext, message_lines
+from vllm_logdoctor.rules.model import Severity
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 # Messages that rules of this room read themselves.
 _READ_ELSEWHERE = frozenset(
@@ -45,7 +46,7 @@ _TOPICS = frozenset(
 MOST_TOLD = 5
 
 
-def slower_paths_taken(case: RuleContext) -> Finding | None:
+def slower_paths_taken(case: RuleContext) -> Advice | None:
     """vLLM says that something runs in a slower way. Needs its messages, as the packs judge them."""
     ids = [
         name
@@ -69,12 +70,13 @@ def slower_paths_taken(case: RuleContext) -> Finding | None:
         + more
         + " How much each costs is not logged."
     )
-    return finding(
-        case,
-        "slower-paths-taken",
-        severity,
-        "medium",
+    return Advice(
         text,
         message_lines(case, *ids, most=MOST_TOLD),
+        confidence="medium",
+        severity=severity,
         verify="these lines are gone at the start.",
     )
+
+
+RULES = (Rule("slower-paths-taken", slower_paths_taken),)

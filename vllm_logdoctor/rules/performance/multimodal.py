@@ -5,11 +5,9 @@ from __future__ import annotations
 from math import ceil
 
 from vllm_logdoctor.knowledge.flags import flag_for_field
-from vllm_logdoctor.rules.model import Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     plural,
@@ -17,6 +15,7 @@ from vllm_logdoctor.rules.performance.context import (
     sample_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 # Images are the load when prompts come in at this many times the rate of answers, with few requests at once.
 PROMPTS_DOMINATE = 5.0
@@ -34,7 +33,7 @@ TOO_LARGE, TOO_LARGE_SHARED = (
 ITEMS_KEPT = 2
 
 
-def multimodal_preprocessing(case: RuleContext) -> Finding | None:
+def multimodal_preprocessing_bound(case: RuleContext) -> Advice | None:
     """Images or sound are most of a load that does not fill the engine.
 
     Needs the hit rate of the multimodal cache in statistics lines, prompts as most of the work, and no queue.
@@ -52,13 +51,10 @@ def multimodal_preprocessing(case: RuleContext) -> Finding | None:
         " before the engine counts a request: if the client sends more than that, its processor is the limit. The log"
         " does not tell the two apart."
     )
-    return finding(
-        case,
-        "multimodal-preprocessing-bound",
-        "low",
-        "low",
+    return Advice(
         text,
         sample_lines(case, shown),
+        confidence="low",
         changes=(
             action("look at the API server's process under load (top -H): one core at 100 % is this limit"),
         ),
@@ -70,7 +66,7 @@ def multimodal_preprocessing(case: RuleContext) -> Finding | None:
     )
 
 
-def slow_image_processor(case: RuleContext) -> Finding | None:
+def slow_image_processor(case: RuleContext) -> Advice | None:
     """Images are prepared by the slow processor. Needs Transformers' line."""
     if case.event("slow-image-processor") is None:
         return None
@@ -86,20 +82,17 @@ def slow_image_processor(case: RuleContext) -> Finding | None:
         "changes-results",
         "pixels can differ in the last digits",
     )
-    return finding(
-        case,
-        "slow-image-processor",
-        "low",
-        "medium",
+    return Advice(
         text,
         message_lines(case, "slow-image-processor"),
+        confidence="medium",
         changes=setting,
         alternatives=("more API server processes (--api-server-count), where images are many",),
         verify="no such line at the start.",
     )
 
 
-def multimodal_cache_off(case: RuleContext) -> Finding | None:
+def multimodal_cache_off(case: RuleContext) -> Advice | None:
     """Prepared images are not kept, because of several API servers. Needs the engine's warning."""
     if case.event(*CACHE_OFF) is None:
         return None
@@ -107,13 +100,10 @@ def multimodal_cache_off(case: RuleContext) -> Finding | None:
         "With several API server processes, or engines without one of their own, this release keeps no prepared images:"
         " one that is sent again is prepared again. It matters only where requests repeat images; later releases keep them."
     )
-    return finding(
-        case,
-        "multimodal-cache-off",
-        "info",
-        "high",
+    return Advice(
         text,
         (*message_lines(case, *CACHE_OFF), *setting_lines(case, "api_server_count")),
+        confidence="high",
         alternatives=(
             "one API server process, where images repeat and preparing them is not the limit",
             "a later release",
@@ -122,7 +112,7 @@ def multimodal_cache_off(case: RuleContext) -> Finding | None:
     )
 
 
-def multimodal_items_larger_than_cache(case: RuleContext) -> Finding | None:
+def multimodal_items_larger_than_cache(case: RuleContext) -> Advice | None:
     """Images or videos are too large for the cache of prepared ones. Needs the engine's warnings, with sizes."""
     event = case.event(TOO_LARGE, TOO_LARGE_SHARED)
     if event is None:
@@ -136,13 +126,10 @@ def multimodal_items_larger_than_cache(case: RuleContext) -> Finding | None:
     )
     note = "memory of the host, once for each API server and engine process"
     wanted = ceil(ITEMS_KEPT * item) if item and limit else None
-    return finding(
-        case,
-        "multimodal-items-larger-than-cache",
-        "low",
-        "low",
+    return Advice(
         text,
         (*message_lines(case, TOO_LARGE, TOO_LARGE_SHARED), *setting_lines(case, "mm_processor_cache_gb")),
+        confidence="low",
         changes=(flag(case, "--mm-processor-cache-gb", limit, wanted, "needs-test", note) if wanted else ())
         or (action("a larger --mm-shm-cache-max-object-size-mb, where inputs repeat"),),
         alternatives=("smaller images or fewer frames, before they are sent",),
@@ -152,3 +139,11 @@ def multimodal_items_larger_than_cache(case: RuleContext) -> Finding | None:
 
 def _has(case: RuleContext, field: str) -> bool:
     return flag_for_field(field, case.version) is not None
+
+
+RULES = (
+    Rule("slow-image-processor", slow_image_processor, needs=("slow-image-processor",)),
+    Rule("multimodal-preprocessing-bound", multimodal_preprocessing_bound),
+    Rule("multimodal-items-larger-than-cache", multimodal_items_larger_than_cache),
+    Rule("multimodal-cache-off", multimodal_cache_off),
+)

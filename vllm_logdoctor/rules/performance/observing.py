@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from vllm_logdoctor.rules.model import Change, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     plural,
     setting_lines,
 )
+from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 # Logged requests per second of serving from which formatting prompts costs the API server's one thread.
 MANY_LOGGED = 1.0
@@ -28,7 +29,7 @@ PROFILE_ROUTE = "/start_profile"
 PROFILE_LINES = ("torch-profiling-enabled-traces-saved", "profiling-enabled-traces-saved")
 
 
-def request_logging(case: RuleContext) -> Finding | None:
+def requests_logged(case: RuleContext) -> Advice | None:
     """Every request is logged with its prompt. Needs such lines, and a load."""
     seen = case.run.seen("request-received")
     if (
@@ -46,19 +47,16 @@ def request_logging(case: RuleContext) -> Finding | None:
     change = flag(case, "--disable-log-requests", None, True, "safe") or flag(
         case, "--enable-log-requests", True, None, "safe"
     )
-    return finding(
-        case,
-        "requests-logged",
-        "low",
-        "medium",
+    return Advice(
         text,
         (*message_lines(case, "request-received", ANSWERS), *setting_lines(case, "enable_log_requests")),
+        confidence="medium",
         changes=(*change, *(flag(case, "--enable-log-outputs", True, None, "safe") if answers else ())),
         verify="no `Received request` lines.",
     )
 
 
-def answered_with_server_errors(case: RuleContext) -> Finding | None:
+def answered_with_server_errors(case: RuleContext) -> Advice | None:
     """Requests to the model were answered with 5xx. Needs access lines."""
     if case.run.outcome in ("crashed_while_serving", "killed"):
         # They follow from that.
@@ -75,21 +73,17 @@ def answered_with_server_errors(case: RuleContext) -> Finding | None:
         f"{failed:,} of {total:,} posted requests ({100 * failed / total:.3g} %) were answered with an error of the"
         f" server: {plural(most, 'time')} {status} to {path}. Latency and throughput of the others say nothing of these."
     )
-    return finding(
-        case,
-        "answered-with-server-errors",
-        "medium",
-        "high",
+    return Advice(
         text,
         (),
+        confidence="high",
         changes=(action("look for the traceback of one such request: standard error and the engine's log"),),
         alternatives=(f"{stack[0].knob}, where the log holds no traceback",) if stack else (),
         verify="no answers with 5xx at the same load.",
-        kind="configuration",
     )
 
 
-def every_call_traced(case: RuleContext) -> Finding | None:
+def every_call_traced(case: RuleContext) -> Advice | None:
     """Each call of a Python function is recorded. Needs vLLM's warning."""
     if case.event(TRACED) is None:
         return None
@@ -97,19 +91,16 @@ def every_call_traced(case: RuleContext) -> Finding | None:
         "VLLM_TRACE_FUNCTION records every call of a Python function: the run is many times slower, and no figure of it"
         " tells how fast the server is. It is for finding hangs."
     )
-    return finding(
-        case,
-        "every-call-traced",
-        "high",
-        "high",
+    return Advice(
         text,
         message_lines(case, TRACED),
+        confidence="high",
         changes=(Change(TRACE, "env", 1, None, "safe", "unset it"),),
         verify="no such warning at the start.",
     )
 
 
-def profiled_while_serving(case: RuleContext) -> Finding | None:
+def profiled_while_serving(case: RuleContext) -> Advice | None:
     """A profile was recorded while requests ran. Needs answered requests to /start_profile, and a load."""
     times = sum(
         count
@@ -122,13 +113,23 @@ def profiled_while_serving(case: RuleContext) -> Finding | None:
         f"A profile was started {plural(times, 'time')} in this run: steps are slower while it records, and figures of that"
         " time are not those of the server alone."
     )
-    return finding(
-        case,
-        "profiled-while-serving",
-        "low",
-        "high",
+    return Advice(
         text,
         message_lines(case, *PROFILE_LINES),
+        confidence="high",
         changes=(action("measure throughput without a profile running"),),
         verify="no request to /start_profile in the log of the measurement.",
     )
+
+
+def _before_more_requests(_: RuleContext, worth: float) -> float:
+    """More requests to a server that fails some are no advice."""
+    return max(worth, CLIENTS_OWN + 0.01)
+
+
+RULES = (
+    Rule("every-call-traced", every_call_traced, voids_figures=True),
+    Rule("answered-with-server-errors", answered_with_server_errors, worth=_before_more_requests),
+    Rule("requests-logged", requests_logged, needs=("request-received",)),
+    Rule("profiled-while-serving", profiled_while_serving),
+)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.lazy import LazyPattern
-from vllm_logdoctor.rules.model import Change, Finding, Safety
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.model import Change, Safety
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 BLOCK_SIZE = "block-size-precluded-higher-priority-backend-s"
 OFFERS = (
@@ -26,7 +26,7 @@ FLASHINFER_FOR_FP8 = "fp8-kv-cache-wants-flashinfer"
 ATTENTION = "VLLM_ATTENTION_BACKEND"
 
 
-def block_size_excludes_backends(case: RuleContext) -> Finding | None:
+def block_size_excludes_backends(case: RuleContext) -> Advice | None:
     """--block-size keeps vLLM from its first choice of attention backend. Needs the engine's warning."""
     event = case.event(BLOCK_SIZE)
     if event is None:
@@ -37,13 +37,10 @@ def block_size_excludes_backends(case: RuleContext) -> Finding | None:
         if size
         else "The given --block-size rules out attention backends that vLLM would take first."
     ) + " vLLM chooses the size that fits its backend where none is given."
-    return finding(
-        case,
-        "block-size-excludes-backends",
-        "medium",
-        "high",
+    return Advice(
         text,
         (*message_lines(case, BLOCK_SIZE), *setting_lines(case, "block_size")),
+        confidence="high",
         changes=flag(
             case, "--block-size", int(size) if size else None, None, "needs-test", "vLLM then chooses"
         ),
@@ -51,7 +48,7 @@ def block_size_excludes_backends(case: RuleContext) -> Finding | None:
     )
 
 
-def faster_expert_kernel_offered(case: RuleContext) -> Finding | None:
+def faster_expert_kernel_offered(case: RuleContext) -> Advice | None:
     """vLLM names a faster expert kernel and the variable that switches it on. Needs that line."""
     event = case.event(*OFFERS)
     if event is None:
@@ -69,19 +66,16 @@ def faster_expert_kernel_offered(case: RuleContext) -> Finding | None:
         + (" It computes with fewer bits: answers can differ." if accuracy else "")
         + " How much it brings is not logged."
     )
-    return finding(
-        case,
-        "faster-expert-kernel-offered",
-        "low",
-        "low" if accuracy else "medium",
+    return Advice(
         text,
         message_lines(case, *OFFERS),
+        confidence="low" if accuracy else "medium",
         changes=changes,
         verify="a line that names the other kernel at the start, and a higher throughput at the same load.",
     )
 
 
-def fp8_cache_without_flashinfer(case: RuleContext) -> Finding | None:
+def fp8_cache_without_flashinfer(case: RuleContext) -> Advice | None:
     """An fp8 cache on an attention backend that is slow with it.
 
     Needs the engine's warning; silent where the fp8 cache made vLLM take the V0 engine, which costs more.
@@ -94,16 +88,20 @@ def fp8_cache_without_flashinfer(case: RuleContext) -> Finding | None:
         " FlashInfer. On releases of that time an fp8 cache without it cost up to 22 % of the speed on H100 and up to 80 %"
         " on A100."
     )
-    return finding(
-        case,
-        "fp8-cache-without-flashinfer",
-        "medium",
-        "medium",
+    return Advice(
         text,
         (*message_lines(case, FLASHINFER_FOR_FP8), *setting_lines(case, "kv_cache_dtype")),
+        confidence="medium",
         changes=(Change(ATTENTION, "env", None, "FLASHINFER", "needs-test", "FlashInfer must be installed"),)
         if known
         else (action("FlashInfer as the attention backend, in the words of your release"),),
         alternatives=("a 16-bit cache, where its room is enough",),
         verify="`Using Flashinfer backend` at the start and no such warning.",
     )
+
+
+RULES = (
+    Rule("block-size-excludes-backends", block_size_excludes_backends),
+    Rule("fp8-cache-without-flashinfer", fp8_cache_without_flashinfer),
+    Rule("faster-expert-kernel-offered", faster_expert_kernel_offered),
+)

@@ -5,10 +5,11 @@ the rest.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
+from vllm_logdoctor.rules.context import RuleContext
 from vllm_logdoctor.rules.model import Finding
-from vllm_logdoctor.rules.performance.context import RuleContext
+from vllm_logdoctor.rules.rule import Rule
 
 CONFIDENCE = {"high": 1.0, "medium": 0.7, "low": 0.4}
 # What a finding without a number counts for, as the logarithm (base 2) of a gain.
@@ -16,117 +17,36 @@ SEVERITY = {"critical": 0.7, "high": 0.5, "medium": 0.3, "low": 0.1, "info": 0.0
 EFFORT = {"safe": 1.0, "needs-test": 1.15, "changes-results": 2.0}
 BY_HAND = 2.0
 
-# What removes the limit that a run was found to have comes before what merely helps.
-REMOVES = {
-    "kv-cache-preemption": "kv-cache-limited",
-    "scheduler-limit-not-memory": "max-num-seqs-limited",
-    "prefill-bound-queueing": "prefill-limited",
-    "inter-node-network-bound": "interconnect-limited",
-    "cpu-backend-thread-or-memory-binding": "host-limited",
-    "steps-slower-than-memory": "host-limited",
-    "weights-on-the-host": "host-limited",
-    "gguf-slow-path": "host-limited",
-    "engine-makes-no-progress": "none-clear",
-}
+# What the removal of the limit of a run adds, beside the share of the time that the limit held.
 LIMIT = 0.4
-
-# Where a small part of the engines' time is limited and others have room, sharing the load comes before more room.
-UNEVEN = "engines-loaded-unevenly"
-SERVERS_PART = 0.5
-
-# What makes every figure of the run void comes before all that is judged by these figures.
-VOIDS_FIGURES = frozenset({"every-call-traced"})
 
 # That the client sends little is no fault of the server: what surely slows the server down comes before it, what
 # merely may comes behind.
-CLIENT = "client-concurrency-bound"
 CLIENTS_OWN = 0.2
-SERVER_ERRORS = "answered-with-server-errors"
 
-STARTUP = frozenset(
-    {
-        "slow-startup-torch-compile",
-        "slow-startup-graphs-and-dynamo",
-        "slow-startup-encoder-profiling",
-        "slow-weight-loading-storage",
-        "slow-startup-model-download",
-        "compile-cache-disabled",
-    }
-)
-MEMORY = frozenset(
-    {
-        "kv-cache-preemption",
-        "kv-cache-smaller-after-upgrade",
-        "kv-cache-reads-dominate",
-        "cache-larger-than-load",
-        "small-model-split-over-cards",
-    }
-)
-LATENCY = frozenset(
-    {
-        "eager-mode",
-        "cuda-graphs-not-captured",
-        "graphs-off-for-expert-exchange",
-        "expert-rebalancing-stalls",
-        "chunked-prefill-off",
-        "jit-compilation-while-serving",
-        "inter-node-network-bound",
-    }
-)
-THROUGHPUT = frozenset(
-    {
-        "scheduler-limit-not-memory",
-        "kv-cache-preemption",
-        "small-model-split-over-cards",
-        "client-concurrency-bound",
-    }
-)
-LONG_CONTEXT = frozenset(
-    {
-        "kv-cache-preemption",
-        "kv-cache-smaller-after-upgrade",
-        "prefill-bound-queueing",
-        "prefix-caching-silently-off",
-    }
-)
-
-# What an objective raises, and by how much; a start is seldom, so that its findings stand behind those of
+# What an objective multiplies the worth of its rules by; a start is seldom, so that its findings come behind those of
 # serving.
-OBJECTIVES: dict[str, tuple[frozenset[str], float]] = {
-    "throughput": (THROUGHPUT, 1.5),
-    "latency": (LATENCY, 2.0),
-    "long-context": (LONG_CONTEXT, 2.0),
-    "memory": (MEMORY, 2.0),
-    "startup": (STARTUP, 33.0),
-}
+OBJECTIVES = {"throughput": 1.5, "latency": 2.0, "long-context": 2.0, "memory": 2.0, "startup": 33.0}
 SELDOM = 0.03
 
 
-def ordered(case: RuleContext, findings: list[Finding]) -> tuple[Finding, ...]:
+def ordered(case: RuleContext, findings: Iterable[tuple[Rule, Finding]]) -> tuple[Finding, ...]:
     """Return findings with the most worth doing first; equals keep the order of their rules."""
-    return tuple(sorted(findings, key=lambda found: -worth(case, found)))
+    return tuple(found for _, found in sorted(findings, key=lambda pair: -worth(case, *pair)))
 
 
-def worth(case: RuleContext, found: Finding) -> float:
+def worth(case: RuleContext, rule: Rule, found: Finding) -> float:
     """Return expected effect times confidence over effort, for the objective of the case."""
     value = gain(found) * CONFIDENCE[found.confidence] / effort(found)
-    limit = REMOVES.get(found.id)
-    if limit is not None:
-        value += LIMIT + case.share(limit)  # type: ignore[arg-type]
-    limited = sum(case.share(name) for name in SERVER_LIMITS)
-    if found.id == UNEVEN and limited < SERVERS_PART:
-        value += LIMIT + 1.0 - limited
-    if found.id in VOIDS_FIGURES:
+    if rule.removes is not None:
+        value += LIMIT + case.share(rule.removes)
+    if rule.voids_figures:
         value += LIMIT + 1.0
-    if found.id in STARTUP and case.load.busy_seconds:
+    if "startup" in rule.objectives and case.load.busy_seconds:
         value *= SELDOM
-    if found.id == CLIENT:
-        value = CLIENTS_OWN
-    if found.id == SERVER_ERRORS:
-        # More requests to a server that fails some are no advice.
-        value = max(value, CLIENTS_OWN + 0.01)
-    raised, factor = OBJECTIVES.get(case.objective, (frozenset[str](), 1.0))
-    return value * factor if found.id in raised else value
+    if rule.worth is not None:
+        value = rule.worth(case, value)
+    return value * OBJECTIVES[case.objective] if case.objective in rule.objectives else value
 
 
 def gain(found: Finding) -> float:

@@ -9,18 +9,18 @@ from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.rules.bottleneck import ranks_of, tensor_ranks_over_sockets
 from vllm_logdoctor.rules.capacity.laws import RANKS_OVERHEAD_GIB, uses_latent_attention
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
-from vllm_logdoctor.rules.model import Change, Confidence, Effect, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     sample_lines,
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import NODES_JOINED, REPLICAS_FOR_TP4, TP_HALVED_LOADED
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 # A model counts as small for its cards when its weights take at most this share of what one card may use.
 SMALL_SHARE = 0.6
@@ -44,7 +44,7 @@ class OneCard:
     tokens: float
 
 
-def small_model_split_over_cards(case: RuleContext) -> Finding | None:
+def small_model_split_over_cards(case: RuleContext) -> Advice | None:
     """Tensor parallel for a model that one card holds, over slow links.
 
     Needs weights, cache and ranks in the log.
@@ -59,16 +59,14 @@ def small_model_split_over_cards(case: RuleContext) -> Finding | None:
         return None
     alone = _single_streams(case, ranks)
     text = _split_text(case, memory, card, ranks, slow)
-    return finding(
-        case,
-        "small-model-split-over-cards",
-        "high" if case.load.running >= ranks else "medium",
-        _split_confidence(case, ranks),
+    return Advice(
         text,
         (
             *message_lines(case, "custom-allreduce-disabled"),
             *setting_lines(case, "tensor_parallel_size", "model_weights_gib", "available_kv_cache_gib"),
         ),
+        confidence=_split_confidence(case, ranks),
+        severity=None if case.load.running >= ranks else "medium",
         changes=() if alone else _replica_changes(case, memory, card, ranks),
         effect=None if alone else _split_effect(case, ranks),
         alternatives=(f"one card and {ranks - 1} free ones, where the load does not need {ranks} replicas",),
@@ -139,7 +137,7 @@ def _reason(event: Event) -> str:
     return NO_PEER_ACCESS if NO_PEER_ACCESS.startswith(reason.strip()) else reason
 
 
-def custom_allreduce_disabled(case: RuleContext) -> Finding | None:
+def custom_allreduce_disabled(case: RuleContext) -> Advice | None:
     """vLLM's own all-reduce is off by itself. Needs the engine's line that says so."""
     event = case.event("custom-allreduce-disabled")
     if event is None:
@@ -156,13 +154,11 @@ def custom_allreduce_disabled(case: RuleContext) -> Finding | None:
             " container's access to the other cards."
         )
     )
-    return finding(
-        case,
-        "custom-allreduce-disabled",
-        "info" if expected else "medium",
-        "high" if expected else "medium",
+    return Advice(
         text,
         (*message_lines(case, "custom-allreduce-disabled"), *setting_lines(case, "tensor_parallel_size")),
+        confidence="high" if expected else "medium",
+        severity="info" if expected else None,
         changes=(
             () if expected else (action("check peer-to-peer access: nvidia-smi topo -p2p r", before=ranks),)
         ),
@@ -176,7 +172,7 @@ def custom_allreduce_disabled(case: RuleContext) -> Finding | None:
     )
 
 
-def inter_node_network_bound(case: RuleContext) -> Finding | None:
+def inter_node_network_bound(case: RuleContext) -> Advice | None:
     """Ranks sit on different nodes.
 
     Needs Ray's placement warning, or more ranks than a machine has cards and statistics lines of a single stream
@@ -208,16 +204,13 @@ def inter_node_network_bound(case: RuleContext) -> Finding | None:
                 "between nodes only activations travel",
             ),
         )
-    return finding(
-        case,
-        "inter-node-network-bound",
-        "high",
-        "high",
+    return Advice(
         text,
         (
             *message_lines(case, "tensor-parallel-across-nodes", "nccl-over-sockets"),
             *sample_lines(case, case.load.busy[:1]),
         ),
+        confidence="high",
         changes=changes
         or (action("keep tensor parallel ranks on one node; pipeline parallel or replicas between nodes"),),
         effect=None if changes else NODES_JOINED.effect("generation_throughput"),
@@ -226,7 +219,7 @@ def inter_node_network_bound(case: RuleContext) -> Finding | None:
     )
 
 
-def _more_ranks_than_cards(case: RuleContext) -> Finding | None:
+def _more_ranks_than_cards(case: RuleContext) -> Advice | None:
     held = case.spans("interconnect-limited")
     if case.bottleneck.name != "interconnect-limited" or not held:
         return None
@@ -244,17 +237,14 @@ def _more_ranks_than_cards(case: RuleContext) -> Finding | None:
         "tensor parallel ranks of one node, pipeline parallel or replicas between nodes; or RDMA between them"
         " (NET/IB in NCCL's lines)"
     )
-    found = finding(
-        case,
-        "inter-node-network-bound",
-        "high",
-        "medium" if sockets else "low",
+    found = Advice(
         text,
         (
             *sample_lines(case, held),
             *setting_lines(case, "tensor_parallel_size", "pipeline_parallel_size"),
             *message_lines(case, "nccl-over-sockets"),
         ),
+        confidence="medium" if sockets else "low",
         changes=(action(rejoin if sockets else look),),
         alternatives=("quantized weights or a smaller model on the cards of one machine",),
         verify="more tokens/s for a single request; with NCCL_DEBUG=INFO no `NET/Socket`.",
@@ -324,3 +314,15 @@ def _split_effect(case: RuleContext, ranks: int) -> Effect | None:
         )
         return Effect("generation_throughput", round(low, 2), round(high, 2), "published", basis)
     return None
+
+
+RULES = (
+    Rule(
+        "inter-node-network-bound",
+        inter_node_network_bound,
+        objectives=("latency",),
+        removes="interconnect-limited",
+    ),
+    Rule("small-model-split-over-cards", small_model_split_over_cards, objectives=("throughput", "memory")),
+    Rule("custom-allreduce-disabled", custom_allreduce_disabled, needs=("custom-allreduce-disabled",)),
+)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from vllm_logdoctor.rules.bottleneck import CARDS_OF_A_MACHINE, ranks_of, runs_on_cpu
-from vllm_logdoctor.rules.model import Change, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     plural,
     sample_lines,
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.parallelism import slow_links
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 LONG_ENOUGH = 60.0
 
 
-def pipeline_stages_idle(case: RuleContext) -> Finding | None:
+def pipeline_stages_idle(case: RuleContext) -> Advice | None:
     """Fewer requests run than there are pipeline stages.
 
     Needs the number of stages, and statistics lines of a minute or more.
@@ -38,13 +38,10 @@ def pipeline_stages_idle(case: RuleContext) -> Finding | None:
         f" {stages} stages: a token passes them in turn, so that at most {running} of {stages} work at any moment and"
         " the others wait. Pipeline parallel makes room for a model, and speed only with more requests than stages."
     )
-    return finding(
-        case,
-        "pipeline-stages-idle",
-        "medium",
-        "medium",
+    return Advice(
         text,
         (*setting_lines(case, "pipeline_parallel_size"), *sample_lines(case, load.busy)),
+        confidence="medium",
         changes=_ranks_instead(case, stages),
         alternatives=(f"{stages} or more requests at once, where the load has them",),
         avoid="Settings of capacity (--max-num-seqs, --gpu-memory-utilization): nothing waits.",
@@ -63,3 +60,6 @@ def _ranks_instead(case: RuleContext, stages: int) -> tuple[Change, ...]:
         *flag(case, "--tensor-parallel-size", ranks, joined, "needs-test", note),
         *flag(case, "--pipeline-parallel-size", stages, 1, "needs-test"),
     )
+
+
+RULES = (Rule("pipeline-stages-idle", pipeline_stages_idle),)

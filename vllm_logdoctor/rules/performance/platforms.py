@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from vllm_logdoctor.rules.capacity.memory import counted_graphs
-from vllm_logdoctor.rules.model import Change, Effect, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
-    finding,
     flag,
     message_lines,
 )
+from vllm_logdoctor.rules.model import Change, Effect
+from vllm_logdoctor.rules.rule import Advice, Rule
 
 # Graphs that take this share of what could be cache are worth a line even without a load.
 LARGE_GRAPHS = 0.25
 MOST_UTILIZATION = 0.95
 
 
-def pinned_memory_off(case: RuleContext) -> Finding | None:
+def pinned_memory_off(case: RuleContext) -> Advice | None:
     """WSL can't pin host memory. Needs vLLM's warning."""
     if case.event("pinned-memory-off-wsl") is None:
         return None
@@ -24,19 +24,16 @@ def pinned_memory_off(case: RuleContext) -> Finding | None:
         "The run is under WSL, which can't pin host memory: copies to the card take longer. Nothing in vLLM"
         " changes that; Linux on the machine itself does."
     )
-    return finding(
-        case,
-        "pinned-memory-off",
-        "info",
-        "high",
+    return Advice(
         text,
         message_lines(case, "pinned-memory-off-wsl"),
+        confidence="high",
         alternatives=("Linux without WSL, where the last per cent count",),
         verify="no such warning on plain Linux.",
     )
 
 
-def kv_cache_smaller_after_upgrade(case: RuleContext) -> Finding | None:
+def kv_cache_smaller_after_upgrade(case: RuleContext) -> Advice | None:
     """Graphs are counted inside the budget and take a large part of it.
 
     Needs the engine's two lines about it.
@@ -57,13 +54,10 @@ def kv_cache_smaller_after_upgrade(case: RuleContext) -> Finding | None:
     )
     changes, kept = _share_kept(case, now, before)
     gain = (available + graphs) / available
-    return finding(
-        case,
-        "kv-cache-smaller-after-upgrade",
-        "medium",
-        "high",
+    return Advice(
         text,
         message_lines(case, "graph-memory-equivalent", "graph-memory-estimated", "kv-cache-memory-available"),
+        confidence="high",
         changes=changes,
         effect=Effect(
             "kv_cache_tokens",
@@ -98,3 +92,13 @@ def _share_kept(
         )
     words = f"the same cache as before; {note}"
     return flag(case, "--gpu-memory-utilization", now, target, "needs-test", words), ()
+
+
+RULES = (
+    Rule(
+        "kv-cache-smaller-after-upgrade",
+        kv_cache_smaller_after_upgrade,
+        objectives=("long-context", "memory"),
+    ),
+    Rule("pinned-memory-off", pinned_memory_off, needs=("pinned-memory-off-wsl",)),
+)

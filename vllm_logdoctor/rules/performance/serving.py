@@ -9,13 +9,9 @@ from vllm_logdoctor.rules.bottleneck import KV_FULL, KV_FULL_ALONE, BottleneckNa
 from vllm_logdoctor.rules.capacity.ceiling import ceiling_of
 from vllm_logdoctor.rules.capacity.defaults import seats_of, step_tokens_of
 from vllm_logdoctor.rules.capacity.memory import memory_of
-from vllm_logdoctor.rules.load import minutes
-from vllm_logdoctor.rules.model import Change, Confidence, Effect, Finding
-from vllm_logdoctor.rules.performance.cache_room import Room, room_changes
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     plural,
@@ -24,7 +20,12 @@ from vllm_logdoctor.rules.performance.context import (
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.load import minutes
+from vllm_logdoctor.rules.model import Change, Confidence, Effect
+from vllm_logdoctor.rules.performance.cache_room import Room, room_changes
+from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.performance.published import CLIENT_DOUBLED, SEATS_FROM_ONE, SEATS_RAISED
+from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.metrics import batches_of
 from vllm_logdoctor.run.model import Progress, Sample
@@ -58,7 +59,7 @@ CACHE_BY_DEFAULT = (
 )
 
 
-def client_concurrency_bound(case: RuleContext) -> Finding | None:
+def client_concurrency_bound(case: RuleContext) -> Advice | None:
     """Nothing waits: the engine does all that it is given. Needs statistics lines with requests running."""
     load = case.load
     if one_by_one(batches := batches_of(case.run)):
@@ -104,13 +105,10 @@ def client_concurrency_bound(case: RuleContext) -> Finding | None:
             f" Decode makes {limit.measured:,.0f} of at most {limit.ceiling:,.0f} tokens/s that the memory of"
             f" the card allows at this number of requests ({100 * limit.share:.0f} %): {limit.formula}."
         )
-    return finding(
-        case,
-        "client-concurrency-bound",
-        "low",
-        "high" if len(held) > LEAST_LINES else "medium",
+    return Advice(
         text,
         (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs")),
+        confidence="high" if len(held) > LEAST_LINES else "medium",
         changes=_more_requests(case, growth),
         effect=None if pools(run) else _client_effect(growth),
         avoid=(
@@ -124,7 +122,7 @@ def client_concurrency_bound(case: RuleContext) -> Finding | None:
     )
 
 
-def _prompts_one_by_one(case: RuleContext, batches: Sequence[Progress]) -> Finding:
+def _prompts_one_by_one(case: RuleContext, batches: Sequence[Progress]) -> Advice:
     from statistics import median
 
     rates = [one.output for one in batches if one.output]
@@ -133,13 +131,11 @@ def _prompts_one_by_one(case: RuleContext, batches: Sequence[Progress]) -> Findi
         + (f" ({rounded(median(rates))} generated tokens/s in the median)." if rates else ".")
         + " Steps cost hardly more with many prompts than with one: given all together, prompts share them."
     )
-    return finding(
-        case,
-        "client-concurrency-bound",
-        "medium",
-        "high",
+    return Advice(
         text,
         (batches[0].evidence, batches[-1].evidence),
+        confidence="high",
+        severity="medium",
         changes=(action("call generate() or chat() once with all prompts in one list", before=1),),
         alternatives=("the asynchronous engine or a server, where prompts come one after the other",),
         avoid="Settings of capacity (max_num_seqs, gpu_memory_utilization): one prompt at a time needs none.",
@@ -176,7 +172,7 @@ def _client_effect(growth: float) -> Effect | None:
     return replace(effect, low=min(effect.low, growth), high=min(effect.high, growth))
 
 
-def kv_cache_preemption(case: RuleContext) -> Finding | None:
+def kv_cache_preemption(case: RuleContext) -> Advice | None:
     """The cache is full: requests wait for it or are computed anew.
 
     Needs KV usage in statistics lines, or preemption lines.
@@ -204,17 +200,15 @@ def kv_cache_preemption(case: RuleContext) -> Finding | None:
         )
     pressed = bool(waiting or preempted)
     room = room_changes(case) if pressed else Room((), None)
-    found = finding(
-        case,
-        "kv-cache-preemption",
-        "high" if waiting else "medium",
-        "high" if waiting or preempted else "medium",
+    found = Advice(
         text,
         (
             *sample_lines(case, full),
             *message_lines(case, "preempted", *CACHE_BY_DEFAULT),
             *setting_lines(case, "kv_cache_tokens", "available_kv_cache_gib"),
         ),
+        confidence="high" if waiting or preempted else "medium",
+        severity=None if waiting else "medium",
         changes=room.changes,
         effect=room.effect,
         alternatives=room.alternatives if pressed else (ONLY_WHEN_WAITING,),
@@ -235,7 +229,7 @@ def _without_preemption_lines(case: RuleContext, waiting: int) -> str:
     return " V1 prints no preemption: requests that ran go back to the queue and are computed anew."
 
 
-def scheduler_limit_not_memory(case: RuleContext) -> Finding | None:
+def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     """All seats are taken while the cache has room.
 
     Needs statistics lines with the seats taken and requests waiting.
@@ -272,13 +266,10 @@ def scheduler_limit_not_memory(case: RuleContext) -> Finding | None:
             else f" {target:,} seats fit"
         )
         text += f" at about {usage * target / seats:.0f} % of the cache." if usage else "."
-    return finding(
-        case,
-        "scheduler-limit-not-memory",
-        "high",
-        _seat_confidence(case, known),
+    return Advice(
         text,
         (*sample_lines(case, held), *setting_lines(case, "max_num_seqs")),
+        confidence=_seat_confidence(case, known),
         changes=_seat_change(case, seats, target),
         effect=_seat_effect(seats, waiting) if target is not None else None,
         alternatives=("a second replica, where the speed of a single stream must not fall",),
@@ -310,7 +301,7 @@ def _seat_effect(seats: int, waiting: int) -> Effect:
     return replace(effect, low=min(effect.low, demand), high=min(effect.high, demand))
 
 
-def prefill_bound_queueing(case: RuleContext) -> Finding | None:
+def prefill_bound_queueing(case: RuleContext) -> Advice | None:
     """Requests wait with seats and cache free: the steps are spent on prompts.
 
     Needs such statistics lines.
@@ -336,13 +327,10 @@ def prefill_bound_queueing(case: RuleContext) -> Finding | None:
         + ")."
         + ("" if waiting else IMAGES_TOO)
     )
-    return finding(
-        case,
-        "prefill-bound-queueing",
-        "medium",
-        "medium",
+    return Advice(
         text,
         (*sample_lines(case, held, prompts_first), *setting_lines(case, "max_num_batched_tokens")),
+        confidence="medium",
         changes=_prefill_changes(case, tokens),
         alternatives=(
             "prefix caching, where prompts begin alike (see `Prefix cache hit rate`)",
@@ -363,7 +351,7 @@ def prompts_first(sample: Sample) -> tuple[float, ...]:
     return (sample.prompt, sample.waiting or 0)
 
 
-def benchmark_measures_cache(case: RuleContext) -> Finding | None:
+def benchmark_measures_cache(case: RuleContext) -> Advice | None:
     """The prefix cache answers almost everything.
 
     Needs a printed hit rate of 85 % or more at the end, and a real load.
@@ -377,13 +365,10 @@ def benchmark_measures_cache(case: RuleContext) -> Finding | None:
         " this is what the cache is for; for a benchmark it means that prompts repeat and that prefill was"
         " hardly measured."
     )
-    return finding(
-        case,
-        "benchmark-measures-cache",
-        "info",
-        "low",
+    return Advice(
         text,
         sample_lines(case, lines[-1:]),
+        confidence="low",
         changes=(action("for a benchmark: unique prompts, or prefix caching off for the test"),),
         verify=(
             "`Prefix cache hit rate` near 0 % in the benchmark, and its throughput beside the one measured"
@@ -470,3 +455,32 @@ def _prefill_changes(case: RuleContext, tokens: int | None) -> tuple[Change, ...
         "larger steps help prompts and slow down the tokens of running requests; worth 0.95 to 1.13 x on"
         " small cards (6 measured pairs)",
     )
+
+
+RULES = (
+    Rule(
+        "kv-cache-preemption",
+        kv_cache_preemption,
+        objectives=("throughput", "long-context", "memory"),
+        removes="kv-cache-limited",
+    ),
+    Rule(
+        "scheduler-limit-not-memory",
+        scheduler_limit_not_memory,
+        objectives=("throughput",),
+        removes="max-num-seqs-limited",
+    ),
+    Rule(
+        "prefill-bound-queueing",
+        prefill_bound_queueing,
+        objectives=("long-context",),
+        removes="prefill-limited",
+    ),
+    Rule(
+        "client-concurrency-bound",
+        client_concurrency_bound,
+        objectives=("throughput",),
+        worth=lambda case, worth: CLIENTS_OWN,
+    ),
+    Rule("benchmark-measures-cache", benchmark_measures_cache),
+)

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from vllm_logdoctor.frozen import frozen
-from vllm_logdoctor.rules.model import Change, Effect, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     message_lines,
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.performance.published import DRAFT_OFF_MIDDLE, MTP_OFF_MIDDLE, NGRAM_OFF_BUSY
+from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Speculation
 
 # Of three drafted tokens with a quarter accepted, one step in two is checked for nothing.
@@ -90,7 +90,7 @@ def _at(line: Speculation, place: int) -> float | None:
     return line.per_position[place] if place < len(line.per_position) else None
 
 
-def spec_decode_not_profitable(case: RuleContext) -> Finding | None:
+def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
     """Drafts are mostly thrown away. Needs printed acceptance figures."""
     found = acceptance_of(case)
     if found is None or not _wasteful(found):
@@ -111,16 +111,14 @@ def spec_decode_not_profitable(case: RuleContext) -> Finding | None:
         " number of requests, not by acceptance: the longest accepted drafts were the slowest setting in"
         " one measured series."
     )
-    return finding(
-        case,
-        "spec-decode-not-profitable",
-        "high" if never else "medium",
-        "high" if never else "low",
+    return Advice(
         text,
         (
             *(line.evidence for line in (case.run.speculation[-1], case.run.speculation[0])),
             *setting_lines(case, "speculative_config"),
         ),
+        confidence="high" if never else "low",
+        severity="high" if never else None,
         changes=_fewer(case, found, drafted),
         effect=None if found.is_useless else _without_effect(case),
         alternatives=(
@@ -131,7 +129,7 @@ def spec_decode_not_profitable(case: RuleContext) -> Finding | None:
     )
 
 
-def speculative_decoding_eats_token_budget(case: RuleContext) -> Finding | None:
+def speculative_decoding_eats_token_budget(case: RuleContext) -> Advice | None:
     """Draft slots are taken from the step's tokens. Needs the engine's warning."""
     event = case.event("speculative-token-budget")
     budget = whole(case.run.setting("max_num_batched_tokens"))
@@ -149,13 +147,10 @@ def speculative_decoding_eats_token_budget(case: RuleContext) -> Finding | None:
         if budget
         else ()
     )
-    return finding(
-        case,
-        "speculative-decoding-eats-token-budget",
-        "low",
-        "medium",
+    return Advice(
         text,
         message_lines(case, "speculative-token-budget"),
+        confidence="medium",
         changes=changes,
         alternatives=("a smaller --max-num-seqs, if so many requests never run at once",),
         verify="a larger number in the same line, or no such line.",
@@ -204,3 +199,9 @@ def _method(config: Any) -> str:
         return str(config.get("method", "")).lower()
     found = re.search(r"method='?([\w-]+)", str(config or ""))
     return found[1].lower() if found else ""
+
+
+RULES = (
+    Rule("spec-decode-not-profitable", spec_decode_not_profitable),
+    Rule("speculative-decoding-eats-token-budget", speculative_decoding_eats_token_budget),
+)

@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterator
 
 from vllm_logdoctor.knowledge.flags import flag_for_field
-from vllm_logdoctor.rules.model import Change, Effect, Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     flag,
     last_line,
     message_lines,
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM, PAGE_CACHE_WARM
+from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Evidence, Phase
 
 # A start within a minute is a usual one: nobody waits for what a tenth of it could save.
@@ -32,7 +32,7 @@ LEAST_INIT = 30.0
 MOST_OF_IT = 0.5
 
 
-def slow_startup_model_download(case: RuleContext) -> Finding | None:
+def slow_startup_model_download(case: RuleContext) -> Advice | None:
     """Weights were downloaded at the start. Needs vLLM's line with the seconds."""
     seconds = longest(case, "download")
     if seconds is None or seconds < LONG:
@@ -41,13 +41,10 @@ def slow_startup_model_download(case: RuleContext) -> Finding | None:
         f"{seconds:,.0f} s went into downloading the weights; a second start on the same disk would not need"
         " them."
     )
-    return finding(
-        case,
-        "slow-startup-model-download",
-        "medium",
-        "high",
+    return Advice(
         text,
         message_lines(case, "weights-downloaded"),
+        confidence="high",
         changes=(
             action("download the model before the job (hf download), on a disk that the next start sees too"),
         ),
@@ -55,7 +52,7 @@ def slow_startup_model_download(case: RuleContext) -> Finding | None:
     )
 
 
-def slow_weight_loading_storage(case: RuleContext) -> Finding | None:
+def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
     """Weights came slowly from storage. Needs seconds of loading, and their size for the rate."""
     seconds, gib = load_seconds(case), read_gib(case)
     if seconds is None or seconds < LONG:
@@ -79,17 +76,14 @@ def slow_weight_loading_storage(case: RuleContext) -> Finding | None:
     checkpoint = case.event("checkpoint-size")
     if checkpoint is not None and checkpoint.text("filesystem"):
         text += f" The checkpoint lies on {checkpoint.text('filesystem')}."
-    return finding(
-        case,
-        "slow-weight-loading-storage",
-        "medium",
-        "high" if rate is not None and rate < SLOW_GIB_PER_SECOND / 2 else "medium",
+    return Advice(
         text,
         (
             *message_lines(case, "weights-read"),
             *last_line(case, "weights-progress"),
             *message_lines(case, "model-loaded", "model-weights-loaded", "checkpoint-size"),
         ),
+        confidence="high" if rate is not None and rate < SLOW_GIB_PER_SECOND / 2 else "medium",
         changes=(action("weights on a local disk, or read once into the page cache before the start"),),
         effect=_loading_effect(case, seconds, gib),
         alternatives=tuple(_other_loaders(case)),
@@ -97,7 +91,7 @@ def slow_weight_loading_storage(case: RuleContext) -> Finding | None:
     )
 
 
-def slow_startup_torch_compile(case: RuleContext) -> Finding | None:
+def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
     """Compilation dominates the start. Needs the engine's seconds of compilation."""
     run, seconds = case.run, case.run.measure("torch_compile_seconds")
     inductor = sum(
@@ -116,13 +110,10 @@ def slow_startup_torch_compile(case: RuleContext) -> Finding | None:
         if cold
         else "; the log does not tell whether its cache was used."
     )
-    return finding(
-        case,
-        "slow-startup-torch-compile",
-        "medium",
-        "high" if cold else "medium",
+    return Advice(
         text,
         message_lines(case, "graph-compiled", "compile-total", "compile-cache-directory"),
+        confidence="high" if cold else "medium",
         changes=(
             action(
                 "keep the folder VLLM_CACHE_ROOT (default ~/.cache/vllm) between starts; copy it into images"
@@ -135,7 +126,7 @@ def slow_startup_torch_compile(case: RuleContext) -> Finding | None:
     )
 
 
-def slow_startup_graphs_and_dynamo(case: RuleContext) -> Finding | None:
+def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
     """Graph capture and tracing dominate the engine's start. Needs their seconds and those of the whole."""
     run = case.run
     whole_start, capture = run.measure("init_engine_seconds"), run.measure("graph_capture_seconds")
@@ -152,13 +143,10 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Finding | None:
         f" {tracing:,.0f} s into tracing the model. Both come with every start; a warm compile cache does not"
         " save them."
     )
-    return finding(
-        case,
-        "slow-startup-graphs-and-dynamo",
-        "low",
-        "high",
+    return Advice(
         text,
         message_lines(case, "graphs-captured", "dynamo-done", "engine-initialised"),
+        confidence="high",
         changes=_fewer_sizes(case),
         alternatives=(
             "a fixed --kv-cache-memory-bytes as the engine prints it: the start then skips profiling",
@@ -176,7 +164,7 @@ def longest(case: RuleContext, phase: str) -> float | None:
     )
 
 
-def slow_startup_encoder_profiling(case: RuleContext) -> Finding | None:
+def slow_startup_encoder_profiling(case: RuleContext) -> Advice | None:
     """The run with the largest images takes long. Needs the line that announces it and the time of what follows."""
     seconds = longest(case, "encoder-profiling")
     if seconds is None or seconds < LONG_ENCODER:
@@ -187,16 +175,13 @@ def slow_startup_encoder_profiling(case: RuleContext) -> Finding | None:
         " made up and prepared on the host: vLLM measures so how much memory it needs. What requests may carry sets its"
         " length."
     )
-    return finding(
-        case,
-        "slow-startup-encoder-profiling",
-        "low",
-        "medium",
+    return Advice(
         text,
         (
             *_phase_lines(case, "encoder-profiling"),
             *setting_lines(case, "limit_mm_per_prompt", "mm_processor_kwargs"),
         ),
+        confidence="medium",
         changes=(
             action(
                 "let requests carry no more than they need: --limit-mm-per-prompt with 0 for what is not used, fewer pixels"
@@ -304,3 +289,12 @@ def _fewer_sizes(case: RuleContext) -> tuple[Change, ...]:
         if changes and case.objective == "startup"
         else (action("fewer capture sizes, if starts are frequent: larger batches then run without a graph"),)
     )
+
+
+RULES = (
+    Rule("slow-startup-model-download", slow_startup_model_download, objectives=("startup",)),
+    Rule("slow-weight-loading-storage", slow_weight_loading_storage, objectives=("startup",)),
+    Rule("slow-startup-torch-compile", slow_startup_torch_compile, objectives=("startup",)),
+    Rule("slow-startup-graphs-and-dynamo", slow_startup_graphs_and_dynamo, objectives=("startup",)),
+    Rule("slow-startup-encoder-profiling", slow_startup_encoder_profiling, objectives=("startup",)),
+)

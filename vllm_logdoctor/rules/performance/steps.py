@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from vllm_logdoctor.rules.bottleneck import SLOW_CARD, runs_on_cpu
-from vllm_logdoctor.rules.load import Span, minutes
-from vllm_logdoctor.rules.model import Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     message_lines,
     plural,
     sample_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.load import Span, minutes
+from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.stalls import stalled
 
 # What makes steps slow by itself, and has a rule that says so.
 _SAID_ELSEWHERE = ("quantization-emulated", "quantization-not-optimized")
 
 
-def engine_makes_no_progress(case: RuleContext) -> Finding | None:
+def engine_makes_no_progress(case: RuleContext) -> Advice | None:
     """Requests run and nothing moves.
 
     Needs statistics lines of half a minute without a token, without a prompt, with one KV usage, of a run on cards:
@@ -41,13 +40,10 @@ def engine_makes_no_progress(case: RuleContext) -> Finding | None:
         " that hangs or is being compiled, a grammar that is being built."
         + (" The log ends so." if ends else " Later lines show tokens again.")
     )
-    return finding(
-        case,
-        "engine-makes-no-progress",
-        "high",
-        "high" if ends else "medium",
+    return Advice(
         text,
         sample_lines(case, still),
+        confidence="high" if ends else "medium",
         changes=(
             action(
                 "py-spy dump --pid of the engine core and of each worker while it stands still",
@@ -60,7 +56,7 @@ def engine_makes_no_progress(case: RuleContext) -> Finding | None:
     )
 
 
-def steps_slower_than_memory(case: RuleContext) -> Finding | None:
+def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     """A handful of requests gets less than one and a half tokens per second each.
 
     Needs such statistics lines in a row, with no prompts in between and none under way (the usage of the cache stands
@@ -84,17 +80,14 @@ def steps_slower_than_memory(case: RuleContext) -> Finding | None:
         " weights or cache outside the card's memory, another program on the card, a card held at low clocks, and"
         " with several ranks their links."
     )
-    return finding(
-        case,
-        "steps-slower-than-memory",
-        "high",
-        "medium",
+    return Advice(
         text,
         (
             *sample_lines(case, held),
             *setting_lines(case, "enforce_eager", "tensor_parallel_size"),
             *message_lines(case, "custom-allreduce-disabled"),
         ),
+        confidence="medium",
         changes=(
             action(
                 "look at the engine core and the workers while a request runs: top -H (one core at 100 %, or waiting?)"
@@ -118,3 +111,9 @@ def _has_a_reason(case: RuleContext) -> bool:
 
 def _rate(span: Span) -> float:
     return span.sample.generation / (span.sample.running or 1)
+
+
+RULES = (
+    Rule("engine-makes-no-progress", engine_makes_no_progress, removes="none-clear"),
+    Rule("steps-slower-than-memory", steps_slower_than_memory, removes="host-limited"),
+)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm_logdoctor.rules.load import minutes
-from vllm_logdoctor.rules.model import Finding
-from vllm_logdoctor.rules.performance.context import (
+from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    finding,
     plural,
     rounded,
     sample_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.load import minutes
+from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import computes_for_others
 
 LEAST_LINES = 3
@@ -24,7 +23,7 @@ LONG_ENOUGH = 120.0
 TRANSFER_TIME = "Avg xfer time (ms)"
 
 
-def requests_wait_for_remote_cache(case: RuleContext) -> Finding | None:
+def requests_wait_for_remote_cache(case: RuleContext) -> Advice | None:
     """Requests wait although nothing here holds them: their KV cache is still on its way.
 
     Needs a KV connector in the log, and statistics lines in which requests wait with seats and cache free while this
@@ -43,17 +42,14 @@ def requests_wait_for_remote_cache(case: RuleContext) -> Finding | None:
         " their KV cache comes from elsewhere through the connector. They wait for the engine that computes it, or for"
         f" the transfer.{_transfer_time(case)}"
     )
-    return finding(
-        case,
-        "requests-wait-for-remote-cache",
-        "medium",
-        "medium",
+    return Advice(
         text,
         (
             *sample_lines(case, held),
             *(line.evidence for line in case.run.transfers[:1]),
             *setting_lines(case, "kv_transfer_config"),
         ),
+        confidence="medium",
         changes=(
             action(
                 "look at the logs of the engines that compute the prompts: where requests wait there, prefill is short"
@@ -66,7 +62,7 @@ def requests_wait_for_remote_cache(case: RuleContext) -> Finding | None:
     )
 
 
-def remote_cache_never_hits(case: RuleContext) -> Finding | None:
+def remote_cache_never_hits(case: RuleContext) -> Advice | None:
     """A KV store outside the engine is asked for every prompt and never has any of it.
 
     Needs printed hit rates of the external cache, all of them 0, over a real load.
@@ -85,13 +81,10 @@ def remote_cache_never_hits(case: RuleContext) -> Finding | None:
         " stored is not found again: another model name or cache key, a chunk size longer than what prompts share, a store"
         " that is too small, or prompts that the prefix cache on the card answers already."
     )
-    return finding(
-        case,
-        "remote-cache-never-hits",
-        "low",
-        "medium",
+    return Advice(
         text,
         (*sample_lines(case, asked[-1:]), *setting_lines(case, "kv_transfer_config")),
+        confidence="medium",
         changes=(
             action("send one long prompt twice and look for a hit; without one, run without the connector"),
         ),
@@ -110,3 +103,9 @@ def _transfer_time(case: RuleContext) -> str:
     if not times:
         return ""
     return f" Transfers that ended took {rounded(sum(times) / len(times))} ms in the mean."
+
+
+RULES = (
+    Rule("requests-wait-for-remote-cache", requests_wait_for_remote_cache),
+    Rule("remote-cache-never-hits", remote_cache_never_hits),
+)

@@ -1,21 +1,18 @@
-"""What a rule looks at: a run with its load and its bottleneck; and how rules write findings."""
+"""What a rule looks at: a run with its load and its bottleneck; and how checks write changes and evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from vllm_logdoctor.catalogue.pages import rule_page
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
-from vllm_logdoctor.rules.already_set import already_set
 from vllm_logdoctor.rules.bottleneck import Bottleneck, BottleneckName, limits_of, time_by_limit
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample
-from vllm_logdoctor.rules.model import Change, Confidence, Effect, Finding, FindingKind, Safety, Severity
-from vllm_logdoctor.rules.printed import as_printed
+from vllm_logdoctor.rules.model import Change, Safety
 from vllm_logdoctor.run.model import Evidence, Run, Sample
 
 # Releases in which an engine generation is the usual one; None: to the newest known.
@@ -69,39 +66,6 @@ class RuleContext:
 def rule_context(run: Run, load: Load, bottleneck: Bottleneck, objective: str) -> RuleContext:
     """Return the case of a run."""
     return RuleContext(run, load, bottleneck, limits_of(run, load), objective)
-
-
-def finding(
-    case: RuleContext,
-    rule: str,
-    severity: Severity,
-    confidence: Confidence,
-    explanation: str,
-    evidence: Iterable[Evidence],
-    changes: Iterable[Change] = (),
-    effect: Effect | None = None,
-    alternatives: Iterable[str] = (),
-    avoid: str = "",
-    verify: str = "",
-    kind: FindingKind = "performance",
-) -> Finding:
-    """Return a finding; its title and topic come from the page of the rule."""
-    page = rule_page(rule)
-    return Finding(
-        id=page.id,
-        kind=kind,
-        severity=severity,
-        confidence=confidence,
-        title=page.title,
-        explanation=explanation,
-        evidence=distinct(evidence),
-        changes=tuple(change for change in changes if not already_set(case.run, change)),
-        alternatives=tuple(alternatives),
-        avoid=avoid,
-        effect=effect,
-        verify=as_printed(verify, case.run),
-        topic=page.topic,
-    )
 
 
 def flag(

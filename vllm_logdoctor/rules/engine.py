@@ -1,0 +1,87 @@
+"""Runs rules over a run; a part that fails costs its own answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeVar
+
+from vllm_logdoctor.rules.already_set import already_set
+from vllm_logdoctor.rules.bottleneck import Bottleneck
+from vllm_logdoctor.rules.context import RuleContext, distinct
+from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.printed import as_printed
+from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.model import Run
+
+T = TypeVar("T")
+
+
+class RuleRunner:
+    """Run the parts of a diagnosis; a part that fails costs its own answer and is named, never the report.
+
+    Attributes:
+        failed: a sentence for each part that failed.
+    """
+
+    def __init__(self, strict: bool = False) -> None:
+        self.failed: list[str] = []
+        self._strict = strict or bool(os.environ.get("LOGDOCTOR_TRACEBACK"))
+
+    def get(self, name: str, part: Callable[[], T], otherwise: T) -> T:
+        """Return the result of a part; `otherwise` where it fails."""
+        try:
+            return part()
+        except Exception as error:
+            if self._strict:
+                raise
+            reason = f"{type(error).__name__}: {error}"
+            self.failed.append(
+                f"The {name} of this run could not be worked out ({reason}): a defect of logdoctor."
+            )
+            return otherwise
+
+    def findings(self, rules: Iterable[Rule], case: RuleContext) -> Iterator[tuple[Rule, Finding]]:
+        """Yield the rules that apply to a run, each with its finding."""
+        for rule in rules:
+            found = self.get(f"rule {rule.id}", partial(apply, rule, case), None)
+            if found is not None:
+                yield rule, found
+
+
+def settings_findings(
+    rules: Iterable[Rule], run: Run, runner: RuleRunner | None = None
+) -> tuple[Finding, ...]:
+    """Return the findings of rules that ask for no load: settings, secrets."""
+    case = RuleContext(run, load_of(Run()), Bottleneck("none-clear", ""), ())
+    return tuple(found for _, found in (runner or RuleRunner(strict=True)).findings(rules, case))
+
+
+def apply(rule: Rule, case: RuleContext) -> Finding | None:
+    """Return the finding of a rule on a run, or None where it does not apply."""
+    if rule.check is None or (rule.needs and not any(name in case.run.messages for name in rule.needs)):
+        return None
+    advice = rule.check(case)
+    return None if advice is None else finding_of(rule, advice, case)
+
+
+def finding_of(rule: Rule, advice: Advice, case: RuleContext) -> Finding:
+    """Return the finding of a rule: what its check says, with the title, topic and severity of its page."""
+    page = rule.page
+    return Finding(
+        id=rule.id,
+        kind=page.kind,  # type: ignore[arg-type]
+        severity=advice.severity or page.severity,  # type: ignore[arg-type]
+        confidence=advice.confidence,
+        title=advice.title or page.title,
+        explanation=advice.explanation,
+        evidence=distinct(advice.evidence),
+        changes=tuple(change for change in advice.changes if not already_set(case.run, change)),
+        alternatives=tuple(advice.alternatives),
+        avoid=advice.avoid,
+        effect=advice.effect,
+        verify=as_printed(advice.verify, case.run),
+        topic=page.topic,
+    )
