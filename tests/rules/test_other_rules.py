@@ -481,7 +481,9 @@ def test_libraries_that_the_cpu_backend_misses_are_named() -> None:
 
 
 def test_the_fast_image_processor_is_proposed_as_a_change_of_results() -> None:
-    line = "Using a slow image processor as `use_fast` is unset and a slow processor was saved with this model."
+    line = (
+        "Using a slow image processor as `use_fast` is unset and a slow processor was saved with this model."
+    )
     found = advice(a_run(messages=(line,)))["slow-image-processor"]
     assert knobs(found) == {"--mm-processor-kwargs": '{"use_fast": true}'}
     assert found.changes[0].safety == "changes-results"
