@@ -6,14 +6,14 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from vllm_logdoctor.catalogue.foreign import ForeignMatcher
 from vllm_logdoctor.catalogue.loading import load_all
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.events import FastLine, Matcher
-from vllm_logdoctor.frozen import frozen, slotted
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.run.assemble import finished
@@ -42,8 +42,7 @@ _SMALL_FILE_CHUNKS = 4
 """Below so many chunks the start of processes costs more than it saves."""
 
 
-@frozen
-class Options:
+class Options(Struct, frozen=True):
     """How to analyse.
 
     Attributes:
@@ -63,8 +62,7 @@ class Options:
     jobs: int = 1
 
 
-@slotted
-class _File:
+class _File(Struct):
     name: str
     group: int
     reading: Reading = field(default_factory=Reading)

@@ -13,10 +13,9 @@ from vllm_logdoctor.errors import LogdoctorError
 
 ARGUMENTS = """
 import argparse
-from dataclasses import dataclass
+from msgspec import Struct
 
-@dataclass
-class EngineArgs:
+class EngineArgs(Struct):
     max_num_seqs: int = {seqs}
 
     @staticmethod

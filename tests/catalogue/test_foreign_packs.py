@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.compile import parse_pack, runtime_pattern
 from vllm_logdoctor.catalogue.errors import PackError

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from compare_samples import analysis, diagnosis, finding, samples, snapshot
+from msgspec.structs import replace
 
 from vllm_logdoctor.compare.comparison import Comparison, compare, same_value
 from vllm_logdoctor.compare.markdown import headline, render

@@ -1,8 +1,7 @@
 """Names of failures in words that differ from release to release and from library to library."""
 
-from dataclasses import dataclass
-
 import pytest
+from msgspec import Struct
 
 from tests.failure.judging import diagnosis, root
 from tests.failure.records import framed, raw
@@ -19,8 +18,7 @@ READY = [
 WRAPPED = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where an exception is raised: file, function and the code there."""
 
     file: str

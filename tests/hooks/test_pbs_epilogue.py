@@ -8,18 +8,17 @@ import sys
 import time
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hook_samples import SERVER_LOG, command, told
+from msgspec import Struct, field
 
 from vllm_logdoctor.hooks.scripts import Settings, script
 
 
-@dataclass
-class Job:
+class Job(Struct):
     """What PBS shows a hook of a job."""
 
     id: str
@@ -42,8 +41,7 @@ class Accepted(SystemExit):
     """PBS leaves the hook by SystemExit when it accepts."""
 
 
-@dataclass
-class Event:
+class Event(Struct):
     """The event that a hook is called for."""
 
     type: int
@@ -58,8 +56,7 @@ class Event:
         raise SystemExit(1)
 
 
-@dataclass
-class StandIn:
+class StandIn(Struct):
     """A stand-in of the module pbs with one event."""
 
     event: Event

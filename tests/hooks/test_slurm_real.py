@@ -8,11 +8,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hook_samples import SERVER_LOG, command, told
+from msgspec import Struct
 
 from vllm_logdoctor.hooks.scripts import Settings, script
 
@@ -21,8 +21,7 @@ USER = "nobody"
 SITE = [path for path in sys.path if path]
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """A running one-node Slurm, a directory that jobs may write to, a logdoctor for their user."""
 
     directory: Path

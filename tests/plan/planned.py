@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.knowledge.flags import flag_for_field

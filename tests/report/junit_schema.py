@@ -7,12 +7,12 @@ attribute that its schema does not list.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from xml.etree import ElementTree
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Form:
+
+class Form(Struct, frozen=True):
     """What an element may carry.
 
     Attributes:

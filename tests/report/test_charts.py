@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.report.synthetic import START
 from vllm_logdoctor.report.charts import serving_charts, startup_charts

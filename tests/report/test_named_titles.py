@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.report.test_sections import changed, make_analysis
 from vllm_logdoctor.hooks.summary import summary

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, load, sample
 from vllm_logdoctor.rules.bottleneck import bottleneck_of, limit_of, majority, smoothed

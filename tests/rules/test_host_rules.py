@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, knobs, load
 from vllm_logdoctor.run.model import Sample

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, knobs, load
 from vllm_logdoctor.rules.unknowns import unknowns_of

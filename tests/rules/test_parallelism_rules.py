@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, knobs, load, sample
 from vllm_logdoctor.run.model import Sample

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.run.model import Evidence, Sample, Transfer

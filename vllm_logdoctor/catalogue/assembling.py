@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from vllm_logdoctor.catalogue.catalogue import Message
 from vllm_logdoctor.catalogue.claims import Claims
@@ -19,7 +20,6 @@ from vllm_logdoctor.catalogue.naming import pattern_id
 from vllm_logdoctor.catalogue.redos import blowup
 from vllm_logdoctor.catalogue.values import field_values, match
 from vllm_logdoctor.catalogue.versions import VersionRange
-from vllm_logdoctor.frozen import slotted
 
 FEWEST_LETTERS = 10
 """A message with fewer letters of its own says too little to be recognised."""
@@ -31,8 +31,7 @@ _PASSES = 6
 Judge = Callable[[Message], Judgement]
 
 
-@slotted
-class Candidate:
+class Candidate(Struct):
     """A drafted pattern on its way: what it comes from and what it still may lose or take in."""
 
     message: Message

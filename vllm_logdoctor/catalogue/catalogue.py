@@ -5,18 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from vllm_logdoctor.catalogue.templates import Piece, pieces_of
-from vllm_logdoctor.frozen import frozen
 
 _LEVELS = {"exception": "error"}
 
 
-@frozen
-class Message:
+class Message(Struct, frozen=True):
     """One message template, with what a catalogue says about it.
 
     Attributes:

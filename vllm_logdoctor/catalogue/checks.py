@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from vllm_logdoctor.catalogue.claims import Claims
 from vllm_logdoctor.catalogue.compile import parse_pack, runtime_pattern
 from vllm_logdoctor.catalogue.errors import PackError, Problem
@@ -17,7 +19,6 @@ from vllm_logdoctor.catalogue.redos import blowup
 from vllm_logdoctor.catalogue.regextree import ignores_case
 from vllm_logdoctor.catalogue.values import field_values, match
 from vllm_logdoctor.catalogue.versions import VersionRange, parse_ranges
-from vllm_logdoctor.frozen import frozen
 
 SHORTEST_GATE = 6
 KnobExists = Callable[[str, Sequence[VersionRange]], bool]
@@ -25,8 +26,7 @@ Finding = tuple[tuple[int | str, ...], str]
 """A key below the pattern and what is wrong with it."""
 
 
-@frozen
-class Source:
+class Source(Struct, frozen=True):
     """A pack with the file and the lines that it was read from."""
 
     path: Path
@@ -40,8 +40,7 @@ class Source:
         return Problem(self.path, line, f"{self.pack.pattern[number].id}: {key}", message)
 
 
-@frozen
-class Neighbours:
+class Neighbours(Struct, frozen=True):
     """Patterns that packs are loaded together with, and samples of theirs: (id, text)."""
 
     patterns: Sequence[Pattern] = ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
+
 from vllm_logdoctor.catalogue.assembling import candidate_of
 from vllm_logdoctor.catalogue.catalogue import Message
 from vllm_logdoctor.catalogue.claims import Claims
@@ -11,7 +13,6 @@ from vllm_logdoctor.catalogue.drafting import sample_text
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.judging import topic_of
 from vllm_logdoctor.catalogue.versions import version_key
-from vllm_logdoctor.frozen import frozen, slotted
 from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.knowledge.versions import known_versions
 
@@ -45,8 +46,7 @@ _FAILURE_SEVERITIES = {
 }
 
 
-@frozen
-class Class:
+class Class(Struct, frozen=True):
     """A class of catalogue rows with the share of them that must be known."""
 
     name: str
@@ -54,8 +54,7 @@ class Class:
     holds: Callable[[Message], bool]
 
 
-@slotted
-class Tally:
+class Tally(Struct):
     """Rows of one class: how many there are, are recognised, and are recognised rightly."""
 
     rows: int = 0
@@ -70,8 +69,7 @@ class Tally:
         return self.right / self.rows if self.rows else 1.0
 
 
-@frozen
-class Miss:
+class Miss(Struct, frozen=True):
     """A row that is not recognised, or with another topic or severity than the catalogue's."""
 
     row: Message
@@ -187,8 +185,7 @@ def miss_line(miss: Miss) -> str:
     return "\t".join([row.level, wanted, known, " ".join(row.template.split())[:160]])
 
 
-@frozen
-class Share:
+class Share(Struct, frozen=True):
     """How many of the log messages of some releases the packs recognise."""
 
     name: str

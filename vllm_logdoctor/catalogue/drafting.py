@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from vllm_logdoctor.catalogue.templates import Piece, Place
-from vllm_logdoctor.frozen import frozen
 
 LONGEST_GATE = 40
 SHORTEST_GATE = 6
@@ -24,8 +25,7 @@ _NUMBERS = {
 }
 
 
-@frozen
-class Draft:
+class Draft(Struct, frozen=True):
     """What a template gives by itself: how to recognise its messages.
 
     `fields` has (name, type) of each named group, `sample` is a message with made-up values, and

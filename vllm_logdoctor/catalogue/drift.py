@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from difflib import SequenceMatcher
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from vllm_logdoctor.catalogue.assembling import assemble, candidate_of
 from vllm_logdoctor.catalogue.catalogue import Message
@@ -16,7 +17,6 @@ from vllm_logdoctor.catalogue.index import Pattern, load_index
 from vllm_logdoctor.catalogue.model import PackFile, PackHeader
 from vllm_logdoctor.catalogue.versions import parse_ranges, version_key
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.extract.command_line import extract_flags
 from vllm_logdoctor.knowledge.extract.environment import extract_variables
 from vllm_logdoctor.knowledge.extract.messages import MessageTemplate, extract_messages
@@ -31,16 +31,14 @@ NEAR = 0.6
 _LOUD = ("warning", "error", "critical")
 
 
-@frozen
-class Gone:
+class Gone(Struct, frozen=True):
     """A pattern whose message the release does not print, with the message most like it."""
 
     pattern: Pattern
     nearest: Message | None
 
 
-@frozen
-class Names:
+class Names(Struct, frozen=True):
     """Flags or variables that a release adds, removes or gives another default (name: before -> after)."""
 
     added: tuple[str, ...]
@@ -48,8 +46,7 @@ class Names:
     changed: tuple[tuple[str, str, str], ...]
 
 
-@frozen
-class Drift:
+class Drift(Struct, frozen=True):
     """What a release changes.
 
     Attributes:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from msgspec import Struct, field
+
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.values import EXCEPTION_TYPES
-from vllm_logdoctor.frozen import slotted
 
 TIME_LIMIT = 0.1
 """Seconds that one regex may take for one message; a regex in linear time takes a thousandth of that."""
@@ -18,8 +18,7 @@ LONGEST_TEXT = 8192
 """Characters of a message that these regexes see."""
 
 
-@slotted
-class ForeignMatcher:
+class ForeignMatcher(Struct):
     """Matches patterns of packs that did not come with the tool.
 
     A pattern that runs into the time limit, or whose regex is none, is left out for the rest of the run.

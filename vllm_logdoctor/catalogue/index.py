@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
+from msgspec import Struct
+
 from vllm_logdoctor.catalogue.stored import Stored, StoredRows
-from vllm_logdoctor.frozen import frozen
 
 
-@frozen
-class Field:
+class Field(Struct, frozen=True):
     """One named group of a pattern, with the type and unit of its value."""
 
     name: str
@@ -24,8 +24,7 @@ class Field:
     sensitive: bool
 
 
-@frozen
-class Pattern:
+class Pattern(Struct, frozen=True):
     """How one message is recognised and what it means.
 
     `trusted` is false for packs that did not come with the tool: their regexes run with a time limit
@@ -113,8 +112,7 @@ class JoinedPatterns(Sequence[Pattern]):
         raise IndexError(number)
 
 
-@frozen
-class PackIndex:
+class PackIndex(Struct, frozen=True):
     """Every pattern, the unique gates in order, and for each gate the numbers of its patterns.
 
     `digest` changes whenever the gates do: a key for what others compile from them. `signatures` are the

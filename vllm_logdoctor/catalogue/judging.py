@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from vllm_logdoctor.catalogue.catalogue import Message
-from vllm_logdoctor.frozen import frozen
 
 
-@frozen
-class Judgement:
+class Judgement(Struct, frozen=True):
     """Topic, platform, verdict, severity and meaning of a message."""
 
     topic: str

@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
 from vllm_logdoctor.catalogue.errors import PackError, Problem
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
-from vllm_logdoctor.frozen import frozen
 
 HEADINGS = (
     "What it means",
@@ -59,8 +59,7 @@ _NEEDED = ("id", "kind", "title", "severity", "topic")
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 
 
-@frozen
-class Signature:
+class Signature(Struct, frozen=True):
     """One way in which a log shows a failure.
 
     Every text that `regex` matches holds at least one of the gates. `where` says which text is searched:
@@ -74,8 +73,7 @@ class Signature:
     options: Mapping[str, object] = field(default_factory=dict)
 
 
-@frozen
-class RulePage:
+class RulePage(Struct, frozen=True):
     """One rule: its front matter and its sections by heading (Markdown).
 
     `options` holds the keys of the front matter that the rooms who judge read for themselves: `explain`,

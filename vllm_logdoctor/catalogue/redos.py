@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from vllm_logdoctor.catalogue.regextree import ALPHABET, OTHER, Again, Chars, Choice, Look, Node, Repeat, tree
-from vllm_logdoctor.frozen import frozen
 
 CLOSED_ROUNDS = 16
 BOUNDED_ROUNDS = 256
@@ -32,8 +33,7 @@ MOST_TRIES_PER_PLACE = 1_000
 _MOST_WAYS = 256
 
 
-@frozen
-class _Open:
+class _Open(Struct, frozen=True):
     """An open-ended part: the characters that it can take, and its rounds where they have a limit."""
 
     allowed: frozenset[int]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
 
 _RENAMED = sys.version_info >= (3, 11)
 constants: Any = import_module("re._constants" if _RENAMED else "sre_constants")
@@ -25,16 +25,14 @@ ALPHABET = frozenset(range(128)) | {OTHER}
 UNLIMITED = 1 << 30
 
 
-@frozen
-class Chars:
+class Chars(Struct, frozen=True):
     """One character out of a set of ASCII codes, with OTHER for all further characters."""
 
     allowed: frozenset[int]
     literal: str | None = None
 
 
-@frozen
-class Repeat:
+class Repeat(Struct, frozen=True):
     """A body, `least` to `most` times."""
 
     body: tuple[Node, ...]
@@ -42,15 +40,13 @@ class Repeat:
     most: int
 
 
-@frozen
-class Choice:
+class Choice(Struct, frozen=True):
     """One of several bodies."""
 
     bodies: tuple[tuple[Node, ...], ...]
 
 
-@frozen
-class Look:
+class Look(Struct, frozen=True):
     """A look at what follows (or went before) without moving on; it never gives back what it found.
 
     `group` is the number of the group that its body consists of, None where it is no single group.
@@ -60,8 +56,7 @@ class Look:
     group: int | None = None
 
 
-@frozen
-class Again:
+class Again(Struct, frozen=True):
     """The text of an earlier group once more."""
 
     group: int

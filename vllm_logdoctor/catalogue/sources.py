@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from msgspec import Struct
+
 from vllm_logdoctor.catalogue.compile import parse_pack
 from vllm_logdoctor.catalogue.locate import pack_files
 from vllm_logdoctor.catalogue.model import PatternEntry
-from vllm_logdoctor.frozen import frozen
 
 _TABLE = "[[pattern]]"
 _ID_OR_SAMPLE = re.compile(
@@ -20,8 +21,7 @@ _ID_OR_SAMPLE = re.compile(
 _ID = re.compile(r'^id = "(?P<id>[^"]+)"\s*$', re.MULTILINE)
 
 
-@frozen
-class PatternText:
+class PatternText(Struct, frozen=True):
     """One pattern as it stands in a pack file, with the line at which it starts."""
 
     path: Path

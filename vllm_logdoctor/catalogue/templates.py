@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+from msgspec.structs import replace
 
 # %s %d %.2f %5.1f %-10s %(name)s %%
 _PERCENT = re.compile(r"%(?:\((?P<name>\w+)\))?[-+ #0]*(?:\d+|\*)?(?:\.\d+)?(?P<kind>[sdrifFeEgGxXoca%])")
@@ -15,8 +15,7 @@ _BRACE = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}:!]*)(?:![rsa])?(?::(?P<format>[^
 _KINDS = {"d": "int", "i": "int", "x": "hex", "X": "hex", "o": "int"} | dict.fromkeys("fFeEgG", "float")
 
 
-@frozen
-class Place:
+class Place(Struct, frozen=True):
     """A place for a value: its name, and its kind: "text", "int", "count" (with commas), "float" or "hex"."""
 
     name: str

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
 
 _VERSION = re.compile(r"(?P<release>\d+(?:\.\d+)*)(?:\.post(?P<post>\d+))?$")
 
 VersionKey = tuple[tuple[int, ...], int]
 
 
-@frozen
-class VersionRange:
+class VersionRange(Struct, frozen=True):
     """The releases from `first` to `last`, both included."""
 
     first: str

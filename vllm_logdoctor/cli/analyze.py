@@ -6,15 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from vllm_logdoctor.cli.configured import options_of, planned_for, settings_here, warn
 from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.cli.output import write
 from vllm_logdoctor.cli.settings import Settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.pipeline import INTERRUPTED, analyse
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.writers import FORMATS, format_of_name, render
@@ -23,8 +23,7 @@ from vllm_logdoctor.source import Input, inputs_from
 _LONG_INPUT = 50_000_000
 
 
-@slotted
-class Request:
+class Request(Struct):
     """What the user asked of analyze; None where a settings file may decide.
 
     Attributes:

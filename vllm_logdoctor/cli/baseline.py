@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.cli.settings import Suppression
 from vllm_logdoctor.compare.identity import fingerprint, fingerprints_of_document
 from vllm_logdoctor.compare.snapshot import Snapshot
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.rules.model import SEVERITIES, Finding, Severity
@@ -22,8 +23,7 @@ Replan = Callable[[Run, tuple[Finding, ...]], Plan]
 """How a plan is made again of the findings that are left."""
 
 
-@frozen
-class Filtered:
+class Filtered(Struct, frozen=True):
     """An analysis without some of its findings.
 
     Attributes:
@@ -121,8 +121,7 @@ def without_accepted(
     return replace(snapshot, findings=left, planned=planned), notes
 
 
-@frozen
-class Gate:
+class Gate(Struct, frozen=True):
     """What counts.
 
     Attributes:
@@ -136,8 +135,7 @@ class Gate:
     suppressions: tuple[Suppression, ...] = ()
 
 
-@frozen
-class Gated:
+class Gated(Struct, frozen=True):
     """An analysis behind a gate: what is left, what to warn of, and whether it fails the check."""
 
     analysis: Analysis

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.locate import cache_directory
 from vllm_logdoctor.cli.settings import Settings, find_settings, read_settings

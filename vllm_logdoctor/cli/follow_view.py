@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vllm_logdoctor.compare.identity import fingerprint
-from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.report.clock import duration, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import count, number
@@ -21,8 +22,7 @@ _FINDINGS_SHOWN = 12
 _WIDTH = 300
 
 
-@slotted
-class Told:
+class Told(Struct):
     """What follow has said already, so that a pipe gets each thing once."""
 
     titles: dict[int, str] = field(default_factory=dict)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.rules.model import Severity
 
 FILE_NAME = "logdoctor.toml"
 
 
-@frozen
-class Suppression:
+class Suppression(Struct, frozen=True):
     """A finding that is known and accepted for a time.
 
     Attributes:
@@ -35,8 +35,7 @@ class Suppression:
     model: str = ""
 
 
-@frozen
-class Settings:
+class Settings(Struct, frozen=True):
     """What a settings file says; empty where it says nothing.
 
     Attributes:

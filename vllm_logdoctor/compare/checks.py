@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from msgspec import Struct
+
 from vllm_logdoctor.compare.comparison import Comparison, FigureDifference, FindingDifference
 from vllm_logdoctor.compare.verification import CheckedChange, CheckedPrediction, Verification
 from vllm_logdoctor.compare.verification_markdown import expected, planned_words
 from vllm_logdoctor.compare.wording import figure_value, load_words, moved_words, side, times
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.rules.model import SEVERITIES, Severity
 from vllm_logdoctor.run.model import Evidence
@@ -49,8 +50,7 @@ _OF_PREDICTION: dict[str, Verdict] = {
 }
 
 
-@frozen
-class Check:
+class Check(Struct, frozen=True):
     """One statement that a build can pass or fail on.
 
     Attributes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.compare.influence import (
     EVERYTHING,
@@ -15,7 +17,6 @@ from vllm_logdoctor.compare.influence import (
     without_effect,
 )
 from vllm_logdoctor.compare.snapshot import KnownFinding, Setting, Snapshot
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.rules.equal_load import EqualLoad, equal_load
 
 FIRST_START = 0.035
@@ -30,8 +31,7 @@ _IDENTITY = ("vLLM version", "model", "platform", "engine", "kind")
 _NEUTRAL = frozenset({"kv_cache_usage_max", "prefix_cache_hit_rate"})
 
 
-@frozen
-class SettingDifference:
+class SettingDifference(Struct, frozen=True):
     """A setting that is not the same: None on a side whose log does not tell it.
 
     Attributes:
@@ -47,8 +47,7 @@ class SettingDifference:
     role: str = "cause"
 
 
-@frozen
-class FigureDifference:
+class FigureDifference(Struct, frozen=True):
     """A figure on both sides: `verdict` is "better", "worse", "same" or "other" (neither good nor bad)."""
 
     name: str
@@ -59,8 +58,7 @@ class FigureDifference:
     note: str = ""
 
 
-@frozen
-class FindingDifference:
+class FindingDifference(Struct, frozen=True):
     """A finding of one side: `state` is "gone", "new", "kept" or "unclear" (the later log can't tell)."""
 
     finding: KnownFinding
@@ -68,8 +66,7 @@ class FindingDifference:
     note: str = ""
 
 
-@frozen
-class RoomUsed:
+class RoomUsed(Struct, frozen=True):
     """Requests waited before, and more of them ran at once after.
 
     Attributes:
@@ -88,8 +85,7 @@ class RoomUsed:
         return self.after / self.before
 
 
-@frozen
-class Attribution:
+class Attribution(Struct, frozen=True):
     """A changed setting with what moved and can come from it.
 
     Attributes:
@@ -111,8 +107,7 @@ class Attribution:
     shared_with: tuple[str, ...]
 
 
-@frozen
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Two runs side by side."""
 
     before: Snapshot

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from vllm_logdoctor.compare.comparison import (
     Attribution,
@@ -48,7 +49,9 @@ def comparison_document(comparison: Comparison) -> Document:
         "told_by_one_log": [_setting_difference(one) for one in comparison.told_once],
         "figures": [_figure(one) for one in comparison.figures],
         "equal_load": _load(comparison.load),
-        "room_used": {**asdict(comparison.room), "ratio": comparison.room.ratio} if comparison.room else None,
+        "room_used": {**to_builtins(comparison.room), "ratio": comparison.room.ratio}
+        if comparison.room
+        else None,
         "findings": [_finding_difference(one) for one in comparison.findings],
         "ties": [_tie(one) for one in comparison.ties],
     }
@@ -77,7 +80,7 @@ def _setting_difference(one: SettingDifference) -> Document:
 
 
 def _figure(one: FigureDifference) -> Document:
-    return {**asdict(one), "note": one.note or None}
+    return {**to_builtins(one), "note": one.note or None}
 
 
 def _load(load: EqualLoad) -> Document:
@@ -89,7 +92,7 @@ def _load(load: EqualLoad) -> Document:
         "share_before": load.share_before,
         "share_after": load.share_after,
         "warnings": list(load.warnings),
-        "levels": [asdict(pair) for pair in load.pairs],
+        "levels": [to_builtins(pair) for pair in load.pairs],
     }
 
 
@@ -137,7 +140,7 @@ def _prediction(one: CheckedPrediction) -> Document:
         "id": one.rule,
         "title": one.title,
         "knobs": list(one.knobs),
-        "predicted": asdict(one.predicted),
+        "predicted": to_builtins(one.predicted),
         "ratio": one.ratio,
         "state": one.state,
         "note": one.note,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Any
+
+from msgspec import Struct, field
 
 from vllm_logdoctor.compare.identity import fingerprint_of_document
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.rules.equal_load import LoadLevel
 from vllm_logdoctor.run.model import Evidence
 
@@ -18,16 +18,14 @@ Node = Mapping[str, Any]
 _MEASURED_PHASES = ("engine-init", "load-weights", "compile", "graph-capture")
 
 
-@frozen
-class Setting:
+class Setting(Struct, frozen=True):
     """A value of the effective configuration and where it comes from."""
 
     value: Any
     provenance: str
 
 
-@frozen
-class Predicted:
+class Predicted(Struct, frozen=True):
     """What a finding expects of its changes: ratio range after/before of a metric."""
 
     metric: str
@@ -36,8 +34,7 @@ class Predicted:
     origin: str
 
 
-@frozen
-class KnownFinding:
+class KnownFinding(Struct, frozen=True):
     """A finding of a run.
 
     Attributes:
@@ -59,8 +56,7 @@ class KnownFinding:
     line: Evidence | None = None
 
 
-@frozen
-class PlannedKnob:
+class PlannedKnob(Struct, frozen=True):
     """One change of a plan with the rules that ask for it."""
 
     knob: str
@@ -70,8 +66,7 @@ class PlannedKnob:
     rules: tuple[str, ...]
 
 
-@frozen
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """One run.
 
     Attributes:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from vllm_logdoctor.compare.comparison import Comparison, compare, field_of, same_value
 from vllm_logdoctor.compare.influence import makes_room
 from vllm_logdoctor.compare.snapshot import KnownFinding, PlannedKnob, Predicted, Setting, Snapshot
-from vllm_logdoctor.frozen import frozen
 
 _MARGIN = {"start-up": 0.10, "capacity": 0.01, "speed": 0.03}
 # Metric of a prediction -> measured figure, where their names differ.
@@ -16,8 +17,7 @@ _FIGURES = {"load_seconds": "model_load_seconds"}
 _SPEED = ("throughput", "generation_throughput", "prompt_throughput", "total_throughput")
 
 
-@frozen
-class CheckedChange:
+class CheckedChange(Struct, frozen=True):
     """A planned change in the next log.
 
     Attributes:
@@ -33,8 +33,7 @@ class CheckedChange:
     note: str = ""
 
 
-@frozen
-class CheckedPrediction:
+class CheckedPrediction(Struct, frozen=True):
     """A prediction beside what came of it.
 
     Attributes:
@@ -55,8 +54,7 @@ class CheckedPrediction:
     note: str
 
 
-@frozen
-class Verification:
+class Verification(Struct, frozen=True):
     """A plan held against the next log."""
 
     comparison: Comparison

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.hooks.joblog import file_behind, find_job_log, job_output
 from vllm_logdoctor.hooks.request import HookRequest, report_place
 from vllm_logdoctor.report.escape import visible
@@ -30,8 +31,7 @@ _START = (
 )
 
 
-@frozen
-class _Ended:
+class _Ended(Struct, frozen=True):
     """How the child ended: its status (None: out of time) and the last of what it said."""
 
     status: int | None

@@ -6,16 +6,16 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.hooks import pbs, slurm
 from vllm_logdoctor.hooks.query import Query, ask
 
 _SHOWN_PLACES = 4
 
 
-@frozen
-class _Found:
+class _Found(Struct, frozen=True):
     """A job with the places where its output can be."""
 
     words: str

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.hooks.query import Query
 
 # 1234.server, 1234[5].server, 1234[].server
@@ -15,8 +16,7 @@ _JOB_ID = re.compile(r"(?P<sequence>\d+)(?:\[(?P<index>\d*)\])?(?:\.[\w.-]+)?")
 _ARRAY_INDEX = "^array_index^"
 
 
-@frozen
-class PbsJob:
+class PbsJob(Struct, frozen=True):
     """A PBS job as its environment names it: id, sequence number, array index, name, folder of submission."""
 
     id: str

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
 
 REPORT_ENDING = ".logdoctor.md"
 
 
-@frozen
-class HookRequest:
+class HookRequest(Struct, frozen=True):
     """What a hook was asked to do.
 
     Attributes:

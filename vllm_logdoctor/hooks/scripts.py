@@ -8,8 +8,9 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
+from msgspec import Struct
+
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.frozen import frozen
 
 KINDS = {"pbs": ("job", "afterany", "epilogue"), "slurm": ("job", "afterany", "task-epilog")}
 """Batch system -> kinds of script, the recommended one first."""
@@ -35,8 +36,7 @@ _HOOK_SECONDS = 20
 _MARGIN = 10
 
 
-@frozen
-class Settings:
+class Settings(Struct, frozen=True):
     """What the scripts are filled in with.
 
     Attributes:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.hooks.query import Query
 
 # 1234, 1234_5 (task 5 of an array), 1234_[5-7] is not one job
@@ -15,8 +16,7 @@ _JOB_ID = re.compile(r"(?P<job>\d+)(?:_(?P<task>\d+))?")
 _PATTERN = re.compile(r"%(\d*)([%AaJjNnstux])")
 
 
-@frozen
-class SlurmJob:
+class SlurmJob(Struct, frozen=True):
     """A Slurm job as its environment names it.
 
     Attributes:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from heapq import nsmallest
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.knowledge.templates import could_print, literal_parts
 from vllm_logdoctor.knowledge.versions import Version, known_versions
@@ -18,8 +19,7 @@ _LEAST_SHARE = 0.6
 _MESSAGES_PER_PLACE = 4
 
 
-@frozen
-class VersionRange:
+class VersionRange(Struct, frozen=True):
     """The releases whose sources fit the observed call sites best.
 
     `first` and `last`: ends of the range; `releases`: those of it that fit best. `supporting`: sites that
@@ -38,8 +38,7 @@ class VersionRange:
         return self.first == self.last
 
 
-@frozen
-class _Site:
+class _Site(Struct, frozen=True):
     """One call of a logger: the fixed parts of its message, and the lines it stood on, release by release."""
 
     parts: tuple[str, ...]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import fields
 from functools import cache
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.store import DATA_FOLDER
 
 
-@frozen
-class Card:
+class Card(Struct, frozen=True):
     """What the vendor publishes about one accelerator; None where not sure or where variants differ.
 
     Attributes:
@@ -47,8 +46,7 @@ class Card:
     unified_memory: bool = False
 
 
-@frozen
-class CardRow:
+class CardRow(Struct, frozen=True):
     """A card with the words that name it: `family` must occur, `variant` tells it from its siblings."""
 
     family: str
@@ -113,9 +111,9 @@ def _typed(name: str, text: str) -> Any:
 
 def _shared(cards: list[Card]) -> Card:
     shared = {
-        entry.name: getattr(cards[0], entry.name)
-        for entry in fields(Card)
-        if all(getattr(card, entry.name) == getattr(cards[0], entry.name) for card in cards)
+        name: getattr(cards[0], name)
+        for name in Card.__struct_fields__
+        if all(getattr(card, name) == getattr(cards[0], name) for card in cards)
     }
     if "link_pairs_only" not in shared:
         shared.pop("link_gbs", None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.cards import card_for
 
 Engine = Literal["V0", "V1"]
@@ -13,8 +14,7 @@ Kind = Literal["server", "offline"]
 Platform = Literal["cuda", "rocm", "tpu", "xpu", "cpu", "hpu", "npu", "neuron"]
 
 
-@frozen
-class Context:
+class Context(Struct, frozen=True):
     """What a log told about a run so far; None everywhere means "not known", never "no".
 
     `gpu_memory_gib`: memory of one device in GiB. `world_size`: tensor times pipeline parallel size.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.context import (
     Condition,
     Context,
@@ -31,8 +32,7 @@ def always(context: Context) -> bool:
     return True
 
 
-@frozen
-class Rule:
+class Rule(Struct, frozen=True):
     """Where `when` holds in releases `since` to `until` (None: the newest known), `value(context)` is it."""
 
     since: str

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+from msgspec.structs import replace
+
 from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.default_rules import RULES, UNSET, Rule
 from vllm_logdoctor.knowledge.flags import flag_for_field
@@ -48,8 +49,7 @@ _SINCE_THE_FIRST = frozenset(
 )
 
 
-@frozen
-class DefaultValue:
+class DefaultValue(Struct, frozen=True):
     """A default and why it is that: `basis` is a sentence with the releases it was written down for."""
 
     value: Any

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
 
 
-@frozen
-class Bytes:
+class Bytes(Struct, frozen=True):
     """Bytes per element from `low` to `high`, the two alike where the format has no varying overhead."""
 
     low: float

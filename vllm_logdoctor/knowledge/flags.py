@@ -6,7 +6,8 @@ import json
 from functools import cache
 from typing import Any, Literal
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.history import Span, exists, facts_at, spans
 from vllm_logdoctor.knowledge.store import Facts, read_table, runs
 from vllm_logdoctor.knowledge.versions import VersionLike, number_of, release_number
@@ -28,8 +29,7 @@ _OTHER_NAMES = {
 }
 
 
-@frozen
-class Flag:
+class Flag(Struct, frozen=True):
     """One flag as one release has it.
 
     `default`: the value when not given, None where the engine computes it; when `default_is_source` it is
@@ -69,8 +69,7 @@ class Flag:
         return (self.name, json.dumps(value) if isinstance(value, dict) else str(value))
 
 
-@frozen
-class FlagEra:
+class FlagEra(Struct, frozen=True):
     """Releases over which a flag did not change; `until` is included."""
 
     since: str

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.store import Facts, read_table, runs
 from vllm_logdoctor.knowledge.versions import VersionLike, known_versions, number_of, release_number
 
 
-@frozen
-class Span:
+class Span(Struct, frozen=True):
     """Known releases `since` to `until`, included; `until` None: the newest known one still has it."""
 
     since: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
 
 
-@frozen
-class Rename:
+class Rename(Struct, frozen=True):
     """One knob that took over from another.
 
     `key`: JSON key inside the value of `to`, as "Class.key" where a configuration class owns it (that

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
 
 Facts = dict[str, Any]
 DATA_FOLDER = Path(__file__).parent / "data"
@@ -16,8 +16,7 @@ DATA_FOLDER = Path(__file__).parent / "data"
 _GZIP = zlib.MAX_WBITS + 16
 
 
-@frozen
-class Run:
+class Run(Struct, frozen=True):
     """Releases `first` to `last` (both included) over which `facts` did not change."""
 
     first: str

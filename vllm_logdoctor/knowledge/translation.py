@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.flags import Flag, flag_at, long_name
 from vllm_logdoctor.knowledge.history import exists, first_with, first_without
 from vllm_logdoctor.knowledge.renames import FLAG_RENAMES, REMOVAL_NOTES, VARIABLE_RENAMES, Rename
@@ -13,15 +14,13 @@ from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.knowledge.versions import VersionLike, release_number
 
 
-@frozen
-class Kept:
+class Kept(Struct, frozen=True):
     """The variable is declared in that version under its own name."""
 
     name: str
 
 
-@frozen
-class Renamed:
+class Renamed(Struct, frozen=True):
     """Another knob does the job in that version.
 
     `to`: its name, present in that version; `kind`: flag or env; `key`: JSON key inside its value, if any;
@@ -37,8 +36,7 @@ class Renamed:
     note: str
 
 
-@frozen
-class Removed:
+class Removed(Struct, frozen=True):
     """Gone, with nothing in its place: since which release, and what is known of the reason."""
 
     name: str
@@ -46,16 +44,14 @@ class Removed:
     note: str
 
 
-@frozen
-class NotYet:
+class NotYet(Struct, frozen=True):
     """Comes with a later release, and that version has nothing in its place."""
 
     name: str
     since: str
 
 
-@frozen
-class Unknown:
+class Unknown(Struct, frozen=True):
     """No known release has it, or the version is not known."""
 
     name: str

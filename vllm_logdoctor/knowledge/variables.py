@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.history import Span, exists, facts_at, spans
 from vllm_logdoctor.knowledge.store import read_table, runs
 from vllm_logdoctor.knowledge.versions import VersionLike
 
 
-@frozen
-class VariableEra:
+class VariableEra(Struct, frozen=True):
     """Releases over which a variable kept its default: source text or None; `until` is included."""
 
     since: str

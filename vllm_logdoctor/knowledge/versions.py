@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cache, lru_cache, total_ordering
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.store import read_table
 
 # 0.11.2   v0.9.1.dev287+g89b1388d8   0.6.4.post2.dev22+g47826cac   0.32.0+cpu   0.8.5rc1
@@ -25,8 +25,7 @@ _UNFINISHED = -1
 
 
 @total_ordering
-@dataclass(frozen=True, slots=True, eq=False)
-class Version:
+class Version(Struct, frozen=True, eq=False):
     """A vLLM version as printed; orders as packages do (dev < rc < release < post) and ignores a local label.
 
     Attributes: `release` numbers; `pre` kind and number of a pre-release; `post`, `dev` numbers or None;
@@ -79,8 +78,7 @@ VersionLike = Version | str | None
 """What the functions of this room take for a version; None and unreadable text mean "not known"."""
 
 
-@frozen
-class NearestRelease:
+class NearestRelease(Struct, frozen=True):
     """The known release that stands for a version.
 
     `exact`: the version is that release. `newer_than_known`: it is newer than every release known here, so

@@ -8,7 +8,8 @@ from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse.clock import seconds_of, with_year_of
 from vllm_logdoctor.parse.plain_headers import (
@@ -104,8 +105,7 @@ _GLUED = LazyPattern(
 _BAR = LazyPattern(r"\d+%(?:\|| +\d+/\d+ \[)")
 
 
-@frozen
-class Secret:
+class Secret(Struct, frozen=True):
     """A line that held a secret: where, under which names, and the line with it masked."""
 
     file: int

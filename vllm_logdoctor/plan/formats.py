@@ -7,8 +7,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.plan.command import escaped_unprintable, shell

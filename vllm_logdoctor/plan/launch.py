@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, flag_history, long_name
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
@@ -23,8 +24,7 @@ MASK = "***"
 _COMPUTED_DEFAULTS = {"int(ssl.CERT_NONE)": 0}
 
 
-@frozen
-class Launch:
+class Launch(Struct, frozen=True):
     """How a server is started.
 
     Attributes:

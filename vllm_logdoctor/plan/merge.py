@@ -5,9 +5,10 @@ version.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+from msgspec.structs import replace
+
 from vllm_logdoctor.knowledge.flags import canonical_name, flag_exists, long_name
 from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.plan.model import PlannedChange
@@ -38,8 +39,7 @@ _SPLIT = ("--tensor-parallel-size", "--pipeline-parallel-size")
 Refusal = tuple[str, str]
 
 
-@frozen
-class Merged:
+class Merged(Struct, frozen=True):
     """Changes in the order to apply, and knobs that were left out with the reason."""
 
     changes: tuple[PlannedChange, ...]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.rules.model import Change
 
 
-@frozen
-class PlannedChange:
+class PlannedChange(Struct, frozen=True):
     """A change with the findings that ask for it and what was settled about it."""
 
     change: Change
@@ -15,8 +15,7 @@ class PlannedChange:
     settled: str = ""
 
 
-@frozen
-class WhatIf:
+class WhatIf(Struct, frozen=True):
     """A capacity answer: KV tokens and concurrency after one change; None with the reason in `basis`."""
 
     knob: str
@@ -29,8 +28,7 @@ class WhatIf:
     basis: str
 
 
-@frozen
-class Plan:
+class Plan(Struct, frozen=True):
     """All changes, one value per knob, in order, valid for the run's vLLM version.
 
     Attributes:

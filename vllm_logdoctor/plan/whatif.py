@@ -11,14 +11,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.rules.capacity.laws import LAWS, UNRELATED, Settings
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.run.model import Run
 
 
-@frozen
-class Figure:
+class Figure(Struct, frozen=True):
     """A figure before and after with its range; `after` is None where `basis` says why it can't be told."""
 
     before: float | None
@@ -28,8 +28,7 @@ class Figure:
     basis: str
 
 
-@frozen
-class Answer:
+class Answer(Struct, frozen=True):
     """What becomes of the KV cache: its tokens, and how many requests of max_model_len it holds."""
 
     kv_cache_tokens: Figure

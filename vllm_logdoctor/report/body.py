@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from html import escape
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from msgspec import Struct, field
 
-from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.report.charts import Chart, chart_html, serving_charts, startup_charts
 from vllm_logdoctor.report.escape import shorten, visible
@@ -24,8 +23,7 @@ _LINES = 12
 _SHORT_CODE = 28
 
 
-@slotted
-class Block:
+class Block(Struct):
     """A heading with what stands below it up to the next heading.
 
     Attributes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from html import escape
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct, field
+
 from vllm_logdoctor.report.clock import clock, duration, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
@@ -21,8 +21,7 @@ _ROWS = 40
 _FAMILIES = ((5, "5xx", "red"), (4, "4xx", "orange"), (3, "3xx", "sky"), (2, "2xx", "green"))
 
 
-@frozen
-class Chart:
+class Chart(Struct, frozen=True):
     """One chart.
 
     Attributes:
@@ -173,8 +172,7 @@ def _with_gaps(points: Sequence[Reading]) -> list[tuple[float, Reading | None]]:
 Line = tuple[str, str, bool, Sequence[float | None]]
 
 
-@frozen
-class _Frame:
+class _Frame(Struct, frozen=True):
     """What the sampled charts of a run share: the time axis and the cursor."""
 
     run: Run

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.plan.model import Plan, WhatIf
 from vllm_logdoctor.rules.bottleneck import Bottleneck
 from vllm_logdoctor.rules.capacity.ceiling import Ceiling
@@ -16,8 +15,7 @@ __all__ = ["SCHEMA", "AlreadyRight", "Analysis", "Diagnosis", "Message"]
 SCHEMA = "logdoctor/1"
 
 
-@frozen
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """A run with what was judged of it."""
 
     run: Run
@@ -31,8 +29,7 @@ class Diagnosis:
     ceiling: Ceiling | None = None
 
 
-@frozen
-class Analysis:
+class Analysis(Struct, frozen=True):
     """Everything that is known of a set of logs: sources, runs with findings and plans, coverage."""
 
     sources: tuple[SourceSummary, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.rules.model import Finding
@@ -15,8 +16,7 @@ CITED = 4
 """Lines cited for one statement; more are counted."""
 
 
-@frozen
-class Page:
+class Page(Struct, frozen=True):
     """One run's part of the report.
 
     Attributes:

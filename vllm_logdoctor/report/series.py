@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.run.model import Run, Sample
 
 _TOGETHER = 5.0
@@ -19,8 +20,7 @@ _MISSING = 6
 """So many seconds, and so many usual steps, without a line are a gap."""
 
 
-@frozen
-class Point:
+class Point(Struct, frozen=True):
     """All engines at one time: rates and requests in sum, the fullest KV cache.
 
     Attributes:
@@ -40,8 +40,7 @@ class Point:
     lines: int = 1
 
 
-@frozen
-class Minute:
+class Minute(Struct, frozen=True):
     """Answered requests of one minute by the first digit of their status; seconds on the run's clock."""
 
     time: float

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.report.series import Point
 from vllm_logdoctor.run.model import Run, Sample
 
 Number = TypeVar("Number", int, float)
 
 
-@frozen
-class Spread:
+class Spread(Struct, frozen=True):
     """Spread of a rate in tokens/s: mean, median, 95th percentile of the busy samples; peak of all."""
 
     mean_busy: float | None = None
@@ -24,8 +24,7 @@ class Spread:
     max: float | None = None
 
 
-@frozen
-class Serving:
+class Serving(Struct, frozen=True):
     """Figures of one run's statistics lines, all engines.
 
     Attributes:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.run.metrics import MOST_GAUGES
 from vllm_logdoctor.run.model import Evidence, Run, Speculation
 
 
-@frozen
-class Drafts:
+class Drafts(Struct, frozen=True):
     """Speculative decoding over a run.
 
     Attributes:
@@ -31,8 +31,7 @@ class Drafts:
     evidence: tuple[Evidence, ...]
 
 
-@frozen
-class TransferFigure:
+class TransferFigure(Struct, frozen=True):
     """One figure of a KV connector over a run: mean, highest and last value."""
 
     name: str

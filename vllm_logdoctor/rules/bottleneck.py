@@ -35,7 +35,8 @@ from itertools import groupby, pairwise
 from math import prod
 from typing import Literal
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.rules.capacity.defaults import least_seats, seats_of
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of, minutes
 from vllm_logdoctor.rules.stalls import stalled
@@ -85,8 +86,7 @@ CARDS_OF_A_MACHINE = 8
 SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
 
 
-@frozen
-class Host:
+class Host(Struct, frozen=True):
     """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request; and
     whether it makes tokens.
     """
@@ -97,8 +97,7 @@ class Host:
     generates: bool = True
 
 
-@frozen
-class ServingPeriod:
+class ServingPeriod(Struct, frozen=True):
     """Neighbouring samples with one limit: seconds on the run's clock, how many samples, what limits."""
 
     name: BottleneckName
@@ -109,8 +108,7 @@ class ServingPeriod:
     evidence: tuple[Evidence, ...] = ()
 
 
-@frozen
-class Bottleneck:
+class Bottleneck(Struct, frozen=True):
     """What limits the run as a whole, weighted by time, and per period."""
 
     name: BottleneckName

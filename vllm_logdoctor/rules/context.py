@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
@@ -20,8 +21,7 @@ _ENGINE_RELEASES: dict[str, tuple[str, str | None]] = {"V0": ("0.4.1", "0.7.3"),
 _ANY_RELEASE: tuple[str, str | None] = ("0.4.1", None)
 
 
-@frozen
-class RuleContext:
+class RuleContext(Struct, frozen=True):
     """A run with its load, what limits it, and what the advice is for."""
 
     run: Run

@@ -6,7 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.run.model import Sample
 
 EXACT_UP_TO = 8
@@ -23,8 +24,7 @@ _SAME = 0.03
 _LEAST_DEVIATION = 0.03
 
 
-@frozen
-class LoadLevel:
+class LoadLevel(Struct, frozen=True):
     """Steady samples with about as many running requests.
 
     Attributes:
@@ -43,8 +43,7 @@ class LoadLevel:
     prompt: float
 
 
-@frozen
-class LevelPair:
+class LevelPair(Struct, frozen=True):
     """One level that both runs have, with the ratio after/before of the median generation throughput.
 
     The ratio is for the same number of running requests: a small difference within the level is taken out.
@@ -55,8 +54,7 @@ class LevelPair:
     ratio: float
 
 
-@frozen
-class EqualLoad:
+class EqualLoad(Struct, frozen=True):
     """Two runs at equal load.
 
     Attributes:

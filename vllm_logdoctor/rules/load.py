@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.run.model import Evidence, Run, Sample
 
 # Statistics come every 10 seconds (5 in V0); a longer gap is silence of an idle engine, not a longer sample.
@@ -16,8 +17,7 @@ USUAL_INTERVAL = 10.0
 LONGEST_INTERVALS = 3.0
 
 
-@frozen
-class Span:
+class Span(Struct, frozen=True):
     """A sample with the seconds that it stands for."""
 
     sample: Sample
@@ -35,8 +35,7 @@ class Span:
         return bool(self.sample.waiting or self.sample.swapped)
 
 
-@frozen
-class Load:
+class Load(Struct, frozen=True):
     """Figures of the load; seconds, requests, percent and tokens per second; medians are weighted by time.
 
     Attributes:

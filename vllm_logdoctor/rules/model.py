@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.run.model import Evidence
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
@@ -16,8 +17,7 @@ Safety = Literal["safe", "needs-test", "changes-results"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 
 
-@frozen
-class Change:
+class Change(Struct, frozen=True):
     """One knob from one value to another.
 
     Attributes:
@@ -40,8 +40,7 @@ class Change:
     note: str = ""
 
 
-@frozen
-class Effect:
+class Effect(Struct, frozen=True):
     """Expected effect as a ratio after/before of a metric.
 
     Attributes:
@@ -62,8 +61,7 @@ class Effect:
     basis: str
 
 
-@frozen
-class Finding:
+class Finding(Struct, frozen=True):
     """One judged statement on a run.
 
     Attributes:
@@ -102,8 +100,7 @@ class Finding:
     topic: str = ""
 
 
-@frozen
-class AlreadyRight:
+class AlreadyRight(Struct, frozen=True):
     """An optimization that is on: its name, its state in words, what it brings, and the line that proves it."""
 
     name: str
@@ -112,8 +109,7 @@ class AlreadyRight:
     evidence: tuple[Evidence, ...] = ()
 
 
-@frozen
-class Message:
+class Message(Struct, frozen=True):
     """A warning or error that was seen, with its verdict.
 
     Attributes:

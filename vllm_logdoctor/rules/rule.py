@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from vllm_logdoctor.catalogue.pages import RulePage, rule_page
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.rules.bottleneck import BottleneckName
 from vllm_logdoctor.rules.model import Change, Confidence, Effect, Severity
 from vllm_logdoctor.run.model import Evidence
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 Objective = Literal["throughput", "latency", "long-context", "memory", "startup"]
 
 
-@frozen
-class Advice:
+class Advice(Struct, frozen=True):
     """What a check says of a run; the rule adds its id, and its page the title, the topic and the severity.
 
     Attributes:
@@ -51,8 +51,7 @@ class Advice:
 Check = Callable[["RuleContext"], Advice | None]
 
 
-@frozen
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule. Its page is patterns/rules/<id>.md; its check is a function named like the id.
 
     Attributes:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.run.model import Benchmark, Evidence
 
 _BLOCK_LINES = 120
 _MOST = 500
 
 
-@slotted
-class _Open:
+class _Open(Struct):
     kind: str
     file: int
     line: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
 
-from vllm_logdoctor.frozen import frozen, slotted
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.run.nativetext import native_above
@@ -43,8 +44,7 @@ _OTHER_RAW = LazyPattern(
 )
 
 
-@frozen
-class Frame:
+class Frame(Struct, frozen=True):
     """One place of a traceback: file, line, function, and the code there ("" where not printed)."""
 
     file: str
@@ -54,8 +54,7 @@ class Frame:
     record: Record
 
 
-@frozen
-class Raised:
+class Raised(Struct, frozen=True):
     """One exception of a block.
 
     Attributes:
@@ -85,8 +84,7 @@ class Raised:
         return f"{self.type}: {self.text}" if self.text else self.type
 
 
-@frozen
-class Block:
+class Block(Struct, frozen=True):
     """One traceback with its chain, or an exception line that stands alone.
 
     Attributes:
@@ -126,8 +124,7 @@ class Block:
         return self.introduction.message if self.introduction else ""
 
 
-@slotted
-class _Raising:
+class _Raising(Struct):
     """An exception whose lines are still being collected."""
 
     link: Link
@@ -142,8 +139,7 @@ class _Raising:
         return Raised(self.type, text, self.inner, tuple(self.frames), self.record or last, self.link)
 
 
-@slotted
-class _Open:
+class _Open(Struct):
     """A block whose lines are still being collected."""
 
     start: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vllm_logdoctor.frozen import slotted
+from msgspec import Struct
+
 from vllm_logdoctor.parse.clock import with_year_of
 
 _HALF_YEAR = 183 * 86400.0
@@ -13,8 +14,7 @@ _LEAST_FALLS = 5
 _FALLS_PER_RISE = 10
 
 
-@slotted
-class Clock:
+class Clock(Struct):
     """Turns printed times into one growing scale; counts turns of the year, keeps jumps back.
 
     The first time decides whether the scale has years: other writers may print what the rest of the log does not.

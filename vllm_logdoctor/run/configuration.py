@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.run.model import Evidence, Provenance, Value
 from vllm_logdoctor.run.repr_parser import read_pairs, read_value
 
@@ -27,8 +28,7 @@ _BEFORE = 40
 _BEHIND = 240
 
 
-@slotted
-class ConfigSources:
+class ConfigSources(Struct):
     """What the log states of the configuration, by source.
 
     Attributes:

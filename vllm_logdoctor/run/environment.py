@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from functools import lru_cache
 
-from vllm_logdoctor.frozen import slotted
+from msgspec import Struct, field
+
 from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Record
@@ -30,8 +30,7 @@ _MARKS = ("VLLM_", "NCCL_", "CUDA_", "OMP_NUM_THREADS", "PYTORCH_", "HIP_", "ROC
 _MOST = 200
 
 
-@slotted
-class Environment:
+class Environment(Struct):
     """Variables of one run as its log shows them.
 
     Attributes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen, slotted
+from msgspec import Struct, field
+
 from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.model import Evidence
@@ -54,8 +54,7 @@ _PLAIN = {"true": True, "false": False, "none": None}
 _REDIRECTION = LazyPattern(r"\d?[<>].*")
 
 
-@frozen
-class LaunchCommand:
+class LaunchCommand(Struct, frozen=True):
     """What a command line asks for.
 
     Attributes:
@@ -67,8 +66,7 @@ class LaunchCommand:
     evidence: tuple[Evidence, ...]
 
 
-@slotted
-class Launches:
+class Launches(Struct):
     """Collects the commands of one run's part of the log, and the one that comes behind its begin.
 
     Attributes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any, Literal
 
+from msgspec import Struct, field
+
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.frozen import frozen, slotted
 from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.scan import AccessKey
 
@@ -25,8 +25,7 @@ Outcome = Literal[
 Kind = Literal["server", "offline", "unknown"]
 
 
-@frozen
-class Evidence:
+class Evidence(Struct, frozen=True):
     """The line that proves a statement: file name, 1-based line number, the line with secrets masked.
 
     Example:
@@ -39,8 +38,7 @@ class Evidence:
     text: str
 
 
-@frozen
-class Value:
+class Value(Struct, frozen=True):
     """A value with where it comes from.
 
     Attributes:
@@ -61,8 +59,7 @@ class Value:
     note: str = ""
 
 
-@frozen
-class Phase:
+class Phase(Struct, frozen=True):
     """A named span of a run.
 
     Attributes:
@@ -88,8 +85,7 @@ class Phase:
     parent: str = ""
 
 
-@frozen
-class Sample:
+class Sample(Struct, frozen=True):
     """One statistics line, or the mean of neighbours where a long run was thinned out.
 
     Attributes:
@@ -129,8 +125,7 @@ class Sample:
     text: str = ""
 
 
-@slotted
-class Extremes:
+class Extremes(Struct):
     """Exact figures over all samples, whether the series was thinned out or not."""
 
     prompt: float = 0.0
@@ -142,8 +137,7 @@ class Extremes:
     preemptions: int = 0
 
 
-@frozen
-class Speculation:
+class Speculation(Struct, frozen=True):
     """One line on speculative decoding.
 
     Attributes:
@@ -169,8 +163,7 @@ class Speculation:
     efficiency: float | None = None
 
 
-@frozen
-class Transfer:
+class Transfer(Struct, frozen=True):
     """One line of a KV connector: its figures as it names them ("Throughput (MB/s)")."""
 
     time: float | None
@@ -178,8 +171,7 @@ class Transfer:
     figures: Mapping[str, float]
 
 
-@frozen
-class Progress:
+class Progress(Struct, frozen=True):
     """One state of the offline engine's progress bar: prompts done of how many, seconds, tokens/s where printed."""
 
     evidence: Evidence
@@ -190,8 +182,7 @@ class Progress:
     output: float | None = None
 
 
-@frozen
-class Benchmark:
+class Benchmark(Struct, frozen=True):
     """A result that `vllm bench` printed into the same file.
 
     Attributes:
@@ -205,8 +196,7 @@ class Benchmark:
     evidence: tuple[Evidence, ...]
 
 
-@slotted
-class Occurrences:
+class Occurrences(Struct):
     """How often one message was seen: first three events, the last one, the count, the processes."""
 
     first: list[Event] = field(default_factory=list)
@@ -215,8 +205,7 @@ class Occurrences:
     processes: set[Process] = field(default_factory=set)
 
 
-@slotted
-class Unknown:
+class Unknown(Struct):
     """Records of one template that no pattern knows."""
 
     level: str
@@ -225,8 +214,7 @@ class Unknown:
     first: Evidence
 
 
-@slotted
-class Run:
+class Run(Struct):
     """One life of one server or offline engine.
 
     Attributes:
@@ -333,8 +321,7 @@ class Run:
         return float(value.value) if value and isinstance(value.value, int | float) else None
 
 
-@frozen
-class SourceSummary:
+class SourceSummary(Struct, frozen=True):
     """What was read of one file."""
 
     file: str
@@ -343,8 +330,7 @@ class SourceSummary:
     note: str = ""
 
 
-@frozen
-class Coverage:
+class Coverage(Struct, frozen=True):
     """How much was understood: lines read, records that vLLM wrote, how many of them a pattern knows."""
 
     lines: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import field
 from functools import cached_property
 from itertools import islice
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct, field
+
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, kind_of_block
 from vllm_logdoctor.run.blockphase import phase_of_block
@@ -40,8 +40,7 @@ _CONSEQUENCE_SECONDS = 300.0
 _CONSEQUENCE_LINES = 2000
 
 
-@frozen
-class Ending:
+class Ending(Struct, frozen=True):
     """How a run ended.
 
     Attributes:

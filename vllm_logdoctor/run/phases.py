@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.parse import Process
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.model import Evidence, Phase, Run
@@ -51,8 +52,7 @@ _STOPPING = (
 )  # fmt: skip
 
 
-@frozen
-class _Moment:
+class _Moment(Struct, frozen=True):
     """A time and the lines that prove it."""
 
     time: float

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Record
 
@@ -158,8 +159,7 @@ REQUESTED: frozenset[StopKind] = frozenset({"signal", "user", "scheduler", "wall
 """Ends that someone wanted."""
 
 
-@frozen
-class Stop:
+class Stop(Struct, frozen=True):
     """A trace of an end: what kind, and the line that shows it."""
 
     kind: StopKind

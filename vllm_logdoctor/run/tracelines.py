@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.lazy import LazyPattern
 
 Link = Literal["", "cause", "context", "echo"]
@@ -44,8 +45,7 @@ _EXCEPTION_NAME = re.compile(
 _REPR = LazyPattern(rf"(?P<type>{_NAME}(?:Error|Exception))\((?P<text>.*)\)\s*$", re.DOTALL)
 
 
-@frozen
-class FrameLine:
+class FrameLine(Struct, frozen=True):
     """A line that names a place in code."""
 
     file: str
@@ -53,8 +53,7 @@ class FrameLine:
     function: str
 
 
-@frozen
-class ExceptionLine:
+class ExceptionLine(Struct, frozen=True):
     """A line that names an exception; `inner` is the type that a remote wrapper names in brackets."""
 
     type: str

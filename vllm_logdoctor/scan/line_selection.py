@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from vllm_logdoctor.scan.accesses import AccessBlock, AccessKey, PathLimit
 from vllm_logdoctor.scan.scanner import LONGEST, Repeat, Scanned, Scanner
@@ -46,8 +47,7 @@ class Line(NamedTuple):
     shaped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(Struct, frozen=True):
     """Request lines of one kind, or DEBUG lines, that nothing but others of them and access lines stands between.
 
     Attributes:

@@ -11,9 +11,10 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from vllm_logdoctor.scan.accesses import AccessKey
 from vllm_logdoctor.scan.debug_lines import DebugKind
@@ -34,8 +35,7 @@ Kind = tuple[bytes, bytes]
 """(process as printed, first word): lines of one kind have the same meaning and the same writer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """Request or DEBUG lines of one kind between two other wanted lines.
 
     Attributes:
@@ -91,8 +91,7 @@ class Residue(Protocol):
         """Return the number of a routine line, and the line cut behind so many bytes."""
 
 
-@dataclass(slots=True)
-class RequestResidue:
+class RequestResidue(Struct):
     """Bytes without their request lines; of each its line end is left.
 
     Attributes:

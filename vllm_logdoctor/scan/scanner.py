@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 from vllm_logdoctor.scan.accesses import AccessCounter, AccessKey
 from vllm_logdoctor.scan.debug_lines import DebugKind, DebugLines
@@ -57,8 +58,7 @@ class Repeat(NamedTuple):
     debug: bool = False
 
 
-@dataclass(slots=True)
-class Scanned:
+class Scanned(Struct):
     """What a piece says.
 
     Attributes:
@@ -74,8 +74,7 @@ class Scanned:
     repeats: list[tuple[int, Repeat]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class LineFilter:
+class LineFilter(Struct, frozen=True):
     """What the packs say about gates.
 
     Attributes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Offsets = NDArray[np.int64]
@@ -20,8 +20,7 @@ _LINE_END = 10
 _ALL, _HIGH_HALF, _TO_NINE = 0xFF, 0xF0, 0x06
 
 
-@dataclass(frozen=True, slots=True)
-class LineColumns:
+class LineColumns(Struct, frozen=True):
     """The lines of some bytes.
 
     Attributes:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from vllm_logdoctor.scan.accesses import AccessKey, access_keys
@@ -156,8 +156,7 @@ def _blanked(text: bytes, digits: Collection[int]) -> bytes:
     return bytes(ord("0") if place in digits else byte for place, byte in enumerate(text))
 
 
-@dataclass(frozen=True, slots=True)
-class _RequestShape:
+class _RequestShape(Struct, frozen=True):
     """A head, then a request id of one length: up to a colon, or up to the line's end."""
 
     head: FixedText

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from vllm_logdoctor.scan.accesses import AccessKey
 from vllm_logdoctor.scan.debug_lines import DebugKind, DebugLines
@@ -63,8 +63,7 @@ class _Meanings:
         return _DULL_CODE + 1 + len(self.requests) + len(self.debug) + len(self.accesses)
 
 
-@dataclass(frozen=True, slots=True)
-class VectorResidue:
+class VectorResidue(Struct, frozen=True):
     """Bytes without their routine lines; see `scan.request_lines.Residue`.
 
     Attributes:

@@ -7,10 +7,11 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
+
+from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.scan.debug_lines import DebugKind
@@ -27,8 +28,7 @@ _SHELF_BYTES = 1 << 20
 """Room for one piece whose bytes stand in no plain file."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(Struct, frozen=True):
     """Where a piece to scan stands, and what was learned since the last one."""
 
     place: Place
@@ -117,8 +117,7 @@ class _SharedBuffer:
             os.close(self._descriptor)
 
 
-@dataclass(slots=True)
-class _Piece:
+class _Piece(Struct):
     """A piece on its way: scanned, or under way in a worker."""
 
     chunk: Chunk

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec import Struct, field
+
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, LONGEST_LINE
 
 
-@frozen
-class Piece:
+class Piece(Struct, frozen=True):
     """Consecutive bytes of a growing log.
 
     Attributes:
@@ -29,8 +28,7 @@ class Piece:
     data: bytes
 
 
-@dataclass(slots=True)
-class _Lines:
+class _Lines(Struct):
     """Bytes of one part as pieces cut at line ends."""
 
     part: int
@@ -129,8 +127,7 @@ class GrowingFile:
         return None
 
 
-@dataclass(slots=True)
-class GrowingStream:
+class GrowingStream(Struct):
     """A pipe that a server writes to; it ends with the writer.
 
     Attributes:

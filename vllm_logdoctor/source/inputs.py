@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec import Struct
+
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.source.compression import compression_of, decompressed
 
 PathLike = str | os.PathLike[str]
@@ -30,8 +31,7 @@ _WORTH_A_THREAD = 1 << 16
 _PBS_OUTPUT = re.compile(r"\.[oe]\d+(?:\.\d+)?$")
 
 
-@frozen
-class Input:
+class Input(Struct, frozen=True):
     """One thing to read: a name for evidence and where its bytes come from.
 
     Attributes:

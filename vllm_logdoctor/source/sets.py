@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.source.inputs import Input, rotation_of
 
 # server.out + server.err     vllm_stdout.log + vllm_stderr.log     job.o123 + job.e123     123.pbs.OU + 123.pbs.ER
@@ -15,16 +16,14 @@ _PBS_OUTPUT = re.compile(r"\.[oe](?=\d+(?:\.\d+)?$)")
 _RANK = re.compile(r"(?P<word>rank|node|worker|proc)[-_.]?\d+")
 
 
-@frozen
-class Stream:
+class Stream(Struct, frozen=True):
     """One continuous log: a file, or a rotated set oldest first; `label` names its rank in a set of several."""
 
     inputs: tuple[Input, ...]
     label: str = ""
 
 
-@frozen
-class InputSet:
+class InputSet(Struct, frozen=True):
     """Streams of one run set; several are merged by time."""
 
     streams: tuple[Stream, ...]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.extract.config_classes import ConfigSources, Field, read_classes
 from vllm_logdoctor.knowledge.store import Facts
 
@@ -86,8 +87,7 @@ def _keyword_tables(function: ast.FunctionDef) -> dict[str, str]:
     return tables
 
 
-@frozen
-class _CallReader:
+class _CallReader(Struct, frozen=True):
     """Reads one add_argument call; `tables`: keyword tables with the class that each is made from."""
 
     tables: dict[str, str]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from vllm_logdoctor.knowledge.store import Facts
 
 
-@frozen
-class Field:
+class Field(Struct, frozen=True):
     """One field: its type as an expression and its default; `default` None where it is required."""
 
     type: ast.expr | None
@@ -29,8 +29,7 @@ class Field:
         return f"factory: {text}" if self.factory else text
 
 
-@dataclass(slots=True)
-class ConfigSources:
+class ConfigSources(Struct):
     """Classes by name, and the names that stand for types or values in their modules."""
 
     classes: dict[str, dict[str, Field]] = field(default_factory=dict)

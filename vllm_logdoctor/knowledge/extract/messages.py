@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.extract.scopes import Scope, scopes_of
 from vllm_logdoctor.knowledge.extract.texts import style_of, texts_of
 from vllm_logdoctor.knowledge.templates import Style
@@ -34,8 +35,7 @@ _PRINT_ONCE: dict[str, Level] = {
 _SKIPPED_FOLDERS = frozenset({"tests", "benchmarks", "__pycache__"})
 
 
-@frozen
-class MessageTemplate:
+class MessageTemplate(Struct, frozen=True):
     """One place that puts out a message.
 
     Attributes:
@@ -104,8 +104,7 @@ def _messages_in(scope: Scope, file: str) -> Iterator[MessageTemplate]:
             yield from _templates(output, node.lineno, scope, file)
 
 
-@frozen
-class _Output:
+class _Output(Struct, frozen=True):
     """A statement or call that puts out `text`."""
 
     text: ast.expr

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.store import Facts
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class CallSite:
+class CallSite(Struct, frozen=True, order=True):
     """A log message of one source file: where it is called and what its text is.
 
     `base`: file name without folders, as a log shows it; `style`: plain, percent or brace, how its
@@ -21,8 +19,7 @@ class CallSite:
     style: str
 
 
-@frozen
-class ReleaseFacts:
+class ReleaseFacts(Struct, frozen=True):
     """Everything this room keeps about one release.
 
     Keys: `flags` "--max-num-seqs"; `variables` "VLLM_USE_V1"; `fields` "SchedulerConfig.max_num_seqs";

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-@dataclass(slots=True)
-class Scope:
+class Scope(Struct):
     """One body: dotted `name`, `nodes` without those of inner scopes, and what it sets names to, by line."""
 
     name: str

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.templates import PERCENT_PLACEHOLDER, Style
 
 Assignments = Callable[[str], Sequence[ast.expr]]
@@ -16,8 +17,7 @@ _DEEPEST = 8
 _MOST_VARIANTS = 12
 
 
-@frozen
-class Text:
+class Text(Struct, frozen=True):
     """Text in which `{}` stands for what is computed when `has_holes`, literal braces then being doubled."""
 
     template: str

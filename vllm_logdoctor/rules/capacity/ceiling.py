@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.knowledge.cards import Card, card_for
 from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
@@ -26,8 +27,7 @@ _EXPERTS = LazyPattern(
 _DEVICE = LazyPattern(r"device_name=(?P<name>[\w-]+)")
 
 
-@frozen
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """Decode speed that memory bandwidth allows, beside the measured one.
 
     Attributes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.rules.capacity.ceiling import device_of
 from vllm_logdoctor.run.model import Run
@@ -28,8 +29,7 @@ _GENERATION = (
 )
 
 
-@frozen
-class Capability:
+class Capability(Struct, frozen=True):
     """Bounds of a card's CUDA compute capability: equal where the card is known, wide where it is not."""
 
     least: float = 0.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+from msgspec.structs import replace
+
 from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes, weight_bytes
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.defaults import seats_of, step_tokens_of
@@ -17,8 +18,7 @@ from vllm_logdoctor.rules.capacity.memory import GIB, Memory
 from vllm_logdoctor.run.model import Run
 
 
-@frozen
-class Settings:
+class Settings(Struct, frozen=True):
     """One change: the run it is made to, the field and its new value."""
 
     run: Run

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.run.model import Run
 
@@ -19,8 +19,7 @@ USABLE_GIB = (
 LEAST_OVERHEAD_GIB = 0.1
 
 
-@frozen
-class Size:
+class Size(Struct, frozen=True):
     """A size in GiB with its bounds and where it is from."""
 
     gib: float
@@ -29,8 +28,7 @@ class Size:
     basis: str
 
 
-@frozen
-class Memory:
+class Memory(Struct, frozen=True):
     """Memory of one rank; sizes in GiB, None where the log does not tell.
 
     Attributes:

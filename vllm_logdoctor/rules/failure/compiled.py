@@ -15,8 +15,8 @@ from vllm_logdoctor.rules.failure.signatures import ChangeTemplate, Signature
 FORMAT = 1
 SHIPPED = "failures.json"
 COMPILED = ".failures.json"
-_SIGNATURE_KEYS = frozenset(Signature.__dataclass_fields__) - {"gates"} | {"gate"}
-_CHANGE_KEYS = frozenset(ChangeTemplate.__dataclass_fields__)
+_SIGNATURE_KEYS = frozenset(Signature.__struct_fields__) - {"gates"} | {"gate"}
+_CHANGE_KEYS = frozenset(ChangeTemplate.__struct_fields__)
 _BULLET = re.compile(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
 _SPOKEN_OF = ("operation", "requests")
 _FENCE = re.compile(r"^```.*?^```\s*", re.MULTILINE | re.DOTALL)

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import ECHO, BlockKind, wrapped
 from vllm_logdoctor.run.blockphase import BlockPhase, phase_of_block
@@ -24,8 +25,7 @@ _MARKS_REACH = 400
 """A message tells the phase of what stands so many records below it."""
 
 
-@frozen
-class Observation:
+class Observation(Struct, frozen=True):
     """One text that may name the failure.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct, field
+
 from vllm_logdoctor.knowledge.versions import parse_version
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
@@ -19,8 +19,7 @@ _TELLING = frozenset({"INFO", "DEBUG"})
 """Records of these levels tell of settings and steps: "quantization=None" above a failure speaks against no cause."""
 
 
-@frozen
-class RuleMatch:
+class RuleMatch(Struct, frozen=True):
     """An observation with the rule that knows it.
 
     Attributes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
@@ -31,8 +32,7 @@ _GUESS = 40
 _CAUSE, _SYMPTOM, _ECHO, _WRAPPER = 0, 1, 2, 3
 
 
-@frozen
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The root, what contributed, the blocks that followed, and further lines that name the same root."""
 
     root: RuleMatch
@@ -41,8 +41,7 @@ class Verdict:
     agreeing: tuple[Record, ...] = ()
 
 
-@frozen
-class _Candidate:
+class _Candidate(Struct, frozen=True):
     """One block or line that may be the root; `named` is None where no rule knows it, `place` is where it begins."""
 
     tier: int

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct, field
+
 from vllm_logdoctor.texts import TextIndex
 
 Where = Literal["exception", "message", "native", "frames", "any"]
 Rank = Literal["cause", "symptom", "echo"]
 
 
-@frozen
-class Signature:
+class Signature(Struct, frozen=True):
     """One way in which a log shows a failure.
 
     Attributes:
@@ -70,8 +69,7 @@ class Signature:
     remedy: tuple[str, ...] = ()
 
 
-@frozen
-class ChangeTemplate:
+class ChangeTemplate(Struct, frozen=True):
     """A change in a page: knob, kind, and a value with names in braces that the log fills in."""
 
     knob: str
@@ -82,8 +80,7 @@ class ChangeTemplate:
     needs: tuple[str, ...] = ()
 
 
-@frozen
-class FailureRule:
+class FailureRule(Struct, frozen=True):
     """What the page of a failure says, as far as a finding needs it."""
 
     id: str

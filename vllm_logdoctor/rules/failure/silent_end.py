@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Record

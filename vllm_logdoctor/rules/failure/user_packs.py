@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.rules.failure.context import FailureContext

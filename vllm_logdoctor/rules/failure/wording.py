@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.variables import variable_known

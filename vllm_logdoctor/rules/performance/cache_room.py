@@ -4,10 +4,10 @@ costs.
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct, field
+
 from vllm_logdoctor.knowledge.flags import flag_default
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.bottleneck import runs_on_cpu
@@ -26,8 +26,7 @@ LEAST_GAIN = 1.03
 _REPLICAS = "more replicas share the load, and their caches add up"
 
 
-@frozen
-class Room:
+class Room(Struct, frozen=True):
     """Changes that give the cache more room, what they bring, and other ways."""
 
     changes: tuple[Change, ...]

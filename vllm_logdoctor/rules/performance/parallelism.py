@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.rules.bottleneck import ranks_of, tensor_ranks_over_sockets
 from vllm_logdoctor.rules.capacity.laws import RANKS_OVERHEAD_GIB, uses_latent_attention
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
@@ -35,8 +35,7 @@ CRAWLING = "more ranks than a machine has cards, and steps that crawl"
 BUSY_REPLICA = 4
 
 
-@frozen
-class OneCard:
+class OneCard(Struct, frozen=True):
     """What one card would hold: weights and cache in GiB, tokens."""
 
     weights: float

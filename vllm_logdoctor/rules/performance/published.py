@@ -7,12 +7,12 @@ seconds. A range is used only under its conditions: where a log does not meet th
 
 from __future__ import annotations
 
-from vllm_logdoctor.frozen import frozen
+from msgspec import Struct
+
 from vllm_logdoctor.rules.model import Effect
 
 
-@frozen
-class Range:
+class Range(Struct, frozen=True):
     """Spread of a measured ratio.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from vllm_logdoctor.rules.bottleneck import KV_FULL, KV_FULL_ALONE, BottleneckName, one_by_one
 from vllm_logdoctor.rules.capacity.ceiling import ceiling_of

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from vllm_logdoctor.frozen import frozen
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -31,8 +32,7 @@ MANY_POSITIONS = 3
 USELESS = 0.15
 
 
-@frozen
-class Acceptance:
+class Acceptance(Struct, frozen=True):
     """How much of the drafts was taken: mean tokens per step, per cent, rate by position."""
 
     length: float | None
