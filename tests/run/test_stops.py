@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.run.termination import _TRACES, stop_kind
 
@@ -44,7 +45,7 @@ def test_debug_output_and_warnings_end_nothing(level: str) -> None:
 
 @pytest.mark.parametrize(("words", "expression"), [(words, pattern) for _, words, pattern in _TRACES])
 def test_every_line_that_an_expression_takes_holds_one_of_its_words(
-    words: tuple[str, ...], expression: LazyPattern
+    words: tuple[str, ...], expression: re.Pattern[str]
 ) -> None:
     @given(st.from_regex(expression.pattern))
     @settings(max_examples=150, deadline=None, derandomize=True)

@@ -10,11 +10,10 @@ from functools import partial
 
 from vllm_logdoctor.catalogue.index import PackIndex, Pattern
 from vllm_logdoctor.events.event import Event, FieldValue
-from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Record
 
 # torch.OutOfMemoryError: CUDA out of memory    ValueError: Free memory on device
-_EXCEPTION_TYPE = LazyPattern(
+_EXCEPTION_TYPE = re.compile(
     r"(?:[A-Za-z_][\w.]{1,120}(?:Error|Exception|Warning|Interrupt|Exit|Timeout|Failure)(?:\([^)]{0,80}\))?: ?)+"
 )
 

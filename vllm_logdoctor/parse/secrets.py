@@ -5,25 +5,23 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from vllm_logdoctor.lazy import LazyPattern
-
 MASK = "***"
 
 # 'api_key': 'abc'   api_key=['abc']   "hf_token": "..."   --api-key abc   HF_TOKEN=abc
-_NAMED = LazyPattern(
+_NAMED = re.compile(
     r"(?P<name>(?:\b|--|_)(?:api[_-]?keys?|hf[_-]?token|hf_access_token|auth[_-]?token|access[_-]?token|secret(?:[_-]?(?:access[_-]?)?key)?"
     r"|password|passwd|HUGGING_?FACE_HUB_TOKEN|WANDB_API_KEY|ssl_keyfile_password)[\"']?\s{0,3}[=: ]\s{0,3}\[?)"
     r"(?P<quote>[\"']?)(?P<value>[^\s\"',\])}]{4,400})(?P=quote)",
     re.IGNORECASE,
 )
-_BEARER = LazyPattern(
+_BEARER = re.compile(
     r"\b(?P<name>Bearer |Authorization[\"']?: ?[\"']?(?:Basic )?)(?P<value>[\w.~+/=-]{8,400})", re.IGNORECASE
 )
-_URL = LazyPattern(
+_URL = re.compile(
     r"(?P<name>\b[a-z][a-z0-9+.-]{1,12}://[^\s/:@\"']{0,100}:)(?P<value>[^\s/@\"']{1,200})@", re.IGNORECASE
 )
 # Keys that tell themselves by their shape.
-_SHAPED = LazyPattern(
+_SHAPED = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{30,60}|sk-[A-Za-z0-9_-]{20,200}|nvapi-[A-Za-z0-9_-]{30,100}|AKIA[A-Z0-9]{16}|ghp_[A-Za-z0-9]{30,60}"
     r"|glpat-[A-Za-z0-9_-]{20,60}|xox[bp]-[A-Za-z0-9-]{20,100}|eyJ[\w-]{10,400}\.eyJ[\w-]{10,2000}\.[\w-]{10,400})"
 )
@@ -53,7 +51,7 @@ _NAMES = (
     "access-token", "accesstoken", "hub_token",
 )  # fmt: skip
 # Received request cmpl-1: prompt: 'text', params:      Generated response cmpl-1: output: 'text', output_token_ids:
-_PROMPT = LazyPattern(r"(?:Received request|Generated response) [^:]{1,200}: (?:prompt|output): ", re.DOTALL)
+_PROMPT = re.compile(r"(?:Received request|Generated response) [^:]{1,200}: (?:prompt|output): ", re.DOTALL)
 _PROMPT_ENDS = (
     ", params: ",
     ", sampling_params: ",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from collections.abc import Callable, Iterable
 from typing import Any
+
+from msgspec import Struct
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.knowledge.flags import Flag, flag_spans

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from vllm_logdoctor.catalogue.pages import RulePage, rule_page
 from vllm_logdoctor.rules.bottleneck import BottleneckName

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
-from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.run.blocks import Block
 
 BlockPhase = Literal[
@@ -41,28 +41,28 @@ _FUNCTIONS: tuple[tuple[BlockPhase, str], ...] = (
         r"|get_tokenizer|cached_tokenizer_from_config"),
 )  # fmt: skip
 # A code generator's own `generate` and `capture` say nothing of what the engine did.
-_COMPILER = LazyPattern(r"torch/(?:_inductor|_dynamo|_functorch|fx)/")
-_COMPILED = tuple((phase, LazyPattern(rf"(?:{names})$")) for phase, names in _FUNCTIONS)
-_IN_SERVING = LazyPattern(
+_COMPILER = re.compile(r"torch/(?:_inductor|_dynamo|_functorch|fx)/")
+_COMPILED = tuple((phase, re.compile(rf"(?:{names})$")) for phase, names in _FUNCTIONS)
+_IN_SERVING = re.compile(
     r"(?:run_busy_loop|_process_engine_step|run_engine_loop|start_worker_execution_loop|_run_engine"
     r"|run_engine|output_handler)$"
 )
-_STARTS = LazyPattern(
+_STARTS = re.compile(
     r"(?:_initialize_kv_caches|determine_\w+|profile_run|load_model|capture_model|compile_or_warm_up_model"
     r"|_init_executor|init_device|_dummy_run)$"
 )
 # EngineCore encountered a fatal error.    AsyncLLM output_handler failed.    Engine background task failed
-_ANNOUNCED: tuple[tuple[BlockPhase, LazyPattern], ...] = (
+_ANNOUNCED: tuple[tuple[BlockPhase, re.Pattern[str]], ...] = (
     (
         "serving",
-        LazyPattern(
+        re.compile(
             r"encountered a fatal error|output_handler failed|Engine background task failed"
             r"|start_worker_execution_loop|method '?execute_model|EngineCore hit an exception"
         ),
     ),
-    ("profiling", LazyPattern(r"determine_(?:num_available_blocks|available_memory)")),
-    ("load-weights", LazyPattern(r"method '?load_model")),
-    ("distributed-init", LazyPattern(r"method '?init_(?:device|worker)")),
+    ("profiling", re.compile(r"determine_(?:num_available_blocks|available_memory)")),
+    ("load-weights", re.compile(r"method '?load_model")),
+    ("distributed-init", re.compile(r"method '?init_(?:device|worker)")),
 )
 
 

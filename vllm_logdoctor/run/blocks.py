@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.run.nativetext import native_above
 from vllm_logdoctor.run.tracelines import (
@@ -32,11 +31,11 @@ _PROMPT_OPENS = re.compile(
     r"(?:Received request|Generated response|Added request|Request) .{0,200}?(?:prompt|output)\w*: ?(?:['\"]|<\d+ ch)",
     re.DOTALL,
 )
-_PROMPT_CLOSES = LazyPattern(
+_PROMPT_CLOSES = re.compile(
     r"(?:params|sampling_params): ?\w+\(|output_token_ids:|lora_request: |finish_reason: "
 )
 # Raw lines that never continue the text of an exception.
-_OTHER_RAW = LazyPattern(
+_OTHER_RAW = re.compile(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|Process \w+|Exception ignored|\[[WIE]\d{3,4} |\[rank\d"
     r"|Loading |Capturing |Processed prompts|nanobind:"
     r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|\s*\d+%\||slurmstepd|srun:|[-=]{20}|==> |usage: "

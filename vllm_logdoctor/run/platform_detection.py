@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.texts import alike, text_of
 
-_WORDS: tuple[tuple[str, LazyPattern], ...] = (
-    ("V1", LazyPattern(r"vllm/v1/|on V1 engine|EngineCore|vllm\.v1\.|VLLM_USE_V1=1 ")),
+_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("V1", re.compile(r"vllm/v1/|on V1 engine|EngineCore|vllm\.v1\.|VLLM_USE_V1=1 ")),
     (
         "V0",
-        LazyPattern(
+        re.compile(
             r"MQLLMEngine|AsyncLLMEngine|vllm/engine/(?:multiprocessing|async_llm_engine)|Started engine process with PID|vllm/worker/|vllm/executor/"
             r"|Swapped: \d+ reqs|is preempted by|# \w+ blocks: \d+, # CPU"
         ),
     ),
     (
         "rocm",
-        LazyPattern(
+        re.compile(
             r"HIP (?:error|out of memory)|libtorch_hip|libamdhip64|\brocm\b|hipError|\bROCm\b(?!: (?:Disabled|N/A))"
             r"|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES"
         ),
     ),
     (
         "cuda",
-        LazyPattern(
+        re.compile(
             r"CUDA error|torch/cuda/|torch\.cuda\.|CUDA out of memory|NVIDIA|_cuda_setDevice|cudaGetDeviceCount|nvcc|FlashInfer"
         ),
     ),
     (
         "cpu",
-        LazyPattern(
+        re.compile(
             r"doesn't include CPU backend|VLLM_CPU_|cpu_(?:worker|executor|model_runner)\.py|CPU backend"
             r"|Waiting: \d+ reqs, (?:\w+: \d+ reqs, )?CPU KV cache usage"
         ),
     ),
-    ("no-gpu", LazyPattern(r"Triton is installed but 0 active driver")),
-    ("no-cuda-runtime", LazyPattern(r"No CUDA runtime is found")),
-    ("no-platform", LazyPattern(r"UnspecifiedPlatform|Failed to infer device type|No platform detected")),
-    ("npu", LazyPattern(r"torch_npu|vllm[_-]ascend|\bNPU\b|Ascend")),
-    ("tpu", LazyPattern(r"torch_xla|libtpu|TPU_|jax/_src")),
-    ("hpu", LazyPattern(r"habana|\bHPU\b")),
-    ("neuron", LazyPattern(r"neuronx|\bNEURON_")),
-    ("xpu", LazyPattern(r"\bXPU\b|torch\.xpu")),
+    ("no-gpu", re.compile(r"Triton is installed but 0 active driver")),
+    ("no-cuda-runtime", re.compile(r"No CUDA runtime is found")),
+    ("no-platform", re.compile(r"UnspecifiedPlatform|Failed to infer device type|No platform detected")),
+    ("npu", re.compile(r"torch_npu|vllm[_-]ascend|\bNPU\b|Ascend")),
+    ("tpu", re.compile(r"torch_xla|libtpu|TPU_|jax/_src")),
+    ("hpu", re.compile(r"habana|\bHPU\b")),
+    ("neuron", re.compile(r"neuronx|\bNEURON_")),
+    ("xpu", re.compile(r"\bXPU\b|torch\.xpu")),
 )
 # What each of the expressions above needs: most records hold none of it, and a plain search costs next to nothing.
 _NEEDED: dict[str, tuple[str, ...]] = {

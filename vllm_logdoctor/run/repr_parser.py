@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from vllm_logdoctor.lazy import LazyPattern
-
-_NUMBER = LazyPattern(r"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?![\w.])")
-_WORD = LazyPattern(r"[A-Za-z_][\w.]*")
+_NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?![\w.])")
+_WORD = re.compile(r"[A-Za-z_][\w.]*")
 _CONSTANTS = {"None": None, "null": None, "True": True, "true": True, "False": False, "false": False}
 # chunked_prefill_enabled=False multi_step_stream_outputs=True     (0.6.3 forgot the comma)
-_MISSING_COMMA = LazyPattern(r"\s+(?=[A-Za-z_]\w*=)")
+_MISSING_COMMA = re.compile(r"\s+(?=[A-Za-z_]\w*=)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _DEPTH = 60
 

@@ -6,7 +6,6 @@ import re
 from collections import deque
 from functools import lru_cache
 
-from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.texts import alike, text_of
 
@@ -15,7 +14,7 @@ LAST = 2500
 ERRORS = 12000
 ERRORS_OF_A_KIND = 240
 
-_VARIABLE = LazyPattern(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
+_VARIABLE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
 
 
 def template_of(message: str) -> str:

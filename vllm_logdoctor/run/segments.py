@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from vllm_logdoctor.events import Event, FastLine
-from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Process, Record, writer_of
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
@@ -25,7 +25,7 @@ MOST_RUNS = 200
 OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
 BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
-_INDEX = LazyPattern(r"\d+")
+_INDEX = re.compile(r"\d+")
 _MOST_ALIVE = 16
 """Servers that may write to one log side by side."""
 

@@ -15,7 +15,6 @@ from struct import Struct
 from typing import Any
 
 from vllm_logdoctor.events import Event, Figures
-from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.run.model import Extremes, Sample
 from vllm_logdoctor.scan import Line
 
@@ -24,7 +23,7 @@ _MERGED_AT_ONCE = 500
 
 # , Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.5%, Prefix cache hit rate: 20.0%, MM cache hit rate: 5.0%
 # , Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.2%, CPU KV cache usage: 0.0%.
-_PART = LazyPattern(
+_PART = re.compile(
     r"(?P<name>Running|Waiting|Pending|Swapped|Deferred|Preemptions|(?:\w+ )?KV cache usage|(?:External p|P)refix cache hit rate|MM cache hit rate)"
     r": (?P<value>-?[\d.]+|nan)"
 )

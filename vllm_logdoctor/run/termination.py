@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
 
-from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.parse import Record
 
 StopKind = Literal["signal", "user", "scheduler", "walltime", "memory", "kill", "shutdown", "ended"]
@@ -16,18 +16,18 @@ StopKind = Literal["signal", "user", "scheduler", "walltime", "memory", "kill", 
 walltime: its time was up; memory: a memory limit or the kernel's OOM killer; kill: SIGKILL by someone; shutdown: the server
 began to shut down, for whatever reason; ended: it shut down to the end."""
 
-_TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
+_TRACES: tuple[tuple[StopKind, tuple[str, ...], re.Pattern[str]], ...] = (
     # slurmstepd: error: *** JOB 54 ON n1 CANCELLED AT 2025-12-15T23:32:26 DUE TO TIME LIMIT ***
     (
         "walltime",
         ("DUE TO TIME LIMIT",),
-        LazyPattern(r"CANCELLED AT \S+ DUE TO TIME LIMIT|DUE TO TIME LIMIT"),
+        re.compile(r"CANCELLED AT \S+ DUE TO TIME LIMIT|DUE TO TIME LIMIT"),
     ),
     # =>> PBS: job killed: walltime 3633 exceeded limit 3600      TERM_RUNLIMIT: job killed after reaching LSF run time limit.
     (
         "walltime",
         ("PBS: job killed: walltime", "TERM_RUNLIMIT", "time limit"),
-        LazyPattern(r"PBS: job killed: walltime|TERM_RUNLIMIT|reached (?:its )?(?:wall|run) ?time limit"),
+        re.compile(r"PBS: job killed: walltime|TERM_RUNLIMIT|reached (?:its )?(?:wall|run) ?time limit"),
     ),
     # slurmstepd: error: Detected 1 oom_kill event in StepId=54.0. Some of the step tasks have been OOM Killed.
     (
@@ -42,7 +42,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
             "TERM_MEMLIMIT",
             "Out Of Memory",
         ),
-        LazyPattern(
+        re.compile(
             r"oom[_-]kill event|OOM[ _-]?[Kk]illed|Out of memory: Kill(?:ed)? process|[Oo]om-kill|oom_reaper"
             r"|by the OOM killer|TERM_MEMLIMIT|: tasks? [\d,-]+: Out Of Memory"
         ),
@@ -51,7 +51,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
     (
         "memory",
         ("PBS: job killed: ", "Memory cgroup", "memory limit", "memory pressure"),
-        LazyPattern(
+        re.compile(
             r"PBS: job killed: (?:v?mem|pmem)|Memory cgroup out of memory|exceeded (?:job |hard )?memory limit"
             r"|memory pressure \(OOM\)"
         ),
@@ -60,7 +60,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
     (
         "scheduler",
         ("CANCELLED AT", "Job step aborted", "PBS: job killed", "TERM_OWNER", "TERM_ADMIN", "TERM_PREEMPT"),
-        LazyPattern(
+        re.compile(
             r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT|Job step aborted|PBS: job killed|TERM_OWNER"
             r"|TERM_ADMIN|TERM_PREEMPT"
         ),
@@ -69,18 +69,18 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
     (
         "scheduler",
         ("probe failed", "Stopping container", "Evicted", "low on resource", ": Preempt"),
-        LazyPattern(
+        re.compile(
             r"Liveness probe failed|[Ss]tartup probe failed|Stopping container|Evicted"
             r"|The node was low on resource|: Preempt(?:ed|ing)"
         ),
     ),
     # systemd[1]: Stopping vllm.service - vLLM...      (systemd asks with SIGTERM and waits)
-    ("signal", ("Stopping ",), LazyPattern(r"Stopping .{0,60}\.service")),
+    ("signal", ("Stopping ",), re.compile(r"Stopping .{0,60}\.service")),
     # ./serve.sh: line 193: 124064 Killed      vllm serve ...
     (
         "kill",
         ("Killed", "status=9", "SIGKILL", "code 137", "code -9", "code: -9"),
-        LazyPattern(
+        re.compile(
             r": line \d+: +\d+ Killed|^Killed\s*$|code=killed, status=9|signal 9 \(SIGKILL\)"
             r"|exited with code 137|exit(?:ed with)? code:? -9\b"
         ),
@@ -88,7 +88,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
     (
         "kill",
         ("signal 9", "SIGKILL", "signal: killed", "signal=KILL", "code 137"),
-        LazyPattern(
+        re.compile(
             r"died from signal 9|was terminated by signal SIGKILL|signal: killed|code=killed, signal=KILL"
             r"|Process finished with exit code 137|received signal 9"
         ),
@@ -97,7 +97,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
     (
         "kill",
         (" 137", "(137)", ": Killed"),
-        LazyPattern(
+        re.compile(
             r"terminated with exit code 137|[Ee]xited \(137\)|[Ee]xit(?: [Cc]ode|Code| status)[\"']?:? +137\b|: tasks? [\d,-]+: Killed"
         ),
     ),
@@ -105,14 +105,14 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
     (
         "signal",
         (" 143", "(143)", ": Terminated"),
-        LazyPattern(
+        re.compile(
             r"terminated with exit code 143|[Ee]xited \(143\)|[Ee]xit(?: [Cc]ode|Code| status)[\"']?:? +143\b|: tasks? [\d,-]+: Terminated"
         ),
     ),
     (
         "signal",
         ("Terminated", "status=15", "code 143", "code -15", "code: -15"),
-        LazyPattern(
+        re.compile(
             r": line \d+: +\d+ Terminated|^Terminated\s*$|code=killed, status=15|exited with code 143"
             r"|exit(?:ed with)? code:? -15\b"
         ),
@@ -121,7 +121,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
     (
         "user",
         ("SIGINT", "signal 2", "^C", "Ctrl", "KeyboardInterrupt"),
-        LazyPattern(
+        re.compile(
             r"trigger received signal=SIGINT|[Rr]eceived (?:signal )?SIGINT|Received signal 2\b|^\^C"
             r"|Ctrl[+-]C (?:received|pressed)|(?:^|: )KeyboardInterrupt\s*$"
         ),
@@ -129,7 +129,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
     (
         "signal",
         ("signal=SIG", "SIGTERM", "signal 15", "aught signal"),
-        LazyPattern(
+        re.compile(
             r"trigger received signal=SIG(?!INT)\w+|[Rr]eceived (?:signal )?SIGTERM|[Rr]eceived signal 15"
             r"|[Cc]aught (?:signal|SIGTERM)|got SIGTERM"
         ),
@@ -137,13 +137,13 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
     (
         "signal",
         ("KeyboardInterrupt: ", "SystemExit: 15", "Gracefully stopping server", "SignalException"),
-        LazyPattern(r"KeyboardInterrupt: \w|SystemExit: 15\b|Gracefully stopping server|SignalException"),
+        re.compile(r"KeyboardInterrupt: \w|SystemExit: 15\b|Gracefully stopping server|SignalException"),
     ),
     # INFO 05-01 12:00:00 [launcher.py:80] Shutting down FastAPI HTTP server.
     (
         "shutdown",
         ("Shutting down", "Waiting for connections", "shutdown triggered"),
-        LazyPattern(
+        re.compile(
             r"Shutting down FastAPI HTTP server|^INFO: +Shutting down|Waiting for connections to close"
             r"|API server: shutdown triggered"
         ),
@@ -151,7 +151,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], LazyPattern], ...] = (
     (
         "ended",
         ("shutdown complete", "Finished server process"),
-        LazyPattern(r"Application shutdown complete|Finished server process"),
+        re.compile(r"Application shutdown complete|Finished server process"),
     ),
 )
 """Kind, words of which each line of it holds one, and the expression: nearly every line holds none of the words."""

@@ -7,8 +7,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from vllm_logdoctor.lazy import LazyPattern
-
 Link = Literal["", "cause", "context", "echo"]
 """How an exception follows the one before it: unrelated, raised from it, raised while it was handled, or an
 outer exception whose text repeats the traceback of another process."""
@@ -16,22 +14,22 @@ outer exception whose text repeats the traceback of another process."""
 OPENING = "Traceback (most recent call last)"
 
 # [repeated 7x across cluster] (Ray folds equal lines of many workers)
-_REPEATED = LazyPattern(r"\s*(?:\x1b?\[\d+m)?\[repeated \d+x across cluster\].*$")
+_REPEATED = re.compile(r"\s*(?:\x1b?\[\d+m)?\[repeated \d+x across cluster\].*$")
 # ERROR [core.py:1330] text      [registry.py:523] text      ERROR:    text      ERROR core.py:12] text
-_LOOSE_HEADER = LazyPattern(
+_LOOSE_HEADER = re.compile(
     r"(?:\[)?(?:(?:ERROR|WARNING|CRITICAL)\]?:?\s+)?(?:[\d:., T-]{8,30}\s)?\[[\w./-]{1,120}(?:\.py"
     r"|-py)?: ?\d{1,6}\] ?"
     r"|(?:ERROR|CRITICAL):\s+(?=Traceback)"
 )
 # Exception groups draw a frame around their members:    + Exception Group Traceback ...     | Traceback ...
-_GROUP_FRAME = LazyPattern(r"^\s*(?:[|+] ?)+(?:-\+?-* )?")
-_FRAME = LazyPattern(r'\s*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,200}))?')
+_GROUP_FRAME = re.compile(r"^\s*(?:[|+] ?)+(?:-\+?-* )?")
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,200}))?')
 # File ~/x/llm_engine.py:133, in LLMEngine.__init__(self, ...)      (IPython)
-_NOTEBOOK_FRAME = LazyPattern(
+_NOTEBOOK_FRAME = re.compile(
     r"\s*File (?P<file>[^\s\":]{1,300}):(?P<line>\d+), in (?P<function>[\w.<>]{1,120})"
 )
 # "RuntimeError                              Traceback (most recent call last)"   (IPython)
-_NOTEBOOK_OPENING = LazyPattern(r"[A-Z]\w+\s{4,}Traceback \(most recent call last\)")
+_NOTEBOOK_OPENING = re.compile(r"[A-Z]\w+\s{4,}Traceback \(most recent call last\)")
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
 _NAME = r"(?:[A-Za-z_]\w*\.){0,10}[A-Za-z_]\w*"
@@ -42,7 +40,7 @@ _EXCEPTION_NAME = re.compile(
     r"|Unsupported|Died|Crashed|\.(?:gai|h)?error|\.timeout)$"
 )
 # RuntimeError('text')        ValueError("text")      (a logger printed the repr)
-_REPR = LazyPattern(rf"(?P<type>{_NAME}(?:Error|Exception))\((?P<text>.*)\)\s*$", re.DOTALL)
+_REPR = re.compile(rf"(?P<type>{_NAME}(?:Error|Exception))\((?P<text>.*)\)\s*$", re.DOTALL)
 
 
 class FrameLine(Struct, frozen=True):

@@ -7,17 +7,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vllm_logdoctor.lazy import LazyPattern
 from vllm_logdoctor.run.model import Run
 
 Values = dict[str, Any]
-_DRAFTER = LazyPattern(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding|propose_draft|_mtp")
-_TOTAL = LazyPattern(r"total capacity of (?P<total>[\d.]+) (?P<unit>[GM]iB)")
+_DRAFTER = re.compile(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding|propose_draft|_mtp")
+_TOTAL = re.compile(r"total capacity of (?P<total>[\d.]+) (?P<unit>[GM]iB)")
 
 
-_WITH_COMMAS = LazyPattern(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_WHOLE = LazyPattern(r"-?\d+")
-_REAL = LazyPattern(r"-?\d+\.\d+")
+_WITH_COMMAS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_WHOLE = re.compile(r"-?\d+")
+_REAL = re.compile(r"-?\d+\.\d+")
 
 
 def values_of(rule_id: str, groups: Mapping[str, str], facts: Mapping[str, Any], run: Run) -> Values:

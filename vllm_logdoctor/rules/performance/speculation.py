@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 import re
 from collections.abc import Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from vllm_logdoctor.rules.context import (
     RuleContext,
