@@ -26,7 +26,6 @@ from vllm_logdoctor.source import (
     Chunk,
     Input,
     Stream,
-    give_back_freed_memory,
     opened,
     read_chunks,
     read_pieces,
@@ -87,7 +86,9 @@ class Analyser:
         self.index, self._pack_notes = load_all(options.patterns)
         self._foreign = ForeignMatcher()
         self._matcher = Matcher(self.index, self._foreign.match)
-        self.gates = build_prefilter(self.index.gates, options.cache, options.pure_python, self.index.digest)
+        self.prefilter = build_prefilter(
+            self.index.gates, options.cache, options.pure_python, self.index.digest
+        )
         self._files: list[_File] = []
         self._names: list[str] = []
         self._readers: list[StreamReader] = []
@@ -103,7 +104,7 @@ class Analyser:
 
     def stream(self, label: str = "") -> StreamReader:
         """Return a reader for one continuous stream of files."""
-        reader = StreamReader(self.gates, self._matcher, label)
+        reader = StreamReader(self.prefilter, self._matcher, label)
         self._readers.append(reader)
         return reader
 
@@ -124,7 +125,7 @@ class Analyser:
         segmenter = self._segmenter(group)
         for item in items:
             if isinstance(item, FastLine):
-                segmenter.add_known(item)
+                segmenter.add_fast(item)
             elif isinstance(item, Counter):
                 segmenter.add_accesses(item)
             else:
@@ -160,16 +161,10 @@ class Analyser:
         return [
             (Evidence(self._names[secret.file], secret.line, secret.text), secret.names)
             for reader in self._readers
-            for secret in reader.framer.secrets
+            for secret in reader.parser.secrets
             if self._names[secret.file] in (run.first_file, run.last_file)
             and run.first_line <= secret.line <= run.last_line
         ]
-
-    def give_back_memory(self) -> None:
-        """Give back what only reading needs: a judgement takes as much."""
-        forgotten = [reader.scanner.forget_columns() for reader in self._readers]
-        if any(forgotten):
-            give_back_freed_memory()
 
     def analysis(self) -> Analysis:
         """Judge what is known so far."""
@@ -195,7 +190,7 @@ class Analyser:
             + sum(one.records_left_out for one in self._segmenters),
             recognised=sum(run.recognised_records for run in runs)
             + sum(one.recognised_left_out for one in self._segmenters),
-            cut_characters=sum(reader.framer.cut_characters for reader in self._readers),
+            cut_characters=sum(reader.parser.cut_characters for reader in self._readers),
             unknown=tuple(unknown[:200]),
             notes=(
                 *(f.reading.note for f in self._files if f.reading.note),
@@ -267,7 +262,6 @@ def analyse(
             analyser.take(group, streams[0] if len(streams) == 1 else merged(streams))
     except KeyboardInterrupt:
         analyser.interrupted = True
-    analyser.give_back_memory()
     analysis = analyser.analysis()
     if not analysis.runs:
         if failures and not any(s.bytes for s in analysis.sources):
@@ -307,20 +301,14 @@ def _scanned(
     is_small = source.size is not None and source.size < _SMALL_FILE_CHUNKS * options.chunk_bytes
     # A process that does not inherit memory and open files would have to be given all of it.
     if options.jobs < 2 or is_small or not hasattr(os, "fork"):
-        reader.scanner.share(1, (source.size or 0) // options.chunk_bytes)
         yield from ((chunk, None) for chunk in read_chunks(source, number, reading, options.chunk_bytes))
         return
     from vllm_logdoctor.scan.workers import Workers
 
-    with opened(source) as file:
-        known_size = source.size if file is not None else None
-        reader.scanner.share(options.jobs, (known_size or 0) // options.chunk_bytes)
-        with Workers(options.jobs - 1, reader.scanner, analyser.gates) as workers:
-            for chunk, scanned in workers.scan(
-                read_pieces(source, file, number, reading, options.chunk_bytes)
-            ):
-                reading.place(chunk, scanned.lines)
-                yield chunk, scanned
+    with opened(source) as file, Workers(options.jobs - 1, reader.scanner, analyser.prefilter) as workers:
+        for chunk, scanned in workers.scan(read_pieces(source, file, number, reading, options.chunk_bytes)):
+            reading.place(chunk, scanned.lines)
+            yield chunk, scanned
     reading.close()
 
 

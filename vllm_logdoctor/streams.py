@@ -7,14 +7,11 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
-from msgspec import Struct
-
-from vllm_logdoctor.events import DebugReader, Event, FastLine, Matcher, RequestReader, StatisticsReader
+from vllm_logdoctor.events import Event, FastLine, Matcher, RecordEvent, RequestReader, StatisticsReader
+from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.parse import Record, RecordParser
-from vllm_logdoctor.run.occurrences import only_counts
 from vllm_logdoctor.scan import (
     AccessKey,
-    DebugLines,
     Line,
     LineFilter,
     Prefilter,
@@ -25,33 +22,35 @@ from vllm_logdoctor.scan import (
 )
 from vllm_logdoctor.source import Chunk
 
-Told = tuple[Record, "Event | None", int]
-Item = Told | FastLine | Counter[AccessKey]
-"""A record with its event and how many like it it stands for, a line read in one step, or access lines that were counted in a block."""
+Counted = tuple[Record, "Event | None", int]
+"""A record with its event and how many lines like it it represents."""
+Item = Counted | FastLine | Counter[AccessKey]
+"""A record, a line read in one step, or access lines that were counted together."""
 
 REQUESTS = frozenset({"request-received", "request-added", "request-finished"})
-_MOST_WAITING = 160
-"""Kinds of lines, one for each writer, that wait at once: those of DEBUG lines, and 64 of requests."""
+_MOST_WAITING = 64
+"""Kinds of request lines, one for each writer, that wait at once."""
 MANY_MISSES = 100
 
-# Requests belong to the statistics line behind them, and to the run before the next one's first lines.
+# Requests belong to the statistics line after them, and to the run before the next one's first lines.
 _COUNT_BEFORE = (
     "Avg prompt throughput: ", "server version ", "█  version ", "non-default args: {", "args: Namespace(",
     "LLM engine (v", "LLM engine with config: ",
     "detected platform ", "Platform plugin ",
 )  # fmt: skip
 
-_REQUEST_GATES = ("Received request ", "Added request ", "Finished request ")
+_REQUEST_LITERALS = ("Received request ", "Added request ", "Finished request ")
 
 _PEEK = 4000
 """Records looked at for the first time of a stream that starts without one."""
 
 
-class _Waiting(Struct):
-    """Request lines of one kind and writer, or DEBUG lines, that nothing else stands between."""
+@slotted
+class _Waiting:
+    """Request lines of one kind and writer with nothing else between them."""
 
-    first: Told | FastLine
-    last: Told | FastLine
+    first: Counted | FastLine
+    last: Counted | FastLine
     count: int
 
 
@@ -59,124 +58,107 @@ class StreamReader:
     """Turns the chunks of one stream into items in order.
 
     Args:
-        gates: the gate automaton.
+        prefilter: finds the literals.
         matcher: finds the pattern of a record.
         label: rank of the stream in a set of several, or "".
     """
 
-    def __init__(self, gates: Prefilter, matcher: Matcher, label: str = "") -> None:
-        self.framer = RecordParser()
-        self._gates = gates
+    def __init__(self, prefilter: Prefilter, matcher: Matcher, label: str = "") -> None:
+        self.parser = RecordParser()
+        self._prefilter = prefilter
         self._matcher = matcher
         self._misses: Counter[int] = Counter()
-        marks = frozenset(number for number in map(matcher.gate_number, _COUNT_BEFORE) if number >= 0)
-        interest = LineFilter(marks, matcher.signatures, matcher.bare_gates)
-        debug_lines = DebugLines()
-        self.scanner = Scanner(gates, interest, debug_lines)
+        count_before = frozenset(_numbers(matcher, _COUNT_BEFORE))
+        self.scanner = Scanner(prefilter, LineFilter(count_before, matcher.signatures, matcher.pages_only))
         self._selector = Selector(self.scanner)
-        self._request_gates = tuple(
-            number for number in map(matcher.gate_number, _REQUEST_GATES) if number >= 0
-        )
+        self._request_literals = tuple(_numbers(matcher, _REQUEST_LITERALS))
         self._waiting: dict[Hashable, _Waiting] = {}
         self._label = label
-        self._statistics = StatisticsReader(matcher, self._told)
-        self._requests = RequestReader(self._told_request)
-        self._debugging = DebugReader(matcher, self._told, only_counts, debug_lines)
+        self._statistics = StatisticsReader(matcher, self._parsed)
+        self._requests = RequestReader(self._parsed_request)
 
     def items(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
         """Yield the items of a chunk; request lines wait until something else follows them."""
         for item in self._selector.select(chunk, scanned):
             if isinstance(item, Line):
                 statistics = self._statistics.read(item)
-                if statistics is not None:
-                    if self._waiting:
-                        yield from self.waiting()
-                    yield statistics
+                if statistics is None:
+                    yield from self._records(item)
                     continue
-                counted = self._debugging.read(item, 1)
-                if counted is not None:
-                    yield from self._note_waiting(*counted, 1)
-                    continue
-                for record in self.framer.frame(item):
-                    if self._label:
-                        record = self._labelled(record)
-                    event = self._matcher.match(record) if item.gates else None
-                    if event is not None and event.name in REQUESTS and record.level == "INFO":
-                        yield from self._note_waiting(
-                            (record.process, event.pattern.id), (record, event, 1), 1
-                        )
-                        continue
-                    if item.by_gate and event is None:
-                        self._note_miss(item.gates)
-                        continue
-                    # Lines that only their place makes wanted don't end a stretch of requests: pieces don't know of places.
-                    if self._waiting and (item.shaped or event is not None):
-                        yield from self.waiting()
-                    if event is not None:
-                        self._statistics.learn(item, record, event)
-                        self._debugging.learn(item, record, event)
-                    yield record, event, 1
+                if self._waiting:
+                    yield from self.waiting()
+                yield statistics
             elif isinstance(item, Repeated):
-                yield from self._note_repeated(item)
+                yield from self._note_request_line(item.first, 1)
+                if item.count > 1:
+                    yield from self._note_request_line(item.last, item.count - 1)
             else:
                 yield item
 
-    def _told(self, line: Line) -> tuple[Record, Event | None]:
+    def waiting(self) -> Iterator[Item]:
+        """Yield the request lines that wait: the first and the last line of each kind, by line."""
+        lines = [_counting(one.first, 1) for one in self._waiting.values()]
+        lines += [_counting(one.last, one.count - 1) for one in self._waiting.values() if one.count > 1]
+        self._waiting.clear()
+        yield from sorted(lines, key=_position_of)
+
+    def tail(self) -> list[Record]:
+        """Return the records of the last lines, wanted or not."""
+        parser = RecordParser()
+        return [self._labelled(record) for line in self._selector.tail() for record in parser.parse(line)]
+
+    def _records(self, line: Line) -> Iterator[Item]:
+        """Yield the records of a line that was not read in one step."""
+        for parsed in self.parser.parse(line):
+            record = self._labelled(parsed)
+            event = self._matcher.match(record) if line.literals else None
+            if event is not None and event.name in REQUESTS and record.level == "INFO":
+                yield from self._note_waiting((record.process, event.pattern.id), (record, event, 1), 1)
+                continue
+            if line.literals_only and event is None:
+                self._note_miss(line.literals)
+                continue
+            # Lines that only their place makes wanted don't end a sequence of requests: pieces don't know of places.
+            if self._waiting and (line.shaped or event is not None):
+                yield from self.waiting()
+            if event is not None:
+                self._statistics.learn(line, record, event)
+            yield record, event, 1
+
+    def _parsed(self, line: Line) -> RecordEvent:
         """Return the only record of a line with its event."""
-        (framed,) = self.framer.frame(line)
-        record = self._labelled(framed)
+        (parsed,) = self.parser.parse(line)
+        record = self._labelled(parsed)
         return record, self._matcher.match(record)
 
-    def _note_miss(self, gates: tuple[int, ...]) -> None:
-        """Narrow a gate that stands on many lines which no pattern takes."""
-        for gate in gates:
-            self._misses[gate] += 1
-            if self._misses[gate] == MANY_MISSES and gate not in self._matcher.signatures:
-                self._gates.narrow(gate, self._matcher.regexes_of_gate(gate))
-
-    def waiting(self) -> Iterator[Item]:
-        """Yield what waits: the first and the last line of each kind, by line."""
-        told = [_standing_for(one.first, 1) for one in self._waiting.values()]
-        told += [_standing_for(one.last, one.count - 1) for one in self._waiting.values() if one.count > 1]
-        self._waiting.clear()
-        yield from sorted(told, key=_place_of)
-
-    def _note_repeated(self, item: Repeated) -> Iterator[Item]:
-        note = self._note_debug_line if item.debug else self._note_request_line
-        yield from note(item.first, 1)
-        if item.count > 1:
-            yield from note(item.last, item.count - 1)
-
-    def _note_debug_line(self, line: Line, count: int) -> Iterator[Item]:
-        counted = self._debugging.read(line, count)
-        if counted is not None:
-            yield from self._note_waiting(*counted, count)
-            return
-        record, event = self._told(self._debugging.with_gates(line))
-        yield from self.waiting()
-        yield record, event, count
+    def _note_miss(self, literals: tuple[int, ...]) -> None:
+        """Refine a literal that is on many lines which no pattern matches."""
+        for literal in literals:
+            self._misses[literal] += 1
+            if self._misses[literal] == MANY_MISSES and literal not in self._matcher.signatures:
+                self._prefilter.refine(literal, self._matcher.regexes_of(literal))
 
     def _note_request_line(self, line: Line, count: int) -> Iterator[Item]:
         request = self._requests.read(line, count)
         if request is not None:
-            yield from self._note_waiting((request.head.process, request.head.pattern), request, count)
+            yield from self._note_waiting((request.prefix.process, request.prefix.pattern), request, count)
             return
-        for record, event in self._told_requests(line):
+        for record, event in self._parsed_requests(line):
             self._requests.learn(line, record, event)
             key = (record.process, event.pattern.id if event else "")
             yield from self._note_waiting(key, (record, event, count), count)
 
-    def _told_requests(self, line: Line) -> Iterator[tuple[Record, Event | None]]:
+    def _parsed_requests(self, line: Line) -> Iterator[RecordEvent]:
         """Yield the records of a request line with their events."""
-        for framed in self.framer.frame(line):
-            record = self._labelled(framed)
-            yield record, self._matcher.match(record._replace(gates=self._request_gates))
+        for parsed in self.parser.parse(line):
+            record = self._labelled(parsed)
+            yield record, self._matcher.match(record._replace(literals=self._request_literals))
 
-    def _told_request(self, line: Line) -> tuple[Record, Event | None]:
-        (told,) = self._told_requests(line)
-        return told
+    def _parsed_request(self, line: Line) -> RecordEvent:
+        (parsed,) = self._parsed_requests(line)
+        return parsed
 
-    def _note_waiting(self, key: Hashable, line: Told | FastLine, count: int) -> Iterator[Item]:
+    def _note_waiting(self, key: Hashable, line: Counted | FastLine, count: int) -> Iterator[Item]:
         """Add a line to those of its kind and writer that wait."""
         known = self._waiting.get(key)
         if known is not None:
@@ -187,26 +169,26 @@ class StreamReader:
             yield from self.waiting()
         self._waiting[key] = _Waiting(line, line, count)
 
-    def tail(self) -> list[Record]:
-        """Return the records of the last lines, wanted or not."""
-        framer = RecordParser()
-        return [self._labelled(record) for line in self._selector.tail() for record in framer.frame(line)]
-
     def _labelled(self, record: Record) -> Record:
         if not self._label or record.process.rank:
             return record
         return record._replace(process=record.process._replace(rank=self._label))
 
 
-def _standing_for(request: Told | FastLine, count: int) -> Told | FastLine:
-    if isinstance(request, FastLine):
-        return request._replace(lines=count)
-    return request[0], request[1], count
+def _numbers(matcher: Matcher, literals: Sequence[str]) -> Iterator[int]:
+    return (number for number in map(matcher.literal_number, literals) if number >= 0)
 
 
-def _place_of(request: Told | FastLine) -> tuple[int, int]:
-    place = request.line if isinstance(request, FastLine) else request[0]
-    return (place.file, place.number) if isinstance(place, Line) else (place.file, place.line)
+def _counting(line: Counted | FastLine, count: int) -> Counted | FastLine:
+    if isinstance(line, FastLine):
+        return line._replace(lines=count)
+    return line[0], line[1], count
+
+
+def _position_of(line: Counted | FastLine) -> tuple[int, int]:
+    if isinstance(line, FastLine):
+        return line.line.file, line.line.number
+    return line[0].file, line[0].line
 
 
 def merged(streams: Sequence[Iterator[Item]]) -> Iterator[Item]:

@@ -14,7 +14,7 @@ MATCHER = Matcher(INDEX)
 
 def event_of(text: str) -> Event | None:
     gates = tuple(number for number, gate in enumerate(INDEX.gates) if gate in text)
-    (record,) = RecordParser().frame(Line(0, 1, text.encode(), gates))
+    (record,) = RecordParser().parse(Line(0, 1, text.encode(), gates))
     return MATCHER.match(record)
 
 
@@ -37,7 +37,7 @@ def test_a_message_inside_another_one_is_not_that_message() -> None:
 
 def test_without_its_gate_no_pattern_is_tried() -> None:
     (record,) = records("INFO 03-04 10:11:12 [kv_cache_utils.py:1229] GPU KV cache size: 5 tokens")
-    assert record.gates == ()
+    assert record.literals == ()
     assert MATCHER.match(record) is None
 
 

@@ -10,13 +10,13 @@ from vllm_logdoctor.scan import Line
 
 def records_of(text: str) -> list[Record]:
     """Return the records of all lines."""
-    framer = RecordParser()
+    parser = RecordParser()
     lines = enumerate(text.split("\n"), 1)
     return [
         record
         for number, line in lines
         if line.strip()
-        for record in framer.frame(Line(0, number, line.encode(), ()))
+        for record in parser.parse(Line(0, number, line.encode(), ()))
     ]
 
 

@@ -9,7 +9,7 @@ from vllm_logdoctor.scan import Line
 def records(text: str | bytes) -> list[Record]:
     """Return the records of one line."""
     data = text if isinstance(text, bytes) else text.encode()
-    return list(RecordParser().frame(Line(0, 7, data)))
+    return list(RecordParser().parse(Line(0, 7, data)))
 
 
 def record(text: str | bytes) -> Record:

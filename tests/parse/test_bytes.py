@@ -55,10 +55,10 @@ def test_a_long_record_is_cut_and_the_cut_is_counted() -> None:
     from vllm_logdoctor.parse import RecordParser
     from vllm_logdoctor.scan import Line
 
-    framer = RecordParser()
-    (found,) = framer.frame(Line(0, 1, PLAIN.encode() + b"x" * 100_000))
+    parser = RecordParser()
+    (found,) = parser.parse(Line(0, 1, PLAIN.encode() + b"x" * 100_000))
     assert len(found.message) < 100_000
-    assert framer.cut_characters == len("text") + 100_000 - len(found.message)
+    assert parser.cut_characters == len("text") + 100_000 - len(found.message)
 
 
 @given(st.binary(max_size=400))

@@ -121,15 +121,15 @@ def test_uvicorn_prints_no_time() -> None:
 
 
 def test_numbers_of_lines_are_no_ranks() -> None:
-    framer = RecordParser()
+    parser = RecordParser()
     listing = [Line(0, 4 + n, f"{n}: {HEADER}".encode()) for n in range(20)]
-    ranks = [one.process.rank for line in listing for one in framer.frame(line)]
+    ranks = [one.process.rank for line in listing for one in parser.parse(line)]
     assert set(ranks[8:]) == {""}
 
 
 def test_ranks_that_take_turns_are_ranks() -> None:
-    framer = RecordParser()
+    parser = RecordParser()
     lines = [
         Line(0, 1 + n, f"{rank}: {HEADER}".encode()) for n, rank in enumerate((0, 1, 0, 3, 2, 1, 0, 2, 3, 0))
     ]
-    assert [one.process.rank for line in lines for one in framer.frame(line)] == list("0103210230")
+    assert [one.process.rank for line in lines for one in parser.parse(line)] == list("0103210230")

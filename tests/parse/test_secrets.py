@@ -71,11 +71,11 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 
 def test_lines_with_secrets_are_counted_and_named() -> None:
-    framer = RecordParser()
-    list(framer.frame(Line(0, 9, (HEADER + "vllm serve m --api-key Zx81kkPq22").encode())))
-    assert framer.secret_count == 1
-    assert framer.secrets[0].line == 9
-    assert "Zx81kkPq22" not in framer.secrets[0].text
+    parser = RecordParser()
+    list(parser.parse(Line(0, 9, (HEADER + "vllm serve m --api-key Zx81kkPq22").encode())))
+    assert parser.secret_count == 1
+    assert parser.secrets[0].line == 9
+    assert "Zx81kkPq22" not in parser.secrets[0].text
 
 
 @given(prompt=st.text(string.ascii_letters + " ", min_size=8, max_size=60).map(lambda text: "Q7z" + text))

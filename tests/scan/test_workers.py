@@ -11,9 +11,9 @@ import pytest
 from benchmarks.logs import MIXES, Mix, Truth, pieces
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.scan import LineFilter, Prefilter, Scanned, Scanner, build_prefilter
-from vllm_logdoctor.scan.serialize import packed, unpacked
+from vllm_logdoctor.scan.serialize import dumps, loads
 from vllm_logdoctor.scan.workers import Workers
-from vllm_logdoctor.source import Chunk, Place
+from vllm_logdoctor.source import Chunk, FileSlice
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes inherit nothing here")
 GATES = ("Avg prompt throughput: ", "KV cache", "Evicted block", "HTTP/1.1")
@@ -54,7 +54,7 @@ def test_a_file_that_is_open_is_read_by_who_scans_it(tmp_path: Path) -> None:
     with path.open("rb") as file:
         places, offset = [], 0
         for chunk in chunks:
-            places.append(Chunk(0, chunk.first_line, Place(file.fileno(), offset, chunk.size)))
+            places.append(Chunk(0, chunk.first_line, FileSlice(file.fileno(), offset, chunk.size)))
             offset += chunk.size
         with Workers(2, scanner(gates), gates) as pool:
             path.unlink()
@@ -71,8 +71,8 @@ def test_a_piece_that_is_too_large_to_be_handed_over_is_scanned_here() -> None:
 @pytest.mark.parametrize("mix", MIXES)
 def test_what_was_found_survives_the_way_between_processes(mix: Mix) -> None:
     scanned = scanner().scan(text(mix))
-    assert scanned.sights
-    assert unpacked(packed(scanned)) == scanned
+    assert scanned.matches
+    assert loads(dumps(scanned)) == scanned
 
 
 def test_a_process_that_is_gone_is_told_in_one_line() -> None:

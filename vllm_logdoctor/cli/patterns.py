@@ -142,7 +142,7 @@ def new(
     from vllm_logdoctor.parse import RecordParser
     from vllm_logdoctor.scan import Line
 
-    records = list(RecordParser().frame(Line(0, 1, read_line(line).encode())))
+    records = list(RecordParser().parse(Line(0, 1, read_line(line).encode())))
     if not records:
         raise LogdoctorError(f"{line}: the line is empty", 2)
     record = records[-1]

@@ -114,8 +114,6 @@ def main() -> None:
     """Run the command line; a bad input gets one line and a documented exit code, never a traceback."""
     # What is imported at the start stays until the end: looking through it for garbage is time lost.
     gc.set_threshold(50_000, 20, 50)
-    # Long logs are compared by numpy, which multiplies nothing here: to start threads for it costs as much as its import.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         sys.exit(_run(sys.argv[1:]))
     except LogdoctorError as error:

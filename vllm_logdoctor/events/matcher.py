@@ -1,11 +1,11 @@
-"""Patterns tried on a record: only those whose gate stood on the line."""
+"""Patterns tried on a record: only those with a literal on the line."""
 
 from __future__ import annotations
 
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from vllm_logdoctor.catalogue.index import PackIndex, Pattern
@@ -43,59 +43,47 @@ class Matcher:
 
     def match(self, record: Record) -> Event | None:
         """Return the event of a record, or None where no pattern knows its message."""
-        for one in self._candidates(record.gates):
+        for one in self._candidates(record.literals):
             match = one.match(record.message)
             if match is not None:
                 pattern = one.pattern
                 return Event(pattern.event, _fields(pattern, match), pattern, record)
         return None
 
-    def is_first(self, pattern: Pattern, gates: tuple[int, ...]) -> bool:
-        """Say whether a pattern is the first one tried on lines with these gates."""
-        tries = self._candidates(gates)
+    def is_first(self, pattern: Pattern, literals: tuple[int, ...]) -> bool:
+        """Return whether a pattern is the first one tried on lines with these literals."""
+        tries = self._candidates(literals)
         return bool(tries) and tries[0].pattern is pattern
 
-    def depends_on_digits(self, gates: tuple[int, ...]) -> bool:
-        """Say whether a pattern that is tried on lines with these gates may tell one number from another."""
-        from vllm_logdoctor.catalogue.digit_invariance import takes_any_number
-
-        return not all(takes_any_number(one.pattern.regex) for one in self._candidates(gates))
-
-    @property
-    def gates(self) -> Sequence[str]:
-        """All gates."""
-        return self._index.gates
-
-    def gate_number(self, gate: str) -> int:
-        """Return the number of a gate, or -1."""
-        gates = self._index.gates
-        number = bisect_left(gates, gate)
-        return number if number < len(gates) and gates[number] == gate else -1
+    def literal_number(self, literal: str) -> int:
+        """Return the number of a literal, or -1."""
+        literals = self._index.gates
+        number = bisect_left(literals, literal)
+        return number if number < len(literals) and literals[number] == literal else -1
 
     @property
     def signatures(self) -> frozenset[int]:
-        """Gates whose lines the rule pages want to see."""
+        """Literals whose lines rule pages want."""
         return self._index.signatures
 
     @property
-    def bare_gates(self) -> frozenset[int]:
-        """Gates that lead to no pattern."""
-        # A gate of no pattern is there for a rule page.
-        by_gate = self._index.patterns_by_gate
-        return frozenset(number for number in self._index.signatures if not by_gate[number])
+    def pages_only(self) -> frozenset[int]:
+        """Literals of rule pages that lead to no pattern."""
+        by_literal = self._index.patterns_by_gate
+        return frozenset(number for number in self._index.signatures if not by_literal[number])
 
-    def regexes_of_gate(self, gate: int) -> list[str]:
-        """Return the regexes of the patterns that a gate leads to."""
-        return [self._index.patterns[number].regex for number in self._index.patterns_by_gate[gate]]
+    def regexes_of(self, literal: int) -> list[str]:
+        """Return the regexes of the patterns that a literal leads to."""
+        return [self._index.patterns[number].regex for number in self._index.patterns_by_gate[literal]]
 
-    def _candidates(self, gates: tuple[int, ...]) -> list[_Try]:
-        known = self._tries_of.get(gates)
+    def _candidates(self, literals: tuple[int, ...]) -> list[_Try]:
+        known = self._tries_of.get(literals)
         if known is None:
-            by_gate = self._index.patterns_by_gate
-            numbers = sorted({number for gate in gates for number in by_gate[gate]})
+            by_literal = self._index.patterns_by_gate
+            numbers = sorted({number for literal in literals for number in by_literal[literal]})
             known = [self._tries.get(number) or self._try_of(number) for number in numbers]
             if len(self._tries_of) < _MOST_REMEMBERED:
-                self._tries_of[gates] = known
+                self._tries_of[literals] = known
         return known
 
     def _try_of(self, number: int) -> _Try:

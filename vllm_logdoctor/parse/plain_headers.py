@@ -101,20 +101,5 @@ def _are_usual(same: bytes) -> bool:
     return "#0" not in text and _asks_for_nothing(text)
 
 
-@lru_cache(maxsize=1024)
-def is_bare(same: bytes) -> bool:
-    """Say whether no text that differs in nothing but digits holds more than a prefix and usual words."""
-    text = text_of(same)
-    return (
-        _are_usual(same)
-        and bool(text.strip())
-        and not text.startswith("\ufeff")
-        and '"' not in text
-        and "{" not in text
-        and not may_hold_header(text)
-        and not may_hold_other_header(text)
-    )
-
-
 def _asks_for_nothing(message: str) -> bool:
     return is_plain(message) and "**" not in message and not may_hold_secret(message)

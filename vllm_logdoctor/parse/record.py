@@ -41,7 +41,7 @@ class Record(NamedTuple):
         call_site: (file name, line) in vLLM that printed it, or None.
         message: the text behind the header.
         text: the whole line as evidence shows it.
-        gates: numbers of the gates found on the line.
+        literals: numbers of the literals found on the line.
     """
 
     file: int
@@ -54,4 +54,4 @@ class Record(NamedTuple):
     call_site: tuple[str, int] | None
     message: str
     text: str
-    gates: tuple[int, ...] = ()
+    literals: tuple[int, ...] = ()

@@ -13,10 +13,8 @@ from msgspec import Struct
 from vllm_logdoctor.parse.clock import seconds_of, with_year_of
 from vllm_logdoctor.parse.plain_headers import (
     LONGEST_HEAD,
-    LONGEST_REMEMBERED,
     LONGEST_SHOWN,
     PlainHead,
-    is_bare,
     is_plain,
     is_usual,
     may_be_coloured,
@@ -29,7 +27,6 @@ from vllm_logdoctor.parse.processes import process_of
 from vllm_logdoctor.parse.record import NO_PROCESS, Process, Record
 from vllm_logdoctor.parse.secrets import mask
 from vllm_logdoctor.scan import Line
-from vllm_logdoctor.texts import alike
 
 LONGEST_TEXT = 1 << 16
 """A record keeps this many characters; config dumps are shorter, scheduler dumps and prompts are not."""
@@ -129,7 +126,7 @@ class RecordParser:
         self._number: tuple[int, int] = (0, -1)
         self._numbered = 0
 
-    def frame(self, line: Line) -> Iterable[Record]:
+    def parse(self, line: Line) -> Iterable[Record]:
         """Return the records of a line in order."""
         text = line.data.decode("utf-8", "replace")
         head = text[: text.find("] ", 0, LONGEST_HEAD) + 2]
@@ -140,25 +137,14 @@ class RecordParser:
                 process, level, time, year_known, site = plain
                 return (
                     Record(
-                        line.file, line.number, process, level, time, None, year_known, site, message.rstrip(), text.rstrip(), line.gates
+                        line.file, line.number, process, level, time, None, year_known, site, message.rstrip(), text.rstrip(), line.literals
                     ),
                 )  # fmt: skip
             if is_plain(message):
                 return (self._plain(line, plain, message, text),)
-        elif len(text) <= LONGEST_REMEMBERED and is_bare(alike(text)):
-            return (self._bare(line, text),)
-        return self._frame_any(line, text)
+        return self._parse_any(line, text)
 
-    def _bare(self, line: Line, text: str) -> Record:
-        """Frame text without a header or anything else to read but a prefix: the same as the long way, in fewer steps."""
-        prefix = read_prefix(text)
-        process = self._without_line_number(line, prefix.process)
-        return Record(
-            line.file, line.number, process, "", None, prefix.outer_time, prefix.year_known, None, text[prefix.end :].rstrip(),
-            text.rstrip(), line.gates,
-        )  # fmt: skip
-
-    def _frame_any(self, line: Line, text: str) -> Iterator[Record]:
+    def _parse_any(self, line: Line, text: str) -> Iterator[Record]:
         """Yield the records of a line of any shape."""
         if text.startswith("\ufeff"):
             text = text[1:]
@@ -173,7 +159,7 @@ class RecordParser:
         for segment in text.split("\r") if "\r" in text else (text,):
             rest = segment
             while rest and not rest.isspace():
-                rest = yield from self._frame_segment(line, rest)
+                rest = yield from self._parse_segment(line, rest)
 
     def _plain(self, line: Line, head: PlainHead, message: str, text: str) -> Record:
         """Frame a record that nothing but its process stands before: the same as the long way, in fewer steps."""
@@ -190,7 +176,7 @@ class RecordParser:
             len(text) - len(message),
         )
 
-    def _frame_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
+    def _parse_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
         """Yield the first record of a text, with what stands before it; return what is glued behind it."""
         header = _HEADER.search(text, 0, 4000) if may_hold_header(text) else None
         if header is not None and header.start() > 0 and _is_quoted(text, header.start()):
@@ -282,7 +268,7 @@ class RecordParser:
             time = with_year_of(time, prefix.outer_time)
         return Record(
             line.file, line.number, process, level, time, prefix.outer_time, year_known or prefix.year_known,
-            site, masked.text.rstrip(), shown.rstrip(), line.gates,
+            site, masked.text.rstrip(), shown.rstrip(), line.literals,
         )  # fmt: skip
 
     def _without_line_number(self, line: Line, process: Process) -> Process:

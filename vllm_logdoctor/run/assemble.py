@@ -39,7 +39,7 @@ _OFFLINE_READY = ("engine-initialised", "offline-progress")
 
 def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     """Make the run of a builder; `tail` holds the last lines of the file for the run that reaches them."""
-    builder.settle()
+    builder.flush()
     run = Run(number=builder.number)
     _place(run, builder, tail)
     run.messages = builder.messages

@@ -34,7 +34,7 @@ from vllm_logdoctor.scan import AccessKey
 _MOST_UNKNOWN = 2000
 _MOST_CALL_SITES = 4000
 _MOST_HINTS = 4000
-_MOST_HEADS = 192
+_MOST_PREFIXES = 192
 _ROUTINE_HINTS = 200
 """After so many lines of one routine message the next ones say nothing new about engine and platform."""
 TROUBLES = ("Traceback", "usage: ")
@@ -101,9 +101,9 @@ class RunBuilder:
         self._writer = NO_PROCESS
         self.now: float | None = None
         self.statistics_time: float | None = None
-        self._known_heads: set[LinePrefix] = set()
-        self._known_head: LinePrefix | None = None
-        self._unsettled: dict[int, FastLine] = {}
+        self._fast_prefixes: set[LinePrefix] = set()
+        self._fast_prefix: LinePrefix | None = None
+        self._unflushed: dict[int, FastLine] = {}
 
     @cached_property
     def outer_clock(self) -> Clock:
@@ -142,8 +142,8 @@ class RunBuilder:
 
     def add(self, record: Record, event: Event | None, count: int = 1) -> None:
         """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
-        if self._unsettled:
-            self.settle()
+        if self._unflushed:
+            self.flush()
         self._note_place(record)
         self._note_hints(record, event)
         if may_tell(record):
@@ -170,42 +170,39 @@ class RunBuilder:
             )
 
     def takes(self, line: FastLine) -> bool:
-        """Say whether a line may be folded in by itself: when enough records of its kind and head were.
+        """Return whether a line may be added by itself: when enough records of its kind and prefix were.
 
         The first ones are kept and tell more than their figures: who writes, from where, which engine and platform.
         """
-        if line.head is self._known_head or line.head in self._known_heads:
-            self._known_head = line.head
+        if line.prefix is self._fast_prefix or line.prefix in self._fast_prefixes:
+            self._fast_prefix = line.prefix
             return True
-        seen = self.messages.get(line.head.pattern)
-        if seen is not None and seen.count > _ROUTINE_HINTS and len(self._known_heads) < _MOST_HEADS:
-            self._known_heads.add(line.head)
+        seen = self.messages.get(line.prefix.pattern)
+        if seen is not None and seen.count > _ROUTINE_HINTS and len(self._fast_prefixes) < _MOST_PREFIXES:
+            self._fast_prefixes.add(line.prefix)
         return False
 
-    def add_known(self, line: FastLine) -> None:
+    def add_fast(self, line: FastLine) -> None:
         """Fold in a line that was read in one step: the same as `add`, without record and event."""
-        head = line.head
-        self.now = self.clock.at_time(line.time, head.year_known)
+        prefix = line.prefix
+        self.now = self.clock.at_time(line.time, prefix.year_known)
         self.vllm_records += line.lines
         self.recognised += line.lines
-        self.messages[head.pattern].count += line.lines
-        if line.figures is not None and self.counts_as_sample(head.process):
+        self.messages[prefix.pattern].count += line.lines
+        if line.figures is not None and self.counts_as_sample(prefix.process):
             self.series.add_figures(line.figures, line.line, self.now)
             self.statistics_time = self.now
             self.ready = True
-        self._unsettled.pop(id(head), None)
-        self._unsettled[id(head)] = line
+        self._unflushed.pop(id(prefix), None)
+        self._unflushed[id(prefix)] = line
 
-    def settle(self) -> None:
-        """Make the records that others may ask for: the last one of each head, in order."""
-        for line in self._unsettled.values():
-            record, event = line.told()
+    def flush(self) -> None:
+        """Make the records that others may ask for: the last one of each prefix, in order."""
+        for line in self._unflushed.values():
+            record, event = line.parsed()
             self.continuations.belongs(record, True)
-            self.last, self.messages[line.head.pattern].last = record, event
-            if record.level == "DEBUG":
-                # It shows that the process still lived, which statistics and answers show by themselves.
-                self.keeper.add(record, serious=False)
-        self._unsettled.clear()
+            self.last, self.messages[line.prefix.pattern].last = record, event
+        self._unflushed.clear()
 
     def counts_as_sample(self, process: Process) -> bool:
         """Say whether figures of a process are the server's: a prompt or an answer may quote such a line."""

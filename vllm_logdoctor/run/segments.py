@@ -13,7 +13,6 @@ from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
 from vllm_logdoctor.run.environment import Environment
 from vllm_logdoctor.run.launches import Launches
-from vllm_logdoctor.run.skipped_runs import SkippedRun
 from vllm_logdoctor.scan import AccessBlock, AccessKey
 
 VERSION_LINES = frozenset({"api-server-version", "banner-version"})
@@ -103,16 +102,16 @@ class Segmenter:
         run.add(record, event, count)
         return run
 
-    def add_known(self, line: FastLine) -> None:
+    def add_fast(self, line: FastLine) -> None:
         """Give a line that was read in one step to its run: it opens none."""
-        process = line.head.process
+        process = line.prefix.process
         run = self._owner(process)
         if run.takes(line):
             if len(self.runs) > 1:  # A run alone keeps what it claimed with its first lines.
                 self._claim(process, run)
-            run.add_known(line)
+            run.add_fast(line)
         else:
-            self.add(*line.told(), line.lines)
+            self.add(*line.parsed(), line.lines)
 
     def add_accesses(self, counts: Counter[AccessKey]) -> None:
         """Give access lines to the runs that wrote them; where several servers live side by side, by the name on each line."""
@@ -198,10 +197,9 @@ class Segmenter:
         else:
             self._by_pid.free_all(old)
         self._by_host.free(process.host)
-        beyond = len(self.runs) >= MOST_RUNS
-        if beyond:
+        if len(self.runs) >= MOST_RUNS:
             self._leave_out(self.runs.pop())
-        run = (SkippedRun if beyond else RunBuilder)(
+        run = RunBuilder(
             len(self.runs) + self.left_out + 1,
             self._files,
             Environment.after(old.environment.exported),

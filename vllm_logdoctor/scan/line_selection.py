@@ -1,4 +1,4 @@
-"""Selection of lines: a line is wanted for a gate in it, its shape, its place in the file, or a block it continues."""
+"""Selection of lines: a line is wanted for a literal in it, its shape, its place in the file, or a block it continues."""
 
 from __future__ import annotations
 
@@ -34,32 +34,30 @@ class Line(NamedTuple):
         file: number of the file.
         number: 1-based line number.
         data: its bytes without the line end.
-        gates: numbers of the literal gates that it holds.
+        literals: numbers of the literals in it.
+        literals_only: whether nothing but its literals makes it wanted: it counts only if a pattern matches.
         shaped: whether its shape alone makes it wanted.
-        by_gate: whether nothing but its gates makes it wanted: it counts only if a pattern takes it.
     """
 
     file: int
     number: int
     data: bytes
-    gates: tuple[int, ...] = ()
-    by_gate: bool = False
+    literals: tuple[int, ...] = ()
+    literals_only: bool = False
     shaped: bool = False
 
 
 class Repeated(Struct, frozen=True):
-    """Request lines of one kind, or DEBUG lines, that nothing but others of them and access lines stands between.
+    """Request lines of one kind with nothing but other request lines and access lines between them.
 
     Attributes:
         first, last: the first and the last one; the same line where there is one only.
         count: how many.
-        debug: whether they are DEBUG lines.
     """
 
     first: Line
     last: Line
     count: int
-    debug: bool
 
 
 Item = Line | Repeated | Counter[AccessKey]
@@ -111,8 +109,8 @@ class Selector:
         file, base = chunk.file, chunk.first_line
         counts, repeats = _Waiting(self._blocks(chunk, scanned)), _Waiting(scanned.repeats)
         number = base
-        for place, sight in enumerate(scanned.sights):
-            line = base + sight.number
+        for place, match in enumerate(scanned.matches):
+            line = base + match.number
             inside = self._block_until >= line or line <= HEAD_LINES
             if number < line and (number <= HEAD_LINES or number <= self._block_until):
                 yield from self._between(file, self._lines(chunk), base, number, line)
@@ -120,26 +118,28 @@ class Selector:
                 yield from counts.upto(place)
             if repeats.next_place <= place:
                 yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
-            yield Line(file, line, sight.data, sight.gates, not sight.anyway and not inside, sight.anyway)
-            if sight.opens:
-                self._open_block(line, sight.data[:200])
-            elif sight.closes and self._open:
+            yield Line(
+                file, line, match.data, match.literals, not match.by_shape and not inside, match.by_shape
+            )
+            if match.opens:
+                self._open_block(line, match.data[:200])
+            elif match.closes and self._open:
                 self._close_block(line)
             number = line + 1
         if number <= max(HEAD_LINES, self._block_until):
             lines = self._lines(chunk)
             yield from self._between(file, lines, base, number, base + len(lines))
-        yield from counts.upto(len(scanned.sights))
-        yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.sights)))
+        yield from counts.upto(len(scanned.matches))
+        yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.matches)))
         self._split = _NOTHING_SPLIT
         self._remember_tail(chunk)
 
     def _blocks(self, chunk: Chunk, scanned: Scanned) -> list[tuple[int, Counter[AccessKey]]]:
-        """Return the access lines before each sight, with the way to their lines."""
+        """Return the access lines before each match, with the way to their lines."""
         blocks: list[tuple[int, Counter[AccessKey]]] = []
         first = 0
         for place, counts in scanned.counts:
-            last = scanned.sights[place].number if place < len(scanned.sights) else None
+            last = scanned.matches[place].number if place < len(scanned.matches) else None
             lines = partial(self._lines_between, chunk, first, last)
             blocks.append((place, AccessBlock(self._paths.limited(counts), lines, self._paths)))
             first = last or first
@@ -163,12 +163,11 @@ class Selector:
         limit = max(HEAD_LINES, self._block_until)
         for at in range(number, min(before, limit + 1)):
             line = lines[at - base]
-            # A DEBUG line that is only counted holds gates: without a hit of its own it was counted already.
-            if line and self._scanner.debug_lines.kind_of(line) is None:
+            if line:
                 yield Line(file, at, line[:LONGEST])
 
     def _open_block(self, line: int, head: bytes) -> None:
-        """Keep a window of wanted lines open behind a traceback; repeated ones from one place are only counted."""
+        """Keep a window of wanted lines open after a traceback; repeated ones from one call site are only counted."""
         key = _place(head)
         opened = self._opened.get(key, 0)
         if opened < _BLOCKS_PER_KEY and (opened or len(self._opened) < _MOST_PLACES):
@@ -183,10 +182,10 @@ class Selector:
 
 
 class _Waiting(Generic[_T]):
-    """Hands out what stands before each sight.
+    """Hands out what comes before each match.
 
     Attributes:
-        next_place: number of the sight before which the next one stands.
+        next_place: number of the match before which the next one comes.
     """
 
     def __init__(self, entries: list[tuple[int, _T]]) -> None:
@@ -195,7 +194,7 @@ class _Waiting(Generic[_T]):
         self.next_place: float = entries[0][0] if entries else math.inf
 
     def upto(self, place: int) -> Iterator[_T]:
-        """Yield what stands before the sight with this number and was not handed out yet."""
+        """Yield what comes before the match with this number and was not handed out yet."""
         while self.next_place <= place:
             entry = self._entries[self._next][1]
             self._next += 1
@@ -205,11 +204,11 @@ class _Waiting(Generic[_T]):
 
 def _repeated(file: int, base: int, repeat: Repeat) -> Repeated:
     first, last = (Line(file, base + number, data) for number, data in (repeat.first, repeat.last))
-    return Repeated(first, last, repeat.lines, repeat.debug)
+    return Repeated(first, last, repeat.lines)
 
 
 def _place(head: bytes) -> bytes:
-    """Name the place that prints a traceback: what stands before it, without digits that differ each time."""
+    """Return what identifies the place that prints a traceback: the text before it, without digits that differ each time."""
     before = head.split(b"Traceback", 1)[0]
     mark = before.rfind(b".py:")
     call_site_line = before[mark : mark + 10] if mark >= 0 else b""

@@ -1,7 +1,8 @@
-"""Lines known to be dull by what is left of them without digits and the letters a to f.
+"""DEBUG lines that nothing asks for, recognised by their template before they are searched.
 
-Lines that differ in numbers, times and request ids leave the same skeleton. Where a text holds a gate, the skeleton of the
-text holds the skeleton of the gate: so a skeleton without any speaks for all lines that leave it. It is looked at once.
+Lines that differ in numbers, times and request ids leave the same template: the line without digits and the letters a to f.
+Where a text holds a literal, the template of the text holds the template of the literal; so a template without any speaks for
+all lines that leave it, and is looked at once.
 """
 
 from __future__ import annotations
@@ -10,83 +11,108 @@ import re
 from collections.abc import Sequence
 from operator import itemgetter
 
-from vllm_logdoctor.scan.required import required_texts, speaks_of_framing
-from vllm_logdoctor.scan.structure import EXPRESSION_WORDS, LITERALS
+from vllm_logdoctor.scan.required import mentions_parser_marks, required_texts
+from vllm_logdoctor.scan.structure import DEBUG_HEADER, EXPRESSION_WORDS, LITERALS
 from vllm_logdoctor.texts import TextIndex
 
-_LEFT_OUT = b"0123456789abcdef"
+_VARIABLE = b"0123456789abcdef"
 _MOST = 8192
 _LONGEST = 2000
 
-STAYS, DULL, DULL_IF_DEBUG, PERHAPS_COUNTED = range(4)
+SKIP, KEEP, SKIP_IF_DEBUG = range(3)
+"""The verdict on a template: so many bytes of a line must be a known header for the line to be skipped (none, never, some)."""
+_SAMPLED = 8
+_MOST_HEADERS = 4096
 
-# What access lines and request lines are counted by, and what framing takes off before patterns are tried.
+# What access lines and request lines are counted by, and the colour codes that the parser takes off before patterns are tried.
 _OTHERS = (b"HTTP/", b"Received request ", b"Added request ", b"Finished request ", b"[0m")
 
 # (EngineCore_DP0 pid=55) DEBUG 01-01 00:15:46 [scheduler.py:702] Scheduled 41305 tokens for request ...
-_DEBUG = re.compile(rb"(?:\([A-Zg-z_ ]{0,60} pi=\) )?DEBUG -{1,2} ::")
+_DEBUG_RECORD = re.compile(rb"(?:\([A-Za-z0-9_ ]{0,60} pid=[0-9]{1,9}\) )?" + DEBUG_HEADER.encode())
+_DEBUG_TEMPLATE = re.compile(rb"(?:\([A-Zg-z_ ]{0,60} pi=\) )?DEBUG -{1,2} :")
 
 
 def mask_variables(text: bytes) -> bytes:
     """Return a text without digits and the letters a to f.
 
     Example:
-        >>> skeleton(b"Freed block 17 of chatcmpl-3fa9")
+        >>> mask_variables(b"Freed block 17 of chatcmpl-3fa9")
         b'Fr lok  o htmpl-'
     """
-    return text.translate(None, _LEFT_OUT)
+    return text.translate(None, _VARIABLE)
 
 
 class LineTemplates(dict[bytes, int]):
-    """What each skeleton says of the lines that leave it: `STAYS`, `DULL`, `DULL_IF_DEBUG`, or `PERHAPS_COUNTED`.
+    """Decides per template whether its lines are skipped: `KEEP`, `SKIP`, or `SKIP_IF_DEBUG` and above.
 
     Args:
-        gates: the literal gates.
-        bare: gates that lead to no pattern; in DEBUG records they are nothing to anybody.
+        literals: the literals of all patterns and rule pages.
+        pages_only: literals of rule pages alone, which ask nothing of DEBUG records.
     """
 
-    def __init__(self, gates: Sequence[str], bare: frozenset[int]) -> None:
+    def __init__(self, literals: Sequence[str], pages_only: frozenset[int]) -> None:
         super().__init__()
-        self._bare = bare
-        self._never: dict[int, list[tuple[bytes, ...]]] = {}
-        self._gates = TextIndex([mask_variables(gate.encode()) for gate in (*gates, *LITERALS)])
-        self._counted: set[bytes] = set()
+        self._pages_only = pages_only
+        self._headers = {b""}
+        self._refined: dict[int, list[tuple[bytes, ...]]] = {}
+        self._literals = TextIndex([mask_variables(text.encode()) for text in (*literals, *LITERALS)])
         self._words = [mask_variables(word) for word in (*(w.encode() for w in EXPRESSION_WORDS), *_OTHERS)]
 
     def __missing__(self, text: bytes) -> int:
         if len(self) >= _MOST or len(text) > _LONGEST:
-            return STAYS
+            return KEEP
         verdict = self[text] = self._verdict(text)
         return verdict
 
-    def of_lines(self, data: bytes) -> bytes:
-        """Return what the skeleton of each line says, a byte for each line; what stands behind the last line end is a line."""
-        texts = mask_variables(data).split(b"\n")
-        return bytes(itemgetter(*texts)(self)) if len(texts) > 1 else bytes([self[texts[0]]])
-
-    def narrow(self, gate: int, regexes: Sequence[str]) -> None:
-        """Note the regexes of the patterns that a gate leads to: where none can match, the gate is nothing."""
+    def refine(self, literal: int, regexes: Sequence[str]) -> None:
+        """Note the regexes of the patterns of a literal: where none can match, the literal counts for nothing."""
         required = [required_texts(regex) for regex in regexes]
-        if all(required) and not any(map(speaks_of_framing, regexes)):
-            self._never[gate] = [tuple(mask_variables(text.encode()) for text in texts) for texts in required]
+        if all(required) and not any(map(mentions_parser_marks, regexes)):
+            self._refined[literal] = [
+                tuple(mask_variables(text.encode()) for text in texts) for texts in required
+            ]
             self.clear()
 
-    def learn(self, line: bytes) -> None:
-        """Note a line of a kind that is only counted; its digits may be left out."""
-        text = mask_variables(line)
-        self._counted.add(text)
-        self.pop(text, None)
+    def without_skipped(self, data: bytes) -> bytes:
+        """Return the text with the lines that nothing asks for empty, so that line numbers stay."""
+        templates = mask_variables(data).split(b"\n")
+        if len(templates) < 2:
+            return data
+        lines = data.split(b"\n")
+        verdicts = itemgetter(*templates)(self)
+        self._learn_headers(lines[::_SAMPLED], templates[::_SAMPLED], verdicts[::_SAMPLED])
+        headers = self._headers
+        # One expression for all verdicts, because there are a million of these lines in a hundred megabytes.
+        return b"\n".join(
+            [
+                b"" if line[:verdict] in headers else line
+                for line, verdict in zip(lines, verdicts, strict=True)
+            ]
+        )
+
+    def _learn_headers(
+        self, lines: Sequence[bytes], templates: Sequence[bytes], verdicts: Sequence[int]
+    ) -> None:
+        """Note the headers of DEBUG records, with the date and the hour; a template can't tell digits from letters."""
+        if len(self._headers) > _MOST_HEADERS:
+            self._headers = {b""}
+        for line, template, verdict in zip(lines, templates, verdicts, strict=True):
+            found = _DEBUG_RECORD.match(line) if verdict > KEEP else None
+            if found is not None:
+                self[template] = found.end()
+                self._headers.add(found[0])
 
     def _verdict(self, text: bytes) -> int:
-        if text in self._counted:
-            return PERHAPS_COUNTED
         if any(word in text for word in self._words):
-            return STAYS
-        gates = [gate for gate in self._gates.found_in(text) if not self._leads_nowhere(gate, text)]
-        if not gates:
-            return DULL
-        return DULL_IF_DEBUG if self._bare.issuperset(gates) and _DEBUG.match(text) else STAYS
+            return KEEP
+        found = [number for number in self._literals.found_in(text) if not self._cannot_match(number, text)]
+        if not found:
+            return SKIP
+        header = _DEBUG_TEMPLATE.match(text)
+        if header is None or not self._pages_only.issuperset(found) or self._literals.found_in(header[0]):
+            return KEEP
+        return SKIP_IF_DEBUG
 
-    def _leads_nowhere(self, gate: int, text: bytes) -> bool:
-        regexes = self._never.get(gate)
+    def _cannot_match(self, literal: int, text: bytes) -> bool:
+        regexes = self._refined.get(literal)
         return regexes is not None and all(any(one not in text for one in texts) for texts in regexes)

@@ -1,6 +1,6 @@
-"""The gate automaton: one pass over bytes that finds every literal gate and every wanted line shape.
+"""The prefilter: one pass over bytes that finds every literal and every wanted line shape.
 
-Hyperscan does the work where it has a wheel; a pure Python set of gates gives the same hits elsewhere.
+Hyperscan does the work where it has a wheel; elsewhere a search in pure Python gives the same hits.
 """
 
 from __future__ import annotations
@@ -15,40 +15,39 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from vllm_logdoctor.scan.request_lines import MARK, marks_in
-from vllm_logdoctor.scan.required import speaks_of_framing
+from vllm_logdoctor.scan.required import mentions_parser_marks
 from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS, is_plain
 
-_MANY_PASSED = 200_000
 _SHAPES = f"{zlib.crc32(repr((LITERALS, EXPRESSIONS)).encode()):08x}"
 
 Hits = list[tuple[int, int]]
-"""(end offset, gate number) in order of the end offset; see `Prefilter`."""
+"""(end offset, number) in order of the end offset; see `Prefilter`."""
 
 
-Narrowing = tuple[int, tuple[str, ...]]
-"""A gate and the regexes of its patterns: what was asked of `GateSet.narrow`."""
+Refinement = tuple[int, tuple[str, ...]]
+"""A literal and the regexes of its patterns: what `Prefilter.refine` was asked for."""
 
 
 class Prefilter(Protocol):
-    """Finds gates in bytes.
+    """Finds literals and line shapes in bytes.
 
-    Gate numbers 0 .. n-1 are the literals in the order given; from n on come the structural literals and
+    Numbers 0 .. n-1 are the literals in the order given; from n on come the structural literals and
     then the structural expressions of `scan.structure`.
     """
 
     is_fast: bool
     literals: int
     texts: Sequence[str]
-    narrowings: list[Narrowing]
+    refinements: list[Refinement]
 
     def scan(self, data: bytes) -> Hits:
-        """Return (end offset, gate number) for every hit, sorted."""
+        """Return (end offset, number) for every hit, sorted."""
 
-    def narrow(self, gate: int, regexes: Sequence[str]) -> bool:
-        """Report a literal gate only where one of its patterns may match; False where that can't be done.
+    def refine(self, literal: int, regexes: Sequence[str]) -> bool:
+        """Report a literal only where one of its patterns may match; False where that can't be done.
 
-        For gates that stand on many lines and never lead to a match. It saves time and changes no result, because
-        a line that is wanted for its gates alone counts only if a pattern takes it.
+        For literals that are on many lines and never lead to a match. It saves time and changes no result, because
+        a line that is wanted for its literals alone counts only if a pattern matches.
         """
 
     def request_marks(self, data: bytes) -> list[int]:
@@ -56,45 +55,43 @@ class Prefilter(Protocol):
 
 
 def build_prefilter(
-    gates: Sequence[str], cache: Path | None = None, pure: bool = False, digest: str = ""
+    literals: Sequence[str], cache: Path | None = None, pure: bool = False, digest: str = ""
 ) -> Prefilter:
-    """Build the automaton for literal gates.
+    """Build the prefilter for literals.
 
     Args:
-        gates: the literals.
+        literals: the literals.
         cache: folder that may keep the compiled automaton, or None.
         pure: use pure Python even where hyperscan is there.
         digest: key of the literals; without one nothing is kept.
     """
     if not pure:
         with suppress(ImportError):
-            return HyperscanPrefilter(gates, cache if digest else None, digest)
-    return PythonPrefilter(gates)
+            return HyperscanPrefilter(literals, cache if digest else None, digest)
+    return PythonPrefilter(literals)
 
 
 class HyperscanPrefilter:
-    """Gates found by hyperscan."""
+    """Literals found by hyperscan."""
 
-    def __init__(self, gates: Sequence[str], cache: Path | None = None, digest: str = "") -> None:
+    def __init__(self, literals: Sequence[str], cache: Path | None = None, digest: str = "") -> None:
         import hyperscan
 
         self.is_fast = True
-        self.literals = len(gates)
-        self.narrowings: list[Narrowing] = []
+        self.literals = len(literals)
+        self.refinements: list[Refinement] = []
         self._hyperscan = hyperscan
-        self.texts = gates
-        self._database = _database(hyperscan, gates, cache, digest)
-        self._narrowed: dict[int, list[bytes]] = {}
+        self.texts = literals
+        self._database = _database(hyperscan, literals, cache, digest)
+        self._refined: dict[int, list[bytes]] = {}
         self._marks: Any = None
         self._second: Any = None
-        self._reduced: Any = None
-        self._passed = 0
-        self._second_gates: list[int] = []
-        self._json = len(gates) + len(LITERALS) + EXPRESSIONS.index(JSON_RECORD)
+        self._second_literals: list[int] = []
+        self._json = len(literals) + len(LITERALS) + EXPRESSIONS.index(JSON_RECORD)
 
     def scan(self, data: bytes) -> Hits:
-        """Return (end offset, gate number) for every hit, sorted."""
-        hits = self._scan_narrowed(data) if self._second is not None and not _may_be_coloured(data) else None
+        """Return (end offset, number) for every hit, sorted."""
+        hits = self._scan_refined(data) if self._second is not None and not _may_be_coloured(data) else None
         if hits is None:
             hits = []
             append = hits.append
@@ -106,54 +103,43 @@ class HyperscanPrefilter:
         hits.sort()
         return hits
 
-    def _scan_narrowed(self, data: bytes) -> Hits | None:
-        """Scan with the narrowed gates; None where framing changes the text of a line, so that expressions tell nothing."""
+    def _scan_refined(self, data: bytes) -> Hits | None:
+        """Scan with the refined literals; None where the parser changes the text of a line, so that expressions prove nothing."""
         hits: Hits = []
         append = hits.append
-        narrowed, json = self._narrowed, self._json
-        passed = 0
-        framed = False
+        refined, json = self._refined, self._json
+        passed = False
+        is_json = False
 
         def found(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            nonlocal passed, framed
-            if number in narrowed:
-                passed += 1
+            nonlocal passed, is_json
+            if number in refined:
+                passed = True
             else:
-                framed = framed or number == json
+                is_json = is_json or number == json
                 append((end, number))
 
-        (self._reduced or self._database).scan(data, match_event_handler=found)
-        if framed:
+        self._database.scan(data, match_event_handler=found)
+        if is_json:
             return None
-        self._note_passed(passed)
-        if passed or self._reduced is not None:
-            gates = self._second_gates
+        if passed:
+            literals = self._second_literals
 
             def found_second(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-                append((end, gates[number]))
+                append((end, literals[number]))
 
             self._second.scan(data, match_event_handler=found_second)
         return hits
 
-    def _note_passed(self, passed: int) -> None:
-        """Take narrowed gates out of the automaton when they were hit so often that this is less work than to be told."""
-        self._passed += passed
-        if self._passed > _MANY_PASSED and self._reduced is None:
-            kept = [number for number in range(len(self.texts)) if number not in self._narrowed]
-            numbers = [*kept, *range(len(self.texts), len(self.texts) + len(LITERALS) + len(EXPRESSIONS))]
-            self._reduced = _compiled(
-                self._hyperscan, _expressions([self.texts[number] for number in kept]), numbers
-            )
-
-    def narrow(self, gate: int, regexes: Sequence[str]) -> bool:
-        """Report a literal gate only where one of its patterns may match; False where that can't be done."""
-        self.narrowings.append((gate, tuple(regexes)))
+    def refine(self, literal: int, regexes: Sequence[str]) -> bool:
+        """Report a literal only where one of its patterns may match; False where that can't be done."""
+        self.refinements.append((literal, tuple(regexes)))
         expressions = [_wider(regex) for regex in regexes]
         wider = [expression for expression in expressions if expression is not None]
         return (
             bool(wider)
             and len(wider) == len(expressions)
-            and self._compile_second({**self._narrowed, gate: wider})
+            and self._compile_second({**self._refined, literal: wider})
         )
 
     def request_marks(self, data: bytes) -> list[int]:
@@ -169,16 +155,18 @@ class HyperscanPrefilter:
         self._marks.scan(data, match_event_handler=found)
         return ends
 
-    def _compile_second(self, narrowed: dict[int, list[bytes]]) -> bool:
+    def _compile_second(self, refined: dict[int, list[bytes]]) -> bool:
         try:
             database = _compiled(
-                self._hyperscan, [expression for found in narrowed.values() for expression in found]
+                self._hyperscan, [expression for found in refined.values() for expression in found]
             )
         except self._hyperscan.error:
             return False
-        self._second, self._second_gates = database, [gate for gate, found in narrowed.items() for _ in found]
-        self._narrowed = narrowed
-        self._reduced, self._passed = None, 0
+        self._second, self._second_literals = (
+            database,
+            [literal for literal, found in refined.items() for _ in found],
+        )
+        self._refined = refined
         return True
 
 
@@ -198,7 +186,7 @@ def _wider(regex: str) -> bytes | None:
     """
     plain = _GROUP_NAME.sub("(?:", regex).removeprefix("^").removesuffix("$")
     bare = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "", plain)
-    if "^" in bare or "$" in bare or "(?P" in bare or not plain.isascii() or speaks_of_framing(plain):
+    if "^" in bare or "$" in bare or "(?P" in bare or not plain.isascii() or mentions_parser_marks(plain):
         return None
     return plain.encode()
 
@@ -207,16 +195,16 @@ def _as_expression(literal: str) -> bytes:
     return b"".join(b"\\x%02x" % byte for byte in literal.encode())
 
 
-def _database(hyperscan: Any, gates: Sequence[str], cache: Path | None, digest: str) -> Any:
+def _database(hyperscan: Any, literals: Sequence[str], cache: Path | None, digest: str) -> Any:
     """Compile, or load what an earlier start compiled; a cache that can't be read or written costs time only."""
     if not digest:
-        return _compiled(hyperscan, _expressions(gates))
+        return _compiled(hyperscan, _expressions(literals))
     if cache is None:
-        return _loaded(hyperscan, _kept(tuple(gates)))
+        return _loaded(hyperscan, _kept(tuple(literals)))
     stored = cache / f"gates-{digest}-{_SHAPES}-{hyperscan.__version__}.hs"
     with suppress(OSError, hyperscan.error):
         return _loaded(hyperscan, stored.read_bytes())
-    database = _compiled(hyperscan, _expressions(gates))
+    database = _compiled(hyperscan, _expressions(literals))
     with suppress(OSError):
         stored.parent.mkdir(parents=True, exist_ok=True)
         partial = stored.with_suffix(f".{os.getpid()}")
@@ -226,11 +214,11 @@ def _database(hyperscan: Any, gates: Sequence[str], cache: Path | None, digest: 
 
 
 @lru_cache(maxsize=2)
-def _kept(gates: tuple[str, ...]) -> bytes:
+def _kept(literals: tuple[str, ...]) -> bytes:
     """Compile once for all logs that a program analyses; each gets a database of its own to scan with."""
     import hyperscan
 
-    return bytes(hyperscan.dumpb(_compiled(hyperscan, _expressions(gates))))
+    return bytes(hyperscan.dumpb(_compiled(hyperscan, _expressions(literals))))
 
 
 def _loaded(hyperscan: Any, data: bytes) -> Any:
@@ -239,38 +227,41 @@ def _loaded(hyperscan: Any, data: bytes) -> Any:
     return database
 
 
-def _expressions(gates: Sequence[str]) -> list[bytes]:
-    return [*map(_as_expression, (*gates, *LITERALS)), *(expression.encode() for expression in EXPRESSIONS)]
+def _expressions(literals: Sequence[str]) -> list[bytes]:
+    return [
+        *map(_as_expression, (*literals, *LITERALS)),
+        *(expression.encode() for expression in EXPRESSIONS),
+    ]
 
 
-def _compiled(hyperscan: Any, expressions: list[bytes], numbers: list[int] | None = None) -> Any:
+def _compiled(hyperscan: Any, expressions: list[bytes]) -> Any:
     database = hyperscan.Database()
     flags = [hyperscan.HS_FLAG_MULTILINE] * len(expressions)
-    numbers = numbers or list(range(len(expressions)))
+    numbers = list(range(len(expressions)))
     database.compile(expressions=expressions, ids=numbers, elements=len(expressions), flags=flags)
     return database
 
 
 class PythonPrefilter:
-    """Gates found in pure Python: same hits, lower speed."""
+    """Literals found in pure Python: same hits, lower speed."""
 
-    def __init__(self, gates: Sequence[str]) -> None:
+    def __init__(self, literals: Sequence[str]) -> None:
         self.is_fast = False
-        self.literals = len(gates)
-        self.texts = gates
-        self.narrowings: list[Narrowing] = []
-        encoded = [gate.encode() for gate in (*gates, *LITERALS)]
-        self._width = min(len(gate) for gate in encoded)
+        self.literals = len(literals)
+        self.texts = literals
+        self.refinements: list[Refinement] = []
+        encoded = [text.encode() for text in (*literals, *LITERALS)]
+        self._width = min(len(text) for text in encoded)
         self._by_start: dict[bytes, list[tuple[bytes, int]]] = {}
-        for number, gate in enumerate(encoded):
-            self._by_start.setdefault(gate[: self._width], []).append((gate, number))
+        for number, text in enumerate(encoded):
+            self._by_start.setdefault(text[: self._width], []).append((text, number))
         self._expressions: list[tuple[Callable[[bytes], Any], int]] = [
             (re.compile(expression.encode(), re.MULTILINE).finditer, len(encoded) + number)
             for number, expression in enumerate(EXPRESSIONS)
         ]
 
     def scan(self, data: bytes) -> Hits:
-        """Return (end offset, gate number) for every hit, sorted."""
+        """Return (end offset, number) for every hit, sorted."""
         hits: Hits = []
         width, by_start = self._width, self._by_start
         for offset in range(len(data) - width + 1):
@@ -282,8 +273,8 @@ class PythonPrefilter:
         hits.sort()
         return hits
 
-    def narrow(self, gate: int, regexes: Sequence[str]) -> bool:
-        """Never narrows: a gate costs as much as an expression here."""
+    def refine(self, literal: int, regexes: Sequence[str]) -> bool:
+        """Never refine: a literal costs as much as an expression here."""
         return False
 
     def request_marks(self, data: bytes) -> list[int]:

@@ -1,8 +1,7 @@
-"""Request lines taken out of the bytes before anything is searched: their prompts are most of a log and tell nothing.
+"""Request lines taken out of the bytes before anything is searched.
 
-With request logging on, nine bytes in ten are prompts. A line whose header and first words say that it is
-such a line needs no gate: it is counted, and the first and the last of each stretch are read.
-Here each is found by a search and a regex; in long logs `scan.columns` finds those of a known shape faster.
+With request logging on, nine bytes in ten are prompts. A line whose header and first words make it a request line
+is counted; of each uninterrupted sequence only the first and the last one are read.
 """
 
 from __future__ import annotations
@@ -11,13 +10,9 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple, Protocol
-
-from msgspec import Struct, field
-
-from vllm_logdoctor.scan.accesses import AccessKey
-from vllm_logdoctor.scan.debug_lines import DebugKind
+from typing import NamedTuple
 
 # (APIServer pid=41) INFO 01-01 00:01:01 [logger.py:41] Received request chatcmpl-1: prompt: '...
 # INFO 05-01 12:00:00 [async_llm.py:271] Added request chatcmpl-1.
@@ -35,21 +30,6 @@ Kind = tuple[bytes, bytes]
 """(process as printed, first word): lines of one kind have the same meaning and the same writer."""
 
 
-class Stretch(Struct, frozen=True):
-    """Request or DEBUG lines of one kind between two other wanted lines.
-
-    Attributes:
-        kind: what they are.
-        count: how many.
-        first, last: numbers of the first and the last one among the routine lines.
-    """
-
-    kind: Kind | DebugKind
-    count: int
-    first: int
-    last: int
-
-
 class RequestLine(NamedTuple):
     """A request line: where it starts and ends, where its first words end, and what it is."""
 
@@ -59,88 +39,41 @@ class RequestLine(NamedTuple):
     kind: Kind
 
 
-class Residue(Protocol):
-    """Bytes without their routine lines. Lines are numbered from 0 as they stood; routine lines are by themselves, too.
+@dataclass(slots=True)
+class Residue:
+    """The text of a piece without its request lines; of each its line end is left, so that line numbers stay.
 
     Attributes:
-        rest: the bytes that are left.
-    """
-
-    @property
-    def rest(self) -> bytes: ...
-
-    def line_ends(self) -> int:
-        """Return how many line ends there were."""
-
-    def total(self) -> int:
-        """Return how many routine lines there are."""
-
-    def number_of(self, place: int) -> int:
-        """Return the number of the line that is number `place` in the rest."""
-
-    def before(self, place: int, start: int) -> int:
-        """Return how many routine lines stand before the line that is number `place` in the rest and starts there."""
-
-    def stretches(self, low: int, high: int) -> Iterator[Stretch]:
-        """Yield the kinds of request and DEBUG lines among the routine lines low .. high - 1, in order of their first lines."""
-
-    def accesses(self, low: int, high: int) -> Counter[AccessKey]:
-        """Count the access lines among the routine lines low .. high - 1."""
-
-    def line(self, routine: int, longest: int) -> tuple[int, bytes]:
-        """Return the number of a routine line, and the line cut behind so many bytes."""
-
-
-class RequestResidue(Struct):
-    """Bytes without their request lines; of each its line end is left.
-
-    Attributes:
-        data: the bytes as they stood.
-        rest: the bytes without them.
+        data: the text as it stands in the log.
+        rest: the text without request lines.
         found: the request lines.
-        places: where each would stand in `rest`.
+        offsets: where each of them stood in `rest`.
     """
 
     data: bytes
     rest: bytes
     found: Sequence[RequestLine] = ()
-    places: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
     _counted: tuple[int, int] = (0, 0)
 
-    def line_ends(self) -> int:
-        """Return how many line ends there were."""
-        return self.rest.count(b"\n")
+    def before(self, start: int) -> int:
+        """Return how many request lines come before an offset in the rest."""
+        return bisect_left(self.offsets, start)
 
-    def total(self) -> int:
-        """Return how many request lines there are."""
-        return len(self.found)
-
-    def number_of(self, place: int) -> int:
-        """Return the number of the line that is number `place` in the rest."""
-        return place
-
-    def before(self, place: int, start: int) -> int:
-        """Return how many request lines stand before a line that starts there in the rest."""
-        return bisect_left(self.places, start)
-
-    def stretches(self, low: int, high: int) -> Iterator[Stretch]:
-        """Yield the kinds among the request lines number low .. high - 1, in order of their first lines."""
+    def by_kind(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (count, first, last) for each kind among the request lines number low .. high - 1, by their first lines."""
         kinds = [line.kind for line in self.found[low:high]]
         backwards = kinds[::-1]
         for kind, count in Counter(kinds).items():
-            yield Stretch(kind, count, low + kinds.index(kind), high - 1 - backwards.index(kind))
+            yield count, low + kinds.index(kind), high - 1 - backwards.index(kind)
 
-    def accesses(self, low: int, high: int) -> Counter[AccessKey]:
-        """Count none: access lines stay in `rest`."""
-        return Counter()
-
-    def line(self, routine: int, longest: int) -> tuple[int, bytes]:
-        """Return the number of a request line, and the line cut behind so many bytes; fastest in order."""
-        start, place = self.found[routine].start, self.places[routine]
-        counted, number = self._counted if self._counted[0] <= place else (0, 0)
-        number += self.rest.count(b"\n", counted, place)
-        self._counted = place, number
-        return number, self.data[start : min(self.found[routine].end, start + longest)]
+    def line(self, request: int, longest: int) -> tuple[int, bytes]:
+        """Return the line number of a request line, and the line cut after so many bytes; fastest in order."""
+        start, offset = self.found[request].start, self.offsets[request]
+        counted, number = self._counted if self._counted[0] <= offset else (0, 0)
+        number += self.rest.count(b"\n", counted, offset)
+        self._counted = offset, number
+        return number, self.data[start : min(self.found[request].end, start + longest)]
 
 
 class RequestLines:
@@ -153,21 +86,21 @@ class RequestLines:
     def __init__(self, marks: Callable[[bytes], list[int]]) -> None:
         self._marks = marks
 
-    def taken_out(self, data: bytes) -> RequestResidue:
-        """Take the request lines out of bytes.
+    def split(self, data: bytes) -> Residue:
+        """Split a text into its request lines and the rest.
 
         Example:
             >>> line = b"INFO 01-01 00:00:01 [logger.py:41] Received request cmpl-1: prompt: 'hello'\\n"
-            >>> found = RequestLines(marks_in).taken_out(b"one\\n" + line + b"two\\n")
-            >>> found.rest, found.places
+            >>> found = RequestLines(marks_in).split(b"one\\n" + line + b"two\\n")
+            >>> found.rest, found.offsets
             (b'one\\n\\ntwo\\n', [4])
         """
         found = self.found(data)
         if not found:
-            return RequestResidue(data, data)
+            return Residue(data, data)
         starts, ends = [line.start for line in found], [line.end for line in found]
         kept = [data[end:start] for end, start in zip([0, *ends], [*starts, len(data)], strict=True)]
-        return RequestResidue(data, b"".join(kept), found, list(accumulate(map(len, kept[:-1]))))
+        return Residue(data, b"".join(kept), found, list(accumulate(map(len, kept[:-1]))))
 
     def found(self, data: bytes) -> list[RequestLine]:
         """Return the request lines in bytes, in order."""
@@ -213,9 +146,3 @@ class _Heads(dict[bytes, "Kind | None"]):
 def _kind(head: bytes) -> Kind | None:
     found = _HEAD.fullmatch(head)
     return (found["process"] or b"", found["word"]) if found else None
-
-
-def time_in(head: bytes) -> range:
-    """Return where the time stands in the text of a request line up to its first words."""
-    found = _HEAD.fullmatch(head)
-    return range(*found.span("time")) if found else range(0)

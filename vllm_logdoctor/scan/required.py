@@ -1,4 +1,4 @@
-"""Texts that stand in whatever a regex matches."""
+"""Literal texts that every match of a regex contains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOKEN = re.compile(
 
 
 def required_texts(regex: str) -> tuple[str, ...]:
-    """Return texts of four characters or more that stand in every match of a regex, outside of its groups.
+    """Return texts of four characters or more that every match of a regex contains outside of its groups.
 
     Example:
         >>> required_texts(r"Received (?P<signal>-?[0-9]+) signals? from \\(init\\)")
@@ -43,11 +43,11 @@ def required_texts(regex: str) -> tuple[str, ...]:
     return tuple(one for one in (*texts, text) if len(one) >= _SHORTEST)
 
 
-def speaks_of_framing(regex: str) -> bool:
-    """Say whether a regex looks for what framing puts into a text: masks of secrets, notes on what was cut.
+def mentions_parser_marks(regex: str) -> bool:
+    """Return whether a regex looks for what the parser puts into a text: masks of secrets, notes on what was cut.
 
     Example:
-        >>> speaks_of_framing(r"api_key=\\*\\*\\*"), speaks_of_framing("api_key=")
+        >>> mentions_parser_marks(r"api_key=\\*\\*\\*"), mentions_parser_marks("api_key=")
         (True, False)
     """
     plain = regex.replace("\\", "")

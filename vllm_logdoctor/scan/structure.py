@@ -13,7 +13,7 @@ _JSON_KEYS = ("message", "msg", "log", "MESSAGE", "textPayload")
 _JSON_KEY = "|".join(_JSON_KEYS)
 
 # INFO 02-09 19:43:55 [nixl_connector.py:101] text        INFO 11-18 01:29:33 engine.py:267] text
-# INFO 2025-07-16 12:29:43,921 arg_utils.py:129] text     DEBUG is wanted by its gates alone.
+# INFO 2025-07-16 12:29:43,921 arg_utils.py:129] text     DEBUG is wanted for its literals alone.
 # An indented message continues the record above it and is left to the blocks.
 HEADER = (
     rf"(?:{_LEVEL}){_COLOUR} {_COLOUR}(?:[0-9]{{4}}-)?[0-9]{{2}}-[0-9]{{2}} [0-9:]{{8}}(?:[.,][0-9]{{1,6}})?"
@@ -39,7 +39,7 @@ TRACEBACK = "Traceback (most recent call last)"
 
 EXPRESSIONS: tuple[str, ...] = (HEADER, EXCEPTION, JSON_RECORD, OTHER_HEADER)
 EXPRESSION_WORDS: tuple[str, ...] = (*_LEVELS, *_EXCEPTIONS, *(f'"{key}"' for key in _JSON_KEYS))
-"""Where one of the expressions is found, one of these words stands."""
+"""Where one of the expressions is found, one of these words is in the line."""
 LITERALS: tuple[str, ...] = (
     TRACEBACK,
     "During handling of the above exception",
@@ -52,7 +52,7 @@ _SAMPLE = 1 << 14
 
 
 def is_full_of_debug(data: bytes) -> bool:
-    """Say whether many lines of a piece are DEBUG records, by its beginning and its end.
+    """Return whether many lines of a piece are DEBUG records, by its beginning and its end.
 
     Example:
         >>> is_full_of_debug(b"DEBUG 01-01 00:00:07 [shm_broadcast.py:467] text\\n" * 100)
@@ -63,7 +63,7 @@ def is_full_of_debug(data: bytes) -> bool:
 
 
 def is_plain(data: bytes) -> bool:
-    """Say whether framing leaves the texts of lines as they are, so that what stands in them tells what patterns see.
+    """Return whether the parser leaves the texts of lines as they are, so that patterns see what is in the bytes.
 
     Example:
         >>> is_plain(b"INFO text\\n"), is_plain(b"\\x1b[32mINFO\\x1b[0m text\\n")

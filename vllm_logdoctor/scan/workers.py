@@ -7,65 +7,61 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from msgspec import Struct
-
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.scan.debug_lines import DebugKind
-from vllm_logdoctor.scan.prefilter import Narrowing, Prefilter
+from vllm_logdoctor.scan.prefilter import Prefilter, Refinement
 from vllm_logdoctor.scan.scanner import Scanned, Scanner
-from vllm_logdoctor.scan.serialize import packed, unpacked
-from vllm_logdoctor.source import Chunk, Place, keep_freed_memory
+from vllm_logdoctor.scan.serialize import dumps, loads
+from vllm_logdoctor.source import Chunk, FileSlice, keep_freed_memory
 
 _AHEAD = 4
 """Pieces that a worker has waiting at most."""
 _SCANNED_AHEAD = 8
 """Pieces that this process may have scanned while an earlier one is under way elsewhere."""
-_SHELF_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 20
 """Room for one piece whose bytes stand in no plain file."""
 
 
-class _Task(Struct, frozen=True):
-    """Where a piece to scan stands, and what was learned since the last one."""
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Where a piece to scan is, and the refinements since the last one."""
 
-    place: Place
-    narrowings: tuple[Narrowing, ...]
-    counted: tuple[DebugKind, ...]
+    place: FileSlice
+    refinements: tuple[Refinement, ...]
 
 
 class _Worker:
     """A process that scans; it inherits the scanner, and all files that are open."""
 
-    def __init__(self, scanner: Scanner, gates: Prefilter, others: Sequence[_Worker]) -> None:
+    def __init__(self, scanner: Scanner, prefilter: Prefilter, others: Sequence[_Worker]) -> None:
         context: Any = multiprocessing.get_context("fork")
         self._connection: Connection
         self._connection, theirs = context.Pipe()
-        # Of a pipe whose both ends are open here nobody would ever see the end.
+        # A pipe ends only when no process holds its other end.
         not_theirs = [self._connection, *(other._connection for other in others)]
         self._process: BaseProcess = context.Process(
-            target=_work, args=(theirs, not_theirs, scanner, gates), daemon=True
+            target=_work, args=(theirs, not_theirs, scanner, prefilter), daemon=True
         )
-        self._gates = gates
-        self._debug_lines = scanner.debug_lines
-        self._told = len(gates.narrowings), len(self._debug_lines.learned)
-        self._shelf = _SharedBuffer()
+        self._prefilter = prefilter
+        self._sent = len(prefilter.refinements)
+        self._buffer = _SharedBuffer()
         self.waiting = 0
         self._process.start()
         theirs.close()
 
     def takes(self, chunk: Chunk) -> bool:
-        """Say whether a chunk is in a file, or fits where pieces are handed over."""
-        return isinstance(chunk.content, Place) or self._shelf.takes(chunk.content)
+        """Return whether a chunk is in a file, or fits into the shared buffer."""
+        return isinstance(chunk.content, FileSlice) or self._buffer.takes(chunk.content)
 
     def send(self, chunk: Chunk) -> None:
         """Hand over a chunk; the answer will be the next one after those that are waited for."""
-        place = chunk.content if isinstance(chunk.content, Place) else self._shelf.put(chunk.content)
-        narrowings, (narrowed, learned) = self._gates.narrowings, self._told
-        task = _Task(place, tuple(narrowings[narrowed:]), tuple(self._debug_lines.since(learned)))
-        self._told = narrowed + len(task.narrowings), learned + len(task.counted)
+        place = chunk.content if isinstance(chunk.content, FileSlice) else self._buffer.put(chunk.content)
+        task = _Task(place, tuple(self._prefilter.refinements[self._sent :]))
+        self._sent += len(task.refinements)
         self.waiting += 1
         try:
             self._connection.send(task)
@@ -73,14 +69,14 @@ class _Worker:
             raise _ended() from error
 
     def has_answered(self) -> bool:
-        """Say whether the next answer is there."""
+        """Return whether the next answer is there."""
         return self._connection.poll()
 
     def answer(self) -> Scanned:
         """Return the next answer; waits for it."""
         self.waiting -= 1
         try:
-            return unpacked(self._connection.recv_bytes())
+            return loads(self._connection.recv_bytes())
         except (EOFError, OSError) as error:
             raise _ended() from error
 
@@ -89,7 +85,7 @@ class _Worker:
         self._connection.close()
         self._process.terminate()
         self._process.join()
-        self._shelf.close()
+        self._buffer.close()
 
 
 class _SharedBuffer:
@@ -101,12 +97,12 @@ class _SharedBuffer:
         self._put = 0
 
     def takes(self, data: bytes) -> bool:
-        """Say whether a piece has room."""
-        return self._descriptor >= 0 and len(data) <= _SHELF_BYTES
+        """Return whether a piece has room."""
+        return self._descriptor >= 0 and len(data) <= _BUFFER_BYTES
 
-    def put(self, data: bytes) -> Place:
+    def put(self, data: bytes) -> FileSlice:
         """Put a piece where the one before the last `_AHEAD` was: that one was answered."""
-        place = Place(self._descriptor, self._put % _AHEAD * _SHELF_BYTES, len(data))
+        place = FileSlice(self._descriptor, self._put % _AHEAD * _BUFFER_BYTES, len(data))
         self._put += 1
         os.pwrite(self._descriptor, data, place.offset)
         return place
@@ -117,7 +113,8 @@ class _SharedBuffer:
             os.close(self._descriptor)
 
 
-class _Piece(Struct):
+@dataclass(slots=True)
+class _Piece:
     """A piece on its way: scanned, or under way in a worker."""
 
     chunk: Chunk
@@ -139,14 +136,14 @@ class Workers:
     Args:
         count: how many.
         scanner: scans; each process goes on with a copy of it.
-        gates: its gate automaton; what the flow learns about it is passed on.
+        prefilter: its prefilter; refinements are passed on.
     """
 
-    def __init__(self, count: int, scanner: Scanner, gates: Prefilter) -> None:
+    def __init__(self, count: int, scanner: Scanner, prefilter: Prefilter) -> None:
         self._scanner = scanner
         self._workers: list[_Worker] = []
         for _ in range(count):
-            self._workers.append(_Worker(scanner, gates, self._workers))
+            self._workers.append(_Worker(scanner, prefilter, self._workers))
 
     def __enter__(self) -> Workers:
         return self
@@ -203,7 +200,9 @@ def _ended() -> LogdoctorError:
     return LogdoctorError("a scanning process ended before its work; try --jobs 1")
 
 
-def _work(connection: Connection, not_mine: Sequence[Connection], scanner: Scanner, gates: Prefilter) -> None:
+def _work(
+    connection: Connection, not_mine: Sequence[Connection], scanner: Scanner, prefilter: Prefilter
+) -> None:
     """Scan what comes until the other side is gone."""
     for other in not_mine:
         other.close()
@@ -211,8 +210,6 @@ def _work(connection: Connection, not_mine: Sequence[Connection], scanner: Scann
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
             task: _Task = connection.recv()
-            for gate, regexes in task.narrowings:
-                gates.narrow(gate, regexes)
-            for kind in task.counted:
-                scanner.debug_lines.learn(kind)
-            connection.send_bytes(packed(scanner.scan(task.place.read())))
+            for literal, regexes in task.refinements:
+                prefilter.refine(literal, regexes)
+            connection.send_bytes(dumps(scanner.scan(task.place.read())))

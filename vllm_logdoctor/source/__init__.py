@@ -1,17 +1,16 @@
-"""Source room: opens whatever holds a log and gives chunks of bytes cut at line ends."""
+"""Source: opens whatever holds a log and gives chunks of bytes cut at line ends."""
 
-from vllm_logdoctor.source.chunks import Chunk, Place, give_back_freed_memory, keep_freed_memory, read_chunks
+from vllm_logdoctor.source.chunks import Chunk, FileSlice, keep_freed_memory, read_chunks
 from vllm_logdoctor.source.inputs import Input, inputs_from
 from vllm_logdoctor.source.sets import InputSet, Stream, sets_of
 from vllm_logdoctor.source.slicing import opened, read_pieces
 
 __all__ = [
     "Chunk",
+    "FileSlice",
     "Input",
     "InputSet",
-    "Place",
     "Stream",
-    "give_back_freed_memory",
     "inputs_from",
     "keep_freed_memory",
     "opened",

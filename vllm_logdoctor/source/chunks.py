@@ -6,11 +6,9 @@ import codecs
 import io
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import BinaryIO, cast
-
-from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.source.compression import broken_stream
@@ -27,7 +25,8 @@ _NO_BREAK = "\u00a0".encode()
 """The space of web pages: what was copied from one has it in place of the plain one."""
 
 
-class Place(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FileSlice:
     """Where bytes stand in an open file: a process that inherited it reads them by itself.
 
     Attributes:
@@ -50,7 +49,7 @@ class Place(Struct, frozen=True):
     def tail(self, size: int) -> bytes:
         """Return the last bytes of the text there."""
         left_out = max(0, self.size - size)
-        text = Place(self.descriptor, self.offset + left_out, self.size - left_out).read()
+        text = FileSlice(self.descriptor, self.offset + left_out, self.size - left_out).read()
         # Where bytes are taken out or replaced, the last ones of the text are not made of the last ones of the file.
         is_as_stored = len(text) == self.size - left_out and text.isascii()
         return text if is_as_stored else self.read()[-size:]
@@ -65,7 +64,8 @@ class Place(Struct, frozen=True):
         return data
 
 
-class Chunk(Struct):
+@dataclass(slots=True)
+class Chunk:
     """Consecutive bytes of one file.
 
     Attributes:
@@ -77,7 +77,7 @@ class Chunk(Struct):
 
     file: int
     first_line: int
-    content: bytes | Place
+    content: bytes | FileSlice
     lines: int = -1
 
     @property
@@ -95,7 +95,8 @@ class Chunk(Struct):
         return self.content[-size:] if isinstance(self.content, bytes) else self.content.tail(size)
 
 
-class Reading(Struct):
+@dataclass(slots=True)
+class Reading:
     """What was read of one input: filled while `read_chunks` runs.
 
     Attributes:
@@ -107,7 +108,7 @@ class Reading(Struct):
     bytes: int = 0
     lines: int = 0
     note: str | None = None
-    _open_line: bool = False
+    _open_line: bool = field(default=False, repr=False)
 
     def place(self, chunk: Chunk, lines: int) -> None:
         """Give the next chunk its place, now that it is known how many line ends it has."""
@@ -126,14 +127,6 @@ def keep_freed_memory() -> None:
     costs more than to read it. The piece freed here is never touched.
     """
     bytes(_LARGEST_FREED)
-
-
-def give_back_freed_memory() -> None:
-    """Give memory that was freed back to the system, where that can be asked for: the interpreter takes other memory for its objects."""
-    import ctypes
-
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def read_chunks(

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from vllm_logdoctor.source.chunks import LONGEST_LINE, Chunk, Place, Reading, is_utf16, read_chunks, read_on
+from vllm_logdoctor.source.chunks import (
+    LONGEST_LINE,
+    Chunk,
+    FileSlice,
+    Reading,
+    is_utf16,
+    read_chunks,
+    read_on,
+)
 from vllm_logdoctor.source.inputs import Input
 from vllm_logdoctor.source.unwrap import SAMPLE_BYTES, width_of
 
@@ -63,12 +71,12 @@ def _is_read_as_it_is(descriptor: int) -> bool:
     return b"\0" not in head and not is_utf16(head) and not width_of(head)
 
 
-def _places(descriptor: int, size: int) -> Iterator[Place]:
+def _places(descriptor: int, size: int) -> Iterator[FileSlice]:
     """Yield places that end at line ends, until less than a piece is left or a line is too long."""
     offset = 0
     try:
         while offset + size < os.fstat(descriptor).st_size and (end := _cut(descriptor, offset, size)):
-            yield Place(descriptor, offset, end - offset)
+            yield FileSlice(descriptor, offset, end - offset)
             offset = end
     except OSError:
         return

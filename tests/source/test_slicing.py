@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_logdoctor.source import Chunk, Input, Place, opened, read_chunks, read_pieces
+from vllm_logdoctor.source import Chunk, FileSlice, Input, opened, read_chunks, read_pieces
 from vllm_logdoctor.source.chunks import LONGEST_LINE, Reading
 
 LINES = b"".join(b"INFO 03-04 10:11:12 [core.py:93] line %d\n" % n for n in range(4000))
@@ -57,7 +57,7 @@ def test_of_most_pieces_only_the_place_is_known(tmp_path: Path) -> None:
     path = tmp_path / "vllm.log"
     path.write_bytes(LINES)
     chunks, _, _ = as_read(Input("vllm.log", path), 5_000)
-    assert all(isinstance(chunk.content, Place) for chunk in chunks[:-2])
+    assert all(isinstance(chunk.content, FileSlice) for chunk in chunks[:-2])
     assert len(chunks) >= len(LINES) // 5_000
 
 
@@ -68,7 +68,7 @@ def test_the_tail_of_a_place_is_the_tail_of_its_text(parts: list[bytes], size: i
 
     with tempfile.TemporaryFile(buffering=0) as file:
         file.write(b"".join(parts))
-        place = Place(file.fileno(), 0, len(b"".join(parts)))
+        place = FileSlice(file.fileno(), 0, len(b"".join(parts)))
         assert place.tail(size) == place.read()[-size:]
         assert place.read() == b"".join(parts).replace(b"\0", b"").replace(b"\xc2\xa0", b" ")
 

@@ -1,4 +1,4 @@
-"""Lines that hold nothing unusual are framed in few steps: the records are those of the long way."""
+"""Lines with a plain header are parsed in few steps: the records are those of the regular way."""
 
 from __future__ import annotations
 
@@ -40,33 +40,29 @@ texts = st.builds(
 )
 
 
-def framed(lines: list[str]) -> tuple[list[Record], list[object]]:
+def parsed(lines: list[str]) -> tuple[list[Record], list[object]]:
     one = RecordParser()
     records = [
         record
         for number, text in enumerate(lines, start=1)
-        for record in one.frame(Line(0, number, text.encode()))
+        for record in one.parse(Line(0, number, text.encode()))
     ]
     return records, [one.secrets, one.secret_count, one.cut_characters]
 
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(texts, max_size=8))
-def test_records_are_those_of_the_long_way(lines: list[str]) -> None:
-    with (
-        patch.object(record_parser, "is_usual", lambda message: False),
-        patch.object(record_parser, "is_bare", lambda same: False),
-    ):
-        expected = framed(lines)
-    assert framed(lines) == expected
+def test_records_are_those_of_the_regular_way(lines: list[str]) -> None:
+    with patch.object(record_parser, "is_usual", lambda message: False):
+        expected = parsed(lines)
+    assert parsed(lines) == expected
 
 
 def test_a_usual_line_takes_few_steps() -> None:
-    with patch.object(RecordParser, "_frame_any", side_effect=AssertionError):
-        records, _ = framed([HEADS[0] + WORDS[1], HEADS[5] + WORDS[0]])
+    with patch.object(RecordParser, "_parse_any", side_effect=AssertionError):
+        records, _ = parsed([HEADS[0] + WORDS[1]])
     assert [(one.level, one.message, one.process.pid) for one in records] == [
         ("ERROR", "OddA1Error: broken thing of kind 7a3b", 81),
-        ("", "INFO:     Finished server process [41]", 70),
     ]
 
 
@@ -87,7 +83,7 @@ def test_a_usual_line_takes_few_steps() -> None:
     )
 )
 def test_words_that_only_digits_tell_apart_hint_at_what_they_say(words: list[str]) -> None:
-    record = framed(["INFO 03-01 08:00:01 [a.py:1] " + "".join(words)])[0][0]
+    record = parsed(["INFO 03-01 08:00:01 [a.py:1] " + "".join(words)])[0][0]
     platform_detection._hints_of.cache_clear()
     found = list(platform_detection.hints_in(record))
     with patch.object(platform_detection, "_may_hint", lambda same: True):

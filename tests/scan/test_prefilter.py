@@ -1,4 +1,4 @@
-"""The automaton and its fallback find the same, wherever chunks are cut."""
+"""Hyperscan and the search in pure Python find the same, wherever chunks are cut."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vllm_logdoctor.scan.prefilter import PythonPrefilter
 from vllm_logdoctor.scan.scanner import LineFilter, Scanner
 from vllm_logdoctor.source import Chunk
 
-GATES = ("KV cache size: ", "cache size: ", "Avg prompt throughput: ", "throughput: 9")
+LITERALS = ("KV cache size: ", "cache size: ", "Avg prompt throughput: ", "throughput: 9")
 PIECES = [
     "GPU KV cache size: 5,120 tokens\n",
     "INFO 03-04 10:11:12 [core.py:93] text\n",
@@ -36,7 +36,7 @@ texts = st.lists(st.sampled_from(PIECES), max_size=30).map(lambda pieces: "".joi
 
 @cache
 def _automaton() -> Prefilter:
-    return build_prefilter(GATES)
+    return build_prefilter(LITERALS)
 
 
 @settings(deadline=None)
@@ -45,16 +45,16 @@ def test_pure_python_finds_what_hyperscan_finds(data: bytes) -> None:
     pytest.importorskip(
         "hyperscan", reason="no hyperscan wheel for this platform: the fallback is all there is"
     )
-    fast, slow = _automaton(), PythonPrefilter(GATES)
+    fast, slow = _automaton(), PythonPrefilter(LITERALS)
 
     def lines(hits: list[tuple[int, int]]) -> set[tuple[int, int]]:
-        return {(data.count(b"\n", 0, max(end - 1, 0)), gate) for end, gate in hits}
+        return {(data.count(b"\n", 0, max(end - 1, 0)), number) for end, number in hits}
 
     assert lines(fast.scan(data)) == lines(slow.scan(data))
 
 
 def selected(data: bytes, size: int) -> list[tuple[int, bytes]]:
-    selector = Selector(Scanner(PythonPrefilter(GATES), LineFilter()))
+    selector = Selector(Scanner(PythonPrefilter(LITERALS), LineFilter()))
     found: list[tuple[int, bytes]] = []
     first, number = 0, 1
     while first < len(data):

@@ -1,4 +1,4 @@
-"""What the tests of lines that are read in one step share: lines, and reports of both ways."""
+"""What the tests of lines that are read in one step share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from hypothesis import strategies as st
 
-from vllm_logdoctor.events import DebugReader, RequestReader, StatisticsReader
+from vllm_logdoctor.events import RequestReader, StatisticsReader
 from vllm_logdoctor.pipeline import Analyser, Options
 from vllm_logdoctor.report.json import render
 from vllm_logdoctor.run.builder import RunBuilder
@@ -71,9 +71,7 @@ def report_of(lines: list[str], chunk_lines: int = 10_000) -> str:
     return render(analyser.analysis())
 
 
-def report_the_long_way(
-    lines: list[str], reader: type[RequestReader | StatisticsReader | DebugReader]
-) -> str:
+def report_the_regular_way(lines: list[str], reader: type[RequestReader | StatisticsReader]) -> str:
     with patch.object(reader, "read", lambda *line: None):
         return report_of(lines)
 

@@ -1,18 +1,18 @@
-"""Statistics lines read in one step say what the long way says, whatever stands between them."""
+"""Statistics lines read in one step give what the regular way gives, whatever comes between them."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.properties.lanes import (
+from tests.properties.fast_lines import (
     OTHERS,
     Drawn,
     drawn_lines,
     line_of,
     records_counted,
     report_of,
-    report_the_long_way,
+    report_the_regular_way,
     written,
 )
 from vllm_logdoctor.events import StatisticsReader
@@ -50,21 +50,21 @@ def warm(second: int) -> list[str]:
 @given(drawn_lines(SHAPES, 4))
 def test_both_ways_give_the_same_report(drawn: Drawn) -> None:
     lines = [*warm(0), *written(drawn, 300)]
-    assert report_of(lines) == report_the_long_way(lines, StatisticsReader)
+    assert report_of(lines) == report_the_regular_way(lines, StatisticsReader)
 
 
 @pytest.mark.parametrize("chunk_lines", [1, 7, 250])
 def test_chunks_make_no_difference(chunk_lines: int) -> None:
     lines = [*warm(0), line_of(OTHERS[2], 240, 1, 0), *warm(300)]
-    assert report_of(lines, chunk_lines) == report_the_long_way(lines, StatisticsReader)
+    assert report_of(lines, chunk_lines) == report_the_regular_way(lines, StatisticsReader)
 
 
 def test_a_long_series_is_thinned_the_same_way() -> None:
     lines = [line_of(SHAPES[number % 2], number, number, 0) for number in range(10_300)]
-    assert report_of(lines) == report_the_long_way(lines, StatisticsReader)
+    assert report_of(lines) == report_the_regular_way(lines, StatisticsReader)
 
 
 def test_most_lines_of_a_long_series_make_no_record() -> None:
-    with records_counted() as told:
+    with records_counted() as taken:
         report_of([line_of(V1, number, number, 0) for number in range(1_000)])
-    assert len(told) < 300
+    assert len(taken) < 300

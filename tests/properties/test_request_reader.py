@@ -1,18 +1,18 @@
-"""Request lines read in one step say what the long way says, whatever stands between them."""
+"""Request lines read in one step give what the regular way gives, whatever comes between them."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.properties.lanes import (
+from tests.properties.fast_lines import (
     OTHERS,
     Drawn,
     drawn_lines,
     line_of,
     records_counted,
     report_of,
-    report_the_long_way,
+    report_the_regular_way,
     written,
 )
 from vllm_logdoctor.events import RequestReader
@@ -43,19 +43,19 @@ def warm() -> list[str]:
 @given(drawn_lines(SHAPES, 400))
 def test_both_ways_give_the_same_report(drawn: Drawn) -> None:
     lines = [*warm(), *written(drawn, 300)]
-    assert report_of(lines) == report_the_long_way(lines, RequestReader)
+    assert report_of(lines) == report_the_regular_way(lines, RequestReader)
 
 
 @pytest.mark.parametrize("chunk_lines", [1, 7, 250])
 def test_chunks_make_no_difference(chunk_lines: int) -> None:
     lines = [*warm(), line_of(OTHERS[3], 340, 1, 0), *warm()]
-    assert report_of(lines, chunk_lines) == report_the_long_way(lines, RequestReader)
+    assert report_of(lines, chunk_lines) == report_the_regular_way(lines, RequestReader)
 
 
 def test_most_stretches_of_requests_make_no_record() -> None:
     lines = [
         line_of(OTHERS[0] if number % 5 == 0 else RECEIVED, number, number, 0) for number in range(4_000)
     ]
-    with records_counted() as told:
+    with records_counted() as taken:
         report_of(lines)
-    assert len(told) < 1_500
+    assert len(taken) < 1_500
