@@ -7,8 +7,9 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
+from msgspec import Struct
+
 from vllm_logdoctor.events import Event, FastLine, Matcher, RecordEvent, RequestReader, StatisticsReader
-from vllm_logdoctor.frozen import slotted
 from vllm_logdoctor.parse import Record, RecordParser
 from vllm_logdoctor.scan import (
     AccessKey,
@@ -45,8 +46,7 @@ _PEEK = 4000
 """Records looked at for the first time of a stream that starts without one."""
 
 
-@slotted
-class _Waiting:
+class _Waiting(Struct):
     """Request lines of one kind and writer with nothing else between them."""
 
     first: Counted | FastLine
