@@ -72,7 +72,7 @@ def rules_page() -> str:
     pages = [rule_page(rule_id) for rule_id in rule_ids()]
     lines = [GENERATED, "# Rules\n"]
     lines.append(
-        f'{len(pages)} rules. A name says the bad thing and reads after "this run has". `logdoctor explain RULE` prints a page.'
+        f"{len(pages)} rules. A title names what is wrong in the words that people search for. `logdoctor explain RULE` prints a page."
     )
     for kind in KINDS:
         chosen = [page for page in pages if page.kind == kind]
@@ -81,7 +81,7 @@ def rules_page() -> str:
                 "",
                 f"## {kind.capitalize()} ({len(chosen)})",
                 "",
-                "| rule | this run has | severity | topic |",
+                "| rule | title | severity | topic |",
                 "|---|---|---|---|",
             ]
             lines += [

@@ -85,7 +85,7 @@ class Explainer:
 def _page_lines(page: RulePage) -> Iterator[str]:
     yield f"# {page.id}"
     yield ""
-    yield f"This run has {page.title}."
+    yield f"{page.title}."
     yield ""
     yield f"- kind: {page.kind}"
     yield f"- severity: {page.severity}"

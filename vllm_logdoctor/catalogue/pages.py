@@ -5,7 +5,7 @@ A page starts with TOML between two lines `+++`; then come sections with fixed h
     +++
     id = "kv-cache-too-small-for-max-model-len"
     kind = "failure"
-    title = "a KV cache that can't hold one request of max_model_len"
+    title = "KV cache too small for max_model_len"
     severity = "critical"
     topic = "kv-cache"
     knobs = ["--max-model-len", "--gpu-memory-utilization"]

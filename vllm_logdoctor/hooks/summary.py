@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
-from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES, model_name, named
+from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES, model_name
 from vllm_logdoctor.rules.model import Change, Finding
 
 _WIDTH = 240
@@ -26,7 +26,7 @@ def _what_ran(diagnosis: Diagnosis) -> str:
     model = f", {model_name(str(run.model.value))}" if run.model and run.model.value else ""
     root = _root(diagnosis)
     if root:
-        return f"{version}{model}: {OUTCOMES[run.outcome]}: {named(root.title)}"
+        return f"{version}{model}: {OUTCOMES[run.outcome]}: {root.title}"
     limit = diagnosis.bottleneck
     return f"{version}{model}: {OUTCOMES[run.outcome]}; {limit.reason or BOTTLENECKS[limit.name]}"
 
@@ -39,7 +39,7 @@ def _what_to_do(diagnosis: Diagnosis) -> str:
         return "no remedy follows from the log" if root else "nothing to change"
     changes = ", ".join(_change(change) for change in chosen.changes[:2])
     more = len([one for one in worth if one is not chosen])
-    return f"change first: {changes} ({named(chosen.title)}){f'; {more} more in the report' if more else ''}"
+    return f"change first: {changes} ({chosen.title}){f'; {more} more in the report' if more else ''}"
 
 
 def _change(change: Change) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.model import Analysis
-from vllm_logdoctor.report.naming import named
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.rules.model import Finding, Severity
 from vllm_logdoctor.run.model import Evidence
@@ -32,10 +31,10 @@ def annotation(finding: Finding) -> str:
         >>> annotation(Finding("a-rule", "failure", "high", "high", "a: b", "100 %"))
         '::error title=a-rule%3A a%3A b::100 %25'
     """
-    told = [finding.explanation or named(finding.title)]
+    told = [finding.explanation or finding.title]
     told += [f"Change: {plain_text(change_words(change), 10_000).strip()}." for change in finding.changes]
     line = finding.evidence[0] if finding.evidence else None
-    return command(finding.severity, f"{finding.id}: {named(finding.title)}", " ".join(told), line)
+    return command(finding.severity, f"{finding.id}: {finding.title}", " ".join(told), line)
 
 
 def command(severity: Severity, title: str, told: str, line: Evidence | None = None) -> str:

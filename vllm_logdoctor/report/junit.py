@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
-from vllm_logdoctor.report.naming import named, run_title
+from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.rules.model import Finding
 
@@ -57,12 +57,12 @@ def _case(finding: Finding) -> list[str]:
     opened = f'    <testcase name={quoted(finding.id)} classname="logdoctor.{finding.kind}">'
     if not fails(finding):
         return [opened, f"      <system-out>{body}</system-out>", "    </testcase>"]
-    head = f"<failure message={quoted(named(finding.title))} type={quoted(finding.severity)}>"
+    head = f"<failure message={quoted(finding.title)} type={quoted(finding.severity)}>"
     return [opened, f"      {head}{body}</failure>", "    </testcase>"]
 
 
 def _said(finding: Finding) -> list[str]:
-    lines = [visible(f"{named(finding.title)}. {finding.explanation}".strip())]
+    lines = [visible(f"{finding.title}. {finding.explanation}".strip())]
     lines += [f"{visible(one.file)}:{one.line}: {visible(one.text)}" for one in finding.evidence[:_LINES]]
     lines += [f"change: {plain_text(change_words(change), 10_000).strip()}" for change in finding.changes]
     return lines

@@ -144,16 +144,6 @@ def parallelism(run: Run) -> str:
     return f"{words} ({split})" if split else words
 
 
-def named(title: str) -> str:
-    """Return the title of a finding as a subject; titles read after "this run has".
-
-    Example:
-        >>> named("been stopped from outside"), named("a full KV cache")
-        ('it has been stopped from outside', 'a full KV cache')
-    """
-    return f"it has {title}" if title.startswith("been ") else title
-
-
 def accelerator_unit(run: Run) -> str:
     """Return what the run's ranks run on: "GPU", "NPU", "CPU rank" or "rank"."""
     units = {

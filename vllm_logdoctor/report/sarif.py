@@ -13,7 +13,6 @@ from vllm_logdoctor.report.clock import iso
 from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
-from vllm_logdoctor.report.naming import named
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.rules.model import Finding, Severity
 from vllm_logdoctor.run.model import Evidence
@@ -92,7 +91,7 @@ def spoken(text: str) -> str:
 def _rule(finding: Finding) -> Node:
     return {
         "id": finding.id,
-        "shortDescription": {"text": spoken(named(finding.title))},
+        "shortDescription": {"text": spoken(finding.title)},
         "defaultConfiguration": {"level": LEVELS[finding.severity]},
         "properties": {"tags": [finding.kind, *([finding.topic] if finding.topic else [])]},
     }
@@ -121,7 +120,7 @@ def _result(diagnosis: Diagnosis, finding: Finding, rule: int) -> Node:
 
 
 def _message(finding: Finding) -> str:
-    parts = [f"{named(finding.title)}.", finding.explanation]
+    parts = [f"{finding.title}.", finding.explanation]
     parts += [f"Change: {plain_text(change_words(change), 10_000).strip()}." for change in finding.changes]
     return spoken(" ".join(part for part in parts if part))
 

@@ -283,7 +283,7 @@ class FindingOut(Strict):
     role: Role | None = Field(description="failures only; at most one root per run")
     severity: Severity
     confidence: Confidence
-    title: str = Field(description='reads after "this run has"')
+    title: str = Field(description="what is wrong, in the words that people search for")
     explanation: str
     evidence: list[EvidenceOut]
     changes: list[ChangeOut]

@@ -16,7 +16,7 @@ from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import count, number, share
 from vllm_logdoctor.report.model import Analysis
-from vllm_logdoctor.report.naming import PHASES, named, run_title
+from vllm_logdoctor.report.naming import PHASES, run_title
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.serving import CURVES
 from vllm_logdoctor.report.sections.timeline import startup_seconds
@@ -78,7 +78,7 @@ def _finding(page: Page, finding: Finding) -> RenderableType:
     head = Text()
     head.append(f" {finding.severity} ", style=COLOURS[finding.severity])
     role = f" ({finding.role})" if finding.role else ""
-    head.append(f" {_shown(named(finding.title))}{role}", style="bold")
+    head.append(f" {_shown(finding.title)}{role}", style="bold")
     parts: list[RenderableType] = [head]
     knobs = [change.knob for change in finding.changes]
     for one in finding.evidence[:_EVIDENCE]:

@@ -68,7 +68,7 @@ class Finding(Struct, frozen=True):
         id: rule id (a page patterns/rules/<id>.md exists).
         kind: failure, performance, configuration or security.
         severity, confidence: how bad, how sure.
-        title: reads after "this run has".
+        title: names what is wrong, in the words that people search for.
         explanation: what it means here, with the log's own numbers.
         role: failures: "root" (at most one a run), "cascade" or "contributing"; else None.
         evidence: lines that prove it, the decisive one first.

@@ -9,7 +9,7 @@ from vllm_logdoctor.report.effects import SAFETY, change_words, effect_words
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital, setting
-from vllm_logdoctor.report.naming import OBJECTIVES, named
+from vllm_logdoctor.report.naming import OBJECTIVES
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.model import Evidence
@@ -77,7 +77,7 @@ def _action(change: Change, finding: Finding) -> str:
 
 def _known(page: Page, finding: Finding) -> str:
     ways = f" If it matters: {_enumerated(finding.alternatives)}" if finding.alternatives else ""
-    title = f"**{capital(prose(named(finding.title)))}.**{page.cited(finding.evidence, 3)}"
+    title = f"**{prose(finding.title)}.**{page.cited(finding.evidence, 3)}"
     return f"- {title} {prose(finding.explanation)}{ways}"
 
 
@@ -90,7 +90,7 @@ def _as_before(page: Page, finding: Finding) -> list[str]:
 
 
 def _headline(finding: Finding) -> str:
-    title = capital(prose(named(finding.title)))
+    title = prose(finding.title)
     first = finding.changes[0] if finding.changes else None
     return f"{title}: {change_words(first)}" if first and first.kind != "action" else title
 

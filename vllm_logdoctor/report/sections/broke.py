@@ -7,8 +7,7 @@ import re
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.escape import code, fence, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
-from vllm_logdoctor.report.figures import capital
-from vllm_logdoctor.report.naming import BROKEN, named
+from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.advice import remedy
 from vllm_logdoctor.rules.model import Finding
@@ -31,14 +30,14 @@ def broke(page: Page) -> list[str]:
         if other.role != "cascade":
             lines += [
                 "",
-                f"Also: {prose(named(other.title))}{page.cited(other.evidence)}. {prose(other.explanation)}",
+                f"Also: {prose(other.title)}{page.cited(other.evidence)}. {prose(other.explanation)}",
             ]
             lines += ["", *remedy(page, other)]
     return [*lines, *_chain(page, failures)]
 
 
 def _cause(page: Page, root: Finding) -> list[str]:
-    lines = [f"{capital(prose(named(root.title)))}. Confidence: {root.confidence}."]
+    lines = [f"{prose(root.title)}. Confidence: {root.confidence}."]
     if root.evidence:
         lines += ["", *fence("\n".join(_told(page, root.evidence[:LINES]))), ""]
     return [*lines, ""]
@@ -56,7 +55,7 @@ def _chain(page: Page, failures: tuple[Finding, ...]) -> list[str]:
     lines: list[str] = []
     if followed:
         lines += ["", "What followed from it, and is not the cause:", ""]
-        lines += [f"- {prose(named(finding.title))}{page.cited(finding.evidence)}" for finding in followed]
+        lines += [f"- {prose(finding.title)}{page.cited(finding.evidence)}" for finding in followed]
     last = next((record for record in reversed(page.run.tail) if _says_something(record)), None)
     if last is not None and page.run.last_of_file:
         lines += ["", f"Last line seen: {code(last.message, 200)} [L{last.line}]."]

@@ -7,7 +7,6 @@ import shlex
 
 from vllm_logdoctor.report.escape import fence, prose
 from vllm_logdoctor.report.figures import capital, count
-from vllm_logdoctor.report.naming import named
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.advice import is_asked, put_off
 from vllm_logdoctor.rules.model import Finding
@@ -32,7 +31,7 @@ def measure(page: Page) -> list[str]:
 
 def _check(finding: Finding) -> str:
     """Return what to look for, behind what it is for: "no such warning" says nothing by itself."""
-    return f"- **{capital(prose(named(finding.title)))}.** {capital(prose(finding.verify))}"
+    return f"- **{prose(finding.title)}.** {capital(prose(finding.verify))}"
 
 
 def _checked(page: Page, finding: Finding) -> bool:

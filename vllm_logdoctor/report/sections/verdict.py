@@ -5,7 +5,7 @@ from __future__ import annotations
 from vllm_logdoctor.report.effects import ORIGINS, change_words, effect_range
 from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.figures import capital, count, number, table
-from vllm_logdoctor.report.naming import BOTTLENECKS, BROKEN, OUTCOMES, PHASES, is_client, named
+from vllm_logdoctor.report.naming import BOTTLENECKS, BROKEN, OUTCOMES, PHASES, is_client
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.advice import is_asked, put_off
 from vllm_logdoctor.rules.model import Confidence, Finding
@@ -73,7 +73,7 @@ def sentence(page: Page) -> str:
     root = next(iter(page.failures), None) or (page.ended_by if page.run.outcome in BROKEN else None)
     outcome = OUTCOMES[page.run.outcome]
     if root is not None:
-        cause = f"{DOUBT[root.confidence]}{prose(named(root.title))}"
+        cause = f"{DOUBT[root.confidence]}{prose(root.title)}"
         return f"{capital(outcome)}: {cause}{page.cited(root.evidence, 2)}."
     if page.run.outcome in BROKEN:
         return f"{capital(outcome)}. The log does not say why."
@@ -144,7 +144,7 @@ def _changes(page: Page, findings: list[Finding]) -> list[str]:
 
 def _row(page: Page, position: int, finding: Finding) -> list[str]:
     wanted = "; ".join(change_words(change) for change in finding.changes[:2])
-    why = f"{prose(named(finding.title))}{page.cited(finding.evidence, 3)}"
+    why = f"{prose(finding.title)}{page.cited(finding.evidence, 3)}"
     return [str(position), wanted, why, _expected(finding), finding.confidence]
 
 

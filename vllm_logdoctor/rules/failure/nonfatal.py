@@ -59,7 +59,7 @@ def transfer_findings(scene: FailureContext, rules: FailureRules) -> Iterator[Fi
         f"{number} of the KV cache, or the handshake before it, failed. vLLM goes on after such an error; the request that needed"
         f" it fails or is computed again. {finding.explanation}"
     )
-    yield replace(finding, title="transfers of the KV cache that failed", explanation=words)
+    yield replace(finding, title="KV transfers failed", explanation=words)
 
 
 def limit_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:

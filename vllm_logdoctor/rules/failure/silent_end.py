@@ -219,9 +219,9 @@ def _suspicion(
         scene, rules, rule_id, confidence, records, values, kind="configuration", severity=severity
     )
     if rule_id != NOT_IN_LOG:
-        return replace(finding, title=f"perhaps {finding.title}")
-    words = f"The log ends at {values.get('what')}. Either it was copied while the start went on, or the process ended without a word."
-    return replace(finding, title="a log that ends before the start does", explanation=words)
+        return replace(finding, title=f"Possibly: {finding.title}")
+    words = f"The log ends at {values.get('what')}. Either it was copied while the start went on, or the process was killed without logging it."
+    return replace(finding, title="Log ends before start-up completes", explanation=words)
 
 
 def _young(run: Run) -> bool:

@@ -44,7 +44,7 @@ def _finding(scene: FailureContext, event: Event) -> Finding:
         kind="failure",
         severity=pattern.severity,  # type: ignore[arg-type]
         confidence="medium",
-        title=f"what the pack {pattern.pack} calls a cause of failure",
+        title=f"Cause of failure according to pack {pattern.pack}",
         explanation=f"{pattern.meaning} So says the pack {pattern.pack}, which is not part of logdoctor; no rule of logdoctor explains the end.",
         role="root",
         evidence=(scene.run.evidence(event.record),),

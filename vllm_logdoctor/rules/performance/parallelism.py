@@ -30,7 +30,7 @@ CACHE_RESERVE = 1.5
 LENGTH_RESERVE = 8
 LEAST_LENGTH = 8192
 NO_PEER_ACCESS = "your platform lacks GPU P2P capability or P2P test failed"
-CRAWLING = "more ranks than a machine has cards, and steps that crawl"
+CRAWLING = "Slow steps: ranks spread over more than one machine"
 # Requests per replica from which the measured range holds without doubt.
 BUSY_REPLICA = 4
 

@@ -46,7 +46,7 @@ LEAST_GROWTH = 1.1
 # A tenth more requests is nothing that a client is changed for.
 LEAST_ROOM = 1.1
 IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
-FULL_ALONE = "a KV cache that is full to the brim"
+FULL_ALONE = "KV cache full while the queue is empty"
 ONLY_WHEN_WAITING = (
     "more room for the cache once requests wait or preemptions are printed: until then it buys nothing"
 )
