@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 
 from tests.report.junit_schema import violations
@@ -104,7 +105,7 @@ def test_the_form_of_junit_files_refuses_what_jenkins_refuses():
 
 def test_junit_of_a_run_without_findings_passes(analysis_of):
     analysis = analysis_of()
-    object.__setattr__(analysis.runs[0], "findings", ())
+    analysis = replace(analysis, runs=(replace(analysis.runs[0], findings=()),))
     root = ElementTree.fromstring(junit.render(analysis).encode())
     assert (root.get("tests"), root.get("failures")) == ("1", "0")
 
