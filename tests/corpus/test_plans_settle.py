@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.plan.planned import planned
+from vllm_logdoctor.plan.planned import planned_run
 from vllm_logdoctor import analyze
 from vllm_logdoctor.diagnose import judge
 from vllm_logdoctor.errors import LogdoctorError
@@ -46,7 +46,7 @@ def returning(path: Path) -> list[str]:
         return []
     for first in diagnoses:
         wanted = asked(first)
-        again = asked(judge(planned(first.run, first.plan))) if wanted else {}
+        again = asked(judge(planned_run(first.run, [item.change for item in first.plan.changes]).run)) if wanted else {}
         for knob in wanted.keys() & again.keys():
             before, after, kind = wanted[knob]
             _, next_after, _ = again[knob]

@@ -59,7 +59,7 @@ def test_a_value_that_is_set_already_is_no_change() -> None:
 
 
 def test_a_run_that_ran_out_of_memory_gets_nothing_that_needs_more() -> None:
-    oom = finding("oom", flag("--gpu-memory-utilization", 0.95, 0.9), kind="failure", topic="memory")
+    oom = finding("oom", flag("--gpu-memory-utilization", 0.95, 0.9), kind="failure", topic="gpu-memory")
     eager = finding("eager-mode", flag("--enforce-eager", True, None))
     plan = merge(a_run(), [oom, eager])
     assert [planned.change.knob for planned in plan.changes] == ["--gpu-memory-utilization"]

@@ -57,9 +57,10 @@ def test_a_cut_keeps_what_stood_before_it(values: dict[str, int], data: st.DataO
     ("text", "value"),
     [
         ("torch.bfloat16", "torch.bfloat16"),
-        ("<CompilationMode.VLLM_COMPILE: 3>", "CompilationMode.VLLM_COMPILE"),
+        ("<CompilationMode.VLLM_COMPILE: 3>", "VLLM_COMPILE"),
+        ("<DynamicShapesType.BACKED: 'backed'>", "backed"),
         ("Config(backend='auto', nested=Inner(level=2))", {"backend": "auto", "nested": {"level": 2}}),
-        ("{'sizes': [1, 2, 4], 'mode': <M.FULL: (2, 1)>}", {"sizes": [1, 2, 4], "mode": "M.FULL"}),
+        ("{'sizes': [1, 2, 4], 'mode': <M.FULL: (2, 1)>}", {"sizes": [1, 2, 4], "mode": "FULL"}),
         ("0.92", 0.92),
         ("org/Model-7B", "org/Model-7B"),
         ("{1, 2}", [1, 2]),

@@ -216,13 +216,18 @@ def _aliases() -> dict[str, list[tuple[str, str, str]]]:
     return found
 
 
+def _listed(choices: Any) -> tuple[Any, ...]:
+    """Return choices that the facts list; source text that computes them lists none."""
+    return tuple(choices) if isinstance(choices, list) else ()
+
+
 def _flag(name: str, facts: Facts) -> Flag:
     return Flag(
         name=name,
         form=facts["form"],
         default=facts["default"],
         default_is_source=facts.get("default_is_source", False),
-        choices=tuple(facts.get("choices", ())),
+        choices=_listed(facts.get("choices")),
         aliases=tuple(facts.get("aliases", ())),
         deprecated=facts.get("deprecated", False),
         field=facts.get("field"),

@@ -1,34 +1,54 @@
-"""Plan room: findings become one set of changes, a command before and after, and answers to what-ifs."""
+"""Plan: findings become one set of changes that can be made together, a command before and after, and answers to what-ifs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from vllm_logdoctor.plan.command import shell
+from vllm_logdoctor.plan.compose import composed
 from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.plan.merge import merge
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.plan.table import what_if_table
+from vllm_logdoctor.rules.bottleneck import bottleneck_of
+from vllm_logdoctor.rules.configuration import configuration_findings
+from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.performance import performance_findings
 from vllm_logdoctor.run.model import Run
 
-__all__ = ["plan_of", "what_if_table"]
+__all__ = ["advice_on", "plan_of", "what_if_table"]
 
 
-def plan_of(run: Run, findings: Sequence[Finding], objective: str = "balanced") -> Plan:
-    """Merge findings into one plan.
+def plan_of(
+    run: Run, findings: Sequence[Finding], objective: str = "balanced", load: Load | None = None
+) -> Plan:
+    """Merge findings into one plan and judge the run that it leads to.
 
     Args:
         run: the run.
         findings: in order of importance, failures first, as they were ordered for the objective.
-        objective: what the advice is for; the order of the findings already says so.
+        objective: what the advice is for.
+        load: the load of the run, where it is known already.
 
     Returns:
-        changes with one value per knob, the launch command before and after, and what was left out.
+        changes with one value per knob that can be made together, the launch command before and after, and what was
+        left out with the reason.
     """
     merged = merge(run, findings)
+    found = composed(run, merged.changes, load or load_of(run), lambda other: advice_on(other, objective))
+    refused = tuple(dict.fromkeys((*merged.refused, *found.held_back)))
     launch = launch_of(run)
     if launch is None:
-        return Plan(merged.changes, None, None, merged.refused)
-    after = changed(launch, (planned.change for planned in merged.changes))
-    return Plan(merged.changes, shell(launch), shell(after), merged.refused)
+        return Plan(found.changes, None, None, refused)
+    after = changed(launch, (planned.change for planned in found.changes))
+    return Plan(found.changes, shell(launch), shell(after), refused)
+
+
+def advice_on(run: Run, objective: str = "balanced") -> tuple[Finding, ...]:
+    """Judge the settings and the load of a run: findings of performance and configuration."""
+    load = load_of(run)
+    return (
+        *performance_findings(run, bottleneck_of(run, load), objective, load),
+        *configuration_findings(run),
+    )

@@ -19,6 +19,16 @@ from vllm_logdoctor.run.model import Run
 _NOT_FLAGS = frozenset(
     {"subparser", "model_tag", "model", "config", "dispatch_function", "func", "command", "headless_config"}
 )
+# Fields that a printed compilation configuration has and that the constructor refuses.
+_NOT_SETTABLE = frozenset(
+    {
+        "local_cache_dir", "static_all_moe_layers", "enabled_custom_ops", "disabled_custom_ops", "traced_files",
+        "compilation_time", "static_forward_context", "bs_to_padded_graph_size",
+    }
+)  # fmt: skip
+_UNSET_ITEMS: tuple[Any, ...] = (None, "", {})
+# An empty list says "none" here, elsewhere it is the default.
+_EMPTY_LIST_COUNTS = frozenset({"splitting_ops", "cudagraph_capture_sizes"})
 MASK = "***"
 # Defaults that the parser computes, by the source text that the facts keep of them.
 _COMPUTED_DEFAULTS = {"int(ssl.CERT_NONE)": 0}
@@ -66,11 +76,27 @@ def launch_of(run: Run) -> Launch | None:
         return None
     version = str(run.version.value) if run.version else None
     flags = {
-        flag: plain_value(value)
+        flag: accepted_value(name, plain_value(value))
         for name, value in run.arguments.items()
         if (flag := _flag_name(name, plain_value(value), version))
     }
     return Launch(str(model), flags, _variables(run), version, cards_of(flags), run.platform)
+
+
+def accepted_value(name: str, value: Any) -> Any:
+    """Return a value as a launch accepts it: of a printed configuration object only what a user can set.
+
+    Example:
+        >>> accepted_value("compilation_config", {"mode": "VLLM_COMPILE", "cache_dir": "", "local_cache_dir": None})
+        {'mode': 'VLLM_COMPILE'}
+    """
+    if name != "compilation_config" or not isinstance(value, dict):
+        return value
+    return {
+        key: accepted_value(name, item)
+        for key, item in value.items()
+        if key not in _NOT_SETTABLE and item not in _UNSET_ITEMS and (item != [] or key in _EMPTY_LIST_COUNTS)
+    }
 
 
 def _variables(run: Run) -> dict[str, str]:

@@ -26,7 +26,7 @@ _NEEDS_MEMORY = {
     "--kv-cache-memory-bytes": "raised",
 }
 _EATS_CACHE = frozenset({"--max-num-seqs", "--max-num-batched-tokens"})
-_MEMORY_TOPICS = frozenset({"memory", "kv-cache"})
+_MEMORY_TOPICS = frozenset({"gpu-memory", "kv-cache"})
 
 # The first of two knobs makes the second one void.
 _OVERRIDES = (

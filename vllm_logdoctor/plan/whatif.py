@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from vllm_logdoctor.rules.capacity.laws import LAWS, UNRELATED, Settings
-from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
+from vllm_logdoctor.rules.capacity.memory import START_FAILS, Memory, memory_of
 from vllm_logdoctor.run.model import Run
 
 
@@ -56,6 +56,26 @@ def what_if(run: Run, settings: Mapping[str, Any]) -> Answer:
             return _unanswered(before, outcome)
         memory = outcome
     return _answer(before, memory)
+
+
+def memory_with(run: Run, settings: Mapping[str, Any]) -> Memory | str | None:
+    """Return the memory of a run with other settings as far as the laws can tell; a setting without an answer is left out.
+
+    A text says why the start would fail. None where the log does not tell the size of the cache.
+    """
+    memory = memory_of(run)
+    for name, value in ordered(settings) if memory else ():
+        outcome = applied(memory, Settings(run, name, value))
+        if isinstance(outcome, Memory):
+            memory = outcome
+        elif START_FAILS in outcome:
+            return outcome
+    return memory
+
+
+def concurrency_of(before: Memory, after: Memory) -> float | None:
+    """Return how many requests of max_model_len the cache holds after a change, or None where the log does not tell."""
+    return _concurrency(before, after, "").after
 
 
 def ordered(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -10,6 +10,8 @@ _WORD = re.compile(r"[A-Za-z_][\w.]*")
 _CONSTANTS = {"None": None, "null": None, "True": True, "true": True, "False": False, "false": False}
 # chunked_prefill_enabled=False multi_step_stream_outputs=True     (0.6.3 forgot the comma)
 _MISSING_COMMA = re.compile(r"\s+(?=[A-Za-z_]\w*=)")
+# CompilationMode.VLLM_COMPILE: 3     DynamicShapesType.BACKED: 'backed'
+_ENUM_MEMBER = re.compile(r"[A-Z]\w*\.(?P<name>[A-Z]\w*)\s*:\s*(?:'(?P<text>[^']*)'|[\d(-])")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _DEPTH = 60
 
@@ -21,7 +23,7 @@ def read_pairs(text: str) -> dict[str, Any]:
 
     Example:
         >>> read_pairs("model='a/b', dtype=torch.float16, x=Cfg(n=1, k={'a': <E.B: 2>}), y=[1, 2]")["x"]
-        {'n': 1, 'k': {'a': 'E.B'}}
+        {'n': 1, 'k': {'a': 'B'}}
     """
     return _Reader(text).pairs(end="", depth=0)
 
@@ -158,12 +160,18 @@ class _Reader:
         return found
 
     def _member(self) -> str:
-        """An enum member or an object's address: <CUDAGraphMode.FULL: (2, 1)>, <class 'x'>, <function f at 0x1>."""
+        """Read an enum member as its text value or else its name; keep the words of any other object.
+
+        <DynamicShapesType.BACKED: 'backed'>   <CUDAGraphMode.FULL: (2, 1)>   <class 'x'>   <function f at 0x1>
+        """
         end = self._text.find(">", self._at)
         end = len(self._text) if end < 0 else end
         inside = self._text[self._at + 1 : end]
         self._at = end + 1
-        return inside.split(":", 1)[0].strip()
+        member = _ENUM_MEMBER.match(inside)
+        if member is None:
+            return inside.split(":", 1)[0].strip()
+        return member["text"] or member["name"]
 
     def _bare(self, stop: str) -> str:
         start = self._at

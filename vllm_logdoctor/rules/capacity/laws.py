@@ -14,7 +14,7 @@ from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes, weight_bytes
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.defaults import seats_of, step_tokens_of
 from vllm_logdoctor.rules.capacity.fp8 import condition_of_fp8, refuses_fp8
-from vllm_logdoctor.rules.capacity.memory import GIB, Memory
+from vllm_logdoctor.rules.capacity.memory import GIB, START_FAILS, Memory
 from vllm_logdoctor.run.model import Run
 
 
@@ -72,7 +72,7 @@ def utilization(memory: Memory, to: Settings) -> Memory | str:
         )
     if memory.free is not None and new * total.gib > memory.free + 0.005:
         return (
-            f"the start would fail: {new:g} x {total.gib:g} GiB is more than the {memory.free:g} GiB that"
+            f"{START_FAILS}: {new:g} x {total.gib:g} GiB is more than the {memory.free:g} GiB that"
             " were free"
         )
     delta = new - memory.utilization

@@ -17,6 +17,8 @@ USABLE_GIB = (
 )  # fmt: skip
 # Activations, communication buffers and the context need at least this much beside weights and cache.
 LEAST_OVERHEAD_GIB = 0.1
+START_FAILS = "the start would fail"
+"""Words in every answer that says that an engine with these settings would not come up."""
 
 
 class Size(Struct, frozen=True):
@@ -80,7 +82,7 @@ class Memory(Struct, frozen=True):
         if self.available is None or self.available <= 0:
             return "the log does not print the memory of the KV cache"
         if gib <= 0:
-            return f"{step}: nothing is left for the KV cache ({gib:.2f} GiB), the start would fail"
+            return f"{step}: nothing is left for the KV cache ({gib:.2f} GiB), {START_FAILS}"
         grown = self.scaled(gib / self.available, max(low, 0.0) / self.available, high / self.available, step)
         return replace(grown, available=gib)
 

@@ -1,0 +1,95 @@
+"""Compose a plan: each change is tried in the planned run, and what would not start or brings a new finding is held back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from vllm_logdoctor.plan.feasible import obstacle
+from vllm_logdoctor.plan.graph_sizes import with_capture_sizes
+from vllm_logdoctor.plan.merge import Refusal
+from vllm_logdoctor.plan.model import PlannedChange
+from vllm_logdoctor.plan.planned import PlannedRun, planned_run
+from vllm_logdoctor.rules.load import Load
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.model import Run
+
+NEXT_LIMITS = frozenset(
+    {"kv-cache-preemption", "scheduler-limit-not-memory", "prefill-bound-queueing", "client-concurrency-bound"}
+)
+"""Findings that name the limit that comes next: with one limit gone, the planned run shows another. The plan says which."""
+
+Judgement = Callable[[Run], Sequence[Finding]]
+
+
+class Composed(Struct, frozen=True):
+    """The changes of a plan, what was held back with the reason, and the run that they lead to."""
+
+    changes: tuple[PlannedChange, ...]
+    held_back: tuple[Refusal, ...]
+    planned: PlannedRun
+
+
+def composed(run: Run, items: Sequence[PlannedChange], load: Load, judgement: Judgement) -> Composed:
+    """Return the changes that can be made together.
+
+    Args:
+        run: the run.
+        items: merged changes in the order to apply.
+        load: the load of the run.
+        judgement: gives the findings on the settings and the load of a run.
+    """
+    kept: list[PlannedChange] = []
+    held: list[Refusal] = []
+    risky: PlannedChange | None = None
+    for item in items:
+        reason = ""
+        if item.change.kind in ("flag", "env"):
+            reason = _second_risk(risky, item) or obstacle(_with(run, [*kept, item]), item.change, load)
+        if reason:
+            held.append((item.change.knob, reason))
+            continue
+        kept.append(item)
+        risky = item if item.change.safety == "changes-results" else risky
+    kept = with_capture_sizes(run, kept)
+    kept, brought = _without_new_findings(run, kept, judgement)
+    return Composed(tuple(kept), (*held, *brought), _with(run, kept))
+
+
+def _with(run: Run, items: Sequence[PlannedChange]) -> PlannedRun:
+    return planned_run(run, [item.change for item in items])
+
+
+def _second_risk(first: PlannedChange | None, item: PlannedChange) -> str:
+    """Return why a second change of what the model answers waits: a difference must have one cause."""
+    if first is None or item.change.safety != "changes-results":
+        return ""
+    return f"can change answers, as {first.change.knob} can: one at a time, so that a difference has one cause"
+
+
+def _without_new_findings(
+    run: Run, items: list[PlannedChange], judgement: Judgement
+) -> tuple[list[PlannedChange], list[Refusal]]:
+    """Hold back changes, the last first, until the planned run has no finding that this run has not."""
+    held: list[Refusal] = []
+    if not any(item.change.kind in ("flag", "env") for item in items):
+        return items, held
+    known = {finding.id for finding in judgement(run)}
+    left = list(items)
+    new = new_findings(judgement(_with(run, left).run), known)
+    for item in [item for item in reversed(items) if item.change.kind in ("flag", "env")]:
+        if not new:
+            break
+        without = [other for other in left if other is not item]
+        still = new_findings(judgement(_with(run, without).run), known)
+        if len(still) < len(new):
+            gone = next(finding for finding in new if finding.id not in {one.id for one in still})
+            held.append((item.change.knob, f"the planned run would then have {gone.title}"))
+            left, new = without, still
+    return left, held
+
+
+def new_findings(findings: Sequence[Finding], known: set[str]) -> list[Finding]:
+    """Return findings that a run does not have; the limit that comes next is none of them."""
+    return [finding for finding in findings if finding.id not in known and finding.id not in NEXT_LIMITS]
