@@ -12,17 +12,22 @@ from typing import Any
 
 import pytest
 
-from vllm_logdoctor.plan.planned import planned_run
 from vllm_logdoctor import analyze
 from vllm_logdoctor.diagnose import judge
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.plan import advice_on
+from vllm_logdoctor.plan.compose import new_findings
+from vllm_logdoctor.plan.feasible import requests_held
+from vllm_logdoctor.plan.planned import planned_run
 from vllm_logdoctor.report.model import Diagnosis
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
 BUNDLED = sorted((ROOT / "fixtures").glob("*.log"))
 COLLECTED = sorted(
-    path for folder in ("cases", "public", "cpu", "ab/logs") for path in (CORPUS / folder).glob("**/*.log")
+    path
+    for folder in ("cases", "public", "cpu", "ab/logs", "unseen")
+    for path in (CORPUS / folder).glob("**/*.log")
 )
 READ = COLLECTED if os.environ.get("LOGDOCTOR_WHOLE_CORPUS") else COLLECTED[::7]
 
@@ -46,7 +51,11 @@ def returning(path: Path) -> list[str]:
         return []
     for first in diagnoses:
         wanted = asked(first)
-        again = asked(judge(planned_run(first.run, [item.change for item in first.plan.changes]).run)) if wanted else {}
+        again = (
+            asked(judge(planned_run(first.run, [item.change for item in first.plan.changes]).run))
+            if wanted
+            else {}
+        )
         for knob in wanted.keys() & again.keys():
             before, after, kind = wanted[knob]
             _, next_after, _ = again[knob]
@@ -66,4 +75,34 @@ def test_the_plan_of_a_bundled_log_is_made_once(path: Path) -> None:
 @pytest.mark.skipif(not COLLECTED, reason=f"no collected logs in {CORPUS}")
 def test_the_plan_of_a_collected_log_is_made_once() -> None:
     found = {path.name: said for path in READ if (said := returning(path))}
+    assert found == {}
+
+
+def defects_of_the_planned_run(path: Path) -> list[str]:
+    """What the run of a plan would have that this run has not: a finding, or a cache below one request."""
+    found = []
+    try:
+        diagnoses = analyze(path).analysis.runs
+    except LogdoctorError:
+        return []
+    for first in diagnoses:
+        if not asked(first):
+            continue
+        planned = planned_run(first.run, [item.change for item in first.plan.changes])
+        known = {finding.id for finding in (*first.findings, *advice_on(first.run))}
+        found += [f"brings {finding.id}" for finding in new_findings(advice_on(planned.run), known)]
+        held = requests_held(planned.before, planned.after)
+        if planned.fails or (held and held[1] < min(1, held[0])):
+            found.append(f"run {first.run.number}: holds {held} requests, {planned.fails}")
+    return found
+
+
+@pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.stem)
+def test_the_planned_run_of_a_bundled_log_has_no_new_defect(path: Path) -> None:
+    assert defects_of_the_planned_run(path) == []
+
+
+@pytest.mark.skipif(not COLLECTED, reason=f"no collected logs in {CORPUS}")
+def test_the_planned_run_of_a_collected_log_has_no_new_defect() -> None:
+    found = {path.name: said for path in READ if (said := defects_of_the_planned_run(path))}
     assert found == {}

@@ -10,8 +10,9 @@ from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.plan.merge import merge
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.plan.table import what_if_table
+from vllm_logdoctor.rules import configuration
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
-from vllm_logdoctor.rules.configuration import configuration_findings
+from vllm_logdoctor.rules.engine import settings_findings
 from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.performance import performance_findings
@@ -36,7 +37,10 @@ def plan_of(
         left out with the reason.
     """
     merged = merge(run, findings)
-    found = composed(run, merged.changes, load or load_of(run), lambda other: advice_on(other, objective))
+    failures = frozenset(finding.id for finding in findings if finding.kind == "failure")
+    found = composed(
+        run, merged.changes, load or load_of(run), lambda other: advice_on(other, objective), failures
+    )
     refused = tuple(dict.fromkeys((*merged.refused, *found.held_back)))
     launch = launch_of(run)
     if launch is None:
@@ -50,5 +54,5 @@ def advice_on(run: Run, objective: str = "balanced") -> tuple[Finding, ...]:
     load = load_of(run)
     return (
         *performance_findings(run, bottleneck_of(run, load), objective, load),
-        *configuration_findings(run),
+        *settings_findings(configuration.RULES, run),
     )

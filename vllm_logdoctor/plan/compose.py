@@ -16,7 +16,12 @@ from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run
 
 NEXT_LIMITS = frozenset(
-    {"kv-cache-preemption", "scheduler-limit-not-memory", "prefill-bound-queueing", "client-concurrency-bound"}
+    {
+        "kv-cache-preemption",
+        "scheduler-limit-not-memory",
+        "prefill-bound-queueing",
+        "client-concurrency-bound",
+    }
 )
 """Findings that name the limit that comes next: with one limit gone, the planned run shows another. The plan says which."""
 
@@ -31,7 +36,13 @@ class Composed(Struct, frozen=True):
     planned: PlannedRun
 
 
-def composed(run: Run, items: Sequence[PlannedChange], load: Load, judgement: Judgement) -> Composed:
+def composed(
+    run: Run,
+    items: Sequence[PlannedChange],
+    load: Load,
+    judgement: Judgement,
+    failures: frozenset[str] = frozenset(),
+) -> Composed:
     """Return the changes that can be made together.
 
     Args:
@@ -39,6 +50,7 @@ def composed(run: Run, items: Sequence[PlannedChange], load: Load, judgement: Ju
         items: merged changes in the order to apply.
         load: the load of the run.
         judgement: gives the findings on the settings and the load of a run.
+        failures: ids of findings of failures: what repairs them may cost speed.
     """
     kept: list[PlannedChange] = []
     held: list[Refusal] = []
@@ -46,7 +58,9 @@ def composed(run: Run, items: Sequence[PlannedChange], load: Load, judgement: Ju
     for item in items:
         reason = ""
         if item.change.kind in ("flag", "env"):
-            reason = _second_risk(risky, item) or obstacle(_with(run, [*kept, item]), item.change, load)
+            reason = _second_risk(risky, item) or obstacle(
+                _with(run, [*kept, item]), item.change, load, not failures.isdisjoint(item.findings)
+            )
         if reason:
             held.append((item.change.knob, reason))
             continue
@@ -65,7 +79,9 @@ def _second_risk(first: PlannedChange | None, item: PlannedChange) -> str:
     """Return why a second change of what the model answers waits: a difference must have one cause."""
     if first is None or item.change.safety != "changes-results":
         return ""
-    return f"can change answers, as {first.change.knob} can: one at a time, so that a difference has one cause"
+    return (
+        f"can change answers, as {first.change.knob} can: one at a time, so that a difference has one cause"
+    )
 
 
 def _without_new_findings(

@@ -14,6 +14,7 @@ from vllm_logdoctor.rules.load import Load
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Run
 
+PRINTED = "as printed"
 LEAST_SHRINK = 0.97
 """A cache that loses less than 3 % of its tokens is taken for the same: profiling anew moves it by as much."""
 # Qwen3.5-122B-A10B   Llama-2-13b-hf   Mistral-Large-Instruct-2407-123B
@@ -23,21 +24,22 @@ _TOTAL = re.compile(r"on device \S{1,20} \([\d.]{1,9}/([\d.]{1,9}) GiB\)|total c
 _QUANTIZED_NAME = re.compile(r"awq|gptq|fp8|fp4|int[48]|w4a|w8a|[48]-?bit|gguf|mxfp|bnb|quant", re.IGNORECASE)
 
 
-def obstacle(planned: PlannedRun, change: Change, load: Load) -> str:
+def obstacle(planned: PlannedRun, change: Change, load: Load, repairs: bool = False) -> str:
     """Return why a change can't be made in a planned run, or an empty text.
 
     Args:
         planned: the run with this change and those before it.
         change: the change that was added last.
         load: the load of the run that the log shows.
+        repairs: whether the change is the remedy of a failure: it may cost speed, but must start.
     """
     if planned.fails:
         return planned.fails
     return (
         _refused_value(planned.run, change)
-        or _weights_do_not_fit(planned.run, change)
+        or _weights_do_not_fit(planned.run, planned.after, change)
         or _one_request_does_not_fit(planned)
-        or _crowds_the_cache(planned, load)
+        or ("" if repairs else _crowds_the_cache(planned, load))
         or _steps_below_sequences(planned.run, change)
     )
 
@@ -49,15 +51,27 @@ def _refused_value(run: Run, change: Change) -> str:
     flag = flag_for_field(field_of(change), str(run.version.value) if run.version else None)
     if flag is None or not flag.choices or change.after in map(str, flag.choices):
         return ""
-    return f"{change.after} is none of the values that this release takes: {', '.join(map(str, flag.choices))}"
+    return (
+        f"{change.after} is none of the values that this release takes: {', '.join(map(str, flag.choices))}"
+    )
 
 
-def _weights_do_not_fit(run: Run, change: Change) -> str:
-    """Return why the weights of a rank leave no room in the share of the device that the engine may use."""
+def _weights_do_not_fit(run: Run, memory: Memory | None, change: Change) -> str:
+    """Return why the weights of a rank leave no room in the share of the device that the engine may use.
+
+    Where the log tells the memory of a rank, its weights are those after the change already.
+    """
     if change.knob not in ("--gpu-memory-utilization", "--tensor-parallel-size", "--pipeline-parallel-size"):
         return ""
     share = run.setting("gpu_memory_utilization") or utilization_of(run)
     total, (weights, basis) = _device_gib(run), weights_of(run)
+    if (
+        weights is not None
+        and basis == PRINTED
+        and memory is None
+        and change.knob != "--gpu-memory-utilization"
+    ):
+        weights *= float(change.before or 1) / float(change.after or 1)
     if total is None or weights is None or not isinstance(share, float) or weights < share * total:
         return ""
     return (
@@ -79,7 +93,7 @@ def weights_of(run: Run) -> tuple[float | None, str]:
     """Return the weights of a rank in GiB and where the figure is from: printed, or computed from the model's name."""
     printed = run.measure("model_weights_gib")
     if printed:
-        return printed, "as printed"
+        return printed, PRINTED
     name = str(run.model.value).rstrip("/").rsplit("/", 1)[-1] if run.model else ""
     sizes = [float(size) for size in _PARAMETERS.findall(name)]
     if not sizes or _QUANTIZED_NAME.search(name):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from vllm_logdoctor.plan.model import PlannedChange
-from vllm_logdoctor.plan.planned import GRAPH_SIZES
+from vllm_logdoctor.plan.planned import GRAPH_SIZES, largest_size
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Run
 
@@ -35,17 +34,12 @@ def _fixed_sizes(run: Run, wanted: int) -> list[Change]:
     found = []
     for name in GRAPH_SIZES:
         value = run.arguments.get(name)
-        if value and _largest(value) < wanted:
+        if value and largest_size(value) < wanted:
             found.append(Change("--" + name.replace("_", "-"), "flag", value, None, "needs-test", _NOTE))
     config = run.arguments.get("compilation_config")
     if isinstance(config, dict):
-        small = [name for name in GRAPH_SIZES if config.get(name) and _largest(config[name]) < wanted]
+        small = [name for name in GRAPH_SIZES if config.get(name) and largest_size(config[name]) < wanted]
         if small:
             rest = {name: value for name, value in config.items() if name not in small and value is not None}
             found.append(Change("--compilation-config", "flag", config, rest or None, "needs-test", _NOTE))
     return found
-
-
-def _largest(value: Any) -> int:
-    sizes = [size for size in (value if isinstance(value, list) else [value]) if isinstance(size, int)]
-    return max(sizes, default=0)

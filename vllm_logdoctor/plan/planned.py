@@ -43,7 +43,12 @@ PRINTED_FOR: dict[str, tuple[str, ...]] = {
     "VLLM_TRACE_FUNCTION": ("vllm-trace-function-enabled-record-every-function",),
     "VLLM_DISABLE_COMPILE_CACHE": ("compile-cache-disabled",),
 }
-GRAPH_SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size", "max_capture_size", "cuda_graph_sizes")
+GRAPH_SIZES = (
+    "cudagraph_capture_sizes",
+    "max_cudagraph_capture_size",
+    "max_capture_size",
+    "cuda_graph_sizes",
+)
 LARGEST_CAPTURED = 512
 """The largest batch that vLLM captures by default, or twice max_num_seqs where that is less."""
 _LINE = Evidence("", 0, "as the plan sets it")
@@ -172,14 +177,33 @@ def _print_equivalent_again(run: Run, utilization: float) -> None:
 
 
 def _capture_sizes_again(run: Run, seats: Any) -> None:
-    """Set the capture sizes that vLLM derives from max_num_seqs, where the user fixed none."""
-    value, asked = run.config.get("compilation_config"), run.arguments.get("compilation_config")
+    """Set the capture sizes that vLLM derives from max_num_seqs and from what the user asked for."""
+    value = run.config.get("compilation_config")
     if value is None or not isinstance(value.value, dict) or not isinstance(seats, int):
         return
-    fixed = {*run.arguments, *(asked if isinstance(asked, dict) else ())}
-    if fixed.isdisjoint(GRAPH_SIZES):
-        sizes = {name: min(2 * seats, LARGEST_CAPTURED) for name in GRAPH_SIZES if value.value.get(name)}
+    asked = asked_capture_size(run)
+    largest = min(asked or LARGEST_CAPTURED, 2 * seats)
+    sizes = {
+        name: max(largest, largest_size(value.value[name])) for name in GRAPH_SIZES if value.value.get(name)
+    }
+    if sizes:
         run.config["compilation_config"] = replace(value, value={**value.value, **sizes})
+
+
+def asked_capture_size(run: Run) -> int | None:
+    """Return the largest capture size that the user fixed, or None."""
+    config = run.arguments.get("compilation_config")
+    places = (run.arguments, config if isinstance(config, dict) else {})
+    return max(
+        (largest_size(place[name]) for place in places for name in GRAPH_SIZES if place.get(name)),
+        default=None,
+    )
+
+
+def largest_size(value: Any) -> int:
+    """Return the largest of one or several sizes; 0 where there is none."""
+    sizes = [size for size in (value if isinstance(value, list) else [value]) if isinstance(size, int)]
+    return max(sizes, default=0)
 
 
 def _set_load(run: Run, planned: PlannedRun) -> None:

@@ -64,7 +64,9 @@ def memory_with(run: Run, settings: Mapping[str, Any]) -> Memory | str | None:
     A text says why the start would fail. None where the log does not tell the size of the cache.
     """
     memory = memory_of(run)
-    for name, value in ordered(settings) if memory else ():
+    if memory is None:
+        return None
+    for name, value in ordered(settings):
         outcome = applied(memory, Settings(run, name, value))
         if isinstance(outcome, Memory):
             memory = outcome

@@ -81,7 +81,9 @@ def under(sample: Sample, before: Limits, after: Limits) -> Sample:
     )
 
 
-def forecast(run: Run, load: Load, limits: Sequence[BottleneckName], before: Limits, after: Limits) -> Forecast | None:
+def forecast(
+    run: Run, load: Load, limits: Sequence[BottleneckName], before: Limits, after: Limits
+) -> Forecast | None:
     """Return what other limits do to the time in which the cache or max_num_seqs held requests back.
 
     None where they held nothing back, or where no more requests would run.
@@ -124,9 +126,7 @@ def next_limit(spans: Sequence[Span], limits: Limits) -> str:
     return max(seconds, key=lambda name: seconds[name])
 
 
-def throughput_gain(
-    levels: Sequence[LoadLevel], now: float, then: float
-) -> tuple[float, float] | None:
+def throughput_gain(levels: Sequence[LoadLevel], now: float, then: float) -> tuple[float, float] | None:
     """Return the range of throughput after/before when `then` requests run instead of `now`.
 
     The slope is that of the two highest levels of the run up to `now` that lie far enough apart; throughput

@@ -72,8 +72,7 @@ def utilization(memory: Memory, to: Settings) -> Memory | str:
         )
     if memory.free is not None and new * total.gib > memory.free + 0.005:
         return (
-            f"{START_FAILS}: {new:g} x {total.gib:g} GiB is more than the {memory.free:g} GiB that"
-            " were free"
+            f"{START_FAILS}: {new:g} x {total.gib:g} GiB is more than the {memory.free:g} GiB that were free"
         )
     delta = new - memory.utilization
     gib = memory.available + delta * total.gib
