@@ -1,52 +1,41 @@
-"""No secret and no prompt leaves the frame room."""
+"""No secret and no prompt leaves the parser."""
 
 from __future__ import annotations
 
 import string
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parse.framing import records
+from tests.parse.planted_secrets import BY_NAME, BY_PLACE, BY_SHAPE, HEX, NONE, token
 from vllm_logdoctor.parse import RecordParser
-from vllm_logdoctor.parse.secrets import mask
+from vllm_logdoctor.parse.secrets import mask, may_hold_secret
 from vllm_logdoctor.scan import Line
 
 HEADER = "(APIServer pid=5) INFO 03-04 10:11:12 [api_server.py:93] "
-PLACES = [
-    "args: Namespace(host=None, api_key='{}', port=8000)",
-    "args: Namespace(host=None, api_key=['{}'], port=8000)",
-    "non-default args: {{'model': 'm', 'api_key': ['{}']}}",
-    "non-default args: {{'hf_token': '{}', 'model': 'm'}}",
-    "vllm serve m --api-key {} --port 8000",
-    "export HF_TOKEN={}",
-    "HUGGING_FACE_HUB_TOKEN={} set",
-    "AWS_SECRET_ACCESS_KEY={}",
-    "headers: Authorization: Bearer {}",
-    "proxy http://user:{}@proxy.example:3128/",
-    "redis://:{}@cache.example:6379/0",
-    '{{"password": "{}"}}',
-]
-secrets = st.text(string.ascii_letters + string.digits, min_size=12, max_size=40).map(
-    lambda text: "Q7z" + text
-)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@given(secret=secrets)
-def test_a_planted_secret_survives_in_no_record(place: str, secret: str) -> None:
-    for found in records(HEADER + place.format(secret)):
+@pytest.mark.parametrize("form", BY_NAME + BY_PLACE)
+@pytest.mark.parametrize("secret", [token(), token(40), token(24, HEX)], ids=["short", "long", "hex"])
+def test_a_planted_secret_survives_in_no_record_and_is_reported(form: str, secret: str) -> None:
+    parser = RecordParser()
+    text = f"{HEADER}near {form.format(secret)} failed"
+    for found in parser.frame(Line(0, 1, text.encode())):
         assert secret not in found.text
         assert secret not in found.message
+    assert parser.secret_count == 1
 
 
-@pytest.mark.parametrize(
-    "shape",
-    ["hf_" + "a1B2" * 9, "sk-" + "a1B2" * 9, "nvapi-" + "a1B2" * 9, "AKIA" + "A1B2" * 4, "ghp_" + "a1B2" * 9],
-)
-def test_keys_that_tell_themselves_by_their_shape_need_no_name(shape: str) -> None:
-    assert shape not in mask(f"token is {shape}, use it").text
+@pytest.mark.parametrize("kind", BY_SHAPE)
+@pytest.mark.parametrize("around", ["odd thing {} here", "[{}]", "key {} bad", "x='{}'"])
+def test_a_credential_with_a_known_shape_needs_no_name(kind: str, around: str) -> None:
+    found = mask(around.format(BY_SHAPE[kind]))
+    assert BY_SHAPE[kind][-16:] not in found.text.replace("-----END RSA PRIVATE KEY-----", "")
+    assert found.names
+    assert not any(BY_SHAPE[kind][:8] in name for name in found.names)
 
 
 def test_a_secret_in_json_is_masked() -> None:
@@ -54,17 +43,7 @@ def test_a_secret_in_json_is_masked() -> None:
         assert "Zx81kkPq22" not in found.text + found.message
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "api_key=None",
-        "api_key=[]",
-        "'api_key': None",
-        "max_num_batched_tokens=2048",
-        "eos_token_id=2",
-        "tokenizer='a/b'",
-    ],
-)
+@pytest.mark.parametrize("text", NONE)
 def test_what_is_no_secret_stays(text: str) -> None:
     assert mask(text).text == text
     assert mask(text).names == ()
@@ -93,3 +72,77 @@ def test_prompts_are_replaced_by_their_length(prompt: str) -> None:
 def test_masking_twice_is_masking_once(text: str) -> None:
     once = mask(text).text
     assert mask(once).text == once
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'api_key': ['{}', '{}', '{}'], 'port': 1",
+        "vllm serve m --api-key {} {} {} --port 1",
+        "api_key=('{}', \"{}\")",
+        "['serve', '--api-key', '{}', '{}', '{}', '-tp', '2']",
+    ],
+)
+def test_every_key_of_a_list_is_masked(text: str) -> None:
+    secrets = [token() for _ in range(text.count("{}"))]
+    found = mask(text.format(*secrets)).text
+    assert found == text.format(*["***"] * len(secrets))
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["correct horse 17", "it\\'s 17 long", "x" * 30 + "7q" * 3000, "p@ss,w0rd;x"],
+    ids=lambda value: value[:12],
+)
+def test_a_quoted_password_is_masked_to_its_closing_quote(value: str) -> None:
+    assert mask(f"password='{value}', port=1").text == "password='***', port=1"
+
+
+def test_a_secret_before_the_header_of_a_record_is_masked() -> None:
+    for found in records("password=Zx81kkPq22 WARNING 03-04 10:11:12 [envs.py:1] text"):
+        assert "Zx81kkPq22" not in found.text + found.message
+
+
+def test_a_private_key_over_several_lines_is_masked() -> None:
+    lines = [
+        "-----BEGIN RSA PRIVATE KEY-----",
+        token(64),
+        token(64),
+        token(20) + "==",
+        "-----END RSA PRIVATE KEY-----",
+        "a word",
+    ]
+    parser = RecordParser()
+    texts = [
+        found.text
+        for number, line in enumerate(lines)
+        for found in parser.frame(Line(0, number, line.encode()))
+    ]
+    assert texts == ["***", "***", "***", "***", "-----END RSA PRIVATE KEY-----", "a word"]
+
+
+def test_a_value_on_the_line_after_its_name_is_masked() -> None:
+    parser = RecordParser()
+    secret = token()
+    lines = [HEADER + "args: api_key=", secret, secret]
+    texts = [
+        found.text
+        for number, line in enumerate(lines)
+        for found in parser.frame(Line(0, number, line.encode()))
+    ]
+    assert texts[1:] == ["***", secret]
+
+
+@given(st.text(max_size=200))
+def test_what_is_masked_is_always_looked_for(text: str) -> None:
+    if mask(text).text != text:
+        assert may_hold_secret(text)
+
+
+@pytest.mark.parametrize("piece", ["--", "api_key='", 'api_key="\\', "://", "a:b@", "eyJ", "-----BEGIN PRIVATE KEY-----", "[", "Cookie: a=", "key ",
+    "login -p ", "curl -u a:", "token is ", "$2b$", "_key_key", "xoxb-", "passwordpassword", "Authorization: ", "headers='a=b"])  # fmt: skip
+def test_masking_takes_time_linear_in_the_text(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+    began = time.process_time()
+    mask(text)
+    assert time.process_time() - began < 8

@@ -25,7 +25,8 @@ from vllm_logdoctor.parse.plain_headers import (
 from vllm_logdoctor.parse.prefixes import Prefix, read_prefix
 from vllm_logdoctor.parse.processes import process_of
 from vllm_logdoctor.parse.record import NO_PROCESS, Process, Record
-from vllm_logdoctor.parse.secrets import mask
+from vllm_logdoctor.parse.secret_shapes import MASK
+from vllm_logdoctor.parse.secrets import continues_secret, mask
 from vllm_logdoctor.scan import Line
 
 LONGEST_TEXT = 1 << 16
@@ -123,12 +124,15 @@ class RecordParser:
         self.secrets: list[Secret] = []
         self.secret_count = 0
         self.cut_characters = 0
+        self._unfinished: tuple[int, int, str] | None = None
         self._number: tuple[int, int] = (0, -1)
         self._numbered = 0
 
     def parse(self, line: Line) -> Iterable[Record]:
         """Return the records of a line in order."""
         text = line.data.decode("utf-8", "replace")
+        if self._unfinished is not None:
+            text = self._without_rest_of_secret(line, text)
         head = text[: text.find("] ", 0, LONGEST_HEAD) + 2]
         plain = plain_head(head)
         if plain is not None:
@@ -255,12 +259,13 @@ class RecordParser:
         if "**" in message:
             message = _BOLD_FIGURE.sub(r"\g<figure>", message)
         masked = mask(message)
-        if masked.names or masked.text != message:
-            shown = (
-                text[:head] + masked.text[:LONGEST_SHOWN] if head >= 0 else mask(text[:LONGEST_SHOWN]).text
-            )
+        if head >= 0:
+            shown = text[:head] + masked.text[:LONGEST_SHOWN]
         else:
-            shown = text[:LONGEST_SHOWN]
+            # A secret may be in front of the message too, and one that is cut in two has no shape any more.
+            shown = mask(text[: LONGEST_SHOWN + len(message)]).text[:LONGEST_SHOWN]
+        if "PRIVATE KEY" in message or message.rstrip().endswith(("=", ":")):
+            self._unfinished = (line.file, line.number, message[-200:].rstrip())
         if masked.names:
             self._note_secret(line, masked.names, shown)
         process = self._without_line_number(line, prefix.process)
@@ -280,6 +285,16 @@ class RecordParser:
         grows = line.number > last_line and int(process.rank) - last_number == line.number - last_line
         self._numbered = self._numbered + 1 if grows else 0
         return process._replace(rank="") if self._numbered >= _NUMBERING_FROM else process
+
+    def _without_rest_of_secret(self, line: Line, text: str) -> str:
+        """Mask a line that continues a secret of the line before it."""
+        assert self._unfinished is not None
+        file, number, before = self._unfinished
+        self._unfinished = None
+        if (line.file, line.number) != (file, number + 1) or not continues_secret(text, before):
+            return text
+        self._unfinished = (file, line.number, before) if "PRIVATE KEY" in before else None
+        return MASK
 
     def _note_secret(self, line: Line, names: tuple[str, ...], shown: str) -> None:
         self.secret_count += 1

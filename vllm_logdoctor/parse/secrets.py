@@ -1,55 +1,68 @@
-"""Secrets and prompts are masked here, before anything is kept."""
+"""Secrets and prompts are masked here, before anything is kept.
+
+A credential is recognised by its shape (`secret_shapes`), by its place (a URL, an Authorization header, a cookie) or by the
+name before it (`api_key=`, `--hf-token`). Every step takes time linear in the text.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
-MASK = "***"
+from vllm_logdoctor.parse.secret_names import mask_named, may_hold_name
+from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mask_shaped, may_be_shaped
 
-# 'api_key': 'abc'   api_key=['abc']   "hf_token": "..."   --api-key abc   HF_TOKEN=abc
-_NAMED = re.compile(
-    r"(?P<name>(?:\b|--|_)(?:api[_-]?keys?|hf[_-]?token|hf_access_token|auth[_-]?token|access[_-]?token|secret(?:[_-]?(?:access[_-]?)?key)?"
-    r"|password|passwd|HUGGING_?FACE_HUB_TOKEN|WANDB_API_KEY|ssl_keyfile_password)[\"']?\s{0,3}[=: ]\s{0,3}\[?)"
-    r"(?P<quote>[\"']?)(?P<value>[^\s\"',\])}]{4,400})(?P=quote)",
+_Replace = Callable[[re.Match[str]], str]
+
+# In small letters: one of these stands before a secret that its place gives away, or before a prompt.
+_PLACES = (
+    "bearer ",
+    "basic ",
+    "authorization",
+    "://",
+    "cookie",
+    "curl",
+    "login",
+    "sshpass",
+    "headers",
+    "eceived request",
+    "enerated response",
+)
+# Authorization: Bearer abc     'authorization': 'Basic dXNlcjpw'     (b'authorization', b'Bearer abc')     X-Authorization: abc
+_AUTHORIZATION = re.compile(
+    r"(?P<name>\b(?:Bearer |Basic |(?:Proxy-|X-)?Authorization[\"']?\s?[=:,]\s?b?[\"']?(?:[A-Za-z]{2,12} )?))"
+    r"(?P<value>[^\s\"',;*=][^\s\"',;]{5,})",
     re.IGNORECASE,
 )
-_BEARER = re.compile(
-    r"\b(?P<name>Bearer |Authorization[\"']?: ?[\"']?(?:Basic )?)(?P<value>[\w.~+/=-]{8,400})", re.IGNORECASE
+# Authorization: Digest username="a", response=abc     Authorization: AWS4-HMAC-SHA256 Credential=..., Signature=abc
+_PARAMETERS = re.compile(
+    r"(?P<name>\bAuthorization[\"']?\s?[=:,]\s?b?[\"']?)"
+    r"(?P<value>(?:Digest|AWS4-[\w-]{1,20}|OAuth|Hawk|SharedKey)\s[^\n]{8,})",
+    re.IGNORECASE,
 )
+# postgresql://app:p@ss@db/x     https://hf_abc@huggingface.co/x     s3://AK:secret@bucket
 _URL = re.compile(
-    r"(?P<name>\b[a-z][a-z0-9+.-]{1,12}://[^\s/:@\"']{0,100}:)(?P<value>[^\s/@\"']{1,200})@", re.IGNORECASE
+    r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?P<user>[^\s/?#\"'<>]{1,4000})@(?=[\w\[.-])"
 )
-# Keys that tell themselves by their shape.
-_SHAPED = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{30,60}|sk-[A-Za-z0-9_-]{20,200}|nvapi-[A-Za-z0-9_-]{30,100}|AKIA[A-Z0-9]{16}|ghp_[A-Za-z0-9]{30,60}"
-    r"|glpat-[A-Za-z0-9_-]{20,60}|xox[bp]-[A-Za-z0-9-]{20,100}|eyJ[\w-]{10,400}\.eyJ[\w-]{10,2000}\.[\w-]{10,400})"
+# redis://:pa/ss@cache:6379     databases' passwords are not always encoded
+_DATABASE = re.compile(
+    r"\b(?P<scheme>(?:postgres|mysql|mariadb|redis|mongodb|amqp|mssql)[a-z+0-9]{0,20})://(?P<user>[^\s\"'<>:@]{0,80}:[^\s\"'<>@]{1,400})@(?=[\w\[.-])"
 )
-_NOT_SECRET = frozenset(
-    {
-        "none",
-        "null",
-        "true",
-        "false",
-        "empty",
-        "token-abc123",
-        MASK,
-        "***",
-        "********",
-        "[redacted]",
-        "<redacted>",
-    }
+# 'otlp_traces_headers': 'x-team=abc,x-tenant=def'
+_HEADERS = re.compile(
+    r"(?P<name>headers[\"']?\s?[=:]\s?[\"'])(?P<value>[\w-]{1,80}=[^\"'\n]{1,4000})", re.IGNORECASE
 )
-# In small letters: one of these stands in every text with a secret, or of the prompts that are masked.
-_MARKS = (
-    "hf_", "secret", "passw", "bearer ", "authorization", "://", "sk-", "akia", "ghp_", "glpat-", "xox", "eyj", "eceived request",
-    "enerated response",
-)  # fmt: skip
-# The same for names with "api" or "token" in them.
-_NAMES = (
-    "api_key", "api-key", "apikey", "nvapi-", "hf-token", "hftoken", "auth_token", "auth-token", "authtoken", "access_token",
-    "access-token", "accesstoken", "hub_token",
-)  # fmt: skip
+# Cookie: session=abc; theme=dark
+_COOKIE = re.compile(
+    r"(?P<name>\b(?:Set-)?Cookie[\"']?\s?[=:,]\s?b?[\"']?)(?P<value>[\w.%-]{1,80}=[^\"'\n]{4,})",
+    re.IGNORECASE,
+)
+# curl -u user:password     sshpass -p abc     docker login -p abc     wandb login abc
+_COMMAND = re.compile(
+    r"(?P<name>\bcurl\b[^|;\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:'\"]{1,80}:|\bsshpass\s{1,3}-p\s?[\"']?|\blogin\b[^|;\n]{0,120}?\s-p[ =]?[\"']?"
+    r"|\bwandb login (?:--relogin )?)(?P<value>[^\s\"'|;*][^\s\"']{3,})"
+)
 # Received request cmpl-1: prompt: 'text', params:      Generated response cmpl-1: output: 'text', output_token_ids:
 _PROMPT = re.compile(r"(?:Received request|Generated response) [^:]{1,200}: (?:prompt|output): ", re.DOTALL)
 _PROMPT_ENDS = (
@@ -61,8 +74,12 @@ _PROMPT_ENDS = (
 )
 
 
+# MIIEpAIBAAKCAQEA...: a line of a private key
+_KEY_LINE = re.compile(r"\s*[A-Za-z0-9+/]{16,76}={0,2}\s*\Z")
+
+
 class Masked(NamedTuple):
-    """Masked text and the names under which secrets stood in it."""
+    """Masked text and the kinds of secrets that were in it: never a part of one."""
 
     text: str
     names: tuple[str, ...]
@@ -72,8 +89,8 @@ def mask(text: str) -> Masked:
     """Mask secrets and prompts.
 
     Example:
-        >>> mask("args: Namespace(api_key='s3cr3t-value', port=8000)").text
-        "args: Namespace(api_key='***', port=8000)"
+        >>> mask("args: Namespace(api_key='s3cr3t-value', port=8000)")
+        Masked(text="args: Namespace(api_key='***', port=8000)", names=('API key',))
         >>> mask("api_key=None").names
         ()
     """
@@ -81,18 +98,32 @@ def mask(text: str) -> Masked:
         return Masked(text, ())
     if "eceived request" in text or "enerated response" in text:
         text = _without_prompts(text)
-    return _masked(text)
+    kinds: dict[str, None] = {}
+    text = mask_shaped(text, kinds)
+    text = _mask_places(text, kinds)
+    text = mask_named(text, kinds)
+    return Masked(text, tuple(kinds))
 
 
 def may_hold_secret(text: str) -> bool:
-    """Say, at little cost, whether a text may hold what is masked."""
+    """Say, at little cost, whether a text may hold what is masked; the same of texts that differ in digits only."""
     lowered = text.lower()
-    for mark in _MARKS:
+    for mark in _PLACES:
         if mark in lowered:
             return True
-    if "api" in lowered or "token" in lowered:
-        return any(mark in lowered for mark in _NAMES)
-    return False
+    return may_hold_name(text) or may_be_shaped(text, lowered)
+
+
+def continues_secret(line: str, before: str) -> bool:
+    """Say whether a line is the rest of a secret that began in the line before it: of a private key, or behind a bare name.
+
+    Example:
+        >>> continues_secret("Zq7hTk2Lw9XbV3nR", "args: api_key=")
+        True
+    """
+    if "PRIVATE KEY" in before or _KEY_LINE.match(before):
+        return _KEY_LINE.match(line) is not None and "END" not in line
+    return len(line.split()) == 1 and mask(f"{before}{line.strip()}").names != mask(before).names
 
 
 def _without_prompts(text: str) -> str:
@@ -107,29 +138,47 @@ def _without_prompts(text: str) -> str:
     return "".join(pieces) + text[position:] if pieces else text
 
 
-def _masked(text: str) -> Masked:
-    names: list[str] = []
+def _mask_places(text: str, kinds: dict[str, None]) -> str:
+    def placed(kind: str) -> _Replace:
+        def replace(match: re.Match[str]) -> str:
+            value = match["value"]
+            # Authorization: required     docker run -u 1000:1000     curl -u user:$PASSWORD
+            if (
+                value.strip("*") == ""
+                or value.isdigit()
+                or value[0] in "$<{"
+                or (value.isalpha() and value[1:].islower())
+            ):
+                return match[0]
+            kinds[kind] = None
+            return f"{match['name']}{MASK}"
 
-    def named(match: re.Match[str]) -> str:
-        if match["value"].lower() in _NOT_SECRET or "token_id" in match["name"].lower():
-            return match[0]
-        names.append(match["name"].strip(" =:'\"[-_").lower())
-        return f"{match['name']}{match['quote']}{MASK}{match['quote']}"
-
-    def bearer(match: re.Match[str]) -> str:
-        if match["value"].lower() in _NOT_SECRET:
-            return match[0]
-        names.append("authorization")
-        return f"{match['name']}{MASK}"
+        return replace
 
     def url(match: re.Match[str]) -> str:
-        names.append("password in a URL")
-        return f"{match['name']}{MASK}@"
+        user, colon, password = match["user"].partition(":")
+        # git@host and user@host name nobody's password; a port before a path is none either.
+        if colon and (not password or password.strip("*") == "" or re.match(r"\d{1,5}(?:/|\Z)", password)):
+            return match[0]
+        if not colon and not looks_random(user):
+            return match[0]
+        kinds["password in a URL"] = None
+        return f"{match['scheme']}://{user + ':' if colon else ''}{MASK}@"
 
-    def shaped(match: re.Match[str]) -> str:
-        names.append(match[0].split("_")[0].split("-")[0] + " token")
-        return MASK
+    def headers(match: re.Match[str]) -> str:
+        kinds["request header"] = None
+        return match["name"] + re.sub(r"=[^,]+", f"={MASK}", match["value"])
 
-    for pattern, replace in ((_SHAPED, shaped), (_NAMED, named), (_BEARER, bearer), (_URL, url)):
-        text = pattern.sub(replace, text)
-    return Masked(text, tuple(dict.fromkeys(names)))
+    lowered = text.lower()
+    if "bearer " in lowered or "basic " in lowered or "authorization" in lowered:
+        text = _PARAMETERS.sub(placed("Authorization header"), text)
+        text = _AUTHORIZATION.sub(placed("Authorization header"), text)
+    if "://" in text and "@" in text:
+        text = _DATABASE.sub(url, _URL.sub(url, text))
+    if "headers" in lowered:
+        text = _HEADERS.sub(headers, text)
+    if "cookie" in lowered:
+        text = _COOKIE.sub(placed("cookie"), text)
+    if "curl" in lowered or "login" in lowered or "sshpass" in lowered:
+        text = _COMMAND.sub(placed("password"), text)
+    return text

@@ -1,0 +1,233 @@
+"""Made-up secrets in the forms in which logs hold them: text with {}, and how the secret in it is made."""
+
+from __future__ import annotations
+
+import base64
+import random
+import string
+
+_RANDOM = random.Random(17)
+_ALL = string.ascii_letters + string.digits
+
+
+def token(length: int = 22, letters: str = _ALL) -> str:
+    """Return a random token that holds a digit and letters of both sizes where they are allowed."""
+    end = "".join(letter for letter in "k3Vq9Zb" if letter in letters)
+    return "".join(_RANDOM.choice(letters) for _ in range(length - len(end))) + end
+
+
+HEX = "0123456789abcdef"
+UPPER = string.ascii_uppercase + string.digits
+
+BY_NAME = """\
+api_key='{}'
+api_key="{}"
+api_key=['{}']
+'api_key': ['{}'], 'port': 8000
+"api_key": "{}"
+\\"api_key\\": \\"{}\\"
+{{"headers": {{"api-key": "{}"}}}}
+('api_key', '{}')
+[(b'x-api-key', b'{}')]
+argv: ['vllm', 'serve', 'm', '--api-key', '{}', '--port', '1']
+vllm serve m --api-key {} --port 8000
+vllm serve m --api-key={} --port 8000
+vllm serve m --api-key "{}"
+vllm serve m --hf-token {}
+vllm serve m --ssl-keyfile-password {}
+api_key=b'{}'
+api_key=SecretStr('{}')
+ApiKey: {}
+api key: {} rejected
+Incorrect API key provided: {}. You can find yours online
+X-API-Key: {}
+Api-Key={}
+OPENAI_API_KEY={}
+export VLLM_API_KEY={}
+VLLM_API_KEY='{}' vllm serve m
+docker run -e HF_TOKEN={} image
+environ({{'HF_TOKEN': '{}', 'PATH': '/bin'}})
+HUGGING_FACE_HUB_TOKEN: {}
+WANDB_API_KEY={}
+MLFLOW_TRACKING_PASSWORD={}
+MYSQL_PWD={}
+PGPASSWORD={}
+SLURM_JWT={}
+AWS_SECRET_ACCESS_KEY={}
+aws_session_token='{}'
+aws_access_key_id={}
+AZURE_CLIENT_SECRET={}
+DefaultEndpointsProtocol=https;AccountName=a;AccountKey={};EndpointSuffix=x
+Endpoint=sb://x/;SharedAccessKeyName=Root;SharedAccessKey={}
+Server=x;Uid=sa;Pwd={};
+client_secret={}
+refresh_token: "{}"
+access_token={}
+id_token='{}'
+csrf_token={}
+GITHUB_TOKEN={}
+CI_JOB_TOKEN={}
+GITHUB_PAT={}
+password: {}
+password={}
+'password': '{}'
+passwd={}
+passphrase='{}'
+<password>{}</password>
+machine x login y password {}
+{{"name": "HF_TOKEN", "value": "{}"}}
+- name: HF_TOKEN, value: {}
+api_key%3D{}
+%22api_key%22%3A%22{}%22
+api_key = {}
+"secret": "{}"
+secrets=['{}']
+private_key="{}"
+signing_key: '{}'
+encryption_key={}
+auth_token=`{}`
+**api_key**: {}
+token = '{}'
+token={}
+'token': '{}'
+"auth": "{}"
+credential='{}'
+credentials={}
+'s3_credential': '{}'
+session_id={}
+'otlp_traces_headers': 'x-honeycomb-team={}'
+'otlp_traces_headers': 'x-tenant=a,x-custom={}'
+jupyter_token={}
+key={}
+AuthToken={}
+accessToken: '{}'
+apiKey: '{}'
+clientSecret: "{}"
+secretAccessKey: "{}"
+dbPassword={}
+REDIS_PASS={}
+""".splitlines()
+
+BY_PLACE = """\
+headers: Authorization: Bearer {}
+'authorization': 'Bearer {}'
+"Authorization": "Token {}"
+Authorization: {}
+Authorization=Bearer {}
+Authorization: ApiKey {}
+[(b'authorization', b'Bearer {}')]
+Proxy-Authorization: Basic {}
+Authorization: Digest username="a", response={}
+curl -H 'Authorization: Bearer {}' http://x
+curl -u user:{} http://x
+curl --user user:{} http://x
+sshpass -p {} ssh host
+docker login -u me -p {} registry
+wandb login {}
+huggingface-cli login --token {}
+http://user:{}@proxy.example:3128/
+https://{}@huggingface.co/x/y
+postgresql://app:{}@db.example/p
+postgresql://app:p@{}@db.example/p
+postgresql://app:p/{}@db.example/p
+redis://:{}@cache:6379/0
+mongodb+srv://u:{}@cluster.example/
+s3://AK:{}@bucket/x
+GET /v1/models?api_key={} HTTP/1.1
+GET /v1/models?key={}&x=1 HTTP/1.1
+GET https://x.blob.core.windows.net/c?sv=2024&sig={}&se=2026
+https://x/y?X-Amz-Signature={}&X-Amz-Date=1
+https://x/y?access_token={}
+https://x/cb#access_token={}
+https://x/y?X-Amz-Security-Token={}
+Cookie: session={}; theme=dark
+Set-Cookie: sid={}; HttpOnly
+'cookie': 'session={}'
+""".splitlines()
+
+BY_SHAPE = {
+    "aws": "AKIA" + token(16, UPPER),
+    "aws temporary": "ASIA" + token(16, UPPER),
+    "hugging face": "hf_" + token(34),
+    "openai": "sk-" + token(48),
+    "openai project": "sk-proj-" + token(20) + "_T3BlbkFJ" + token(20),
+    "anthropic": "sk-ant-api03-" + token(60),
+    "openrouter": "sk-or-v1-" + token(64, HEX),
+    "nvidia": "nvapi-" + token(60),
+    "groq": "gsk_" + token(50),
+    "replicate": "r8_" + token(37),
+    "perplexity": "pplx-" + token(48),
+    "xai": "xai-" + token(60),
+    "google": "AIza" + token(35),
+    "google oauth": "ya29." + token(60),
+    "google client": "GOCSPX-" + token(28),
+    "github": "ghp_" + token(36),
+    "github oauth": "gho_" + token(36),
+    "github server": "ghs_" + token(36),
+    "github fine-grained": "github_pat_" + token(22) + "_" + token(59),
+    "gitlab": "glpat-" + token(20),
+    "gitlab deploy": "gldt-" + token(20),
+    "slack": "xoxb-123456789012-" + token(24),
+    "slack webhook": "hooks.slack.com/services/T01/B02/" + token(24),
+    "stripe": "sk_live_" + token(24),
+    "pypi": "pypi-AgEI" + token(60),
+    "npm": "npm_" + token(36),
+    "docker": "dckr_pat_" + token(27),
+    "sendgrid": "SG." + token(22) + "." + token(43),
+    "digitalocean": "dop_v1_" + token(64, HEX),
+    "databricks": "dapi" + token(32, HEX),
+    "grafana": "glsa_" + token(32) + "_" + token(8, HEX),
+    "vault": "hvs." + token(40),
+    "langsmith": "lsv2_pt_" + token(32, HEX) + "_" + token(10, HEX),
+    "pinecone": "pcsk_" + token(60),
+    "telegram": "1234567890:AA" + token(33),
+    "discord": "M" + token(24) + "." + token(6) + "." + token(30),
+    "terraform": token(14) + ".atlasv1." + token(60),
+    "jwt": "eyJ" + token(30) + ".eyJ" + token(60) + "." + token(40),
+    "jwt unsigned": "eyJ" + token(30) + ".eyJ" + token(60) + ".",
+    "alibaba": "LTAI" + token(20),
+    "bcrypt": "$2b$12$" + token(53),
+    "private key in one line": "-----BEGIN RSA PRIVATE KEY-----\\n"
+    + token(64)
+    + "\\n-----END RSA PRIVATE KEY-----",
+    "basic authorization": "Basic " + base64.b64encode(("user:" + token()).encode()).decode(),
+}
+
+NONE = """\
+api_key = requestor.request(
+    api_key=self.api_key,
+client = OpenAI(api_key=openai_api_key, base_url=x)
+api_key: Optional[str] = None
+def f(password: str, token=token)
+api_key=None
+api_key=['EMPTY']
+eos_token='<|im_end|>'
+pad_token: <|endoftext|>
+eos_token_id=2
+max_num_batched_tokens=2048, key='model.layers.0.self_attn.q_proj'
+KeyError: 'layers.0.mlp.down_proj.weight'
+cache key: 0723b7f20ae6a1bca084773616613e6c0947545a4a81175e1d0b7bfa9644
+/root/.cache/vllm/torch_compile_cache/0723b7f20ae6a1bca084773616613e6c/rank_0
+image_token_id=151655, video_token='<|video_pad|>'
+Authentication error, API key is missing
+--api-key is required
+GPU KV cache size: 100,000 tokens, key: 5
+Authorization: required for this
+http://127.0.0.1:8000/v1?x=a@b.c
+git@github.com:vllm/x
+ssh://git@github.com/x
+HF_TOKEN not set
+Please set a HF_TOKEN to enable higher rate limits and faster downloads
+hf_token=None, token=True
+request_id=chatcmpl-4f3b8ac2b1d64a6e9a7b8c9d0e1f2a3b
+ssl_keyfile='/etc/ssl/key.pem', private_key=/etc/x.key
+Bearer token is required
+model='Qwen/Qwen3-235B-A22B-Instruct-2507-FP8', tokenizer_mode=auto
+encoder cache key 'abc1234567890'
+frame #3: _ZN3c106detail14torchCheckFailEPKcS2_jRKSs
+sort_key=lambda x: x
+AttributeError: 'X' object has no attribute 'api_key'
+for key, value in x: auth = self._auth(user)
+docker run -u 1000:1000 curl http://x
+tokenizer='a/b', new_tokens: 12
+""".splitlines()

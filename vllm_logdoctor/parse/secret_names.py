@@ -1,0 +1,234 @@
+"""Credentials that stand behind a name: `api_key='...'`, `--hf-token ...`, `"password": "..."`, `?sig=...`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from vllm_logdoctor.parse.secret_shapes import MASK, looks_random
+
+_CORE = (
+    r"(?P<core>(?:key|token|secret|pass(?:word|wd|phrase|code)?|pwd|credential|cred|signature|sig|auth|jwt|session|webhook|pat|connection[_-]?string"
+    r"|honeycomb-team)s?(?:[_-]?id)?)"
+)
+# Digits of an encoded character (%3D) may be 1: `may_hold_name` is asked of texts whose digits were made the same.
+# api_key='abc'   "api_key": "abc"   \"api_key\": \"abc\"   api_key%3Dabc   ('api_key', 'abc')   <password>abc<   {"name": "HF_TOKEN", "value": "abc"}
+# Incorrect API key provided: abc     the password is abc     using token abc
+_ASSIGNED = re.compile(
+    _CORE + r"(?:(?P<close>\\{0,3}[\"'`]|%[12][127]|[\])]|\*{1,2})?"
+    r"(?P<assign>\s{0,3}(?:=>|[=:]=?|%[13][ad]|>(?!=))(?:%[12]0|\s{0,3})|,\s?\\{0,3}[\"']?value\\{0,3}[\"']?\s?[=:]\s?|\s?,\s?(?=[bu]?\\{0,3}[\"']))"
+    r"|(?P<verbal>\s(?:(?:provided|is|was|set to|given|used|value):?\s)?)(?=\S{12}))"
+)
+# --api-key abc     --api-key a b c
+_OPTION = re.compile(
+    r"(?<![\w-])--(?=[a-z])[a-z0-9-]{0,40}?" + _CORE + r"(?P<close>)(?P<assign>\s{1,3})(?P<verbal>)(?=\S)"
+)
+# A value behind one of these is a credential unless it is a placeholder or code. Behind the others, it is one if it looks generated: most tokens
+# and keys of an engine are no secrets.
+_STRONG = re.compile(r"(?:password|passwd|passphrase|passcode|pwd|secret|jwt|connection|honeycomb)")
+_STRONG_KEY = re.compile(
+    r"(?:api|access|secret|private|account|signing|encryption|master|license|subscription|consumer|storage)[ _-]?(?:access)?[_-]?\Z"
+)
+_STRONG_TOKEN = re.compile(
+    r"(?:hf|hub|auth|access|refresh|bearer|id|session|security|bot|csrf|xsrf|service|job|personal|api|login|oauth2?|jwt|user|admin|push|deploy|write"
+    r"|read|secret|registry|vault|github|gitlab|git|ray|mlflow|wandb|influx|slack|notebook|jupyter|sas)[ _-]?\Z"
+)
+_NEXT_ARGUMENT = re.compile(r",\s[a-z_]{3,40}=(?:None|True|False|\d|\[)")
+_BETWEEN = re.compile(r"\\{0,3}[\"'`]?\s{0,3},?\s{0,3}")
+_QUOTE = re.compile(r"[bu]?(?P<quote>\\{0,3}[\"'`]|%2[27])", re.IGNORECASE)
+_BARE = re.compile(r"[^\s\"'`,;&)\]}<>|\\%]+")
+# max_tokens, pad_token, cache_key: names that end like one of a credential and are none
+_OTHER_NAMES = re.compile(
+    r"(?:pad|eos|bos|unk|mask|sep|cls|image|video|audio|stop|special|start|end|think|prompt|cache|hash|block|sort|primary|foreign|public|prefix|lookup"
+    r"|partition|routing|layer|dict|group|kv|k|q|v|param|compile|graph|request|query|config|env|feature|metric|label|num|max|min|new)[ _-]?\Z"
+)
+# requestor.request(     Optional[str     self.api_key
+_CODE = re.compile(r"[A-Za-z_][\w.]*[(\[{]")
+_WORDS = re.compile(r"[A-Za-z]+(?:[-_.:/][A-Za-z]+)*[.:!?]*\Z")
+_PATH = re.compile(r"(?:~|\.{0,2}/)[\w.@ /-]*\Z")
+_HEX = re.compile(r"[0-9a-f]{16,}\Z")
+# EMPTY     APIKEY_REDACTED     sk-xxxxxxxx     your-api-key     and in an expression of sed: \(HF_TOKEN="\)[^"]*
+_PLACEHOLDER = re.compile(
+    r"(?:none|null|nil|true|false|empty|undefined|unset|default|dummy|token-abc123|no-key|not-set|required|optional|missing|invalid|hidden|masked|str"
+    r"|int|bool|bytes|string|secretstr|any|yes|no|\.{3}|[\w-]{0,20}(?:api|hf)[_-](?:key|token)"
+    r"|(?:[a-z]{2,6}[-_])?x{4,})\Z|redacted|placeholder|change-?me|\\\)|\[\^|\Ayour[-_ ]",
+    re.IGNORECASE,
+)
+_KINDS = (("api", "API key"), ("pass", "password"), ("pwd", "password"), ("token", "token"), ("jwt", "token"), ("secret", "secret"),
+    ("sig", "signature"), ("key", "key"))  # fmt: skip
+
+
+class _Value(NamedTuple):
+    """Where a value begins and ends in the text, and whether quotes hold it."""
+
+    start: int
+    end: int
+    quoted: bool
+
+
+def may_hold_name(text: str) -> bool:
+    """Say, at little cost, whether a text may hold the name of a credential with a value behind it."""
+    lowered = _lowered(text)
+    return _ASSIGNED.search(lowered) is not None or ("--" in lowered and _OPTION.search(lowered) is not None)
+
+
+def mask_named(text: str, kinds: dict[str, None]) -> str:
+    """Mask the values that stand behind names of credentials.
+
+    Args:
+        text: the text.
+        kinds: receives the kinds of what was masked.
+
+    Example:
+        >>> mask_named("launched: vllm serve m --api-key first1 second2 --port 8000", {})
+        'launched: vllm serve m --api-key *** *** --port 8000'
+        >>> mask_named("api_key = requestor.request(", {})
+        'api_key = requestor.request('
+    """
+    for names in (_OPTION, _ASSIGNED):
+        text = _masked_behind(names, text, kinds)
+    return text
+
+
+def _masked_behind(names: re.Pattern[str], text: str, kinds: dict[str, None]) -> str:
+    lowered = _lowered(text)
+    pieces: list[str] = []
+    kept = position = 0
+    while name := names.search(lowered, position):
+        position = name.end()
+        for value in _values(text, name, names is _OPTION):
+            if not _is_credential(text, name, value):
+                continue
+            kinds[_kind(lowered[max(0, name.start("core") - 4) : name.end("core")])] = None
+            pieces += [text[kept : value.start], MASK]
+            kept = position = value.end
+    return "".join(pieces) + text[kept:] if pieces else text
+
+
+def _lowered(text: str) -> str:
+    """Return a text with its ASCII letters small: every character stays at its place."""
+    return (
+        text.lower()
+        if text.isascii()
+        else text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+    )
+
+
+def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_Value]:
+    """Yield the values behind a name: one, all of a list, or all words behind an option that takes several."""
+    at = name.end()
+    if text.startswith("SecretStr(", at):
+        at += len("SecretStr(")
+    if text[at : at + 1] in ("[", "("):
+        yield from _listed(text, at + 1)
+        return
+    value = _value_at(text, at)
+    if value is None:
+        return
+    # api_key='sk-abc, lora_modules=None: the closing quote is lost, other arguments follow
+    cut = _NEXT_ARGUMENT.search(text, value.start, value.end) if value.quoted else None
+    if cut is not None:
+        yield _Value(value.start, cut.start(), True)
+        return
+    yield value
+    several = "," in (name["assign"] or "") or (option and "key" in name[0])
+    while several:
+        after = _BETWEEN.match(text, value.end)
+        following = _value_at(text, after.end()) if after and after.end() > value.end else None
+        if (
+            following is None
+            or following.quoted != value.quoted
+            or not re.search(r"\d", text[following.start : following.end])
+        ):
+            return
+        if text.startswith("-", following.start):
+            return
+        yield following
+        value = following
+
+
+def _listed(text: str, at: int) -> Iterator[_Value]:
+    """Yield the values of a list up to its end."""
+    while (value := _value_at(text, at)) is not None:
+        yield value
+        closing = _BETWEEN.match(text, value.end)
+        if closing is None or "," not in closing[0]:
+            return
+        at = closing.end()
+
+
+def _value_at(text: str, at: int) -> _Value | None:
+    quote = _QUOTE.match(text, at)
+    if quote is None:
+        bare = _BARE.match(text, at)
+        return _Value(bare.start(), bare.end(), False) if bare else None
+    end = text.find(quote["quote"], quote.end())
+    while end > 0 and text[end - 1] == "\\" and not quote["quote"].startswith("\\"):
+        end = text.find(quote["quote"], end + 1)
+    return _Value(quote.end(), end if end >= 0 else len(text.rstrip()), True)
+
+
+def _is_credential(text: str, name: re.Match[str], value: _Value) -> bool:
+    found = text[value.start : value.end].strip()
+    if (
+        len(found) < 3
+        or _PLACEHOLDER.search(found)
+        or MASK in found
+        or len(set(found)) < 2
+        or found[0] in "$<{%"
+    ):
+        return False
+    if name["verbal"]:
+        return looks_random(found)
+    before = _lowered(text[max(0, name.start("core") - 24) : name.start("core")])
+    separator = name["assign"]
+    # <password>abc</password>, but not password > abc
+    if ">" in separator and "=" not in separator and not before.endswith(("<", "-", "_")):
+        return False
+    if not _is_strong(name["core"], before):
+        in_query = before.endswith(("?", "&", "#")) and len(found) >= 6 and _WORDS.match(found) is None
+        is_hex = (
+            "key" not in name["core"]
+            and not found.isdigit()
+            and not found.isalpha()
+            and _HEX.match(found) is not None
+        )
+        return in_query or ((looks_random(found) or is_hex) and _OTHER_NAMES.search(before) is None)
+    if _PATH.match(found) is not None and not looks_random(found):
+        return False
+    if value.quoted:
+        return "," not in separator or "value" in separator or _WORDS.match(found) is None
+    return _bare_is_credential(text, name, found, value.end)
+
+
+def _is_strong(core: str, before: str) -> bool:
+    if core.startswith("key"):
+        return _STRONG_KEY.search(before) is not None
+    if core.startswith("token"):
+        return _STRONG_TOKEN.search(before) is not None
+    return _STRONG.match(core) is not None
+
+
+def _bare_is_credential(text: str, name: re.Match[str], found: str, end: int) -> bool:
+    """Tell a credential without quotes from code and prose: api_key=self.key, api_key = f(x), password: required."""
+    # Of a variable of the environment any word is the value: HF_TOKEN=abc
+    if name["assign"] == "=" and text[name.start("core") : name.end("core")].isupper():
+        return True
+    code = _CODE.match(found)
+    if code is not None:
+        return looks_random(code[0])
+    if found.isdigit():
+        return len(found) >= 4 and name["assign"].strip() != ":"
+    if _WORDS.match(found) is None:
+        return "_" not in found or not found.isidentifier() or looks_random(found)
+    if name["assign"] == "=":
+        # An argument of a call is most often a name.
+        return "." not in found and "_" not in found and text[end : end + 1] not in (",", ")")
+    if name["assign"].isspace():
+        return " --" in text[end:] or "serve" in text[: name.start()]
+    return False
+
+
+def _kind(name: str) -> str:
+    return next((kind for mark, kind in _KINDS if mark in name), "credential")

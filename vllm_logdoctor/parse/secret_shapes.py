@@ -1,0 +1,119 @@
+"""Credentials that are recognised by their shape: prefixes and formats that providers document."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+
+MASK = "***"
+_PREFIXED = "token"
+
+# Kind and expression behind the beginning of a word. Each is a literal with one run of characters behind it, nothing nested: linear time.
+_WORDS: tuple[tuple[str, str], ...] = (
+    ("AWS access key", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
+    ("Hugging Face token", r"hf_[A-Za-z0-9]{20,}"),
+    ("Google key", r"(?:AIza[\w-]{30,}|ya29\.[\w.-]{20,}|GOCSPX-[\w-]{20,})"),
+    ("GitHub token", r"(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,})"),
+    ("GitLab token", r"(?:gl[a-z]{2,6}-[\w.-]{20,}|GR1348941[\w-]{20,})"),
+    ("Slack token", r"(?:(?:xox[a-z]|xapp)-[\w.-]{10,}|hooks\.slack\.com/(?:services|workflows)/[\w/+-]{20,})"),
+    ("Discord token", r"(?:[MNO][A-Za-z0-9]{23,25}\.[\w-]{6,7}\.[\w-]{27,}|discord(?:app)?\.com/api/webhooks/[0-9]{10,}/[\w-]{30,})"),
+    ("Telegram token", r"[0-9]{8,10}:AA[\w-]{30,}"),
+    ("SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
+    ("Terraform token", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}"),
+    ("Azure secret", r"[A-Za-z0-9][\w~.-]{2}\dQ~[\w~.-]{30,}"),
+    ("JSON web token", r"eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){0,3}"),
+    ("PASETO token", r"v[1-4]\.(?:public|local)\.[\w-]{30,}"),
+    ("API key", r"(?:dapi[a-f0-9]{32}|LTAI[A-Za-z0-9]{12,}|AKID[A-Za-z0-9]{13,}|ALTAK-[\w/-]{20,}|AQVN[\w-]{35,}|SK[a-f0-9]{32}\b"
+        r"|EAAA[\w-]{50,}|AGE-SECRET-KEY-[A-Z0-9]{30,}|ATATT[\w=-]{30,}|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}|hv[sbr]\.[\w-]{20,}"
+        r"|ops_eyJ[\w+/=-]{40,}|[a-f0-9]{32}-us[0-9]{1,2}\b)"),
+    ("API key", r"(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|tvly|pcsk|jina|whsec|pypi|npm|dckr|dop|doo|dor|glc|glsa|lsv2|ntn|figd|esecret|sntrys|sntryu"
+        r"|PMAK|NRAK|NRII|shpat|shpss|shpca|shppa|sbp|pscale|tskey|rubygems|duffel)[_-](?:[a-z0-9]{1,10}[_-]){0,3}(?=[A-Za-z_-]{0,40}[0-9])"
+        r"[A-Za-z0-9][\w.+/=-]{19,}"),
+    (_PREFIXED, r"(?:key|fc|fw|r8|e2b|lin|napi|nfp|rnd|wandb|fo1|flb|tfp|tgp|pat|secret|api|sess|live|prod|token|auth|ak|as|ms|v1)[_-]"
+        r"(?:[a-z0-9]{1,10}[_-]){0,3}[A-Za-z0-9]{20,}"),
+)  # fmt: skip
+# The same for what begins with something else than a word.
+_BLOCKS: tuple[tuple[str, str], ...] = (
+    ("private key", r"-----BEGIN[A-Z0-9 ]{0,30} PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----END))*(?:-----END[A-Z0-9 ]{0,30}-----)?"),
+    ("private key", r"PuTTY-User-Key-File-[0-9]:[\s\S]*"),
+    ("password hash", r"\$(?:2[aby]|5|6|y|argon2id?)\$[\w=,$]{2,40}\$[\w./+$]{20,}"),
+)  # fmt: skip
+
+_KINDS = tuple(kind for kind, _ in (*_WORDS, *_BLOCKS))
+_SHAPED_WORD = re.compile(r"\b(?:" + "|".join(f"({regex})" for _, regex in _WORDS) + ")")
+_SHAPED_BLOCK = re.compile("|".join(f"({regex})" for _, regex in _BLOCKS))
+
+# In small letters: one of these, or a long run of letters and digits, is in every credential of these shapes.
+_MARKS = (
+    "hf_",
+    "sk-",
+    "akia",
+    "asia",
+    "eyj",
+    "private key",
+    "putty-user-key",
+    "$argon",
+    "xox",
+    "github_pat",
+    "hooks.slack",
+    "_v1_",
+    "lsv",
+)
+# q7F2kd93mPzX0a: what no word is. All digits but zero may have been made 1 before this is asked.
+_RUN = re.compile(r"[A-Za-z0-9]{14,}")
+_HEX = re.compile(r"[0-9a-f]+\Z")
+
+
+def may_be_shaped(text: str, lowered: str) -> bool:
+    """Say, at little cost, whether a text may hold a credential that its shape gives away."""
+    for mark in _MARKS:
+        if mark in lowered:
+            return True
+    return any(
+        not run.isalpha() and not _HEX.match(run) and _class_changes(run) >= 0.3 * len(run)
+        for run in _RUN.findall(text)
+    )
+
+
+def mask_shaped(text: str, kinds: dict[str, None]) -> str:
+    """Mask the credentials that their shapes give away.
+
+    Args:
+        text: the text.
+        kinds: receives the kinds of what was masked.
+    """
+
+    def masked(match: re.Match[str], first: int = 0) -> str:
+        kind = _KINDS[first + (match.lastindex or 1) - 1]
+        # key_cache_of_layer_0: a prefix that is a word needs something random behind it.
+        if kind is _PREFIXED and not looks_random(re.split("[_-]", match[0])[-1]):
+            return match[0]
+        kinds[kind] = None
+        return MASK
+
+    if "-----" in text or "$" in text or "PuTTY" in text:
+        text = _SHAPED_BLOCK.sub(lambda match: masked(match, len(_WORDS)), text)
+    return _SHAPED_WORD.sub(masked, text)
+
+
+def looks_random(value: str) -> bool:
+    """Say whether a value looks like a generated credential rather than a word, a name, a path or a number.
+
+    Example:
+        >>> looks_random("Zq7hTk2Lw9XbV3nR"), looks_random("Qwen2.5-32B-Instruct"), looks_random("gpu_memory_utilization")
+        (True, False, False)
+    """
+    plain = re.sub(r"[^A-Za-z0-9]", "", value)
+    if len(plain) < 12 or len(plain) < 0.8 * len(value) or plain.isalpha() or plain.isdigit():
+        return False
+    return _class_changes(plain) >= 0.3 * len(plain) and len(set(plain)) >= 8
+
+
+def _class_changes(run: str) -> int:
+    """Count how often a small letter, a capital or a digit is followed by one of the other two."""
+    return sum(_kind(one) != _kind(other) for one, other in pairwise(run))
+
+
+def _kind(character: str) -> int:
+    return 0 if character.isdigit() else 1 if character.islower() else 2
