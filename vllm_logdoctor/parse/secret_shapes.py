@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-
 MASK = "***"
 _PREFIXED = "token"
 
