@@ -134,7 +134,9 @@ def test_a_value_on_the_line_after_its_name_is_masked() -> None:
     assert texts[1:] == ["***", secret]
 
 
-@pytest.mark.parametrize("form", [*BY_NAME, *BY_PLACE, *(text.replace("{", "{{") + "{}" for text in BY_SHAPE.values())])
+@pytest.mark.parametrize(
+    "form", [*BY_NAME, *BY_PLACE, *(text.replace("{", "{{") + "{}" for text in BY_SHAPE.values())]
+)
 def test_what_is_masked_is_looked_for_in_texts_that_differ_in_digits_only(form: str) -> None:
     assert may_hold_secret(text_of(alike(form.format(token()))))
 
