@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from vllm_logdoctor.report.schema import json_schema
+from vllm_logdoctor.report.document.model import json_schema
 
 PAGE = "json-schema.md"
 SCHEMA = "logdoctor-1.schema.json"
 _HEAD = f"""# The JSON document
 
 `logdoctor analyze vllm.log --format json` writes one document, `logdoctor/1`. This page and the schema beside
-it ([{SCHEMA}]({SCHEMA})) are made from the models in `vllm_logdoctor/report/schema.py`.
+it ([{SCHEMA}]({SCHEMA})) are made from the models in `vllm_logdoctor/report/document/`.
 
 - Unknown values are `null`, never guessed. There is no `NaN` and no infinity.
 - Times are ISO 8601 without zone, and `null` where the log prints no year; `clock` holds month, day and time
@@ -72,7 +72,9 @@ def _type(field: Mapping[str, Any]) -> str:
     if "enum" in field:
         return ", ".join(f"`{choice}`" for choice in field["enum"])
     if field.get("type") == "array":
-        return f"list of {_type(field.get('items', {}))}" if "items" in field else "list"
+        if "prefixItems" in field:
+            return f"list of {len(field['prefixItems'])}: {_type(field['prefixItems'][0])}"
+        return f"list of {_type(field['items'])}" if "items" in field else "list"
     if isinstance(field.get("additionalProperties"), Mapping):
         return f"name to {_type(field['additionalProperties'])}"
     return str(field.get("type", "any"))

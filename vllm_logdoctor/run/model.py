@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.parse import Process, Record
@@ -34,8 +34,8 @@ class Evidence(Struct, frozen=True):
     """
 
     file: str
-    line: int
-    text: str
+    line: Annotated[int, Meta(description='1-based; only "\\n" ends a line')]
+    text: Annotated[str, Meta(description="the line, secrets masked, at most 600 characters")]
 
 
 class Value(Struct, frozen=True):

@@ -1,0 +1,270 @@
+"""The whole JSON document: the one place that names what it holds.
+
+`logdoctor/1` changes only by added fields; a changed or removed one makes it `logdoctor/2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import field
+
+from vllm_logdoctor.report.clock import clock, iso
+from vllm_logdoctor.report.document.findings import (
+    AlreadyRightOut,
+    BottleneckOut,
+    CeilingOut,
+    FindingOut,
+    MessageOut,
+    PlanOut,
+    SpanClockOut,
+    WhatIfOut,
+)
+from vllm_logdoctor.report.document.part import Part, means, plain
+from vllm_logdoctor.report.document.serving import ServingOut
+from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.rules.bottleneck import BottleneckName
+from vllm_logdoctor.run.model import (
+    Benchmark,
+    Coverage,
+    Evidence,
+    Kind,
+    Outcome,
+    Phase,
+    Provenance,
+    Run,
+    Unknown,
+    Value,
+)
+
+Platform = Literal["cuda", "rocm", "tpu", "xpu", "cpu", "hpu", "npu", "neuron"]
+
+MEASURED = (
+    "model_weights_gib", "model_load_seconds", "available_kv_cache_gib", "kv_cache_tokens", "max_concurrency",
+    "torch_compile_seconds", "graph_capture_seconds", "graph_capture_gib", "init_engine_seconds",
+)  # fmt: skip
+"""Figures that every run has in the document, null where they are not known."""
+
+
+class ValueOut(Part):
+    """A value with where it comes from."""
+
+    value: Annotated[Any, means("null is a value: not set")]
+    provenance: Provenance
+    evidence: list[Evidence]
+    note: Annotated[str | None, means("of defaults and computed values: from what")] = None
+
+    @classmethod
+    def of_value(cls, value: Value | None) -> ValueOut | None:
+        """Make a value plain; None without one."""
+        return cls.of(value, value=plain(value.value)) if value else None
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Value]) -> dict[str, ValueOut]:
+        """Make values plain."""
+        return {name: cls.of(value, value=plain(value.value)) for name, value in values.items()}
+
+
+class SourceOut(Part):
+    """What was read of one file."""
+
+    file: str
+    bytes: int
+    lines: int
+    note: str | None = None
+
+
+class ClockOut(Part):
+    """Bounds of the run as the log prints them: month, day and time, whether the year is known or not."""
+
+    started: str | None
+    ended: str | None
+    year_known: bool
+
+
+class ProcessOut(Part):
+    """A process that wrote into the log."""
+
+    name: str
+    role: str | None
+    pid: int | None
+    rank: str | None
+    host: str | None
+
+
+class PhaseOut(Part):
+    """A named span of the run."""
+
+    name: str
+    process: str
+    parent: Annotated[str | None, means("name of the phase that it is a part of")]
+    start: Annotated[str | None, means("ISO 8601 without zone; null where the log prints no year")]
+    end: str | None
+    clock: SpanClockOut
+    seconds: float | None
+    evidence: list[Evidence]
+
+    @classmethod
+    def of_phase(cls, phase: Phase, year_known: bool) -> PhaseOut:
+        """Give a phase its times."""
+        return cls.of(
+            phase,
+            start=iso(phase.start, year_known),
+            end=iso(phase.end, year_known),
+            clock=SpanClockOut(clock(phase.start), clock(phase.end)),
+        )
+
+
+class BenchmarkOut(Part):
+    """A result that `vllm bench` printed into the same log."""
+
+    kind: Literal["serve", "throughput", "latency"]
+    figures: Annotated[dict[str, float | None], means("by the name that the benchmark prints")]
+    evidence: Annotated[list[Evidence], means("first and last line")]
+
+    @classmethod
+    def of_benchmark(cls, one: Benchmark) -> BenchmarkOut:
+        """Make the figures of a result plain."""
+        return cls.of(one, figures=plain(one.figures))
+
+
+class RunOut(Part):
+    """One life of one server or offline engine."""
+
+    number: Annotated[int, means("1-based position among the runs")]
+    kind: Kind
+    engine: Literal["V0", "V1"] | None
+    vllm_version: ValueOut | None
+    platform: Platform | None
+    model: ValueOut | None
+    started: Annotated[str | None, means("ISO 8601 without zone; null where the log prints no year")]
+    ended: str | None
+    clock: ClockOut
+    lines: Annotated[tuple[int, int], means("first and last line, each in its file of `files`")]
+    files: tuple[str, str]
+    startup_complete: bool
+    outcome: Outcome
+    processes: list[ProcessOut]
+    config: Annotated[dict[str, ValueOut], means("effective configuration by EngineArgs field")]
+    environment: Annotated[
+        dict[str, ValueOut],
+        means("variables that the log shows: set by the launch (explicit) or by vLLM itself (adjusted)"),
+    ]
+    measured: Annotated[dict[str, ValueOut | None], means("what the engine printed of itself")]
+    phases: list[PhaseOut]
+    serving: ServingOut
+    benchmarks: list[BenchmarkOut]
+    bottleneck: BottleneckName
+    bottleneck_detail: BottleneckOut
+    findings: Annotated[list[FindingOut], means("in order of importance; a failure's root first")]
+    plan: PlanOut
+    what_if: list[WhatIfOut]
+    ceiling: CeilingOut | None
+    already_right: list[AlreadyRightOut]
+    messages: list[MessageOut]
+    not_known: Annotated[list[str], means("what the log can't tell, and what would tell it")]
+
+    @classmethod
+    def of_diagnosis(cls, diagnosis: Diagnosis) -> RunOut:
+        """Return a run with what was judged of it."""
+        run, ceiling = diagnosis.run, diagnosis.ceiling
+        known = run.year_known
+        return cls.of(
+            run,
+            vllm_version=ValueOut.of_value(run.version),
+            model=ValueOut.of_value(run.model),
+            started=iso(run.started, known),
+            ended=iso(run.ended, known),
+            clock=ClockOut(clock(run.started), clock(run.ended), known),
+            lines=(run.first_line, run.last_line),
+            files=(run.first_file, run.last_file),
+            processes=[ProcessOut.of(process) for process in run.processes],
+            config=ValueOut.of_values(run.config),
+            environment=ValueOut.of_values(run.environment),
+            measured=_measured(run),
+            phases=[PhaseOut.of_phase(phase, known) for phase in run.phases],
+            serving=ServingOut.of_run(run),
+            benchmarks=[BenchmarkOut.of_benchmark(one) for one in run.benchmarks],
+            bottleneck=diagnosis.bottleneck.name,
+            bottleneck_detail=BottleneckOut.of_limit(diagnosis.bottleneck, known),
+            findings=[FindingOut.of_finding(finding) for finding in diagnosis.findings],
+            plan=PlanOut.of_plan(diagnosis.plan),
+            what_if=[WhatIfOut.of_answer(answer) for answer in diagnosis.what_if],
+            ceiling=CeilingOut.of(ceiling) if ceiling else None,
+            already_right=[AlreadyRightOut.of(item) for item in diagnosis.already_right],
+            messages=[MessageOut.of(message) for message in diagnosis.messages],
+            not_known=list(diagnosis.unknowns),
+        )
+
+
+class UnknownOut(Part):
+    """Warnings or errors of one template that no pattern knows."""
+
+    level: str
+    template: str
+    count: int
+    evidence: Evidence
+
+    @classmethod
+    def of_group(cls, group: Unknown) -> UnknownOut:
+        """Return a group with its first line."""
+        return cls.of(group, evidence=group.first)
+
+
+class CoverageOut(Part):
+    """How much was understood."""
+
+    lines: int
+    vllm_lines: Annotated[int, means("records that vLLM wrote")]
+    recognised: int
+    cut_characters: int
+    unknown_warnings: list[UnknownOut]
+    notes: list[str]
+
+    @classmethod
+    def of_coverage(cls, coverage: Coverage) -> CoverageOut:
+        """Return a coverage with the groups of unknown lines."""
+        return cls.of(coverage, unknown_warnings=[UnknownOut.of_group(group) for group in coverage.unknown])
+
+
+class DocumentOut(Part):
+    """What `logdoctor analyze --format json` writes."""
+
+    schema_name: Literal["logdoctor/1"] = field(name="schema")
+    objective: str
+    sources: list[SourceOut]
+    runs: list[RunOut]
+    coverage: CoverageOut
+
+    @classmethod
+    def of_analysis(cls, analysis: Analysis) -> DocumentOut:
+        """Return all of an analysis."""
+        return cls(
+            schema_name="logdoctor/1",
+            objective=analysis.objective,
+            sources=[SourceOut.of(source) for source in analysis.sources],
+            runs=[RunOut.of_diagnosis(diagnosis) for diagnosis in analysis.runs],
+            coverage=CoverageOut.of_coverage(analysis.coverage),
+        )
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the document.
+
+    Example:
+        >>> json_schema()["properties"]["schema"]["enum"]
+        ['logdoctor/1']
+    """
+    from msgspec import json
+
+    (top,), parts = json.schema_components([DocumentOut], ref_template="#/$defs/{name}")
+    for part in parts.values():
+        # The first paragraph says what a part is; what follows is for those who read the code.
+        part["description"] = part["description"].split("\n\n")[0]
+    return {**parts.pop(top["$ref"].rsplit("/", 1)[-1]), "$defs": parts}
+
+
+def _measured(run: Run) -> dict[str, ValueOut | None]:
+    names = [*MEASURED, *(name for name in run.measured if name not in MEASURED)]
+    return {name: ValueOut.of_value(run.measured.get(name)) for name in names}
