@@ -14,8 +14,9 @@ from vllm_logdoctor.catalogue.checks import check_packs
 from vllm_logdoctor.catalogue.compile import parse_pack
 from vllm_logdoctor.catalogue.index import load_index
 from vllm_logdoctor.catalogue.locate import builtin_root
-from vllm_logdoctor.catalogue.model import Level, PatternEntry, Topic, Verdict
+from vllm_logdoctor.catalogue.model import Level, PatternEntry
 from vllm_logdoctor.catalogue.reference import figures, reference_pages, with_figures
+from vllm_logdoctor.catalogue.topics import Topic, Verdict
 
 from .test_patterns_commands import app
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.cli.baseline import (
     Gate,
     gated,
@@ -23,7 +24,7 @@ from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.json import document
 from vllm_logdoctor.report.model import Analysis, Diagnosis
-from vllm_logdoctor.rules.model import Change, Finding, Severity
+from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, Value
 
 TODAY = date(2026, 5, 1)

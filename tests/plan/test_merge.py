@@ -14,9 +14,9 @@ from vllm_logdoctor.rules.model import Change, Finding
 
 
 def finding(
-    id: str, *changes: Change, kind: str = "performance", severity: str = "high", topic: str = ""
+    id: str, *changes: Change, kind: str = "performance", severity: str = "high", exhausts: str | None = None
 ) -> Finding:
-    return Finding(id, kind, severity, "high", id, "", changes=changes, topic=topic)  # type: ignore[arg-type]
+    return Finding(id, kind, severity, "high", id, "", changes=changes, exhausts=exhausts)  # type: ignore[arg-type]
 
 
 def flag(knob: str, before: object, after: object) -> Change:
@@ -59,7 +59,9 @@ def test_a_value_that_is_set_already_is_no_change() -> None:
 
 
 def test_a_run_that_ran_out_of_memory_gets_nothing_that_needs_more() -> None:
-    oom = finding("oom", flag("--gpu-memory-utilization", 0.95, 0.9), kind="failure", topic="gpu-memory")
+    oom = finding(
+        "oom", flag("--gpu-memory-utilization", 0.95, 0.9), kind="failure", exhausts="device-memory"
+    )
     eager = finding("eager-mode", flag("--enforce-eager", True, None))
     plan = merge(a_run(), [oom, eager])
     assert [planned.change.knob for planned in plan.changes] == ["--gpu-memory-utilization"]
@@ -67,7 +69,7 @@ def test_a_run_that_ran_out_of_memory_gets_nothing_that_needs_more() -> None:
 
 
 def test_a_full_cache_is_not_given_larger_steps() -> None:
-    kv = finding("kv-cache-preemption", flag("--kv-cache-dtype", "auto", "fp8"))
+    kv = finding("kv-cache-preemption", flag("--kv-cache-dtype", "auto", "fp8"), exhausts="kv-cache")
     prefill = finding("prefill-bound-queueing", flag("--max-num-batched-tokens", 2048, 8192))
     plan = merge(a_run(), [kv, prefill])
     assert [planned.change.knob for planned in plan.changes] == ["--kv-cache-dtype"]

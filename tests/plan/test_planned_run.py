@@ -40,7 +40,7 @@ def reasons(run: Run, *findings: Finding) -> dict[str, str]:
 
 def test_a_smaller_share_that_leaves_less_than_one_request_is_held_back_with_the_length_that_fits() -> None:
     out_of_memory = finding(
-        "oom-warmup", flag("--gpu-memory-utilization", 0.9, 0.85), kind="failure", topic="gpu-memory"
+        "oom-warmup", flag("--gpu-memory-utilization", 0.9, 0.85), kind="failure", exhausts="device-memory"
     )
     run = server(tokens=400_000, length=400_000)
     assert "of one request of 400,000 tokens" in reasons(run, out_of_memory)["--gpu-memory-utilization"]
@@ -56,10 +56,10 @@ def test_a_share_of_the_card_below_the_weights_is_held_back() -> None:
 
 
 def test_what_needs_memory_waits_after_any_out_of_memory() -> None:
-    for topic in ("gpu-memory", "kv-cache"):
-        failure = finding("oom", flag("--max-num-batched-tokens", 8192, 4096), kind="failure", topic=topic)
-        seats = finding("seats", flag("--max-num-seqs", 256, 512))
-        assert "needs memory" in reasons(server(), failure, seats)["--max-num-seqs"]
+    smaller = flag("--max-num-batched-tokens", 8192, 4096)
+    failure = finding("oom", smaller, kind="failure", exhausts="device-memory")
+    seats = finding("seats", flag("--max-num-seqs", 256, 512))
+    assert "needs memory" in reasons(server(), failure, seats)["--max-num-seqs"]
 
 
 def test_a_wider_cache_type_is_held_back_while_the_cache_is_full() -> None:

@@ -322,12 +322,12 @@ class TestMeasure:
 
 
 @pytest.mark.parametrize(
-    ("failure", "words"), [(True, "cause of failure"), (False, "an error; the run went on")]
+    ("verdict", "words"), [("cause-of-failure", "cause of failure"), ("not-fatal", "not fatal")]
 )
-def test_what_can_end_a_run_is_not_said_to_have_ended_one_that_went_on(failure, words):
+def test_the_verdict_of_a_message_is_shown_as_it_was_judged(verdict, words):
     line = make_analysis().runs[0].findings[0].evidence[0]
-    message = Message("refused", "a refused request", "cause-of-failure", "It was refused.", 3, line)
-    assert f"| {words} | `a refused request` |" in report_of(changed(failure, messages=(message,)))
+    message = Message("refused", "a refused request", verdict, "It was refused.", 3, line)
+    assert f"| {words} | `a refused request` |" in report_of(changed(messages=(message,)))
 
 
 def test_statuses_are_counted_by_the_access_log():

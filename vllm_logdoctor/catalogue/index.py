@@ -13,6 +13,7 @@ from typing import Any, overload
 from msgspec import Struct
 
 from vllm_logdoctor.catalogue.stored import Stored, StoredRows
+from vllm_logdoctor.catalogue.topics import Severity, Topic, Verdict
 
 
 class Field(Struct, frozen=True):
@@ -40,10 +41,10 @@ class Pattern(Struct, frozen=True):
     level: str
     seen: str
     module: str
-    topic: str
+    topic: Topic
     platform: str | None
-    verdict: str
-    severity: str
+    verdict: Verdict
+    severity: Severity
     rule: str | None
     meaning: str
     pack: str

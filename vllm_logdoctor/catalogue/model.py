@@ -6,38 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-Topic = Literal[
-    "attention",
-    "bench",
-    "compile",
-    "configuration",
-    "deprecation",
-    "engine",
-    "foreign",
-    "hardware",
-    "kv-cache",
-    "kv-transfer",
-    "lifecycle",
-    "logging",
-    "lora",
-    "memory",
-    "model-loading",
-    "moe",
-    "multimodal",
-    "other",
-    "parallelism",
-    "platform",
-    "quantization",
-    "sampling",
-    "scheduler",
-    "security",
-    "serving",
-    "speculative-decoding",
-    "statistics",
-    "tokenizer",
-]
-Verdict = Literal["information", "harmless", "costs-performance", "will-break", "cause-of-failure"]
-Severity = Literal["critical", "high", "medium", "low", "info"]
+from vllm_logdoctor.catalogue.topics import Severity, Topic, Verdict
+
 Level = Literal["debug", "info", "warning", "error", "critical", "raise", "print", "foreign"]
 FieldType = Literal["str", "int", "float", "bool"]
 FieldValue = str | int | float | bool | None

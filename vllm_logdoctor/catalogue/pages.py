@@ -29,6 +29,7 @@ from msgspec import Struct, field
 
 from vllm_logdoctor.catalogue.errors import PackError, Problem
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
+from vllm_logdoctor.catalogue.topics import Resource, RuleKind, Severity, Topic
 
 HEADINGS = (
     "What it means",
@@ -45,6 +46,7 @@ _KNOWN = {
     "title": str,
     "severity": str,
     "topic": str,
+    "exhausts": str,
     "aliases": list,
     "knobs": list,
     "since": str,
@@ -81,10 +83,11 @@ class RulePage(Struct, frozen=True):
     """
 
     id: str
-    kind: str
+    kind: RuleKind
     title: str
-    severity: str
-    topic: str
+    severity: Severity
+    topic: Topic
+    exhausts: Resource | None
     aliases: tuple[str, ...]
     knobs: tuple[str, ...]
     since: str
@@ -229,6 +232,7 @@ def _page(front: Mapping[str, Any], sections: Mapping[str, str]) -> RulePage:
         title=front["title"],
         severity=front["severity"],
         topic=front["topic"],
+        exhausts=front.get("exhausts"),
         aliases=tuple(front.get("aliases", ())),
         knobs=tuple(front.get("knobs", ())),
         since=front.get("since", ""),

@@ -10,13 +10,14 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vllm_logdoctor.catalogue.topics import SEVERITIES, Severity
 from vllm_logdoctor.cli.settings import Suppression
 from vllm_logdoctor.compare.identity import fingerprint, fingerprints_of_document
 from vllm_logdoctor.compare.snapshot import Snapshot
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.model import Analysis, Diagnosis
-from vllm_logdoctor.rules.model import SEVERITIES, Finding, Severity
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run
 
 Replan = Callable[[Run, tuple[Finding, ...]], Plan]

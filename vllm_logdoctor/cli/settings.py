@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.rules.model import Severity
 
 FILE_NAME = "logdoctor.toml"
 

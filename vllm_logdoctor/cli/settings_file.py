@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from vllm_logdoctor.rules.model import Severity
+from vllm_logdoctor.catalogue.topics import Severity
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 

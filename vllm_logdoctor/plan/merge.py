@@ -26,7 +26,6 @@ _NEEDS_MEMORY = {
     "--kv-cache-memory-bytes": "raised",
 }
 _EATS_CACHE = frozenset({"--max-num-seqs", "--max-num-batched-tokens"})
-_MEMORY_TOPICS = frozenset({"gpu-memory", "kv-cache"})
 
 # The first of two knobs makes the second one void.
 _OVERRIDES = (
@@ -80,9 +79,9 @@ def knob_key(change: Change, version: str | None) -> str:
 
 def _shortage(findings: Sequence[Finding]) -> str:
     """Return "device" for a run that ran out of memory, "cache" for one whose cache is full, else ""."""
-    if any(finding.kind == "failure" and finding.topic in _MEMORY_TOPICS for finding in findings):
+    if any(finding.exhausts == "device-memory" for finding in findings):
         return "device"
-    return "cache" if any(finding.id == "kv-cache-preemption" for finding in findings) else ""
+    return "cache" if any(finding.exhausts == "kv-cache" for finding in findings) else ""
 
 
 def _refusal(change: Change, finding: Finding, version: str | None, short: str) -> str:
@@ -96,12 +95,7 @@ def _refusal(change: Change, finding: Finding, version: str | None, short: str) 
         return "has this value already"
     if short == "device" and finding.kind != "failure" and _grows(change):
         return "needs memory, and the run ran out of it: mend that first"
-    if (
-        short == "cache"
-        and finding.id != "kv-cache-preemption"
-        and change.knob in _EATS_CACHE
-        and _grows(change)
-    ):
+    if short == "cache" and finding.exhausts != "kv-cache" and change.knob in _EATS_CACHE and _grows(change):
         return "needs memory or cache, and the KV cache is full: make room first"
     return ""
 

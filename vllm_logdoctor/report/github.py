@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.text import plain_text
-from vllm_logdoctor.rules.model import Finding, Severity
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 
 COMMANDS: dict[Severity, str] = {

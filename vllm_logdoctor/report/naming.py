@@ -20,7 +20,6 @@ OUTCOMES: dict[Outcome, str] = {
     "unknown": "end not known",
 }
 
-WENT_ON: tuple[Outcome, ...] = ("running", "clean_shutdown")
 BROKEN: tuple[Outcome, ...] = ("crashed_at_startup", "crashed_while_serving", "killed")
 
 BOTTLENECKS: dict[str, str] = {

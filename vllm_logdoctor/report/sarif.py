@@ -9,12 +9,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import quote
 
+from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.report.clock import iso
 from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.text import plain_text
-from vllm_logdoctor.rules.model import Finding, Severity
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 
 SCHEMA_ADDRESS = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -10,6 +10,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.report.clock import duration, time_of_day
 from vllm_logdoctor.report.effects import change_words, effect_range
 from vllm_logdoctor.report.escape import visible
@@ -24,7 +25,7 @@ from vllm_logdoctor.report.sections.verdict import verdict
 from vllm_logdoctor.report.series import points_of
 from vllm_logdoctor.report.sparkline import sparkline
 from vllm_logdoctor.report.text import plain_text
-from vllm_logdoctor.rules.model import Finding, Severity
+from vllm_logdoctor.rules.model import Finding
 
 COLOURS: dict[Severity, str] = {
     "critical": "bold white on red",

@@ -72,8 +72,8 @@ def finding_of(rule: Rule, advice: Advice, case: RuleContext) -> Finding:
     page = rule.page
     return Finding(
         id=rule.id,
-        kind=page.kind,  # type: ignore[arg-type]
-        severity=advice.severity or page.severity,  # type: ignore[arg-type]
+        kind=page.kind,
+        severity=advice.severity or page.severity,
         confidence=advice.confidence,
         title=advice.title or page.title,
         explanation=advice.explanation,
@@ -84,4 +84,5 @@ def finding_of(rule: Rule, advice: Advice, case: RuleContext) -> Finding:
         effect=advice.effect,
         verify=as_printed(advice.verify, case.run),
         topic=page.topic,
+        exhausts=page.exhausts,
     )

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from vllm_logdoctor.rules.model import Message
+from vllm_logdoctor.catalogue.topics import MessageVerdict, Verdict
+from vllm_logdoctor.rules.model import Finding, Message
 from vllm_logdoctor.run.model import Occurrences, Run, Unknown
 
-_ORDER = ("cause-of-failure", "will-break", "costs-performance", "unknown", "harmless", "information")
+_ORDER: tuple[MessageVerdict, ...] = (
+    "cause-of-failure", "will-break", "costs-performance", "not-fatal", "unknown", "harmless", "information",
+)  # fmt: skip
+_WENT_ON = ("running", "clean_shutdown")
 _SERIOUS = frozenset({"WARNING", "ERROR", "CRITICAL"})
 MOST_MESSAGES = 400
 
 
-def messages_of(run: Run) -> tuple[Message, ...]:
-    """Return what the run warned of, the worst verdicts first, each kind once with its count."""
-    found = [*_known(run), *map(_unknown, (u for u in run.unknown if u.level in _SERIOUS))]
+def messages_of(run: Run, findings: Sequence[Finding] = ()) -> tuple[Message, ...]:
+    """Return what the run warned of, the worst verdicts first, each kind once with its count.
+
+    Args:
+        run: the run.
+        findings: what broke it; a message that can end a run did not end one that nothing broke.
+    """
+    went_on = run.outcome in _WENT_ON and not any(found.kind == "failure" for found in findings)
+    found = [*_known(run, went_on), *map(_unknown, (u for u in run.unknown if u.level in _SERIOUS))]
     found.sort(key=lambda m: (_ORDER.index(m.verdict), m.evidence.line))
     return tuple(found[:MOST_MESSAGES])
 
 
-def _known(run: Run) -> Iterator[Message]:
+def _known(run: Run, went_on: bool) -> Iterator[Message]:
     for pattern_id, seen in run.messages.items():
         event = seen.first[0]
         if not _worth_a_verdict(seen):
@@ -29,11 +39,15 @@ def _known(run: Run) -> Iterator[Message]:
         yield Message(
             pattern_id,
             record.message[:300],
-            pattern.verdict,
+            _verdict(pattern.verdict, went_on),
             pattern.meaning,
             seen.count,
             run.evidence(record),
         )
+
+
+def _verdict(verdict: Verdict, went_on: bool) -> MessageVerdict:
+    return "not-fatal" if went_on and verdict == "cause-of-failure" else verdict
 
 
 def _worth_a_verdict(seen: Occurrences) -> bool:

@@ -6,15 +6,12 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from vllm_logdoctor.catalogue.topics import MessageVerdict, Resource, RuleKind, Severity, Topic
 from vllm_logdoctor.run.model import Evidence
 
-Severity = Literal["critical", "high", "medium", "low", "info"]
 Confidence = Literal["high", "medium", "low"]
-FindingKind = Literal["failure", "performance", "configuration", "security"]
 Role = Literal["root", "cascade", "contributing"]
 Safety = Literal["safe", "needs-test", "changes-results"]
-
-SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 
 
 class Change(Struct, frozen=True):
@@ -77,7 +74,8 @@ class Finding(Struct, frozen=True):
         avoid: what not to do, in words.
         effect: expected effect, or None where no range has an origin.
         verify: the line to look for in the next log.
-        topic: subject, for grouping.
+        topic: what it is about.
+        exhausts: what a failure used up, or what is full; None for none.
 
     Example:
         >>> Finding("eager-mode", "performance", "high", "medium", "eager mode", "No graphs.").role is None
@@ -85,7 +83,7 @@ class Finding(Struct, frozen=True):
     """
 
     id: str
-    kind: FindingKind
+    kind: RuleKind
     severity: Severity
     confidence: Confidence
     title: str
@@ -97,7 +95,8 @@ class Finding(Struct, frozen=True):
     avoid: str = ""
     effect: Effect | None = None
     verify: str = ""
-    topic: str = ""
+    topic: Topic = "other"
+    exhausts: Resource | None = None
 
 
 class AlreadyRight(Struct, frozen=True):
@@ -115,7 +114,8 @@ class Message(Struct, frozen=True):
     Attributes:
         pattern: pattern id, or "" for one that no pattern knows.
         text: the message of the first one.
-        verdict: information, harmless, costs-performance, will-break, cause-of-failure or "unknown".
+        verdict: information, harmless, costs-performance, will-break, cause-of-failure, "not-fatal" (it can end a run, this one went
+            on) or "unknown".
         meaning: what it means, in a sentence.
         count: how often.
         evidence: the first line.
@@ -123,7 +123,7 @@ class Message(Struct, frozen=True):
 
     pattern: str
     text: str
-    verdict: str
+    verdict: MessageVerdict
     meaning: str
     count: int
     evidence: Evidence

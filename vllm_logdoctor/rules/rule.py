@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from vllm_logdoctor.catalogue.pages import RulePage, rule_page
+from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.rules.bottleneck import BottleneckName
-from vllm_logdoctor.rules.model import Change, Confidence, Effect, Severity
+from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.run.model import Evidence
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import field
 
+from vllm_logdoctor.catalogue.topics import MessageVerdict, Resource, RuleKind, Severity, Topic
 from vllm_logdoctor.plan.model import Plan, PlannedChange, WhatIf
 from vllm_logdoctor.report.clock import clock, iso
 from vllm_logdoctor.report.document.part import Part, means, plain
@@ -14,10 +15,8 @@ from vllm_logdoctor.rules.model import (
     Change,
     Confidence,
     Finding,
-    FindingKind,
     Role,
     Safety,
-    Severity,
 )
 from vllm_logdoctor.run.model import Evidence
 
@@ -110,7 +109,7 @@ class FindingOut(Part):
     """One judged statement on the run."""
 
     id: str
-    kind: FindingKind
+    kind: RuleKind
     role: Annotated[Role | None, means("failures only; at most one root per run")]
     severity: Severity
     confidence: Confidence
@@ -122,7 +121,8 @@ class FindingOut(Part):
     avoid: str | None
     effect: EffectOut | None
     verify: Annotated[str | None, means("what the next log must show")]
-    topic: str | None
+    topic: Topic
+    exhausts: Annotated[Resource | None, means("what a failure used up, or what is full")]
 
     @classmethod
     def of_finding(cls, finding: Finding) -> FindingOut:
@@ -201,7 +201,7 @@ class MessageOut(Part):
 
     pattern: str | None
     text: str
-    verdict: str
+    verdict: MessageVerdict
     meaning: str
     count: int
     evidence: Evidence

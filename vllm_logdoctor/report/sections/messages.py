@@ -5,11 +5,9 @@ from __future__ import annotations
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import count, table
-from vllm_logdoctor.report.naming import WENT_ON
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.rules.model import Message
 
-ORDER = ("cause-of-failure", "will-break", "costs-performance", "harmless", "information")
+ORDER = ("cause-of-failure", "will-break", "costs-performance", "not-fatal", "harmless", "information")
 SHOWN = 40
 
 
@@ -24,7 +22,7 @@ def warnings_seen(page: Page) -> list[str]:
         return []
     rows = [
         [
-            inline(_verdict(page, message)),
+            inline(message.verdict.replace("-", " ")),
             code(excerpt(message.text, limit=160), 160),
             prose(message.meaning, 400) or "not known",
             f"{message.count:,}",
@@ -35,10 +33,3 @@ def warnings_seen(page: Page) -> list[str]:
     lines = table(["verdict", "message", "what it means", "times", "first"], rows)
     left = len(messages) - len(rows)
     return [*lines, "", f"{count(left, 'further message')} in the JSON document."] if left > 0 else lines
-
-
-def _verdict(page: Page, message: Message) -> str:
-    """Return the verdict in words: what can end a run has not ended one that goes on."""
-    if message.verdict == "cause-of-failure" and not page.failures and page.run.outcome in WENT_ON:
-        return "an error; the run went on"
-    return message.verdict.replace("-", " ")

@@ -12,13 +12,13 @@ from typing import Any
 from vllm_logdoctor.catalogue.locate import builtin_root, cache_directory, page_files, states_of_pages
 from vllm_logdoctor.rules.failure.signatures import ChangeTemplate, Signature
 
-FORMAT = 1
+FORMAT = 2
 SHIPPED = "failures.json"
 COMPILED = ".failures.json"
 _SIGNATURE_KEYS = frozenset(Signature.__struct_fields__) - {"gates"} | {"gate"}
 _CHANGE_KEYS = frozenset(ChangeTemplate.__struct_fields__)
 _BULLET = re.compile(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
-_SPOKEN_OF = ("operation", "requests")
+_SPOKEN_OF = ("lifecycle", "serving")
 _FENCE = re.compile(r"^```.*?^```\s*", re.MULTILINE | re.DOTALL)
 
 
@@ -63,6 +63,7 @@ def page_row(text: str) -> dict[str, Any] | None:
         "title": front["title"],
         "severity": front["severity"],
         "topic": front["topic"],
+        "exhausts": front.get("exhausts"),
         "explain": front.get("explain", ""),
         "avoid": front.get("avoid", ""),
         "verify": _first_paragraph(sections.get("How to see that it worked", "")),

@@ -112,7 +112,7 @@ def _apart_from(root: Finding, followed: Iterable[Finding]) -> Iterator[Finding]
 
 def memory_of(verdict: Verdict, scene: FailureContext) -> list[Record]:
     """Return what the engine said of memory before it ran out: the numbers behind the failure."""
-    if verdict.root.rule.topic not in ("gpu-memory", "kv-cache"):
+    if verdict.root.rule.exhausts != "device-memory":
         return []
     above = scene.trail[: verdict.root.observation.position]
     found = {words: record for record in above for words in _MEMORY if words in record.message}

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from vllm_logdoctor.catalogue.topics import Resource, RuleKind, Severity, Topic
 from vllm_logdoctor.texts import TextIndex
 
 Where = Literal["exception", "message", "native", "frames", "any"]
@@ -84,10 +85,11 @@ class FailureRule(Struct, frozen=True):
     """What the page of a failure says, as far as a finding needs it."""
 
     id: str
-    kind: str
+    kind: RuleKind
     title: str
-    severity: str
-    topic: str
+    severity: Severity
+    topic: Topic
+    exhausts: Resource | None
     explain: str
     avoid: str
     verify: str
@@ -146,7 +148,18 @@ def rule_of(row: Mapping[str, Any]) -> FailureRule:
     return FailureRule(
         **{
             name: row[name]
-            for name in ("id", "kind", "title", "severity", "topic", "explain", "avoid", "verify", "meaning")
+            for name in (
+                "id",
+                "kind",
+                "title",
+                "severity",
+                "topic",
+                "exhausts",
+                "explain",
+                "avoid",
+                "verify",
+                "meaning",
+            )
         },
         changes=tuple(
             ChangeTemplate(**{**change, "needs": tuple(change.get("needs", ()))}) for change in row["changes"]

@@ -8,13 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.catalogue.topics import RuleKind, Severity
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.values import number
 from vllm_logdoctor.rules.failure.wording import finding_of, rule_of_case, shown
-from vllm_logdoctor.rules.model import Confidence, Finding, FindingKind, Severity
+from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.termination import Stop
 
@@ -285,7 +286,7 @@ def _last_words(trail: Sequence[Record]) -> list[Record]:
 
 def _finding(
     scene: FailureContext, rules: FailureRules, rule_id: str, confidence: Confidence, records: Sequence[Record],
-    values: Mapping[str, Any], kind: FindingKind | None = None, severity: Severity | None = None,
+    values: Mapping[str, Any], kind: RuleKind | None = None, severity: Severity | None = None,
 ) -> Finding:  # fmt: skip
     return finding_of(
         rules.rule(rule_id), scene.run, role="root", confidence=confidence, records=records, values=values,

@@ -42,7 +42,7 @@ def _finding(scene: FailureContext, event: Event) -> Finding:
     return Finding(
         id=pattern.id,
         kind="failure",
-        severity=pattern.severity,  # type: ignore[arg-type]
+        severity=pattern.severity,
         confidence="medium",
         title=f"Cause of failure according to pack {pattern.pack}",
         explanation=f"{pattern.meaning} So says the pack {pattern.pack}, which is not part of logdoctor; no rule of logdoctor explains the end.",

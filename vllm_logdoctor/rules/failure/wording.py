@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.catalogue.topics import RuleKind, Severity
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.parse import Record
@@ -17,7 +18,7 @@ from vllm_logdoctor.rules.capacity.fp8 import refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
 from vllm_logdoctor.rules.failure.matching import RuleMatch
 from vllm_logdoctor.rules.failure.signatures import ChangeTemplate, FailureRule
-from vllm_logdoctor.rules.model import Change, Confidence, Finding, FindingKind, Role, Severity
+from vllm_logdoctor.rules.model import Change, Confidence, Finding, Role
 from vllm_logdoctor.rules.printed import as_printed
 from vllm_logdoctor.run.model import Evidence, Run
 
@@ -30,7 +31,7 @@ _KNOB = re.compile(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
 
 def finding_of(
     rule: FailureRule, run: Run, *, role: Role | None, confidence: Confidence, records: Iterable[Record],
-    values: Mapping[str, Any], explain: str = "", kind: FindingKind | None = None, severity: Severity | None = None,
+    values: Mapping[str, Any], explain: str = "", kind: RuleKind | None = None, severity: Severity | None = None,
 ) -> Finding:  # fmt: skip
     """Build the finding of a rule; the first record is the decisive one."""
     words = filled_lines(device_named(explain or rule.explain, run), values) or device_named(
@@ -39,8 +40,8 @@ def finding_of(
     changes = changes_of(rule, run, values)
     return Finding(
         id=rule.id,
-        kind=kind or rule.kind,  # type: ignore[arg-type]
-        severity=severity or rule.severity,  # type: ignore[arg-type]
+        kind=kind or rule.kind,
+        severity=severity or rule.severity,
         confidence=confidence,
         title=device_named(rule.title, run),
         explanation=words,
@@ -51,6 +52,7 @@ def finding_of(
         avoid=rule.avoid,
         verify=as_printed(rule.verify, run),
         topic=rule.topic,
+        exhausts=rule.exhausts,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.rules.bottleneck import runs_on_cpu
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
 from vllm_logdoctor.rules.context import (
@@ -14,7 +15,7 @@ from vllm_logdoctor.rules.context import (
     plural,
     setting_lines,
 )
-from vllm_logdoctor.rules.model import Confidence, Effect, Severity
+from vllm_logdoctor.rules.model import Confidence, Effect
 from vllm_logdoctor.rules.performance.published import (
     COMPILE_CACHE_WARM,
     EAGER_OFF_BETWEEN,

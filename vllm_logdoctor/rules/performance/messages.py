@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.rules.context import RuleContext, message_lines
-from vllm_logdoctor.rules.model import Severity
 from vllm_logdoctor.rules.rule import Advice, Rule
 
 # Messages that rules of this room read themselves.

@@ -1,0 +1,34 @@
+"""The verdict on a message is settled in the judgement of its run, and is the same in every format."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.making import a_run
+from vllm_logdoctor.rules.messages import messages_of
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.model import Run
+
+FATAL = "EngineCore encountered a fatal error."
+FAILURE = Finding("engine-code-bug", "failure", "critical", "high", "an error in vLLM's own code", "", "root")
+
+
+def a_run_with(text: str, outcome: str) -> Run:
+    run = a_run(messages=(text,), outcome=outcome)
+    for seen in run.messages.values():
+        seen.first[0] = seen.first[0]._replace(record=seen.first[0].record._replace(level="ERROR"))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("outcome", "findings", "verdict"),
+    [
+        ("running", (), "not-fatal"),
+        ("clean_shutdown", (), "not-fatal"),
+        ("running", (FAILURE,), "cause-of-failure"),
+        ("crashed_while_serving", (), "cause-of-failure"),
+    ],
+)
+def test_what_can_end_a_run_did_not_end_one_that_went_on(outcome, findings, verdict) -> None:
+    (message,) = messages_of(a_run_with(FATAL, outcome), findings)
+    assert message.verdict == verdict
