@@ -11,8 +11,8 @@ from vllm_logdoctor.run.model import Run
 FULL = {"running": 100, "waiting": 60, "kv": 97.0}
 
 
-def finding(id: str, *changes: Change, kind: str = "performance", topic: str = "") -> Finding:
-    return Finding(id, kind, "high", "high", id, "", changes=changes, topic=topic)  # type: ignore[arg-type]
+def finding(id: str, *changes: Change, kind: str = "performance", exhausts: str | None = None) -> Finding:
+    return Finding(id, kind, "high", "high", id, "", changes=changes, exhausts=exhausts)  # type: ignore[arg-type]
 
 
 def flag(knob: str, before: object, after: object, safety: str = "needs-test") -> Change:
