@@ -41,6 +41,7 @@ _OTHER_RAW = re.compile(
     r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|\s*\d+%\||slurmstepd|srun:|[-=]{20}|==> |usage: "
     r"|Exception in thread|\+ \w|sys:1: |\S+/resource_tracker\.py"
 )
+_RAISES = re.compile(r"raise (?P<type>[A-Z]\w*(?:Error|Exception|Timeout))\b")
 
 
 class Frame(Struct, frozen=True):
@@ -135,6 +136,8 @@ class _Raising(Struct):
 
     def done(self, last: Record) -> Raised:
         text = "\n".join(self.text).strip()[:_LONGEST_TEXT]
+        if not self.type and self.frames:
+            self.type = _announced_type(self.frames[-1].code)
         return Raised(self.type, text, self.inner, tuple(self.frames), self.record or last, self.link)
 
 
@@ -359,6 +362,18 @@ class _Collector:
             first.process, first.level, first.call_site, waiting.introduction, raised,
             (), tuple(waiting.records), waiting.start, waiting.end,
         )  # fmt: skip
+
+
+def _announced_type(code: str) -> str:
+    """Return the exception that the last line of a torn traceback raises: "assert ...", "raise ValueError(".
+
+    >>> _announced_type("assert actual_len >= last_group_len"), _announced_type("raise ValueError(")
+    ('AssertionError', 'ValueError')
+    """
+    if code.startswith("assert "):
+        return "AssertionError"
+    found = _RAISES.match(code)
+    return found["type"] if found else ""
 
 
 def _lines_of(record: Record) -> Iterable[Record]:

@@ -21,6 +21,10 @@ _LOOSE_HEADER = re.compile(
     r"|-py)?: ?\d{1,6}\] ?"
     r"|(?:ERROR|CRITICAL):\s+(?=Traceback)"
 )
+# #12 34.51       Traceback (most recent call last):      > RuntimeError: quoted in a thread      E   KeyError: 'x'   (pytest)
+_FOREIGN_PREFIX = re.compile(r"#\d+ \d+\.\d+ ?|\d{1,4}\.\d{1,3} (?= )|(?:> ?)+|E {3,}(?=\S)")
+# │ /opt/env/lib/python3.10/site-packages/vllm/engine/llm_engine.py:133 in __init__      │      (rich)
+_BOX = re.compile(r"\s*│ ?(?P<text>.*?)\s*│?\s*$")
 # Exception groups draw a frame around their members:    + Exception Group Traceback ...     | Traceback ...
 _GROUP_FRAME = re.compile(r"^\s*(?:[|+] ?)+(?:-\+?-* )?")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,200}))?')
@@ -30,6 +34,8 @@ _NOTEBOOK_FRAME = re.compile(
 )
 # "RuntimeError                              Traceback (most recent call last)"   (IPython)
 _NOTEBOOK_OPENING = re.compile(r"[A-Z]\w+\s{4,}Traceback \(most recent call last\)")
+# vllm/model_executor/model_loader/default_loader.py:269: in load_weights   (pytest)      /opt/x.py:133 in __init__   (rich)
+_TEST_FRAME = re.compile(r"\s*(?P<file>[^\s\":]{1,300}\.py):(?P<line>\d+):? in (?P<function>[\w.<>]{1,120})\s*$")
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
 _NAME = r"(?:[A-Za-z_]\w*\.){0,10}[A-Za-z_]\w*"
@@ -69,9 +75,20 @@ def cleaned(message: str) -> str:
     header = _LOOSE_HEADER.match(text) if text[:1] in "[EWC" else None
     if header:
         text = text[header.end() :]
-    if text.lstrip()[:1] in ("|", "+"):
+    if text[:1] in "#>E0123456789":
+        text = _without_foreign_prefix(text)
+    first = text.lstrip()[:1]
+    if first in ("|", "+"):
         text = _GROUP_FRAME.sub("", text)
+    elif first == "\u2502" and (boxed := _BOX.match(text)):
+        text = boxed["text"]
     return text
+
+
+def _without_foreign_prefix(text: str) -> str:
+    """Return a line without what docker build, a quotation or pytest puts before it."""
+    prefix = _FOREIGN_PREFIX.match(text)
+    return text[prefix.end() :] if prefix else text
 
 
 def opens(text: str) -> str | None:
@@ -95,9 +112,10 @@ def opens(text: str) -> str | None:
 
 def frame_line(text: str) -> FrameLine | None:
     """Return the place that a line names, or None."""
-    if "File " not in text:
-        return None
-    match = _FRAME.match(text) or _NOTEBOOK_FRAME.match(text)
+    if "File " in text:
+        match = _FRAME.match(text) or _NOTEBOOK_FRAME.match(text)
+    else:
+        match = _TEST_FRAME.match(text) if ".py:" in text else None
     return FrameLine(match["file"], int(match["line"]), (match["function"] or "").strip()) if match else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, field
@@ -13,8 +14,12 @@ from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.facts import all_hold
 from vllm_logdoctor.rules.failure.signatures import FailureRule, FailureRules, Signature, expression
 from vllm_logdoctor.rules.failure.values import values_of
+from vllm_logdoctor.run.blocks import Frame, Raised
+from vllm_logdoctor.run.owners import acting_frames, is_vllm
 
 _SEARCHED = 20_000
+_ANY_TYPES = ("RuntimeError", "ValueError", "AssertionError", "TypeError", "AttributeError", "KeyError", "NotImplementedError")
+_ANY_WORDS = "quux zab fnord"
 _TELLING = frozenset({"INFO", "DEBUG"})
 """Records of these levels tell of settings and steps: "quantization=None" above a failure speaks against no cause."""
 
@@ -149,18 +154,38 @@ def _frames_fit(signature: Signature, observation: Observation) -> bool:
     block = observation.block
     if block is None:
         return not signature.frames
-    text = "\n".join(
-        f"{frame.file}:{frame.function}: {frame.code}" for one in block.raised for frame in one.frames
-    )
-    if signature.frames and not expression(signature.frames).search(text):
+    frames = [frame for one in block.raised for frame in one.frames]
+    everywhere = "\n".join(f"{frame.file}:{frame.function}" for frame in frames)
+    if signature.not_frames and expression(signature.not_frames).search(everywhere):
         return False
-    return not (signature.not_frames and expression(signature.not_frames).search(text))
+    if not signature.frames:
+        return True
+    if told_by_place(signature) and observation.raised is not None:
+        everywhere = "\n".join(f"{frame.file}:{frame.function}" for frame in _around_the_fault(observation.raised))
+    return bool(expression(signature.frames).search(everywhere))
+
+
+def _around_the_fault(raised: Raised) -> Sequence[Frame]:
+    """Return the innermost acting frames, from the deepest but one of vLLM's on: who called them from far away says nothing."""
+    frames = acting_frames(raised.frames)
+    own = [position for position, frame in enumerate(frames) if is_vllm(frame.file)]
+    return frames[own[-2:][0] :] if own else frames[-3:]
+
+
+def told_by_place(signature: Signature) -> bool:
+    """Say whether a signature takes any message: then only the place of the exception tells."""
+    return not signature.near and signature.where in ("exception", "any") and _takes_any_message(signature.regex)
+
+
+@lru_cache(maxsize=1024)
+def _takes_any_message(regex: str) -> bool:
+    return any(expression(regex).search(f"{name}: {_ANY_WORDS}") for name in _ANY_TYPES)
 
 
 def _deepest_own_place(observation: Observation) -> str:
     """Return file and function of the last frame that is vLLM's, or an empty text."""
-    frames = observation.raised.frames if observation.raised else ()
-    own = next((frame for frame in reversed(frames) if "vllm" in frame.file), None)
+    frames = acting_frames(observation.raised.frames) if observation.raised else ()
+    own = next((frame for frame in reversed(frames) if is_vllm(frame.file)), None)
     return f"{own.file}:{own.function}" if own else ""
 
 

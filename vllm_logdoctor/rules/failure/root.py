@@ -12,12 +12,11 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules, Signature
+from vllm_logdoctor.rules.failure.unnamed import CODE, NOT_IN_LOG, UNKNOWN, unnamed_match
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.lifecycle import Place
 from vllm_logdoctor.run.nativetext import is_native
 
-UNKNOWN = "unclassified-failure"
-NOT_IN_LOG = "cause-not-in-log"
 KILLED = "process-killed-externally"
 _INCIDENT_LINES = 500
 _INCIDENT_SECONDS = 90.0
@@ -30,6 +29,7 @@ _BAD_ENDS = frozenset({"crashed_at_startup", "crashed_while_serving", "truncated
 _GUESS = 40
 """Names of a lower priority are told from the place alone."""
 _CAUSE, _SYMPTOM, _ECHO, _WRAPPER = 0, 1, 2, 3
+_LAST_RESORT = frozenset({UNKNOWN, CODE, NOT_IN_LOG})
 
 
 class Verdict(Struct, frozen=True):
@@ -61,14 +61,21 @@ def verdict_of(scene: FailureContext, rules: FailureRules, facts: Mapping[str, A
     if not candidates:
         return None
     chosen = _chosen(candidates, scene)
-    root = chosen.named or _unnamed(chosen, rules, scene)
+    root = chosen.named
     if root is None:
         return None
     same = [
-        one.named for one in candidates if one.named and one is not chosen and one.named.rule is root.rule
+        one.named for one in candidates if one.named and one is not chosen and _says_the_same(one.named, root)
     ]
     agreeing = tuple(record for named in same[:2] for record in (named.decisive, named.observation.record))
     return Verdict(root, tuple(_contributing(candidates, chosen)), _followed(scene, chosen), agreeing)
+
+
+def _says_the_same(one: RuleMatch, root: RuleMatch) -> bool:
+    """Say whether another match agrees with the root: of last resort are only the same words."""
+    if one.rule is not root.rule:
+        return False
+    return root.rule.id not in _LAST_RESORT or one.observation.text == root.observation.text
 
 
 def _from_blocks(
@@ -81,13 +88,14 @@ def _from_blocks(
             names = match_rules(observation, scene, rules, facts)
             # What a wrapper looks like says nothing of what it wraps.
             named = next((one for one in names if not _guessed(one, observation)), None)
+            named = named or unnamed_match(observation, scene, rules)
             found.append(
                 _Candidate(
                     _tier(observation, named), observation, named, scene.place(scene.blocks[number].first)
                 )
             )
         if found:
-            yield min(found, key=lambda one: (one.tier, one.named is None, -_priority(one)))
+            yield min(found, key=lambda one: (one.tier, -_priority(one)))
 
 
 def _guessed(named: RuleMatch, observation: Observation) -> bool:
@@ -99,7 +107,7 @@ def _priority(candidate: _Candidate) -> int:
 
 
 def _tier(observation: Observation, named: RuleMatch | None) -> int:
-    if named is None:
+    if named is None or named.rule.id == NOT_IN_LOG:
         return _WRAPPER if observation.wrapper else _ECHO if observation.echo else _SYMPTOM
     if named.signature.rank == "echo":
         return _ECHO
@@ -182,7 +190,7 @@ def _chosen(candidates: Sequence[_Candidate], scene: FailureContext) -> _Candida
     known = [
         one
         for one in candidates
-        if one.tier == _SYMPTOM and one.named is not None and _same_incident(first, one)
+        if one.tier == _SYMPTOM and one.named is not None and one.named.rule.id != UNKNOWN and _same_incident(first, one)
     ]
     return min(known, key=lambda one: (-_priority(one), one.place)) if known else first
 
@@ -209,7 +217,7 @@ def _contributing(candidates: Sequence[_Candidate], chosen: _Candidate) -> Itera
     least = _CAUSE if chosen.tier == _CAUSE else _SYMPTOM
     seen = {chosen.named.rule.id if chosen.named else ""}
     for one in candidates:
-        if len(seen) > 2 or one.named is None or one.tier > least or one.named.rule.id in seen:
+        if len(seen) > 2 or one.named is None or one.tier > least or one.named.rule.id in seen | _LAST_RESORT:
             continue
         if one.observation.block is not chosen.observation.block or one.observation.block is None:
             if not _same_incident(chosen, one):
@@ -225,31 +233,3 @@ def _followed(scene: FailureContext, chosen: _Candidate) -> tuple[Block, ...]:
         if scene.blocks[number] is not chosen.observation.block
         and scene.place(scene.blocks[number].first) > chosen.place
     )
-
-
-def _unnamed(chosen: _Candidate, rules: FailureRules, scene: FailureContext) -> RuleMatch | None:
-    """Return the honest answer for what no rule knows: the exception and its place, or that the cause is elsewhere."""
-    observation = chosen.observation
-    wrapper = chosen.tier >= _ECHO
-    rule_id = NOT_IN_LOG if wrapper else UNKNOWN
-    if rule_id not in rules:
-        return None
-    raised = observation.raised
-    frame = raised.frames[-1] if raised and raised.frames else None
-    values = {
-        "exception": observation.text.split("\n")[0][:300] or None,
-        "place": f"{frame.file.rpartition('/')[2]}, {frame.function}" if frame else None,
-        "process": observation.record.process.name or None,
-        "outside": _outside(observation),
-    }
-    signature = Signature((), "", rank="symptom", confidence="medium" if wrapper else "low")
-    return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
-
-
-def _outside(observation: Observation) -> str | None:
-    """Say that a traceback has no frame of vLLM's: the notebook or program that calls it has failed, and maybe only that."""
-    block = observation.block
-    files = [frame.file for one in block.raised for frame in one.frames] if block else []
-    if not files or any("vllm" in file for file in files):
-        return None
-    return "No line of its traceback is vLLM's: the program that calls it failed."

@@ -1,0 +1,133 @@
+"""What no rule knows, told by itself: the exception as raised, whose code raised it, in which phase, and a step that fits the owner."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.matching import RuleMatch
+from vllm_logdoctor.rules.failure.signatures import FailureRules, Signature
+from vllm_logdoctor.rules.failure.values import values_of
+from vllm_logdoctor.run.blockphase import BlockPhase
+from vllm_logdoctor.run.blocks import Frame, Raised
+from vllm_logdoctor.run.owners import BUILD, PROGRAM, VLLM, acting_frames, owner_of
+
+UNKNOWN = "unclassified-failure"
+NOT_IN_LOG = "cause-not-in-log"
+CODE = "engine-code-bug"
+_PROGRAMMING = frozenset(
+    {
+        "AssertionError", "IndexError", "KeyError", "AttributeError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
+        "NameError", "RecursionError", "StopIteration", "NotImplementedError",
+    }
+)  # fmt: skip
+_VALUES = frozenset({"ValueError", "RuntimeError", "OverflowError", "BufferError"})
+# Libraries that check what vLLM hands them: shapes, types and indices that do not fit are the caller's fault.
+_TENSORS = frozenset({"torch", "numpy", "triton", "einops", "torchvision", "msgspec", "msgpack", "pickle", "tokenizers"})
+# A device, a peer or the host failed: whose code noticed it says nothing of the fault.
+_ELSEWHERE = re.compile(
+    r"CUDA|HIP|NCCL|RCCL|HCCL|XPU|NPU|cu(?:DNN|BLAS)|out of memory|[Tt]imed? ?out|[Cc]onnect|kernel image|[Dd]river|No such file|[Pp]ermission"
+)
+_PHASES: dict[BlockPhase, str] = {
+    "import": "while modules were imported",
+    "configuration": "while the configuration was checked",
+    "distributed-init": "while devices and ranks were set up",
+    "load-weights": "while the model was built and its weights were loaded",
+    "profiling": "in the trial run that measures memory",
+    "sampler-warm-up": "in the warm-up of the sampler",
+    "kv-cache": "while the KV cache was set up",
+    "graph-capture": "while CUDA graphs were captured",
+    "warm-up": "in the warm-up",
+    "wake-up": "while the engine woke up",
+    "serving": "while requests were processed",
+}
+_NAME = re.compile(r"\w{1,60}")
+
+
+def unnamed_match(observation: Observation, scene: FailureContext, rules: FailureRules) -> RuleMatch | None:
+    """Return the finding of last resort for an observation: its own words, place, owner and phase."""
+    if observation.wrapper or observation.echo:
+        return _elsewhere(observation, rules)
+    raised = observation.raised
+    frames = acting_frames(raised.frames) if raised is not None else ()
+    owner = owner_of(frames[-1].file) if frames else None
+    phase = scene.phase(observation.block) if observation.block is not None else ""
+    rule_id = CODE if raised is not None and _is_code_fault(raised, frames, phase) else UNKNOWN
+    if rule_id not in rules:
+        return None
+    place = frames[-1] if frames else raised.frames[-1] if raised is not None and raised.frames else None
+    groups = {
+        "exception": observation.text.split("\n")[0][:300],
+        "place": f"{place.file.rpartition('/')[2]}, {place.function}" if place else "",
+        "process": observation.record.process.name,
+        "phase_words": _PHASES.get(phase, ""),
+        "owner": _owner_words(owner, frames),
+        "raised_in": next((f"{one.file}:{one.function}" for one in reversed(frames) if owner_of(one.file).startswith(VLLM)), ""),
+    }  # fmt: skip
+    signature = Signature(
+        (), "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence="medium" if rule_id == CODE else "low",
+        title=_title(raised, rule_id, owner), remedy=_next_steps(owner, rule_id),
+    )  # fmt: skip
+    values = values_of(rule_id, {name: text for name, text in groups.items() if text}, {}, scene.run)
+    return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
+
+
+def _elsewhere(observation: Observation, rules: FailureRules) -> RuleMatch | None:
+    if NOT_IN_LOG not in rules:
+        return None
+    values = {"exception": observation.text.split("\n")[0][:300] or None}
+    signature = Signature((), "", rank="echo", priority=0, confidence="medium")
+    return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, observation.record, values)
+
+
+def _is_code_fault(raised: Raised, frames: Sequence[Frame], phase: BlockPhase) -> bool:
+    """Say whether the innermost acting code is vLLM's, or a library's that refuses what vLLM hands it."""
+    if not frames or _ELSEWHERE.search(raised.statement[:400]):
+        return False
+    owners = [owner_of(frame.file) for frame in frames]
+    innermost = next((owner for owner in reversed(owners) if owner not in _TENSORS), "")
+    name = raised.inner or raised.name
+    if not innermost.startswith(VLLM):
+        return False
+    if name in _PROGRAMMING:
+        return True
+    return name in _VALUES and (phase == "serving" or owners[-1] in _TENSORS)
+
+
+def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
+    if owner is None:
+        return ""
+    if owner == VLLM:
+        return "vLLM's own code"
+    if owner == BUILD:
+        return "the build of a package"
+    if owner == PROGRAM:
+        own = any(owner_of(frame.file).startswith(VLLM) for frame in frames)
+        return "a program that vLLM calls" if own else "the program that calls vLLM"
+    return f"the package {owner}"
+
+
+def _title(raised: Raised | None, rule_id: str, owner: str | None) -> str:
+    name = _NAME.fullmatch(raised.name) if raised is not None else None
+    if name is None:
+        return ""
+    if rule_id == CODE:
+        return f"{name[0]} in vLLM's own code"
+    if owner == BUILD:
+        return f"{name[0]} in the build of a package"
+    if owner == PROGRAM:
+        return f"{name[0]} in the program that calls vLLM"
+    return f"{name[0]} raised by {owner}" if owner and _NAME.fullmatch(owner) else f"{name[0]}, a failure that no rule names"
+
+
+def _next_steps(owner: str | None, rule_id: str) -> tuple[str, ...]:
+    if rule_id == CODE:
+        return ()
+    if owner == BUILD:
+        return ("Read the first error of the compiler or of the build script above this line: what follows it is a consequence.",)
+    if owner == PROGRAM:
+        return ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
+    if owner and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
+        return (f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires.",)
+    return ()

@@ -1,0 +1,77 @@
+"""Whose code a frame of a traceback is: vLLM's, a library's by name, Python's, a build's or the calling program's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from vllm_logdoctor.run.blocks import Frame
+
+VLLM = "vllm"
+PYTHON = "python"
+BUILD = "build"
+PROGRAM = ""
+"""The program that calls vLLM: a script, a notebook, a server of its own."""
+
+# /opt/env/lib/python3.12/site-packages/torch/nn/modules/module.py      ...\venv\Lib\site-packages\torch\nn\modules\module.py
+_INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<package>\w+)")
+# /tmp/pip-build-env-x/overlay/lib/...      .../pip/_vendor/pyproject_hooks/_in_process/_in_process.py      <string> (setup.py)
+_BUILD = re.compile(
+    r"pip-build-env|/pip/_|pyproject_hooks|_in_process\.py|/setuptools/|/_?distutils/|/cpp_extension\.py$|^<string>$|(?:^|/)setup\.py$"
+)
+# /usr/lib/python3.12/asyncio/runners.py      <frozen importlib._bootstrap>      uvloop/loop.pyx
+_PYTHON = re.compile(r"/lib(?:64)?/python3[.\d]*/(?!.*-packages/)|^[A-Za-z]:/.*/[Ll]ib/(?!site-packages)|^<frozen |^uvloop/loop\.pyx$|^<\w+>$")
+# /workspace/vllm/vllm/v1/engine/core.py      /home/me/vllm/engine/llm_engine.py      vllm/worker/worker.py
+_CHECKOUT = re.compile(
+    r"(?:^|/)(?P<package>vllm(?:_\w+)?)/(?:(?:engine|worker|v1|model_executor|executor|entrypoints|tracing|attention|distributed|config"
+    r"|core|lora|utils|transformers_utils|spec_decode|multimodal|platforms|compilation|inputs|plugins|reasoning|renderers"
+    r"|sequence|third_party|triton_utils|usage|vllm_flash_attn|benchmarks|parser|tokenizers|tool_parsers|profiler|ray"
+    r"|device_allocator|assets|adapter_commons|prompt_adapter|logging_utils|kernels|ir|ops|quantization|patch|torchair"
+    r"|sample|models|runner|layers)/.*|\w+\.py)$"
+)
+
+
+@lru_cache(maxsize=4096)
+def owner_of(file: str) -> str:
+    """Return the package that a file of a frame belongs to, "python" for the standard library, "" for the calling program.
+
+    >>> owner_of("/opt/envs/vllm/lib/python3.12/site-packages/torch/nn/modules/module.py")
+    'torch'
+    >>> owner_of("/opt/envs/vllm/lib/python3.12/asyncio/runners.py"), owner_of("/workspace/vllm/vllm/v1/engine/core.py")
+    ('python', 'vllm')
+    >>> owner_of("/home/me/vllm-tests/serve.py")
+    ''
+    """
+    path = file.replace("\\", "/")
+    if _BUILD.search(path):
+        return BUILD
+    installed = None
+    for installed in _INSTALLED.finditer(path):
+        pass
+    if installed is not None:
+        return installed["package"]
+    checkout = _CHECKOUT.search(path)
+    if checkout is not None:
+        return checkout["package"]
+    return PYTHON if _PYTHON.search(path) else PROGRAM
+
+
+def is_vllm(file: str) -> bool:
+    """Say whether a file is vLLM's own or of one of its platform plugins."""
+    return owner_of(file).startswith(VLLM)
+
+
+# Frames that only pass a call on: decorators, remote procedure calls, module hooks.
+_PASSES_ON = re.compile(
+    r"(?:_?wrapper|_?wrapped\w*|_wrapped_call_impl|_call_impl|inner|decorate_context|run_method|collective_rpc|_fn|__call__|apply"
+    r"|invoke|_resume_span|handle_event)$"
+)
+_CALLS_ON = re.compile(r"(?:return |output = |result = |outputs = )?(?:await )?(?:func|fn|f|self\._call_impl|forward_call|super\(\)\.\w+|orig_func|method)\(|raise type\(err\)\(")
+
+
+def acting_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """Return the frames that do something, outermost first: without Python's own and without those that pass a call on."""
+    found = [frame for frame in frames if owner_of(frame.file) != PYTHON]
+    acting = [frame for frame in found if not (_PASSES_ON.match(frame.function.rpartition(".")[2]) and _CALLS_ON.match(frame.code))]
+    return tuple(acting or found or frames)
