@@ -225,7 +225,7 @@ def log_of(case: RuleContext) -> str:
         "EngineCore_DP0 pid=9",
         [
             "EngineCore failed to start.",
-            *traceback(("load_model", "self.model = get_model()"), ends=case.ends),
+            *traceback(("load_model", "raise ValueError("), ends=case.ends),
         ],
         "core.py:708",
     )

@@ -41,7 +41,7 @@ _NOISE_ANNOUNCED = re.compile(
     r"|Error while shutting down|Failed to (?:import|load) .{0,60}(?:optional|extension)|^Error in atexit"
     r"|Error in sys.excepthook|usage (?:stats|message|report)"
     r"|Future exception was never retrieved|Exception in thread Thread-\d+ \(_report_usage|TraceGraph"
-    r"|socket\.send\(\) raised"
+    r"|socket\.send\(\) raised|^future: <Task|Error saving model info cache"
 )
 _NOISE_EXCEPTION = re.compile(
     r"asyncio\.exceptions\.CancelledError|^CancelledError|can't create new thread at interpreter shutdown"
@@ -71,6 +71,13 @@ _REQUEST_SITES = re.compile(
     r"|reasoning|preprocess|base|server_utils|api_utils|batch_serving)\.py$"
 )
 _REQUEST_FRAMES = re.compile(r"(?:starlette|fastapi)/routing\.py|starlette/middleware")
+# vllm/engine/async_llm_engine.py, line 529, in engine_step      vllm/worker/model_runner.py, in execute_model
+_ENGINE_STEP = re.compile(
+    r"(?:\w+\.)?(?:run_engine_loop|engine_step|step_async|execute_model|run_busy_loop|worker_busy_loop)$"
+)
+_WEB_FRAMES = re.compile(r"(?:starlette|fastapi|uvicorn|anyio)/")
+# /app/hermes_tool_parser.py      vllm/entrypoints/openai/tool_parsers/hermes.py: what the model wrote can't be read
+_PARSER_FRAMES = re.compile(r"tool_parsers?\b|reasoning_parsers?\b|/reasoning/")
 # What connectors log of one peer or one transfer, and go on:
 # Handshake with 7f3a-engine failed      NIXL transfer failed for request cmpl-1 with state ERR. Marking blocks as invalid.
 # Write task failed for request cmpl-1, marking done      nixl-push-writer error; continuing
@@ -103,10 +110,22 @@ def kind_of_block(block: Block) -> BlockKind:
     if _is_noise(block, last):
         return "noise"
     if wrapped(last):
-        return "wrapper"
+        return _kind_of_wrapper(block)
+    if _is_test_check(block):
+        return "noise"
     if is_request(block) and not _ends_script(block, last):
         return "request"
     return "error"
+
+
+def _kind_of_wrapper(block: Block) -> BlockKind:
+    """Tell what a wrapper is: an exception group of a web framework holds one request's trouble, not the engine's."""
+    if not any("Group" in one.name for one in block.raised):
+        return "wrapper"
+    if _NOISE_EXCEPTION.search(block.raised[0].statement[:300]):
+        return "noise"
+    frames = [frame for one in block.raised for frame in one.frames]
+    return "request" if any(_WEB_FRAMES.search(frame.file) for frame in frames) else "wrapper"
 
 
 def wrapped(raised: Raised) -> bool:
@@ -116,13 +135,19 @@ def wrapped(raised: Raised) -> bool:
 
 def is_request(block: Block) -> bool:
     """Say whether a block tells of one request that failed, by who logged it and where it was raised."""
+    refused = any(_REQUEST_TYPES.search(one.statement[:300]) for one in block.raised)
+    if _in_engine(block) and not refused:
+        return False
     if _REQUEST_ANNOUNCED.search(block.announcement):
         return True
     if block.call_site and _REQUEST_SITES.search(block.call_site[0]):
         return True
-    if any(_REQUEST_TYPES.search(one.statement[:300]) for one in block.raised):
+    if refused:
         return block.process.role in ("", "api-server")
     frames = [frame for one in block.raised for frame in one.frames]
+    innermost = next((one.frames[-1].file for one in block.raised if one.frames), "")
+    if _PARSER_FRAMES.search(innermost):
+        return True
     return not block.level and any(_REQUEST_FRAMES.search(frame.file) for frame in frames[:40])
 
 
@@ -132,6 +157,21 @@ def is_transfer(block: Block) -> bool:
         return False
     by_site = block.call_site is not None and _TRANSFER_SITES.search(block.call_site[0])
     return bool(by_site or _TRANSFER_ANNOUNCED.search(block.announcement))
+
+
+def _is_test_check(block: Block) -> bool:
+    """Say whether a test says that a result is not the expected one: E   AssertionError: assert '' == 'SELECT'"""
+    bare = not any(one.frames for one in block.raised)
+    return (
+        bare
+        and block.last_raised.name == "AssertionError"
+        and block.last_raised.record.message.startswith("E  ")
+    )
+
+
+def _in_engine(block: Block) -> bool:
+    """Say whether an exception was raised by the engine's step, which all requests share."""
+    return any(_ENGINE_STEP.match(frame.function) for one in block.raised for frame in one.frames)
 
 
 def _ends_script(block: Block, last: Raised) -> bool:

@@ -31,6 +31,7 @@ from vllm_logdoctor.run.lifecycle import (
     within_engine,
 )
 from vllm_logdoctor.run.model import Evidence, Outcome, Run
+from vllm_logdoctor.run.owners import is_vllm
 from vllm_logdoctor.run.termination import REQUESTED, Stop, stops_in
 
 _REQUESTS = ("request-received", "request-added", "request-finished")
@@ -94,8 +95,16 @@ class _Judge:
         self.kinds = tuple(kind_of_block(block) for block in blocks)
         inside = {id(record) for block in blocks for record in block.records}
         self.stops = list(stops_in(self.trail))
+        harmless = {
+            id(record)
+            for block, kind in zip(blocks, self.kinds, strict=True)
+            if kind in ("request", "noise")
+            for record in block.records
+        }
         self.deaths = tuple(
-            one for one in self.trail if says_death(one) and (id(one) not in inside or not one.level)
+            one
+            for one in self.trail
+            if says_death(one) and (id(one) not in inside or not one.level) and id(one) not in harmless
         )
         self.ready = self._ready()
         self.serving_seen = run.startup_complete
@@ -121,7 +130,7 @@ class _Judge:
             return False
         if kind == "wrapper" and self._is_clean_offline_end():
             return False
-        if is_transfer(block) and not self._death_after(block):
+        if (is_transfer(block) or self._is_clients(block)) and not self._death_after(block):
             return False
         if self.ready is None or self.ready > _NOWHERE:
             return True
@@ -136,6 +145,13 @@ class _Judge:
         if kind == "error" and not self.offline and not within_engine(block):
             return self._death_after(block)
         return True
+
+    def _is_clients(self, block: Block) -> bool:
+        """Say whether a client's program wrote a traceback into the log of a server that answers requests."""
+        files = [frame.file for one in block.raised for frame in one.frames]
+        if block.level or not files or any(is_vllm(file) for file in files):
+            return False
+        return bool(self.run.accesses) or "request" in self.kinds
 
     def _went_on(self, block: Block) -> bool:
         """Say whether the engine made tokens long after a block: then the block did not end it."""

@@ -14,6 +14,10 @@ BUILD = "build"
 PROGRAM = ""
 """The program that calls vLLM: a script, a notebook, a server of its own."""
 
+# They check what vLLM hands them: shapes, types and indices that do not fit are the caller's fault.
+TENSOR_LIBRARIES = frozenset(
+    {"torch", "numpy", "triton", "einops", "torchvision", "msgspec", "msgpack", "tokenizers"}
+)
 # /opt/env/lib/python3.12/site-packages/torch/nn/modules/module.py      ...\venv\Lib\site-packages\torch\nn\modules\module.py
 _INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<package>\w+)")
 # /tmp/pip-build-env-x/overlay/lib/...      .../pip/_vendor/pyproject_hooks/_in_process/_in_process.py      <string> (setup.py)
@@ -21,7 +25,9 @@ _BUILD = re.compile(
     r"pip-build-env|/pip/_|pyproject_hooks|_in_process\.py|/setuptools/|/_?distutils/|/cpp_extension\.py$|^<string>$|(?:^|/)setup\.py$"
 )
 # /usr/lib/python3.12/asyncio/runners.py      <frozen importlib._bootstrap>      uvloop/loop.pyx
-_PYTHON = re.compile(r"/lib(?:64)?/python3[.\d]*/(?!.*-packages/)|^[A-Za-z]:/.*/[Ll]ib/(?!site-packages)|^<frozen |^uvloop/loop\.pyx$|^<\w+>$")
+_PYTHON = re.compile(
+    r"/lib(?:64)?/python3[.\d]*/(?!.*-packages/)|^[A-Za-z]:/.*/[Ll]ib/(?!site-packages)|^<frozen |^uvloop/loop\.pyx$|^<\w+>$"
+)
 # /workspace/vllm/vllm/v1/engine/core.py      /home/me/vllm/engine/llm_engine.py      vllm/worker/worker.py
 _CHECKOUT = re.compile(
     r"(?:^|/)(?P<package>vllm(?:_\w+)?)/(?:(?:engine|worker|v1|model_executor|executor|entrypoints|tracing|attention|distributed|config"
@@ -46,11 +52,9 @@ def owner_of(file: str) -> str:
     path = file.replace("\\", "/")
     if _BUILD.search(path):
         return BUILD
-    installed = None
-    for installed in _INSTALLED.finditer(path):
-        pass
-    if installed is not None:
-        return installed["package"]
+    installed = _INSTALLED.findall(path)
+    if installed:
+        return str(installed[-1])
     checkout = _CHECKOUT.search(path)
     if checkout is not None:
         return checkout["package"]
@@ -67,11 +71,18 @@ _PASSES_ON = re.compile(
     r"(?:_?wrapper|_?wrapped\w*|_wrapped_call_impl|_call_impl|inner|decorate_context|run_method|collective_rpc|_fn|__call__|apply"
     r"|invoke|_resume_span|handle_event)$"
 )
-_CALLS_ON = re.compile(r"(?:return |output = |result = |outputs = )?(?:await )?(?:func|fn|f|self\._call_impl|forward_call|super\(\)\.\w+|orig_func|method)\(|raise type\(err\)\(")
+_CALLS_ON = re.compile(
+    r"(?:return |outputs? = |result = )?(?:await )?"
+    r"(?:func|fn|f|self\._call_impl|forward_call|super\(\)\.\w+|orig_func|method)\(|raise type\(err\)\("
+)
 
 
 def acting_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     """Return the frames that do something, outermost first: without Python's own and without those that pass a call on."""
     found = [frame for frame in frames if owner_of(frame.file) != PYTHON]
-    acting = [frame for frame in found if not (_PASSES_ON.match(frame.function.rpartition(".")[2]) and _CALLS_ON.match(frame.code))]
+    acting = [
+        frame
+        for frame in found
+        if not (_PASSES_ON.match(frame.function.rpartition(".")[2]) and _CALLS_ON.match(frame.code))
+    ]
     return tuple(acting or found or frames)

@@ -27,7 +27,10 @@ _FOREIGN_PREFIX = re.compile(r"#\d+ \d+\.\d+ ?|\d{1,4}\.\d{1,3} (?= )|(?:> ?)+|E
 _BOX = re.compile(r"\s*│ ?(?P<text>.*?)\s*│?\s*$")
 # Exception groups draw a frame around their members:    + Exception Group Traceback ...     | Traceback ...
 _GROUP_FRAME = re.compile(r"^\s*(?:[|+] ?)+(?:-\+?-* )?")
-_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,200}))?')
+# A terminal or a viewer may break the line anywhere behind the file:   File "/opt/vllm/x.py", l
+_FRAME = re.compile(
+    r'\s*File "(?P<file>[^"]{1,400})", (?:line (?P<line>\d+)(?:, in (?P<function>.{1,200}))?|l?i?n?e? ?$)'
+)
 # File ~/x/llm_engine.py:133, in LLMEngine.__init__(self, ...)      (IPython)
 _NOTEBOOK_FRAME = re.compile(
     r"\s*File (?P<file>[^\s\":]{1,300}):(?P<line>\d+), in (?P<function>[\w.<>]{1,120})"
@@ -35,7 +38,9 @@ _NOTEBOOK_FRAME = re.compile(
 # "RuntimeError                              Traceback (most recent call last)"   (IPython)
 _NOTEBOOK_OPENING = re.compile(r"[A-Z]\w+\s{4,}Traceback \(most recent call last\)")
 # vllm/model_executor/model_loader/default_loader.py:269: in load_weights   (pytest)      /opt/x.py:133 in __init__   (rich)
-_TEST_FRAME = re.compile(r"\s*(?P<file>[^\s\":]{1,300}\.py):(?P<line>\d+):? in (?P<function>[\w.<>]{1,120})\s*$")
+_TEST_FRAME = re.compile(
+    r"\s*(?P<file>[^\s\":]{1,300}\.py):(?P<line>\d+):? in (?P<function>[\w.<>]{1,120})\s*$"
+)
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
 _NAME = r"(?:[A-Za-z_]\w*\.){0,10}[A-Za-z_]\w*"
@@ -116,7 +121,11 @@ def frame_line(text: str) -> FrameLine | None:
         match = _FRAME.match(text) or _NOTEBOOK_FRAME.match(text)
     else:
         match = _TEST_FRAME.match(text) if ".py:" in text else None
-    return FrameLine(match["file"], int(match["line"]), (match["function"] or "").strip()) if match else None
+    return (
+        FrameLine(match["file"], int(match["line"] or 0), (match["function"] or "").strip())
+        if match
+        else None
+    )
 
 
 def link_line(text: str) -> Link:

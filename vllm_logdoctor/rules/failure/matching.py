@@ -15,10 +15,18 @@ from vllm_logdoctor.rules.failure.facts import all_hold
 from vllm_logdoctor.rules.failure.signatures import FailureRule, FailureRules, Signature, expression
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.run.blocks import Frame, Raised
-from vllm_logdoctor.run.owners import acting_frames, is_vllm
+from vllm_logdoctor.run.owners import TENSOR_LIBRARIES, VLLM, acting_frames, is_vllm, owner_of
 
 _SEARCHED = 20_000
-_ANY_TYPES = ("RuntimeError", "ValueError", "AssertionError", "TypeError", "AttributeError", "KeyError", "NotImplementedError")
+_ANY_TYPES = (
+    "RuntimeError",
+    "ValueError",
+    "AssertionError",
+    "TypeError",
+    "AttributeError",
+    "KeyError",
+    "NotImplementedError",
+)
 _ANY_WORDS = "quux zab fnord"
 _TELLING = frozenset({"INFO", "DEBUG"})
 """Records of these levels tell of settings and steps: "quantization=None" above a failure speaks against no cause."""
@@ -54,7 +62,14 @@ def match_rules(
         if (named := _try(rule, signature, observation, scene, facts)) is not None
     ]
     order = {"cause": 0, "symptom": 1, "echo": 2}
-    return sorted(found, key=lambda one: (order[one.signature.rank], -one.signature.priority))
+    return sorted(
+        found,
+        key=lambda one: (
+            order[one.signature.rank],
+            _is_vague(one.rule.id, one.signature),
+            -one.signature.priority,
+        ),
+    )
 
 
 def _searched(observation: Observation) -> str:
@@ -66,8 +81,7 @@ def _searched(observation: Observation) -> str:
 
 def frames_text(observation: Observation) -> str:
     """Return the places of an exception, one per line, as frames are searched."""
-    frames = observation.raised.frames if observation.raised else ()
-    return "\n".join(f"{frame.file}:{frame.function}: {frame.code}" for frame in frames)
+    return _places(observation.raised.frames if observation.raised else (), observation)
 
 
 def _try(
@@ -86,7 +100,7 @@ def _try(
     place = raised_in.rpartition("/")[2].replace(":", ", ")
     named_groups = {"raised_in": raised_in, "place": place, **match.groupdict()}
     values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, scene.run)
-    if not _fits(signature, observation, scene, values):
+    if not _fits(rule.id, signature, observation, scene, values):
         return None
     above = scene.above(observation.position, signature.within) if signature.near or signature.without else ()
     if signature.without and _first(signature.without, observation, above):
@@ -125,10 +139,16 @@ def _text_for(signature: Signature, observation: Observation) -> str:
 
 
 def _fits(
-    signature: Signature, observation: Observation, scene: FailureContext, values: Mapping[str, Any]
+    rule_id: str,
+    signature: Signature,
+    observation: Observation,
+    scene: FailureContext,
+    values: Mapping[str, Any],
 ) -> bool:
     """Check the conditions that need no other line."""
     raised, block = observation.raised, observation.block
+    if raised is not None and _is_vague(rule_id, signature) and _broke_by_itself(raised):
+        return False
     if signature.type and not (
         raised and expression(signature.type).search(raised.type + " " + raised.inner)
     ):
@@ -150,19 +170,44 @@ def _fits(
     return all_hold(signature.facts, values)
 
 
+_CHECKS = frozenset({"ValueError", "RuntimeError"})
+_REFUSALS = frozenset({"settings-refused", "feature-incompatible-with-model"})
+"""Rules that know a refusal by common words: what arithmetic or a tensor library says in such words refuses nothing."""
+_SPECIFIC = 60
+
+
+def _broke_by_itself(raised: Raised) -> bool:
+    """Say whether an exception that could be a refusal was raised by no check: too many values to unpack."""
+    frames = acting_frames(raised.frames)
+    code = frames[-1].code if frames else ""
+    loading = any("load_weights" in frame.function or "weight_loader" in frame.function for frame in frames)
+    owner = owner_of(frames[-1].file) if frames else ""
+    if raised.name not in _CHECKS or loading or not (owner.startswith(VLLM) or owner in TENSOR_LIBRARIES):
+        return False
+    return bool(code) and not code.startswith(("raise", "assert"))
+
+
 def _frames_fit(signature: Signature, observation: Observation) -> bool:
     block = observation.block
     if block is None:
         return not signature.frames
     frames = [frame for one in block.raised for frame in one.frames]
-    everywhere = "\n".join(f"{frame.file}:{frame.function}" for frame in frames)
+    everywhere = _places(frames, observation)
     if signature.not_frames and expression(signature.not_frames).search(everywhere):
         return False
     if not signature.frames:
         return True
     if told_by_place(signature) and observation.raised is not None:
-        everywhere = "\n".join(f"{frame.file}:{frame.function}" for frame in _around_the_fault(observation.raised))
+        everywhere = _places(_around_the_fault(observation.raised), observation)
     return bool(expression(signature.frames).search(everywhere))
+
+
+def _places(frames: Sequence[Frame], observation: Observation) -> str:
+    """Return places one per line; code only of the one that raised: what callers pass on by name says nothing."""
+    acting = acting_frames(observation.raised.frames)[-1:] if observation.raised is not None else ()
+    return "\n".join(
+        f"{frame.file}:{frame.function}{': ' + frame.code if frame in acting else ''}" for frame in frames
+    )
 
 
 def _around_the_fault(raised: Raised) -> Sequence[Frame]:
@@ -172,9 +217,16 @@ def _around_the_fault(raised: Raised) -> Sequence[Frame]:
     return frames[own[-2:][0] :] if own else frames[-3:]
 
 
+def _is_vague(rule_id: str, signature: Signature) -> bool:
+    """Say whether a signature needs no words, or only common ones."""
+    return told_by_place(signature) or (rule_id in _REFUSALS and signature.priority < _SPECIFIC)
+
+
 def told_by_place(signature: Signature) -> bool:
     """Say whether a signature takes any message: then only the place of the exception tells."""
-    return not signature.near and signature.where in ("exception", "any") and _takes_any_message(signature.regex)
+    return (
+        not signature.near and signature.where in ("exception", "any") and _takes_any_message(signature.regex)
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -82,13 +82,19 @@ def _from_blocks(
     scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> Iterator[_Candidate]:
     """Yield one candidate per block that may have broken the run: its chain's best-known exception."""
+    told = {
+        one.statement for number in scene.ending.fatal for one in scene.blocks[number].raised if one.frames
+    }
     for number in scene.ending.fatal:
+        raised = scene.blocks[number].raised
+        if not any(one.frames for one in raised) and raised[-1].statement in told:
+            continue  # A logger printed the exception, the traceback with its places stands elsewhere.
         found: list[_Candidate] = []
         for observation in scene.exceptions([number]):
             names = match_rules(observation, scene, rules, facts)
             # What a wrapper looks like says nothing of what it wraps.
             named = next((one for one in names if not _guessed(one, observation)), None)
-            named = named or unnamed_match(observation, scene, rules)
+            named = named or unnamed_match(observation, scene, rules, facts)
             found.append(
                 _Candidate(
                     _tier(observation, named), observation, named, scene.place(scene.blocks[number].first)
@@ -190,7 +196,10 @@ def _chosen(candidates: Sequence[_Candidate], scene: FailureContext) -> _Candida
     known = [
         one
         for one in candidates
-        if one.tier == _SYMPTOM and one.named is not None and one.named.rule.id != UNKNOWN and _same_incident(first, one)
+        if one.tier == _SYMPTOM
+        and one.named is not None
+        and one.named.rule.id != UNKNOWN
+        and _same_incident(first, one)
     ]
     return min(known, key=lambda one: (-_priority(one), one.place)) if known else first
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch
@@ -11,7 +12,7 @@ from vllm_logdoctor.rules.failure.signatures import FailureRules, Signature
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Frame, Raised
-from vllm_logdoctor.run.owners import BUILD, PROGRAM, VLLM, acting_frames, owner_of
+from vllm_logdoctor.run.owners import BUILD, PROGRAM, TENSOR_LIBRARIES, VLLM, acting_frames, owner_of
 
 UNKNOWN = "unclassified-failure"
 NOT_IN_LOG = "cause-not-in-log"
@@ -23,8 +24,6 @@ _PROGRAMMING = frozenset(
     }
 )  # fmt: skip
 _VALUES = frozenset({"ValueError", "RuntimeError", "OverflowError", "BufferError"})
-# Libraries that check what vLLM hands them: shapes, types and indices that do not fit are the caller's fault.
-_TENSORS = frozenset({"torch", "numpy", "triton", "einops", "torchvision", "msgspec", "msgpack", "pickle", "tokenizers"})
 # A device, a peer or the host failed: whose code noticed it says nothing of the fault.
 _ELSEWHERE = re.compile(
     r"CUDA|HIP|NCCL|RCCL|HCCL|XPU|NPU|cu(?:DNN|BLAS)|out of memory|[Tt]imed? ?out|[Cc]onnect|kernel image|[Dd]river|No such file|[Pp]ermission"
@@ -45,7 +44,9 @@ _PHASES: dict[BlockPhase, str] = {
 _NAME = re.compile(r"\w{1,60}")
 
 
-def unnamed_match(observation: Observation, scene: FailureContext, rules: FailureRules) -> RuleMatch | None:
+def unnamed_match(
+    observation: Observation, scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> RuleMatch | None:
     """Return the finding of last resort for an observation: its own words, place, owner and phase."""
     if observation.wrapper or observation.echo:
         return _elsewhere(observation, rules)
@@ -61,7 +62,7 @@ def unnamed_match(observation: Observation, scene: FailureContext, rules: Failur
         "exception": observation.text.split("\n")[0][:300],
         "place": f"{place.file.rpartition('/')[2]}, {place.function}" if place else "",
         "process": observation.record.process.name,
-        "phase_words": _PHASES.get(phase, ""),
+        "phase_words": _PHASES.get(phase, "") if owner != PROGRAM else "",
         "owner": _owner_words(owner, frames),
         "raised_in": next((f"{one.file}:{one.function}" for one in reversed(frames) if owner_of(one.file).startswith(VLLM)), ""),
     }  # fmt: skip
@@ -69,7 +70,7 @@ def unnamed_match(observation: Observation, scene: FailureContext, rules: Failur
         (), "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence="medium" if rule_id == CODE else "low",
         title=_title(raised, rule_id, owner), remedy=_next_steps(owner, rule_id),
     )  # fmt: skip
-    values = values_of(rule_id, {name: text for name, text in groups.items() if text}, {}, scene.run)
+    values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, scene.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
 
 
@@ -86,13 +87,12 @@ def _is_code_fault(raised: Raised, frames: Sequence[Frame], phase: BlockPhase) -
     if not frames or _ELSEWHERE.search(raised.statement[:400]):
         return False
     owners = [owner_of(frame.file) for frame in frames]
-    innermost = next((owner for owner in reversed(owners) if owner not in _TENSORS), "")
+    innermost = next((owner for owner in reversed(owners) if owner not in TENSOR_LIBRARIES), "")
     name = raised.inner or raised.name
-    if not innermost.startswith(VLLM):
-        return False
-    if name in _PROGRAMMING:
-        return True
-    return name in _VALUES and (phase == "serving" or owners[-1] in _TENSORS)
+    called = any(owner.startswith(VLLM) for owner in owners) and innermost not in (PROGRAM, BUILD)
+    if name in _PROGRAMMING or (name in _VALUES and phase == "serving"):
+        return called
+    return innermost.startswith(VLLM) and name in _VALUES and owners[-1] in TENSOR_LIBRARIES
 
 
 def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
@@ -112,22 +112,32 @@ def _title(raised: Raised | None, rule_id: str, owner: str | None) -> str:
     name = _NAME.fullmatch(raised.name) if raised is not None else None
     if name is None:
         return ""
-    if rule_id == CODE:
+    if rule_id == CODE and (owner is None or owner in TENSOR_LIBRARIES or owner.startswith(VLLM)):
         return f"{name[0]} in vLLM's own code"
+    if rule_id == CODE:
+        return f"{name[0]} in {owner}, called by vLLM"
     if owner == BUILD:
         return f"{name[0]} in the build of a package"
     if owner == PROGRAM:
         return f"{name[0]} in the program that calls vLLM"
-    return f"{name[0]} raised by {owner}" if owner and _NAME.fullmatch(owner) else f"{name[0]}, a failure that no rule names"
+    return (
+        f"{name[0]} raised by {owner}"
+        if owner and _NAME.fullmatch(owner)
+        else f"{name[0]}, a failure that no rule names"
+    )
 
 
 def _next_steps(owner: str | None, rule_id: str) -> tuple[str, ...]:
     if rule_id == CODE:
         return ()
     if owner == BUILD:
-        return ("Read the first error of the compiler or of the build script above this line: what follows it is a consequence.",)
+        return (
+            "Read the first error of the compiler or of the build script above this line: what follows it is a consequence.",
+        )
     if owner == PROGRAM:
         return ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
     if owner and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
-        return (f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires.",)
+        return (
+            f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires.",
+        )
     return ()

@@ -51,7 +51,20 @@ def _weights_share(values: Mapping[str, Any]) -> float | None:
     return None
 
 
+_HELD = re.compile(r"has (?P<held>[\d.]+) (?P<unit>[GM])iB memory in use")
+
+
+def _held_by_others(values: Mapping[str, Any]) -> Values:
+    """Return what the processes that an out-of-memory text lists beside this one hold: Process 7 has 8.75 GiB memory in use."""
+    total = _real(values.get("total"))
+    found = _HELD.finditer(str(values.get("others") or ""))
+    held = sum(float(one["held"]) / (1 if one["unit"] == "G" else 1024) for one in found)
+    return {"others_gib": round(held, 2), "others_share": round(held / total, 3)} if held and total else {}
+
+
 def _free_at_start(values: Mapping[str, Any]) -> Values:
+    if values.get("others"):
+        return _held_by_others(values)
     free, total, utilization = (_real(values.get(name)) for name in ("free", "total", "utilization"))
     if not free or not total:
         return {}

@@ -1,0 +1,135 @@
+"""Whose code failed: the innermost frame that acts decides, not who called it or what an argument is named."""
+
+import pytest
+
+from tests.failure.judging import diagnosis, root
+from vllm_logdoctor.run.owners import owner_of
+
+ENV = "/opt/envs/vllm/lib/python3.12"
+
+
+def log_of(*lines: str, start: bool = True) -> str:
+    banner = ["INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.9.1"] if start else []
+    return "\n".join([*banner, *lines])
+
+
+def torn(*frames: tuple[str, str, str], ends: str = "") -> list[str]:
+    lines = ["Traceback (most recent call last):"]
+    for file, function, code in frames:
+        lines += [f'  File "{file}", line 7, in {function}', f"    {code}"]
+    return [*lines, *([ends] if ends else [])]
+
+
+@pytest.mark.parametrize(
+    ("file", "owner"),
+    [
+        (f"{ENV}/site-packages/torch/nn/modules/module.py", "torch"),
+        (f"{ENV}/site-packages/vllm/v1/engine/core.py", "vllm"),
+        (f"{ENV}/asyncio/runners.py", "python"),
+        ("/workspace/vllm/vllm/worker/worker.py", "vllm"),
+        ("/home/me/vllm-tests/serve.py", ""),
+        ("/tmp/pip-build-env-x/overlay/lib/python3.12/site-packages/setuptools/build_meta.py", "build"),
+        (r"C:\venv\Lib\site-packages\transformers\utils.py", "transformers"),
+    ],
+)
+def test_the_owner_of_a_file_is_its_package(file, owner):
+    assert owner_of(file) == owner
+
+
+def test_an_environment_named_vllm_makes_no_code_of_vllm():
+    log = log_of(
+        *torn(
+            ("/home/me/run.py", "<module>", "main()"),
+            ("/home/me/run.py", "main", "names[3]"),
+            ends="IndexError: list index out of range",
+        )
+    )
+    found = root(log)
+    assert found.id == "unclassified-failure"
+    assert found.title == "IndexError in the program that calls vLLM"
+
+
+def test_a_decorator_of_a_connector_is_no_failed_connector():
+    wrapper = (
+        f"{ENV}/site-packages/vllm/attention/utils/kv_transfer_utils.py",
+        "wrapper",
+        "return func(*args, **kwargs)",
+    )
+    inside = (
+        f"{ENV}/site-packages/vllm/model_executor/layers/rotary.py",
+        "forward",
+        "cos = self.table[positions]",
+    )
+    log = log_of(
+        *torn(
+            (f"{ENV}/site-packages/vllm/worker/worker.py", "execute_model", "self.run()"),
+            wrapper,
+            inside,
+            ends="IndexError: too many indices",
+        )
+    )
+    assert root(log).id == "engine-code-bug"
+
+
+def test_the_last_code_of_a_torn_traceback_tells_what_was_raised():
+    place = (
+        f"{ENV}/site-packages/vllm/model_executor/models/mllama.py",
+        "forward",
+        "assert actual_len >= last_group_len",
+    )
+    found = root(log_of(*torn(place)))
+    assert (found.id, found.title) == ("engine-code-bug", "AssertionError in vLLM's own code")
+
+
+def test_arithmetic_is_no_refusal_of_an_attention_backend():
+    place = (
+        f"{ENV}/site-packages/vllm/attention/backends/blocksparse.py",
+        "forward",
+        "rows, columns = shape",
+    )
+    load = (f"{ENV}/site-packages/vllm/worker/worker.py", "profile_run", "self.execute()")
+    log = log_of(*torn(load, place, ends="ValueError: too many values to unpack (expected 2)"))
+    assert root(log).id != "attention-backend-incompatible"
+
+
+def test_memory_that_other_processes_hold_is_named():
+    text = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.44 GiB. GPU 0 has a total capacity of 80.00 GiB of which 3.14 GiB is free."
+        " Process 12 has 11.00 GiB memory in use. Including non-PyTorch memory, this process has 64.50 GiB memory in use."
+    )
+    found = root(
+        log_of(
+            *torn(
+                (
+                    f"{ENV}/site-packages/vllm/worker/cache_engine.py",
+                    "_allocate_kv_cache",
+                    "torch.zeros(shape)",
+                ),
+                ends=text,
+            )
+        )
+    )
+    assert found.id == "gpu-memory-not-free-at-start"
+    assert "11 GiB of this GPU's 80 GiB" in found.explanation
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["E           AssertionError: assert '' == 'SELECT 1'", "tests/test_output.py:9: AssertionError"],
+        torn(
+            ("/app/hermes_tool_parser.py", "extract_tool_calls", "call.get('x')"),
+            ends="AttributeError: 'NoneType' object has no attribute 'get'",
+        ),
+    ],
+    ids=["a test's own check", "a parser of the model's output"],
+)
+def test_what_the_server_outlives_is_no_failure_of_it(lines):
+    assert [one.id for one in diagnosis(log_of(*lines)).findings if one.kind == "failure"] == []
+
+
+def test_an_exception_of_a_test_run_is_read():
+    log = log_of(
+        "vllm/v1/worker/gpu_worker.py:40: in load_model", "    self.load()", "E       KeyError: 'lm_head'"
+    )
+    assert "KeyError: 'lm_head'" in root(log).evidence[0].text
