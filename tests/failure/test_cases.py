@@ -306,7 +306,7 @@ def test_a_start_that_a_person_stopped_is_told_as_that() -> None:
         "(APIServer pid=1) KeyboardInterrupt",
     ]
     text = report("\n".join([*START, *stopped]).format(ranks=1))
-    assert "**Killed: it has been stopped from outside [L" in text
+    assert "**Killed: Stopped by a signal (SIGINT/SIGTERM) [L" in text
     assert "does not say why" not in text
     assert "does not hold the cause" not in text
 
@@ -329,7 +329,7 @@ def test_a_server_that_waits_for_connections_until_it_is_killed_was_stopped() ->
         "INFO:     Waiting for connections to close. (CTRL+C to force quit)",
     ]
     text = report("\n".join([*START, *READY, *waiting]).format(ranks=1))
-    assert "**Killed: probably it has been stopped from outside [L" in text
+    assert "**Killed: probably Stopped by a signal (SIGINT/SIGTERM) [L" in text
 
 
 def test_argument_values_are_not_called_unknown_arguments() -> None:
