@@ -12,12 +12,19 @@ from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.messages import messages_of
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.servers import NAMES, VLLM
 
 _NOTHING: tuple[Any, ...] = ()
 
 
 def judge(run: Run, objective: str = "balanced") -> Diagnosis:
-    """Judge a run: what broke, what limits it, what to change."""
+    """Judge a run: what broke, what limits it, what to change; a run of another engine is only named."""
+    if run.server != VLLM:
+        run.outcome = "unknown"
+        name = NAMES.get(run.server, run.server)
+        return Diagnosis(
+            run, bottleneck=Bottleneck("none-clear", f"This is a log of {name}: it is not judged.")
+        )
     from vllm_logdoctor.plan import plan_of, what_if_table
     from vllm_logdoctor.rules.already_right import already_right
     from vllm_logdoctor.rules.bottleneck import bottleneck_of

@@ -38,6 +38,7 @@ _COUNT_BEFORE = (
     "Avg prompt throughput: ", "server version ", "█  version ", "non-default args: {", "args: Namespace(",
     "LLM engine (v", "LLM engine with config: ",
     "detected platform ", "Platform plugin ",
+    "ServerArgs(", "llama_model_loader: ", "text_generation_launcher", "[TRT-LLM]",
 )  # fmt: skip
 
 _REQUEST_LITERALS = ("Received request ", "Added request ", "Finished request ")

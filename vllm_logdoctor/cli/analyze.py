@@ -18,6 +18,7 @@ from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.pipeline import INTERRUPTED, analyse
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.writers import FORMATS, format_of_name, render
+from vllm_logdoctor.run.servers import NAMES, VLLM
 from vllm_logdoctor.source import Input, inputs_from
 
 _LONG_INPUT = 50_000_000
@@ -69,7 +70,15 @@ def run_analyze(request: Request) -> int:
     write_outputs(analysis, request)
     if INTERRUPTED in analysis.coverage.notes:
         raise KeyboardInterrupt
+    if analysis.runs and all(one.run.server != VLLM for one in analysis.runs):
+        raise LogdoctorError(of_other_engine(analysis), ExitCode.NOTHING_OF_VLLM)
     return ExitCode.FINDINGS if failed else ExitCode.OK
+
+
+def of_other_engine(analysis: Analysis) -> str:
+    """Return what to say where no run is vLLM's."""
+    names = sorted({NAMES.get(one.run.server, one.run.server) for one in analysis.runs})
+    return f"this is a log of {' and '.join(names)}; only logs of vLLM are judged"
 
 
 def write_outputs(analysis: Analysis, request: Request) -> None:

@@ -40,7 +40,7 @@ _OFFLINE_READY = ("engine-initialised", "offline-progress")
 def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     """Make the run of a builder; `tail` holds the last lines of the file for the run that reaches them."""
     builder.flush()
-    run = Run(number=builder.number)
+    run = Run(number=builder.number, server=builder.server)
     _place(run, builder, tail)
     run.messages = builder.messages
     run.processes = list(builder.processes)

@@ -29,6 +29,7 @@ from vllm_logdoctor.run.model import (
 from vllm_logdoctor.run.platform_detection import hints_in
 from vllm_logdoctor.run.sampling import RecordSampler, template_of
 from vllm_logdoctor.run.series import Series, sample_of
+from vllm_logdoctor.run.servers import VLLM
 from vllm_logdoctor.scan import AccessKey
 
 _MOST_UNKNOWN = 2000
@@ -74,6 +75,7 @@ class RunBuilder:
         launches: Launches | None = None,
     ) -> None:
         self.number = number
+        self.server = VLLM
         self.files = files
         self.clock = Clock()
         self.first: Record | None = None

@@ -219,6 +219,7 @@ class Run(Struct):
 
     Attributes:
         number: 1-based position among the runs.
+        server: the engine that wrote the log (`run.servers`); only "vllm" is judged.
         kind: "server" (an API server), "offline" (LLM class, batch) or "unknown".
         engine: "V0", "V1" or None.
         version: vLLM version; provenance "derived" where told from call sites.
@@ -254,6 +255,7 @@ class Run(Struct):
     """
 
     number: int = 1
+    server: str = "vllm"
     kind: Kind = "unknown"
     engine: str | None = None
     version: Value | None = None

@@ -13,6 +13,7 @@ from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
 from vllm_logdoctor.run.environment import Environment
 from vllm_logdoctor.run.launches import Launches
+from vllm_logdoctor.run.servers import SIGNATURES, VLLM, server_after
 from vllm_logdoctor.scan import AccessBlock, AccessKey
 
 VERSION_LINES = frozenset({"api-server-version", "banner-version"})
@@ -90,9 +91,12 @@ class Segmenter:
         """Give a record, which stands for `count` like it, to its run and return that run."""
         process = record.process
         run = self._owner(process, event)
-        if event is not None and event.pattern.id in BEGINNINGS:
+        if event is not None and event.pattern.id in SIGNATURES:
+            run = self._of_other_engine(run, event)
+        elif event is not None and event.pattern.id in BEGINNINGS:
             name = event.pattern.id
-            if self._opens(run, name, event):
+            # SGLang imported parts of vLLM for a while; only vLLM's own openers make a run vLLM's again.
+            if name in OPENERS if run.server != VLLM else self._opens(run, name, event):
                 run = self._start(process)
             if name in OPENERS:
                 run.openers.setdefault(_kind(name), process)
@@ -100,6 +104,17 @@ class Segmenter:
         if process is not self._claimed:
             self._claim(process, run)
         run.add(record, event, count)
+        return run
+
+    def _of_other_engine(self, run: RunBuilder, event: Event) -> RunBuilder:
+        """Return the run of another engine's line: the open one where nothing of vLLM's began, else a new one."""
+        began = bool(run.openers)
+        server = server_after(run.server, event.pattern.id, began)
+        if server is None:
+            return run
+        if began or run.server != VLLM:
+            run = self._start(event.record.process)
+        run.server = server
         return run
 
     def add_fast(self, line: FastLine) -> None:

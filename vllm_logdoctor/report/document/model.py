@@ -133,6 +133,7 @@ class RunOut(Part):
     """One life of one server or offline engine."""
 
     number: Annotated[int, means("1-based position among the runs")]
+    server: Annotated[str, means("the engine that wrote the log; only vllm is judged")]
     kind: Kind
     engine: Literal["V0", "V1"] | None
     vllm_version: ValueOut | None

@@ -1,0 +1,68 @@
+"""Which engine a log is of: lines by which SGLang, llama.cpp, ollama, TGI and TensorRT-LLM are recognized.
+
+The patterns of patterns/engines find the lines. A line counts where its record begins with it, so that a prompt that quotes one
+changes nothing.
+"""
+
+from __future__ import annotations
+
+VLLM = "vllm"
+NAMES = {
+    "sglang": "SGLang",
+    "llama.cpp": "llama.cpp",
+    "ollama": "ollama",
+    "tgi": "Text Generation Inference",
+    "tensorrt-llm": "TensorRT-LLM",
+}
+
+SIGNATURES = {
+    "sglang-arguments": "sglang",
+    "sglang-batch": "sglang",
+    "sglang-capacity": "sglang",
+    "sglang-ready": "sglang",
+    "sglang-weights": "sglang",
+    "sglang-kv-cache": "sglang",
+    "sglang-crash": "sglang",
+    "sglang-frame": "sglang",
+    "sglang-launch": "sglang",
+    "llama-cpp-loader": "llama.cpp",
+    "llama-cpp-model": "llama.cpp",
+    "llama-cpp-context": "llama.cpp",
+    "llama-cpp-backend": "llama.cpp",
+    "llama-cpp-timings": "llama.cpp",
+    "llama-cpp-slot": "llama.cpp",
+    "llama-cpp-server-json": "llama.cpp",
+    "llama-cpp-build": "llama.cpp",
+    "llama-cpp-launch": "llama.cpp",
+    "ollama-request": "ollama",
+    "ollama-log": "ollama",
+    "tgi-log": "tgi",
+    "tensorrt-llm-log": "tensorrt-llm",
+}
+"""Pattern id -> engine."""
+
+WEAK = frozenset({"sglang-frame", "sglang-launch", "llama-cpp-launch", "llama-cpp-backend"})
+"""Lines that another program may print too: they name the engine of a log without any other sign, and never begin a run."""
+
+# ollama runs llama.cpp inside and passes its lines on.
+_INSIDE = {("ollama", "llama.cpp")}
+
+
+def server_after(server: str, pattern: str, vllm_began: bool) -> str | None:
+    """Return the engine that a line changes a run to, or None where it changes nothing.
+
+    Args:
+        server: the run's engine so far.
+        pattern: id of the pattern that knows the line.
+        vllm_began: whether vLLM itself has printed its version, arguments or engine configuration.
+
+    Example:
+        >>> server_after("vllm", "sglang-batch", False), server_after("ollama", "llama-cpp-loader", False)
+        ('sglang', None)
+    """
+    named = SIGNATURES.get(pattern)
+    if named is None or named == server or (server, named) in _INSIDE:
+        return None
+    if pattern in WEAK and (vllm_began or server != VLLM):
+        return None
+    return named
