@@ -15,9 +15,9 @@ from vllm_logdoctor.events import Event
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report import frames, json, markdown, text
+from vllm_logdoctor.report.key_figures import startup_seconds
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import run_title
-from vllm_logdoctor.report.sections.timeline import startup_seconds
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Coverage, Phase, Run, Sample, SourceSummary, Value
 from vllm_logdoctor.source import inputs_from

@@ -94,6 +94,10 @@ def make_run(text: str, year_known: bool = False, outcome: str = "clean_shutdown
             int(START // 60): Counter({200: 80}),
             int(START // 60) + 1: Counter({200: 10, 404: 10}),
         },
+        requests_by_minute={
+            int(START // 60): Counter({("POST", f"/v1/{text}", 200): 80}),
+            int(START // 60) + 1: Counter({("POST", f"/v1/{text}", 200): 10, ("GET", text, 404): 10}),
+        },
         environment={"VLLM_CACHE_ROOT": Value(text, "explicit", (line,))},
         speculation=[Speculation(START + 10 * n, line, 60, 100, 60.0, 1.6, (0.8, 0.4)) for n in range(5)],
         transfers=[Transfer(START, line, {f"Throughput {text}": 10.0 * n}) for n in range(3)],

@@ -23,7 +23,7 @@ def silent_between(run: Run, seconds: float) -> Run:
     return run
 
 
-@pytest.mark.parametrize(("silence", "pieces"), [(0.0, 1), (40.0, 1), (600.0, 2)])
+@pytest.mark.parametrize(("silence", "pieces"), [(0.0, 1), (15.0, 1), (40.0, 2), (600.0, 2)])
 def test_a_series_is_split_where_lines_are_missing(analysis: Analysis, silence: float, pieces: int) -> None:
     points = points_of(silent_between(analysis.runs[0].run, silence))
     assert len(stretches(points)) == pieces

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from tests.report.synthetic import make_analysis
 from vllm_logdoctor.report import markdown
@@ -77,31 +78,38 @@ def headings(text: str) -> list[str]:
 
 
 def test_says_first_what_ran_and_how_it_ended(analysis):
-    first, _, verdict, *_ = markdown.render(analysis).split("\n")
-    assert first == "# vLLM 0.18.1 · Qwen · 4 GPUs (TP=4) · 6 min 40 s · clean shutdown"
-    assert verdict.startswith("**Nobody asked Qwen.**")
+    first, _, ran, _, verdict, *_ = markdown.render(analysis).split("\n")
+    assert first == "# LIMITED: by its configuration"
+    assert ran == "vLLM 0.18.1 · Qwen · 4 GPUs (TP=4) · 6 min 40 s · clean shutdown"
+    assert verdict == "**Nobody asked Qwen [L12].**"
 
 
 def test_sections_come_in_the_order_of_the_reader_s_questions(analysis_of):
     titles = [
         line for line in markdown.render(analysis_of(failure=True)).split("\n") if line.startswith("## ")
     ]
-    assert [title.split(" · ")[-1].lstrip("# ") for title in titles] == [
+    assert [title.lstrip("# ") for title in titles] == [
         "What broke",
         "What to change",
-        "The plan",
-        "What is already right",
-        "Effective configuration",
+        "Launch command",
+        "Load",
         "Timeline",
-        "Serving performance",
-        "Capacity",
-        "Distance to the limit",
+        "KV cache",
+        "Configuration",
         "Model, hardware, software",
-        "How to measure the change",
-        "Warnings seen",
-        "What this log can't tell",
-        "What was not understood",
+        "Missing from this log",
+        "What was read",
     ]
+
+
+def test_a_start_that_failed_gets_no_advice_on_tuning(analysis_of):
+    diagnosis = analysis_of(failure=True).runs[0]
+    analysis = analysis_of(failure=True)
+    run = replace(diagnosis.run, outcome="crashed_at_startup")
+    text = markdown.render(replace(analysis, runs=(replace(diagnosis, run=run),)))
+    assert text.startswith("# FAILED at start-up: out of memory Qwen\n")
+    assert "What to change" not in text
+    assert "one seat" not in text
 
 
 def test_a_section_with_nothing_to_say_is_left_out(analysis):
@@ -111,23 +119,26 @@ def test_a_section_with_nothing_to_say_is_left_out(analysis):
 def test_the_root_cause_comes_before_what_followed_from_it(analysis_of):
     text = markdown.render(analysis_of(failure=True))
     assert (
-        text.index("Out of memory Qwen")
-        < text.index("What followed from it")
-        < text.index("engine dead Qwen")
+        text.index("out of memory Qwen")
+        < text.index("Because Qwen")
+        < text.index("Follow-up errors, not the cause: [L9].")
     )
 
 
 def test_several_runs_begin_with_a_table_of_them(analysis_of):
     text = markdown.render(analysis_of(failure=True, runs=3))
     assert text.startswith("# 3 runs of vLLM in ")
-    assert "**3 of 3 failed; look first at run 1 (crashed while serving).**" in text
+    assert "**3 of 3 failed; start with run 1.**" in text
     assert headings(text).count("h1") == 1
 
 
 def test_numbers_carry_their_origin(analysis):
     text = markdown.render(analysis)
-    assert "generation throughput × 1.05 to 4.1 (measured elsewhere: Qwen)" in text
-    assert "64.1 KiB per token on each GPU (computed: 5.24 GiB / 85,760 tokens)" in text
+    assert "1.05 to 4.1 x generation throughput (published measurements: Qwen)" in text
+    assert (
+        "85,760 tokens [L7]; 5.24 GiB per GPU [L7]; 64.1 KiB per token per GPU; 2.62 requests of 32,768 tokens at once"
+        in text
+    )
 
 
 def test_evidence_names_the_file_only_where_there_are_several(analysis, analysis_of):
@@ -142,9 +153,11 @@ def test_evidence_names_the_file_only_where_there_are_several(analysis, analysis
 def test_log_text_never_changes_the_tree_of_headings_and_blocks(text, failure, runs):
     shape = headings(markdown.render(make_analysis("Qwen", failure=failure, runs=runs)))
     report = markdown.render(make_analysis(text, failure=failure, runs=runs))
+    ordered = ("ordered_list_open", "ol")
+    assert outline(report).count(ordered) == runs
     assert headings(report) == shape
     kinds = {kind for kind, _ in outline(report)}
-    assert not kinds & {"html_block", "blockquote_open", "hr", "ordered_list_open", "code_block"}
+    assert not kinds & {"html_block", "blockquote_open", "hr", "code_block"}
 
 
 @settings(max_examples=200, deadline=None)

@@ -21,9 +21,8 @@ def told(log: str) -> str:
 
 def test_a_crash_report_says_each_action_once() -> None:
     report = told(KILLED)
-    broke = report.partition("## 1 · What broke")[2].partition("\n## ")[0]
-    assert broke.lower().count("look at the node at that time") == 1
-    assert "dmesg -T" in broke
+    assert report.lower().count("look at the node at that time") == 1
+    assert "dmesg -T" in report.partition("\n## ")[0]
 
 
 def test_an_action_is_told_with_the_command_for_it() -> None:
@@ -45,10 +44,9 @@ model='org/tiny', enforce_eager=True, device_config=cuda
 (EngineCore pid=2) INFO 05-01 10:01:20 [gpu_model_runner.py:2900] Model loading took 14.2 GiB and 21.3 seconds
 """
     report = told(start)
-    assert "The log ends before the start-up does" in report
-    assert "whether the server came up is not in it" in report
-    ended, faster = report.index("find out what ended the process"), report.index("drop `--enforce-eager`")
-    assert ended < faster
-    assert "sacct -j JOB" in report
+    assert report.startswith("# CUT OFF: the log ends during start-up\n")
+    assert "1. Get the rest of the log and how the process ended" in report.partition("\n## ")[0]
+    assert "--enforce-eager" not in report.partition("\n## ")[0]
+    assert "sacct" in report
     planned = analyse(inputs_from(start.encode()), Options()).runs[0].plan.changes
     assert planned[0].change.knob.startswith("find out what ended the process")

@@ -74,7 +74,7 @@ def test_a_log_of_months_is_told_in_longer_steps() -> None:
 
 def test_markdown_tells_all_of_it_with_lines(analysis_of: Callable[..., Analysis]) -> None:
     page = markdown.render(analysis_of())
-    section = page.split("Serving performance")[1].split("\n## ")[0]
+    section = page.split("## Load")[1].split("\n## ")[0]
     assert "60 % of the drafted tokens accepted (300 of 500), mean acceptance length 1.6" in section
     assert "by position of the draft 80 %, 40 % [L7]" in section
     assert "KV transfers between engines, 3 lines [L7]:" in section
@@ -82,7 +82,7 @@ def test_markdown_tells_all_of_it_with_lines(analysis_of: Callable[..., Analysis
     assert "2 batches with 16 prompts in 8 s" in section
     assert "1 result of `vllm bench serve` in this log:" in section
     assert "| Mean TTFT Qwen | 12.5 |" in section
-    assert "Most in one minute: 80, at 22:13." in section
+    assert "Busiest minute: 80 at 22:13." in section
 
 
 def test_the_last_results_of_many_stand_side_by_side(analysis: Analysis) -> None:

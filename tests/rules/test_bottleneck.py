@@ -47,7 +47,7 @@ def test_a_fifth_of_the_busy_time_makes_a_limit_of_the_server_the_runs() -> None
     )
     found = bottleneck_of(run)
     assert found.name == "max-num-seqs-limited"
-    assert "20 %" in found.reason
+    assert "for 40 s of 3 min 20 s of load" in found.reason
 
 
 def test_a_short_rush_leaves_the_client_as_the_limit_and_stays_visible_as_a_period() -> None:
@@ -68,7 +68,7 @@ def test_idle_time_does_not_dilute_a_limit() -> None:
 def test_a_run_without_requests_is_idle() -> None:
     found = bottleneck_of(a_run(samples=load((5, {}))))
     assert found.name == "idle"
-    assert "100 % of the time" in found.reason
+    assert found.reason == "No request reached the engine for all 50 s"
 
 
 def test_a_log_without_statistics_shows_a_start_only() -> None:
@@ -79,7 +79,7 @@ def test_progress_bars_of_an_offline_engine_are_a_load() -> None:
     bars = [Progress(Evidence("log", 9, ""), 40, 40, 60.0), Progress(Evidence("log", 12, ""), 8, 8, 240.0)]
     found = bottleneck_of(a_run(kind="offline", progress=bars))
     assert found.name == "none-clear"
-    assert "48 prompts were worked off in 5.0 min" in found.reason
+    assert "48 prompts completed in 5 min" in found.reason
     assert [line.line for line in found.evidence] == [9, 12]
 
 
@@ -198,14 +198,16 @@ def test_an_offline_engine_that_prints_nothing_may_have_worked_all_the_same() ->
     silent = replace(
         a_run(), samples=[], kind="offline", startup_complete=True, accesses=Counter(), progress=[]
     )
-    assert bottleneck_of(silent).reason == "the engine started; offline engines print no load unless asked"
+    assert (
+        bottleneck_of(silent).reason == "The engine started; offline engines print no statistics by default"
+    )
 
 
 @pytest.mark.parametrize(
     ("request_", "name", "words"),
     [
-        (("POST", "/v1/completions", 200), "none-clear", "requests were served"),
-        (("POST", "/v1/completions", 500), "none-clear", "none was answered with success"),
+        (("POST", "/v1/completions", 200), "none-clear", "Requests were served"),
+        (("POST", "/v1/completions", 500), "none-clear", "No request was answered with success"),
         (("GET", "/v1/models", 200), "startup-only", "a start and no load"),
         (("GET", "/favicon.ico", 404), "startup-only", "a start and no load"),
     ],
@@ -296,7 +298,7 @@ def test_one_request_that_waits_beside_a_crowd_has_just_come() -> None:
     run = a_run(set={"max_num_seqs": 256}, samples=load((12, crowd), (8, {**crowd, "waiting": 1})))
     found = bottleneck_of(run)
     assert found.name == "client-limited"
-    assert "hardly anything waited" in found.reason
+    assert "Almost no request queued" in found.reason
     assert "at most one waited" in advice(run)["client-concurrency-bound"].explanation
 
 

@@ -358,7 +358,7 @@ def test_what_the_next_log_should_hold_is_asked_of_the_tool_of_the_card(platform
     told = [
         text
         for text in unknowns_of(replace(a_run(set={"tensor_parallel_size": 2}), platform=platform))
-        if "card" in text
+        if "GPU" in text
     ]
     assert len(told) == 2
     assert all(tool in text for text in told)

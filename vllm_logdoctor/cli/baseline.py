@@ -228,11 +228,12 @@ def _without(
 def _diagnosis_without(
     diagnosis: Diagnosis, drop: Callable[[Run, Finding], bool], replan: Replan | None
 ) -> Diagnosis:
-    left = tuple(finding for finding in diagnosis.findings if not drop(diagnosis.run, finding))
-    if len(left) == len(diagnosis.findings):
+    hidden = tuple(finding for finding in diagnosis.findings if drop(diagnosis.run, finding))
+    if not hidden:
         return diagnosis
+    left = tuple(finding for finding in diagnosis.findings if finding not in hidden)
     plan = replan(diagnosis.run, left) if replan else diagnosis.plan
-    return replace(diagnosis, findings=left, plan=plan)
+    return replace(diagnosis, findings=left, plan=plan, hidden=(*diagnosis.hidden, *hidden))
 
 
 def _noted(analysis: Analysis, notes: list[str]) -> Analysis:

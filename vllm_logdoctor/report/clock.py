@@ -69,7 +69,7 @@ def duration(seconds: float | None) -> str:
         ('9 h 32 min', '18 min 31 s', '44.1 s', '0.04 s')
     """
     if seconds is None or not math.isfinite(seconds):
-        return "not known"
+        return "unknown"
     if seconds < 0:
         return f"-{duration(-seconds)}"
     if seconds < 1:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from vllm_logdoctor.report.alternatives import in_full
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import number, setting
 from vllm_logdoctor.report.naming import METRICS
 from vllm_logdoctor.rules.model import Change, Effect, Safety
 
-ORIGINS = {"measured": "measured in this log", "computed": "computed", "published": "measured elsewhere"}
+ORIGINS = {"measured": "measured in this log", "computed": "computed", "published": "published measurements"}
 
 SAFETY: dict[Safety, str] = {
-    "safe": "safe",
-    "needs-test": "test it: it may cost something or fail",
+    "safe": "none known",
+    "needs-test": "test first, it may fail or slow down other work",
     "changes-results": "answers may differ",
 }
 
@@ -39,6 +42,23 @@ def change_words(change: Change) -> str:
     if change.before is None:
         return f"set {knob} to {_value(change.after)}"
     return f"{knob} {setting(change.before)} → {setting(change.after)}"
+
+
+def action_words(change: Change, ways: Sequence[str] = ()) -> str:
+    """Return a change with its note; an action in the full words of the other ways that repeat it.
+
+    Example:
+        >>> action_words(Change("--max-model-len", "flag", 8192, 4096, note="longer prompts are refused"))
+        '`--max-model-len` `8192` → `4096`: longer prompts are refused'
+    """
+    way = in_full(change, ways) if change.kind == "action" else None
+    if way:
+        words = prose(way.removeprefix("Or ").rstrip("."))
+    elif change.kind == "action" and isinstance(change.after, str):
+        words = f"{prose(change.knob)}: {prose(change.after)}"
+    else:
+        words = change_words(change)
+    return words + (f": {prose(change.note).rstrip('.')}" if change.note else "")
 
 
 def negated(flag: str) -> str:
@@ -72,9 +92,9 @@ def effect_range(effect: Effect) -> str:
 
     Example:
         >>> effect_range(Effect("generation_throughput", 1.05, 1.3, "published", ""))
-        'generation throughput × 1.05 to 1.3'
+        '1.05 to 1.3 x generation throughput'
         >>> effect_range(Effect("startup_seconds", 0.25, 0.5, "computed", ""))
-        'start-up time 2 to 4 × shorter'
+        '2 to 4 x shorter start-up time'
     """
     metric = METRICS.get(effect.metric, effect.metric.replace("_", " "))
     low, high = float(effect.low), float(effect.high)
@@ -83,10 +103,10 @@ def effect_range(effect: Effect) -> str:
             effect.metric, effect.metric.removesuffix("_seconds").replace("_", " ") + " time"
         )
         if 0 < low <= high < 1:
-            return f"{prose(metric)} {_span(1 / high, 1 / low)} × shorter"
+            return f"{_span(1 / high, 1 / low)} x shorter {prose(metric)}"
         if 1 < low <= high:
-            return f"{prose(metric)} {_span(low, high)} × longer"
-    return f"{prose(metric)} × {_span(low, high)}"
+            return f"{_span(low, high)} x longer {prose(metric)}"
+    return f"{_span(low, high)} x {prose(metric)}"
 
 
 def _span(low: float, high: float) -> str:

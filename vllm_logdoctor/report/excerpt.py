@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 # (EngineCore_DP0 pid=123) INFO 04-12 07:11:48 [utils.py:233] text
 # (Replica(id=3f0) pid=77) INFO 04-12 07:11:48.120 [loggers.py:146] text
+# [2025-05-20T05:24:28Z] (VllmWorker rank=0 pid=10229) ERROR 05-19 22:24:28 [multiproc_executor.py:522] text
 _HEADER = re.compile(
-    r"^(?:\((?:[^()]|\([^()]{0,40}\)){1,80}\) ){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? )?"
+    r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? ){0,2}"
+    r"(?:\((?:[^()]|\([^()]{0,40}\)){1,80}\) ){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? )?"
     r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[[\w./-]+(?:\.py)?:\d+\] "
 )
 _IN_WORD = re.compile(r"[\w.][\w.%]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from vllm_logdoctor.report.escape import code
@@ -15,12 +16,12 @@ def number(value: float | None) -> str:
     """Return a number with thousands separators and no more digits than say something.
 
     Example:
-        >>> number(85760), number(1073.62), number(23.58), number(0.0521), number(None)
-        ('85,760', '1,074', '23.6', '0.052', 'not known')
+        >>> number(85760), number(351.72), number(23.58), number(0.0521), number(None)
+        ('85,760', '352', '23.6', '0.052', 'unknown')
     """
     if value is None or not math.isfinite(value):
-        return "not known"
-    if isinstance(value, int) or abs(value) >= 1000:
+        return "unknown"
+    if isinstance(value, int) or abs(value) >= 100:
         return f"{value:,.0f}"
     if abs(value) >= 10:
         text = f"{value:.1f}"
@@ -36,10 +37,10 @@ def percent(value: float | None) -> str:
 
     Example:
         >>> percent(34.96), percent(None)
-        ('35 %', 'not known')
+        ('35 %', 'unknown')
     """
     if value is None or not math.isfinite(value):
-        return "not known"
+        return "unknown"
     return f"{value:.1f} %".replace(".0 %", " %")
 
 
@@ -61,6 +62,18 @@ def count(amount: int, one: str, many: str = "") -> str:
         ('1 line', '1,200 lines', '2 entries')
     """
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def statuses(by_status: Mapping[int, int]) -> str:
+    """Return HTTP statuses with their counts in words.
+
+    Example:
+        >>> statuses({200: 56}), statuses({200: 3, 404: 1})
+        ('all 200', '3 with 200, 1 with 404')
+    """
+    if len(by_status) == 1:
+        return f"all {next(iter(by_status))}"
+    return ", ".join(f"{amount:,} with {status}" for status, amount in sorted(by_status.items()))
 
 
 def setting(value: Any, limit: int = 160) -> str:

@@ -16,7 +16,11 @@ SCHEMA = "logdoctor/1"
 
 
 class Diagnosis(Struct, frozen=True):
-    """A run with what was judged of it."""
+    """A run with what was judged of it.
+
+    Attributes:
+        hidden: findings that a baseline or a suppression leaves out of `findings`; the state of the run counts them.
+    """
 
     run: Run
     findings: tuple[Finding, ...] = ()
@@ -27,6 +31,7 @@ class Diagnosis(Struct, frozen=True):
     messages: tuple[Message, ...] = ()
     unknowns: tuple[str, ...] = ()
     ceiling: Ceiling | None = None
+    hidden: tuple[Finding, ...] = ()
 
 
 class Analysis(Struct, frozen=True):

@@ -11,64 +11,79 @@ from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.run.model import Outcome, Run
 
 OUTCOMES: dict[Outcome, str] = {
-    "running": "still running where the log ends",
+    "running": "still running at the end of the log",
     "clean_shutdown": "clean shutdown",
     "crashed_at_startup": "crashed at start-up",
     "crashed_while_serving": "crashed while serving",
     "killed": "killed",
     "truncated": "log cut off",
-    "unknown": "end not known",
+    "unknown": "end not in the log",
 }
 
 BROKEN: tuple[Outcome, ...] = ("crashed_at_startup", "crashed_while_serving", "killed")
 
-BOTTLENECKS: dict[str, str] = {
-    "idle": "nobody asked: the server stood idle",
-    "client-limited": "the client is the limit: the server took all that came and had room for more",
-    "kv-cache-limited": "the KV cache is the limit: requests wait or are preempted while it is full",
-    "max-num-seqs-limited": "the number of seats is the limit: requests wait while the KV cache has room",
-    "prefill-limited": "prefill is the limit: prompts take the steps that decode would use",
-    "host-limited": "the host is the limit: the accelerators wait for the CPU",
-    "interconnect-limited": "the links between the accelerators are the limit",
-    "startup-only": "the log ends before any request was served",
-    "failed": "the run failed before it could be limited by anything",
-    "none-clear": "no clear limit shows in this log",
+STATES: dict[Outcome, str] = {
+    "crashed_at_startup": "FAILED at start-up",
+    "crashed_while_serving": "FAILED while serving",
+    "killed": "KILLED",
 }
 
-# What an objective does to the order of the advice; "balanced" does nothing to it.
+BOTTLENECKS: dict[str, str] = {
+    "idle": "idle: no request arrived",
+    "client-limited": "limited by the client: no request queued",
+    "kv-cache-limited": "limited by the KV cache: requests queue or are preempted while it is full",
+    "max-num-seqs-limited": "limited by max_num_seqs: requests queue while the KV cache has room",
+    "prefill-limited": "limited by prefill: prompt processing takes the steps",
+    "host-limited": "limited by the host: the GPUs wait for the CPU",
+    "interconnect-limited": "limited by the interconnect between the GPUs",
+    "startup-only": "no request in this log",
+    "failed": "failed before serving",
+    "none-clear": "no clear limit in this log",
+}
+
+# What limits a run, after "LIMITED: " or "HEALTHY: ".
+LIMITS: dict[str, str] = {
+    "idle": "idle, no requests",
+    "client-limited": "by the client",
+    "kv-cache-limited": "KV cache full",
+    "max-num-seqs-limited": "max_num_seqs reached",
+    "prefill-limited": "prefill",
+    "host-limited": "host (CPU)",
+    "interconnect-limited": "network between nodes",
+    "startup-only": "no load in this log",
+    "failed": "failed",
+    "none-clear": "no statistics of the load in this log",
+}
+
+# What an objective does to the order of the advice; "balanced" changes nothing.
 OBJECTIVES: dict[str, str] = {
-    "throughput": "In order for throughput: what raises the tokens of all requests together counts half as much again; a"
-    " single request may get slower.",
-    "latency": "In order for latency: what makes a single request faster counts twice, and larger steps for prompts are not proposed:"
-    " they would hold up running requests. Ranks that speed up single streams stay.",
-    "long-context": "In order for long contexts: room for long requests and prompts that are computed once count twice;"
-    " throughput of short ones may fall.",
-    "memory": "In order for memory: what gives device memory back or needs less of it counts twice; a cache that is kept"
-    " small lets a larger load wait.",
-    "startup": "In order for the start: seconds of the start count before the speed of serving; fewer captured graphs are"
-    " proposed, which slow down large batches, and eager mode stays where it was chosen.",
+    "throughput": "Ordered for throughput: changes that raise the tokens of all requests together rank higher; single requests may get slower.",
+    "latency": "Ordered for latency: changes that make single requests faster rank higher; larger prefill steps are not proposed.",
+    "long-context": "Ordered for long contexts: room for long requests and prefix caching rank higher; throughput of short requests may fall.",
+    "memory": "Ordered for memory: changes that free GPU memory rank higher.",
+    "startup": "Ordered for start-up: a shorter start ranks before serving speed; fewer CUDA graphs and eager mode slow down large batches.",
 }
 
 PHASES: dict[str, str] = {
     "imports": "imports and arguments",
-    "engine-start": "engine and workers start",
-    "download": "download of the weights",
-    "load-weights": "weights",
+    "engine-start": "engine and worker start",
+    "download": "model download",
+    "load-weights": "weight loading",
     "dynamo": "Dynamo tracing",
     "inductor": "Inductor compilation",
     "compile": "torch.compile",
     "profiling": "memory profiling",
-    "encoder-profiling": "profiling with images or sound",
+    "encoder-profiling": "multimodal profiling",
     "kv-cache": "KV cache",
     "graph-capture": "CUDA graph capture",
-    "engine-init": "profile, KV cache, warm-up",
+    "engine-init": "profiling, KV cache, warm-up",
     "warm-up": "warm-up",
     "api-server": "API server",
-    "startup": "start-up in all",
+    "startup": "start-up",
     "serving": "serving",
     "idle": "idle",
     "shutdown": "shutdown",
-    "unexplained": "not explained by any line",
+    "unexplained": "not explained by the log",
 }
 
 METRICS: dict[str, str] = {
@@ -77,11 +92,11 @@ METRICS: dict[str, str] = {
     "total_throughput": "throughput",
     "throughput": "throughput",
     "kv_cache_tokens": "KV cache tokens",
-    "max_concurrency": "requests of full length at once",
+    "max_concurrency": "full-length requests at once",
     "startup_seconds": "start-up time",
-    "load_seconds": "time to load the weights",
+    "load_seconds": "weight loading time",
     "ttft": "time to first token",
-    "itl": "time between tokens",
+    "itl": "inter-token latency",
 }
 
 _HUB_CACHE = re.compile(r"models--([^/]+?)--([^/]+)(?:/|$)")
@@ -173,8 +188,8 @@ def accelerators(run: Run) -> int | None:
 def version_words(run: Run) -> str:
     """Return the vLLM version in words, escaped."""
     if run.version is None or run.version.value in (None, ""):
-        return "vLLM of unknown version"
-    told = "" if run.version.provenance == "reported" else " (told from its messages)"
+        return "vLLM, release not in the log"
+    told = "" if run.version.provenance == "reported" else " (inferred from its messages)"
     return f"vLLM {inline(str(run.version.value), 80)}{told}"
 
 

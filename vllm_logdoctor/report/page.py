@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.urgency import urgent_first
 from vllm_logdoctor.run.model import Evidence, Run
 
-CITED = 4
+CITED = 3
 """Lines cited for one statement; more are counted."""
 
 
@@ -24,7 +25,7 @@ class Page(Struct, frozen=True):
         diagnosis: the run that the page is about.
         level: level of its title; sections are one deeper.
         linked: whether citations are links to the lines (HTML).
-        earlier: the runs that the report has told of before this one.
+        earlier: the runs before this one in the report.
     """
 
     analysis: Analysis
@@ -45,19 +46,41 @@ class Page(Struct, frozen=True):
         return tuple(sorted(found, key=lambda finding: finding.role != "root"))
 
     @property
-    def ended_by(self) -> Finding | None:
-        """What ended the run, a failure or not: to be stopped by a person is none."""
-        return next((finding for finding in self.diagnosis.findings if finding.role == "root"), None)
+    def root(self) -> Finding | None:
+        """The failure that comes first, or what ended a broken run; None for a run that did not fail.
+
+        A hidden one counts: what a baseline knows or a suppression accepts broke the run all the same.
+        """
+        broken = self.run.outcome in BROKEN
+        hidden = (one for one in self.diagnosis.hidden if one.kind == "failure")
+        ended = (one for one in self.diagnosis.findings if broken and one.role == "root")
+        return next(iter((*self.failures, *hidden, *ended)), None)
+
+    @property
+    def shown_root(self) -> Finding | None:
+        """The root, unless it is hidden."""
+        return None if self.root in self.diagnosis.hidden else self.root
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings in the order in which they are told: what is urgent first, then by what they are worth."""
+        """All findings: urgent ones first, then by gain."""
         return urgent_first(self.run, self.diagnosis.findings)
 
     @property
     def advice(self) -> tuple[Finding, ...]:
         """Findings that are no failure, in order of importance."""
         return tuple(finding for finding in self.findings if finding.kind != "failure")
+
+    def refused(self, finding: Finding) -> list[tuple[str, str]]:
+        """Return the settings of a finding that the plan leaves out, each with the reason."""
+        plan = self.diagnosis.plan
+        planned = {one.change.knob for one in plan.changes if finding.id in one.findings}
+        left_out = {change.knob for change in finding.changes} - planned
+        return [(knob, reason) for knob, reason in plan.refused if knob in left_out]
+
+    def put_off(self, finding: Finding) -> bool:
+        """Return True if the plan contains none of a finding's changes."""
+        return len(self.refused(finding)) == len(finding.changes) > 0
 
     def cite(self, evidence: Iterable[Evidence], limit: int = CITED) -> str:
         """Return line numbers in brackets, "[L7, L12]", with file names where there are several files."""

@@ -11,12 +11,15 @@ from msgspec import Struct
 
 from vllm_logdoctor.run.model import Run, Sample
 
+_PROBES = frozenset({"/metrics", "/health", "/ping", "/load"})
+"""Paths that monitoring asks for, not users."""
+
 _TOGETHER = 5.0
 """Lines of several engines within so many seconds belong to one point."""
 
 
-_SILENCE = 60.0
-_MISSING = 6
+_SILENCE = 25.0
+_MISSING = 3
 """So many seconds, and so many usual steps, without a line are a gap."""
 
 
@@ -54,6 +57,22 @@ def points_of(run: Run, most: int = 3000) -> list[Point]:
     return points if size == 1 else [_merged(points[at : at + size]) for at in range(0, len(points), size)]
 
 
+def usual_step(times: Sequence[float]) -> float:
+    """Return the median of the seconds between neighbors; 0 for fewer than two times."""
+    steps = sorted(after - before for before, after in pairwise(times))
+    return steps[len(steps) // 2] if steps else 0.0
+
+
+def gap_length(times: Sequence[float]) -> float:
+    """Return from how many seconds without a line on the series has a gap.
+
+    Example:
+        >>> gap_length([0.0, 10.0, 20.0, 30.0]), gap_length([0.0, 5.0, 10.0])
+        (30.0, 25.0)
+    """
+    return max(_SILENCE, _MISSING * usual_step(times))
+
+
 class Timed(Protocol):
     """What has a time on the run's clock, or None."""
 
@@ -73,14 +92,10 @@ def stretches(points: Sequence[Reading]) -> list[list[Reading]]:
         >>> [len(stretch) for stretch in stretches(points)]
         [3, 2]
     """
-    steps = sorted(
-        after.time - before.time
-        for before, after in pairwise(points)
-        if before.time is not None and after.time is not None
-    )
-    if not steps:
+    times = [point.time for point in points if point.time is not None]
+    if len(times) < 2:
         return [list(points)] if points else []
-    longest = max(_SILENCE, _MISSING * steps[len(steps) // 2])
+    longest = gap_length(times)
     found = [[points[0]]]
     for before, after in pairwise(points):
         if before.time is not None and after.time is not None and after.time - before.time > longest:
@@ -90,16 +105,26 @@ def stretches(points: Sequence[Reading]) -> list[list[Reading]]:
 
 
 def minutes_of(run: Run) -> list[Minute]:
-    """Return answered requests by minute, in order; requests without a time are left out."""
+    """Return answered requests by minute, in order, without those of monitoring and those without a time."""
     minutes = []
-    for minute, by_status in sorted(run.accesses_by_minute.items()):
-        if minute < 0:
-            continue
+    for minute, counts in sorted(run.requests_by_minute.items()):
         families: dict[int, int] = {}
-        for status, count in by_status.items():
-            families[status // 100] = families.get(status // 100, 0) + count
-        minutes.append(Minute(minute * 60.0, families))
+        for (method, path, status), count in counts.items():
+            if not is_probe(method, path):
+                families[status // 100] = families.get(status // 100, 0) + count
+        if minute >= 0 and families:
+            minutes.append(Minute(minute * 60.0, families))
     return minutes
+
+
+def is_probe(method: str, path: str) -> bool:
+    """Return True for a request of monitoring.
+
+    Example:
+        >>> is_probe("GET", "/metrics"), is_probe("GET", "/v1/models")
+        (True, False)
+    """
+    return method in ("GET", "HEAD") and path.split("?")[0].rstrip("/") in _PROBES
 
 
 def requests_by_time(run: Run, most: int = 1500) -> list[tuple[int, int, Counter[int]]]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from vllm_logdoctor.report.series import Point
+from vllm_logdoctor.report.series import Point, is_probe
 from vllm_logdoctor.run.model import Run, Sample
 
 Number = TypeVar("Number", int, float)
@@ -52,8 +52,13 @@ class Serving(Struct, frozen=True):
 
 
 def is_busy(sample: Sample) -> bool:
-    """Tell whether work was in the engine at a sample."""
+    """Return True if work was in the engine at a sample."""
     return bool(sample.running or sample.waiting or sample.prompt > 0 or sample.generation > 0)
+
+
+def is_busy_point(point: Point) -> bool:
+    """Return True if work was in an engine at a point of the series."""
+    return bool(point.running or point.waiting or point.prompt > 0 or point.generation > 0)
 
 
 def serving_of(run: Run, engine: int | None = None) -> Serving:
@@ -101,11 +106,7 @@ def _whole(run: Run) -> Serving:
 
 def summed_of(points: Sequence[Point]) -> Serving:
     """Return the figures of all engines in sum."""
-    busy = [
-        point
-        for point in points
-        if point.running or point.waiting or point.prompt > 0 or point.generation > 0
-    ]
+    busy = [point for point in points if is_busy_point(point)]
     return Serving(
         samples=len(points),
         busy=len(busy),
@@ -117,11 +118,12 @@ def summed_of(points: Sequence[Point]) -> Serving:
     )
 
 
-def requests_of(run: Run) -> Counter[int]:
-    """Return answered requests by HTTP status."""
+def requests_of(run: Run, with_probes: bool = True) -> Counter[int]:
+    """Return answered requests by HTTP status, with or without those of monitoring."""
     by_status: Counter[int] = Counter()
-    for (_, _, status), count in run.accesses.items():
-        by_status[status] += count
+    for (method, path, status), count in run.accesses.items():
+        if with_probes or not is_probe(method, path):
+            by_status[status] += count
     return by_status
 
 

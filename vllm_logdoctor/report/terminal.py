@@ -1,4 +1,4 @@
-"""The view on a terminal: verdict, findings, timeline, curves; log text is never rich markup."""
+"""The view on a terminal: the first screen, then start-up, curves and findings; log text is never rich markup."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from vllm_logdoctor.catalogue.topics import Severity
-from vllm_logdoctor.report.clock import duration, time_of_day
-from vllm_logdoctor.report.effects import change_words, effect_range
+from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.excerpt import excerpt
-from vllm_logdoctor.report.figures import count, number, share
+from vllm_logdoctor.report.figures import count, share
+from vllm_logdoctor.report.first_screen import FirstScreen, Level, first_screen, level_of, state
+from vllm_logdoctor.report.key_figures import startup_seconds
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import PHASES, run_title
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.sections.serving import CURVES
-from vllm_logdoctor.report.sections.timeline import startup_seconds
-from vllm_logdoctor.report.sections.verdict import verdict
-from vllm_logdoctor.report.series import points_of
-from vllm_logdoctor.report.sparkline import sparkline
+from vllm_logdoctor.report.sections.serving import drawn_curves
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.rules.model import Finding
 
@@ -34,9 +30,16 @@ COLOURS: dict[Severity, str] = {
     "low": "cyan",
     "info": "dim",
 }
+LEVELS: dict[Level, str] = {
+    "healthy": "bold green",
+    "limited": "bold yellow",
+    "failed": "bold white on red",
+    "cut": "bold cyan",
+}
 _BAR = 24
 _CURVE = 48
-_EVIDENCE = 3
+_PHASES = 5
+_FINDINGS = 4
 
 
 def print_analysis(analysis: Analysis, console: Console | None = None) -> None:
@@ -47,63 +50,107 @@ def print_analysis(analysis: Analysis, console: Console | None = None) -> None:
         console: where; by default standard output, which honours NO_COLOR, FORCE_COLOR and COLUMNS.
     """
     console = console or Console(highlight=False, markup=False, emoji=False)
-    for diagnosis in analysis.runs:
-        console.print(view(Page(analysis, diagnosis), console.width), markup=False, highlight=False)
+    pages = [
+        Page(analysis, diagnosis, earlier=analysis.runs[:position])
+        for position, diagnosis in enumerate(analysis.runs)
+    ]
+    shown = pages
+    if len(pages) > 1:
+        console.print(_overview(pages), markup=False, highlight=False)
+        shown = [next((page for page in pages if level_of(page) == "failed"), pages[-1])]
+    for page in shown:
+        console.print(view(page, console.width), markup=False, highlight=False)
     console.print(_footer(analysis), markup=False, highlight=False)
 
 
 def view(page: Page, width: int = 100) -> RenderableType:
     """Return one run's view."""
-    parts: list[RenderableType] = [Rule(Text(_words(run_title(page.run)), style="bold"), align="left")]
-    parts += [*_verdict(page), *_findings(page), *_startup(page), *_curves(page, width)]
-    return Group(*parts)
+    screen = first_screen(page)
+    parts: list[RenderableType] = [*_screen(page, screen, width)]
+    if screen.level != "failed":
+        parts += [*_startup(page), *_curves(page, width)]
+    return Group(*parts, *_findings(page, screen))
+
+
+def _overview(pages: list[Page]) -> RenderableType:
+    """Return one line per run: its number, its state, what ran."""
+    table = Table(box=None, padding=(0, 1), show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(overflow="fold", ratio=2)
+    table.add_column(overflow="ellipsis", no_wrap=True, ratio=1, style="dim")
+    for page in pages:
+        table.add_row(
+            Text(str(page.run.number)),
+            Text(_words(state(page)), style=LEVELS[level_of(page)]),
+            Text(_words(run_title(page.run))),
+        )
+    return Group(Text(f"{len(pages)} runs", style="bold"), table, Text(""))
 
 
 def _words(markdown: str) -> str:
     return plain_text(markdown, 10_000).strip()
 
 
-def _verdict(page: Page) -> Iterator[RenderableType]:
-    lines = [line for line in verdict(page) if line and not line.startswith("|")]
-    for position, line in enumerate(lines):
-        yield Text(_words(line), style="bold" if position == 0 else "")
+def _screen(page: Page, screen: FirstScreen, width: int) -> Iterator[RenderableType]:
+    number = f"Run {page.run.number}: " if len(page.analysis.runs) > 1 else ""
+    yield Text(f" {number}{_words(screen.state)} ", style=LEVELS[screen.level])
+    yield Text(_words(screen.ran), style="dim")
     yield Text("")
+    if screen.quote:
+        yield Text(_words(screen.quote), style="red")
+    if screen.verdict:
+        yield Text(_words(screen.verdict), style="bold")
+    if screen.figures:
+        yield Text("")
+        yield _figures(screen, width)
+    yield Text("")
+    for position, action in enumerate(screen.actions, start=1):
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row(Text(str(position), style="green"), Text(_words(action)))
+        yield grid
+    if screen.note:
+        yield Text(_words(screen.note), style="dim")
+    if screen.actions or screen.note:
+        yield Text("")
 
 
-def _findings(page: Page) -> Iterator[RenderableType]:
-    for finding in (*page.failures, *page.advice):
+def _figures(screen: FirstScreen, width: int) -> Table:
+    """Return the figures, two beside each other where there is room."""
+    beside = 2 if width >= 110 else 1
+    table = Table.grid(padding=(0, 3, 0, 1))
+    cells = [
+        cell
+        for name, value in screen.figures
+        for cell in (Text(_words(name), style="dim"), Text(_words(value)))
+    ]
+    for at in range(0, len(cells), 2 * beside):
+        table.add_row(*cells[at : at + 2 * beside])
+    return table
+
+
+def _findings(page: Page, screen: FirstScreen) -> Iterator[RenderableType]:
+    """Yield the findings that the first screen does not show, one line each with its first proof."""
+    shown = page.failures[:1] if screen.level == "failed" else page.advice[: len(screen.actions)]
+    others = [one for one in (*page.failures, *page.advice) if one not in shown and one.severity != "info"]
+    for finding in others[:_FINDINGS]:
         yield _finding(page, finding)
+    if len(others) > _FINDINGS:
+        yield Text(f"{count(len(others) - _FINDINGS, 'more finding')} in the report", style="dim")
+    if others:
+        yield Text("")
 
 
 def _finding(page: Page, finding: Finding) -> RenderableType:
-    head = Text()
+    head = Text(no_wrap=True, overflow="ellipsis")
     head.append(f" {finding.severity} ", style=COLOURS[finding.severity])
-    role = f" ({finding.role})" if finding.role else ""
-    head.append(f" {_shown(finding.title)}{role}", style="bold")
+    head.append(f" {_shown(finding.title)}", style="bold")
     parts: list[RenderableType] = [head]
     knobs = [change.knob for change in finding.changes]
-    for one in finding.evidence[:_EVIDENCE]:
-        place = page.cite([one]).strip("[]")
-        parts.append(
-            Text.assemble(
-                "  ",
-                (_words(place), "dim"),
-                " ",
-                excerpt(_shown(one.text), knobs, 300),
-                overflow="ellipsis",
-                no_wrap=True,
-            )
-        )
-    for change in finding.changes:
-        parts.append(Text.assemble("  → ", (_words(change_words(change)), "green")))
-    if finding.effect is not None:
-        parts.append(
-            Text(
-                f"    {_words(effect_range(finding.effect))} ({finding.effect.origin}), "
-                f"confidence {finding.confidence}"
-            )
-        )
-    return Padding(Group(*parts), (0, 0, 1, 0))
+    for one in finding.evidence[:1]:
+        place = _words(page.cite([one]).strip("[]"))
+        said = excerpt(_shown(one.text), knobs, 90)
+        parts.append(Text.assemble("   ", (place, "dim"), " ", said, overflow="ellipsis", no_wrap=True))
+    return Group(*parts)
 
 
 def _shown(text: str) -> str:
@@ -111,56 +158,45 @@ def _shown(text: str) -> str:
 
 
 def _startup(page: Page) -> Iterator[RenderableType]:
-    apart = ("startup", "serving", "idle", "shutdown")
-    shown = [phase for phase in page.run.phases if phase.seconds is not None and phase.name not in apart]
-    if not shown:
-        return
+    """Yield the longest phases of a start, in their order."""
     total = startup_seconds(page.run.phases)
-    longest = total or max(phase.seconds or 0.0 for phase in shown)
+    phases = [one for one in page.run.phases if one.parent == "startup" and one.seconds]
+    if not total or not phases:
+        return
+    longest = sorted(phases, key=lambda one: -(one.seconds or 0.0))[:_PHASES]
     table = Table(box=None, padding=(0, 1), show_header=False)
-    for phase in shown:
-        name = PHASES.get(phase.name, phase.name.replace("-", " "))
-        seconds = phase.seconds or 0.0
-        bar = "█" * round(_BAR * min(1.0, seconds / longest)) if longest else ""
-        part = share(seconds, total) if total else ""
-        table.add_row(
-            Text(time_of_day(phase.start), style="dim"),
-            Text(("  " if phase.parent not in ("", "startup") else "") + _shown(name)),
-            Text(_shown(phase.process), style="dim"),
-            Text(duration(phase.seconds), justify="right"),
-            Text(part, justify="right"),
-            Text(bar, style="blue"),
-        )
-    yield Text(f"Start-up{': ' + duration(total) if total else ''}", style="bold")
-    yield table
-    yield Text("")
+    for phase in phases:
+        if phase in longest:
+            seconds = phase.seconds or 0.0
+            table.add_row(
+                Text(_shown(PHASES.get(phase.name, phase.name.replace("-", " ")))),
+                Text(duration(seconds), justify="right"),
+                Text(share(seconds, total), justify="right"),
+                Text("█" * round(_BAR * min(1.0, seconds / total)), style="blue"),
+            )
+    yield Text(f"Start-up: {duration(total)}", style="bold")
+    yield Padding(table, (0, 0, 1, 0))
 
 
 def _curves(page: Page, width: int) -> Iterator[RenderableType]:
-    points = points_of(page.run)
     table = Table(box=None, padding=(0, 1), show_header=False)
-    room = max(10, min(_CURVE, width - 50))
-    for name, pick in CURVES:
-        values = [None if (value := pick(point)) is None else float(value) for point in points]
-        known = [value for value in values if value is not None]
-        if len(known) > 2 and max(known) > 0:
-            table.add_row(
-                Text(name),
-                Text(sparkline(values, room), style="magenta"),
-                Text(f"highest {number(max(known))}"),
-            )
+    for name, curve, low, high in drawn_curves(page, max(10, min(_CURVE, width - 48))):
+        table.add_row(Text(name), Text(curve, style="magenta", no_wrap=True), Text(f"{low} to {high}"))
     if table.row_count:
-        yield Text(f"Serving: {count(page.run.sample_count, 'statistics line')}", style="bold")
-        yield table
-        yield Text("")
+        yield Text(f"Load: {count(page.run.sample_count, 'statistics line')}", style="bold")
+        yield Padding(table, (0, 0, 1, 0))
 
 
 def _footer(analysis: Analysis) -> RenderableType:
     coverage = analysis.coverage
-    told = f"{coverage.recognised:,} of {coverage.vllm_lines:,} lines of vLLM understood"
-    if not coverage.vllm_lines:
-        told = f"{count(coverage.lines, 'line')} read"
-    unknown = f", {count(len(coverage.unknown), 'kind')} of warnings not known" if coverage.unknown else ""
+    known = (
+        f"; {share(coverage.recognised, coverage.vllm_lines)} of vLLM's recognized"
+        if coverage.vllm_lines
+        else ""
+    )
+    unknown = f", {count(len(coverage.unknown), 'unknown warning')}" if coverage.unknown else ""
+    notes = f" {' '.join(coverage.notes)}." if coverage.notes else ""
     return Text(
-        f"{told}{unknown}. The whole report: logdoctor analyze … -o report.md (or .html)", style="dim"
+        f"{count(coverage.lines, 'line')} read{known}{unknown}.{_shown(notes)} Full report: logdoctor analyze LOG -o report.md (or .html)",
+        style="dim",
     )

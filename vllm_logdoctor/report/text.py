@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +14,7 @@ from vllm_logdoctor.report.reader import reader
 
 WIDTH = 100
 _NARROWEST = 8
+_ITEM = re.compile(r"(?:-|\d+\.) ")
 _UNDERLINES = {"h1": "=", "h2": "-", "h3": "~"}
 
 
@@ -52,7 +54,8 @@ def _block(tokens: Sequence[Token], position: int, width: int) -> tuple[list[str
         return ["    " + line for line in token.content.rstrip("\n").split("\n")], position + 1
     if token.type == "list_item_open":
         end = _closing(tokens, position)
-        return _item(tokens[position + 1 : end], width), end + 1
+        number = f"{token.info}." if token.info.isdigit() else ""
+        return _item(tokens[position + 1 : end], width, number), end + 1
     if token.type == "inline":
         return textwrap.wrap(_spoken(token), width, break_on_hyphens=False), position + 1
     return [], position + 1
@@ -64,18 +67,18 @@ def _heading(token: Token, text: str, width: int) -> list[str]:
     return [*wrapped, mark * max(map(len, wrapped))] if mark else wrapped
 
 
-def _item(tokens: Sequence[Token], width: int) -> list[str]:
+def _item(tokens: Sequence[Token], width: int, number: str = "") -> list[str]:
     lines: list[str] = []
     depth = 0
     for token in tokens:
         depth += {"bullet_list_open": 1, "bullet_list_close": -1}.get(token.type, 0)
         if token.type == "inline":
-            indent = "  " * depth
+            mark = f"{'  ' * depth}{number or '-'} "
             lines += textwrap.wrap(
                 _spoken(token),
                 width,
-                initial_indent=f"{indent}- ",
-                subsequent_indent=f"{indent}  ",
+                initial_indent=mark,
+                subsequent_indent=" " * len(mark),
                 break_on_hyphens=False,
             )
     return lines
@@ -145,7 +148,7 @@ def _tight_lists(lines: list[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
         before = lines[number - 1] if number else ""
         after = lines[number + 1] if number + 1 < len(lines) else ""
-        in_list = _in_list(lines, number - 1) and after.startswith("- ")
+        in_list = _in_list(lines, number - 1) and _ITEM.match(after) is not None
         if line or not (before and in_list):
             yield line
 
@@ -153,4 +156,4 @@ def _tight_lists(lines: list[str]) -> Iterator[str]:
 def _in_list(lines: list[str], number: int) -> bool:
     while number >= 0 and lines[number].startswith("  ") and not lines[number].startswith("    "):
         number -= 1
-    return number >= 0 and lines[number].startswith("- ")
+    return number >= 0 and _ITEM.match(lines[number]) is not None

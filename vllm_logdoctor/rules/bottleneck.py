@@ -130,7 +130,7 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
     """
     load = load or load_of(run)
     if run.outcome == "crashed_at_startup" or (run.outcome == "crashed_while_serving" and not load.busy):
-        return Bottleneck("failed", "the run ended in an error before it served")
+        return Bottleneck("failed", "The run failed before it served a request")
     if not load.spans:
         return _without_statistics(run)
     limits = limits_of(run, load)
@@ -283,7 +283,7 @@ def time_by_limit(load: Load, limits: Sequence[BottleneckName]) -> dict[Bottlene
 
 def _without_statistics(run: Run) -> Bottleneck:
     if run.seen("stats-disabled-api-servers"):
-        return Bottleneck("none-clear", "with several API servers this version prints no statistics")
+        return Bottleneck("none-clear", "This release prints no statistics with several API servers")
     if told := _asked(run):
         return Bottleneck("none-clear", told)
     batches = batches_of(run)
@@ -293,34 +293,30 @@ def _without_statistics(run: Run) -> Bottleneck:
         return _of_batches(batches)
     if run.benchmarks:
         lines = tuple(one.evidence[0] for one in run.benchmarks[:3] if one.evidence)
-        return Bottleneck(
-            "none-clear", "no statistics line is in the log, only what a benchmark measured", lines
-        )
+        return Bottleneck("none-clear", "No statistics lines in the log, only benchmark results", lines)
     added = run.seen("request-added")
     if added:
         taken = (run.evidence(added.first[0].record),)
         return Bottleneck(
             "none-clear",
-            f"the engine took in {added.count:,} requests, and no statistics line is in the log to tell what limits them",
+            f"The engine received {added.count:,} requests; the log has no statistics lines that show what limits them",
             taken,
         )
     if run.kind == "offline" and run.startup_complete:
-        return Bottleneck("startup-only", "the engine started; offline engines print no load unless asked")
+        return Bottleneck(
+            "startup-only", "The engine started; offline engines print no statistics by default"
+        )
     if run.startup_complete or run.config or run.measured or run.phases:
-        return Bottleneck("startup-only", "no statistics line is in the log: it shows a start and no load")
-    return Bottleneck("startup-only", "no statistics line is in the log, and nothing of a load")
+        return Bottleneck("startup-only", "The log shows a start and no load")
+    return Bottleneck("startup-only", "The log shows no load")
 
 
 def _asked(run: Run) -> str:
     """Return what became of requests to the model; an empty text where only pages and lists were asked for."""
     answers = [status for (method, _, status) in run.accesses if method == "POST"]
     if any(status < 400 for status in answers):
-        return "requests were served, but no statistics line is in the log"
-    return (
-        "requests came and none was answered with success; no statistics line is in the log"
-        if answers
-        else ""
-    )
+        return "Requests were served; the log has no statistics lines"
+    return "No request was answered with success; the log has no statistics lines" if answers else ""
 
 
 def one_by_one(batches: Sequence[Progress]) -> bool:
@@ -331,7 +327,7 @@ def one_by_one(batches: Sequence[Progress]) -> bool:
 def _of_single_prompts(batches: Sequence[Progress]) -> Bottleneck:
     seconds = sum(one.seconds or 0.0 for one in batches)
     took = f" in {minutes(seconds)}" if seconds else ""
-    told = f"{len(batches):,} prompts were worked off{took}, each in a call of its own: the engine never had two at once"
+    told = f"{len(batches):,} prompts completed{took}, each in its own call: the engine never had two at once"
     return Bottleneck("client-limited", told, (batches[0].evidence, batches[-1].evidence))
 
 
@@ -340,9 +336,7 @@ def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
     done, seconds = sum(one.done for one in batches), sum(one.seconds or 0.0 for one in batches)
     whole = "prompts" if all(one.done == one.total for one in batches) else "prompts of unfinished batches"
     took = f" in {minutes(seconds)}" if seconds else ""
-    told = (
-        f"{done:,} {whole} were worked off{took}; no statistics line is in the log to tell what limits them"
-    )
+    told = f"{done:,} {whole} completed{took}; the log has no statistics lines that show what limits them"
     ends = (batches[0], batches[-1]) if len(batches) > 1 else batches
     return Bottleneck("none-clear", told, tuple(one.evidence for one in ends))
 
@@ -363,53 +357,67 @@ def _overall(load: Load, limits: Sequence[BottleneckName]) -> BottleneckName:
 
 
 _MEANING: dict[BottleneckName, str] = {
-    "idle": "no request reached the engine",
-    "client-limited": "nothing waited: the engine did all that it was given",
-    "kv-cache-limited": "the KV cache was full",
-    "max-num-seqs-limited": (
-        "all seats (max_num_seqs) were taken while requests waited and the cache had room"
-    ),
-    "prefill-limited": "requests waited with seats and cache free: the steps were spent on prompts",
-    "host-limited": "steps took far longer than reading the weights: the host, not the device, sets the pace",
-    "interconnect-limited": "ranks on different nodes wait for the network in every step",
-    "none-clear": "requests ran and nothing moved: neither tokens nor the cache",
+    "idle": "No request reached the engine for {span}",
+    "client-limited": "No request queued for {span}: the client set the pace",
+    "kv-cache-limited": "KV cache full for {span}",
+    "max-num-seqs-limited": "All max_num_seqs slots in use for {span}: requests queued while the KV cache had room",
+    "prefill-limited": "Requests queued behind prompts (prefill) for {span}, with free slots and KV cache",
+    "host-limited": "Steps far slower than reading the weights for {span}: the host (CPU) sets the pace, not the device",
+    "interconnect-limited": "Ranks on different nodes waited for the network in every step for {span}",
+    "none-clear": "Requests ran for {span} without progress: neither tokens nor KV cache use changed",
+}
+_BY: dict[BottleneckName, str] = {
+    "client-limited": "by the client",
+    "kv-cache-limited": "by the KV cache",
+    "max-num-seqs-limited": "by max_num_seqs",
+    "prefill-limited": "by prefill",
+    "host-limited": "by the host",
+    "interconnect-limited": "by the network",
+    "none-clear": "by no clear cause",
 }
 
 
 def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
     seconds = time_by_limit(load, limits)
     total = load.idle_seconds if name == "idle" else load.busy_seconds
-    of_what = "time" if name == "idle" else "busy time"
-    parts = [f"{meaning(run, name, load, limits)} for {_share(seconds.get(name, 0.0), total, of_what)}"]
-    for other in sorted(seconds, key=lambda limit: -seconds[limit]):
-        if other not in (name, "idle"):
-            parts.append(f"{other} for {_share(seconds[other], load.busy_seconds)}")
-    if load.engines > 1:
-        parts.append(f"times of {load.engines} engines added up")
-    return "; ".join(parts)
+    words = meaning(run, name, load, limits).format(span=_span(seconds.get(name, 0.0), total, name))
+    most = max((span.sample.waiting or 0 for span in load.spans), default=0)
+    if name == "kv-cache-limited" and most:
+        running = max(span.sample.running or 0 for span in load.spans)
+        words += f": up to {most:,} requests waited while at most {running:,} ran"
+    others = [
+        other
+        for other in sorted(seconds, key=lambda limit: -seconds[limit])
+        if other in _BY and other != name
+    ]
+    if others:
+        words += f". Otherwise limited {' and '.join(f'{_BY[other]} ({minutes(seconds[other])})' for other in others)}"
+    return words + (f". Times of {load.engines} engines added up" if load.engines > 1 else "")
 
 
 def meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
-    """Return in words what a limit means in a run."""
+    """Return in words what a limit means in a run, with a place for its time."""
     held = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
     if name == "none-clear" and any(span.sample.generation > 0 for span in held):
-        return "requests waited with seats and cache free while no prompt was computed (something else admits no more)"
+        return "Requests waited for {span} with free slots and KV cache while no prompt was computed: something else admits no more"
     if name == "client-limited" and any(span.waits for span in held):
-        return "hardly anything waited: the engine did all that it was given"
+        return "Almost no request queued for {span}: the client set the pace"
     if name == "prefill-limited" and not any(span.waits for span in held):
-        return "the steps were spent on prompts: requests that ran got less than a token per second"
-    told = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
-    if name == "interconnect-limited" and not told:
-        return f"steps of {ranks_of(run)} ranks, more than most machines have cards, crawled: the network between them is the first suspect"
+        return (
+            "Prompts (prefill) took the steps for {span}: running requests got less than one token per second"
+        )
+    across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
+    if name == "interconnect-limited" and not across:
+        return f"Slow steps for {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"
     return _MEANING[name]
 
 
-def _share(seconds: float, total: float, of_what: str = "busy time") -> str:
-    return (
-        f"{minutes(seconds)} ({100 * seconds / total:.3g} % of the {of_what if seconds else 'time'})"
-        if total
-        else minutes(seconds)
-    )
+def _span(seconds: float, total: float, name: BottleneckName) -> str:
+    if not total:
+        return minutes(seconds)
+    if seconds >= 0.995 * total:
+        return f"all {minutes(total)}{'' if name == 'idle' else ' of load'}"
+    return f"{minutes(seconds)} of {minutes(total)}{'' if name == 'idle' else ' of load'}"
 
 
 def _evidence(
@@ -484,7 +492,7 @@ def _period(
     running = max(span.sample.running or 0 for span in spans)
     waiting = max(span.sample.waiting or 0 for span in spans)
     usage = max(span.sample.kv_usage or 0.0 for span in spans)
-    reason = f"running up to {running}, waiting up to {waiting}, KV usage up to {usage:g} %{_mixture(limits)}"
+    reason = f"up to {running} running, {waiting} waiting, KV cache {usage:g} %{_mixture(limits)}"
     lines = tuple(
         evidence_of_sample(run, sample) for sample in ((first,) if first is last else (first, last))
     )

@@ -132,15 +132,21 @@ def evidence_of_sample(run: Run, sample: Sample) -> Evidence:
 
 
 def minutes(seconds: float) -> str:
-    """Return a length of time in words.
+    """Return a length of time in its two largest units.
 
     Example:
-        >>> minutes(42), minutes(440), minutes(34000)
-        ('42 s', '7.3 min', '9.4 h')
+        >>> minutes(42.4), minutes(120), minutes(440), minutes(34000)
+        ('42 s', '2 min', '7 min 20 s', '9 h 27 min')
     """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    large, small, units = (
+        (whole // 60, whole % 60, ("min", "s"))
+        if whole < 3600
+        else (*divmod(round(seconds / 60), 60), ("h", "min"))
+    )
+    return f"{large} {units[0]} {small} {units[1]}" if small else f"{large} {units[0]}"
 
 
 def _timed(series: list[Sample]) -> list[Span]:

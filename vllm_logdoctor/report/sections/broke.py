@@ -1,82 +1,88 @@
-"""What broke: the root cause, the lines that show it, what followed from it, and the remedy."""
+"""What broke, behind the first screen: the lines that show it, other remedies, and what followed from it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.report.escape import code, fence, inline, prose
+from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.excerpt import excerpt
+from vllm_logdoctor.report.figures import capital
+from vllm_logdoctor.report.first_screen import remaining_ways, split_lead
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.sections.advice import remedy
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 
 LINES = 6
-_CUT = 500
+_CUT = 300
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = re.compile(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
 
 def broke(page: Page) -> list[str]:
-    """Return the section as Markdown lines; nothing where nothing broke."""
-    failures = page.failures
-    if not failures:
-        return _unexplained(page)
-    root = failures[0]
-    lines = [*_cause(page, root), *remedy(page, root)]
-    for other in failures[1:]:
+    """Return the section; nothing where the first screen says all of it."""
+    root = page.shown_root
+    if root is None:
+        return _last_lines(page) if page.run.outcome in BROKEN and page.root is None else []
+    lines = [line for part in (_rest(root), _lines(page, root), _remedy(root)) for line in part]
+    for other in page.failures[1:]:
         if other.role != "cascade":
             lines += [
                 "",
-                f"Also: {prose(other.title)}{page.cited(other.evidence)}. {prose(other.explanation)}",
+                f"Also: **{prose(other.title)}**{page.cited(other.evidence)}. {prose(other.explanation)}",
             ]
-            lines += ["", *remedy(page, other)]
-    return [*lines, *_chain(page, failures)]
+    return [*lines, *_followed(page)]
 
 
-def _cause(page: Page, root: Finding) -> list[str]:
-    lines = [f"{prose(root.title)}. Confidence: {root.confidence}."]
-    if root.evidence:
-        lines += ["", *fence("\n".join(_told(page, root.evidence[:LINES]))), ""]
-    return [*lines, ""]
+def _rest(root: Finding) -> list[str]:
+    rest = split_lead(root.explanation)[1]
+    return [rest, ""] if rest else []
 
 
-def _told(page: Page, evidence: tuple[Evidence, ...]) -> list[str]:
+def _lines(page: Page, root: Finding) -> list[str]:
+    """Return the lines that show the failure behind the decisive one; repeated texts share one line."""
     places: dict[str, list[str]] = {}
-    for one in evidence:
+    for one in root.evidence[:LINES]:
         places.setdefault(excerpt(one.text, limit=_CUT), []).append(page.place(one))
-    return [f"{', '.join(where)}: {text}" for text, where in places.items()]
+    said = [f"{', '.join(where)}: {text}" for text, where in list(places.items())[1:]]
+    return [*fence("\n".join(said)), ""] if said else []
 
 
-def _chain(page: Page, failures: tuple[Finding, ...]) -> list[str]:
-    followed = [finding for finding in failures[1:] if finding.role == "cascade"]
-    lines: list[str] = []
-    if followed:
-        lines += ["", "What followed from it, and is not the cause:", ""]
-        lines += [f"- {prose(finding.title)}{page.cited(finding.evidence)}" for finding in followed]
+def _remedy(root: Finding) -> Iterator[str]:
+    others = remaining_ways(root)
+    if others:
+        yield from ("Other ways:", "", *(f"- {capital(way)}" for way in others), "")
+    if root.verify:
+        yield from (f"To check: {prose(root.verify)}", "")
+
+
+def _followed(page: Page) -> list[str]:
+    followed: list[Evidence] = [
+        line for finding in page.failures[1:] if finding.role == "cascade" for line in finding.evidence
+    ]
+    lines = [f"Follow-up errors, not the cause:{page.cited(followed)}.", ""] if followed else []
     last = next((record for record in reversed(page.run.tail) if _says_something(record)), None)
-    if last is not None and page.run.last_of_file:
-        lines += ["", f"Last line seen: {code(last.message, 200)} [L{last.line}]."]
+    if last is not None and page.run.last_of_file and _is_new(page, last):
+        lines.append(f"Last line: {code(last.message, 160)} [L{last.line}]")
     return lines
+
+
+def _is_new(page: Page, last: Record) -> bool:
+    return all(one.line != last.line for finding in page.failures for one in finding.evidence)
 
 
 def _says_something(record: Record) -> bool:
     return bool(record.message.strip()) and not _MEMBER.fullmatch(record.message)
 
 
-def _unexplained(page: Page) -> list[str]:
-    if page.run.outcome not in BROKEN or page.ended_by is not None:
-        return []
-    lines = ["The log does not hold the cause.", ""]
+def _last_lines(page: Page) -> list[str]:
     tail = [record for record in page.run.tail if _says_something(record)][-LINES:]
-    if tail:
-        lines += ["Its last lines:", ""]
-        lines += fence("\n".join(f"L{record.line}: {record.text[:_CUT]}" for record in tail))
-    if page.run.outcome == "killed":
-        lines += [
-            "",
-            inline("A kill leaves no line behind: ask the scheduler or the kernel log (dmesg) who sent it."),
-        ]
-    return lines
+    if not tail:
+        return []
+    return [
+        "The last lines of the log:",
+        "",
+        *fence("\n".join(f"L{record.line}: {record.text[:_CUT]}" for record in tail)),
+    ]

@@ -1,79 +1,79 @@
-"""Capacity: what the KV cache holds, and what other settings would make of it."""
+"""The KV cache: what it holds, what other settings would make of it, and the decode limit of the memory bandwidth."""
 
 from __future__ import annotations
 
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.report.escape import code, prose
-from vllm_logdoctor.report.figures import number, setting, table
+from vllm_logdoctor.report.figures import number, percent, setting, table
 from vllm_logdoctor.report.naming import accelerator_unit, accelerators
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.run.model import Evidence
 
 _GIB = 1024**3
 _KIB = 1024
+_SHORT_OF_MEMORY = 50.0
+"""Percent of the KV cache in use at the peak from which other sizes matter."""
 
 
 def capacity(page: Page) -> list[str]:
-    """Return the section as Markdown lines; nothing where the log tells no size of the KV cache."""
-    return [*_sizes(page), *_what_if(page)]
+    """Return the section; nothing where the log prints no size of the KV cache."""
+    sizes = _sizes(page)
+    return [*sizes, *(_what_if(page) if sizes else []), *_decode_limit(page)]
 
 
 def _sizes(page: Page) -> list[str]:
     run = page.run
     tokens, room = run.measure("kv_cache_tokens"), run.measure("available_kv_cache_gib")
-    full = run.measure("max_concurrency")
-    lines, on_each = [], _on_each(page)
+    full, length = run.measure("max_concurrency"), run.setting("max_model_len")
+    each = f" per {accelerator_unit(run)}" if (accelerators(run) or 1) > 1 else ""
+    parts = []
     if tokens is not None:
-        lines.append(
-            f"- {number(tokens)} tokens fit the KV cache{page.cited(_proof(page, 'kv_cache_tokens')[:1])}"
-        )
+        parts.append(f"{number(tokens)} tokens{_proof(page, 'kv_cache_tokens')}")
     if room is not None:
-        lines.append(
-            f"- {number(room)} GiB for it{on_each}{page.cited(_proof(page, 'available_kv_cache_gib')[:1])}"
-        )
+        parts.append(f"{number(room)} GiB{each}{_proof(page, 'available_kv_cache_gib')}")
     if tokens and room:
-        each = room * _GIB / tokens
-        lines.append(
-            f"- {number(each / _KIB)} KiB per token{on_each} (computed: {number(room)} GiB / {number(tokens)} tokens)"
-        )
+        parts.append(f"{number(room * _GIB / tokens / _KIB)} KiB per token{each}")
     if full is not None:
-        length = run.setting("max_model_len")
-        of = f" of {number(length)} tokens" if isinstance(length, int) else ""
-        proof = page.cited(_proof(page, "max_concurrency")[:1])
-        lines.append(
-            f"- {number(full)} requests of full length{of} at once{proof}; shorter ones in proportion more"
-        )
-    return [*lines, ""] if lines else []
+        of = f" of {number(length)} tokens" if isinstance(length, int) else " of full length"
+        parts.append(f"{number(full)} requests{of} at once{_proof(page, 'max_concurrency')}")
+    return [f"{'; '.join(parts)}.", ""] if parts else []
 
 
-def _on_each(page: Page) -> str:
-    """Return the words for figures that hold for one rank of several."""
-    ranks = accelerators(page.run) or 1
-    return f" on each {accelerator_unit(page.run)}" if ranks > 1 else ""
-
-
-def _proof(page: Page, name: str) -> tuple[Evidence, ...]:
-    return page.run.measured[name].evidence
+def _proof(page: Page, name: str) -> str:
+    return page.cited(page.run.measured[name].evidence[:1])
 
 
 def _what_if(page: Page) -> list[str]:
-    answers = page.diagnosis.what_if
+    """Return what other settings would make of the cache, where it is short of room."""
+    run = page.run
+    full, used = run.measure("max_concurrency"), run.extremes.kv_usage
+    if not (full is not None and full < 2) and (used or 0.0) < _SHORT_OF_MEMORY:
+        return []
+    now = run.measure("kv_cache_tokens")
+    answers = [
+        a for a in page.diagnosis.what_if if a.kv_cache_tokens is not None and a.kv_cache_tokens != now
+    ]
     if not answers:
         return []
-    header = ["if", "from", "to", "KV cache tokens", "full-length requests", "from what"]
-    return ["What it would be:", "", *table(header, [_row(answer) for answer in answers])]
+    header = ["with", "KV cache tokens", "full-length requests", "assumption"]
+    return [*table(header, [_row(answer) for answer in answers]), ""]
 
 
 def _row(answer: WhatIf) -> list[str]:
-    tokens = "can't be told" if answer.kv_cache_tokens is None else number(answer.kv_cache_tokens)
+    tokens = number(answer.kv_cache_tokens)
     if answer.low is not None and answer.high is not None and answer.low != answer.high:
         tokens += f" ({number(answer.low)} to {number(answer.high)})"
     full = "" if answer.max_concurrency is None else number(answer.max_concurrency)
+    change = f"{code(answer.knob)} {setting(answer.before)} → {setting(answer.after)}"
+    return [change, tokens, full, prose(answer.basis)]
+
+
+def _decode_limit(page: Page) -> list[str]:
+    limit = page.diagnosis.ceiling
+    if limit is None:
+        return []
+    rate = (
+        f"{number(limit.measured)} of at most {number(limit.ceiling)} tokens/s ({percent(100 * limit.share)})"
+    )
     return [
-        code(answer.knob),
-        setting(answer.before),
-        setting(answer.after),
-        tokens,
-        full,
-        prose(answer.basis),
+        f"Decode reaches {rate} of what the memory bandwidth allows{page.cited(limit.evidence)}: {prose(limit.formula)}."
     ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vllm_logdoctor.report.escape import code, prose
-from vllm_logdoctor.report.figures import count, setting, table
+from vllm_logdoctor.report.figures import setting, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.run.model import Provenance, Run, Value
 
@@ -19,31 +19,22 @@ MEANING: dict[Provenance, str] = {
     "default": "default",
 }
 _FEW = 8
-_MANY = 60
-# what stays in the table where hundreds of settings were printed
+# Settings that the report shows although nobody set them.
 _MAJOR = frozenset(
     (
         "async_scheduling", "attention_backend", "block_size", "compilation_config", "data_parallel_size", "dtype",
         "enable_chunked_prefill", "enable_expert_parallel", "enable_lora", "enable_prefix_caching", "enforce_eager",
-        "gpu_memory_utilization", "kv_cache_dtype", "load_format", "max_model_len", "max_num_batched_tokens",
-        "max_num_seqs", "model", "pipeline_parallel_size", "quantization", "speculative_config",
-        "tensor_parallel_size",
+        "gpu_memory_utilization", "kv_cache_dtype", "max_model_len", "max_num_batched_tokens", "max_num_seqs",
+        "pipeline_parallel_size", "quantization", "speculative_config", "tensor_parallel_size",
     )
 )  # fmt: skip
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, ())
 
 
 def configuration(page: Page) -> list[str]:
-    """Return the section as Markdown lines; nothing where no setting is known."""
+    """Return every value that is set, as a table, with the defaults below; nothing where no setting is known."""
     config = page.run.config
-    variables = _variables(page)
-    if not config:
-        unknown = ["The log holds no configuration: it starts after the engine printed it.", ""]
-        return [*(unknown if page.run.samples else []), *variables]
-    before = _nearest(page)
-    if before is not None:
-        return [*_differences(page, before), "", *variables]
-    shown = _ordered((name, value) for name, value in config.items() if _in_table(value))
+    shown = sorted((item for item in config.items() if _in_table(item[1])), key=_by_provenance)
     lines = (
         table(["setting", "value", "set by", "evidence"], [_row(page, *item) for item in shown])
         if shown
@@ -54,17 +45,64 @@ def configuration(page: Page) -> list[str]:
     )
     if unset:
         proof = page.cited((e for name in unset for e in config[name].evidence), 2)
-        lines += ["", f"Printed as not set or empty{proof}: {', '.join(code(name) for name in unset)}."]
-    return [*lines, *_defaults(config), "", *variables]
+        lines += ["", f"Not set{proof}: {', '.join(code(name) for name in unset)}."]
+    defaults = sorted(name for name, value in config.items() if value.provenance == "default")
+    if defaults:
+        lines += ["", f"Defaults of this release: {_in_line(config, defaults)}."]
+    return [*lines, *_variables(page)]
+
+
+def configuration_summary(page: Page) -> list[str]:
+    """Return what was set or changed as a table, and the values of the engine that matter most in a sentence."""
+    config = page.run.config
+    if not config:
+        return _variables(page)
+    before = _nearest(page)
+    if before is not None:
+        return [*_differences(page, before), *_variables(page)]
+    chosen = [item for item in config.items() if _in_table(item[1]) and item[1].provenance != "reported"]
+    rows = [_row(page, *item) for item in sorted(chosen, key=_by_provenance)]
+    lines = table(["setting", "value", "set by", "evidence"], rows) if rows else []
+    others = sorted(
+        name
+        for name, value in config.items()
+        if name in _MAJOR and value.provenance in ("reported", "default") and _says_something(value.value)
+    )
+    if others:
+        proof = page.cited((e for name in others for e in config[name].evidence), 2)
+        lines += ["", f"{'Not set by the user' if rows else 'In effect'}{proof}: {_in_line(config, others)}."]
+    return [*lines, *_variables(page)]
+
+
+def already_right(page: Page) -> list[str]:
+    """Return the optimizations that are on, in one sentence."""
+    items = [
+        f"{prose(one.name)} ({prose(one.state)}){page.cited(one.evidence, 1)}"
+        for one in page.diagnosis.already_right
+    ]
+    return ["", f"Already right: {'; '.join(items)}."] if items else []
+
+
+def _in_line(config: Mapping[str, Value], names: Sequence[str]) -> str:
+    return ", ".join(f"{code(name)} {setting(config[name].value, 60)}" for name in names)
+
+
+def _by_provenance(item: tuple[str, Value]) -> tuple[int, str]:
+    return ORDER.index(item[1].provenance), item[0]
+
+
+def _says_something(value: Any) -> bool:
+    """Return True for a value other than nothing, no and one: what is off or single is the rule."""
+    return _is_set(value) and value is not False and value != 1 and not isinstance(value, Mapping)
 
 
 def _variables(page: Page) -> list[str]:
     """Return the environment variables that the log shows, in one sentence."""
     shown = [
-        f"{code(name)} {_told(value)} ({MEANING[value.provenance]}){page.cited(value.evidence, 1)}"
+        f"{code(name)} {_shown(value)} ({MEANING[value.provenance]}){page.cited(value.evidence, 1)}"
         for name, value in sorted(page.run.environment.items())
     ]
-    return [f"Environment variables in this log: {', '.join(shown)}."] if shown else []
+    return ["", f"Environment: {', '.join(shown)}."] if shown else []
 
 
 def _nearest(page: Page) -> Run | None:
@@ -94,49 +132,34 @@ def _differences(page: Page, before: Run) -> list[str]:
     rows = [
         [
             code(name),
-            _told(before.config[name]) if name in before.config else "not known",
-            _told(config[name]) if name in config else "not known",
+            _shown(before.config[name]) if name in before.config else "not in the log",
+            _shown(config[name]) if name in config else "not in the log",
             page.cite(config[name].evidence, 2) if name in config else "",
         ]
         for name in changed
     ]
     here = f"run {page.run.number}"
     return [
-        f"As in run {before.number}, but for:",
+        f"As in run {before.number}, except:",
         "",
         *table(["setting", f"run {before.number}", here, "evidence"], rows),
     ]
 
 
-def _ordered(items: Iterable[tuple[str, Value]]) -> list[tuple[str, Value]]:
-    return sorted(items, key=lambda item: (ORDER.index(item[1].provenance), item[0]))
-
-
 def _in_table(value: Value) -> bool:
-    empty = any(
-        value.value is one or value.value == one for one in _EMPTY if not isinstance(value.value, bool)
-    )
-    return value.provenance in ORDER and not (value.provenance == "reported" and empty)
+    return value.provenance in ORDER and not (value.provenance == "reported" and not _is_set(value.value))
 
 
-def _is_minor(name: str, value: Value) -> bool:
-    return value.provenance == "reported" and name not in _MAJOR
-
-
-def _defaults(config: Mapping[str, Value]) -> list[str]:
-    names = sorted(name for name, value in config.items() if value.provenance == "default")
-    if not names:
-        return []
-    shown = ", ".join(f"{code(name)} {setting(config[name].value, 60)}" for name in names)
-    return ["", f"{count(len(names), 'default')} of that version, not printed in this log: {shown}."]
+def _is_set(value: Any) -> bool:
+    return isinstance(value, bool) or not any(value is one or value == one for one in _EMPTY)
 
 
 def _row(page: Page, name: str, value: Value) -> list[str]:
     note = f"; {prose(value.note, 200)}" if value.note else ""
-    return [code(name), _told(value), MEANING[value.provenance] + note, page.cite(value.evidence, 2)]
+    return [code(name), _shown(value), MEANING[value.provenance] + note, page.cite(value.evidence, 2)]
 
 
-def _told(value: Value) -> str:
+def _shown(value: Value) -> str:
     if isinstance(value.value, dict):
         return code(spread(value.value), 300) or "nothing set"
     return setting(value.value)
@@ -156,5 +179,5 @@ def _leaves(value: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, A
     for name, item in value.items():
         if isinstance(item, Mapping):
             yield from _leaves(item, f"{before}{name}.")
-        elif not any(item is one or item == one for one in _EMPTY if not isinstance(item, bool)):
+        elif _is_set(item):
             yield f"{before}{name}", item

@@ -1,4 +1,4 @@
-"""What was not understood, and what this log can't tell."""
+"""What was read, what of it was recognized, and what is missing."""
 
 from __future__ import annotations
 
@@ -7,33 +7,41 @@ from vllm_logdoctor.report.figures import count, share, table
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.page import Page
 
-GROUPS = 15
+_GROUPS = 8
 
 
-def cannot_tell(page: Page) -> list[str]:
-    """Return what this run's log can't tell and which setting would, as Markdown lines."""
+def missing(page: Page) -> list[str]:
+    """Return what this run's log does not contain, each with the setting that would log it."""
     return [f"- {prose(unknown)}" for unknown in page.diagnosis.unknowns]
 
 
-def not_understood(analysis: Analysis, page: Page) -> list[str]:
-    """Return how much of the log was understood, as Markdown lines."""
+def what_was_read(analysis: Analysis, page: Page) -> list[str]:
+    """Return every input with its kind, and how much of it was recognized."""
     coverage = analysis.coverage
-    known = share(coverage.recognised, coverage.vllm_lines) or "none"
-    lines = [
-        f"{count(coverage.lines, 'line')} read; vLLM wrote {coverage.vllm_lines:,} of them, "
-        f"{coverage.recognised:,} are understood ({known}).",
-    ]
+    lines = []
+    if len(analysis.sources) > 1 or any(source.note for source in analysis.sources):
+        rows = [
+            [inline(source.file, 200), f"{source.lines:,}", prose(source.note) or "vLLM log, used"]
+            for source in analysis.sources
+        ]
+        lines = [*table(["file", "lines", "kind"], rows), ""]
+    known = share(coverage.recognised, coverage.vllm_lines)
+    of_vllm = f", {coverage.vllm_lines:,} written by vLLM; {known} of those recognized" if known else ""
+    lines.append(f"{count(coverage.lines, 'line')} read{of_vllm}.")
     if coverage.cut_characters:
-        lines += ["", f"{count(coverage.cut_characters, 'character')} of overlong lines were cut."]
+        lines.append(f"{count(coverage.cut_characters, 'character')} of overlong lines were cut.")
     lines += [line for note in coverage.notes for line in ("", prose(note))]
     if coverage.unknown:
         rows = [
-            [inline(group.level), code(group.template, 200), f"{group.count:,}", page.cite([group.first])]
-            for group in coverage.unknown[:GROUPS]
+            [inline(group.level), code(group.template, 140), f"{group.count:,}", page.cite([group.first])]
+            for group in coverage.unknown[:_GROUPS]
         ]
-        lines += ["", "Warnings and errors that no pattern knows:", ""]
-        lines += table(["level", "message", "times", "first"], rows)
         left = len(coverage.unknown) - len(rows)
-        if left > 0:
-            lines += ["", f"{count(left, 'further kind')} in the JSON document."]
+        more = f"; {left:,} more kinds in the JSON report" if left > 0 else ""
+        lines += [
+            "",
+            f"Warnings and errors without a pattern{more}:",
+            "",
+            *table(["level", "message", "times", "first"], rows),
+        ]
     return lines

@@ -7,20 +7,14 @@ from collections.abc import Iterator
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.report.escape import code, inline
-from vllm_logdoctor.report.figures import number, setting, table
+from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.naming import parallelism
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.run.model import Run
 
 Row = list[str]
 
-_SETTINGS = (
-    ("data type", "dtype"),
-    ("quantization", "quantization"),
-    ("KV cache data type", "kv_cache_dtype"),
-    ("longest request, tokens", "max_model_len"),
-)
-# (words, pattern, what to say with the fields of the event)
+# (name of the row, pattern, text made of the event's fields)
 _OF_MODEL = (
     ("architecture", "resolved-architecture", "{architecture}"),
     ("checkpoint", "checkpoint-size", "{gib} GiB"),
@@ -46,9 +40,9 @@ _DEVICE_NAME = re.compile(r"device_name=([\w-]{3,60}?)(?:,|\.json|\])")
 
 
 def machine(page: Page) -> list[str]:
-    """Return the section as Markdown lines; nothing where the log says nothing of them."""
+    """Return what ran on what as a table; nothing where the log says nothing of it."""
     rows = [*_model(page), *_hardware(page), *_software(page)]
-    return table(["", "as logged", "evidence"], rows) if rows else []
+    return table(["", "in the log", "evidence"], rows) if rows else []
 
 
 def _model(page: Page) -> Iterator[Row]:
@@ -56,14 +50,10 @@ def _model(page: Page) -> Iterator[Row]:
     if run.model is not None:
         yield ["model", code(str(run.model.value)), page.cite(run.model.evidence, 2)]
     yield from _logged(page, _OF_MODEL)
-    for words, name in _SETTINGS:
-        known = run.config.get(name)
-        if known is not None and known.provenance != "default" and known.value is not None:
-            yield [words, setting(known.value), page.cite(known.evidence[:1])]
     measured = run.measured.get("model_weights_gib")
     if measured is not None:
         yield [
-            "weights in memory per rank",
+            "weights per rank",
             f"{number(run.measure('model_weights_gib'))} GiB",
             page.cite(measured.evidence[:1]),
         ]
@@ -89,9 +79,9 @@ def _hardware(page: Page) -> Iterator[Row]:
 def _software(page: Page) -> Iterator[Row]:
     version = page.run.version
     if version is not None:
-        told = "" if version.provenance == "reported" else f" ({version.provenance})"
+        inferred = "" if version.provenance == "reported" else " (inferred)"
         engine = f", {page.run.engine} engine" if page.run.engine else ""
-        yield ["vLLM", inline(str(version.value)) + told + engine, page.cite(version.evidence[:2])]
+        yield ["vLLM", inline(str(version.value)) + inferred + engine, page.cite(version.evidence[:2])]
     yield from _logged(page, _OF_SOFTWARE)
 
 
@@ -106,17 +96,17 @@ def device_name(run: Run) -> tuple[str, Event] | None:
 
 
 def _logged(page: Page, facts: tuple[tuple[str, str, str], ...]) -> Iterator[Row]:
-    told: set[str] = set()
+    seen_already: set[str] = set()
     for words, pattern, wording in facts:
         seen = page.run.seen(pattern)
-        if seen is None or not seen.first or words in told:
+        if seen is None or not seen.first or words in seen_already:
             continue
         event = seen.first[0]
         try:
             text = wording.format_map({name: _shown(value) for name, value in event.fields.items()})
         except KeyError:
             continue
-        told.add(words)
+        seen_already.add(words)
         yield [words, inline(_WHOLE_NAMES.get(text, text), 120), page.cite([page.run.evidence(event.record)])]
 
 

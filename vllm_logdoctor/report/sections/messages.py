@@ -1,35 +1,48 @@
-"""Warnings and errors that were seen, with a verdict on each."""
+"""Warnings and errors in the log that matter and that no finding mentions."""
 
 from __future__ import annotations
 
-from vllm_logdoctor.report.escape import code, inline, prose
+from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import count, table
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.model import Message
 
-ORDER = ("cause-of-failure", "will-break", "costs-performance", "not-fatal", "harmless", "information")
-SHOWN = 40
+SHOWN = 8
+_VERDICTS = {
+    "cause-of-failure": "error",
+    "will-break": "will break",
+    "costs-performance": "costs performance",
+    "not-fatal": "error, not fatal",
+}
 
 
-def warnings_seen(page: Page) -> list[str]:
-    """Return the section as Markdown lines; unknown ones, and those an earlier run told, do not."""
-    told = {message.pattern for diagnosis in page.earlier for message in diagnosis.messages}
+def warnings_in_log(page: Page) -> list[str]:
+    """Return the section; harmless messages, cited lines and repetitions of an earlier run are left out."""
+    earlier = {message.pattern for diagnosis in page.earlier for message in diagnosis.messages}
+    cited = {(one.file, one.line) for finding in page.findings for one in finding.evidence}
+    order = list(_VERDICTS)
     messages = sorted(
-        (m for m in page.diagnosis.messages if m.verdict != "unknown" and m.pattern not in told),
-        key=lambda message: ORDER.index(message.verdict) if message.verdict in ORDER else len(ORDER),
+        (one for one in page.diagnosis.messages if _matters(page, one, cited) and one.pattern not in earlier),
+        key=lambda message: order.index(message.verdict),
     )
-    if not messages:
-        return []
-    rows = [
-        [
-            inline(message.verdict.replace("-", " ")),
-            code(excerpt(message.text, limit=160), 160),
-            prose(message.meaning, 400) or "not known",
-            f"{message.count:,}",
-            page.cite([message.evidence]),
-        ]
-        for message in messages[:SHOWN]
-    ]
-    lines = table(["verdict", "message", "what it means", "times", "first"], rows)
+    rows = [_row(page, message) for message in messages[:SHOWN]]
     left = len(messages) - len(rows)
-    return [*lines, "", f"{count(left, 'further message')} in the JSON document."] if left > 0 else lines
+    more = ["", f"{count(left, 'more')} in the JSON report."] if left > 0 else []
+    return [*table(["verdict", "message", "meaning", "times", "first"], rows), *more] if rows else []
+
+
+def _matters(page: Page, message: Message, cited: set[tuple[str, int]]) -> bool:
+    if message.verdict not in _VERDICTS or (message.evidence.file, message.evidence.line) in cited:
+        return False
+    return page.root is None or message.verdict == "will-break"
+
+
+def _row(page: Page, message: Message) -> list[str]:
+    return [
+        _VERDICTS[message.verdict],
+        code(excerpt(message.text, limit=110), 110),
+        prose(message.meaning, 220),
+        f"{message.count:,}",
+        page.cite([message.evidence]),
+    ]

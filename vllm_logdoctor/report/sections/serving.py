@@ -1,84 +1,79 @@
-"""Serving performance: throughput, running and waiting, KV cache use, hit rates, requests."""
+"""The load: throughput, queue and KV cache use over time, requests by endpoint."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from vllm_logdoctor.report.clock import time_of_day
 from vllm_logdoctor.report.escape import code, inline
-from vllm_logdoctor.report.figures import count, number, percent, share, table
+from vllm_logdoctor.report.figures import count, number, percent, statuses, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation, transfers
-from vllm_logdoctor.report.series import Point, minutes_of, points_of
-from vllm_logdoctor.report.serving import Serving, Spread, requests_of, serving_of, summed_of
-from vllm_logdoctor.report.sparkline import sparkline
+from vllm_logdoctor.report.series import Point, is_probe, minutes_of, points_of
+from vllm_logdoctor.report.serving import Serving, is_busy_point, quantile, requests_of, serving_of
+from vllm_logdoctor.report.sparkline import sparkline, timed_columns
 
-ENDPOINTS = 12
-Curve = tuple[str, Callable[[Point], float | None]]
-CURVES: tuple[Curve, ...] = (
-    ("generation, tokens/s", lambda point: point.generation),
-    ("prompt, tokens/s", lambda point: point.prompt),
-    ("running", lambda point: point.running),
-    ("waiting", lambda point: point.waiting),
-    ("KV cache, %", lambda point: point.kv_usage),
+ENDPOINTS = 6
+COLUMNS = 60
+Pick = Callable[[Point], float | None]
+CURVES: tuple[tuple[str, Pick, float | None], ...] = (
+    ("generation, tokens/s", lambda point: point.generation, None),
+    ("prompts, tokens/s", lambda point: point.prompt, None),
+    ("running", lambda point: point.running, None),
+    ("waiting", lambda point: point.waiting, None),
+    ("KV cache, %", lambda point: point.kv_usage, 100.0),
 )
+"""Name, value and full scale (None: the highest value) of each curve."""
 
 
 def serving(page: Page) -> list[str]:
-    """Return the section as Markdown lines; nothing where the run printed no statistics and no requests."""
+    """Return the section; nothing where the run printed no statistics and no requests."""
     figures = serving_of(page.run)
     lines: list[str] = []
     if figures.samples:
-        lines += [*_figures(page, figures), *speculation(page), "", *_curves(points_of(page.run))]
-    else:
-        lines += [*speculation(page), ""]
-    lines += [*transfers(page), *offline(page), *_requests(page), *benchmarks(page)]
-    if any(lines) and not figures.samples and page.run.kind != "offline":
-        lines = [
-            "The log holds no statistics lines: throughput, queue and KV cache use are not known.",
-            "",
-            *lines,
-        ]
+        lines += [*_statistics(page, figures), "", *([] if page.linked else curves(page))]
+    parts = (*speculation(page), "", *transfers(page), *offline(page), *_requests(page), *benchmarks(page))
+    lines += parts
     return lines if any(lines) else []
 
 
-def _figures(page: Page, figures: Serving) -> list[str]:
-    lines = [_sampled(figures), ""]
+def _statistics(page: Page, figures: Serving) -> list[str]:
+    points = points_of(page.run)
+    busy = [point for point in points if is_busy_point(point)]
+    idle = (
+        f", {figures.samples - figures.busy:,} of them idle and not counted"
+        if figures.samples > figures.busy
+        else ""
+    )
     several = len(figures.engines) > 1
-    whole = summed_of(points_of(page.run)) if several else figures
-    rows = [_spread("generation, tokens/s", whole.generation), _spread("prompt, tokens/s", whole.prompt)]
-    if several:
-        lines = [f"{lines[0]} The engines in sum:", ""]
-    lines += [*table(["", "mean", "p50", "p95", "highest"], rows), "", *_states(figures, whole)]
-    if several:
-        lines += ["", *_engines(page, figures)]
-    return lines
+    lines = [
+        f"{count(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}.",
+        "",
+    ]
+    rows = [row for name, pick, _ in CURVES if (row := _row(name, busy, pick)) is not None]
+    lines += table(["", "mean", "median", "min", "max"], rows) if rows else []
+    extra = list(_extra(figures))
+    lines += ["", f"{'; '.join(extra)}."] if extra else []
+    return [*lines, "", *_engines(page, figures)] if several else lines
 
 
-def _sampled(figures: Serving) -> str:
-    idle = figures.samples - figures.busy
-    told = f"{count(figures.samples, 'statistics line')}, {figures.busy:,} of them busy"
-    return f"{told}; mean and percentiles are over the busy ones." if idle and figures.busy else f"{told}."
+def _row(name: str, points: list[Point], pick: Pick) -> list[str] | None:
+    known = [(float(value), point.lines) for point in points if (value := pick(point)) is not None]
+    if not any(value for value, _ in known):
+        return None
+    mean = sum(value * lines for value, lines in known) / sum(lines for _, lines in known)
+    values = [value for value, _ in known]
+    return [name, number(mean), number(quantile(known, 0.5)), number(min(values)), number(max(values))]
 
 
-def _spread(name: str, spread: Spread) -> list[str]:
-    return [name, *(number(value) for value in (spread.mean_busy, spread.p50, spread.p95, spread.max))]
-
-
-def _states(figures: Serving, whole: Serving) -> list[str]:
-    told = []
-    if whole.running is not None:
-        told.append(f"- at most {count(whole.running, 'request')} running and {whole.waiting or 0:,} waiting")
-    if figures.kv_usage is not None:
-        told.append(f"- KV cache usage at most {percent(figures.kv_usage)}")
+def _extra(figures: Serving) -> Iterator[str]:
     if figures.prefix_hit is not None:
-        told.append(f"- prefix cache hit rate {percent(figures.prefix_hit)} at the end")
-    if whole.external_hit is not None:
-        told.append(f"- hit rate of the KV cache outside the engine {percent(whole.external_hit)} at the end")
+        yield f"Prefix cache hit rate {percent(figures.prefix_hit)} at the end"
+    if figures.external_hit is not None:
+        yield f"external KV cache hit rate {percent(figures.external_hit)}"
     if figures.preemptions is not None:
-        told.append(f"- {count(figures.preemptions, 'preemption')}")
-    return told
+        yield count(figures.preemptions, "preemption")
 
 
 def _engines(page: Page, figures: Serving) -> list[str]:
@@ -87,68 +82,64 @@ def _engines(page: Page, figures: Serving) -> list[str]:
         one = serving_of(page.run, engine)
         name = "all engines (aggregate)" if engine < 0 else f"engine {engine}"
         means = [number(one.generation.mean_busy), number(one.generation.max), number(one.prompt.mean_busy)]
-        states = [number(one.running), number(one.waiting), percent(one.kv_usage)]
-        rows.append([name, f"{one.samples:,}", *means, *states])
-    header = ["", "lines", "generation mean", "highest", "prompt mean", "running", "waiting", "KV cache"]
+        rows.append([name, *means, number(one.running), number(one.waiting), percent(one.kv_usage)])
+    header = ["", "generation mean", "max", "prompts mean", "running", "waiting", "KV cache"]
     return table(header, rows)
 
 
-def _curves(points: list[Point]) -> list[str]:
-    lines = []
-    for name, pick in CURVES:
-        values = [None if (value := pick(point)) is None else float(value) for point in points]
-        known = [value for value in values if value is not None]
-        if len(known) > 2 and max(known) > 0:
-            lines.append(f"{name:<21}{sparkline(values)}  highest {number(max(known))}")
+def curves(page: Page) -> list[str]:
+    """Return the curves of a run in a fenced block; columns without statistics lines are blank."""
+    lines = [f"{name:<21}{curve}  {low} to {high}" for name, curve, low, high in drawn_curves(page, COLUMNS)]
     return ["```", *lines, "```", ""] if lines else []
 
 
+def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, curve, lowest and highest value of what changes over time."""
+    points = points_of(page.run)
+    for name, pick, full in CURVES:
+        known = [float(value) for point in points if (value := pick(point)) is not None]
+        if len(known) > 2 and max(known) > 0:
+            columns = timed_columns([(point.time, pick(point)) for point in points], width)
+            yield name, sparkline(columns, full), number(min(known)), number(max(known))
+
+
 def _requests(page: Page) -> list[str]:
-    run = page.run
-    by_status = requests_of(run)
-    total = sum(by_status.values())
-    if not total:
+    by_status = requests_of(page.run, with_probes=False)
+    if not by_status:
         return []
-    told = ", ".join(
-        f"{amount:,} with HTTP {status} ({share(amount, total)})"
-        for status, amount in sorted(by_status.items())
-    )
-    lines = [
-        f"{count(total, 'answered request')} in the access log: {told}.{_busiest(page)}{_doubt(page)}",
-        "",
-    ]
+    total = sum(by_status.values())
+    lines = [f"{count(total, 'answered request')}: {statuses(by_status)}.{_busiest(page)}{_doubt(page)}", ""]
     endpoints: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
-    for (method, path, status), amount in run.accesses.items():
-        endpoints[method, path][status] += amount
+    for (method, path, status), amount in page.run.accesses.items():
+        if not is_probe(method, path):
+            endpoints[method, path][status] += amount
+    if len(endpoints) < 2 and len(by_status) < 2:
+        return lines
     ranked = sorted(endpoints.items(), key=lambda item: (-sum(item[1].values()), item[0]))
     rows = [
-        [
-            f"{inline(method)} {code(path, 80)}",
-            f"{sum(statuses.values()):,}",
-            ", ".join(f"{status}: {amount:,}" for status, amount in sorted(statuses.items())),
-        ]
-        for (method, path), statuses in ranked[:ENDPOINTS]
+        [f"{inline(method)} {code(path, 80)}", f"{sum(found.values()):,}", statuses(found)]
+        for (method, path), found in ranked[:ENDPOINTS]
     ]
-    lines += table(["endpoint", "requests", "by status"], rows)
     left = len(ranked) - len(rows)
-    return [*lines, "", *([f"{count(left, 'endpoint')} more.", ""] if left > 0 else [])]
+    more = [f"{count(left, 'more endpoint')}.", ""] if left > 0 else []
+    return [*lines, *table(["endpoint", "requests", "status"], rows), "", *more]
 
 
 def _doubt(page: Page) -> str:
-    """Say that another server may have answered some of the requests: their lines do not name one."""
+    """Return a caution where another server may have answered some of the requests: access lines name no server."""
     other = page.run.other_server
     if other is None:
         return ""
     return (
-        f" Some may be another server's: the one that begins at {page.cite([other])} listened on another port, no end of"
-        " it is in the log, and access lines name no server."
+        f" Some may belong to the server that starts at {page.cite([other])}: its end is not in the log, and access lines"
+        " name no server."
     )
 
 
 def _busiest(page: Page) -> str:
-    """Return the minute with most answers, where the log shows more than one."""
+    """Return the busiest minute, where the log shows more than one."""
     minutes = minutes_of(page.run)
     if len(minutes) < 2:
         return ""
     most = max(minutes, key=lambda minute: sum(minute.by_family.values()))
-    return f" Most in one minute: {sum(most.by_family.values()):,}, at {time_of_day(most.time)[:5]}."
+    return f" Busiest minute: {sum(most.by_family.values()):,} at {time_of_day(most.time)[:5]}."

@@ -1,4 +1,4 @@
-"""What a run says of its own work beside the statistics lines: drafts, transfers, offline batches, benchmarks."""
+"""What a run prints of its work beside the statistics lines: drafts, transfers, offline batches, benchmarks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
 from vllm_logdoctor.run.metrics import batches_of
 from vllm_logdoctor.run.model import Benchmark, Progress
 
-_BATCHES = 8
+_BATCHES = 5
 _RESULTS = 4
 _KINDS = {
     "serve": "`vllm bench serve`",
@@ -22,20 +22,20 @@ _KINDS = {
 
 
 def speculation(page: Page) -> list[str]:
-    """Return one line on speculative decoding over the run; nothing where no line tells of it."""
+    """Return one line on speculative decoding over the run; nothing without one in the log."""
     drafts = drafts_of(page.run)
     if drafts is None:
         return []
-    told = []
+    shown = []
     if drafts.acceptance is not None:
         counted = drafts.accepted is not None and drafts.drafted is not None
         of_all = f" ({drafts.accepted:,} of {drafts.drafted:,})" if counted else ""
-        told.append(f"{percent(drafts.acceptance)} of the drafted tokens accepted{of_all}")
+        shown.append(f"{percent(drafts.acceptance)} of the drafted tokens accepted{of_all}")
     if drafts.mean_length is not None:
-        told.append(f"mean acceptance length {number(drafts.mean_length)}")
+        shown.append(f"mean acceptance length {number(drafts.mean_length)}")
     if len(drafts.per_position) > 1:
-        told.append(f"by position of the draft {', '.join(percent(rate) for rate in drafts.per_position)}")
-    return [f"- speculative decoding: {', '.join(told)}{page.cited(drafts.evidence)}"] if told else []
+        shown.append(f"by position of the draft {', '.join(percent(rate) for rate in drafts.per_position)}")
+    return [f"- speculative decoding: {', '.join(shown)}{page.cited(drafts.evidence)}"] if shown else []
 
 
 def transfers(page: Page) -> list[str]:
@@ -57,7 +57,7 @@ def transfers(page: Page) -> list[str]:
 
 
 def offline(page: Page) -> list[str]:
-    """Return what the offline engine's progress bars say at their ends; nothing without one."""
+    """Return the totals of the offline engine's progress bars; nothing without one."""
     batches = batches_of(page.run)
     if not batches:
         return []
@@ -105,15 +105,15 @@ def _results(page: Page, kind: str, results: Sequence[Benchmark]) -> list[str]:
         for name in names
     ]
     last = f", the last {len(shown)}" if len(results) > len(shown) else ""
-    told = f"{count(len(results), 'result')} of {_KINDS[kind]} in this log{last}:"
-    return [told, "", *table(header, rows), ""]
+    title = f"{count(len(results), 'result')} of {_KINDS[kind]} in this log{last}:"
+    return [title, "", *table(header, rows), ""]
 
 
 def _batch_words(batch: Progress) -> str:
-    told = f"{batch.done:,} of {count(batch.total, 'prompt')} processed in {duration(batch.seconds)}"
+    shown = f"{batch.done:,} of {count(batch.total, 'prompt')} completed in {duration(batch.seconds)}"
     speeds = [
         f"{name} {number(rate)} tokens/s"
         for name, rate in (("input", batch.input), ("output", batch.output))
         if rate is not None
     ]
-    return f"{told}: {', '.join(speeds)}" if speeds else told
+    return f"{shown}: {', '.join(speeds)}" if speeds else shown

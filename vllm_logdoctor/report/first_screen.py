@@ -1,0 +1,249 @@
+"""The first screen: state, what ran, the verdict, a few figures, what to do; one model for all formats.
+
+All texts are escaped inline Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from vllm_logdoctor.report.alternatives import other_ways
+from vllm_logdoctor.report.effects import ORIGINS, action_words, change_words, effect_range
+from vllm_logdoctor.report.escape import code, inline, prose
+from vllm_logdoctor.report.excerpt import excerpt
+from vllm_logdoctor.report.figures import capital, count
+from vllm_logdoctor.report.key_figures import benchmark_result, key_figures
+from vllm_logdoctor.report.naming import BROKEN, LIMITS, PHASES, STATES, is_client, run_title
+from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
+from vllm_logdoctor.rules.model import Confidence, Finding
+
+Level = Literal["healthy", "limited", "failed", "cut"]
+
+SHOWN = 3
+LEAD = 320
+"""Characters of an explanation on the first screen; the rest follows in the details."""
+DOUBT: dict[Confidence, str] = {"high": "", "medium": "probably ", "low": "possibly "}
+_LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
+_SEVERE = ("critical", "high")
+_QUOTE = 240
+_UNNAMED = "unclassified-failure"
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
+REVERSED = (
+    "The lines of this log run backwards in time (newest first), so the start, end and cause below may be wrong. Reverse"
+    " the log and analyze it again: `tac LOG | logdoctor analyze -`."
+)
+_REST_OF_LOG = (
+    "Get the rest of the log and how the process ended: `docker inspect`, `kubectl describe pod`, `kubectl logs"
+    " --previous`, `journalctl -u` or `sacct`."
+)
+
+
+class FirstScreen(Struct, frozen=True):
+    """What a hurried reader gets of one run.
+
+    Attributes:
+        level: "healthy", "limited", "failed" or "cut".
+        state: "LIMITED: KV cache full".
+        ran: what ran on what, for how long, and how it ended.
+        quote: the decisive line of a failure with its place, or "".
+        verdict: the sentence that matters, with line references.
+        figures: names and values, at most five.
+        actions: what to do, first things first, at most three.
+        note: what not to do, and how many further changes follow; or "".
+    """
+
+    level: Level
+    state: str
+    ran: str
+    verdict: str
+    quote: str = ""
+    figures: tuple[tuple[str, str], ...] = ()
+    actions: tuple[str, ...] = ()
+    note: str = ""
+
+
+def first_screen(page: Page) -> FirstScreen:
+    """Return the first screen of a run."""
+    level = level_of(page)
+    root = page.shown_root
+    if root is not None:
+        return FirstScreen(
+            level,
+            state(page),
+            run_title(page.run),
+            _with_lines(page, split_lead(root.explanation)[0], root),
+            quote=_quote(page, root),
+            actions=tuple(_remedies(root))[:SHOWN],
+            note=_note(page, root, ()),
+        )
+    chosen = worthwhile(page)[:SHOWN] if level != "cut" else ()
+    return FirstScreen(
+        level,
+        state(page),
+        run_title(page.run),
+        sentence(page),
+        figures=key_figures(page.run) if level != "failed" else (),
+        actions=tuple(_action(page, finding) for finding in chosen) or _without_change(page, level),
+        note=_note(page, chosen[0] if chosen else None, chosen),
+    )
+
+
+def level_of(page: Page) -> Level:
+    """Return the level of a run's state."""
+    run = page.run
+    if page.root is not None or run.outcome in BROKEN:
+        return "failed"
+    if is_cut_off(page):
+        return "cut"
+    limited = page.diagnosis.bottleneck.name in _LIMITING or any(
+        finding.severity in _SEVERE and finding.changes for finding in (*page.advice, *page.diagnosis.hidden)
+    )
+    return "limited" if limited else "healthy"
+
+
+def state(page: Page) -> str:
+    """Return the state in capitals with what it is about, "FAILED at start-up: Out of memory"."""
+    root, run = page.root, page.run
+    if root is not None:
+        return f"{STATES[run.outcome] if run.outcome in BROKEN else 'FAILED'}: {DOUBT[root.confidence]}{_cause(root)}"
+    level, limit = level_of(page), page.diagnosis.bottleneck.name
+    if level == "failed":
+        return f"{STATES[run.outcome]}: cause not in this log"
+    if level == "cut":
+        return "CUT OFF: the log ends during start-up"
+    if level == "limited":
+        return f"LIMITED: {LIMITS[limit] if limit in _LIMITING else 'by its configuration'}"
+    if is_client(run):
+        return "BENCHMARK CLIENT: results"
+    return f"HEALTHY: {LIMITS[limit]}" if limit in ("idle", "startup-only", "none-clear") else "HEALTHY"
+
+
+def sentence(page: Page) -> str:
+    """Return the verdict in one sentence, without emphasis."""
+    run, limit = page.run, page.diagnosis.bottleneck
+    if page.root in page.diagnosis.hidden:
+        return "Known failure, left out by the baseline or a suppression."
+    if page.root is not None:
+        return split_lead(page.root.explanation)[0]
+    if run.outcome in BROKEN:
+        return "The log does not contain the cause."
+    if is_client(run):
+        return f"Log of a benchmark client; it contains no server lines. {benchmark_result(page)}"
+    if is_cut_off(page):
+        return _cut_off(page)
+    return f"{capital(prose(limit.reason).rstrip('.'))}{page.cited(limit.evidence, 2)}."
+
+
+def worthwhile(page: Page) -> tuple[Finding, ...]:
+    """Return the findings whose changes are worth proposing, in order of gain."""
+    return tuple(
+        finding
+        for finding in page.advice
+        if finding.changes and finding.role != "cascade" and not page.put_off(finding)
+    )
+
+
+def split_lead(text: str) -> tuple[str, str]:
+    """Return the sentences of an explanation that fit the first screen, and the rest; both escaped.
+
+    Example:
+        >>> split_lead("It broke. " + "Long story. " * 40)[0].startswith("It broke. Long story.")
+        True
+    """
+    sentences = _SENTENCE_END.split(text.strip())
+    kept = 1
+    while kept < len(sentences) and len(" ".join(sentences[: kept + 1])) <= LEAD:
+        kept += 1
+    return prose(" ".join(sentences[:kept])), prose(" ".join(sentences[kept:]))
+
+
+def remaining_ways(root: Finding) -> tuple[str, ...]:
+    """Return the remedies of a failure that the first screen has no room for, escaped."""
+    return tuple(_remedies(root))[SHOWN:]
+
+
+def is_cut_off(page: Page) -> bool:
+    """Return True if the log ends before anything was served, without an error."""
+    return page.run.outcome == "truncated" and not page.run.startup_complete and not is_client(page.run)
+
+
+def _cause(root: Finding) -> str:
+    """Return the title of a cause; the exception itself where no rule names it."""
+    if root.id == _UNNAMED and root.evidence:
+        return inline(excerpt(root.evidence[0].text, limit=110))
+    return prose(root.title)
+
+
+def _quote(page: Page, root: Finding) -> str:
+    if not root.evidence:
+        return ""
+    return f"{code(excerpt(root.evidence[0].text, limit=_QUOTE), _QUOTE)} {page.cite(root.evidence[:1])}"
+
+
+def _with_lines(page: Page, text: str, root: Finding) -> str:
+    return f"{text.rstrip('.')}{page.cited(root.evidence[1:], 2)}." if text else ""
+
+
+def _remedies(root: Finding) -> list[str]:
+    """Return what to do about a failure, first choice first."""
+    ways = [capital(action_words(change, root.alternatives)) for change in root.changes]
+    return ways + [
+        capital(prose(way.removeprefix("Or "))) for way in other_ways(root.changes, root.alternatives)
+    ]
+
+
+def _action(page: Page, finding: Finding) -> str:
+    words = capital("; ".join(change_words(change) for change in finding.changes[:2]))
+    gain = (
+        f" Gain: {effect_range(finding.effect)} ({ORIGINS[finding.effect.origin]})." if finding.effect else ""
+    )
+    return f"**{words}** ({prose(finding.title)}{page.cited(finding.evidence, 2)}).{gain}"
+
+
+def _without_change(page: Page, level: Level) -> tuple[str, ...]:
+    """Return what to do where no setting is to be changed."""
+    if level == "cut":
+        return (_REST_OF_LOG,)
+    if level == "failed":
+        return (
+            "Ask the scheduler, the container runtime or the kernel log (`dmesg -T`) who ended the process.",
+        )
+    return ()
+
+
+def _note(page: Page, first: Finding | None, shown: tuple[Finding, ...]) -> str:
+    parts = [REVERSED] if page.run.newest_first else []
+    if first is not None and first.avoid:
+        parts.append(avoidance(first))
+    further = len(worthwhile(page)) - len(shown) if shown else 0
+    if further > 0:
+        parts.append(f"{count(further, 'further change')} below.")
+    if page.diagnosis.hidden:
+        names = ", ".join(code(name) for name in dict.fromkeys(one.id for one in page.diagnosis.hidden))
+        parts.append(f"Left out by the baseline or a suppression: {names}.")
+    return " ".join(parts)
+
+
+def avoidance(finding: Finding) -> str:
+    """Return what not to do as a sentence, escaped."""
+    text = finding.avoid.rstrip(".")
+    return prose(
+        f"{text}."
+        if text.startswith(("Do not", "Don't", "Never"))
+        else f"Avoid: {text[:1].lower()}{text[1:]}."
+    )
+
+
+def _cut_off(page: Page) -> str:
+    """Return what is known of a start whose end is not in the log."""
+    ready = page.run.measured.get("init_engine_seconds")
+    if ready is not None:
+        return f"The engine was ready{page.cited(ready.evidence, 1)}; the log ends before the first request."
+    parts = [phase for phase in page.run.phases if phase.parent == "startup" and phase.name in PHASES]
+    if not parts or parts[-1].name == "unexplained":
+        return "The log ends before start-up completed."
+    return f"The log ends before start-up completed, during {PHASES[parts[-1].name]}{page.cited(parts[-1].evidence, 1)}."

@@ -1,0 +1,123 @@
+"""The few figures of a run that matter first: throughput, queue, KV cache, requests, start-up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vllm_logdoctor.report.clock import duration
+from vllm_logdoctor.report.escape import inline
+from vllm_logdoctor.report.figures import count, number, percent, statuses
+from vllm_logdoctor.report.naming import PHASES
+from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.series import Point, points_of
+from vllm_logdoctor.report.serving import quantile, requests_of, summed_of
+from vllm_logdoctor.run.metrics import batches_of
+from vllm_logdoctor.run.model import Phase, Run
+
+Figure = tuple[str, str]
+
+_MOST = 5
+_BEGINNINGS = ("imports", "engine-start", "engine-init", "api-server")
+_COMPARED = (
+    "Successful requests",
+    "Request throughput (req/s)",
+    "Output token throughput (tok/s)",
+    "Median TTFT (ms)",
+    "Median TPOT (ms)",
+    "requests/s",
+    "output tokens/s",
+    "average latency (s)",
+    "p99 latency (s)",
+)
+_FAILED = "Failed requests"
+
+
+def key_figures(run: Run) -> tuple[Figure, ...]:
+    """Return at most five figures with their names, as inline Markdown."""
+    return tuple(
+        [*_of_load(run), *_of_batches(run), *_of_cache(run), *_of_requests(run), *_of_start(run)][:_MOST]
+    )
+
+
+def startup_seconds(phases: Sequence[Phase]) -> float | None:
+    """Return the length of the whole start-up, or None where the log does not show it from its beginning."""
+    if not any(phase.name in _BEGINNINGS for phase in phases):
+        return None
+    return next((phase.seconds for phase in phases if phase.name == "startup"), None)
+
+
+def per_request(points: Sequence[Point]) -> float | None:
+    """Return the median of generated tokens/s per running request, or None where no line shows both."""
+    rates = [
+        (point.generation / point.running, point.lines)
+        for point in points
+        if point.running and point.generation > 0
+    ]
+    return quantile(rates, 0.5)
+
+
+def benchmark_result(page: Page) -> str:
+    """Return the figures of the last benchmark result, as a sentence."""
+    last = page.run.benchmarks[-1]
+    compared = (*_COMPARED, *((_FAILED,) if last.figures.get(_FAILED) else ()))
+    shown = [f"{name} {number(last.figures[name])}" for name in compared if name in last.figures]
+    many = len(page.run.benchmarks)
+    which = f"Last of {many} results" if many > 1 else "Result"
+    return f"{which}: {inline(', '.join(shown) or 'no rate printed')}{page.cited(last.evidence)}."
+
+
+def _of_load(run: Run) -> Iterator[Figure]:
+    points = points_of(run)
+    figures = summed_of(points)
+    if not figures.busy:
+        return
+    if figures.generation.max:
+        each = per_request(points)
+        share = f"; {number(each)} per request" if each and (figures.running or 0) > 1 else ""
+        rates = f"{number(figures.generation.mean_busy)} tokens/s mean, {number(figures.generation.max)} peak"
+        yield "generation", rates + share
+    elif figures.prompt.max:
+        yield (
+            "prompts",
+            f"{number(figures.prompt.mean_busy)} tokens/s mean, {number(figures.prompt.max)} peak",
+        )
+    if figures.running is not None:
+        waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
+        yield "requests at once", f"{figures.running:,} running at most, {waiting}"
+
+
+def _of_batches(run: Run) -> Iterator[Figure]:
+    batches = batches_of(run)
+    if batches:
+        done, total = sum(batch.done for batch in batches), sum(batch.total for batch in batches)
+        seconds = sum(batch.seconds or 0.0 for batch in batches)
+        yield (
+            "prompts",
+            f"{done:,} of {total:,} in {duration(seconds)}" if seconds else f"{done:,} of {total:,}",
+        )
+
+
+def _of_cache(run: Run) -> Iterator[Figure]:
+    tokens, usage = run.measure("kv_cache_tokens"), run.extremes.kv_usage
+    size = f"{number(tokens)} tokens" if tokens else ""
+    peak = f"{percent(usage)} peak" if usage is not None and run.samples else ""
+    if size or peak:
+        yield "KV cache", ", ".join(filter(None, (size, peak)))
+
+
+def _of_requests(run: Run) -> Iterator[Figure]:
+    by_status = requests_of(run, with_probes=False)
+    if by_status:
+        yield "answered", f"{count(sum(by_status.values()), 'request')}, {statuses(by_status)}"
+
+
+def _of_start(run: Run) -> Iterator[Figure]:
+    total = startup_seconds(run.phases)
+    if total:
+        parts = [phase for phase in run.phases if phase.parent == "startup" and phase.name in PHASES]
+        longest = max(parts, key=lambda phase: phase.seconds or 0.0, default=None)
+        most = longest is not None and longest.name != "unexplained" and (longest.seconds or 0.0) >= total / 3
+        named = (
+            f" ({duration(longest.seconds)} {PHASES[longest.name]})" if most and longest is not None else ""
+        )
+        yield "start-up", duration(total) + named
