@@ -61,12 +61,12 @@ class TestWhatToLookFor:
 
 class TestVerdict:
     @pytest.mark.parametrize(
-        ("confidence", "words"), [("high", ": out"), ("medium", ": probably out"), ("low", ": possibly out")]
+        ("confidence", "words"), [("high", ""), ("medium", ", probably"), ("low", ", possibly")]
     )
     def test_a_doubtful_cause_is_called_doubtful(self, confidence, words):
         root, *others = make_findings("Qwen", True)
         text = report_of(changed(True, findings=(replace(root, confidence=confidence), *others)))
-        assert text.startswith(f"# FAILED while serving{words} of memory Qwen\n")
+        assert text.startswith(f"# FAILED while serving{words}: out of memory Qwen\n")
 
     def test_a_crash_without_a_cause_says_that_the_log_does_not_tell(self):
         text = report_of(changed(True, findings=()))

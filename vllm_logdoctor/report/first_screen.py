@@ -26,7 +26,7 @@ Level = Literal["healthy", "limited", "failed", "cut"]
 SHOWN = 3
 LEAD = 320
 """Characters of an explanation on the first screen; the rest follows in the details."""
-DOUBT: dict[Confidence, str] = {"high": "", "medium": "probably ", "low": "possibly "}
+DOUBT: dict[Confidence, str] = {"high": "", "medium": ", probably", "low": ", possibly"}
 _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
 _SEVERE = ("critical", "high")
 _QUOTE = 240
@@ -109,7 +109,7 @@ def state(page: Page) -> str:
     """Return the state in capitals with what it is about, "FAILED at start-up: Out of memory"."""
     root, run = page.root, page.run
     if root is not None:
-        return f"{STATES[run.outcome] if run.outcome in BROKEN else 'FAILED'}: {DOUBT[root.confidence]}{_cause(root)}"
+        return f"{STATES.get(run.outcome, 'FAILED')}{DOUBT[root.confidence]}: {_cause(root)}"
     level, limit = level_of(page), page.diagnosis.bottleneck.name
     if level == "failed":
         return f"{STATES[run.outcome]}: cause not in this log"

@@ -43,6 +43,7 @@ def _known(run: Run, went_on: bool) -> Iterator[Message]:
             pattern.meaning,
             seen.count,
             run.evidence(record),
+            custom=not pattern.trusted,
         )
 
 

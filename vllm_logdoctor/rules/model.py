@@ -119,6 +119,7 @@ class Message(Struct, frozen=True):
         meaning: what it means, in a sentence.
         count: how often.
         evidence: the first line.
+        custom: whether a pack of the user's own knows it.
     """
 
     pattern: str
@@ -127,3 +128,4 @@ class Message(Struct, frozen=True):
     meaning: str
     count: int
     evidence: Evidence
+    custom: bool = False

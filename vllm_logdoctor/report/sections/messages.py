@@ -24,7 +24,7 @@ def warnings_in_log(page: Page) -> list[str]:
     order = list(_VERDICTS)
     messages = sorted(
         (one for one in page.diagnosis.messages if _matters(page, one, cited) and one.pattern not in earlier),
-        key=lambda message: order.index(message.verdict),
+        key=lambda message: order.index(message.verdict) if message.verdict in order else len(order),
     )
     rows = [_row(page, message) for message in messages[:SHOWN]]
     left = len(messages) - len(rows)
@@ -33,6 +33,8 @@ def warnings_in_log(page: Page) -> list[str]:
 
 
 def _matters(page: Page, message: Message, cited: set[tuple[str, int]]) -> bool:
+    if message.custom:
+        return True
     if message.verdict not in _VERDICTS or (message.evidence.file, message.evidence.line) in cited:
         return False
     return page.root is None or message.verdict == "will-break"
@@ -40,7 +42,7 @@ def _matters(page: Page, message: Message, cited: set[tuple[str, int]]) -> bool:
 
 def _row(page: Page, message: Message) -> list[str]:
     return [
-        _VERDICTS[message.verdict],
+        _VERDICTS.get(message.verdict, message.verdict),
         code(excerpt(message.text, limit=110), 110),
         prose(message.meaning, 220),
         f"{message.count:,}",

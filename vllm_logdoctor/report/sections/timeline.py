@@ -17,7 +17,8 @@ _PERIODS = 8
 
 def timeline(page: Page) -> list[str]:
     """Return the section; nothing where no phase and no serving period is known."""
-    return [*_bounds(page), *_phases(page), *_periods(page)]
+    parts = [*_phases(page), *_periods(page)]
+    return [*_bounds(page), *parts] if parts or _open_end(page) else []
 
 
 def _bounds(page: Page) -> list[str]:
