@@ -306,13 +306,7 @@ def test_a_start_that_a_person_stopped_is_told_as_that() -> None:
         "(APIServer pid=1) KeyboardInterrupt",
     ]
     text = report("\n".join([*START, *stopped]).format(ranks=1))
-<<<<<<< HEAD
-    assert "**Killed: Stopped by a signal (SIGINT/SIGTERM) [L" in text
-    assert "does not say why" not in text
-    assert "does not hold the cause" not in text
-=======
     assert text.startswith("# KILLED: Stopped by a signal (SIGINT/SIGTERM)\n")
->>>>>>> 480a683 (Documents and tests follow the first screen; lines of a user's own pack are always listed)
 
 
 def test_a_command_that_is_not_there_is_no_start() -> None:
@@ -333,11 +327,7 @@ def test_a_server_that_waits_for_connections_until_it_is_killed_was_stopped() ->
         "INFO:     Waiting for connections to close. (CTRL+C to force quit)",
     ]
     text = report("\n".join([*START, *READY, *waiting]).format(ranks=1))
-<<<<<<< HEAD
-    assert "**Killed: probably Stopped by a signal (SIGINT/SIGTERM) [L" in text
-=======
     assert text.startswith("# KILLED, probably: Stopped by a signal (SIGINT/SIGTERM)\n")
->>>>>>> 480a683 (Documents and tests follow the first screen; lines of a user's own pack are always listed)
 
 
 def test_argument_values_are_not_called_unknown_arguments() -> None:
