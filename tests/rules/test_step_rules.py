@@ -39,12 +39,30 @@ def test_less_than_a_token_a_second_is_not_the_clients_doing() -> None:
 
 @pytest.mark.parametrize(
     "figures",
+    [{"running": 32, "kv": 28.0, "generation": 74.0}, {"running": 16, "kv": 92.0, "generation": 16.7}],
+)
+def test_a_batch_slower_than_memory_asks_for_no_more_requests(figures: dict[str, float]) -> None:
+    found = advice(a_run(samples=load((5, figures))))
+    assert next(iter(found)) == "steps-slower-than-memory"
+    assert "client-concurrency-bound" not in found
+
+
+@pytest.mark.parametrize(
+    "figures",
     [
         {**CRAWLING, "generation": 6.0},
         {**CRAWLING, "prompt": 900.0},
-        {"running": 40, "kv": 30.0, "generation": 40.0},
+        {"running": 32, "kv": 28.0, "generation": 90.0},
+        {"running": 32, "kv": 80.0, "generation": 60.0},
+        {"running": 600, "kv": 30.0, "generation": 900.0},
     ],
-    ids=["slow-but-possible", "prompts-in-between", "many-requests"],
+    ids=[
+        "slow-but-possible",
+        "prompts-in-between",
+        "batch",
+        "batch-in-a-full-cache",
+        "more-than-memory-bound",
+    ],
 )
 def test_what_a_card_can_be_as_slow_as_is_not_called_slow(figures: dict[str, float]) -> None:
     assert "steps-slower-than-memory" not in advice(a_run(samples=load((5, figures))))

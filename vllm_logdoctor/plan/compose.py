@@ -54,21 +54,45 @@ def composed(
     """
     kept: list[PlannedChange] = []
     held: list[Refusal] = []
-    risky: PlannedChange | None = None
-    for item in items:
-        reason = ""
-        if item.change.kind in ("flag", "env"):
-            reason = _second_risk(risky, item) or obstacle(
-                _with(run, [*kept, item]), item.change, load, not failures.isdisjoint(item.findings)
-            )
-        if reason:
-            held.append((item.change.knob, reason))
-            continue
-        kept.append(item)
-        risky = item if item.change.safety == "changes-results" else risky
+    for group in _groups(items, failures):
+        repairs = not failures.isdisjoint(group[0].findings)
+        reason = _reason(run, kept, group, load, repairs)
+        if reason is None:
+            kept += group
+        else:
+            held.append((reason[0], reason[1]))
+            held += [
+                (item.change.knob, f"belongs to the same step as {reason[0]}")
+                for item in group
+                if item.change.knob != reason[0]
+            ]
     kept = with_capture_sizes(run, kept)
-    kept, brought = _without_new_findings(run, kept, judgement)
+    kept, brought = _without_new_findings(run, kept, judgement, failures)
     return Composed(tuple(kept), (*held, *brought), _with(run, kept))
+
+
+def _groups(items: Sequence[PlannedChange], failures: frozenset[str]) -> list[list[PlannedChange]]:
+    """Return changes that are made together: those of one finding; remedies of a failure and actions go one by one."""
+    groups: dict[object, list[PlannedChange]] = {}
+    for number, item in enumerate(items):
+        alone = item.change.kind == "action" or not failures.isdisjoint(item.findings)
+        groups.setdefault(number if alone else item.findings[0], []).append(item)
+    return list(groups.values())
+
+
+def _reason(
+    run: Run, kept: Sequence[PlannedChange], group: Sequence[PlannedChange], load: Load, repairs: bool
+) -> Refusal | None:
+    """Return the first change of a group that can't be made, with the reason."""
+    risky = next((item for item in kept if item.change.safety == "changes-results"), None)
+    if group[0].change.kind == "action":
+        return None
+    planned = _with(run, [*kept, *group])
+    for item in group:
+        reason = _second_risk(risky, item) or obstacle(planned, item.change, load, repairs)
+        if reason:
+            return item.change.knob, reason
+    return None
 
 
 def _with(run: Run, items: Sequence[PlannedChange]) -> PlannedRun:
@@ -85,27 +109,33 @@ def _second_risk(first: PlannedChange | None, item: PlannedChange) -> str:
 
 
 def _without_new_findings(
-    run: Run, items: list[PlannedChange], judgement: Judgement
+    run: Run, items: list[PlannedChange], judgement: Judgement, failures: frozenset[str]
 ) -> tuple[list[PlannedChange], list[Refusal]]:
-    """Hold back changes, the last first, until the planned run has no finding that this run has not."""
+    """Hold back steps, the last first, until the planned run has no finding that this run has not."""
     held: list[Refusal] = []
-    if not any(item.change.kind in ("flag", "env") for item in items):
+    steps = [group for group in _groups(items, failures) if group[0].change.kind in ("flag", "env")]
+    if not steps:
         return items, held
     known = {finding.id for finding in judgement(run)}
     left = list(items)
     new = new_findings(judgement(_with(run, left).run), known)
-    for item in [item for item in reversed(items) if item.change.kind in ("flag", "env")]:
+    for step in reversed(steps):
         if not new:
             break
-        without = [other for other in left if other is not item]
+        without = [other for other in left if other not in step]
         still = new_findings(judgement(_with(run, without).run), known)
         if len(still) < len(new):
             gone = next(finding for finding in new if finding.id not in {one.id for one in still})
-            held.append((item.change.knob, f"the planned run would then have {gone.title}"))
+            reason = f'the planned run would then have the finding "{gone.title}"'
+            held += [(item.change.knob, reason) for item in step]
             left, new = without, still
     return left, held
 
 
 def new_findings(findings: Sequence[Finding], known: set[str]) -> list[Finding]:
-    """Return findings that a run does not have; the limit that comes next is none of them."""
-    return [finding for finding in findings if finding.id not in known and finding.id not in NEXT_LIMITS]
+    """Return findings that a run does not have and that ask for something; the limit that comes next is none of them."""
+    return [
+        finding
+        for finding in findings
+        if finding.id not in known and finding.id not in NEXT_LIMITS and finding.severity != "info"
+    ]

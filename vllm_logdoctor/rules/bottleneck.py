@@ -15,7 +15,8 @@ One statistics line is judged by these rules, first that holds:
 5. Nothing waits and the cache is 95 % full or more: the next request or token will wait for the cache.
 6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
    per second and request is the host's limit, as is a card that makes less than one and a half with a handful
-   of requests and no prompts, counted or under way: no card reads its own memory so slowly. Tensor parallel ranks on different nodes
+   of requests, or less than two and a half with up to 256 in half of the cache, and no prompts, counted or under
+   way: no card reads its own memory so slowly. Tensor parallel ranks on different nodes
    are the interconnect's, and so are more ranks than a machine has cards, where a single stream crawls. Several
    requests that get less than a token per second each while prompts are computed wait inside the batch: prefill.
 
@@ -67,6 +68,10 @@ SLOW_CPU = 1.0
 SLOW_CARD = 1.5
 """Tokens per second and request with few requests: a card reads all of its memory two (unified memory) to forty
 times a second, and a step reads its weights once."""
+SLOW_BATCH = 2.5
+"""The same with more requests and half of the cache empty: a step then reads at most the weights and half the cache."""
+MOST_OF_BATCH = 256
+"""Requests up to which a step of decoding is bound by memory and not by arithmetic."""
 SLOW_RANKS = 5.0
 """The same where the ranks are more than a machine has cards: cards of such machines read theirs twelve times."""
 LEAST_CALLS = 10
@@ -234,16 +239,41 @@ def limit_below(span: Span, host: Host, before: Sample | None = None) -> Bottlen
     if host.on_cpu:
         slow = sample.prompt + sample.generation < SLOW_CPU * running
         return "host-limited" if slow else "client-limited"
-    # V1 counts a prompt when it is computed to its end; until then only the cache that it takes shows it.
-    grown = (sample.kv_usage or 0.0) - (before.kv_usage or 0.0)
-    prompts = sample.prompt > 0 or grown > PROMPT_GROWTH
+    prompts = computes_prompts(sample, before)
     if prompts and min(running, before.running) > 1 and sample.generation < STARVED * running:
         return "prefill-limited"
-    if running > FEW or prompts:
+    if prompts:
         return "client-limited"
+    if running > FEW:
+        return "host-limited" if is_slower_than_memory(sample) else "client-limited"
     if host.ranks > CARDS_OF_A_MACHINE and sample.generation < SLOW_RANKS * running:
         return "interconnect-limited"
     return "host-limited" if sample.generation < SLOW_CARD * running else "client-limited"
+
+
+def computes_prompts(sample: Sample, before: Sample) -> bool:
+    """Whether prompts are computed: counted, or under way.
+
+    V1 counts a prompt when it is computed to its end; until then only the cache that it takes shows it. V0, whose
+    lines tell swapped requests, counts every part.
+    """
+    if sample.prompt > 0 or sample.swapped is not None:
+        return sample.prompt > 0
+    return (sample.kv_usage or 0.0) - (before.kv_usage or 0.0) > PROMPT_GROWTH
+
+
+def is_slower_than_memory(sample: Sample) -> bool:
+    """Whether requests of a batch without prompts are slower than any card reads its memory.
+
+    Example:
+        >>> is_slower_than_memory(Sample(0.0, 1, 0, 0.0, 74.0, running=32, waiting=0, kv_usage=28.0))
+        True
+        >>> is_slower_than_memory(Sample(0.0, 1, 0, 0.0, 740.0, running=32, waiting=0, kv_usage=28.0))
+        False
+    """
+    running = sample.running or 0
+    slowest = SLOW_BATCH if (sample.kv_usage or 0.0) < 50 else SLOW_CARD
+    return running <= MOST_OF_BATCH and sample.generation < slowest * running
 
 
 def cache_is_full(running: int, usage: float) -> bool:
@@ -267,10 +297,16 @@ def apparent_seats(spans: Sequence[Span], least: int = 1) -> int | None:
         for span in spans
         if span.waits and not cache_is_full(span.sample.running or 0, span.sample.kv_usage or 0.0)
     ]
-    if len(waiting) < 3:
-        return None
-    most, times = max(waiting), Counter(waiting)
-    return most if most >= max(least, 1) and times[most] >= 3 and times[most] >= len(waiting) / 2 else None
+    most, times = max(waiting, default=0), Counter(waiting)
+    # Two lines are enough where nothing but this number was seen, with a crowd behind it.
+    lines = 2 if len(times) == 1 and most >= LEAST_CROWD and _queue(spans) >= most else 3
+    enough = times[most] >= lines and times[most] >= len(waiting) / 2
+    return most if most >= max(least, 1) and enough else None
+
+
+def _queue(spans: Sequence[Span]) -> int:
+    """Return the shortest queue of the lines in which requests wait."""
+    return min((span.sample.waiting or 0 for span in spans if span.waits), default=0)
 
 
 def time_by_limit(load: Load, limits: Sequence[BottleneckName]) -> dict[BottleneckName, float]:

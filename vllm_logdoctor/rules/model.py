@@ -45,10 +45,14 @@ class Effect(Struct, frozen=True):
         low, high: ratio range.
         origin: "measured" (this log), "computed" (formula, inputs in basis), "published" (source and conditions in basis).
         basis: where the range is from, with n and conditions.
+        share: share of the run's busy time in which the change acts; the range holds for that time.
+        next_limit: what limits with the change made: "max_num_seqs", "KV cache", "client", or "" where not known.
 
     Example:
         >>> Effect("kv_cache_tokens", 2.0, 2.0, "computed", "2 bytes an element -> 1").origin
         'computed'
+        >>> Effect("generation_throughput", 2.0, 2.0, "computed", "", share=0.5).over_run(2.0)
+        1.3333333333333333
     """
 
     metric: str
@@ -56,6 +60,12 @@ class Effect(Struct, frozen=True):
     high: float
     origin: Literal["measured", "computed", "published"]
     basis: str
+    share: float = 1.0
+    next_limit: str = ""
+
+    def over_run(self, ratio: float) -> float:
+        """Return a throughput ratio over the whole run from the one in the time in which the change acts."""
+        return 1 / (1 - self.share + self.share / ratio)
 
 
 class Finding(Struct, frozen=True):

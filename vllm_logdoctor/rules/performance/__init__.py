@@ -14,6 +14,7 @@ from vllm_logdoctor.rules.performance import (
     caching,
     cpu,
     experts,
+    full_cache,
     graphs,
     host,
     hybrid_cache,
@@ -38,6 +39,7 @@ from vllm_logdoctor.run.model import Run
 
 RULES: tuple[Rule, ...] = (
     *steps.RULES,
+    *full_cache.RULES,
     *serving.RULES,
     *balance.RULES,
     *adapters.RULES,

@@ -4,6 +4,7 @@ costs.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from msgspec import Struct, field
@@ -11,18 +12,31 @@ from msgspec import Struct, field
 from vllm_logdoctor.knowledge.flags import flag_default
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.bottleneck import runs_on_cpu
+from vllm_logdoctor.rules.capacity.defaults import seats_of
 from vllm_logdoctor.rules.capacity.fp8 import ARITHMETIC, capability_of, condition_of_fp8
 from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
 from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, flag
+from vllm_logdoctor.rules.forecast import Forecast, Limits, forecast
 from vllm_logdoctor.rules.model import Change, Effect
-from vllm_logdoctor.rules.performance.published import CACHE_FP8, CACHE_RAISED
+from vllm_logdoctor.rules.performance.published import CACHE_FP8, CACHE_RAISED, WEIGHTS_FP8
+from vllm_logdoctor.run.model import Run
 
 # Left free beside the cache: transient buffers and fragmentation took up to about 2 GiB in starts that failed
 # at 0.95.
 LEFT_FREE_GIB = 3.0
 MOST_UTILIZATION = 0.95
 LEAST_GAIN = 1.03
+_METRIC = "generation_throughput"
+NEXT = {
+    "max_num_seqs": "max_num_seqs is the next limit",
+    "KV cache": "the KV cache stays the limit",
+    "client": "nothing waits",
+}
+"""What limits next, in words."""
+# Qwen2 and Qwen2.5 add a bias to their keys that makes single channels very large.
+_KEYS_WITH_OUTLIERS = re.compile(r"qwen-?2(?:\.5)?(?![\d.])", re.IGNORECASE)
+_BROKEN_BY_FP8 = "not --kv-cache-dtype fp8: with this model family an fp8 cache without calibrated scales is known to break answers"
 _REPLICAS = "more replicas share the load, and their caches add up"
 
 
@@ -37,7 +51,10 @@ class Room(Struct, frozen=True):
 def room_changes(case: RuleContext) -> Room:
     """Return how this run gets a larger cache, the first way that its log supports."""
     memory = memory_of(case.run)
-    for way in (_drop_fixed_size, _on_cpu, _printed_advice, _raise_utilization, _smaller_elements):
+    ways = (
+        _drop_fixed_size, _on_cpu, _printed_advice, _raise_utilization, _smaller_elements, _smaller_weights,
+    )  # fmt: skip
+    for way in ways:
         room = way(case, memory)
         if room is not None:
             knobs = tuple(change.knob for change in room.changes)
@@ -54,11 +71,23 @@ def room_changes(case: RuleContext) -> Room:
     )
 
 
+def fp8_cache_breaks_answers(run: Run) -> bool:
+    """Whether the model is of a family whose keys have outliers that an fp8 cache without calibrated scales cuts off.
+
+    Example:
+        >>> fp8_cache_breaks_answers(Run(model=Value("Qwen/Qwen2.5-7B-Instruct", "explicit")))
+        True
+    """
+    return run.model is not None and _KEYS_WITH_OUTLIERS.search(str(run.model.value)) is not None
+
+
 def can_use_fp8_cache(case: RuleContext) -> bool:
     """Whether an fp8 cache is a sound proposal: a CUDA run of 0.10 or later whose cache has 16-bit elements, on a card that
-    computes in fp8 or is not known.
+    computes in fp8 or is not known, and no model whose answers it is known to break.
     """
     run = case.run
+    if fp8_cache_breaks_answers(run):
+        return False
     plain = str(run.setting("kv_cache_dtype") or "auto") == "auto" and str(
         run.setting("dtype") or "bfloat16"
     ) in ("bfloat16", "float16", "auto", "half")
@@ -90,7 +119,7 @@ def _on_cpu(case: RuleContext, memory: Memory | None) -> Room | None:
         return Room((action(words, before=gib),), None)
     note = "in GiB; take what the host has free"
     change = Change("VLLM_CPU_KVCACHE_SPACE", "env", round(gib), 2 * round(gib), "needs-test", note)
-    return Room((change,), _throughput(2.0, "twice the memory"))
+    return Room((change,), _throughput(case, 2.0, "twice the memory"))
 
 
 def _printed_advice(case: RuleContext, memory: Memory | None) -> Room | None:
@@ -111,7 +140,7 @@ def _printed_advice(case: RuleContext, memory: Memory | None) -> Room | None:
         " holds for this device and its other users only",
     )
     return (
-        Room(changes, _throughput(gain, f"cache {memory.available:g} -> {size / GIB:.1f} GiB"))
+        Room(changes, _throughput(case, gain, f"cache {memory.available:g} -> {size / GIB:.1f} GiB"))
         if changes and gain >= LEAST_GAIN
         else None
     )
@@ -136,7 +165,7 @@ def _raise_utilization(case: RuleContext, memory: Memory | None) -> Room | None:
         "needs-test",
         "the start fails or falls out of memory if others use the device",
     )
-    return Room(changes, _throughput(gain, basis) if gain else None) if changes else None
+    return Room(changes, _throughput(case, gain, basis) if gain else None) if changes else None
 
 
 def _utilization_target(case: RuleContext, memory: Memory) -> float | None:
@@ -173,25 +202,65 @@ def _smaller_elements(case: RuleContext, memory: Memory | None) -> Room | None:
             ]
         ),
     )
-    return Room(changes, _throughput(2.0, "twice the tokens in the same memory")) if changes else None
+    return Room(changes, _throughput(case, 2.0, "twice the tokens in the same memory")) if changes else None
 
 
-def _throughput(gain: float, basis: str) -> Effect:
-    high = round(max(1.0, min(gain, CACHE_RAISED.high)), 3)
+def _smaller_weights(case: RuleContext, memory: Memory | None) -> Room | None:
+    """Weights of 8 bits give half of their memory to the cache; only where the card computes in fp8."""
+    run = case.run
+    able = (
+        run.platform == "cuda"
+        and capability_of(run).least >= ARITHMETIC
+        and bool(at_least(case.version, "0.10.0"))
+    )
+    if memory is None or memory.fixed or not able or run.setting("quantization"):
+        return None
+    answer = LAWS["quantization"](memory, Settings(run, "quantization", "fp8"))
+    if isinstance(answer, str) or answer.tokens < LEAST_GAIN * memory.tokens:
+        return None
+    note = f"answers can differ slightly; speed of a step {WEIGHTS_FP8.words()}"
+    changes = flag(case, "--quantization", None, "fp8", "changes-results", note)
+    return (
+        Room(changes, _throughput(case, answer.tokens / memory.tokens, answer.steps[-1])) if changes else None
+    )
+
+
+def _throughput(case: RuleContext, gain: float, basis: str) -> Effect:
+    """Return what more room brings while the cache is full: by the run's own levels up to the next limit, else its bounds."""
+    seats = seats_of(case.run)
+    told = f"{basis}: {gain:.3g} x the tokens"
+    found = forecast(case.run, case.load, case.limits, Limits(seats), Limits(seats, gain))
+    if found is None:
+        high = round(max(1.0, min(gain, CACHE_RAISED.high)), 3)
+        return Effect(
+            _METRIC,
+            1.0,
+            high,
+            "computed",
+            f"{told}; throughput gains at most as much while the cache is full",
+        )
+    at = f"{found.running[0]:.0f} -> {found.running[1]:.0f} requests at once"
+    then = f"then {NEXT[found.next_limit]}"
+    if found.measured:
+        basis = f"{told}; {at} by this run's own throughput at other numbers of requests; {then}"
+        return _acting(found, found.low, found.high, basis)
+    high = min(found.high, CACHE_RAISED.high)
+    basis = f"{told}; {at}, throughput gains at most as much ({CACHE_RAISED.words()}); {then}"
+    return _acting(found, 1.0, max(1.0, high), basis)
+
+
+def _acting(found: Forecast, low: float, high: float, basis: str) -> Effect:
     return Effect(
-        "generation_throughput",
-        1.0,
-        high,
-        "computed",
-        f"{basis}: {gain:.3g} x the tokens; throughput gains at most as much while the cache is full"
-        f" (measured {CACHE_RAISED.low:g} to {CACHE_RAISED.high:g} x, {CACHE_RAISED.pairs} pairs)",
+        _METRIC, round(low, 3), round(high, 3), "computed", basis, round(found.share, 4), found.next_limit
     )
 
 
 def _other_ways(case: RuleContext) -> tuple[str, ...]:
     run = case.run
     ways: list[str] = []
-    if can_use_fp8_cache(case):
+    if fp8_cache_breaks_answers(run):
+        ways.append(_BROKEN_BY_FP8)
+    elif can_use_fp8_cache(case):
         condition = condition_of_fp8(run)
         needs = f"; {condition}" if condition else ""
         ways.append(f"--kv-cache-dtype fp8 holds twice the tokens; answers can differ{needs}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from vllm_logdoctor.rules.bottleneck import RUN_SHARE
 from vllm_logdoctor.rules.context import RuleContext
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.rule import Rule
@@ -17,7 +18,8 @@ SEVERITY = {"critical": 0.7, "high": 0.5, "medium": 0.3, "low": 0.1, "info": 0.0
 EFFORT = {"safe": 1.0, "needs-test": 1.15, "changes-results": 2.0}
 BY_HAND = 2.0
 
-# What the removal of the limit of a run adds, beside the share of the time that the limit held.
+# What the removal of the limit of a run adds, beside the share of the time that the limit held; a limit of a short
+# burst adds as much less as it is shorter than one that makes the run's.
 LIMIT = 0.4
 
 # That the client sends little is no fault of the server: what surely slows the server down comes before it, what
@@ -39,7 +41,8 @@ def worth(case: RuleContext, rule: Rule, found: Finding) -> float:
     """Return expected effect times confidence over effort, for the objective of the case."""
     value = gain(found) * CONFIDENCE[found.confidence] / effort(found)
     if rule.removes is not None:
-        value += LIMIT + case.share(rule.removes)
+        share = case.share(rule.removes)
+        value += (LIMIT + share) * min(1.0, share / RUN_SHARE)
     if rule.voids_figures:
         value += LIMIT + 1.0
     if "startup" in rule.objectives and case.load.busy_seconds:
@@ -50,13 +53,13 @@ def worth(case: RuleContext, rule: Rule, found: Finding) -> float:
 
 
 def gain(found: Finding) -> float:
-    """Return the logarithm (base 2) of the expected ratio, or what the severity stands for where no ratio is
-    known.
+    """Return the logarithm (base 2) of the ratio expected over the whole run, or what the severity stands for where
+    no ratio is known.
     """
     effect = found.effect
     if effect is None or effect.low <= 0 or effect.high <= 0:
         return SEVERITY[found.severity]
-    return max(0.0, abs(math.log2(math.sqrt(effect.low * effect.high))))
+    return max(0.0, abs(math.log2(effect.over_run(math.sqrt(effect.low * effect.high)))))
 
 
 def effort(found: Finding) -> float:

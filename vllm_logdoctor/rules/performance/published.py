@@ -32,6 +32,11 @@ class Range(Struct, frozen=True):
     conditions: str
     quartiles: bool = False
 
+    def words(self) -> str:
+        """Return the range with its number of pairs and sources."""
+        sources = "one source" if self.campaigns == 1 else f"{self.campaigns} sources"
+        return f"{self.low:g} to {self.high:g} x, {self.pairs} measured pairs, {sources}"
+
     def effect(self, metric: str, note: str = "") -> Effect:
         """Return the range as an expected effect on a metric."""
         spread = "middle half of" if self.quartiles else "spread of"
@@ -52,6 +57,7 @@ CACHE_RAISED = Range(1.07, 2.66, 1.60, 4, 1, "14B on a 64 GB device, load bound 
 CACHE_FP8 = Range(
     0.97, 1.09, 1.03, 18, 4, "16-bit to fp8 cache, vLLM 0.10 and later on H100, L40S, L4 and 3090"
 )
+WEIGHTS_FP8 = Range(1.12, 1.54, 1.36, 21, 3, "16-bit to fp8 weights on H100 and L40S")
 CLIENT_DOUBLED = Range(1.10, 1.94, 1.78, 6, 1, "twice the requests in flight, 7B on A40")
 CLIENT_SIXTEENFOLD = Range(1.17, 14.21, 5.91, 8, 1, "16 times the requests in flight, 8B on L40S")
 REPLICAS_FOR_TP4 = Range(

@@ -9,21 +9,20 @@ from msgspec.structs import replace
 from vllm_logdoctor.rules.bottleneck import KV_FULL, KV_FULL_ALONE, BottleneckName, one_by_one
 from vllm_logdoctor.rules.capacity.ceiling import ceiling_of
 from vllm_logdoctor.rules.capacity.defaults import seats_of, step_tokens_of
-from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
     flag,
-    message_lines,
     plural,
     rounded,
     sample_lines,
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.forecast import Limits, forecast
 from vllm_logdoctor.rules.load import minutes
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
-from vllm_logdoctor.rules.performance.cache_room import Room, room_changes
+from vllm_logdoctor.rules.performance.cache_room import NEXT
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.performance.published import CLIENT_DOUBLED, SEATS_FROM_ONE, SEATS_RAISED
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -46,18 +45,8 @@ LEAST_GROWTH = 1.1
 # A tenth more requests is nothing that a client is changed for.
 LEAST_ROOM = 1.1
 IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
-FULL_ALONE = "KV cache full while the queue is empty"
-ONLY_WHEN_WAITING = (
-    "more room for the cache once requests wait or preemptions are printed: until then it buys nothing"
-)
 # Statistics lines behind each judgement: one line is a moment, not a load.
 LEAST_LINES = 2
-# The CPU backend says that nobody chose the size of its cache.
-CACHE_BY_DEFAULT = (
-    "environment-variable-vllm-cpu-kvcache-space-gb",
-    "environment-variable-vllm-cpu-kvcache-space-gib",
-    "vllm-cpu-kvcache-space-not-set-using",
-)
 
 
 def client_concurrency_bound(case: RuleContext) -> Advice | None:
@@ -173,63 +162,6 @@ def _client_effect(growth: float) -> Effect | None:
     return replace(effect, low=min(effect.low, growth), high=min(effect.high, growth))
 
 
-def kv_cache_preemption(case: RuleContext) -> Advice | None:
-    """The cache is full: requests wait for it or are computed anew.
-
-    Needs KV usage in statistics lines, or preemption lines.
-    """
-    load, full = case.load, case.spans("kv-cache-limited")
-    preempted = load.preemptions > 0 or case.event("preempted") is not None
-    if not preempted and not held_long(case, "kv-cache-limited"):
-        return None
-    waiting = max((span.sample.waiting or 0 for span in full), default=0)
-    text = (
-        f"The KV cache was full for {minutes(case.seconds('kv-cache-limited'))}"
-        f" ({100 * case.share('kv-cache-limited'):.3g} % of the busy time), peak usage {load.peak_kv:g} %"
-        + (f", with up to {plural(waiting, 'request')} waiting." if waiting else ".")
-    )
-    text += (
-        f" {load.preemptions:,} preemptions are printed."
-        if load.preemptions
-        else _without_preemption_lines(case, waiting)
-    )
-    memory = memory_of(case.run)
-    if memory and memory.concurrency and memory.length:
-        text += (
-            f" It holds {memory.tokens:,.0f} tokens: {memory.concurrency:.3g} requests of {memory.length:,}"
-            " tokens."
-        )
-    pressed = bool(waiting or preempted)
-    room = room_changes(case) if pressed else Room((), None)
-    found = Advice(
-        text,
-        (
-            *sample_lines(case, full),
-            *message_lines(case, "preempted", *CACHE_BY_DEFAULT),
-            *setting_lines(case, "kv_cache_tokens", "available_kv_cache_gib"),
-        ),
-        confidence="high" if waiting or preempted else "medium",
-        severity=None if waiting else "medium",
-        changes=room.changes,
-        effect=room.effect,
-        alternatives=room.alternatives if pressed else (ONLY_WHEN_WAITING,),
-        avoid="Raising --max-num-seqs: more requests would share the same full cache.",
-        verify=(
-            "KV usage stays below 90 % in the statistics lines while requests wait no more; `GPU KV cache"
-            " size` is larger."
-        ),
-    )
-    return found if pressed else replace(found, title=FULL_ALONE)
-
-
-def _without_preemption_lines(case: RuleContext, waiting: int) -> str:
-    if not waiting:
-        return " Nothing waited yet, but the next request or the next long answer would."
-    if case.run.engine == "V0":
-        return " New requests wait until others end; V0 prints a line for one preemption in fifty only."
-    return " V1 prints no preemption: requests that ran go back to the queue and are computed anew."
-
-
 def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     """All seats are taken while the cache has room.
 
@@ -272,7 +204,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         (*sample_lines(case, held), *setting_lines(case, "max_num_seqs")),
         confidence=_seat_confidence(case, known),
         changes=_seat_change(case, seats, target),
-        effect=_seat_effect(seats, waiting) if target is not None else None,
+        effect=_seat_effect(case, seats, target, waiting) if target is not None else None,
         alternatives=("a second replica, where the speed of a single stream must not fall",),
         verify=f"`Running: N reqs` goes above {seats:,} and `Waiting` falls to 0 at the same load.",
     )
@@ -291,15 +223,28 @@ def _seat_change(case: RuleContext, seats: int, target: int | None) -> tuple[Cha
     return flag(case, "--max-num-seqs", seats, target, "needs-test", note)
 
 
-def _seat_effect(seats: int, waiting: int) -> Effect:
-    """The measured range, bounded by what the queue allows: throughput can't grow more than the requests at
-    once.
-    """
+def _seat_effect(case: RuleContext, seats: int, target: int, waiting: int) -> Effect:
+    """What more requests at once bring: by the run's own levels, else the measured range bounded by the queue."""
     measured = SEATS_FROM_ONE if seats == 1 else SEATS_RAISED
     demand = (seats + waiting) / seats
+    found = forecast(case.run, case.load, case.limits, Limits(seats), Limits(target))
+    if found is not None and found.measured:
+        basis = (
+            f"{found.running[0]:.0f} -> {found.running[1]:.0f} requests at once by this run's own throughput at other"
+            f" numbers of requests; then {NEXT[found.next_limit]}"
+        )
+        low, high = round(found.low, 3), round(found.high, 3)
+        return Effect("generation_throughput", low, high, "computed", basis, found.share, found.next_limit)
     note = f"while requests queue; the queue seen allows {demand:.3g} x at most"
     effect = measured.effect("generation_throughput", note)
-    return replace(effect, low=min(effect.low, demand), high=min(effect.high, demand))
+    share = found.share if found else case.share("max-num-seqs-limited")
+    return replace(
+        effect,
+        low=min(effect.low, demand),
+        high=min(effect.high, demand),
+        share=share,
+        next_limit=found.next_limit if found else "",
+    )
 
 
 def prefill_bound_queueing(case: RuleContext) -> Advice | None:
@@ -459,12 +404,6 @@ def _prefill_changes(case: RuleContext, tokens: int | None) -> tuple[Change, ...
 
 
 RULES = (
-    Rule(
-        "kv-cache-preemption",
-        kv_cache_preemption,
-        objectives=("throughput", "long-context", "memory"),
-        removes="kv-cache-limited",
-    ),
     Rule(
         "scheduler-limit-not-memory",
         scheduler_limit_not_memory,

@@ -1,0 +1,128 @@
+"""Rule on a KV cache that has no room: for more requests, or beside one large request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from vllm_logdoctor.rules.bottleneck import KV_FULL
+from vllm_logdoctor.rules.capacity.memory import memory_of
+from vllm_logdoctor.rules.context import (
+    RuleContext,
+    action,
+    message_lines,
+    plural,
+    sample_lines,
+    setting_lines,
+)
+from vllm_logdoctor.rules.load import Span, minutes
+from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.performance.cache_room import Room, room_changes
+from vllm_logdoctor.rules.performance.serving import held_long
+from vllm_logdoctor.rules.rule import Advice, Rule
+
+FULL_ALONE = "KV cache full while the queue is empty"
+HELD_BY_FEW = "KV cache held by few large requests"
+FEW_REQUESTS = 2
+"""Requests that hold the cache between them: shorter ones would make room."""
+ONLY_WHEN_WAITING = (
+    "more room for the cache once requests wait or preemptions are printed: until then it buys nothing"
+)
+# The CPU backend says that nobody chose the size of its cache.
+CACHE_BY_DEFAULT = (
+    "environment-variable-vllm-cpu-kvcache-space-gb",
+    "environment-variable-vllm-cpu-kvcache-space-gib",
+    "vllm-cpu-kvcache-space-not-set-using",
+)
+
+
+def kv_cache_preemption(case: RuleContext) -> Advice | None:
+    """The cache is full: requests wait for it or are computed anew.
+
+    Needs KV usage in statistics lines, or preemption lines.
+    """
+    load, full = case.load, case.spans("kv-cache-limited")
+    preempted = load.preemptions > 0 or case.event("preempted") is not None
+    if not preempted and not held_long(case, "kv-cache-limited"):
+        return None
+    waiting = max((span.sample.waiting or 0 for span in full), default=0)
+    pressed = bool(waiting or preempted)
+    few = held_by_few(full)
+    room = room_changes(case) if pressed else Room((), None)
+    shorter = (_shorter_requests(few),) if few and pressed else ()
+    found = Advice(
+        _what_is_full(case, full, few, waiting) + _preemptions(case, waiting) + _size(case),
+        (
+            *sample_lines(case, full),
+            *message_lines(case, "preempted", *CACHE_BY_DEFAULT),
+            *setting_lines(case, "kv_cache_tokens", "available_kv_cache_gib"),
+        ),
+        confidence="high" if waiting or preempted else "medium",
+        severity=None if waiting else "medium",
+        changes=(*shorter, *room.changes),
+        effect=room.effect,
+        alternatives=room.alternatives if pressed else (ONLY_WHEN_WAITING,),
+        avoid="Raising --max-num-seqs: more requests would share the same full cache.",
+        verify=(
+            "KV usage stays below 90 % in the statistics lines while requests wait no more; `GPU KV cache"
+            " size` is larger."
+        ),
+    )
+    if few:
+        return replace(found, title=HELD_BY_FEW)
+    return found if pressed else replace(found, title=FULL_ALONE)
+
+
+def held_by_few(full: Sequence[Span]) -> int:
+    """Return how many requests hold the cache between them; 0 where many do, or where it is full to the end."""
+    most = max((span.sample.running or 0 for span in full), default=0)
+    usage = max((span.sample.kv_usage or 0.0 for span in full), default=0.0)
+    return most if 0 < most <= FEW_REQUESTS and usage < KV_FULL else 0
+
+
+def _shorter_requests(few: int) -> Change:
+    words = "cap what one request may take: max_tokens and the prompt's length in the clients"
+    return action(words, f"{plural(few, 'request')} held the cache while others waited", before=None)
+
+
+def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: int) -> str:
+    time = (
+        f"{minutes(case.seconds('kv-cache-limited'))} ({100 * case.share('kv-cache-limited'):.3g} % of the busy"
+        " time)"
+    )
+    queue = f", with up to {plural(waiting, 'request')} waiting." if waiting else "."
+    if few:
+        usage = max(span.sample.kv_usage or 0.0 for span in full)
+        return (
+            f"For {time} {plural(few, 'request')} held up to {usage:g} % of the KV cache, and what was free was less"
+            f" than one more of that size takes{queue} A max_num_seqs of {few} would look the same: see what was set."
+        )
+    return f"The KV cache was full for {time}, peak usage {case.load.peak_kv:g} %{queue}"
+
+
+def _preemptions(case: RuleContext, waiting: int) -> str:
+    if case.load.preemptions:
+        return f" {case.load.preemptions:,} preemptions are printed."
+    if not waiting:
+        return " Nothing waited yet, but the next request or the next long answer would."
+    if case.run.engine == "V0":
+        return " New requests wait until others end; V0 prints a line for one preemption in fifty only."
+    return " V1 prints no preemption: requests that ran go back to the queue and are computed anew."
+
+
+def _size(case: RuleContext) -> str:
+    memory = memory_of(case.run)
+    if not memory or not memory.concurrency or not memory.length:
+        return ""
+    return f" It holds {memory.tokens:,.0f} tokens: {memory.concurrency:.3g} requests of {memory.length:,} tokens."
+
+
+RULES = (
+    Rule(
+        "kv-cache-preemption",
+        kv_cache_preemption,
+        objectives=("throughput", "long-context", "memory"),
+        removes="kv-cache-limited",
+    ),
+)
