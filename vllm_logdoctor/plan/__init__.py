@@ -9,6 +9,7 @@ from vllm_logdoctor.plan.compose import composed
 from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.plan.merge import merge
 from vllm_logdoctor.plan.model import Plan
+from vllm_logdoctor.plan.outlook import expectations, next_limit
 from vllm_logdoctor.plan.table import what_if_table
 from vllm_logdoctor.rules import configuration
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
@@ -38,15 +39,16 @@ def plan_of(
     """
     merged = merge(run, findings)
     failures = frozenset(finding.id for finding in findings if finding.kind == "failure")
-    found = composed(
-        run, merged.changes, load or load_of(run), lambda other: advice_on(other, objective), failures
-    )
+    load = load or load_of(run)
+    found = composed(run, merged.changes, load, lambda other: advice_on(other, objective), failures)
     refused = tuple(dict.fromkeys((*merged.refused, *found.held_back)))
     launch = launch_of(run)
-    if launch is None:
-        return Plan(found.changes, None, None, refused)
-    after = changed(launch, (planned.change for planned in found.changes))
-    return Plan(found.changes, shell(launch), shell(after), refused)
+    before, after = None, None
+    if launch is not None:
+        before = shell(launch)
+        after = shell(changed(launch, (planned.change for planned in found.changes)))
+    expected = expectations(found.planned, found.changes, findings, load)
+    return Plan(found.changes, before, after, refused, expected, next_limit(found.changes, findings))
 
 
 def advice_on(run: Run, objective: str = "balanced") -> tuple[Finding, ...]:

@@ -28,6 +28,16 @@ class WhatIf(Struct, frozen=True):
     basis: str
 
 
+class Expectation(Struct, frozen=True):
+    """A figure that the next log should show: now, the range after the plan, and why."""
+
+    figure: str
+    now: float
+    low: float
+    high: float
+    why: str
+
+
 class Plan(Struct, frozen=True):
     """All changes, one value per knob, in order, valid for the run's vLLM version.
 
@@ -36,9 +46,13 @@ class Plan(Struct, frozen=True):
         command_before, command_after: complete launch commands as shell, or None where the log does not hold
             the arguments.
         refused: knobs that were asked for and left out, with the reason.
+        expected: figures to expect under the same demand.
+        next_limit: what limits with the plan made: "max_num_seqs", "KV cache", "client", or "" where not known.
     """
 
     changes: tuple[PlannedChange, ...] = ()
     command_before: str | None = None
     command_after: str | None = None
     refused: tuple[tuple[str, str], ...] = ()
+    expected: tuple[Expectation, ...] = ()
+    next_limit: str = ""

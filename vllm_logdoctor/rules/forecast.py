@@ -23,6 +23,8 @@ FULL = 95.0
 """Percent of the cache that requests fill before the scheduler admits no more."""
 LEAST_SPREAD = 1.5
 """Levels whose numbers of running requests differ by less tell no slope."""
+LEAST_SLOPE = 0.05
+"""A throughput that hardly follows the number of requests, or falls, was set by something else at these levels."""
 LEAST_LEVEL = 2
 """Samples of a level that count."""
 
@@ -131,7 +133,7 @@ def throughput_gain(levels: Sequence[LoadLevel], now: float, then: float) -> tup
 
     The slope is that of the two highest levels of the run up to `now` that lie far enough apart; throughput
     grows by less than that slope (the curve bends), so that half of it is the lower bound. None where the run
-    has no two such levels.
+    has no two such levels, or where throughput does not follow the number of requests.
     """
     known = [level for level in levels if level.samples >= LEAST_LEVEL and level.generation[1] > 0]
     if not known or now <= 0 or then <= now:
@@ -142,8 +144,9 @@ def throughput_gain(levels: Sequence[LoadLevel], now: float, then: float) -> tup
         return None
     base = max(lower, key=lambda level: level.running)
     slope = math.log(_rate(top) / _rate(base)) / math.log(top.running / base.running)
-    slope = min(max(slope, 0.0), 1.0)
-    growth = then / now
+    if slope < LEAST_SLOPE:
+        return None
+    growth, slope = then / now, min(slope, 1.0)
     return growth ** (slope / 2), growth**slope
 
 

@@ -103,6 +103,10 @@ class EffectOut(Part):
     high: float | None
     origin: Literal["measured", "computed", "published"]
     basis: str
+    share: Annotated[
+        float, means("share of the busy time in which the change acts; the range holds for that time")
+    ]
+    next_limit: Annotated[str | None, means("what limits then: max_num_seqs, KV cache or client")]
 
 
 class FindingOut(Part):
@@ -141,6 +145,16 @@ class RefusedOut(Part):
     reason: str
 
 
+class ExpectationOut(Part):
+    """A figure that the next log should show under the same demand: now, the range after the plan, and why."""
+
+    figure: str
+    now: float
+    low: float
+    high: float
+    why: str
+
+
 class PlanOut(Part):
     """All changes, one value per knob."""
 
@@ -148,6 +162,10 @@ class PlanOut(Part):
     command_after: str | None
     changes: list[PlannedChangeOut]
     refused: list[RefusedOut]
+    expected: list[ExpectationOut]
+    next_limit: Annotated[
+        str | None, means("what limits with the plan made: max_num_seqs, KV cache or client")
+    ]
 
     @classmethod
     def of_plan(cls, plan: Plan) -> PlanOut:
@@ -156,6 +174,7 @@ class PlanOut(Part):
             plan,
             changes=[PlannedChangeOut.of_planned(planned) for planned in plan.changes],
             refused=[RefusedOut(knob, reason) for knob, reason in plan.refused],
+            expected=[ExpectationOut.of(row) for row in plan.expected],
         )
 
 

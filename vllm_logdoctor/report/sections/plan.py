@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_logdoctor.report.escape import code, fence, prose
+from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.page import Page
 
 
@@ -22,4 +23,23 @@ def launch_command(page: Page) -> list[str]:
         f"- Left out: {code(knob)} {prose(reason)}" for knob, reason in plan.refused if knob not in left_out
     ]
     settled = [f"- {code(one.change.knob)}: {prose(one.settled)}" for one in plan.changes if one.settled]
-    return [*lines, *([""] if lines and (notes or settled) else []), *settled, *notes]
+    parts = [part for part in (lines, _expected(page), [*settled, *notes]) if part]
+    return [line for number, part in enumerate(parts) for line in ([""] if number else []) + part]
+
+
+def _expected(page: Page) -> list[str]:
+    """Return the table of figures to expect; nothing where the plan moves none."""
+    plan = page.diagnosis.plan
+    if not plan.expected:
+        return []
+    rows = [
+        [
+            prose(row.figure),
+            number(row.now),
+            number(row.low) if row.low == row.high else f"{number(row.low)} to {number(row.high)}",
+            prose(row.why),
+        ]
+        for row in plan.expected
+    ]
+    then = [] if plan.next_limit in ("", "client") else ["", f"The limit after it: {prose(plan.next_limit)}."]
+    return ["Expected under the same demand:", "", *table(["figure", "now", "after", "why"], rows), *then]

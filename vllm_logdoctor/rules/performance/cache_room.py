@@ -206,11 +206,11 @@ def _smaller_elements(case: RuleContext, memory: Memory | None) -> Room | None:
 
 
 def _smaller_weights(case: RuleContext, memory: Memory | None) -> Room | None:
-    """Weights of 8 bits give half of their memory to the cache; only where the card computes in fp8."""
+    """Weights of 8 bits give half of their memory to the cache; not where the card is known to be without fp8."""
     run = case.run
     able = (
         run.platform == "cuda"
-        and capability_of(run).least >= ARITHMETIC
+        and capability_of(run).most >= ARITHMETIC
         and bool(at_least(case.version, "0.10.0"))
     )
     if memory is None or memory.fixed or not able or run.setting("quantization"):
@@ -218,7 +218,10 @@ def _smaller_weights(case: RuleContext, memory: Memory | None) -> Room | None:
     answer = LAWS["quantization"](memory, Settings(run, "quantization", "fp8"))
     if isinstance(answer, str) or answer.tokens < LEAST_GAIN * memory.tokens:
         return None
-    note = f"answers can differ slightly; speed of a step {WEIGHTS_FP8.words()}"
+    condition = condition_of_fp8(run)
+    note = "; ".join(
+        [*filter(None, [condition]), f"answers can differ slightly; speed of a step {WEIGHTS_FP8.words()}"]
+    )
     changes = flag(case, "--quantization", None, "fp8", "changes-results", note)
     return (
         Room(changes, _throughput(case, answer.tokens / memory.tokens, answer.steps[-1])) if changes else None

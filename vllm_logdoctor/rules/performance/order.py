@@ -43,6 +43,7 @@ def worth(case: RuleContext, rule: Rule, found: Finding) -> float:
     if rule.removes is not None:
         share = case.share(rule.removes)
         value += (LIMIT + share) * min(1.0, share / RUN_SHARE)
+        value += LIMIT if rule.removes == case.bottleneck.name else 0.0
     if rule.voids_figures:
         value += LIMIT + 1.0
     if "startup" in rule.objectives and case.load.busy_seconds:

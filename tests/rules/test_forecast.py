@@ -1,0 +1,93 @@
+"""What other limits do to a load: by the run's own throughput at other numbers of requests, up to the next limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.making import a_run, advice, load
+from vllm_logdoctor.plan import plan_of
+from vllm_logdoctor.rules.bottleneck import bottleneck_of, limits_of
+from vllm_logdoctor.rules.forecast import Limits, forecast
+from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.performance import performance_findings
+from vllm_logdoctor.run.model import Evidence, Run, Value
+
+CALM = {"running": 50, "kv": 20.0, "generation": 1500.0}
+FULL = {"running": 250, "waiting": 400, "kv": 99.0, "generation": 3000.0}
+CAPPED = {"running": 64, "waiting": 200, "kv": 20.0, "generation": 2000.0}
+QWEN = Value("Qwen/Qwen2.5-14B-Instruct", "explicit", (Evidence("vllm.log", 2, "model"),))
+
+
+def full_cache(calm: int = 20, full: int = 20, seats: int = 256, **more: object) -> Run:
+    return a_run(
+        set={"max_num_seqs": seats, "gpu_memory_utilization": 0.95, "max_model_len": 4096},
+        default={"kv_cache_dtype": "auto", "dtype": "bfloat16"},
+        measured={"kv_cache_tokens": 152_000, "available_kv_cache_gib": 28.0, "model_weights_gib": 27.0},
+        samples=load((calm, CALM), (full, FULL)),
+        version="0.16.0",
+        **more,
+    )
+
+
+def test_more_cache_helps_up_to_max_num_seqs_and_no_further() -> None:
+    run = full_cache()
+    found = forecast(run, load_of(run), limits_of(run, load_of(run)), Limits(256), Limits(256, room=2.0))
+    assert found is not None
+    assert found.running == (250, 256)
+    assert found.next_limit == "max_num_seqs"
+    assert found.share == pytest.approx(0.5)
+    assert 1.0 <= found.low <= found.high <= 256 / 250
+
+
+def test_the_gain_follows_the_runs_own_levels() -> None:
+    run = full_cache(seats=2000)
+    found = forecast(run, load_of(run), limits_of(run, load_of(run)), Limits(2000), Limits(2000, room=2.0))
+    assert found is not None
+    assert found.measured
+    # Five times the requests gave twice the tokens: twice the requests give at most 2 ** 0.43.
+    assert found.high == pytest.approx((found.running[1] / 250) ** 0.43, rel=0.01)
+
+
+def test_nothing_is_forecast_where_nothing_waits() -> None:
+    run = a_run(set={"max_num_seqs": 256}, samples=load((20, CALM)))
+    assert forecast(run, load_of(run), limits_of(run, load_of(run)), Limits(256), Limits(256, 2.0)) is None
+
+
+def test_a_burst_counts_for_its_share_of_the_busy_time() -> None:
+    short = advice(full_cache(calm=95, full=5, seats=2000))["kv-cache-preemption"].effect
+    long = advice(full_cache(calm=20, full=80, seats=2000))["kv-cache-preemption"].effect
+    assert short is not None
+    assert long is not None
+    assert short.share < 0.1 < long.share
+    assert short.over_run(short.high) < 1.05 < long.over_run(long.high)
+
+
+def test_an_fp8_cache_is_no_step_for_a_family_whose_answers_it_breaks() -> None:
+    assert "--kv-cache-dtype" in {c.knob for c in advice(full_cache())["kv-cache-preemption"].changes}
+    found = advice(full_cache(model=QWEN))["kv-cache-preemption"]
+    assert "--kv-cache-dtype" not in {change.knob for change in found.changes}
+    assert any("break answers" in way for way in found.alternatives)
+
+
+def test_one_request_that_holds_the_cache_is_called_so_and_capped() -> None:
+    run = a_run(samples=load((4, {"running": 1, "waiting": 14, "kv": 76.8, "generation": 50.0})))
+    found = advice(run)["kv-cache-preemption"]
+    assert "full" not in found.explanation
+    assert "max_tokens" in found.changes[0].knob
+
+
+def test_two_lines_at_one_number_with_a_crowd_behind_it_show_max_num_seqs() -> None:
+    crowd = {"running": 600, "waiting": 4475, "kv": 59.0, "prompt": 300.0}
+    assert bottleneck_of(a_run(samples=load((2, crowd)))).name == "max-num-seqs-limited"
+    assert bottleneck_of(a_run(samples=load((2, {**crowd, "waiting": 30})))).name == "prefill-limited"
+
+
+def test_the_plan_says_which_figures_to_expect_and_what_limits_next() -> None:
+    run = a_run(
+        set={"max_num_seqs": 64}, samples=load((20, {**CAPPED, "running": 8, "waiting": 0}), (20, CAPPED))
+    )
+    plan = plan_of(run, performance_findings(run, bottleneck_of(run)))
+    rows = {row.figure: row for row in plan.expected}
+    assert rows["requests at once, at most"].low > 64
+    assert rows["requests waiting, at most"].high < 200
+    assert plan.next_limit in ("client", "KV cache", "max_num_seqs")

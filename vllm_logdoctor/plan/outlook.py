@@ -1,0 +1,89 @@
+"""Outlook of a plan: the figures that its run should show, now and after, and what limits next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vllm_logdoctor.plan.model import Expectation, PlannedChange
+from vllm_logdoctor.plan.planned import PlannedRun
+from vllm_logdoctor.rules.load import Load, load_of
+from vllm_logdoctor.rules.model import Effect, Finding
+
+THROUGHPUT = "generation_throughput"
+LEAST_MOVE = 0.02
+"""A figure that moves by less than 2 % is not worth a row."""
+
+
+def expectations(
+    planned: PlannedRun, items: Sequence[PlannedChange], findings: Sequence[Finding], load: Load
+) -> tuple[Expectation, ...]:
+    """Return the figures that the planned run should show under the same demand; only those that the plan moves.
+
+    Empty where the plan changes no setting, or the log shows no load.
+    """
+    if not load.busy_seconds or not any(item.change.kind in ("flag", "env") for item in items):
+        return ()
+    after = load_of(planned.run)
+    rows = [_throughput(items, findings, load), _tokens(planned)]
+    why = "the same demand under the new limits"
+    rows += [
+        _row("requests at once, at most", load.peak_running, after.peak_running, why),
+        _row("requests waiting, at most", load.peak_waiting, after.peak_waiting, why),
+        _row(
+            "KV cache usage at most, %", load.peak_kv, after.peak_kv, f"{why} and the new size of the cache"
+        ),
+    ]
+    return tuple(row for row in rows if row is not None)
+
+
+def planned_effects(
+    items: Sequence[PlannedChange], findings: Sequence[Finding]
+) -> list[tuple[Finding, Effect]]:
+    """Return the effects on throughput of the findings whose settings a plan changes."""
+    made = {name for item in items if item.change.kind in ("flag", "env") for name in item.findings}
+    return [
+        (finding, finding.effect)
+        for finding in findings
+        if finding.id in made and finding.effect is not None and finding.effect.metric == THROUGHPUT
+    ]
+
+
+def next_limit(items: Sequence[PlannedChange], findings: Sequence[Finding]) -> str:
+    """Return what limits with the plan made, as far as its effects tell it."""
+    return next(
+        (effect.next_limit for _, effect in planned_effects(items, findings) if effect.next_limit), ""
+    )
+
+
+def _throughput(
+    items: Sequence[PlannedChange], findings: Sequence[Finding], load: Load
+) -> Expectation | None:
+    """Return the throughput over the run: at least what the best single change gives, at most all of them together."""
+    effects = [effect for _, effect in planned_effects(items, findings)]
+    if not effects or not load.generation:
+        return None
+    low, high = max(effect.over_run(effect.low) for effect in effects), 1.0
+    for effect in effects:
+        high *= effect.over_run(effect.high)
+    if high < 1 + LEAST_MOVE:
+        return None
+    names = ", ".join(finding.id for finding, _ in planned_effects(items, findings))
+    origins = ", ".join(dict.fromkeys(effect.origin for effect in effects))
+    share = max(effect.share for effect in effects)
+    why = f"{names} ({origins}), acting in {100 * share:.3g} % of the busy time; over the whole run"
+    now = load.generation
+    return Expectation("generated tokens/s", now, round(now * low, 1), round(now * high, 1), why)
+
+
+def _tokens(planned: PlannedRun) -> Expectation | None:
+    before, after = planned.before, planned.after
+    if before is None or after is None or abs(planned.room - 1) < LEAST_MOVE:
+        return None
+    new = after.steps[len(before.steps) :]
+    return Expectation("KV cache tokens", int(before.tokens), int(after.low), int(after.high), "; ".join(new))
+
+
+def _row(figure: str, now: float, after: float, why: str) -> Expectation | None:
+    if abs(after - now) <= LEAST_MOVE * max(now, 1):
+        return None
+    return Expectation(figure, now, after, after, why)
