@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
@@ -11,14 +10,13 @@ from markdown_it.token import Token
 from msgspec import Struct, field
 
 from vllm_logdoctor.report import markdown
-from vllm_logdoctor.report.charts import Chart, chart_html, serving_charts, startup_charts
+from vllm_logdoctor.report.charts import Chart, chart_html, first_charts, more_charts
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.evidence import lines_by_anchor
-from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.reader import reader
-from vllm_logdoctor.run.model import Evidence, Run
+from vllm_logdoctor.run.model import Evidence
 
-_NUMBERED = re.compile(r"^\d+ · ")
 _LINES = 12
 _SHORT_CODE = 28
 
@@ -66,7 +64,13 @@ def blocks_in(text: str) -> list[Block]:
 
 def block_html(block: Block, lines: Mapping[str, Evidence]) -> str:
     """Return what stands below a heading: its charts, its text, and the lines it cites."""
-    return "".join(chart_html(chart) for chart in block.charts) + block.html + cited_html(block.cited, lines)
+    return charts_html(block.charts) + block.html + cited_html(block.cited, lines)
+
+
+def charts_html(charts: Sequence[Chart]) -> str:
+    """Return charts beside each other where there is room."""
+    drawn = "".join(map(chart_html, charts))
+    return f'<div class="charts">{drawn}</div>\n' if drawn else ""
 
 
 def cited_html(cited: Sequence[str], lines: Mapping[str, Evidence]) -> str:
@@ -131,7 +135,7 @@ def _styled(tokens: Sequence[Token], title: str) -> Iterator[Token]:
     for token in tokens:
         if token.type == "table_open":
             label = escape(f"Table: {shorten(title, 80)}")
-            yield _raw(f'<div class="scroll" role="group" tabindex="0" aria-label="{label}">')
+            yield _raw(f'<div class="scroll cards" role="group" tabindex="0" aria-label="{label}">')
         _mark_short_code(token)
         for child in token.children or []:
             if child.type == "link_open":
@@ -142,12 +146,24 @@ def _styled(tokens: Sequence[Token], title: str) -> Iterator[Token]:
 
 
 def _mark_headers(tokens: Sequence[Token]) -> None:
-    """Say what a header is for; one without words is no header."""
+    """Mark headers as such, and name the column in each cell: on a phone a row is a card of named values."""
+    headers: list[str] = []
+    column = 0
     for opened, words, closed in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if opened.type == "th_open" and words.content:
-            opened.attrSet("scope", "col")
+        if opened.type == "thead_open":
+            headers = []
+        elif opened.type == "tr_open":
+            column = 0
         elif opened.type == "th_open":
-            opened.tag = closed.tag = "td"
+            headers.append(words.content)
+            if words.content:
+                opened.attrSet("scope", "col")
+            else:
+                opened.tag = closed.tag = "td"
+        elif opened.type == "td_open":
+            if headers[column]:
+                opened.attrSet("data-label", headers[column])
+            column += 1
 
 
 def _mark_short_code(token: Token) -> None:
@@ -163,19 +179,11 @@ def _raw(html: str) -> Token:
 
 def _add_charts(blocks: Sequence[Block], analysis: Analysis) -> None:
     level = 2 if len(analysis.runs) > 1 else 1
-    titles = [block for block in blocks if block.level == level and not _is_last(block, level)]
-    runs = dict(zip((id(title) for title in titles), (d.run for d in analysis.runs), strict=False))
-    current: Run | None = None
+    titles = iter(analysis.runs)
+    current: Diagnosis | None = None
     for block in blocks:
-        current = runs.get(id(block), current)
-        if current is None or block.level != level + 1:
-            continue
-        section = _NUMBERED.sub("", block.title)
-        if section == "Timeline":
-            block.charts = startup_charts(current)
-        elif section == "Serving performance":
-            block.charts = serving_charts(current)
-
-
-def _is_last(block: Block, level: int) -> bool:
-    return level == 2 and block.title == "What was not understood"
+        if block.level == level and block.title != "What was read":
+            current = next(titles, None)
+            block.charts = first_charts(current) if current else []
+        elif current is not None and block.level == level + 1 and block.title == "Load":
+            block.charts = more_charts(current.run)

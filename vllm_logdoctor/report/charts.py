@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
@@ -12,12 +13,16 @@ from msgspec import Struct, field
 from vllm_logdoctor.report.clock import clock, duration, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
-from vllm_logdoctor.report.naming import PHASES
+from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.report.naming import LIMITS, PHASES
 from vllm_logdoctor.report.series import Point, Reading, minutes_of, points_of, stretches
+from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.run.model import Phase, Run
 
 _DAY = 86400
 _ROWS = 40
+_NEAR = 4
+_FIRST = ("generation", "queue", "kv")
 _FAMILIES = ((5, "5xx", "red"), (4, "4xx", "orange"), (3, "3xx", "sky"), (2, "2xx", "green"))
 
 
@@ -48,6 +53,7 @@ def startup_charts(run: Run) -> list[Chart]:
     phases = sorted(known, key=lambda phase: (phase.start or 0.0, -(phase.seconds or 0.0)))[:_ROWS]
     if all(phase.name == "unexplained" for phase in phases):
         return []
+    names = Counter(phase.name for phase in phases)
     low = min(phase.start or 0.0 for phase in phases)
     high = max((phase.start or 0.0) + (phase.seconds or 0.0) for phase in phases)
     longest = max(phases, key=lambda phase: phase.seconds or 0.0)
@@ -64,7 +70,7 @@ def startup_charts(run: Run) -> list[Chart]:
                 "days": False,
                 "data": [[low, max(high, low + 1)], [None, None]],
                 "series": [],
-                "spans": [_span(phase) for phase in phases],
+                "spans": [_span(phase, _label(phase, names[phase.name] > 1)) for phase in phases],
             },
             ("phase", "from", "time"),
             [(_label(phase), time_of_day(phase.start), duration(phase.seconds)) for phase in phases],
@@ -72,13 +78,39 @@ def startup_charts(run: Run) -> list[Chart]:
     ]
 
 
-def serving_charts(run: Run) -> list[Chart]:
-    """Return the charts of throughput, queue, KV cache use and requests that the log has data for."""
+def first_charts(diagnosis: Diagnosis) -> list[Chart]:
+    """Return the charts of the first screen: generation, queue and KV cache use with what limited them, start-up."""
+    bands = _bands(diagnosis)
+    main = [chart for chart in serving_charts(diagnosis.run, bands) if chart.name.split("-")[0] in _FIRST]
+    return [*main, *startup_charts(diagnosis.run)]
+
+
+def more_charts(run: Run) -> list[Chart]:
+    """Return the charts that follow in the section on the load."""
+    return [chart for chart in serving_charts(run) if chart.name.split("-")[0] not in _FIRST]
+
+
+def serving_charts(run: Run, bands: Sequence[dict[str, Any]] = ()) -> list[Chart]:
+    """Return the charts of throughput, queue, KV cache use and requests that the log has data for.
+
+    Args:
+        run: whose statistics lines are drawn.
+        bands: spans of time to shade: start, end, label.
+    """
     points = points_of(run)
     charts = []
     if len(points) > 1:
-        charts += [chart for chart in _sampled(run, points) if chart is not None]
+        charts += [chart for chart in _sampled(run, points, bands) if chart is not None]
     return [*charts, *(chart for chart in (_drafts(run), _requests(run)) if chart is not None)]
+
+
+def _bands(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """Return the periods in which the server was the limit."""
+    return [
+        {"start": period.start, "end": period.end, "label": LIMITS[period.name]}
+        for period in diagnosis.bottleneck.periods
+        if period.name in SERVER_LIMITS and period.start is not None and period.end is not None
+    ]
 
 
 def chart_data(charts: Sequence[Chart]) -> str:
@@ -116,17 +148,17 @@ def _table(chart: Chart) -> str:
     return f"{opened}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{left}"
 
 
-def _label(phase: Phase) -> str:
+def _label(phase: Phase, with_process: bool = True) -> str:
     name = PHASES.get(phase.name, phase.name.replace("-", " "))
     process = " ".join(visible(phase.process).split())
-    return shorten(f"{visible(name)} · {process}" if process else visible(name), 60)
+    return shorten(f"{visible(name)} · {process}" if process and with_process else visible(name), 60)
 
 
-def _span(phase: Phase) -> dict[str, Any]:
+def _span(phase: Phase, label: str) -> dict[str, Any]:
     start, seconds = phase.start or 0.0, phase.seconds or 0.0
     colours = {"unexplained": "grey", "startup": "grey"}
     return {
-        "label": _label(phase),
+        "label": label,
         "from": time_of_day(start),
         "length": duration(seconds),
         "start": start,
@@ -135,11 +167,11 @@ def _span(phase: Phase) -> dict[str, Any]:
     }
 
 
-def _sampled(run: Run, points: Sequence[Point]) -> list[Chart | None]:
+def _sampled(run: Run, points: Sequence[Point], bands: Sequence[dict[str, Any]]) -> list[Chart | None]:
     timed = all(point.time is not None for point in points)
     places = _with_gaps(points) if timed else [(float(n), point) for n, point in enumerate(points)]
     xs = _rising([x for x, _ in places])
-    frame = _Frame(run, xs, timed, f"samples-{run.number}", points[0].lines)
+    frame = _Frame(run, xs, timed, f"samples-{run.number}", points[0].lines, bands if timed else ())
 
     def column(pick: Callable[[Point], float | None]) -> list[float | None]:
         return [None if point is None else pick(point) for _, point in places]
@@ -153,7 +185,7 @@ def _sampled(run: Run, points: Sequence[Point]) -> list[Chart | None]:
             "generation", "Generation throughput", "tokens/s", [("generation", "blue", True, generation)]
         ),
         frame.chart("prompt", "Prompt throughput", "tokens/s", [("prompt", "orange", True, prompt)]),
-        frame.chart("queue", "Requests running and waiting", "", queue),
+        frame.chart("queue", "Requests running and waiting", "", queue, _seats(run)),
         frame.chart("kv", "KV cache usage", "%", used),
     ]
 
@@ -170,6 +202,14 @@ def _with_gaps(points: Sequence[Reading]) -> list[tuple[float, Reading | None]]:
 
 
 Line = tuple[str, str, bool, Sequence[float | None]]
+Limit = dict[str, Any]
+
+
+def _seats(run: Run) -> Limit | None:
+    """Return max_num_seqs as a limit across the queue, unless it is far above what ran."""
+    seats, most = run.setting("max_num_seqs"), run.extremes.running or 0
+    near = isinstance(seats, int) and seats <= _NEAR * most
+    return {"value": seats, "label": f"max_num_seqs {seats:,}"} if near else None
 
 
 class _Frame(Struct, frozen=True):
@@ -180,9 +220,12 @@ class _Frame(Struct, frozen=True):
     timed: bool
     sync: str
     merged: int
+    bands: Sequence[dict[str, Any]] = ()
 
-    def chart(self, name: str, title: str, unit: str, lines: Sequence[Line]) -> Chart | None:
-        """Return a chart of lines, or None where no value is known."""
+    def chart(
+        self, name: str, title: str, unit: str, lines: Sequence[Line], limit: Limit | None = None
+    ) -> Chart | None:
+        """Return a chart of lines, with a limit across it, or None where no value is known."""
         known = [(label, colour, fill, values) for label, colour, fill, values in lines if _any(values)]
         if not known:
             return None
@@ -196,7 +239,7 @@ class _Frame(Struct, frozen=True):
         return Chart(
             f"{name}-{self.run.number}",
             title,
-            self._note(unit, len(rows)),
+            self._note(unit, len(rows), limit),
             f"Highest: {highest} {unit}.",
             {
                 "kind": "lines",
@@ -204,6 +247,8 @@ class _Frame(Struct, frozen=True):
                 "clock": self.timed,
                 "days": days,
                 "sync": self.sync,
+                "bands": list(self.bands),
+                "limit": limit,
                 "data": [self.xs, *(list(values) for _, _, _, values in known)],
                 "series": [{"label": label, "colour": c, "fill": fill} for label, c, fill, _ in known],
             },
@@ -211,10 +256,13 @@ class _Frame(Struct, frozen=True):
             rows,
         )
 
-    def _note(self, unit: str, points: int) -> str:
+    def _note(self, unit: str, points: int, limit: Limit | None) -> str:
         of_rates = "mean" if unit == "tokens/s" else "highest"
         each = f", each the {of_rates} of {self.merged}" if self.merged > 1 else ""
-        return f"{unit + ', ' if unit else ''}{points:,} points{each}; drag to zoom"
+        shaded = " and ".join(dict.fromkeys(band["label"] for band in self.bands))
+        marks = [f"shaded: {shaded}"] if shaded else []
+        marks += [f"dashed: {limit['label']}"] if limit else []
+        return "; ".join([f"{unit + ', ' if unit else ''}{points:,} points{each}", *marks])
 
     def _at(self, x: float) -> str:
         return (clock(x) or "") if self.timed else number(x)

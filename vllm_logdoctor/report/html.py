@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
-from vllm_logdoctor.report.body import Block, all_cited, block_html, blocks_of, line_html
+from vllm_logdoctor.report.body import (
+    Block,
+    all_cited,
+    block_html,
+    blocks_of,
+    charts_html,
+    cited_html,
+    line_html,
+)
 from vllm_logdoctor.report.escape import shorten
 from vllm_logdoctor.report.evidence import lines_by_anchor
+from vllm_logdoctor.report.first_screen import level_of
 from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.webpage import webpage
 
 _RUNS_WITH_PARTS = 4
-_FAILED = ("crashed_at_startup", "crashed_while_serving", "killed")
 
 
 def render(analysis: Analysis) -> str:
@@ -32,19 +40,23 @@ def _contents(blocks: Sequence[Block]) -> Iterator[tuple[str, str, int]]:
 
 
 def _short(block: Block, number: int) -> str:
-    run = re.match(r"Run \d+(?=: )", block.title)
-    return "Verdict" if number == 0 else run.group() if run else shorten(block.title, 60)
+    return "First screen" if number == 0 else shorten(block.title, 60)
 
 
 def _body(blocks: Sequence[Block], analysis: Analysis) -> str:
     lines = lines_by_anchor(analysis)
     parts: list[str] = []
-    for number, block in enumerate(blocks):
-        body = block_html(block, lines)
-        if number == 0 and len(analysis.runs) == 1:
-            failed = " failed" if analysis.runs[0].run.outcome in _FAILED else ""
-            body = f'<div class="verdict{failed}">{body}</div>\n'
-        parts.append(f'<h{block.level} id="{block.name}">{block.heading}</h{block.level}>\n{body}')
+    title = 2 if len(analysis.runs) > 1 else 1
+    runs = iter(enumerate(analysis.runs))
+    for block in blocks:
+        heading = f'<h{block.level} id="{block.name}">{block.heading}</h{block.level}>\n'
+        run = next(runs, None) if block.level == title and block.title != "What was read" else None
+        if run is None:
+            parts.append(heading + block_html(block, lines))
+            continue
+        page = Page(analysis, run[1], title, earlier=analysis.runs[: run[0]])
+        said = f"{heading}{block.html}{cited_html(block.cited, lines)}"
+        parts.append(f'<div class="verdict {level_of(page)}">{said}</div>\n{charts_html(block.charts)}')
     return "".join(parts)
 
 

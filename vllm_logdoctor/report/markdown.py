@@ -74,7 +74,9 @@ def screen_lines(page: Page, screen: FirstScreen, several: bool = False) -> list
     lines = [page.heading(f"{number}{screen.state}", 0), "", screen.ran, ""]
     lines += [screen.quote, ""] if screen.quote else []
     lines += [f"**{screen.verdict}**", ""] if screen.verdict else []
-    if screen.figures:
+    if screen.figures and page.linked:
+        lines += [*table(["", ""], [list(figure) for figure in screen.figures]), ""]
+    elif screen.figures:
         names, values = zip(*screen.figures, strict=True)
         lines += [*table(list(names), [list(values)]), ""]
     lines += [f"{position}. {action}" for position, action in enumerate(screen.actions, start=1)]

@@ -33,7 +33,7 @@
     width, height: chart.height || 180,
     padding: [null, 34, null, null],
     cursor: { sync: chart.sync ? { key: chart.sync } : undefined, drag: { x: true, y: false, setScale: true }, points: { size: 7 } },
-    scales: { x: { time: false }, y: { range: (u, low, high) => [0, chart.unit === "%" ? Math.max(100, high || 0) : Math.max(high || 0, 1) * 1.08] } },
+    scales: { x: { time: false }, y: { range: (u, low, high) => [0, chart.unit === "%" ? Math.max(100, high || 0) : Math.max(high || 0, chart.limit ? chart.limit.value : 0, 1) * 1.08] } },
     axes: [axisX(chart), axisY(chart)],
     legend: { live: true },
   });
@@ -47,8 +47,27 @@
     return found.length ? found : null;
   };
 
+  /* Behind the curves: spans of time in which the server was the limit, and a limit across. */
+  const drawBands = (u, chart) => {
+    const c = u.ctx;
+    c.save();
+    c.beginPath(); c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height); c.clip();
+    c.fillStyle = colour("red") + "26";
+    (chart.bands || []).forEach((band) => {
+      const left = u.valToPos(band.start, "x", true), right = u.valToPos(band.end, "x", true);
+      c.fillRect(left, u.bbox.top, Math.max(right - left, 2), u.bbox.height);
+    });
+    if (chart.limit) {
+      const y = u.valToPos(chart.limit.value, "y", true);
+      c.strokeStyle = colour("red"); c.lineWidth = 1.4 * (devicePixelRatio || 1); c.setLineDash([8, 6]);
+      c.beginPath(); c.moveTo(u.bbox.left, y); c.lineTo(u.bbox.left + u.bbox.width, y); c.stroke();
+    }
+    c.restore();
+  };
+
   const lines = (chart, width) => ({
     ...base(chart, width),
+    hooks: { drawAxes: [(u) => drawBands(u, chart)] },
     series: [{ label: chart.clock ? "time" : "at", value: (u, v) => moment(chart, v) }, ...chart.series.map((s) => ({
       label: s.label, stroke: () => colour(s.colour), width: 1.6, spanGaps: false,
       fill: s.fill ? () => colour(s.colour) + "22" : undefined,
