@@ -37,6 +37,9 @@ from vllm_logdoctor.streams import Item, StreamReader, merged
 NEWEST_FIRST = "the lines run backwards in time, newest first: turn the file round and analyse it again (tac LOG | logdoctor analyze -)"
 INTERRUPTED = "reading was interrupted; what came before is analysed"
 
+OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup")
+"""What advice can be for."""
+
 _SMALL_FILE_CHUNKS = 4
 """Below so many chunks the start of processes costs more than it saves."""
 

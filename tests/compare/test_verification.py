@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from compare_samples import finding, planned, samples, snapshot
 
-from vllm_logdoctor.compare.json import render_comparison, render_verification
 from vllm_logdoctor.compare.verification import Verification, verify
 from vllm_logdoctor.compare.verification_markdown import render
+from vllm_logdoctor.compare.writers import comparison_text, verification_text
 from vllm_logdoctor.plan.model import Plan, PlannedChange
 from vllm_logdoctor.rules.model import Change, Effect
 
@@ -137,5 +137,5 @@ def test_without_a_plan_there_is_nothing_to_check() -> None:
 
 def test_the_documents_name_their_schema() -> None:
     result = verify(snapshot(), snapshot())
-    assert '"schema": "logdoctor-verification/1"' in render_verification(result)
-    assert '"schema": "logdoctor-comparison/1"' in render_comparison(result.comparison)
+    assert '"schema": "logdoctor-verification/1"' in verification_text(result, "json")
+    assert '"schema": "logdoctor-comparison/1"' in comparison_text(result.comparison, "json")

@@ -22,10 +22,11 @@ from tests.report.test_markdown import hostile_text
 from vllm_logdoctor.cli.app import app
 from vllm_logdoctor.compare import markdown, verification_markdown
 from vllm_logdoctor.compare.verification import Verification, verify
-from vllm_logdoctor.compare.writers import FORMATS, comparison_text, verification_text
+from vllm_logdoctor.compare.writers import comparison_text, verification_text
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.terminal_page import print_page
 from vllm_logdoctor.report.webpage import policy
+from vllm_logdoctor.report.writers import FORMATS
 from vllm_logdoctor.rules.model import Effect
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"

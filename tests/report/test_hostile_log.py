@@ -22,13 +22,13 @@ from vllm_logdoctor.cli.config import yaml_text
 from vllm_logdoctor.cli.plan import FORMS
 from vllm_logdoctor.compare.snapshot import snapshot_of
 from vllm_logdoctor.compare.verification import verify
-from vllm_logdoctor.compare.writers import FORMATS, comparison_text, verification_text
+from vllm_logdoctor.compare.writers import comparison_text, verification_text
 from vllm_logdoctor.plan.formats import render_launch
 from vllm_logdoctor.plan.launch import launch_of
 from vllm_logdoctor.report.reader import reader
 from vllm_logdoctor.report.terminal import print_analysis
 from vllm_logdoctor.report.terminal_page import print_page
-from vllm_logdoctor.report.writers import render
+from vllm_logdoctor.report.writers import FORMATS, render
 
 PAYLOADS = (
     "<script>window.taken=1</script>",

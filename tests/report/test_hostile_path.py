@@ -23,13 +23,13 @@ from vllm_logdoctor.cli.follow_view import Told, new_lines, screen
 from vllm_logdoctor.cli.start import main
 from vllm_logdoctor.compare.snapshot import snapshot_of
 from vllm_logdoctor.compare.verification import verify
-from vllm_logdoctor.compare.writers import FORMATS, comparison_text, verification_text
+from vllm_logdoctor.compare.writers import comparison_text, verification_text
 from vllm_logdoctor.hooks.engine import run_hook
 from vllm_logdoctor.hooks.request import HookRequest
 from vllm_logdoctor.report.reader import reader
 from vllm_logdoctor.report.terminal import print_analysis
 from vllm_logdoctor.report.terminal_page import print_page
-from vllm_logdoctor.report.writers import render
+from vllm_logdoctor.report.writers import FORMATS, render
 
 NAMES = [payload.replace("/", "_").encode("utf-8", "surrogatepass")[:200].decode() for payload in PAYLOADS]
 

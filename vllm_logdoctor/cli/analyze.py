@@ -10,16 +10,16 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from vllm_logdoctor.cli.configured import options_of, planned_for, settings_here, warn
 from vllm_logdoctor.cli.exit_codes import ExitCode
-from vllm_logdoctor.cli.output import write
+from vllm_logdoctor.cli.options import options_of, planned_for, settings_here, warn
+from vllm_logdoctor.cli.output import check_outputs, write
 from vllm_logdoctor.cli.settings import Settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.pipeline import INTERRUPTED, analyse
 from vllm_logdoctor.report.model import Analysis
-from vllm_logdoctor.report.writers import FORMATS, format_of_name, render
+from vllm_logdoctor.report.writers import check_format, format_of_name, render
 from vllm_logdoctor.run.servers import NAMES, VLLM
-from vllm_logdoctor.source import Input, inputs_from
+from vllm_logdoctor.source import Input, inputs_of_paths
 
 _LONG_INPUT = 50_000_000
 
@@ -62,7 +62,9 @@ def run_analyze(request: Request) -> int:
     request.format = request.format or (None if request.outputs else settings.format)
     _check(request)
     options = options_of(settings, request.objective, request.jobs)
-    inputs = inputs_from(_paths(request))
+    inputs = inputs_of_paths(_paths(request))
+    reads = [*(one.path or "-" for one in inputs), *_files_of(request, settings)]
+    check_outputs(request.outputs, reads, request.format)
     settings = with_known_findings(settings)
     with _progress(inputs, request.quiet) as progress:
         analysis = analyse(inputs, options, progress)
@@ -83,6 +85,7 @@ def of_other_engine(analysis: Analysis) -> str:
 
 def write_outputs(analysis: Analysis, request: Request) -> None:
     """Write the report to the named files, or to standard output: a view on a terminal, else Markdown."""
+    texts: list[tuple[str, str]] = []
     for name in request.outputs or ["-"]:
         chosen = request.format if name == "-" else format_of_name(name, request.format)
         on_screen = name == "-" and not request.outputs and sys.stdout.isatty()
@@ -91,16 +94,23 @@ def write_outputs(analysis: Analysis, request: Request) -> None:
 
             print_analysis(analysis)
         else:
-            write(render(analysis, chosen or "markdown"), name)
+            texts.append((render(analysis, chosen or "markdown"), name))
+    for text, name in texts:
+        write(text, name)
 
 
-def _paths(request: Request) -> str | list[str]:
+def _files_of(request: Request, settings: Settings) -> list[str | Path]:
+    """Return what is read beside the logs."""
+    return [one for one in (request.baseline, settings.baseline, settings.path) if one is not None]
+
+
+def _paths(request: Request) -> list[str]:
     if request.job:
         from vllm_logdoctor.hooks.joblog import file_behind, find_job_log
 
         own_output = file_behind(Path("/proc/self/fd/1"))
         return [str(path) for path in find_job_log(os.environ, own_output=own_output)]
-    return request.paths[0] if len(request.paths) == 1 else request.paths
+    return request.paths
 
 
 def _gated(analysis: Analysis, request: Request, settings: Settings) -> tuple[Analysis, bool]:
@@ -122,9 +132,10 @@ def _gated(analysis: Analysis, request: Request, settings: Settings) -> tuple[An
 def _check(request: Request) -> None:
     if not request.paths and not request.job:
         raise LogdoctorError("name a log: logdoctor analyze vllm.log (or - for standard input)", 2)
-    if request.format and request.format not in (*FORMATS, "terminal"):
-        names = ", ".join(FORMATS)
-        raise LogdoctorError(f"unknown format {request.format!r}; choose one of {names}, terminal", 2)
+    if request.format:
+        check_format(request.format)
+    if "" in request.paths:
+        raise LogdoctorError("'' is no path; name a log: logdoctor analyze vllm.log", 2)
     for path in request.patterns:
         if not os.path.exists(path):
             raise LogdoctorError(f"no such pattern pack: {path}", 2)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from vllm_logdoctor.cli.output import write
+from vllm_logdoctor.cli.output import check_outputs, write
 from vllm_logdoctor.errors import LogdoctorError
 
 if TYPE_CHECKING:
     from vllm_logdoctor.cli.settings import Settings
     from vllm_logdoctor.compare.snapshot import Snapshot
     from vllm_logdoctor.pipeline import Options
+    from vllm_logdoctor.report.writers import Result
 
 Run = Annotated[Optional[int], typer.Option(min=1, help="Number of the run in a log with several.")]  # noqa: UP045
 Format = Annotated[
@@ -41,13 +41,13 @@ def compare(
     output: Output = None,
 ) -> None:
     """Say what differs between two runs: settings, start-up, capacity, speed at equal load, findings."""
-    from vllm_logdoctor.compare import comparison, markdown
-    from vllm_logdoctor.compare.writers import comparison_text
+    from vllm_logdoctor.compare import comparison
+    from vllm_logdoctor.compare.writers import result_of_comparison
 
-    settings = _settings(format)
+    settings = _settings(format, output or [], (before, after))
     result = comparison.compare(*_sides(settings, (before, before_run), (after, after_run)))
     chosen = format or (None if output else settings.format)
-    _write(partial(comparison_text, result), lambda: markdown.render(result), chosen, output or [])
+    _write(result_of_comparison(result), chosen, output or [])
 
 
 def verify(
@@ -59,15 +59,13 @@ def verify(
     output: Output = None,
 ) -> None:
     """Say whether each planned change took effect, and whether its prediction came true."""
-    from vllm_logdoctor.compare import verification, verification_markdown
-    from vllm_logdoctor.compare.writers import verification_text
+    from vllm_logdoctor.compare import verification
+    from vllm_logdoctor.compare.writers import result_of_verification
 
-    settings = _settings(format)
+    settings = _settings(format, output or [], (against, after))
     result = verification.verify(*_sides(settings, (against, before_run), (after, after_run)))
     chosen = format or (None if output else settings.format)
-    _write(
-        partial(verification_text, result), lambda: verification_markdown.render(result), chosen, output or []
-    )
+    _write(result_of_verification(result), chosen, output or [])
 
 
 def document_of(name: str, options: Options) -> dict[str, Any]:
@@ -104,15 +102,20 @@ def _report(name: str) -> dict[str, Any] | None:
     )
 
 
-def _settings(format: str | None) -> Settings:
+def _settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -> Settings:
     """Check what was asked for and read what logdoctor.toml says."""
-    from vllm_logdoctor.cli.configured import settings_here
+    from vllm_logdoctor.cli.options import settings_here
     from vllm_logdoctor.cli.settings import with_known_findings
-    from vllm_logdoctor.compare.writers import FORMATS
+    from vllm_logdoctor.report.writers import check_format
+    from vllm_logdoctor.source import inputs_of_paths
 
-    if format is not None and format not in (*FORMATS, "terminal"):
-        names = ", ".join(FORMATS)
-        raise LogdoctorError(f"unknown format {format!r}; choose one of {names}, terminal", 2)
+    if format is not None:
+        check_format(format)
+    if "" in logs:
+        raise LogdoctorError("'' is no path; name a log or a report", 2)
+    if logs.count("-") > 1:
+        raise LogdoctorError("standard input can be only one of the two logs", 2)
+    check_outputs(outputs, [one.path or "-" for one in inputs_of_paths(logs)], format)
     return with_known_findings(settings_here())
 
 
@@ -121,7 +124,7 @@ def _sides(settings: Settings, *sides: tuple[str, int | None]) -> list[Snapshot]
     from datetime import date
 
     from vllm_logdoctor.cli.baseline import without_accepted
-    from vllm_logdoctor.cli.configured import options_of, warn
+    from vllm_logdoctor.cli.options import options_of, warn
     from vllm_logdoctor.compare.snapshot import snapshot_of
 
     options = options_of(settings)
@@ -131,24 +134,25 @@ def _sides(settings: Settings, *sides: tuple[str, int | None]) -> list[Snapshot]
     return [snapshot for snapshot, _ in left]
 
 
-def _write(
-    text_of: Callable[[str], str], page: Callable[[], str], format: str | None, outputs: Sequence[str]
-) -> None:
+def _write(result: Result, format: str | None, outputs: Sequence[str]) -> None:
     """Write to the named files, or to standard output: a view on a terminal, else Markdown.
 
     Args:
-        text_of: gives the text in a format.
-        page: gives the Markdown that the terminal's view is made of.
+        result: what was found.
         format: what the user asked for, or None.
         outputs: files, "-" for standard output.
     """
-    from vllm_logdoctor.report.writers import format_of_name
+    from vllm_logdoctor.report.writers import format_of_name, render_result
 
+    on_screen = sys.stdout.isatty()
+    texts: list[tuple[str, str]] = []
     for name in outputs or ["-"]:
         named = format if name == "-" else format_of_name(name, format)
-        if name == "-" and (named == "terminal" or (named is None and sys.stdout.isatty())):
+        if name == "-" and (named == "terminal" or (named is None and on_screen)):
             from vllm_logdoctor.report.terminal_page import print_page
 
-            print_page(page())
+            print_page(result.page())
         else:
-            write(text_of(named or "markdown"), name)
+            texts.append((render_result(result, named or "markdown"), name))
+    for text, name in texts:
+        write(text, name)

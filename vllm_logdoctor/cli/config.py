@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 
 if TYPE_CHECKING:
     from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -26,12 +26,12 @@ def config(
     ] = "markdown",
 ) -> None:
     """Say what configuration was in effect, and who set each value."""
-    from vllm_logdoctor.cli.configured import options_of, settings_here
+    from vllm_logdoctor.cli.options import options_of, settings_here
     from vllm_logdoctor.pipeline import analyse
     from vllm_logdoctor.source import inputs_from
 
     if format not in FORMATS:
-        raise LogdoctorError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}", 2)
+        raise unknown_choice("format", format, FORMATS)
     analysis = analyse(inputs_from(log), options_of(settings_here()))
     if run is not None and run > len(analysis.runs):
         raise LogdoctorError(f"there is no run {run}: the log holds {len(analysis.runs)}", 2)

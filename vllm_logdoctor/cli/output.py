@@ -1,15 +1,51 @@
-"""Writes what a command made into a file or to standard output."""
+"""Writes what a command made into files or to standard output; never over what it reads."""
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import mkstemp
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.report.writers import ENDINGS, ending_of
+
+Identity = tuple[int, int]
+
+
+def check_outputs(outputs: Sequence[str], inputs: Iterable[str | Path], format: str | None) -> None:
+    """Refuse outputs before anything is read or written.
+
+    Args:
+        outputs: files to write, "-" for standard output.
+        inputs: files that the command reads, "-" for standard input.
+        format: format that the user named; without one the ending of an output has to tell it.
+
+    Raises:
+        LogdoctorError: an output is one of the inputs, or its ending is no format's (exit code 2).
+    """
+    for name in outputs:
+        if not name:
+            raise LogdoctorError("-o '' is no file name; write for example -o report.html", 2)
+        if name != "-" and format is None and ending_of(name) not in ENDINGS:
+            raise LogdoctorError(
+                f"-o {name}: the ending {ending_of(name) or '(none)'} names no format; use one of"
+                f" {', '.join(ENDINGS)}, or add --format",
+                2,
+            )
+    read = {identity: str(name) for name in inputs if (identity := _identity(name)) is not None}
+    for name in outputs or ["-"]:
+        identity = _identity(1 if name == "-" else name)
+        if identity in read:
+            shown = "standard output" if name == "-" else name
+            raise LogdoctorError(f"{shown} is also read ({read[identity]}): choose another output", 2)
 
 
 def write(text: str, name: str = "-") -> None:
-    """Write text as UTF-8 into a file; "-" is standard output.
+    """Write text as UTF-8 into a file, whole or not at all; "-" is standard output.
 
     Raises:
         LogdoctorError: the file can't be written.
@@ -20,7 +56,43 @@ def write(text: str, name: str = "-") -> None:
         sys.stdout.buffer.flush()
         return
     try:
-        Path(name).write_bytes(data)
+        _replace(Path(os.path.realpath(name)), data)
     except OSError as error:
         reason = error.strerror or error
         raise LogdoctorError(f"can't write {name}: {reason}; choose another place with -o") from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a temporary file beside a path and rename it; a device or pipe is written directly."""
+    try:
+        mode: int | None = path.stat().st_mode
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not stat.S_ISREG(mode):
+        path.write_bytes(data)
+        return
+    descriptor, part = mkstemp(dir=path.parent, prefix=".logdoctor-")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        os.chmod(part, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _identity(name: str | Path | int) -> Identity | None:
+    """Return device and inode of a regular file, or of what a standard stream is redirected to; None for all else."""
+    try:
+        found = os.fstat(name) if isinstance(name, int) else os.fstat(0) if name == "-" else os.stat(name)
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None

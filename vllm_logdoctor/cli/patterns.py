@@ -30,7 +30,7 @@ Packs = Annotated[
 
 def _further(packs: list[Path] | None) -> tuple[Path, ...]:
     """Return the packs that the command line and logdoctor.toml name."""
-    from vllm_logdoctor.cli.configured import settings_here
+    from vllm_logdoctor.cli.options import settings_here
 
     return settings_here(packs or ()).patterns
 

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 
 FORMS = ("shell", "yaml", "pbs", "slurm", "systemd", "compose", "kubernetes")
 
@@ -27,7 +27,7 @@ def plan(
     ] = False,
 ) -> None:
     """Write the launch as it should be: shell, YAML, PBS, Slurm, systemd, docker compose, Kubernetes."""
-    from vllm_logdoctor.cli.configured import accepted_left_out, options_of, settings_here, warn
+    from vllm_logdoctor.cli.options import accepted_left_out, options_of, settings_here, warn
     from vllm_logdoctor.cli.settings import with_known_findings
     from vllm_logdoctor.pipeline import analyse
     from vllm_logdoctor.plan.formats import render_launch
@@ -35,7 +35,7 @@ def plan(
     from vllm_logdoctor.source import inputs_from
 
     if form not in FORMS:
-        raise LogdoctorError(f"unknown form {form!r}; choose one of {', '.join(FORMS)}", 2)
+        raise unknown_choice("form", form, FORMS)
     settings = with_known_findings(settings_here())
     analysis = analyse(inputs_from(log), options_of(settings, objective))
     if run is not None and run > len(analysis.runs):

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert, field
 from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.topics import Severity
-from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.errors import LogdoctorError, unknown_choice
+from vllm_logdoctor.pipeline import OBJECTIVES
+from vllm_logdoctor.report.writers import CHOICES
 
 FILE_NAME = "logdoctor.toml"
 
 
-class Suppression(Struct, frozen=True):
-    """A finding that is known and accepted for a time.
+Words = Annotated[str, Meta(pattern=r"\S")]
+MOST_BYTES = 1 << 20
+
+
+class Suppression(Struct, frozen=True, forbid_unknown_fields=True):
+    """A finding that is known and accepted for a time: one `[[suppress]]` table.
 
     Attributes:
         finding: rule id.
@@ -28,43 +35,43 @@ class Suppression(Struct, frozen=True):
         model: only for this model; "" for any.
     """
 
-    finding: str
-    reason: str
+    finding: Words
+    reason: Words
     until: date
     knob: str = ""
     model: str = ""
 
 
-class Settings(Struct, frozen=True):
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """What a settings file says; empty where it says nothing.
 
     Attributes:
-        path: the file, or None without one.
         objective: what advice is for.
         format: format of the report.
         patterns: directories with more pattern packs.
         fail_on: severity from which findings end in exit code 1.
         baseline: report whose findings are known.
         suppressions: findings that are accepted for a time.
+        path: the file, or None without one.
     """
 
-    path: Path | None = None
     objective: str | None = None
     format: str | None = None
     patterns: tuple[Path, ...] = ()
     fail_on: Severity | None = None
     baseline: Path | None = None
-    suppressions: tuple[Suppression, ...] = ()
+    suppressions: tuple[Suppression, ...] = field(default=(), name="suppress")
+    path: Path | None = None
 
 
-def find_settings(folder: Path, environ: Mapping[str, str]) -> Path | None:
+def find_settings(folder: Path | None, environ: Mapping[str, str]) -> Path | None:
     """Return the settings file that holds here, or None.
 
     LOGDOCTOR_CONFIG names it; else it is logdoctor.toml in `folder`, else in the user's configuration
     directory.
 
     Args:
-        folder: the working directory.
+        folder: the working directory, or None where there is none.
         environ: environment.
     """
     named = environ.get("LOGDOCTOR_CONFIG")
@@ -72,7 +79,10 @@ def find_settings(folder: Path, environ: Mapping[str, str]) -> Path | None:
         return Path(named)
     home = environ.get("HOME", "")
     base = environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
-    places = [folder / FILE_NAME, *([Path(base) / "logdoctor" / FILE_NAME] if base else [])]
+    places = [
+        *([folder / FILE_NAME] if folder else []),
+        *([Path(base) / "logdoctor" / FILE_NAME] if base else []),
+    ]
     return next((place for place in places if place.is_file()), None)
 
 
@@ -114,45 +124,55 @@ def _parsed(path: Path) -> Mapping[str, Any]:
         import tomli as tomllib
 
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        # What is no file may have no end (/dev/zero) or wait for ever (a pipe).
+        if path.exists() and not path.is_file():
+            raise LogdoctorError(f"{path} is no file: settings are read from a file", 2)
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise LogdoctorError(f"{path} is larger than 1 MiB: this is no settings file", 2)
+        return tomllib.loads(data.decode("utf-8"))
     except OSError as error:
         raise LogdoctorError(f"can't read {path}: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise LogdoctorError(f"{path}: nested too deep for a settings file", 2) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise LogdoctorError(f"{path}: {error}", 2) from error
 
 
 def _settings(path: Path, parsed: Mapping[str, Any]) -> Settings:
-    from pydantic import ValidationError
-
-    from vllm_logdoctor.cli.settings_file import SettingsFile
-
-    try:
-        checked = SettingsFile.model_validate(parsed)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise LogdoctorError(f"{path}: {key}: {_mistake(first['type'], first['msg'])}", 2) from error
     folder = path.parent
-    for number, place in enumerate(checked.patterns):
-        if not (folder / place).exists():
-            raise LogdoctorError(f"{path}: patterns.{number}: no such pattern pack: {folder / place}", 2)
-    return Settings(
-        path=path,
-        objective=checked.objective,
-        format=checked.format,
-        patterns=tuple(folder / place for place in checked.patterns),
-        fail_on=checked.fail_on,
-        baseline=folder / checked.baseline if checked.baseline else None,
-        suppressions=tuple(
-            Suppression(entry.finding, entry.reason, entry.until, entry.knob, entry.model)
-            for entry in checked.suppress
-        ),
-    )
+
+    def resolved(kind: type, value: Any) -> Any:
+        if kind is Path and isinstance(value, str):
+            return folder / value
+        raise ValidationError(f"Expected `str`, got `{type(value).__name__}`")
+
+    if "path" in parsed:
+        raise LogdoctorError(f"{path}: path: no such key", 2)
+    try:
+        settings = convert(parsed, Settings, dec_hook=resolved)
+    except ValidationError as error:
+        raise LogdoctorError(f"{path}: {_mistake(str(error))}", 2) from error
+    for name, value, choices in (
+        ("objective", settings.objective, OBJECTIVES),
+        ("format", settings.format, CHOICES),
+    ):
+        if value is not None and value not in choices:
+            raise LogdoctorError(f"{path}: {unknown_choice(name, value, choices)}", 2)
+    for number, place in enumerate(settings.patterns):
+        if not place.exists():
+            raise LogdoctorError(f"{path}: patterns.{number}: no such pattern pack: {place}", 2)
+    return replace(settings, path=path)
 
 
-def _mistake(kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return "no such key"
-    if kind.startswith("date"):
-        return "write a day as 2027-01-31"
-    return message[:1].lower() + message[1:]
+def _mistake(message: str) -> str:
+    """Return a message of msgspec with the key first: "Expected `array`, got `int` - at `$.patterns`"."""
+    words, _, place = message.partition(" - at `$")
+    key = place.rstrip("`").replace("[", ".").replace("]", "").strip(".")
+    if field_of := re.search(r"(unknown|required) field `(.*)`", words):
+        key = f"{key}.{field_of[2]}".strip(".")
+        return f"{key}: no such key" if field_of[1] == "unknown" else f"{key}: missing"
+    if key.endswith("until"):
+        words = "write a day as 2027-01-31"
+    return f"{key}: {words[:1].lower()}{words[1:]}"

@@ -13,6 +13,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vllm_logdoctor.cli.exit_codes import ExitCode
@@ -98,42 +99,77 @@ def _run(arguments: Sequence[str]) -> int:
     return run_analyze(call)
 
 
-def _forget_output() -> None:
-    """Let what is left for standard output go nowhere: the interpreter would fail on it again at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+class _ClosedOutput:
+    """Standard output of a process that was started without one: to write there is an error, all else is not."""
+
+    encoding = "utf-8"
+
+    @property
+    def buffer(self) -> _ClosedOutput:
+        return self
+
+    def write(self, _: object) -> int:
+        raise LogdoctorError("standard output is closed: name a file with -o")
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return False
 
 
-def _say(*lines: str) -> None:
-    """Say lines on standard error; what they name, a path or a value, may hold what a terminal acts upon."""
+def _open_standard_streams() -> None:
+    """Put the null device in place of closed standard streams: the next file opened would take their descriptors."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = _ClosedOutput()
+
+
+def _discard_output() -> None:
+    """Send what is left for standard output nowhere: the interpreter would fail on it again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _print_error(*lines: str) -> None:
+    """Print lines on standard error; what they name, a path or a value, may hold control characters."""
     from vllm_logdoctor.report.escape import visible
 
-    sys.stderr.write("logdoctor: " + "\n".join(map(visible, lines)) + "\n")
+    with suppress(OSError):
+        sys.stderr.write("logdoctor: " + "\n".join(map(visible, lines)) + "\n")
+        sys.stderr.flush()
 
 
 def main() -> None:
     """Run the command line; a bad input gets one line and a documented exit code, never a traceback."""
     # What is imported at the start stays until the end: looking through it for garbage is time lost.
     gc.set_threshold(50_000, 20, 50)
+    _open_standard_streams()
     try:
         sys.exit(_run(sys.argv[1:]))
     except LogdoctorError as error:
-        _say(*error.lines)
+        _print_error(*error.lines)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        _forget_output()
+        _discard_output()
         sys.exit(ExitCode.OK)
     except KeyboardInterrupt:
-        sys.stderr.write("logdoctor: interrupted\n")
+        _print_error("interrupted")
         sys.exit(ExitCode.INTERRUPTED)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            _forget_output()
-            _say(f"can't write: {error.strerror}")
+            _discard_output()
+            _print_error(f"can't write: {error.strerror}")
             sys.exit(ExitCode.UNREADABLE)
         if os.environ.get("LOGDOCTOR_TRACEBACK"):
             raise
         reason = f"internal error ({type(error).__name__}: {error})"
-        _say(f"{reason}; please report it; LOGDOCTOR_TRACEBACK=1 shows where")
+        _print_error(f"{reason}; please report it; LOGDOCTOR_TRACEBACK=1 shows where")
         sys.exit(ExitCode.INTERNAL)
     finally:
         # The end of the process gives all memory back: the interpreter need not look for garbage before.

@@ -28,7 +28,7 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
         LogdoctorError: a setting or the format can't be read (2), nothing can be read (3), nothing of vLLM in
             it (4).
     """
-    from vllm_logdoctor.cli.configured import options_of, settings_here
+    from vllm_logdoctor.cli.options import options_of, settings_here
     from vllm_logdoctor.pipeline import analyse
     from vllm_logdoctor.plan.whatif import parse_setting, what_if
     from vllm_logdoctor.source import inputs_from

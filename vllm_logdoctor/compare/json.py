@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from msgspec import to_builtins
@@ -23,25 +22,22 @@ VERIFICATION_SCHEMA = "logdoctor-verification/1"
 Document = dict[str, Any]
 
 
-def render_comparison(comparison: Comparison) -> str:
-    """Return a comparison as JSON text."""
-    return _text({"schema": COMPARISON_SCHEMA, **comparison_document(comparison)})
-
-
-def render_verification(verification: Verification) -> str:
-    """Return a verification as JSON text, with the comparison that it rests on."""
-    return _text(
-        {
-            "schema": VERIFICATION_SCHEMA,
-            "changes": [_checked_change(one) for one in verification.changes],
-            "predictions": [_prediction(one) for one in verification.predictions],
-            "comparison": comparison_document(verification.comparison),
-        }
-    )
+def verification_document(verification: Verification) -> Document:
+    """Return a verification as dictionaries and lists, with the comparison that it rests on."""
+    return {
+        "schema": VERIFICATION_SCHEMA,
+        "changes": [_checked_change(one) for one in verification.changes],
+        "predictions": [_prediction(one) for one in verification.predictions],
+        "comparison": _comparison(verification.comparison),
+    }
 
 
 def comparison_document(comparison: Comparison) -> Document:
-    """Return a comparison as dictionaries, lists and plain values."""
+    """Return a comparison as dictionaries and lists."""
+    return {"schema": COMPARISON_SCHEMA, **_comparison(comparison)}
+
+
+def _comparison(comparison: Comparison) -> Document:
     return {
         "before": _side(comparison.before),
         "after": _side(comparison.after),
@@ -55,11 +51,6 @@ def comparison_document(comparison: Comparison) -> Document:
         "findings": [_finding_difference(one) for one in comparison.findings],
         "ties": [_tie(one) for one in comparison.ties],
     }
-
-
-def _text(document: Document) -> str:
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
 
 
 def _side(side: Snapshot) -> Document:

@@ -1,54 +1,70 @@
-"""Formats by name, for comparisons and verifications alike."""
+"""Comparisons and verifications in every format of a report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from vllm_logdoctor.compare import json, markdown, verification_markdown
 from vllm_logdoctor.compare.checks import Check, checks_of_comparison, checks_of_verification
 from vllm_logdoctor.compare.comparison import Comparison
 from vllm_logdoctor.compare.verification import Verification
+from vllm_logdoctor.report.json import text_of
 from vllm_logdoctor.report.text import plain_text
-
-FORMATS = ("markdown", "json", "text", "html", "sarif", "junit", "github", "csv")
+from vllm_logdoctor.report.writers import Result, render_result
 
 
 def comparison_text(comparison: Comparison, format_name: str) -> str:
-    """Return a comparison in one of `FORMATS`."""
-    if format_name == "json":
-        return json.render_comparison(comparison)
-    if format_name == "html":
-        from vllm_logdoctor.compare import html
-
-        return html.render_comparison(comparison)
-    if format_name in _tables():
-        return _tables()[format_name](checks_of_comparison(comparison))
-    return _page(markdown.render(comparison), format_name)
+    """Return a comparison in one of the formats of a report."""
+    return render_result(result_of_comparison(comparison), format_name)
 
 
 def verification_text(verification: Verification, format_name: str) -> str:
-    """Return a verification in one of `FORMATS`."""
-    if format_name == "json":
-        return json.render_verification(verification)
-    if format_name == "html":
-        from vllm_logdoctor.compare import html
-
-        return html.render_verification(verification)
-    if format_name in _tables():
-        return _tables()[format_name](checks_of_verification(verification))
-    return _page(verification_markdown.render(verification), format_name)
+    """Return a verification in one of the formats of a report."""
+    return render_result(result_of_verification(verification), format_name)
 
 
-def _page(source: str, format_name: str) -> str:
-    return plain_text(source) if format_name == "text" else source
+def result_of_comparison(comparison: Comparison) -> Result:
+    """Return a comparison in the forms that formats are made of."""
+    from vllm_logdoctor.compare import html
+
+    page = partial(markdown.render, comparison)
+    document = partial(json.comparison_document, comparison)
+    return _result(
+        page, document, partial(html.render_comparison, comparison), lambda: checks_of_comparison(comparison)
+    )
 
 
-def _tables() -> Mapping[str, Callable[[Sequence[Check]], str]]:
+def result_of_verification(verification: Verification) -> Result:
+    """Return a verification in the forms that formats are made of."""
+    from vllm_logdoctor.compare import html
+
+    page = partial(verification_markdown.render, verification)
+    document = partial(json.verification_document, verification)
+    return _result(
+        page,
+        document,
+        partial(html.render_verification, verification),
+        lambda: checks_of_verification(verification),
+    )
+
+
+def _result(
+    page: Callable[[], str],
+    document: Callable[[], json.Document],
+    html: Callable[[], str],
+    checks: Callable[[], Sequence[Check]],
+) -> Result:
     from vllm_logdoctor.compare import tables
 
-    return {
-        "sarif": tables.sarif,
-        "junit": tables.junit,
-        "github": tables.github,
-        "csv": tables.table,
+    own: dict[str, Callable[[], str]] = {
+        "markdown": page,
+        "json": lambda: text_of(document()),
+        "text": lambda: plain_text(page()),
+        "html": html,
+        "sarif": lambda: tables.sarif(checks()),
+        "junit": lambda: tables.junit(checks()),
+        "github": lambda: tables.github(checks()),
+        "csv": lambda: tables.table(checks()),
     }
+    return Result(page, document, own)

@@ -25,13 +25,13 @@ def run_document(diagnosis: Diagnosis) -> dict[str, Any]:
     return dict(json.decode(encoded(RunOut.of_diagnosis(diagnosis))))
 
 
-def text_of(part: Struct, indent: int | None = 2) -> str:
-    """Return a record as JSON text that ends with a line end."""
+def text_of(part: Struct | dict[str, Any], indent: int | None = 2) -> str:
+    """Return a document as JSON text that ends with a line end."""
     return json.format(encoded(part), indent=indent or 0).decode() + "\n"
 
 
-def encoded(part: Struct) -> bytes:
-    """Return a record as JSON; half of a surrogate pair, which no UTF-8 has, becomes a question mark."""
+def encoded(part: Struct | dict[str, Any]) -> bytes:
+    """Return a document as JSON; half of a surrogate pair, which no UTF-8 has, becomes a question mark."""
     try:
         return json.encode(part)
     except UnicodeEncodeError:

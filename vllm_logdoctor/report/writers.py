@@ -1,29 +1,50 @@
-"""Formats by name: each is one function from an analysis to text."""
+"""The formats of a report: one list for analyses, comparisons and verifications."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
+from types import ModuleType
+from typing import Any
 
-from vllm_logdoctor.errors import LogdoctorError
+from msgspec import Struct
+
+from vllm_logdoctor.errors import unknown_choice
 from vllm_logdoctor.report.model import Analysis
 
-FORMATS: dict[str, str] = {
-    "markdown": "markdown", "json": "json", "text": "text", "html": "html", "sarif": "sarif",
-    "junit": "junit", "github": "github", "csv": "csv",
-}  # fmt: skip
-"""Format name -> module of the report room that holds `render(analysis)`."""
-
-_ENDINGS = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".json": "json",
-    ".txt": "text",
-    ".html": "html",
-    ".htm": "html",
-    ".sarif": "sarif",
-    ".xml": "junit",
-    ".csv": "csv",
+FORMATS: dict[str, tuple[str, ...]] = {
+    "markdown": (".md", ".markdown"),
+    "json": (".json",),
+    "text": (".txt",),
+    "html": (".html", ".htm"),
+    "sarif": (".sarif",),
+    "junit": (".xml",),
+    "github": (),
+    "csv": (".csv",),
 }
+"""Name of a format -> endings of its files. The module of that name in this room holds `render`."""
+
+_OF_ANALYSIS = ("markdown", "json", "text", "html", "sarif", "junit", "github", "csv")
+"""Formats whose `render` takes an analysis: they need more of it than page and document hold."""
+
+ENDINGS = {ending: name for name, endings in FORMATS.items() for ending in endings}
+CHOICES = (*FORMATS, "terminal")
+"""Values of --format: all formats, and the view on a terminal."""
+
+
+class Result(Struct, frozen=True):
+    """What a command found, in the forms that a format is made of.
+
+    Attributes:
+        page: returns it as Markdown.
+        document: returns its JSON document as dictionaries and lists.
+        own: functions for formats that need more than page and document, by name.
+    """
+
+    page: Callable[[], str]
+    document: Callable[[], dict[str, Any]]
+    own: Mapping[str, Callable[[], str]]
 
 
 def render(analysis: Analysis, format_name: str) -> str:
@@ -32,10 +53,42 @@ def render(analysis: Analysis, format_name: str) -> str:
     Raises:
         LogdoctorError: no such format.
     """
-    if format_name not in FORMATS:
-        raise LogdoctorError(f"unknown format {format_name!r}; choose one of {', '.join(FORMATS)}", 2)
-    module = import_module(f"vllm_logdoctor.report.{FORMATS[format_name]}")
-    return str(module.render(analysis))
+    return render_result(result_of(analysis), format_name)
+
+
+def render_result(result: Result, format_name: str) -> str:
+    """Return what a command found in a format.
+
+    Raises:
+        LogdoctorError: no such format.
+    """
+    check_format(format_name, tuple(FORMATS))
+    if format_name in result.own:
+        return result.own[format_name]()
+    return str(_module(format_name).render(result))
+
+
+def result_of(analysis: Analysis) -> Result:
+    """Return an analysis in the forms that formats are made of."""
+    own = {name: partial(_render_analysis, name, analysis) for name in _OF_ANALYSIS}
+    return Result(own["markdown"], lambda: dict(_module("json").document(analysis)), own)
+
+
+def check_format(name: str, choices: tuple[str, ...] = CHOICES) -> None:
+    """Raise a LogdoctorError (exit code 2) if a format is none of the choices."""
+    if name not in choices:
+        raise unknown_choice("format", name, choices)
+
+
+def ending_of(name: str) -> str:
+    """Return the ending of a file name in small letters, or "" without one.
+
+    Example:
+        >>> ending_of("reports.d/report.HTML"), ending_of("reports.d/report")
+        ('.html', '')
+    """
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return last[last.rfind(".") :].lower() if "." in last else ""
 
 
 def format_of_name(name: str, default: str | None = None) -> str:
@@ -45,5 +98,12 @@ def format_of_name(name: str, default: str | None = None) -> str:
         >>> format_of_name("report.sarif"), format_of_name("report", "json")
         ('sarif', 'json')
     """
-    ending = name[name.rfind(".") :].lower() if "." in name else ""
-    return _ENDINGS.get(ending) or default or "markdown"
+    return ENDINGS.get(ending_of(name)) or default or "markdown"
+
+
+def _render_analysis(name: str, analysis: Analysis) -> str:
+    return str(_module(name).render(analysis))
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"vllm_logdoctor.report.{name}")

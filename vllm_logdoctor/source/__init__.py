@@ -1,7 +1,7 @@
 """Source: opens whatever holds a log and gives chunks of bytes cut at line ends."""
 
 from vllm_logdoctor.source.chunks import Chunk, FileSlice, keep_freed_memory, read_chunks
-from vllm_logdoctor.source.inputs import Input, inputs_from
+from vllm_logdoctor.source.inputs import Input, inputs_from, inputs_of_paths
 from vllm_logdoctor.source.sets import InputSet, Stream, sets_of
 from vllm_logdoctor.source.slicing import opened, read_pieces
 
@@ -12,6 +12,7 @@ __all__ = [
     "InputSet",
     "Stream",
     "inputs_from",
+    "inputs_of_paths",
     "keep_freed_memory",
     "opened",
     "read_chunks",

@@ -74,6 +74,8 @@ class Input(Struct, frozen=True):
         if self.data is not None:
             raw: BinaryIO = io.BytesIO(self.data)
         elif self.path is None:
+            if sys.stdin is None:
+                raise LogdoctorError("standard input is closed: name a log, or pipe one in")
             raw = sys.stdin.buffer
         else:
             try:
@@ -113,18 +115,33 @@ def inputs_from(
     if isinstance(source, bytes | bytearray):
         return [Input("<bytes>", data=bytes(source))]
     if isinstance(source, str | os.PathLike):
-        return _inputs_of_path(source)
+        return inputs_of_paths([source])
     items = list(source)
-    if items and all(
-        isinstance(item, os.PathLike) or (isinstance(item, str) and _names_file(item)) for item in items
-    ):
-        found = [found for item in items for found in _inputs_of_path(item)]  # type: ignore[arg-type]
-        return _in_rotation_order(found)
+    if items and (all(isinstance(item, os.PathLike) for item in items) or _name_files(items)):
+        return inputs_of_paths(items)  # type: ignore[arg-type]
     return [Input("<lines>", data=_joined_lines(items))]
 
 
-def _names_file(text: str) -> bool:
-    return "\n" not in text and len(text) < 4096 and (text == "-" or os.path.exists(text))
+def inputs_of_paths(paths: Sequence[PathLike]) -> list[Input]:
+    """Turn paths into inputs in reading order.
+
+    Raises:
+        LogdoctorError: a path does not exist (exit code 3), or a directory holds no log (4).
+    """
+    return _in_rotation_order([found for path in paths for found in _inputs_of_path(path)])
+
+
+def _name_files(items: Sequence[object]) -> bool:
+    """Return whether text items are paths: all of them exist, or one is a file and none could be a line of a log."""
+    texts = [
+        item if isinstance(item, str) else os.fspath(item)
+        for item in items
+        if isinstance(item, str | os.PathLike)
+    ]
+    if len(texts) < len(items) or any("\n" in text or len(text) >= 4096 for text in texts):
+        return False
+    there = [text == "-" or os.path.exists(text) for text in texts]
+    return all(there) or (any(map(os.path.isfile, texts)) and not any(" " in text for text in texts))
 
 
 def _joined_lines(items: Sequence[object]) -> bytes:
@@ -140,11 +157,12 @@ def _inputs_of_path(source: PathLike) -> list[Input]:
     if text == "-":
         return [Input("<stdin>")]
     path = Path(text)
-    if path.is_dir():
+    # Functions of os.path: a path that is too long is one that is not there.
+    if text and os.path.isdir(text):
         return _inputs_of_directory(path)
-    if not path.exists():
+    if not text or not os.path.exists(text):
         raise LogdoctorError(
-            f"no such file: {text}; give the path of a log, a directory, or - for standard input"
+            f"no such file: {text or repr(text)}; give the path of a log, a directory, or - for standard input"
         )
     return [Input(text, path=path)]
 

@@ -1,4 +1,4 @@
-"""What logdoctor.toml says to a command that analyses: how, and which findings are left out."""
+"""How a command analyses: the command line before logdoctor.toml before the defaults."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.locate import cache_directory
 from vllm_logdoctor.cli.settings import Settings, find_settings, read_settings
-from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.pipeline import Options
+from vllm_logdoctor.errors import unknown_choice
+from vllm_logdoctor.pipeline import OBJECTIVES, Options
 
 if TYPE_CHECKING:
     from vllm_logdoctor.cli.baseline import Filtered, Replan
     from vllm_logdoctor.report.model import Analysis
-
-OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup")
 
 
 def settings_here(patterns: Sequence[Path] = ()) -> Settings:
@@ -31,9 +29,17 @@ def settings_here(patterns: Sequence[Path] = ()) -> Settings:
     Raises:
         LogdoctorError: the file can't be read (exit code 3), or says what is not known (2).
     """
-    place = find_settings(Path.cwd(), os.environ)
+    place = find_settings(_working_directory(), os.environ)
     settings = read_settings(place) if place else Settings()
     return replace(settings, patterns=(*patterns, *settings.patterns))
+
+
+def _working_directory() -> Path | None:
+    """Return the working directory, or None where it was deleted."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 def options_of(settings: Settings, objective: str | None = None, jobs: int = 1) -> Options:
@@ -44,7 +50,7 @@ def options_of(settings: Settings, objective: str | None = None, jobs: int = 1) 
     """
     chosen = objective or settings.objective or "balanced"
     if chosen not in OBJECTIVES:
-        raise LogdoctorError(f"unknown objective {chosen!r}; choose one of {', '.join(OBJECTIVES)}", 2)
+        raise unknown_choice("objective", chosen, OBJECTIVES)
     return Options(patterns=settings.patterns, objective=chosen, cache=cache_directory(), jobs=jobs)
 
 
@@ -65,7 +71,7 @@ def planned_for(objective: str) -> Replan:
 
 
 def warn(lines: Iterable[str]) -> None:
-    """Say lines on standard error; what they quote of a file is shown as text."""
+    """Print lines on standard error; control characters that they quote from a file are shown as text."""
     from vllm_logdoctor.report.escape import visible
 
     for line in lines:
