@@ -14,7 +14,7 @@ from vllm_logdoctor.catalogue.topics import SEVERITIES, Severity
 from vllm_logdoctor.cli.settings import Suppression
 from vllm_logdoctor.compare.identity import fingerprint, fingerprints_of_document
 from vllm_logdoctor.compare.snapshot import Snapshot
-from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.rules.model import Finding
@@ -45,10 +45,12 @@ def known_fingerprints(path: Path) -> frozenset[str]:
         LogdoctorError: can't be read, or is no such report (exit code 3).
     """
     try:
+        if path.exists() and not path.is_file():
+            raise LogdoctorError(f"the baseline {path} is no file")
         document = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise LogdoctorError(f"can't read the baseline {path}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LogdoctorError(f"the baseline {path} is no JSON report: {error}") from error
     try:
         return frozenset(fingerprints_of_document(document))
@@ -180,7 +182,7 @@ def severity_named(text: str) -> Severity:
     for severity in SEVERITIES:
         if severity == text.lower():
             return severity
-    raise LogdoctorError(f"unknown severity {text!r}; choose one of {', '.join(SEVERITIES)}", 2)
+    raise unknown_choice("severity", text, SEVERITIES)
 
 
 def _count(findings: int) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 
 
 def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
@@ -30,11 +29,11 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
     """
     from vllm_logdoctor.cli.options import options_of, settings_here
     from vllm_logdoctor.pipeline import analyse
-    from vllm_logdoctor.plan.whatif import parse_setting, what_if
+    from vllm_logdoctor.plan.whatif import check_setting, parse_setting, what_if
     from vllm_logdoctor.source import inputs_from
 
     if format not in ("json", "text"):
-        raise LogdoctorError(f"unknown format {format!r}; choose json or text", 2)
+        raise unknown_choice("format", format, ("text", "json"))
     if not settings:
         raise LogdoctorError("name a setting: --set gpu_memory_utilization=0.95", 2)
     try:
@@ -44,6 +43,9 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
     analysis = analyse(inputs_from(path), options_of(settings_here()))
     runs = [diagnosis.run for diagnosis in analysis.runs]
     chosen = next((run for run in reversed(runs) if run.measure("kv_cache_tokens")), runs[-1])
+    version = str(chosen.version.value) if chosen.version else None
+    for name, value in wanted.items():
+        check_setting(name, value, version)
     answer = what_if(chosen, wanted)
     document = {name: _figure(getattr(answer, name)) for name in ("kv_cache_tokens", "max_concurrency")}
     if format == "json":
@@ -64,8 +66,6 @@ def whatif(
     format: Annotated[str, typer.Option("--format", "-f", help="text or json.")] = "text",
 ) -> None:
     """Say what the KV cache would hold with other settings, from the log's own numbers."""
-    if log != "-" and not Path(log).exists():
-        raise LogdoctorError(f"no such file: {log}; check the path", 3)
     sys.stdout.write(run_whatif(log, set or [], format))
 
 

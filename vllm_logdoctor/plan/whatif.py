@@ -7,15 +7,33 @@ gets no answer.
 
 from __future__ import annotations
 
+import difflib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
+from vllm_logdoctor.errors import LogdoctorError, unknown_choice
+from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes
+from vllm_logdoctor.knowledge.flags import flag_for_field, flags_of
 from vllm_logdoctor.rules.capacity.laws import LAWS, UNRELATED, Settings
 from vllm_logdoctor.rules.capacity.memory import START_FAILS, Memory, memory_of
 from vllm_logdoctor.run.model import Run
+
+_BOUNDS: dict[str, tuple[float | None, float]] = {
+    **dict.fromkeys(
+        (
+            "max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel_size", "pipeline_parallel_size",
+            "data_parallel_size", "num_gpu_blocks_override", "kv_cache_memory", "kv_cache_memory_bytes", "block_size",
+        ),
+        (1, math.inf),
+    ),
+    "gpu_memory_utilization": (0.01, 1),
+    "cpu_offload_gb": (0, math.inf),
+}  # fmt: skip
+"""Least and highest value of the settings that have a law."""
 
 
 class Figure(Struct, frozen=True):
@@ -114,7 +132,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     """
     name, separator, value = text.partition("=")
     if not separator or not name.strip():
-        raise ValueError(f"{text!r} is no NAME=VALUE; write for example gpu_memory_utilization=0.95")
+        raise ValueError(f"expected NAME=VALUE, got {text!r}; write for example gpu_memory_utilization=0.95")
     return name.strip(), parse_value(value.strip())
 
 
@@ -127,6 +145,40 @@ def parse_value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def check_setting(name: str, value: Any, version: str | None) -> None:
+    """Check one setting of a what-if.
+
+    Args:
+        name: EngineArgs field, or its flag.
+        value: its new value.
+        version: vLLM version of the run, or None.
+
+    Raises:
+        LogdoctorError: no release has such a setting, or vLLM would refuse the value (exit code 2).
+    """
+    field = name.lstrip("-").replace("-", "_")
+    flag = flag_for_field(field, version) if version else None
+    if field not in LAWS and field not in UNRELATED and flag is None:
+        fields = sorted({*LAWS, *UNRELATED, *(one[2:].replace("-", "_") for one in flags_of(version))})
+        near = difflib.get_close_matches(field, fields, n=1, cutoff=0.6)
+        hint = f" (did you mean {near[0]}?)" if near else "; logdoctor config LOG lists those of a run"
+        raise LogdoctorError(f"unknown setting {name!r}{hint}", 2)
+    choices = flag.choices if flag else ()
+    if choices and value is not None and str(value) not in map(str, choices):
+        raise unknown_choice(f"value of {field}:", str(value), map(str, choices))
+    if field == "kv_cache_dtype" and not choices and kv_cache_bytes(str(value), "bfloat16") is None:
+        raise LogdoctorError(
+            f"unknown value of {field}: {str(value)!r}; write for example fp8 or bfloat16", 2
+        )
+    low, high = _BOUNDS.get(field, (None, math.inf))
+    if low is None or value is None:
+        return
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:
+        wanted = f"a number between 0 and {high:g}" if high < math.inf else f"a number from {low:g}"
+        raise LogdoctorError(f"{field}={value}: write {wanted}", 2)
 
 
 def _answer(before: Memory, after: Memory) -> Answer:
