@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.foreign import ForeignMatcher
 from vllm_logdoctor.catalogue.loading import load_all
@@ -22,6 +23,7 @@ from vllm_logdoctor.run.clock import runs_backwards
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
 from vllm_logdoctor.run.segments import Segmenter
 from vllm_logdoctor.scan import Scanned, build_prefilter
+from vllm_logdoctor.selection import split_by_kind
 from vllm_logdoctor.source import (
     Chunk,
     Input,
@@ -256,16 +258,21 @@ def analyse(
     Raises:
         LogdoctorError: nothing could be read (exit code 3), or nothing of vLLM is in it (4).
     """
-    options = options or Options()
-    analyser = Analyser(options)
+    logs, skipped = split_by_kind(inputs)
+    if skipped and not logs:
+        names = ", ".join(f"{one.file} ({one.kind})" for one in skipped[:3])
+        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+        raise LogdoctorError(f"no log of vLLM: {names}{more}", 4)
+    analyser = Analyser(options or Options())
     failures: list[LogdoctorError] = []
     try:
-        for group, input_set in enumerate(sets_of(list(inputs))):
+        for group, input_set in enumerate(sets_of(logs)):
             streams = [_items(analyser, stream, group, failures, progress) for stream in input_set.streams]
             analyser.take(group, streams[0] if len(streams) == 1 else merged(streams))
     except KeyboardInterrupt:
         analyser.interrupted = True
     analysis = analyser.analysis()
+    analysis = replace(analysis, sources=(*analysis.sources, *skipped))
     if not analysis.runs:
         if failures and not any(s.bytes for s in analysis.sources):
             raise failures[0]

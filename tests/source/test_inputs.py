@@ -35,7 +35,11 @@ def test_a_directory_gives_the_logs_of_vllm_in_it(tmp_path: Path) -> None:
     (tmp_path / "deep" / "server.log").write_bytes(LINE)
     (tmp_path / "weights.bin").write_bytes(b"\0" * 100)
     (tmp_path / "shopping.txt").write_bytes(b"milk\n")
-    assert names(inputs_from(tmp_path)) == ["server.log"]
+    found = inputs_from(tmp_path)
+    assert names(one for one in found if not one.kind) == ["server.log"]
+    assert [(one.name.rpartition("/")[2], one.kind) for one in found if one.kind] == [
+        ("shopping.txt", "text without a line of vLLM")
+    ]
 
 
 def test_a_directory_without_a_log_of_vllm_is_told(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def webpage(blocks: Sequence[Block], contents: Sequence[tuple[str, str, int]], b
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
+        '<meta name="referrer" content="no-referrer">\n<meta name="generator" content="logdoctor">\n'
         f"<title>{title}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
         '<a class="skip" href="#report">Skip to the report</a>\n<div class="frame">\n'
         f'{_contents(contents)}<main id="report">\n{body}</main>\n</div>\n'

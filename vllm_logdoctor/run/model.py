@@ -324,12 +324,20 @@ class Run(Struct):
 
 
 class SourceSummary(Struct, frozen=True):
-    """What was read of one file."""
+    """What was read of one file.
+
+    Attributes:
+        file: its name.
+        bytes, lines: read as a log; of a file that was skipped its size, and no line.
+        note: why reading stopped early, or why the file was skipped.
+        kind: "log", or the kind of a file that is none.
+    """
 
     file: str
     bytes: int
     lines: int
     note: str = ""
+    kind: str = "log"
 
 
 class Coverage(Struct, frozen=True):

@@ -24,6 +24,7 @@ _ROTATED = re.compile(r"^(?P<stem>.+?\.(?:log|txt|out|err))(?:[.-](?P<number>\d+
 _OF_VLLM = re.compile(
     rb"v\0?l\0?l\0?m|VLLM|vLLM|(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:|throughput: |Uvicorn|Traceback"
 )
+OTHER_TEXT = "text without a line of vLLM"
 _SNIFFED_BYTES = 1 << 18
 _WORTH_A_THREAD = 1 << 16
 """Packed bytes on disk from which unpacking gets a thread of its own."""
@@ -38,11 +39,13 @@ class Input(Struct, frozen=True):
         name: how evidence names it.
         path: file to open, or None.
         data: bytes in memory, or None; with neither, standard input is read.
+        kind: what it is, where its name or place says that it is no log; "" for what may be one.
     """
 
     name: str
     path: Path | None = None
     data: bytes | None = None
+    kind: str = ""
 
     @property
     def size(self) -> int | None:
@@ -169,10 +172,10 @@ def _inputs_of_path(source: PathLike) -> list[Input]:
 
 def _inputs_of_directory(folder: Path) -> list[Input]:
     files = sorted(path for path in folder.rglob("*") if path.is_file() and _looks_like_log(path.name))
-    files = [path for path in files if _may_be_of_vllm(path)]
-    if not files:
+    found = [Input(str(path), path=path, kind="" if _may_be_of_vllm(path) else OTHER_TEXT) for path in files]
+    if all(one.kind for one in found):
         raise LogdoctorError(f"no log of vLLM in directory {folder}; name the files themselves", 4)
-    return _in_rotation_order([Input(str(path), path=path) for path in files])
+    return _in_rotation_order(found)
 
 
 def _may_be_of_vllm(path: Path) -> bool:

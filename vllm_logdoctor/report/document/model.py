@@ -72,7 +72,8 @@ class SourceOut(Part):
     file: str
     bytes: int
     lines: int
-    note: str | None = None
+    note: Annotated[str | None, means("why reading stopped early, or why the file was skipped")] = None
+    kind: Annotated[str, means('"log", or the kind of a file that was named and skipped')] = "log"
 
 
 class ClockOut(Part):

@@ -1,0 +1,84 @@
+"""Files that are no log of vLLM: named with their kind, skipped, and listed in the report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import vllm_logdoctor
+from tests.cli_extra.test_surprises import FIXTURE, logdoctor, one_line
+from vllm_logdoctor.report.writers import FORMATS, render
+
+METRICS = "# HELP vllm:num_requests_running Number of requests\n# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 3.0\n"
+
+
+@pytest.fixture(scope="module")
+def report() -> vllm_logdoctor.Report:
+    return vllm_logdoctor.analyze(FIXTURE)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_report_in_place_of_a_log_is_named_and_refused(
+    name: str, report: vllm_logdoctor.Report, tmp_path: Path
+) -> None:
+    (tmp_path / "report").write_text(render(report.analysis, name))
+    one_line(logdoctor("analyze", "report", cwd=tmp_path), 4, "logdoctor)", "no log of vLLM: report (")
+
+
+def test_a_folder_with_a_log_its_reports_and_metrics_is_one_run(
+    report: vllm_logdoctor.Report, tmp_path: Path
+) -> None:
+    shutil.copy(FIXTURE, tmp_path / "vllm.log")
+    for name, ending in (
+        ("json", "json"),
+        ("csv", "csv"),
+        ("text", "txt"),
+        ("markdown", "out"),
+        ("html", "err"),
+    ):
+        (tmp_path / f"report.{ending}").write_text(render(report.analysis, name))
+    (tmp_path / "metrics.txt").write_text(METRICS)
+    (tmp_path / "shopping.txt").write_text("milk\n")
+    done = logdoctor("analyze", ".", "-f", "json", cwd=tmp_path)
+    document = json.loads(done.stdout)
+    assert len(document["runs"]) == 1
+    kinds = {one["file"]: one["kind"] for one in document["sources"]}
+    assert kinds == {
+        "vllm.log": "log",
+        "report.json": "JSON report of logdoctor",
+        "report.csv": "CSV report of logdoctor",
+        "report.txt": "text report of logdoctor",
+        "report.out": "Markdown report of logdoctor",
+        "report.err": "HTML report of logdoctor",
+        "metrics.txt": "prometheus-text",
+        "shopping.txt": "text without a line of vLLM",
+    }
+    page = logdoctor("analyze", ".", cwd=tmp_path).stdout
+    assert "prometheus-text" in page
+    assert "JSON report of logdoctor" in page
+
+
+def test_the_state_of_the_cards_before_the_log_of_the_server_is_no_other_kind(tmp_path: Path) -> None:
+    cards = "| NVIDIA-SMI 560.35.03    Driver Version: 560.35.03    CUDA Version: 12.6 |\n" * 2000
+    (tmp_path / "job.log").write_text(cards + FIXTURE.read_text())
+    done = logdoctor("analyze", "job.log", "-f", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["runs"][0]["vllm_version"]["value"] == "0.11.2"
+
+
+def test_a_file_that_is_cut_costs_itself(tmp_path: Path) -> None:
+    shutil.copy(FIXTURE, tmp_path / "vllm.log")
+    (tmp_path / "broken.log.gz").write_bytes(b"\x1f\x8b\x08\x00rubbish")
+    document = json.loads(logdoctor("analyze", ".", "-f", "json", cwd=tmp_path).stdout)
+    assert len(document["runs"]) == 1
+    assert any(one["file"] == "broken.log.gz" and one["note"] for one in document["sources"])
+
+
+@pytest.mark.parametrize("log", sorted((FIXTURE.parent).glob("*.log"))[::6], ids=lambda path: path.name)
+def test_no_log_is_taken_for_another_kind(log: Path) -> None:
+    from vllm_logdoctor.selection import split_by_kind
+    from vllm_logdoctor.source import inputs_from
+
+    assert split_by_kind(inputs_from(log))[1] == []
