@@ -20,8 +20,10 @@ class PackHook(BuildHookInterface):  # type: ignore[type-arg]
         root = Path(self.root)
         sys.path.insert(0, str(root))
         try:
-            from vllm_logdoctor.catalogue.cache import SHIPPED as INDEX
-            from vllm_logdoctor.catalogue.cache import builtin_index
+            import msgspec
+
+            from vllm_logdoctor.catalogue.loading import SHIPPED as INDEX
+            from vllm_logdoctor.catalogue.loading import compile_folder
             from vllm_logdoctor.catalogue.locate import pack_files, page_files
             from vllm_logdoctor.rules.failure.compiled import SHIPPED as FAILURES
             from vllm_logdoctor.rules.failure.compiled import rules_text
@@ -32,7 +34,7 @@ class PackHook(BuildHookInterface):  # type: ignore[type-arg]
         for file in [*pack_files(packs), *page_files(packs)]:
             include[str(file)] = f"vllm_logdoctor/_patterns/{file.relative_to(packs).as_posix()}"
         compiled = Path(tempfile.mkdtemp(prefix="logdoctor-packs-"))
-        (compiled / INDEX).write_bytes(builtin_index())
+        (compiled / INDEX).write_bytes(msgspec.json.encode(compile_folder(packs, trusted=True)))
         (compiled / FAILURES).write_text(rules_text(), encoding="utf-8")
         for file in compiled.iterdir():
             include[str(file)] = f"vllm_logdoctor/_patterns/{file.name}"

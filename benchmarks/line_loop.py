@@ -6,7 +6,7 @@ import re
 import sys
 from collections import Counter
 
-from vllm_logdoctor.catalogue.index import load_index
+from vllm_logdoctor.catalogue.loading import load_index
 
 
 def main() -> None:

@@ -92,7 +92,7 @@ class Analyser:
         self._foreign = ForeignMatcher()
         self._matcher = Matcher(self.index, self._foreign.match)
         self.prefilter = build_prefilter(
-            self.index.gates, options.cache, options.pure_python, self.index.digest
+            self.index.literals, options.cache, options.pure_python, self.index.digest
         )
         self._files: list[_File] = []
         self._names: list[str] = []
@@ -235,7 +235,15 @@ def _worth_telling(run: Run) -> bool:
         return True
     from vllm_logdoctor.rules.failure import speaks_of_vllm
 
-    return speaks_of_vllm(run)
+    return speaks_of_vllm(run) or _prints_what_vllm_prints(run)
+
+
+def _prints_what_vllm_prints(run: Run) -> bool:
+    """Return whether the text of a record is one of vLLM's messages, in an excerpt without headers."""
+    from vllm_logdoctor.catalogue.vllm_messages import VllmMessages
+
+    known = VllmMessages()
+    return any(known.is_printed(record.text) for record in run.records[:2000])
 
 
 def diagnosed(run: Run, objective: str) -> Diagnosis:

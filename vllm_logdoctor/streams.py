@@ -124,6 +124,8 @@ class StreamReader:
                 yield from self.waiting()
             if event is not None:
                 self._statistics.learn(line, record, event)
+            else:
+                event = self._matcher.match_vllm_message(record)
             yield record, event, 1
 
     def _parsed(self, line: Line) -> RecordEvent:

@@ -8,7 +8,7 @@ title = "Our site"
 
 [[pattern]]
 id = "site-wrapper-started"
-gate = ["wrapper: starting vllm"]
+literal = ["wrapper: starting vllm"]
 regex = 'wrapper: starting vllm on (?P<gpus>\\d+) GPUs of (?P<host>\\S+)'
 level = "foreign"
 seen = "any"

@@ -10,18 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 import vllm_logdoctor
-from vllm_logdoctor.catalogue.checks import check_packs
-from vllm_logdoctor.catalogue.compile import parse_pack
-from vllm_logdoctor.catalogue.index import load_index
+from tools.reference import reference_pages
 from vllm_logdoctor.catalogue.locate import builtin_root
 from vllm_logdoctor.catalogue.model import Level, PatternEntry
-from vllm_logdoctor.catalogue.reference import figures, reference_pages, with_figures
+from vllm_logdoctor.catalogue.packs import parse_pack
 from vllm_logdoctor.catalogue.topics import Topic, Verdict
+from vllm_logdoctor.catalogue.validation import validate_packs
 
 from .test_patterns_commands import app
 
 DOCS = builtin_root().parent / "docs"
-FACTS = Path(__file__).resolve().parents[3] / "shared" / "vllm-facts"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -44,15 +42,7 @@ def test_the_pages_of_topics_are_fresh() -> None:
         if not (DOCS / "reference" / name).is_file()
         or (DOCS / "reference" / name).read_text(encoding="utf-8") != text
     ]
-    assert stale == [], "run: python -m vllm_logdoctor.catalogue.reference docs/reference"
-
-
-def test_the_figures_are_fresh() -> None:
-    page = document("reference/patterns.md")
-    catalogues = [FACTS / name for name in ("perf-messages.jsonl", "failure-messages.jsonl")]
-    if not all(path.is_file() for path in catalogues):
-        pytest.skip(f"no catalogues of messages in {FACTS}")
-    assert with_figures(page, figures(catalogues, list(load_index().patterns))) == page
+    assert stale == [], "run: python docs/generate.py"
 
 
 def test_the_reference_names_every_key_and_every_word_of_the_closed_lists() -> None:
@@ -64,7 +54,7 @@ def test_the_reference_names_every_key_and_every_word_of_the_closed_lists() -> N
 def test_the_pack_of_the_reference_passes_the_checks(tmp_path: Path) -> None:
     path = tmp_path / "shown.toml"
     path.write_text(blocks(document("reference/patterns.md"), "toml")[0], encoding="utf-8")
-    assert check_packs([path]) == []
+    assert validate_packs([path]) == []
 
 
 def test_the_draft_of_the_tutorial_is_what_the_command_gives(tmp_path: Path) -> None:
@@ -81,9 +71,9 @@ def test_the_pack_of_the_tutorial_passes_and_its_mistake_is_named(tmp_path: Path
     text = blocks(page, "toml")[0]
     path = tmp_path / "our-wrapper.toml"
     path.write_text(text, encoding="utf-8")
-    assert check_packs([path]) == []
+    assert validate_packs([path]) == []
     path.write_text(text.replace("times = 3 }", "times = 4 }"), encoding="utf-8")
-    (problem,) = check_packs([path])
+    (problem,) = validate_packs([path])
     assert str(problem).replace(f"{tmp_path}/", "") == blocks(page, "console")[2].splitlines()[1]
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_logdoctor.catalogue import cache
-from vllm_logdoctor.catalogue.compile import parse_pack, read_pack
-from vllm_logdoctor.catalogue.index import load_index
+from vllm_logdoctor.catalogue import loading
+from vllm_logdoctor.catalogue.loading import load_index
 from vllm_logdoctor.catalogue.locate import builtin_root, pack_files
 from vllm_logdoctor.catalogue.model import FieldEntry, PackFile, PackHeader, PatternEntry, SampleEntry
+from vllm_logdoctor.catalogue.packs import parse_pack
 from vllm_logdoctor.catalogue.positions import Positions
 from vllm_logdoctor.catalogue.schema import schema_text
 from vllm_logdoctor.catalogue.sources import PatternTexts
@@ -34,7 +34,7 @@ def test_law_a_written_pack_reads_back_the_same(
 ) -> None:
     entry = PatternEntry(
         id="a-b",
-        gate=["six letters"],
+        literal=["six letters"],
         regex=regex,
         level="warning",
         seen="any",
@@ -96,7 +96,7 @@ def test_the_published_schemas_are_those_of_the_models() -> None:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with one pack, and a cache directory of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "cache_directory", lambda: tmp_path / "cache")
+    monkeypatch.setattr(loading, "cache_directory", lambda: tmp_path / "cache")
     folder = tmp_path / "packs"
     folder.mkdir()
     (folder / "site.toml").write_text(GOOD, encoding="utf-8")
@@ -112,14 +112,14 @@ def test_packs_of_others_are_added_and_not_trusted(site: Path) -> None:
     assert not pattern.trusted
     number = len(builtin.patterns)
     assert both.patterns[number] == pattern
-    gate = both.gates.index("wrapper: starting vllm")
-    assert both.patterns_by_gate[gate] == (number,)
+    literal = both.literals.index("wrapper: starting vllm")
+    assert both.patterns_by_literal[literal] == (number,)
     assert both.digest != builtin.digest
 
 
 def test_a_compiled_pack_is_not_read_again(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_index([site])
-    monkeypatch.setattr("vllm_logdoctor.catalogue.compile.read_pack", None)
+    monkeypatch.setattr("vllm_logdoctor.catalogue.packs.usable_patterns", None)
     assert load_index([site]).by_id("site-wrapper-started") is not None
 
 
@@ -131,29 +131,13 @@ def test_a_changed_pack_is_compiled_anew(site: Path) -> None:
     assert index.by_id("site-wrapper-started") is None
 
 
-def test_only_what_changed_is_read_again(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    load_index([site])
-    other = GOOD.replace('name = "site"', 'name = "more"').replace("wrapper", "launcher")
-    (site / "more.toml").write_text(other, encoding="utf-8")
-    seen: list[str] = []
-
-    def reading(path: Path) -> PackFile:
-        seen.append(path.name)
-        return read_pack(path)
-
-    monkeypatch.setattr("vllm_logdoctor.catalogue.compile.read_pack", reading)
-    index = load_index([site])
-    assert seen == ["more.toml"]
-    assert {pattern.pack for pattern in index.patterns} >= {"site", "more"}
-
-
 def test_no_place_to_write_is_no_hindrance(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "cache_directory", lambda: Path("/proc/no-such-place"))
+    monkeypatch.setattr(loading, "cache_directory", lambda: Path("/proc/no-such-place"))
     assert load_index([site]).by_id("site-wrapper-started") is not None
 
 
 def test_a_damaged_cache_is_replaced(site: Path, tmp_path: Path) -> None:
     load_index([site])
     for stored in (tmp_path / "cache").iterdir():
-        stored.write_bytes(b'{"format":2,"sources":{},"count":')
+        stored.write_bytes(b'{"format":5,"sources":{},"index":')
     assert load_index([site]).by_id("site-wrapper-started") is not None

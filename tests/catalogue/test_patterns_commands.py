@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from vllm_logdoctor.catalogue.compile import parse_pack
-from vllm_logdoctor.catalogue.errors import PackError
+from vllm_logdoctor.catalogue.locate import builtin_root
+from vllm_logdoctor.catalogue.packs import parse_pack
 from vllm_logdoctor.cli.patterns import explain, patterns
 
 from .packfiles import GOOD
@@ -36,7 +36,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_list_filters() -> None:
     rows = [line.split("\t") for line in run("patterns", "list", "--verdict", "will-break").splitlines()]
-    assert len(rows) > 50
+    assert len(rows) > 10
     assert {row[3] for row in rows} == {"will-break"}
 
 
@@ -63,7 +63,7 @@ def test_test_finds_lines_that_the_tool_knows_already(site: Path) -> None:
     text = text.replace('gpus = { type = "int" }\n', "").replace("values = { gpus = 8 }\n", "")
     site.write_text(text, encoding="utf-8")
     (line,) = run("patterns", "test", str(site), code=1).splitlines()
-    assert "regex: claims a line of nohup-input-ignored too" in line
+    assert "regex: takes a line of nohup-input-ignored too" in line
 
 
 def test_new_drafts_a_pattern_that_passes_the_checks(tmp_path: Path) -> None:
@@ -92,10 +92,17 @@ def test_schema_is_json() -> None:
     assert json.loads(run("patterns", "schema"))["title"] == "Pattern pack of vllm_logdoctor"
 
 
-def test_gates_are_one_per_line() -> None:
-    gates = run("patterns", "gates").split("\n")
-    assert "KV cache size: " in gates
-    assert len(set(gates)) == len(gates)
+def test_literals_are_one_per_line() -> None:
+    literals = run("patterns", "literals").split("\n")
+    assert "KV cache size: " in literals
+    assert len(set(literals)) == len(literals)
+
+
+def test_a_pack_of_the_tool_has_no_problem_however_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = builtin_root()
+    monkeypatch.chdir(root.parent)
+    assert run("patterns", "test", "patterns/core/memory.toml") == ""
+    assert run("patterns", "test", str(root / "core" / "memory.toml")) == ""
 
 
 def test_explain_knows_rules_patterns_and_own_packs(site: Path) -> None:
@@ -108,23 +115,8 @@ def test_explain_offers_near_ids() -> None:
     assert "torch-process-group-not-destroyed" in str(result.exception)
 
 
-def test_coverage_prints_a_table_and_the_misses(tmp_path: Path) -> None:
-    row = {"template": "No message of vLLM whatsoever: %s", "level": "warning", "file": "a.py"}
-    row |= {"kind": "disabled", "topic": "lora", "scope": "core", "first": "0.9.0", "last": "0.10.0"}
-    catalogue = tmp_path / "rows.jsonl"
-    catalogue.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    text = run("patterns", "coverage", "--catalogue", str(catalogue), "--misses", code=1)
-    assert "| core, judged kinds, since 0.8 | 1 | 0 |" in text
-    assert "not recognised\tNo message of vLLM whatsoever" in text
-
-
-def test_coverage_without_a_catalogue_counts_what_vllm_logs() -> None:
-    text = run("patterns", "coverage")
-    assert "| log messages of all known releases |" in text
-
-
-def test_a_pack_with_errors_stops_with_its_problems(site: Path) -> None:
+def test_a_pattern_that_can_not_be_used_is_named_and_the_others_are_listed(site: Path) -> None:
     site.write_text(GOOD.replace("lifecycle", "no topic"), encoding="utf-8")
     result = CliRunner().invoke(app, ["patterns", "list", "--patterns", str(site)])
-    assert isinstance(result.exception, PackError)
-    assert f"{site}:11: " in str(result.exception)
+    assert f"pattern left out: {site}:11: " in result.stderr
+    assert "torch-process-group-not-destroyed" in result.stdout

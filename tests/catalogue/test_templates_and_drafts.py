@@ -1,4 +1,4 @@
-"""Templates become patterns: places become groups, literals gates, and the sample matches."""
+"""Templates become patterns: places become groups, literals those of the pattern, and the sample matches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vllm_logdoctor.catalogue.drafting import draft, escape
-from vllm_logdoctor.catalogue.literal_coverage import ungated_shape
+from vllm_logdoctor.catalogue.literal_coverage import uncovered_shape
 from vllm_logdoctor.catalogue.redos import blowup
 from vllm_logdoctor.catalogue.templates import Place, pieces_of
 
@@ -61,7 +61,7 @@ _PIECES = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(_PIECES)
-def test_law_a_draft_matches_its_sample_is_gated_and_linear(drawn: list[str | Place]) -> None:
+def test_law_a_draft_matches_its_sample_is_covered_and_linear(drawn: list[str | Place]) -> None:
     pieces: list[str | Place] = []
     for number, piece in enumerate(drawn):
         if isinstance(piece, Place):
@@ -70,8 +70,8 @@ def test_law_a_draft_matches_its_sample_is_gated_and_linear(drawn: list[str | Pl
             pieces.append(piece)
     drafted = draft(pieces)
     if drafted is not None:
-        assert drafted.gate in drafted.sample
-        assert ungated_shape(drafted.regex, [drafted.gate]) is None
+        assert drafted.literal in drafted.sample
+        assert uncovered_shape(drafted.regex, [drafted.literal]) is None
         assert blowup(drafted.regex) is None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.parse.framing import records
-from vllm_logdoctor.catalogue.index import load_index
+from vllm_logdoctor.catalogue.loading import load_index
 from vllm_logdoctor.events import Event, Matcher
 from vllm_logdoctor.parse import RecordParser
 from vllm_logdoctor.scan import Line
@@ -13,8 +15,8 @@ MATCHER = Matcher(INDEX)
 
 
 def event_of(text: str) -> Event | None:
-    gates = tuple(number for number, gate in enumerate(INDEX.gates) if gate in text)
-    (record,) = RecordParser().parse(Line(0, 1, text.encode(), gates))
+    literals = tuple(number for number, literal in enumerate(INDEX.literals) if literal in text)
+    (record,) = RecordParser().parse(Line(0, 1, text.encode(), literals))
     return MATCHER.match(record)
 
 
@@ -35,15 +37,49 @@ def test_a_message_inside_another_one_is_not_that_message() -> None:
     assert event_of("INFO 03-04 10:11:12 [logger.py:1] answer: 'GPU KV cache size: 5 tokens'") is None
 
 
-def test_without_its_gate_no_pattern_is_tried() -> None:
+def test_without_its_literal_no_pattern_is_tried() -> None:
     (record,) = records("INFO 03-04 10:11:12 [kv_cache_utils.py:1229] GPU KV cache size: 5 tokens")
     assert record.literals == ()
     assert MATCHER.match(record) is None
 
 
 def test_an_exception_s_type_does_not_hide_its_message() -> None:
-    text = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine."
-    assert event_of(text) is not None
+    event = event_of("RuntimeError: Failed to infer device type")
+    assert event is not None
+    assert event.pattern.level == "raise"
+
+
+# What no pattern takes is known by the file that prints it, or as the text of an exception; nobody judged it.
+@pytest.mark.parametrize(
+    ("text", "id_begins", "meaning"),
+    [
+        (
+            "WARNING 03-04 10:11:12 [gpu_model_runner.py:12] Encoder cache is not supported for encoder-decoder models",
+            None,
+            "",
+        ),
+        (
+            "DEBUG 03-04 10:11:12 [core.py:123] Batch queue is enabled with size 4",
+            "catalogue:core.py:",
+            "A detail for debugging the engine and its processes.",
+        ),
+        (
+            "ERROR 03-04 10:11:12 [wrapper.py:1] ValueError: No available memory for the cache blocks. Try increasing "
+            "`gpu_memory_utilization` when initializing the engine.",
+            "catalogue:",
+            "not classified: what was being done did not complete.",
+        ),
+    ],
+)
+def test_what_nobody_judged_is_recognised_by_what_vllm_prints(
+    text: str, id_begins: str | None, meaning: str
+) -> None:
+    (record,) = RecordParser().parse(Line(0, 1, text.encode()))
+    event = MATCHER.match_vllm_message(record)
+    assert (event is not None) is (id_begins is not None)
+    if event is not None and id_begins is not None:
+        assert event.name.startswith(id_begins)
+        assert event.pattern.meaning.endswith(meaning)
 
 
 def test_absent_fields_are_left_out() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tools.extract.fact_files import releases_from_fact_files
+from tools.extract.merge import merge, read_releases, write_releases
 from vllm_logdoctor.knowledge.call_sites import versions_for_call_sites
-from vllm_logdoctor.knowledge.extract.fact_files import releases_from_fact_files
-from vllm_logdoctor.knowledge.extract.merge import merge, read_releases, write_releases
 from vllm_logdoctor.knowledge.flags import flag_default, flags_of
 from vllm_logdoctor.knowledge.store import DATA_FOLDER
 from vllm_logdoctor.knowledge.variables import variables_of

@@ -4,19 +4,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_logdoctor.knowledge.call_sites import releases_for_call_site, versions_for_call_sites
-from vllm_logdoctor.knowledge.store import read_table
+from vllm_logdoctor.knowledge.messages import message_table
 from vllm_logdoctor.knowledge.versions import VERSIONS, number_of
+
+LOGGED = tuple(message_table().logged)
 
 
 def _sites_of(release: str, count: int) -> list[tuple[str, int, str]]:
     """Call sites of a release with texts that its templates can print."""
     number = number_of(release)
     found = [
-        (base, span[2], template)
-        for base, sites in read_table("call_sites")["files"].items()
-        for template, style, spans in sites
-        for span in spans
-        if style == "plain" and span[0] <= number <= span[1]
+        (message.base, span[2], message.template)
+        for message in LOGGED
+        for span in message.spans
+        if message.style == "plain" and len(span) > 2 and span[0] <= number <= span[1]
     ]
     return found[:: max(1, len(found) // count)][:count]
 

@@ -143,7 +143,7 @@ def test_the_wheel_holds_the_packs_and_what_is_compiled_from_them(tmp_path: Path
         for name in names
         if name.startswith("vllm_logdoctor/_patterns/")
     }
-    assert {"index.jsonl", "failures.json"} <= packed
+    assert {"index.json", "failures.json"} <= packed
     sources = {
         path.relative_to(ROOT / "patterns").as_posix()
         for path in (ROOT / "patterns").rglob("*.*")

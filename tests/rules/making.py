@@ -6,7 +6,8 @@ import re
 from functools import cache
 from typing import Any
 
-from vllm_logdoctor.catalogue.index import PackIndex, load_index
+from vllm_logdoctor.catalogue.index import PackIndex
+from vllm_logdoctor.catalogue.loading import load_index
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.events.matcher import Matcher
 from vllm_logdoctor.parse import NO_PROCESS, Record
@@ -32,15 +33,16 @@ def matcher() -> Matcher:
 
 
 def record(text: str, line: int = 1, level: str = "INFO") -> Record:
-    """A record of one message, with the gates that stand in it."""
-    gates = tuple(number for number, gate in enumerate(index().gates) if gate in text)
-    return Record(0, line, NO_PROCESS, level, None, None, False, None, text, text, gates)
+    """A record of one message, with the literals that it holds."""
+    literals = tuple(number for number, literal in enumerate(index().literals) if literal in text)
+    return Record(0, line, NO_PROCESS, level, None, None, False, None, text, text, literals)
 
 
 def event(text: str, line: int = 1) -> Event:
-    """The event of a message; the packs must know it."""
-    found = matcher().match(record(text, line))
-    assert found is not None, f"no pattern knows {text!r}"
+    """The event of a message; a pattern or the table of vLLM's messages must know it."""
+    one = record(text, line)
+    found = matcher().match(one) or matcher().match_vllm_message(one)
+    assert found is not None, f"nothing knows {text!r}"
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vllm_logdoctor.catalogue.index import load_index
+from vllm_logdoctor.catalogue.loading import load_index
 from vllm_logdoctor.catalogue.pages import rule_page
 from vllm_logdoctor.knowledge.flags import flag_spans
 from vllm_logdoctor.knowledge.variables import variable_spans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_logdoctor.catalogue.literal_coverage import ungated_shape
+from vllm_logdoctor.catalogue.literal_coverage import uncovered_shape
 from vllm_logdoctor.parse import NO_PROCESS, Record
 from vllm_logdoctor.run.lifecycle import _DEATH, _DEATH_WORDS, says_death
 
@@ -14,7 +14,7 @@ def record(message: str, level: str = "") -> Record:
 
 
 def test_every_line_that_the_expression_takes_holds_one_of_its_words() -> None:
-    assert ungated_shape(_DEATH.pattern, list(_DEATH_WORDS)) is None
+    assert uncovered_shape(_DEATH.pattern, list(_DEATH_WORDS)) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A pattern from a message template: gate, regex in linear time, fields and a sample."""
+"""A pattern from a message template: literal, regex in linear time, fields and a sample."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from vllm_logdoctor.catalogue.templates import Piece, Place
 
-LONGEST_GATE = 40
-SHORTEST_GATE = 6
+LONGEST_LITERAL = 40
+SHORTEST_LITERAL = 6
 ENOUGH_LITERAL = 90
 """A regex stops behind this much literal text: what follows tells no two messages apart."""
 _CLOSING = {"'": "'", '"': '"', "`": "`", "[": "]", "<": ">"}
@@ -32,7 +32,7 @@ class Draft(Struct, frozen=True):
     `closed` says that the message ends with literal text, up to which the regex reaches.
     """
 
-    gate: str
+    literal: str
     regex: str
     fields: tuple[tuple[str, str], ...]
     sample: str
@@ -46,12 +46,12 @@ def draft(pieces: Sequence[Piece]) -> Draft | None:
     'Loaded in (?P<seconds>[-+.\\\\dainfe]+) s'
     """
     line = _shortened(_merged(_first_line(pieces)))
-    gate = _gate(line)
-    if gate is None:
+    literal = _literal(line)
+    if literal is None:
         return None
     regex, fields = _regex(line)
     full = _merged(_first_line(pieces))
-    return Draft(gate, regex, fields, sample_text(pieces), line == full and isinstance(full[-1], str))
+    return Draft(literal, regex, fields, sample_text(pieces), line == full and isinstance(full[-1], str))
 
 
 def sample_text(pieces: Sequence[Piece], text_value: str | None = None) -> str:
@@ -105,7 +105,7 @@ def _shortened(pieces: Sequence[Piece]) -> list[Piece]:
             room = ENOUGH_LITERAL - length
             if len(piece) > room:
                 cut = piece.rfind(" ", 0, room + 1)
-                return [*found, piece[: cut if cut > SHORTEST_GATE else len(piece)]]
+                return [*found, piece[: cut if cut > SHORTEST_LITERAL else len(piece)]]
             length += len(piece)
         found.append(piece)
     return found
@@ -115,12 +115,12 @@ def _is_text(piece: Piece) -> bool:
     return isinstance(piece, Place) and piece.kind == "text"
 
 
-def _gate(pieces: Sequence[Piece]) -> str | None:
+def _literal(pieces: Sequence[Piece]) -> str | None:
     """Return the longest literal; its end rather than its start, which messages share more often."""
     longest = max((piece for piece in pieces if isinstance(piece, str)), key=len, default="")
-    if len(longest.strip()) < SHORTEST_GATE:
+    if len(longest.strip()) < SHORTEST_LITERAL:
         return None
-    return longest if len(longest) <= LONGEST_GATE else longest[:LONGEST_GATE].rstrip()
+    return longest if len(longest) <= LONGEST_LITERAL else longest[:LONGEST_LITERAL].rstrip()
 
 
 def _regex(pieces: Sequence[Piece]) -> tuple[str, tuple[tuple[str, str], ...]]:

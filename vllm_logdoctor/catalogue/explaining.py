@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from vllm_logdoctor.catalogue.index import Pattern, load_index
+from vllm_logdoctor.catalogue.index import Pattern
+from vllm_logdoctor.catalogue.loading import load_index
 from vllm_logdoctor.catalogue.locate import builtin_root
 from vllm_logdoctor.catalogue.model import SampleEntry
 from vllm_logdoctor.catalogue.pages import HEADINGS, RulePage, rule_names, rule_page

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from vllm_logdoctor.catalogue.literal_coverage import ungated_shape
+from vllm_logdoctor.catalogue.literal_coverage import uncovered_shape
 from vllm_logdoctor.catalogue.redos import blowup
 from vllm_logdoctor.catalogue.regextree import ignores_case
 
@@ -86,7 +86,7 @@ def _literal_problems(regex: str, literals: Sequence[str], shortest: int) -> Ite
         message = "ignores case, literals do not; write the letters as they are printed"
         yield ExpressionProblem(("regex",), message)
         return
-    shape = ungated_shape(regex, literals)
+    shape = uncovered_shape(regex, literals)
     if shape is not None:
         message = f"does not cover the expression: {shape[:120]!r} holds none; add a literal that it holds"
         yield ExpressionProblem(("literal",), message)

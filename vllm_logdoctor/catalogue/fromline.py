@@ -74,7 +74,7 @@ def draft_entry(message: str, level: str, module: str, taken: Container[str] = f
     values = {name: convert(found[name], kind) for name, kind in kinds.items()} if found else {}
     return PatternEntry(
         id=pattern_id(literal_text(pieces), taken),
-        gate=[drafted.gate],
+        literal=[drafted.literal],
         regex=drafted.regex,
         level=level,  # type: ignore[arg-type]
         seen="any",

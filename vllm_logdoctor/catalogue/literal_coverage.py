@@ -1,7 +1,7 @@
-"""Proves that whatever a regex matches holds at least one of its gates.
+"""Proves that whatever a regex matches holds at least one of its literals.
 
 The regex is unrolled into the few shapes that its matches can have: runs of known characters with
-gaps between them. A gate inside one run of every shape is proof; anything else is none.
+gaps between them. A literal inside one run of every shape is proof; anything else is none.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ def shapes(regex: str) -> set[str]:
     return _shapes(tree(regex))
 
 
-def ungated_shape(regex: str, gates: Sequence[str]) -> str | None:
-    """Return a shape that holds none of the gates, with … for its gaps; None when every match holds a gate.
+def uncovered_shape(regex: str, literals: Sequence[str]) -> str | None:
+    """Return a shape that holds none of the literals, with … for its gaps; None when every match holds a literal.
 
-    >>> ungated_shape("KV cache size: [0-9]+ tokens", ["KV cache size: "]) is None
+    >>> uncovered_shape("KV cache size: [0-9]+ tokens", ["KV cache size: "]) is None
     True
-    >>> ungated_shape("(?:GPU|CPU) blocks: [0-9]+", ["GPU blocks"])
+    >>> uncovered_shape("(?:GPU|CPU) blocks: [0-9]+", ["GPU blocks"])
     'CPU blocks: …'
     """
     for shape in sorted(shapes(regex)):
-        if not any(gate in run for gate in gates for run in shape.split(GAP)):
+        if not any(literal in run for literal in literals for run in shape.split(GAP)):
             return shape.replace(GAP, "…")
     return None
 

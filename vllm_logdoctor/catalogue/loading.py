@@ -1,28 +1,155 @@
-"""All packs of one analysis: those of the tool, those that the user names, those that packages bring."""
+"""All patterns of one analysis: those of the tool, those that the user names, those that packages bring.
+
+Reading pack files takes longer than a small analysis. So the patterns of each folder are kept compiled: in a wheel
+beside the packs, in a checkout and for packs of others in a file that is made anew when a pack file changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from vllm_logdoctor.catalogue.errors import PackError
-from vllm_logdoctor.catalogue.index import PackIndex, load_index
+from vllm_logdoctor.catalogue.index import PackIndex, Pattern, build_index, join_indexes
+from vllm_logdoctor.catalogue.locate import builtin_root, cache_directory, states_of_files
 from vllm_logdoctor.catalogue.plugins import installed_packs
 
+SHIPPED = "index.json"
+COMPILED = ".index.json"
+FORMAT = 5
 
-def load_all(named: Sequence[Path] = ()) -> tuple[PackIndex, tuple[str, ...]]:
-    """Return the index over all packs, and a note for each problem of a pack that a package brings.
+
+class Compiled(Struct):
+    """The patterns of a folder or file, ready to use.
+
+    Attributes:
+        sources: size and time of change of each file that they were read from, by its name.
+        index: the patterns that can be used.
+        problems: a line for each pattern or file that can't.
+    """
+
+    format: int
+    sources: dict[str, str]
+    index: PackIndex
+    problems: tuple[str, ...] = ()
+
+
+def load_index(extra: Sequence[Path] = ()) -> PackIndex:
+    """Return the patterns of the tool and those in the directories or files in `extra` that can be used.
+
+    >>> index = load_index()
+    >>> len(index.literals) == len(index.patterns_by_literal)
+    True
+    """
+    return load_all(extra, installed=False)[0]
+
+
+def load_all(named: Sequence[Path] = (), *, installed: bool = True) -> tuple[PackIndex, tuple[str, ...]]:
+    """Return the index over all packs, and a note for each pattern that is left out because it can't be used.
 
     Args:
-        named: directories or files that the user names; a problem in one of them raises PackError, because
-            the user can mend it. A package's packs are left out when they can't be used.
+        named: directories or files that the user names.
+        installed: whether packs of installed packages are wanted too.
     """
-    index = load_index(named)
+    parts = [_builtin()]
+    notes: list[str] = []
+    for path in [*named, *(_installed(notes) if installed else ())]:
+        part = _kept(path, [_cached(path)], trusted=False)
+        parts.append(part)
+        notes += [f"pattern left out: {problem}" for problem in part.problems]
+    index = parts[0].index if len(parts) == 1 else join_indexes([part.index for part in parts])
+    return index, tuple(notes)
+
+
+def compile_folder(root: Path, *, trusted: bool) -> Compiled:
+    """Return the patterns below a directory, or in a file; what can't be used is named and left out."""
+    return _compile(root, _sources(root), trusted=trusted)
+
+
+def _installed(notes: list[str]) -> list[Path]:
     try:
-        installed = installed_packs()
-        return (load_index([*named, *installed]) if installed else index), ()
+        return installed_packs()
     except PackError as error:
-        return index, tuple(f"installed pack left out: {problem}" for problem in error.problems)
+        notes += [f"installed pack left out: {problem}" for problem in error.problems]
     except Exception as error:
         # An entry point runs the code of its package, which may fail in any way.
-        return index, (f"installed packs left out: {type(error).__name__}: {error}",)
+        notes.append(f"installed packs left out: {type(error).__name__}: {error}")
+    return []
+
+
+def _builtin() -> Compiled:
+    root = builtin_root()
+    shipped = _read(root / SHIPPED)
+    return shipped or _kept(root, [root / COMPILED, _cached(root)], trusted=True)
+
+
+def _kept(root: Path, places: Sequence[Path], *, trusted: bool) -> Compiled:
+    """Return what is stored where that is still true, else compile, store where possible and return it."""
+    sources = _sources(root)
+    for place in places:
+        stored = _read(place)
+        if stored is not None and stored.sources == sources:
+            return stored
+    compiled = _compile(root, sources, trusted=trusted)
+    any(_store(place, msgspec.json.encode(compiled)) for place in places)
+    return compiled
+
+
+def _compile(root: Path, sources: Mapping[str, str], *, trusted: bool) -> Compiled:
+    from vllm_logdoctor.catalogue.packs import usable_patterns
+    from vllm_logdoctor.catalogue.pages import page_gates
+
+    patterns: list[Pattern] = []
+    literals: list[str] = []
+    problems: list[str] = []
+    for name in sources:
+        file = root if root.is_file() else root / name
+        if file.suffix == ".md":
+            literals.extend(page_gates(file))
+            continue
+        found, wrong = usable_patterns(file, trusted=trusted)
+        patterns += found
+        problems += map(str, wrong)
+    return Compiled(FORMAT, dict(sources), build_index(patterns, literals), tuple(problems))
+
+
+def _sources(root: Path) -> dict[str, str]:
+    """Return size and time of change of every pack file and rule page below a directory."""
+    states = {root.name: root.stat()} if root.is_file() else states_of_files(root)
+    return {name: f"{state.st_size}-{state.st_mtime_ns}" for name, state in states.items()}
+
+
+def _read(place: Path) -> Compiled | None:
+    with suppress(OSError, msgspec.MsgspecError):
+        compiled = msgspec.json.decode(place.read_bytes(), type=Compiled)
+        return compiled if compiled.format == FORMAT else None
+    return None
+
+
+def _store(place: Path, data: bytes) -> bool:
+    """Write a file in one step, so that a reader at the same time sees the old or the new."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        import tempfile
+
+        handle, name = tempfile.mkstemp(dir=place.parent, prefix=".index-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(name, 0o644)
+        os.replace(name, place)
+    except OSError:
+        return False
+    return True
+
+
+def _cached(root: Path) -> Path:
+    """Return the place for the patterns of a directory in the user's cache directory."""
+    from hashlib import blake2b
+
+    key = blake2b(str(root.resolve()).encode(), digest_size=8).hexdigest()
+    return cache_directory() / f"packs-{key}.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
 
 from vllm_logdoctor.catalogue.topics import Severity, Topic, Verdict
 
@@ -14,13 +14,13 @@ FieldValue = str | int | float | bool | None
 
 Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=80)]
 FieldName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
-Gate = Annotated[str, StringConstraints(pattern=r"^[^\r\n]+$")]
+LiteralText = Annotated[str, StringConstraints(pattern=r"^[^\r\n]+$")]
 
 
 class Strict(BaseModel):
     """A table of a pack file; a key that it does not know is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class PackHeader(Strict):
@@ -53,10 +53,13 @@ class CounterSampleEntry(Strict):
 
 
 class PatternEntry(Strict):
-    """Table `[[pattern]]`: how one message is recognised and what it means."""
+    """Table `[[pattern]]`: how one message is recognised and what it means.
+
+    Every text that `regex` matches holds one of `literal`; files of earlier releases call that key `gate`.
+    """
 
     id: Identifier
-    gate: Annotated[list[Gate], Field(min_length=1)]
+    literal: list[LiteralText] = Field(min_length=1, validation_alias=AliasChoices("literal", "gate"))
     regex: str
     anywhere: bool = False
     event: Identifier | None = None

@@ -22,6 +22,7 @@ class Positions:
     def __init__(self, text: str) -> None:
         self._lines: dict[Location, int] = {}
         self._counts: dict[Location, int] = {}
+        self._ids: list[tuple[int, str]] = []
         self._scan(text)
 
     def line_of(self, location: Sequence[int | str]) -> int:
@@ -32,6 +33,10 @@ class Positions:
                 return self._lines[place]
             place = place[:-1]
         return 1
+
+    def line_of_id(self, pattern_id: str) -> int:
+        """Return the 1-based line at which the pattern with an id is named; 1 where there is none."""
+        return next((number for number, text in self._ids if text == pattern_id), 1)
 
     def _scan(self, text: str) -> None:
         table: Location = ()
@@ -49,6 +54,8 @@ class Positions:
             if key:
                 self._lines.setdefault((*table, key.group(1).strip("\"'")), number)
                 closing = _left_open(line[key.end() :])
+                if key.group(1) == "id":
+                    self._ids.append((number, line[key.end() :].strip().strip("\"'")))
 
     def _enter(self, parts: Sequence[str], *, array: bool) -> Location:
         """Return the location of a table header; names of arrays get the number of their last entry."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from vllm_logdoctor.catalogue.compile import parse_pack
 from vllm_logdoctor.catalogue.locate import pack_files
 from vllm_logdoctor.catalogue.model import PatternEntry
+from vllm_logdoctor.catalogue.packs import parse_pack
 
 _TABLE = "[[pattern]]"
 _ID_OR_SAMPLE = re.compile(

@@ -32,7 +32,7 @@ def pattern_lines(entry: PatternEntry) -> Iterator[str]:
     """Yield the lines of one pattern; keys with their default value are left out."""
     yield "[[pattern]]"
     yield f"id = {_string(entry.id)}"
-    yield f"gate = [{', '.join(map(_string, entry.gate))}]"
+    yield f"literal = [{', '.join(map(_string, entry.literal))}]"
     yield f"regex = {_literal(entry.regex)}"
     if entry.anywhere:
         yield "anywhere = true"

@@ -1,23 +1,19 @@
-"""The pattern commands: list, show, test, draft and measure the packs."""
+"""The pattern commands: list, show, test and draft patterns."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
 from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.errors import LogdoctorError
 
-if TYPE_CHECKING:
-    from vllm_logdoctor.catalogue.checks import Neighbours
-    from vllm_logdoctor.catalogue.index import Pattern
-
 patterns = typer.Typer(
     name="patterns",
-    help="The packs: which messages are known, what they mean, and what a new release changes.",
+    help="The packs: which messages are known, and what they mean.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -61,10 +57,13 @@ def list_patterns(
     packs: Packs = None,
 ) -> None:
     """List patterns: id, level, topic, verdict and severity, parted by tabs."""
-    from vllm_logdoctor.catalogue.index import load_index
+    from vllm_logdoctor.catalogue.loading import load_all
 
+    index, notes = load_all(_further(packs))
+    for note in notes:
+        typer.echo(note, err=True)
     wanted = {"topic": topic, "verdict": verdict, "level": level, "pack": pack}
-    for pattern in load_index(_further(packs)).patterns:
+    for pattern in index.patterns:
         if all(not value or getattr(pattern, key) == value for key, value in wanted.items()):
             columns = (pattern.id, pattern.level, pattern.topic, pattern.verdict, pattern.severity)
             typer.echo("\t".join(columns))
@@ -92,33 +91,27 @@ def check(
         typer.Argument(metavar="PACK...", help="Directories or files of packs; without: those of the tool."),
     ] = None,
 ) -> None:
-    """Check packs: format, gates, regexes, samples, settings, and that no line has two patterns.
+    """Check packs: format, literals, regexes, samples, settings, and that no line has two patterns.
 
     Packs of yours are checked together with those of the tool. Each problem is one line with file, line
     and key. Ends with 1 when there is one.
     """
-    from vllm_logdoctor.catalogue.checks import check_packs
     from vllm_logdoctor.catalogue.knobs import knob_exists
     from vllm_logdoctor.catalogue.locate import builtin_root, pack_files
+    from vllm_logdoctor.catalogue.validation import validate_packs
 
     own = pack_files(builtin_root())
     theirs = [file for path in paths or () for file in _existing(path)]
-    beside = None if not theirs or set(theirs) <= set(own) else _neighbours()
-    problems = check_packs(theirs or own, knob_exists, beside)
+    checked = theirs or own
+    resolved = {file.resolve() for file in checked}
+    problems = validate_packs(
+        checked, knob_exists, beside=[file for file in own if file.resolve() not in resolved]
+    )
     for problem in problems:
         typer.echo(str(problem))
-    typer.echo(f"{len(theirs or own)} packs checked, {len(problems)} problems", err=True)
+    typer.echo(f"{len(checked)} packs checked, {len(problems)} problems", err=True)
     if problems:
         raise typer.Exit(ExitCode.FINDINGS)
-
-
-def _neighbours() -> Neighbours:
-    from vllm_logdoctor.catalogue.checks import Neighbours
-    from vllm_logdoctor.catalogue.index import load_index
-    from vllm_logdoctor.catalogue.locate import builtin_root
-    from vllm_logdoctor.catalogue.sources import PatternTexts
-
-    return Neighbours(load_index().patterns, list(PatternTexts([builtin_root()]).samples()))
 
 
 def _existing(path: Path) -> list[Path]:
@@ -136,7 +129,7 @@ def new(
 ) -> None:
     """Draft a pattern with a sample out of a real line; write it into a file and fill in what it means."""
     from vllm_logdoctor.catalogue.fromline import draft_entry, read_line
-    from vllm_logdoctor.catalogue.index import load_index
+    from vllm_logdoctor.catalogue.loading import load_index
     from vllm_logdoctor.catalogue.model import PackFile, PackHeader
     from vllm_logdoctor.catalogue.writing import pack_text
     from vllm_logdoctor.parse import RecordParser
@@ -163,78 +156,9 @@ def schema() -> None:
 
 
 @patterns.command()
-def gates(packs: Packs = None) -> None:
-    """Print all gates, one per line: the literals that decide which lines are looked at."""
-    from vllm_logdoctor.catalogue.index import load_index
+def literals(packs: Packs = None) -> None:
+    """Print all literals, one per line: the texts that decide which lines are looked at."""
+    from vllm_logdoctor.catalogue.loading import load_index
 
-    for gate in load_index(_further(packs)).gates:
-        typer.echo(gate)
-
-
-@patterns.command()
-def coverage(
-    catalogue: Annotated[
-        Optional[list[Path]],  # noqa: UP045
-        typer.Option(help="Catalogue of messages, JSON lines, also .gz; with topic and severity."),
-    ] = None,
-    misses: Annotated[bool, typer.Option("--misses", help="Print each row not known rightly.")] = False,
-    packs: Packs = None,
-) -> None:
-    """Say how many messages are known: of a catalogue with the right topic and severity, else of vLLM's log.
-
-    Ends with 1 when a class stays below the share that is wanted of it.
-    """
-    from vllm_logdoctor.catalogue.coverage import own_share, share_lines
-    from vllm_logdoctor.catalogue.index import load_index
-
-    known = list(load_index(packs or ()).patterns)
-    enough = [_covered(path, known, misses) for path in catalogue or ()]
-    if not catalogue:
-        shares = own_share(known)
-        for text in share_lines(shares):
-            typer.echo(text)
-        enough = [each.recognised >= each.wanted * each.rows for each in shares]
-    if not all(enough):
-        raise typer.Exit(ExitCode.FINDINGS)
-
-
-def _covered(catalogue: Path, known: list[Pattern], misses: bool) -> bool:
-    """Print the figures of one catalogue; say whether each class has its share."""
-    from vllm_logdoctor.catalogue.catalogue import messages_of, read_rows
-    from vllm_logdoctor.catalogue.coverage import classes, cover, coverage_lines, miss_line
-
-    try:
-        rows = list(messages_of(read_rows(catalogue)))
-    except (OSError, ValueError, KeyError) as error:
-        raise LogdoctorError(f"{catalogue}: is no catalogue of messages: {error}") from error
-    tallies, wrong = cover(rows, known)
-    for text in coverage_lines(tallies):
-        typer.echo(text)
-    for miss in wrong if misses else ():
-        typer.echo(miss_line(miss))
-    return all(tallies[each.name].share >= each.wanted for each in classes())
-
-
-@patterns.command()
-def drift(
-    package: Annotated[Path, typer.Argument(metavar="PACKAGE", help="Unpacked vLLM package folder.")],
-    against: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="Unpacked package of an older release: exceptions are compared too."),
-    ] = None,
-    release: Annotated[str, typer.Option(help="Its version, if not the package's own.")] = "",
-    draft: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="Write a draft pack for messages that nothing covers."),
-    ] = None,
-) -> None:
-    """Say what a release changes: messages gone, reworded and new; flags and variables; and draft a pack."""
-    from vllm_logdoctor.catalogue.drift import draft_pack, drift_lines, drift_of
-    from vllm_logdoctor.catalogue.writing import pack_text
-
-    found = drift_of(package, against, release or None)
-    for text in drift_lines(found):
-        typer.echo(text)
-    if draft is not None:
-        draft.write_text(pack_text(draft_pack(found)), encoding="utf-8")
-        typer.echo(f"draft written to {draft}", err=True)
+    for literal in load_index(_further(packs)).literals:
+        typer.echo(literal)

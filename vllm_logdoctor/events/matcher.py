@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from vllm_logdoctor.catalogue.index import PackIndex, Pattern
+from vllm_logdoctor.catalogue.vllm_messages import VllmMessages
 from vllm_logdoctor.events.event import Event, FieldValue
 from vllm_logdoctor.parse import Record
 
@@ -38,6 +39,7 @@ class Matcher:
     ) -> None:
         self._index = index
         self._foreign = foreign
+        self._vllm_messages = VllmMessages()
         self._tries: dict[int, _Try] = {}
         self._tries_of: dict[tuple[int, ...], list[_Try]] = {}
 
@@ -50,6 +52,13 @@ class Matcher:
                 return Event(pattern.event, _fields(pattern, match), pattern, record)
         return None
 
+    def match_vllm_message(self, record: Record) -> Event | None:
+        """Return the event of a record that no pattern takes and vLLM is known to print, or None."""
+        if not record.level:
+            return None
+        pattern = self._vllm_messages.pattern_of(record.call_site, record.level, record.message)
+        return None if pattern is None else Event(pattern.event, {}, pattern, record)
+
     def is_first(self, pattern: Pattern, literals: tuple[int, ...]) -> bool:
         """Return whether a pattern is the first one tried on lines with these literals."""
         tries = self._candidates(literals)
@@ -57,7 +66,7 @@ class Matcher:
 
     def literal_number(self, literal: str) -> int:
         """Return the number of a literal, or -1."""
-        literals = self._index.gates
+        literals = self._index.literals
         number = bisect_left(literals, literal)
         return number if number < len(literals) and literals[number] == literal else -1
 
@@ -69,17 +78,17 @@ class Matcher:
     @property
     def pages_only(self) -> frozenset[int]:
         """Literals of rule pages that lead to no pattern."""
-        by_literal = self._index.patterns_by_gate
+        by_literal = self._index.patterns_by_literal
         return frozenset(number for number in self._index.signatures if not by_literal[number])
 
     def regexes_of(self, literal: int) -> list[str]:
         """Return the regexes of the patterns that a literal leads to."""
-        return [self._index.patterns[number].regex for number in self._index.patterns_by_gate[literal]]
+        return [self._index.patterns[number].regex for number in self._index.patterns_by_literal[literal]]
 
     def _candidates(self, literals: tuple[int, ...]) -> list[_Try]:
         known = self._tries_of.get(literals)
         if known is None:
-            by_literal = self._index.patterns_by_gate
+            by_literal = self._index.patterns_by_literal
             numbers = sorted({number for literal in literals for number in by_literal[literal]})
             known = [self._tries.get(number) or self._try_of(number) for number in numbers]
             if len(self._tries_of) < _MOST_REMEMBERED:

@@ -8,8 +8,8 @@ from heapq import nsmallest
 
 from msgspec import Struct
 
-from vllm_logdoctor.knowledge.store import read_table
-from vllm_logdoctor.knowledge.templates import could_print, literal_parts
+from vllm_logdoctor.knowledge.messages import VllmMessage, message_table
+from vllm_logdoctor.knowledge.templates import could_print
 from vllm_logdoctor.knowledge.versions import Version, known_versions
 
 # Fewer sites than this single out no release that one could rely on.
@@ -36,13 +36,6 @@ class VersionRange(Struct, frozen=True):
     def is_single(self) -> bool:
         """One release and no other."""
         return self.first == self.last
-
-
-class _Site(Struct, frozen=True):
-    """One call of a logger: the fixed parts of its message, and the lines it stood on, release by release."""
-
-    parts: tuple[str, ...]
-    spans: tuple[tuple[int, ...], ...]
 
 
 def versions_for_call_sites(sites: Iterable[tuple[str, int, str]]) -> VersionRange | None:
@@ -102,9 +95,8 @@ def _best(votes: list[int], tried: int) -> VersionRange | None:
 
 
 @cache
-def _sites_of(base: str) -> tuple[_Site, ...]:
-    stored = read_table("call_sites")["files"].get(base, ())
+def _sites_of(base: str) -> tuple[VllmMessage, ...]:
+    """Return the messages of a file whose lines are known."""
     return tuple(
-        _Site(literal_parts(template, style), tuple(tuple(span) for span in spans))
-        for template, style, spans in stored
+        message for message in message_table().logged_by(base) if any(len(span) > 2 for span in message.spans)
     )

@@ -53,9 +53,16 @@ def could_print(parts: tuple[str, ...], message: str) -> bool:
     >>> could_print(("Using ", " backend."), "Using Flash Attention.")
     False
     """
-    if not message.startswith(_first_line(parts[0])):
+    # Records lose the white space at their end.
+    stripped = parts[-1].rstrip()
+    return _fits(parts, message) or (stripped != parts[-1] and _fits((*parts[:-1], stripped), message))
+
+
+def _fits(parts: tuple[str, ...], message: str) -> bool:
+    first = parts[0].lstrip("\n")
+    if not message.startswith(_first_line(first)):
         return False
-    place = len(parts[0])
+    place = len(first)
     for number, part in enumerate(parts[1:], start=2):
         line = _first_line(part)
         last = number == len(parts)
@@ -65,8 +72,10 @@ def could_print(parts: tuple[str, ...], message: str) -> bool:
         if line != part:
             return True
         place = found + len(part)
-    return len(parts) > 1 or message == parts[0] or _first_line(parts[0]) == message
+    return len(parts) > 1 or message in (first, _first_line(first))
 
 
 def _first_line(text: str) -> str:
-    return text.split("\n", 1)[0]
+    """Return a text, or the first of its lines as a log prints it, without white space at its end."""
+    line, end, _ = text.partition("\n")
+    return line.rstrip() if end else text

@@ -40,6 +40,7 @@ _OFFLINE_READY = ("engine-initialised", "offline-progress")
 def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     """Make the run of a builder; `tail` holds the last lines of the file for the run that reaches them."""
     builder.flush()
+    _note_end(builder, tail)
     run = Run(number=builder.number, server=builder.server)
     _place(run, builder, tail)
     run.messages = builder.messages
@@ -78,6 +79,15 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.sample_count = builder.series.count
     run.extremes = builder.series.extremes
     return run
+
+
+def _note_end(builder: RunBuilder, tail: Sequence[Record]) -> None:
+    """Take the end of a run from its last lines, whether or not a pattern wants them."""
+    last = builder.last
+    for record in tail:
+        beyond = last is not None and record.file == last.file and record.line > last.line
+        if beyond and record.level and record.time is not None:
+            builder.now = builder.clock.at_time(record.time, record.year_known)
 
 
 def _place(run: Run, builder: RunBuilder, tail: Sequence[Record]) -> None:

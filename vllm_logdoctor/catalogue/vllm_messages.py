@@ -1,0 +1,150 @@
+"""Recognises what vLLM prints and no pattern takes, by the table of all its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from vllm_logdoctor.catalogue.defaults import (
+    default_meaning,
+    default_severity,
+    default_topic,
+    default_verdict,
+)
+from vllm_logdoctor.catalogue.index import Pattern
+from vllm_logdoctor.catalogue.values import EXCEPTION_TYPES
+from vllm_logdoctor.knowledge.messages import MessageTable, VllmMessage, message_table
+from vllm_logdoctor.knowledge.templates import could_print
+
+PACK = "vllm"
+"""Pack of what is recognised by the table alone."""
+FEWEST_LETTERS = 10
+"""A template with fewer letters of its own says too little to be recognised."""
+_LETTERS_WITHOUT_HEADER = 24
+_KEY = 3
+_TROUBLE = frozenset({"WARNING", "ERROR", "CRITICAL"})
+_LEVELS = {"exception": "error", "warn": "warning", "trace": "debug"}
+
+
+class VllmMessages:
+    """Recognises messages of vLLM by the file that prints them, and the texts of its exceptions.
+
+    Nothing is loaded before the first question.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, dict[str, list[VllmMessage]]] = {}
+        self._patterns: dict[str, Pattern] = {}
+
+    def pattern_of(self, call_site: tuple[str, int] | None, level: str, message: str) -> Pattern | None:
+        """Return what the table knows of a message as a pattern; None where no template fits.
+
+        Args:
+            call_site: file and line that the log names.
+            level: level of the record, as the log prints it.
+            message: text of the record.
+        """
+        base = "" if call_site is None else call_site[0].replace("\\", "/").rpartition("/")[2]
+        found = self._logged(base, message)
+        if found is None and level in _TROUBLE:
+            found = self._raised(message)
+        return None if found is None else self._pattern(found)
+
+    def is_printed(self, text: str) -> bool:
+        """Return whether vLLM prints or raises a text that no header marks as its own; it must say enough for that."""
+        found = self._logged("", text) or self._raised(text)
+        return found is not None and _letters(found) >= _LETTERS_WITHOUT_HEADER
+
+    @cached_property
+    def _table(self) -> MessageTable:
+        return message_table()
+
+    @cached_property
+    def _of_any_file(self) -> dict[str, list[VllmMessage]]:
+        """For logs without call sites, and plug-ins that print what vLLM prints."""
+        return _by_start(message for message in self._table.logged if len(message.parts[0]) >= _KEY)
+
+    def _logged(self, base: str, message: str) -> VllmMessage | None:
+        by_start = self._files.get(base)
+        if by_start is None:
+            messages = self._table.logged_by(base)
+            by_start = self._files[base] = _by_start(messages) if messages else self._of_any_file
+        for key in (message[:_KEY], ""):
+            for each in by_start.get(key, ()):
+                if could_print(each.parts, message):
+                    return each
+        return None
+
+    def _raised(self, message: str) -> VllmMessage | None:
+        text = message.lstrip()
+        types = EXCEPTION_TYPES.match(text)
+        text = text[types.end() :] if types else text
+        candidates = (each for each in self._table.raised_in(text) if _says_enough(each))
+        return next((each for each in candidates if could_print(each.parts, text)), None)
+
+    def _pattern(self, message: VllmMessage) -> Pattern:
+        known = self._patterns.get(message.id)
+        if known is None:
+            known = self._patterns[message.id] = pattern_of_message(message, self._table.versions)
+        return known
+
+
+def pattern_of_message(message: VllmMessage, versions: tuple[str, ...]) -> Pattern:
+    """Return a message of the table as a pattern, with what its level and place say of it."""
+    level = _LEVELS.get(message.level, message.level)
+    topic = default_topic(message.module, message.template, message.level)
+    return Pattern(
+        id=message.id,
+        literals=(),
+        regex="",
+        anywhere=False,
+        fields=(),
+        event=message.id,
+        level=level,
+        seen=", ".join(_span_texts(message, versions)),
+        module=message.module,
+        topic=topic,
+        platform=None,
+        verdict=default_verdict(topic),
+        severity=default_severity(message.level),
+        rule=None,
+        meaning=default_meaning(message.level, topic),
+        pack=PACK,
+        trusted=True,
+    )
+
+
+def _span_texts(message: VllmMessage, versions: tuple[str, ...]) -> Iterator[str]:
+    """Yield the ranges of releases that print a message; neighbouring spans differ in lines only."""
+    start = end = -1
+    for first, last, *_ in message.spans:
+        if first == end + 1 and start >= 0:
+            end = last
+            continue
+        if start >= 0:
+            yield _range_text(versions[start], versions[end])
+        start, end = first, last
+    if start >= 0:
+        yield _range_text(versions[start], versions[end])
+
+
+def _range_text(first: str, last: str) -> str:
+    return first if first == last else f"{first}-{last}"
+
+
+def _by_start(messages: Iterable[VllmMessage]) -> dict[str, list[VllmMessage]]:
+    """Return messages by the first characters of what they print, the ones with most text of their own first."""
+    found: dict[str, list[VllmMessage]] = {}
+    for message in sorted(messages, key=lambda each: -sum(map(len, each.parts))):
+        if _says_enough(message):
+            start = message.parts[0].split("\n", 1)[0]
+            found.setdefault(start[:_KEY] if len(start) >= _KEY else "", []).append(message)
+    return found
+
+
+def _says_enough(message: VllmMessage) -> bool:
+    return _letters(message) >= FEWEST_LETTERS
+
+
+def _letters(message: VllmMessage) -> int:
+    return sum(character.isalpha() for part in message.parts for character in part)

@@ -1,0 +1,146 @@
+"""What vLLM prints: every message template of every known release, with the lines at which it is logged.
+
+The table is made by `python -m tools.build_catalogue` and never edited. Nothing of it is read before somebody asks:
+it is decompressed once, and parsed file by file.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from functools import cache, cached_property
+from typing import NamedTuple
+
+from vllm_logdoctor.knowledge.store import DATA_FOLDER
+from vllm_logdoctor.knowledge.templates import literal_parts
+
+_FILE = DATA_FOLDER / "messages.jsonl.gz"
+# Window size plus 16: the stream has a gzip header. The gzip module costs more to import than the data.
+_GZIP = zlib.MAX_WBITS + 16
+_KEY = 6
+"""Bytes of a literal by which exceptions are looked up."""
+
+
+class VllmMessage(NamedTuple):
+    """One message template of one source file.
+
+    Attributes:
+        module: path of the file inside the package, that of the newest release.
+        template: text with placeholders.
+        style: plain, percent or brace (`vllm_logdoctor.knowledge.templates`).
+        level: level of the log ("exception" is an error with a traceback); "warn" for the warnings module,
+            "print", or "raise" for an exception.
+        spans: (number of the first release, of the last, lines in these); the lines are known for what is logged.
+        parts: the texts between the placeholders.
+    """
+
+    module: str
+    template: str
+    style: str
+    level: str
+    spans: tuple[tuple[int, ...], ...]
+    parts: tuple[str, ...]
+
+    @property
+    def base(self) -> str:
+        """Name of the file without folders, as a log shows it."""
+        return self.module.rpartition("/")[2]
+
+    @property
+    def id(self) -> str:
+        """Name of the message: the file and a hash of the template."""
+        return f"catalogue:{self.base}:{zlib.crc32(self.template.encode()):08x}"
+
+
+class MessageTable:
+    """The table of all messages; see `message_table`.
+
+    Args:
+        data: two gzip members of JSON lines. The first one holds the releases, then [module, messages] for what is
+            logged; the second one [longest literal, module, message ...] for what is raised.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        member = zlib.decompressobj(_GZIP)
+        self._logged = member.decompress(data)
+        self._packed_raised = member.unused_data
+        self._by_base: dict[str, tuple[VllmMessage, ...]] = {}
+
+    @cached_property
+    def versions(self) -> tuple[str, ...]:
+        """All releases, oldest first; spans name them by number."""
+        [versions] = json.loads(self._logged[: self._logged.index(b"\n")])
+        return tuple(versions)
+
+    @property
+    def logged(self) -> Iterator[VllmMessage]:
+        """All that is logged, warned of and printed."""
+        return (message for line in self._logged.splitlines()[1:] for message in _logged_messages(line))
+
+    def logged_by(self, base: str) -> tuple[VllmMessage, ...]:
+        """Return what the files with a name log, warn of and print.
+
+        Args:
+            base: name of a file without folders, as in ``[core.py:187]``.
+        """
+        found = self._by_base.get(base)
+        if found is None:
+            found = self._by_base[base] = tuple(self._parsed(base))
+        return found
+
+    def raised_in(self, text: str) -> Iterator[VllmMessage]:
+        """Yield the exceptions of vLLM whose longest literal text occurs in a text, the longest literals first."""
+        encoded = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
+        keys = {encoded[place : place + _KEY] for place in range(len(encoded) - _KEY + 1)}
+        lines = [line for key in keys & self._raised.keys() for line in self._raised[key]]
+        for line in sorted(lines, key=lambda line: (-line.index(b'",'), line)):
+            if line[2 : line.index(b'",')] in encoded:
+                yield _raised_message(line)
+
+    def __iter__(self) -> Iterator[VllmMessage]:
+        """Yield all messages."""
+        yield from self.logged
+        for lines in self._raised.values():
+            yield from map(_raised_message, lines)
+
+    @cached_property
+    def _raised(self) -> dict[bytes, list[bytes]]:
+        """Lines of what is raised by the first bytes of their literal."""
+        found: dict[bytes, list[bytes]] = {}
+        for line in zlib.decompress(self._packed_raised, wbits=_GZIP).splitlines():
+            found.setdefault(line[2 : 2 + _KEY], []).append(line)
+        return found
+
+    def _parsed(self, base: str) -> Iterator[VllmMessage]:
+        # ["v1/engine/core.py",[["Reserved %s GiB.","percent","info",[[0,3,187]]]]]
+        for mark in (f'\n["{base}",', f'/{base}",'):
+            name = mark.encode("utf-8", "replace")
+            place = self._logged.find(name)
+            while place >= 0:
+                start = self._logged.rfind(b"\n", 0, place + 1) + 1
+                # A message may quote a path; only what begins a line is the name of a file.
+                if self._logged.find(b'",', start) == place + len(name) - 2:
+                    yield from _logged_messages(self._logged[start : self._logged.index(b"\n", start)])
+                place = self._logged.find(name, place + 1)
+
+
+def _logged_messages(line: bytes) -> Iterator[VllmMessage]:
+    module, rows = json.loads(line)
+    for template, style, level, spans in rows:
+        yield VllmMessage(
+            module, template, style, level, tuple(map(tuple, spans)), literal_parts(template, style)
+        )
+
+
+def _raised_message(line: bytes) -> VllmMessage:
+    _, module, template, style, spans = json.loads(line)
+    return VllmMessage(
+        module, template, style, "raise", tuple(map(tuple, spans)), literal_parts(template, style)
+    )
+
+
+@cache
+def message_table() -> MessageTable:
+    """Return the table that comes with the tool."""
+    return MessageTable(_FILE.read_bytes())
