@@ -97,9 +97,9 @@ def test_bfloat16_run_as_float16_is_told_and_left_to_the_user() -> None:
 
 
 def test_deprecation_warnings_are_one_finding_that_changes_nothing() -> None:
-    line = "`guided_decoding_backend` is deprecated and has been renamed to `backend`. This will be removed in v0.10.0."
+    line = "`guided_decoding_backend` is deprecated and has been renamed to `backend`. This will be removed in v0.10.0. Please use the `backend` argument instead."
     run = a_run(messages=(line,))
-    (warning,) = [seen for name, seen in run.messages.items() if "deprecated" in name]
+    (warning,) = [seen for seen in run.messages.values() if seen.first[0].pattern.topic == "deprecation"]
     warning.first[0] = warning.first[0]._replace(record=warning.first[0].record._replace(level="WARNING"))
     found = settings(run)["deprecated-argument"]
     assert found.severity == "info"
