@@ -133,3 +133,54 @@ def test_an_exception_of_a_test_run_is_read():
         "vllm/v1/worker/gpu_worker.py:40: in load_model", "    self.load()", "E       KeyError: 'lm_head'"
     )
     assert "KeyError: 'lm_head'" in root(log).evidence[0].text
+
+
+def test_the_first_error_of_the_compiler_leads_where_a_build_tool_failed():
+    build = (f"{ENV}/site-packages/setuptools/command/build_ext.py", "run", "subprocess.check_call(command)")
+    log = log_of(
+        "Building editable for vllm (pyproject.toml)",
+        "/src/csrc/cpu/attention.cpp:281:40: error: use of undeclared identifier 'omp_get_max_threads'",
+        *torn(
+            build,
+            ends="subprocess.CalledProcessError: Command '['cmake', '--build', '.']' returned non-zero exit status 1.",
+        ),
+        start=False,
+    )
+    assert "omp_get_max_threads" in root(log).evidence[0].text
+
+
+def test_an_error_of_a_worker_that_only_another_process_quotes_leads():
+    step = (
+        f"{ENV}/site-packages/vllm/v1/executor/multiproc_executor.py",
+        "collective_rpc",
+        "raise RuntimeError(",
+    )
+    ends = "RuntimeError: Worker failed with error 'Expected result >= 0 to be true, but got false.', please check the stack trace above"
+    found = root(log_of(*torn(step, ends=ends)))
+    assert found.id == "unclassified-failure"
+    assert "Expected result >= 0" in found.explanation
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  Using cached vllm-0.6.3.post1.tar.gz (2.7 MB)",
+        "The error is likely not a problem with poetry but with vllm (0.6.3.post1) not supporting PEP 517 builds",
+    ],
+)
+def test_the_release_that_an_installer_names_is_the_version(line):
+    version = diagnosis(
+        log_of(line, "vllm: ValueError: x", "ValueError: no vllm here", start=False)
+    ).run.version
+    assert (version.value, version.provenance) == ("0.6.3.post1", "derived")
+
+
+def test_an_excerpt_of_failed_requests_is_of_a_server_that_runs():
+    lines = [
+        "ERROR:    Exception in ASGI application",
+        *torn(
+            (f"{ENV}/site-packages/vllm/entrypoints/openai/api_server.py", "create", "run()"),
+            ends="ValueError: x",
+        ),
+    ]
+    assert diagnosis(log_of(*lines)).run.outcome == "running"

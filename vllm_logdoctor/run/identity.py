@@ -7,6 +7,7 @@ import re
 from vllm_logdoctor.knowledge.versions import at_least, parse_version
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.model import Evidence, Kind, Value
+from vllm_logdoctor.run.platform_detection import installed_in
 
 _PLUGINS = {
     "ascend": "npu",
@@ -47,15 +48,28 @@ def version_of(builder: RunBuilder) -> Value | None:
     return _derived_version(builder)
 
 
+def _installed_version(builder: RunBuilder) -> Value | None:
+    """Return the release that an installer or the path of an installation names, where all of them name the same."""
+    found = {
+        version: record
+        for record in builder.keeper.records()[:400]
+        if (version := installed_in(record.text[:400]))
+    }
+    if len(found) != 1:
+        return None
+    ((version, record),) = found.items()
+    return Value(version, "derived", (builder.evidence(record),), "from an installer's line or a path")
+
+
 def _derived_version(builder: RunBuilder) -> Value | None:
     if len(builder.call_sites) < 2:
-        return None
+        return _installed_version(builder)
     from vllm_logdoctor.knowledge.call_sites import versions_for_call_sites
 
     sites = [(file.rsplit("/", 1)[-1], line, message) for (file, line), message in builder.call_sites.items()]
     found = versions_for_call_sites(sites)
     if found is None:
-        return None
+        return _installed_version(builder)
     span = "" if found.is_single else f"{found.first} to {found.last}, "
     return Value(str(found.last), "derived", (), f"{span}from {found.supporting} of {found.tried} call sites")
 

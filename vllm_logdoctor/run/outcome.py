@@ -333,14 +333,16 @@ class _Judge:
             return "crashed_at_startup", "could not open its port", [first]
         if self.ready is not None and self.ready <= self.order.place(first):
             return "crashed_while_serving", "broke while it served", [first]
-        later = self.ready is None or self.ready > self.order.place(first)
-        if later and any(
-            phase_of_block(self.blocks[number]) == "serving"
-            or SERVED.search(self.blocks[number].last_raised.statement[:300])
-            for number in fatal[:40]
-        ):
+        if self._served_by_its_errors(fatal):
             return "crashed_while_serving", "broke while it served", [first]
         return "crashed_at_startup", "broke before it could serve", [first]
+
+    def _served_by_its_errors(self, fatal: Sequence[int]) -> bool:
+        """Say whether the errors show that the engine had begun to serve; the first one that tells a phase decides."""
+        blocks = [self.blocks[number] for number in fatal[:40]]
+        if any(SERVED.search(block.last_raised.statement[:300]) for block in blocks):
+            return True
+        return next((phase for block in blocks if (phase := phase_of_block(block))), "") == "serving"
 
     def _stopped(self, stop: Stop) -> tuple[Outcome, str, list[Record]]:
         shown = [stop.record]
@@ -402,13 +404,25 @@ class _Judge:
             return "clean_shutdown", "did its work and ended", last
         if self.offline and any(OWN_SHUTDOWN.search(one.message) for one in self.trail[-40:]):
             return "clean_shutdown", "ended its engine after its work", last
+        if self.offline and self._only_ended_untidily():
+            return "clean_shutdown", "ended; its last errors are of the interpreter's end", last
         if self.offline and last and PROGRESS_OPEN.search(last[0].message):
             return "truncated", "ends while it works on prompts", last
-        if self.run.startup_complete or self.ready is not None:
+        if self.run.startup_complete or self.ready is not None or self._answers_requests():
             return "running", "was still serving when the log ends", last
         if self.run.last_of_file and self._began():
             return "truncated", "ends during start-up without a word", last
         return "unknown", "does not say how it ended", last
+
+    def _only_ended_untidily(self) -> bool:
+        """Say whether all errors were ignored by an interpreter that ended: Exception ignored in: <function Worker.__del__>"""
+        ignored = [block.announcement.startswith("Exception ignored") for block in self.blocks]
+        torn_down = any("Teardown complete" in one.message for one in self.trail[-4:])
+        return torn_down or (bool(ignored) and all(ignored) and not self._began())
+
+    def _answers_requests(self) -> bool:
+        """Say whether an excerpt holds nothing but trouble of single requests: who refuses them is up."""
+        return "request" in self.kinds and "wrapper" not in self.kinds
 
     def _began(self) -> bool:
         return bool(self.run.vllm_records)

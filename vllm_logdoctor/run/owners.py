@@ -38,6 +38,13 @@ _CHECKOUT = re.compile(
 )
 
 
+# Who shortens the paths of a traceback leaves vLLM's own module names:   File "llm_engine.py", line 12, in step
+_SHORTENED = re.compile(
+    r"(?:(?:async_)?llm_engine|async_llm|api_server|worker|gpu_worker|(?:gpu_)?model_runner|weight_utils|model_loader|ray_utils"
+    r"|core_client|multiproc_executor)\.py$"
+)
+
+
 @lru_cache(maxsize=4096)
 def owner_of(file: str) -> str:
     """Return the package that a file of a frame belongs to, "python" for the standard library, "" for the calling program.
@@ -55,6 +62,8 @@ def owner_of(file: str) -> str:
     installed = _INSTALLED.findall(path)
     if installed:
         return str(installed[-1])
+    if _SHORTENED.match(path):
+        return VLLM
     checkout = _CHECKOUT.search(path)
     if checkout is not None:
         return checkout["package"]

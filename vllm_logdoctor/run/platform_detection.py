@@ -22,7 +22,7 @@ _WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "rocm",
         re.compile(
             r"HIP (?:error|out of memory)|libtorch_hip|libamdhip64|\brocm\b|hipError|\bROCm\b(?!: (?:Disabled|N/A))"
-            r"|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES"
+            r"|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES|rocdevice\.cpp|\.hip:\d"
         ),
     ),
     (
@@ -54,7 +54,7 @@ _NEEDED: dict[str, tuple[str, ...]] = {
         "MQLLMEngine", "AsyncLLMEngine", "vllm/engine/", "Started engine process", "vllm/worker/", "vllm/executor/",
         "Swapped: ", "is preempted by", " blocks: ",
     ),
-    "rocm": ("HIP ", "libtorch_hip", "libamdhip64", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES"),
+    "rocm": ("HIP ", "libtorch_hip", "libamdhip64", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES", "rocdevice", ".hip:"),
     "cuda": ("CUDA ", "torch/cuda/", "torch.cuda.", "NVIDIA", "_cuda_setDevice", "cudaGetDeviceCount", "nvcc", "FlashInfer"),
     "cpu": ("CPU backend", "VLLM_CPU_", "cpu_", "CPU KV cache usage"),
     "no-gpu": ("Triton is installed",),
@@ -70,6 +70,26 @@ _CHECKED = tuple((hint, words, _NEEDED[hint]) for hint, words in _WORDS)
 # Texts that differ in digits are searched once: where one of them holds a word, all of them hold it but for its digits.
 _ALL_NEEDED = tuple(text_of(alike(word)) for _, _, needed in _CHECKED for word in needed)
 _PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1", "Worker": "V1"}
+
+
+# Using cached vllm-0.6.3.post1.tar.gz      likely not a problem with poetry but with vllm (0.6.2)
+# .../site-packages/vllm-0.2.6+rocm563-py3.10-linux-x86_64.egg/vllm/...      (from vllm==0.6.4.post2.dev359+g4863e5fb.d20241214.cu123)
+_INSTALLED = re.compile(
+    r"\bvllm(?:-| \(|==)(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)*(?:\+g[0-9a-f]{6,}(?:\.d\d{8})?)?)"
+    r"(?=[\w.+-]*\.(?:tar\.gz|whl|egg|dist-info)|\) |[).]\w*\)|\.cu\d+\))"
+)
+
+
+def installed_in(text: str) -> str | None:
+    """Return the release of vLLM that an installer or an installation path names, or None.
+
+    >>> installed_in("  Using cached vllm-0.6.3.post1.tar.gz (2.7 MB)")
+    '0.6.3.post1'
+    >>> installed_in("try pip install vllm==0.8.5") is None
+    True
+    """
+    found = _INSTALLED.search(text) if "vllm" in text else None
+    return found["version"] if found else None
 
 
 def hints_in(record: Record) -> Iterator[str]:

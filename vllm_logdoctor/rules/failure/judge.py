@@ -59,6 +59,8 @@ def _settled_outcome(ending: Ending, findings: Sequence[Finding]) -> Outcome:
     """Return the outcome; a log that only seemed to stop has crashed where a failure names itself without a traceback."""
     if ending.outcome not in ("truncated", "unknown", "running"):
         return ending.outcome
+    if ending.outcome == "running" and not ending.fatal and "request" in ending.kinds:
+        return ending.outcome  # What failed requests has not ended the server.
     broke = any(
         finding.role == "root" and finding.kind == "failure" and finding.id not in SILENT
         for finding in findings

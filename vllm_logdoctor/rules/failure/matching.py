@@ -147,7 +147,7 @@ def _fits(
 ) -> bool:
     """Check the conditions that need no other line."""
     raised, block = observation.raised, observation.block
-    if raised is not None and _is_vague(rule_id, signature) and _broke_by_itself(raised):
+    if raised is not None and _is_vague(rule_id, signature) and broke_by_itself(raised):
         return False
     if signature.type and not (
         raised and expression(signature.type).search(raised.type + " " + raised.inner)
@@ -176,7 +176,7 @@ _REFUSALS = frozenset({"settings-refused", "feature-incompatible-with-model"})
 _SPECIFIC = 60
 
 
-def _broke_by_itself(raised: Raised) -> bool:
+def broke_by_itself(raised: Raised) -> bool:
     """Say whether an exception that could be a refusal was raised by no check: too many values to unpack."""
     frames = acting_frames(raised.frames)
     code = frames[-1].code if frames else ""
@@ -220,6 +220,11 @@ def _around_the_fault(raised: Raised) -> Sequence[Frame]:
 def _is_vague(rule_id: str, signature: Signature) -> bool:
     """Say whether a signature needs no words, or only common ones."""
     return told_by_place(signature) or (rule_id in _REFUSALS and signature.priority < _SPECIFIC)
+
+
+def is_vague(match: RuleMatch) -> bool:
+    """Say whether a match needs no words of the message, or only common ones."""
+    return _is_vague(match.rule.id, match.signature)
 
 
 def told_by_place(signature: Signature) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
-from vllm_logdoctor.rules.failure.matching import match_rules
+from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
-from vllm_logdoctor.rules.failure.wording import finding_of, shown
+from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, shown
 from vllm_logdoctor.rules.model import Finding
 
 REFUSED = "request-error-not-server-fault"
@@ -34,8 +34,26 @@ def request_findings(
         )
     refused = _refused(scene)
     texts = [one for one in observed if one is not template]
+    fault = _server_fault(texts, scene, rules, facts)
+    if fault is not None:
+        yield named_finding(fault, scene.run, "root")
+        texts = [one for one in texts if one.block is not fault.observation.block]
     if REFUSED in rules and (sum(refused.values()) >= _FEW or texts):
         yield _refusals(scene, rules, refused, texts)
+
+
+def _server_fault(
+    observed: Sequence[Observation], scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> RuleMatch | None:
+    """Return the fault of the server that failed a request with status 500, where a rule knows it by its own words."""
+    for one in observed:
+        if one.block is None or "Exception in ASGI application" not in one.block.announcement:
+            continue
+        for named in match_rules(one, scene, rules, facts):
+            known = named.signature.rank == "cause" and named.rule.kind == "failure" and not is_vague(named)
+            if known and named.rule.id not in (REFUSED, NO_TEMPLATE):
+                return named
+    return None
 
 
 def _observed(scene: FailureContext) -> Iterator[Observation]:

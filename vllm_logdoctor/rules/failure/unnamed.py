@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
-from vllm_logdoctor.rules.failure.matching import RuleMatch
+from vllm_logdoctor.rules.failure.matching import RuleMatch, broke_by_itself
 from vllm_logdoctor.rules.failure.signatures import FailureRules, Signature
 from vllm_logdoctor.rules.failure.values import values_of
+from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, TENSOR_LIBRARIES, VLLM, acting_frames, owner_of
@@ -41,6 +43,14 @@ _PHASES: dict[BlockPhase, str] = {
     "wake-up": "while the engine woke up",
     "serving": "while requests were processed",
 }
+# RuntimeError: Worker failed with error 'Expected result >= 0 to be true, but got false.', please check the stack trace
+_QUOTES = re.compile(r"Worker failed with error '(?P<error>[^\n]{4,400}?)(?:', please|'?$|\n)", re.MULTILINE)
+_TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecError", "BuildError"})
+_BUILD_LINES = 600
+# /src/csrc/cpu/attention.cpp:281:40: error: use of undeclared identifier      kernels.cu(96): error: expression must be constant
+_COMPILER_ERROR = re.compile(
+    r"\.(?:cu|cuh|c|cc|cpp|cxx|h|hpp)(?::\d+(?::\d+)?|\(\d+\)): (?:fatal )?error[: ]|CMake Error at "
+)
 _NAME = re.compile(r"\w{1,60}")
 
 
@@ -49,8 +59,14 @@ def unnamed_match(
 ) -> RuleMatch | None:
     """Return the finding of last resort for an observation: its own words, place, owner and phase."""
     if observation.wrapper or observation.echo:
-        return _elsewhere(observation, rules)
+        return _quoted(observation, rules) or _elsewhere(observation, rules)
     raised = observation.raised
+    if (
+        raised is not None
+        and (compiler := _compiler_error(observation, scene)) is not None
+        and UNKNOWN in rules
+    ):
+        return _build_failure(compiler, observation, rules)
     frames = acting_frames(raised.frames) if raised is not None else ()
     owner = owner_of(frames[-1].file) if frames else None
     phase = scene.phase(observation.block) if observation.block is not None else ""
@@ -67,11 +83,44 @@ def unnamed_match(
         "raised_in": next((f"{one.file}:{one.function}" for one in reversed(frames) if owner_of(one.file).startswith(VLLM)), ""),
     }  # fmt: skip
     signature = Signature(
-        (), "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence="medium" if rule_id == CODE else "low",
+        (), "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
         title=_title(raised, rule_id, owner), remedy=_next_steps(owner, rule_id),
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, scene.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
+
+
+def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:
+    """Return the error of a worker that another process quotes, where the worker's own traceback is not in the log."""
+    found = _QUOTES.search(observation.text[:4000])
+    if found is None or UNKNOWN not in rules:
+        return None
+    values = {
+        "exception": found["error"].split("\n")[0][:300],
+        "process": observation.record.process.name or None,
+    }
+    signature = Signature(
+        (), "", rank="echo", priority=0, confidence="low", title="Error of a worker that no rule names"
+    )
+    return RuleMatch(rules.rule(UNKNOWN), signature, observation, observation.record, values)
+
+
+def _compiler_error(observation: Observation, scene: FailureContext) -> Record | None:
+    """Return the first error of a compiler above the exception of a build tool, which only says that the tool failed."""
+    raised = observation.raised
+    if raised is None or raised.name not in _TOOL_FAILED:
+        return None
+    above = scene.above(observation.position, _BUILD_LINES)
+    return next((record for record in above if _COMPILER_ERROR.search(record.message[:500])), None)
+
+
+def _build_failure(compiler: Record, observation: Observation, rules: FailureRules) -> RuleMatch:
+    values = {"exception": " ".join(compiler.message.split())[:300], "owner": "the build of a package"}
+    signature = Signature(
+        (), "", rank="symptom", priority=8, confidence="medium", title="Compiler error in the build of a package",
+        remedy=_next_steps(BUILD, UNKNOWN),
+    )  # fmt: skip
+    return RuleMatch(rules.rule(UNKNOWN), signature, observation, compiler, values, (observation.record,))
 
 
 def _elsewhere(observation: Observation, rules: FailureRules) -> RuleMatch | None:
@@ -92,7 +141,27 @@ def _is_code_fault(raised: Raised, frames: Sequence[Frame], phase: BlockPhase) -
     called = any(owner.startswith(VLLM) for owner in owners) and innermost not in (PROGRAM, BUILD)
     if name in _PROGRAMMING or (name in _VALUES and phase == "serving"):
         return called
-    return innermost.startswith(VLLM) and name in _VALUES and owners[-1] in TENSOR_LIBRARIES
+    return (
+        innermost.startswith(VLLM)
+        and name in _VALUES
+        and (owners[-1] in TENSOR_LIBRARIES or broke_by_itself(raised))
+    )
+
+
+def _confidence(raised: Raised | None, rule_id: str, owner: str | None) -> Confidence:
+    """Return how sure a fault of vLLM's code is: a wrong name or index in its own frames is, a value that does not fit less so."""
+    sure = (
+        raised is not None
+        and rule_id == CODE
+        and _is_close(owner)
+        and (raised.inner or raised.name) in _PROGRAMMING
+    )
+    return "medium" if sure else "low"
+
+
+def _is_close(owner: str | None) -> bool:
+    """Say whether vLLM itself raised an exception, or a tensor library that it called."""
+    return owner is not None and (owner.startswith(VLLM) or owner in TENSOR_LIBRARIES)
 
 
 def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
@@ -112,7 +181,7 @@ def _title(raised: Raised | None, rule_id: str, owner: str | None) -> str:
     name = _NAME.fullmatch(raised.name) if raised is not None else None
     if name is None:
         return ""
-    if rule_id == CODE and (owner is None or owner in TENSOR_LIBRARIES or owner.startswith(VLLM)):
+    if rule_id == CODE and (owner is None or _is_close(owner)):
         return f"{name[0]} in vLLM's own code"
     if rule_id == CODE:
         return f"{name[0]} in {owner}, called by vLLM"
