@@ -8,20 +8,16 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.foreign import ForeignMatcher
 from vllm_logdoctor.catalogue.loading import load_all
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.events import FastLine, Matcher
-from vllm_logdoctor.parse import Record
-from vllm_logdoctor.report.model import Analysis, Diagnosis
-from vllm_logdoctor.run.assemble import finished
-from vllm_logdoctor.run.builder import RunBuilder
-from vllm_logdoctor.run.clock import runs_backwards
-from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
-from vllm_logdoctor.run.segments import Segmenter
+from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.results import Results, RunSet, defect
+from vllm_logdoctor.run.model import Run, SourceSummary
 from vllm_logdoctor.scan import Scanned, build_prefilter
 from vllm_logdoctor.selection import split_by_kind
 from vllm_logdoctor.source import (
@@ -36,8 +32,10 @@ from vllm_logdoctor.source import (
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, Reading
 from vllm_logdoctor.streams import Item, StreamReader, merged
 
-NEWEST_FIRST = "the lines run backwards in time, newest first: turn the file round and analyse it again (tac LOG | logdoctor analyze -)"
 INTERRUPTED = "reading was interrupted; what came before is analysed"
+
+OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup")
+"""What advice can be for."""
 
 OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup")
 """What advice can be for."""
@@ -66,12 +64,6 @@ class Options(Struct, frozen=True):
     jobs: int = 1
 
 
-class _File(Struct):
-    name: str
-    group: int
-    reading: Reading = field(default_factory=Reading)
-
-
 class Analyser:
     """Takes chunks, gives an analysis at any time: the state of one pass.
 
@@ -94,40 +86,33 @@ class Analyser:
         self.prefilter = build_prefilter(
             self.index.literals, options.cache, options.pure_python, self.index.digest
         )
-        self._files: list[_File] = []
-        self._names: list[str] = []
-        self._readers: list[StreamReader] = []
-        self._segmenters: list[Segmenter] = []
+        self._group = RunSet()
+        self._results = Results()
         self.interrupted = False
 
-    def open(self, name: str, group: int = 0) -> int:
-        """Announce a file of a group; returns its number. Files of one group are one run set."""
-        self._segmenter(group)
-        self._files.append(_File(name, group))
-        self._names.append(name)
-        return len(self._files) - 1
+    def open(self, name: str) -> int:
+        """Announce a file of the current run set; return its number there."""
+        return self._group.open(name)
 
     def stream(self, label: str = "") -> StreamReader:
-        """Return a reader for one continuous stream of files."""
+        """Return a reader for one continuous stream of files of the current run set."""
         reader = StreamReader(self.prefilter, self._matcher, label)
-        self._readers.append(reader)
+        self._group.readers.append(reader)
         return reader
 
     def reading(self, number: int) -> Reading:
         """Return what was read of a file, for the reader of its chunks to fill in."""
-        return self._files[number].reading
+        return self._group.readings[number]
 
     def feed(self, chunk: Chunk) -> None:
         """Take the next chunk of a single stream."""
-        if not self._readers:
-            self.stream()
-        reader, group = self._readers[0], self._files[chunk.file].group
-        self.take(group, reader.items(chunk))
-        self.take(group, reader.waiting())
+        reader = self._group.readers[0] if self._group.readers else self.stream()
+        self.take(reader.items(chunk))
+        self.take(reader.waiting())
 
-    def take(self, group: int, items: Iterable[Item]) -> None:
-        """Fold items of a group into its runs."""
-        segmenter = self._segmenter(group)
+    def take(self, items: Iterable[Item]) -> None:
+        """Fold items into the runs of the current run set."""
+        segmenter = self._group.segmenter
         for item in items:
             if isinstance(item, FastLine):
                 segmenter.add_fast(item)
@@ -136,121 +121,37 @@ class Analyser:
             else:
                 segmenter.add(*item)
 
-    def _segmenter(self, group: int) -> Segmenter:
-        while len(self._segmenters) <= group:
-            self._segmenters.append(Segmenter(self._names))
-        return self._segmenters[group]
+    def note_defect(self, error: Exception) -> None:
+        """Note that an error of this program ended the reading of the current run set: it costs that set, not the others."""
+        if os.environ.get("LOGDOCTOR_TRACEBACK"):
+            raise error
+        self._group.defects.append(defect(self._group.names[-1] if self._group.names else "input", error))
+
+    def close(self) -> None:
+        """Judge the runs of the current run set and begin the next one; only the results are kept."""
+        self._results.add(self._group.result(self.options.objective))
+        self._group = RunSet()
 
     def runs(self) -> list[Run]:
-        """Return the runs as known so far, numbered over all groups."""
-        tails: dict[int, list[Record]] = {}
-        for reader in self._readers:
-            for record in reader.tail():
-                tails.setdefault(self._files[record.file].group, []).append(record)
-        runs = [
-            finished(builder, tails.get(group, ()) if builder is segmenter.runs[-1] else ())
-            for group, segmenter in enumerate(self._segmenters)
-            for builder in segmenter.runs
-        ]
-        backwards = [told for one in self._segmenters for told in [_is_backwards(one.runs)] * len(one.runs)]
-        for run, turned in zip(runs, backwards, strict=True):
-            run.newest_first = turned
-        runs = [run for run in runs if _worth_telling(run)]
-        for number, run in enumerate(runs, start=1):
-            run.number = number
-            run.secrets = self._secrets_of(run)
-            run.followed = _is_followed(run, runs[number:])
-        return runs
-
-    def _secrets_of(self, run: Run) -> list[tuple[Evidence, tuple[str, ...]]]:
-        return [
-            (Evidence(self._names[secret.file], secret.line, secret.text), secret.names)
-            for reader in self._readers
-            for secret in reader.parser.secrets
-            if self._names[secret.file] in (run.first_file, run.last_file)
-            and run.first_line <= secret.line <= run.last_line
-        ]
+        """Return the runs of the current run set as known so far."""
+        return self._group.runs()[0]
 
     def analysis(self) -> Analysis:
         """Judge what is known so far."""
-        runs = self.runs()
-        judged = tuple(diagnosed(run, self.options.objective) for run in runs)
-        return Analysis(self.sources(), judged, self.coverage(runs), self.options.objective)
-
-    def sources(self) -> tuple[SourceSummary, ...]:
-        """Return what was read, file by file."""
-        return tuple(
-            SourceSummary(f.name, f.reading.bytes, f.reading.lines, f.reading.note or "") for f in self._files
+        results = self._results.with_one(self._group.result(self.options.objective))
+        notes = (
+            *((INTERRUPTED,) if self.interrupted else ()),
+            *self._pack_notes,
+            *self._foreign.disabled.values(),
         )
-
-    def coverage(self, runs: Sequence[Run]) -> Coverage:
-        """Return how much was understood."""
-        unknown: list[Unknown] = sorted(
-            (u for run in runs for u in run.unknown if u.level not in ("INFO", "DEBUG")),
-            key=lambda u: (-u.count, u.template),
+        for number, one in enumerate(results.diagnoses, start=1):
+            one.run.number = number
+        return Analysis(
+            tuple(results.all_sources()),
+            tuple(results.diagnoses),
+            results.coverage(notes),
+            self.options.objective,
         )
-        return Coverage(
-            lines=sum(f.reading.lines for f in self._files),
-            vllm_lines=sum(run.vllm_records for run in runs)
-            + sum(one.records_left_out for one in self._segmenters),
-            recognised=sum(run.recognised_records for run in runs)
-            + sum(one.recognised_left_out for one in self._segmenters),
-            cut_characters=sum(reader.parser.cut_characters for reader in self._readers),
-            unknown=tuple(unknown[:200]),
-            notes=(
-                *(f.reading.note for f in self._files if f.reading.note),
-                *((NEWEST_FIRST,) if any(run.newest_first for run in runs) else ()),
-                *((INTERRUPTED,) if self.interrupted else ()),
-                *(runs_left_out(one.left_out) for one in self._segmenters if one.left_out),
-                *(of_nobody(one.accesses_of_nobody) for one in self._segmenters if one.accesses_of_nobody),
-                *self._pack_notes,
-                *self._foreign.disabled.values(),
-            ),
-        )
-
-
-def _is_backwards(builders: Sequence[RunBuilder]) -> bool:
-    """Say whether a set is written newest line first, by the clock of a wrapper where there is one."""
-    outer = [one.outer_clock for one in builders]
-    wrapped = any(clock.first is not None for clock in outer)
-    return runs_backwards(outer if wrapped else [one.clock for one in builders])
-
-
-def runs_left_out(number: int) -> str:
-    """Say that runs were counted only."""
-    return f"{number:,} more runs stand between the last two told here: counted, not told"
-
-
-def of_nobody(number: int) -> str:
-    """Say that access lines name no server while several write to one log."""
-    return f"{number:,} access lines name none of the servers that wrote to this log side by side: counted for none of them"
-
-
-def _is_followed(run: Run, later: Sequence[Run]) -> bool:
-    return any(other.first_file == run.last_file and other.first_line > run.last_line for other in later[:1])
-
-
-def _worth_telling(run: Run) -> bool:
-    if run.vllm_records or run.messages or run.accesses:
-        return True
-    from vllm_logdoctor.rules.failure import speaks_of_vllm
-
-    return speaks_of_vllm(run) or _prints_what_vllm_prints(run)
-
-
-def _prints_what_vllm_prints(run: Run) -> bool:
-    """Return whether the text of a record is one of vLLM's messages, in an excerpt without headers."""
-    from vllm_logdoctor.catalogue.vllm_messages import VllmMessages
-
-    known = VllmMessages()
-    return any(known.is_printed(record.text) for record in run.records[:2000])
-
-
-def diagnosed(run: Run, objective: str) -> Diagnosis:
-    """Judge one run."""
-    from vllm_logdoctor.diagnose import judge
-
-    return judge(run, objective)
 
 
 def analyse(
@@ -274,9 +175,13 @@ def analyse(
     analyser = Analyser(options or Options())
     failures: list[LogdoctorError] = []
     try:
-        for group, input_set in enumerate(sets_of(logs)):
-            streams = [_items(analyser, stream, group, failures, progress) for stream in input_set.streams]
-            analyser.take(group, streams[0] if len(streams) == 1 else merged(streams))
+        for input_set in sets_of(logs):
+            streams = [_items(analyser, stream, failures, progress) for stream in input_set.streams]
+            try:
+                analyser.take(streams[0] if len(streams) == 1 else merged(streams))
+            except Exception as error:
+                analyser.note_defect(error)
+            analyser.close()
     except KeyboardInterrupt:
         analyser.interrupted = True
     analysis = analyser.analysis()
@@ -291,14 +196,13 @@ def analyse(
 def _items(
     analyser: Analyser,
     stream: Stream,
-    group: int,
     failures: list[LogdoctorError],
     progress: Callable[[int], None] | None,
 ) -> Iterator[Item]:
     """Read one stream: its files one after the other; a file that can't be read is noted and left out."""
     reader = analyser.stream(stream.label)
     for source in stream.inputs:
-        number = analyser.open(source.name, group)
+        number = analyser.open(source.name)
         try:
             with closing(_scanned(analyser, reader, source, number)) as pieces:
                 for chunk, scanned in pieces:

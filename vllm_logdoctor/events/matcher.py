@@ -6,7 +6,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 
 from vllm_logdoctor.catalogue.index import PackIndex, Pattern
 from vllm_logdoctor.catalogue.vllm_messages import VllmMessages
@@ -75,7 +75,7 @@ class Matcher:
         """Literals whose lines rule pages want."""
         return self._index.signatures
 
-    @property
+    @cached_property
     def pages_only(self) -> frozenset[int]:
         """Literals of rule pages that lead to no pattern."""
         by_literal = self._index.patterns_by_literal

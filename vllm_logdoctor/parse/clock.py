@@ -89,7 +89,10 @@ def with_year_of(time: float, outer: float) -> float:
         >>> wrapper[0] - with_year_of(own[0], wrapper[0])
         18000.0
     """
-    moment, wrapper = _EPOCH + timedelta(seconds=time), _EPOCH + timedelta(seconds=outer)
+    try:
+        moment, wrapper = _EPOCH + timedelta(seconds=time), _EPOCH + timedelta(seconds=outer)
+    except OverflowError:
+        return time  # 9999-12-31T23:59:59.999999999Z
     near = []
     for year in (wrapper.year - 1, wrapper.year, wrapper.year + 1):
         try:

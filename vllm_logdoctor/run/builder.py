@@ -27,13 +27,14 @@ from vllm_logdoctor.run.model import (
     evidence_of,
 )
 from vllm_logdoctor.run.platform_detection import hints_in
-from vllm_logdoctor.run.sampling import RecordSampler, template_of
+from vllm_logdoctor.run.sampling import RecordBudget, RecordSampler, template_of
 from vllm_logdoctor.run.series import Series, sample_of
 from vllm_logdoctor.run.servers import VLLM
 from vllm_logdoctor.scan import AccessKey
 
 _MOST_UNKNOWN = 2000
 _MOST_CALL_SITES = 4000
+_MOST_PROCESSES = 2000
 _MOST_HINTS = 4000
 _MOST_PREFIXES = 192
 _ROUTINE_HINTS = 200
@@ -65,6 +66,7 @@ class RunBuilder:
         files: names of the files.
         environment: what the shell before it has exported.
         launches: the command that starts it.
+        budget: records that all runs of the log may keep together.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class RunBuilder:
         files: Sequence[str],
         environment: Environment | None = None,
         launches: Launches | None = None,
+        budget: RecordBudget | None = None,
     ) -> None:
         self.number = number
         self.server = VLLM
@@ -81,9 +84,10 @@ class RunBuilder:
         self.first: Record | None = None
         self.last: Record | None = None
         self.processes: dict[Process, int] = {}
+        self.processes_left_out = False
         self.messages: dict[str, Occurrences] = {}
         self.times: dict[tuple[str, int], float | None] = {}
-        self.keeper = RecordSampler()
+        self.keeper = RecordSampler(budget)
         self.environment = environment or Environment()
         self.launches = launches or Launches()
         self.other_server: Evidence | None = None
@@ -247,8 +251,11 @@ class RunBuilder:
         if record.outer_time is not None:
             self.outer_clock.at_time(record.outer_time, record.year_known)
         if record.process is not self._writer and record.process is not NO_PROCESS:
-            self.processes.setdefault(record.process, record.line)
             self._writer = record.process
+            if len(self.processes) < _MOST_PROCESSES:
+                self.processes.setdefault(record.process, record.line)
+            elif record.process not in self.processes:
+                self.processes_left_out = True
         if record.call_site is not None and len(self.call_sites) < _MOST_CALL_SITES:
             self.call_sites.setdefault(record.call_site, record.message[:200])
 

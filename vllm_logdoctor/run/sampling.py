@@ -13,6 +13,11 @@ FIRST = 4000
 LAST = 2500
 ERRORS = 12000
 ERRORS_OF_A_KIND = 240
+_LEAST = 80
+"""First, last and serious records that each run may keep, however many runs a log has."""
+_LONG = 4000
+_MOST_LONG = 200
+"""Records whose message is kept beyond `_LONG` characters."""
 
 _VARIABLE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
 
@@ -42,23 +47,49 @@ _Kind = tuple[str, str]
 """Level and template."""
 
 
-class RecordSampler:
-    """Keeps records worth a second look within a bound, whatever the length of the log."""
+class RecordBudget:
+    """Records that all runs of a log may keep together beyond the few that each of them may.
 
-    def __init__(self) -> None:
+    Attributes:
+        left: how many more.
+    """
+
+    def __init__(self, records: int = 120_000) -> None:
+        self.left = records
+
+    def take(self) -> bool:
+        """Take one record from the budget; False where none is left."""
+        self.left -= 1
+        return self.left >= 0
+
+
+class RecordSampler:
+    """Keeps records worth a second look within a bound, whatever the length of the log.
+
+    Args:
+        budget: what all runs may keep together.
+    """
+
+    def __init__(self, budget: RecordBudget | None = None) -> None:
+        self._budget = budget or RecordBudget()
         self._first: list[Record] = []
         self._middle: list[Record] = []
         self._last: deque[tuple[Record, _Kind]] = deque()
         self._serious: set[_Kind] = set()
         self._kept: dict[str, int] = {}
         self.left_out = 0
+        self._long = 0
 
     def add(self, record: Record, serious: bool) -> None:
         """Keep a record; `serious` ones are kept from the middle of the log as well, so many of a kind."""
-        if len(self._first) < FIRST:
+        if len(record.message) > _LONG:
+            self._long += 1
+            if self._long > _MOST_LONG:
+                record = record._replace(message=record.message[:_LONG])
+        if len(self._first) < FIRST and not self._last and (len(self._first) < _LEAST or self._budget.take()):
             self._first.append(record)
             return
-        if len(self._last) == LAST:
+        if len(self._last) == LAST or (len(self._last) >= _LEAST and not self._budget.take()):
             self._leave(*self._last.popleft())
         # With the middle full no record is asked for its kind any more.
         if len(self._middle) == ERRORS:
@@ -76,7 +107,7 @@ class RecordSampler:
     def _leave(self, record: Record, kind: _Kind) -> None:
         if len(self._middle) < ERRORS and kind in self._serious:
             kept = self._kept.get(kind[1], 0)
-            if kept < ERRORS_OF_A_KIND:
+            if kept < ERRORS_OF_A_KIND and (len(self._middle) < _LEAST or self._budget.take()):
                 self._kept[kind[1]] = kept + 1
                 self._middle.append(record)
                 return

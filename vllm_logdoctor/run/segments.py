@@ -13,6 +13,7 @@ from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
 from vllm_logdoctor.run.environment import Environment
 from vllm_logdoctor.run.launches import Launches
+from vllm_logdoctor.run.sampling import RecordBudget
 from vllm_logdoctor.run.servers import SIGNATURES, VLLM, server_after
 from vllm_logdoctor.scan import AccessBlock, AccessKey
 
@@ -26,6 +27,12 @@ OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
 BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
 _INDEX = re.compile(r"\d+")
+_COUNTED_BEFORE = BEGINNINGS | SIGNATURES | {"throughput"}
+"""Access lines belong to the statistics line after them, and to the run before the one that begins."""
+_MOST_PREFIXES = 1024
+_MOST_CLAIMS = 16384
+"""Processes and hosts that are remembered with the run that they belong to."""
+_MOST_OPENERS = 512
 _MOST_ALIVE = 16
 """Servers that may write to one log side by side."""
 
@@ -50,7 +57,7 @@ class _Claims(Generic[_Key]):
 
     def claim(self, key: _Key, run: RunBuilder) -> None:
         """Note that a key is a run's, unless another one has it."""
-        if key not in self._owners:
+        if key not in self._owners and len(self._owners) < _MOST_CLAIMS:
             self._owners[key] = run
             self._keys.setdefault(id(run), set()).add(key)
 
@@ -75,8 +82,10 @@ class Segmenter:
 
     def __init__(self, files: Sequence[str]) -> None:
         self._files = files
-        self.runs: list[RunBuilder] = [RunBuilder(1, files)]
-        self.accesses_of_nobody = 0
+        self._budget = RecordBudget()
+        self.runs: list[RunBuilder] = [RunBuilder(1, files, budget=self._budget)]
+        self.unattributed_accesses = 0
+        self._accesses: dict[bytes, Counter[AccessKey]] = {}
         self.left_out = self.records_left_out = self.recognised_left_out = 0
         self._by_pid = _Claims[tuple[str, int]]()
         self._by_host = _Claims[str]()
@@ -88,7 +97,9 @@ class Segmenter:
         return self.runs[-1]
 
     def add(self, record: Record, event: Event | None, count: int = 1) -> RunBuilder:
-        """Give a record, which stands for `count` like it, to its run and return that run."""
+        """Give a record, which represents `count` lines like it, to its run and return that run."""
+        if self._accesses and event is not None and event.pattern.id in _COUNTED_BEFORE:
+            self.flush_accesses()
         process = record.process
         run = self._owner(process, event)
         if event is not None and event.pattern.id in SIGNATURES:
@@ -100,7 +111,8 @@ class Segmenter:
                 run = self._start(process)
             if name in OPENERS:
                 run.openers.setdefault(_kind(name), process)
-                run.openers[f"{_kind(name)} {process.name}"] = process
+                if len(run.openers) < _MOST_OPENERS:
+                    run.openers[f"{_kind(name)} {process.name}"] = process
         if process is not self._claimed:
             self._claim(process, run)
         run.add(record, event, count)
@@ -119,6 +131,8 @@ class Segmenter:
 
     def add_fast(self, line: FastLine) -> None:
         """Give a line that was read in one step to its run: it opens none."""
+        if self._accesses and line.figures is not None:
+            self.flush_accesses()
         process = line.prefix.process
         run = self._owner(process)
         if run.takes(line):
@@ -130,17 +144,30 @@ class Segmenter:
 
     def add_accesses(self, counts: Counter[AccessKey]) -> None:
         """Give access lines to the runs that wrote them; where several servers live side by side, by the name on each line."""
-        living = self._living() if len(self.runs) > 1 else []
-        if len(living) < 2 or not isinstance(counts, AccessBlock):
-            self._note_other_port()
+        if len(self.runs) == 1 or not isinstance(counts, AccessBlock):
             self.current.add_accesses(counts)
             return
-        for head, part in counts.by_head().items():
-            run = self._answering(writer_of(head), living)
+        # Where a chunk ends must not decide which servers are alive: what was counted waits for a line of `_COUNTED_BEFORE`.
+        for prefix, part in counts.by_prefix().items():
+            known = prefix if prefix in self._accesses or len(self._accesses) < _MOST_PREFIXES else b""
+            self._accesses.setdefault(known, Counter()).update(part)
+
+    def flush_accesses(self) -> None:
+        """Give the access lines that wait to the runs that wrote them."""
+        if not self._accesses:
+            return
+        waiting, self._accesses = self._accesses, {}
+        living = self._living()
+        if len(living) < 2:
+            self._note_other_port()
+            self.current.add_accesses(sum(waiting.values(), Counter()))
+            return
+        for prefix, part in waiting.items():
+            run = self._answering(writer_of(prefix), living)
             if run is not None:
                 run.add_accesses(part)
             else:
-                self.accesses_of_nobody += part.total()
+                self.unattributed_accesses += part.total()
 
     def _living(self) -> list[RunBuilder]:
         """Return the runs that a process or a host still names."""
@@ -219,6 +246,7 @@ class Segmenter:
             self._files,
             Environment.after(old.environment.exported),
             Launches(own=old.launches.following),
+            self._budget,
         )
         old.launches.following = None
         self.runs.append(run)

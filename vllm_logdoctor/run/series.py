@@ -71,7 +71,8 @@ def _number(text: str) -> float | None:
         number = float(text.rstrip("."))
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    # A figure below zero was torn, or is not known to its engine either.
+    return number if math.isfinite(number) and number >= 0 else None
 
 
 class Series:

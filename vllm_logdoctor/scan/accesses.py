@@ -86,7 +86,7 @@ class AccessBlock(Counter[AccessKey]):
 
     Example:
         >>> line = b'(APIServer pid=1) INFO:     10.0.0.9:5 - "GET /health HTTP/1.1" 200 OK'
-        >>> AccessBlock({("GET", "/health", 200): 1}, lambda: [line], PathLimit()).by_head()
+        >>> AccessBlock({("GET", "/health", 200): 1}, lambda: [line], PathLimit()).by_prefix()
         {b'(APIServer pid=1) ': Counter({('GET', '/health', 200): 1})}
     """
 
@@ -102,14 +102,14 @@ class AccessBlock(Counter[AccessKey]):
         self._lines = lines
         self._paths = paths
 
-    def by_head(self) -> dict[bytes, Counter[AccessKey]]:
+    def by_prefix(self) -> dict[bytes, Counter[AccessKey]]:
         """Return the counts by what stands before the level of their lines."""
-        heads: dict[bytes, Counter[AccessKey]] = {}
+        prefixes: dict[bytes, Counter[AccessKey]] = {}
         for line in self._lines():
             for tail, method, target, status in _ACCESS.findall(line) if b" HTTP/" in line else ():
-                head = line[: max(0, line.rfind(_LEVEL, 0, line.find(tail)))]
-                heads.setdefault(head, Counter())[_key(method, target, status)] += 1
-        return {head: Counter(self._paths.limited(counts)) for head, counts in heads.items()}
+                prefix = line[: max(0, line.rfind(_LEVEL, 0, line.find(tail)))]
+                prefixes.setdefault(prefix, Counter())[_key(method, target, status)] += 1
+        return {prefix: Counter(self._paths.limited(counts)) for prefix, counts in prefixes.items()}
 
 
 class PathLimit:

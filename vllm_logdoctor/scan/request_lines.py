@@ -10,9 +10,10 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 # (APIServer pid=41) INFO 01-01 00:01:01 [logger.py:41] Received request chatcmpl-1: prompt: '...
 # INFO 05-01 12:00:00 [async_llm.py:271] Added request chatcmpl-1.
@@ -39,8 +40,7 @@ class RequestLine(NamedTuple):
     kind: Kind
 
 
-@dataclass(slots=True)
-class Residue:
+class Residue(Struct):
     """The text of a piece without its request lines; of each its line end is left, so that line numbers stay.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from vllm_logdoctor.scan.accesses import AccessCounter, AccessKey
 from vllm_logdoctor.scan.line_templates import LineTemplates
@@ -61,8 +62,7 @@ class Repeat(NamedTuple):
     lines: int
 
 
-@dataclass(slots=True)
-class Scanned:
+class Scanned(Struct):
     """What a piece contains.
 
     Attributes:
@@ -78,8 +78,7 @@ class Scanned:
     repeats: list[tuple[int, Repeat]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class LineFilter:
+class LineFilter(Struct, frozen=True):
     """What the index says about literals.
 
     Attributes:

@@ -7,10 +7,11 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
+
+from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.scan.prefilter import Prefilter, Refinement
@@ -26,8 +27,7 @@ _BUFFER_BYTES = 1 << 20
 """Room for one piece whose bytes stand in no plain file."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(Struct, frozen=True):
     """Where a piece to scan is, and the refinements since the last one."""
 
     place: FileSlice
@@ -113,8 +113,7 @@ class _SharedBuffer:
             os.close(self._descriptor)
 
 
-@dataclass(slots=True)
-class _Piece:
+class _Piece(Struct):
     """A piece on its way: scanned, or under way in a worker."""
 
     chunk: Chunk

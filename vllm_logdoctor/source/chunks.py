@@ -6,9 +6,11 @@ import codecs
 import io
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from typing import BinaryIO, cast
+
+from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.source.compression import broken_stream
@@ -25,8 +27,7 @@ _NO_BREAK = "\u00a0".encode()
 """The space of web pages: what was copied from one has it in place of the plain one."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
+class FileSlice(Struct, frozen=True):
     """Where bytes stand in an open file: a process that inherited it reads them by itself.
 
     Attributes:
@@ -64,8 +65,7 @@ class FileSlice:
         return data
 
 
-@dataclass(slots=True)
-class Chunk:
+class Chunk(Struct):
     """Consecutive bytes of one file.
 
     Attributes:
@@ -95,8 +95,7 @@ class Chunk:
         return self.content[-size:] if isinstance(self.content, bytes) else self.content.tail(size)
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """What was read of one input: filled while `read_chunks` runs.
 
     Attributes:
@@ -108,7 +107,7 @@ class Reading:
     bytes: int = 0
     lines: int = 0
     note: str | None = None
-    _open_line: bool = field(default=False, repr=False)
+    _open_line: bool = False
 
     def place(self, chunk: Chunk, lines: int) -> None:
         """Give the next chunk its place, now that it is known how many line ends it has."""
@@ -120,6 +119,7 @@ class Reading:
         self.lines += self._open_line
 
 
+@cache
 def keep_freed_memory() -> None:
     """Teach the allocator to keep the memory of chunks for the next ones.
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 SAMPLE_BYTES = 1 << 16
 _NARROWEST, _WIDEST = 40, 400
+_LONGEST_ROW = 4 * _WIDEST
+"""Bytes of a row; a longer line was not cut at the width of a terminal."""
+_MOST_ROWS = 2048
+"""Rows of one record, so that a log of nothing but full rows takes time and memory in proportion."""
 _FEWEST_FULL = 6
 _FEWEST_HEADS = 3
 
@@ -18,9 +23,9 @@ _BEGINS = re.compile(
 
 
 def unwrapped(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Join the rows of a hard-wrapped copy; blocks of anything else pass as they are.
+    """Join the rows of a hard-wrapped copy; blocks of anything else pass unchanged.
 
-    Each joined record is followed by as many empty lines as rows were taken from below it, so that "\\n" counts the
+    Each joined record is followed by as many empty lines as rows were joined to it, so that "\\n" counts the
     same lines as in the file.
     """
     waiting, width = b"", 0
@@ -53,44 +58,53 @@ def width_of(sample: bytes) -> int:
 
 
 def _has_long_line(data: bytes) -> bool:
-    return any(len(line) > 4 * _WIDEST for line in data.split(b"\n"))
+    return any(len(line) > _LONGEST_ROW for line in data.split(b"\n"))
 
 
 def _joined(first: bytes, rest: Iterable[bytes], width: int) -> Iterator[bytes]:
-    """Yield whole records; the last one is held back until what follows it is known."""
-    waiting = first
-    for block in rest:
-        lines = waiting.split(b"\n")
-        keep = len(lines) - 1
-        while keep > 0 and _is_full(lines[keep - 1], width):
-            keep -= 1
-        if keep:
-            yield _records(lines[:keep], width)
-        waiting = b"\n".join(lines[keep:]) + block
-    if waiting:
-        text = _records(waiting.split(b"\n"), width)
-        yield text[:-1]
+    """Yield whole records; the rows of the last one wait until what follows them is known."""
+    rows: list[bytes] = []
+    tail, within_long_row = b"", False
+    for block in chain((first,), rest):
+        *lines, tail = (tail + block).split(b"\n")
+        out: list[bytes] = []
+        for line in lines:
+            if within_long_row:
+                out.append(line + b"\n")
+                within_long_row = False
+                continue
+            if not (rows and _goes_on(rows, line, width)):
+                out.append(_record(rows))
+                rows = []
+            rows.append(line)
+        if within_long_row or len(tail) > _LONGEST_ROW:
+            out += [_record(rows), tail]
+            rows, tail, within_long_row = [], b"", True
+        yield b"".join(out)
+    if within_long_row:
+        return
+    if rows and not _goes_on(rows, tail, width):
+        yield _record(rows)
+        rows = []
+    yield _record([*rows, tail])[:-1]
 
 
-def _records(lines: list[bytes], width: int) -> bytes:
-    out: list[bytes] = []
-    number = 0
-    while number < len(lines):
-        record, taken = lines[number], 0
-        while _is_full(lines[number + taken], width) and _continues(lines, number + taken + 1):
-            taken += 1
-            record = record.rstrip(b"\r") + lines[number + taken]
-        out.append(record + b"\n" * (taken + 1))
-        number += taken + 1
-    return b"".join(out)
+def _goes_on(rows: list[bytes], line: bytes, width: int) -> bool:
+    """Return whether a line continues the record of some rows; a record has so many rows at most."""
+    return len(rows) < _MOST_ROWS and _is_full(rows[-1], width) and _continues(line)
+
+
+def _record(rows: list[bytes]) -> bytes:
+    """Join rows, followed by as many line ends."""
+    return b"".join([*(row.rstrip(b"\r") for row in rows[:-1]), *rows[-1:]]) + b"\n" * len(rows)
 
 
 def _is_full(line: bytes, width: int) -> bool:
     return len(line) >= width and len(line.decode("utf-8", "replace").rstrip("\r")) == width
 
 
-def _continues(lines: list[bytes], number: int) -> bool:
-    if number >= len(lines):
+def _continues(line: bytes) -> bool:
+    if len(line) > _LONGEST_ROW:
         return False
-    text = lines[number].decode("utf-8", "replace").rstrip("\r")
+    text = line.decode("utf-8", "replace").rstrip("\r")
     return bool(text) and not _BEGINS.match(text)

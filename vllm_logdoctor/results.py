@@ -1,0 +1,259 @@
+"""Run sets and what is kept of them: a directory may hold a hundred thousand files, and each set is judged when it was read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.run.assemble import finished
+from vllm_logdoctor.run.builder import RunBuilder
+from vllm_logdoctor.run.clock import runs_backwards
+from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
+from vllm_logdoctor.run.segments import Segmenter
+from vllm_logdoctor.source.chunks import Reading
+from vllm_logdoctor.streams import StreamReader
+
+NEWEST_FIRST = "the lines run backwards in time, newest first: turn the file round and analyse it again (tac LOG | logdoctor analyze -)"
+MOST_RUNS_IN_DETAIL = 1000
+"""Runs of all inputs that are reported; further ones are judged and counted by outcome."""
+_MOST_SOURCES = 2000
+_MOST_NOTES = 200
+_MOST_UNKNOWN = 200
+_MOST_NAMED = 10
+
+
+class Result(Struct):
+    """What one run set gave."""
+
+    diagnoses: Sequence[Diagnosis]
+    sources: Sequence[SourceSummary]
+    coverage: Coverage
+
+
+class RunSet:
+    """Files that belong together, with their runs until they are judged."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.readings: list[Reading] = []
+        self.readers: list[StreamReader] = []
+        self.segmenter = Segmenter(self.names)
+        self.defects: list[str] = []
+
+    def open(self, name: str) -> int:
+        """Announce a file; return its number."""
+        self.names.append(name)
+        self.readings.append(Reading())
+        return len(self.names) - 1
+
+    def result(self, objective: str) -> Result:
+        """Judge the runs as known so far."""
+        runs, defects = self.runs()
+        diagnoses = []
+        for run in runs:
+            try:
+                diagnoses.append(diagnosed(run, objective))
+            except Exception as error:
+                defects.append(defect(f"run at line {run.first_line} of {run.first_file}", error))
+        sources = [
+            SourceSummary(name, one.bytes, one.lines, one.note or "")
+            for name, one in zip(self.names, self.readings, strict=True)
+        ]
+        return Result(diagnoses, sources, self._coverage(runs, defects))
+
+    def runs(self) -> tuple[list[Run], list[str]]:
+        """Return the runs as known so far, and a note for each that this program fails on."""
+        self.segmenter.flush_accesses()
+        tail: list[Record] = [record for reader in self.readers for record in reader.tail()]
+        backwards = _is_backwards(self.segmenter.runs)
+        runs: list[Run] = []
+        defects: list[str] = []
+        for builder in self.segmenter.runs:
+            try:
+                run = finished(builder, tail if builder is self.segmenter.current else ())
+            except Exception as error:
+                defects.append(defect(", ".join(self.names[:1]), error))
+                continue
+            run.newest_first = backwards
+            if _is_of_vllm(run):
+                runs.append(run)
+        for number, run in enumerate(runs, start=1):
+            run.number = number
+            run.secrets = self._secrets_of(run)
+            run.followed = _is_followed(run, runs[number:])
+        return runs, defects
+
+    def _secrets_of(self, run: Run) -> list[tuple[Evidence, tuple[str, ...]]]:
+        return [
+            (Evidence(self.names[secret.file], secret.line, secret.text), secret.names)
+            for reader in self.readers
+            for secret in reader.parser.secrets
+            if self.names[secret.file] in (run.first_file, run.last_file)
+            and run.first_line <= secret.line <= run.last_line
+        ]
+
+    def _coverage(self, runs: Sequence[Run], defects: Iterable[str]) -> Coverage:
+        segmenter = self.segmenter
+        notes = [
+            *(one.note for one in self.readings if one.note),
+            *self.defects,
+            *defects,
+            *((NEWEST_FIRST,) if any(run.newest_first for run in runs) else ()),
+            *((runs_left_out(segmenter.left_out),) if segmenter.left_out else ()),
+            *((unattributed(segmenter.unattributed_accesses),) if segmenter.unattributed_accesses else ()),
+            *((PROCESSES_LEFT_OUT,) if any(one.processes_left_out for one in segmenter.runs) else ()),
+        ]
+        return Coverage(
+            lines=sum(one.lines for one in self.readings),
+            vllm_lines=sum(run.vllm_records for run in runs) + segmenter.records_left_out,
+            recognised=sum(run.recognised_records for run in runs) + segmenter.recognised_left_out,
+            cut_characters=sum(reader.parser.cut_characters for reader in self.readers),
+            unknown=tuple(u for run in runs for u in run.unknown if u.level not in ("INFO", "DEBUG")),
+            notes=tuple(notes),
+        )
+
+
+class Results(Struct):
+    """What all run sets gave, in bounded memory: runs and files beyond the limits are counted.
+
+    Attributes:
+        diagnoses: the runs that are reported.
+        sources: the files that are listed.
+        more: files that are not listed, as one.
+        outcomes: further runs by outcome.
+        failed: files of further runs that failed, the first ones.
+    """
+
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+    sources: list[SourceSummary] = field(default_factory=list)
+    more: list[SourceSummary] = field(default_factory=list)
+    more_files: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failed: list[str] = field(default_factory=list)
+    total: Coverage = field(default_factory=lambda: Coverage(0, 0, 0, 0, ()))
+    notes_left_out: int = 0
+
+    def add(self, result: Result) -> None:
+        """Add what a run set gave."""
+        for one in result.diagnoses:
+            if len(self.diagnoses) < MOST_RUNS_IN_DETAIL:
+                self.diagnoses.append(one)
+                continue
+            self.outcomes[one.run.outcome] += 1
+            if one.run.outcome.startswith(("failed", "crashed")) and len(self.failed) < _MOST_NAMED:
+                self.failed.append(one.run.first_file)
+        for source in result.sources:
+            if len(self.sources) < _MOST_SOURCES:
+                self.sources.append(source)
+                continue
+            self.more_files += 1
+            before = self.more.pop() if self.more else SourceSummary("", 0, 0)
+            self.more.append(
+                SourceSummary(
+                    f"({self.more_files:,} more files)", before.bytes + source.bytes, before.lines + source.lines, "not listed one by one"
+                )
+            )  # fmt: skip
+        self._add_coverage(result.coverage)
+
+    def with_one(self, result: Result) -> Results:
+        """Return these results with those of one more run set."""
+        if not result.sources and not result.diagnoses:
+            return self
+        both = Results(
+            [*self.diagnoses], [*self.sources], [*self.more], self.more_files, Counter(self.outcomes), [*self.failed],
+            self.total, self.notes_left_out,
+        )  # fmt: skip
+        both.add(result)
+        return both
+
+    def all_sources(self) -> list[SourceSummary]:
+        """Return the files that are listed, and one entry for all others."""
+        return [*self.sources, *self.more]
+
+    def coverage(self, notes: Iterable[str]) -> Coverage:
+        """Return how much was understood; notes on what was left out come last."""
+        left_out = []
+        if self.outcomes:
+            counts = ", ".join(f"{number:,} {outcome}" for outcome, number in self.outcomes.most_common())
+            named = f"; failed, among others: {', '.join(self.failed)}" if self.failed else ""
+            left_out.append(
+                f"{self.outcomes.total():,} more runs were analysed and only counted: {counts}{named}"
+            )
+        if self.notes_left_out:
+            left_out.append(f"{self.notes_left_out:,} more notes on files were left out")
+        return replace(self.total, notes=(*self.total.notes, *notes, *left_out))
+
+    def _add_coverage(self, found: Coverage) -> None:
+        total = self.total
+        unknown: list[Unknown] = sorted(
+            (*total.unknown, *found.unknown), key=lambda one: (-one.count, one.template)
+        )
+        room = max(0, _MOST_NOTES - len(total.notes))
+        new = [note for note in found.notes if note not in total.notes]
+        self.notes_left_out += len(new[room:])
+        self.total = Coverage(
+            lines=total.lines + found.lines,
+            vllm_lines=total.vllm_lines + found.vllm_lines,
+            recognised=total.recognised + found.recognised,
+            cut_characters=total.cut_characters + found.cut_characters,
+            unknown=tuple(unknown[:_MOST_UNKNOWN]),
+            notes=(*total.notes, *new[:room]),
+        )
+
+
+PROCESSES_LEFT_OUT = "more processes wrote to this log than are listed: the first 2,000 of a run are"
+
+
+def _is_backwards(builders: Sequence[RunBuilder]) -> bool:
+    """Return whether a set is written newest line first, by the clock of a wrapper where there is one."""
+    outer = [one.outer_clock for one in builders]
+    wrapped = any(clock.first is not None for clock in outer)
+    return runs_backwards(outer if wrapped else [one.clock for one in builders])
+
+
+def runs_left_out(number: int) -> str:
+    """Return the note on runs that were only counted."""
+    return f"{number:,} more runs come between the last two that are reported: counted, not reported"
+
+
+def unattributed(number: int) -> str:
+    """Return the note on access lines that name no server while several write to one log."""
+    return f"{number:,} access lines name none of the servers that wrote to this log side by side: counted for none of them"
+
+
+def defect(where: str, error: Exception) -> str:
+    """Return the note on an error of this program that cost a part of the input."""
+    kind = f"{type(error).__name__}: {error}"[:200]
+    return f"{where}: analysed only in part because of a defect of logdoctor ({kind}); please report it"
+
+
+def _is_followed(run: Run, later: Sequence[Run]) -> bool:
+    return any(other.first_file == run.last_file and other.first_line > run.last_line for other in later[:1])
+
+
+def _is_of_vllm(run: Run) -> bool:
+    if run.vllm_records or run.messages or run.accesses:
+        return True
+    from vllm_logdoctor.rules.failure import speaks_of_vllm
+
+    return speaks_of_vllm(run) or _prints_what_vllm_prints(run)
+
+
+def _prints_what_vllm_prints(run: Run) -> bool:
+    """Return whether the text of a record is one of vLLM's messages, in an excerpt without headers."""
+    from vllm_logdoctor.catalogue.vllm_messages import VllmMessages
+
+    known = VllmMessages()
+    return any(known.is_printed(record.text) for record in run.records[:2000])
+
+
+def diagnosed(run: Run, objective: str) -> Diagnosis:
+    """Judge one run."""
+    from vllm_logdoctor.diagnose import judge
+
+    return judge(run, objective)
