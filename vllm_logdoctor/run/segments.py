@@ -27,7 +27,7 @@ OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
 BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
 _INDEX = re.compile(r"\d+")
-_COUNTED_BEFORE = BEGINNINGS | SIGNATURES | {"throughput"}
+_COUNTED_BEFORE = frozenset({*BEGINNINGS, *SIGNATURES, "throughput"})
 """Access lines belong to the statistics line after them, and to the run before the one that begins."""
 _MOST_PREFIXES = 1024
 _MOST_CLAIMS = 16384
