@@ -115,7 +115,9 @@ def test_a_server_on_another_port_that_shows_no_end_may_have_answered() -> None:
     )
     report = analyze([*bare(one), bare([statistics()])[0], *bare(two), *bare(answers(5))])
     assert requests_of(report.runs) == {"org/a": 0, "org/b": 5}
-    assert "Some may be another server's: the one that begins at [L1]" in report.to_markdown()
+    other = report.runs[1].diagnosis.run.other_server
+    assert other is not None
+    assert other.line == 1
 
 
 def test_a_server_that_takes_the_same_port_has_replaced_the_one_before() -> None:
