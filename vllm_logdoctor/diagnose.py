@@ -72,10 +72,11 @@ def _failures(run: Run) -> tuple[Finding, ...]:
 def _advice(
     run: Run, bottleneck: Bottleneck, objective: str, load: Load | None, runner: RuleRunner
 ) -> tuple[Finding, ...]:
-    from vllm_logdoctor.rules import configuration, security
+    from vllm_logdoctor.rules import configuration, job, security
     from vllm_logdoctor.rules.performance import performance_findings
 
     return (
+        *settings_findings(job.RULES, run, runner),
         *settings_findings(security.RULES, run, runner),
         *performance_findings(run, bottleneck, objective, load, runner),
         *settings_findings(configuration.RULES, run, runner),

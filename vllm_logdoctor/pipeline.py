@@ -17,6 +17,7 @@ from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.events import FastLine, Matcher
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.results import Results, RunSet, defect
+from vllm_logdoctor.run.job import JobEnd
 from vllm_logdoctor.run.model import Run, SourceSummary
 from vllm_logdoctor.scan import Scanned, build_prefilter
 from vllm_logdoctor.selection import split_by_kind
@@ -54,6 +55,7 @@ class Options(Struct, frozen=True):
         chunk_bytes: bytes per chunk; the result does not depend on it.
         cache: folder for compiled gates, or None for none.
         jobs: processes that scan.
+        job: how the batch job ended that the logs are of, or None.
     """
 
     patterns: tuple[Path, ...] = ()
@@ -62,6 +64,7 @@ class Options(Struct, frozen=True):
     chunk_bytes: int = CHUNK_BYTES
     cache: Path | None = None
     jobs: int = 1
+    job: JobEnd | None = None
 
 
 class Analyser:
@@ -86,7 +89,7 @@ class Analyser:
         self.prefilter = build_prefilter(
             self.index.literals, options.cache, options.pure_python, self.index.digest
         )
-        self._group = RunSet()
+        self._group = RunSet(self.options.job)
         self._results = Results()
         self.interrupted = False
 
@@ -130,7 +133,7 @@ class Analyser:
     def close(self) -> None:
         """Judge the runs of the current run set and begin the next one; only the results are kept."""
         self._results.add(self._group.result(self.options.objective))
-        self._group = RunSet()
+        self._group = RunSet(self.options.job)
 
     def runs(self) -> list[Run]:
         """Return the runs of the current run set as known so far."""

@@ -13,6 +13,7 @@ from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.run.assemble import finished
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.clock import runs_backwards
+from vllm_logdoctor.run.job import JobEnd, combined, job_end_in
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
 from vllm_logdoctor.run.segments import Segmenter
 from vllm_logdoctor.source.chunks import Reading
@@ -38,7 +39,8 @@ class Result(Struct):
 class RunSet:
     """Files that belong together, with their runs until they are judged."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: JobEnd | None = None) -> None:
+        self.job = job
         self.names: list[str] = []
         self.readings: list[Reading] = []
         self.readers: list[StreamReader] = []
@@ -82,6 +84,7 @@ class RunSet:
             run.newest_first = backwards
             if _is_of_vllm(run):
                 runs.append(run)
+        runs = _with_job(runs, self.job)
         for number, run in enumerate(runs, start=1):
             run.number = number
             run.secrets = self._secrets_of(run)
@@ -230,6 +233,19 @@ def defect(where: str, error: Exception) -> str:
     """Return the note on an error of this program that cost a part of the input."""
     kind = f"{type(error).__name__}: {error}"[:200]
     return f"{where}: analysed only in part because of a defect of logdoctor ({kind}); please report it"
+
+
+def _with_job(runs: list[Run], job: JobEnd | None) -> list[Run]:
+    """Give the last run the end of its job; a file that holds nothing but the batch system's words is no run of its own."""
+    of_vllm = [run for run in runs if run.vllm_records or run.messages or run.accesses]
+    for run in runs if of_vllm else ():
+        said = job_end_in(run.records, run.files) if run not in of_vllm else None
+        if said is not None:
+            job = combined(said, job)
+            runs = [other for other in runs if other is not run]
+    for run in runs[-1:] if job is not None else ():
+        run.job = job
+    return runs
 
 
 def _is_followed(run: Run, later: Sequence[Run]) -> bool:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hook_samples import SERVER_LOG, command
 
+TREE = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def server_log(tmp_path: Path) -> Path:
@@ -23,7 +25,7 @@ def logdoctor(tmp_path: Path) -> str:
     """Path of a command that runs this tree's logdoctor with the tests' own Python."""
     return command(
         tmp_path / "logdoctor",
-        f'exec "{sys.executable}" -c "from vllm_logdoctor.cli import main; main()" "$@"',
+        f'PYTHONPATH="{TREE}" exec "{sys.executable}" -c "from vllm_logdoctor.cli import main; main()" "$@"',
     )
 
 

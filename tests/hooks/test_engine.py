@@ -147,3 +147,27 @@ def test_a_file_names_vllm_at_its_beginning_or_its_end(tmp_path: Path) -> None:
     assert holds_vllm(log)
     log.write_bytes(b"x" * 1_000_000)
     assert not holds_vllm(log)
+
+
+def test_the_reports_of_an_array_are_kept_apart(server_log: Path, tmp_path: Path) -> None:
+    environ = {"SLURM_ARRAY_TASK_ID": "3", "LOGDOCTOR_REPORT": str(tmp_path / "report.json")}
+    run_hook(HookRequest((server_log,)), environ)
+    assert (tmp_path / "report.3.json").exists()
+
+
+def test_a_report_is_as_readable_as_its_log(server_log: Path) -> None:
+    for mode in (0o600, 0o640, 0o644):
+        server_log.chmod(mode)
+        run_hook(HookRequest((server_log,)), {})
+        assert server_log.with_name("vllm.log.logdoctor.md").stat().st_mode & 0o777 == mode & 0o644
+
+
+def test_relative_paths_are_those_of_the_jobs_directory(server_log: Path) -> None:
+    environ = {"LOGDOCTOR_LOG": server_log.name, "LOGDOCTOR_REPORT": "r.md", "PBS_JOBID": "9.head"}
+    lines = run_hook(HookRequest(folder=server_log.parent), environ)
+    assert lines[2] == f"logdoctor: report: {server_log.parent / 'r.md'}"
+
+
+def test_a_signal_that_ended_the_job_is_in_its_lines(server_log: Path) -> None:
+    assert "killed (job ended by signal 9)" in run_hook(HookRequest((server_log,), status=137), {})[0]
+    assert "(job's exit status 7)" in run_hook(HookRequest((server_log,), status=7), {})[0]

@@ -26,6 +26,12 @@ class Job(Struct):
     Variable_List: Any
     output: Path
     first_host: bool = True
+    Exit_status: int = 0
+    Output_Path: str = ""
+    sandbox: str | None = None
+    jobdir: str = "/"
+    resources_used: dict[str, str] = field(default_factory=dict)
+    Resource_List: dict[str, str] = field(default_factory=dict)
 
     def in_ms_mom(self) -> bool:
         return self.first_host
@@ -34,6 +40,7 @@ class Job(Struct):
         return str(self.output)
 
     def stderr_file(self) -> str:
+        # The execution host names this file for a job with `-j oe` too, for which it does not exist.
         return str(self.output.with_suffix(".ER"))
 
 
@@ -78,7 +85,6 @@ def job(tmp_path: Path) -> Job:
     spool = tmp_path / "spool"
     spool.mkdir()
     (spool / "8.head.OU").write_text(SERVER_LOG)
-    (spool / "8.head.ER").write_text("")
     (tmp_path / "work").mkdir()
     variables = {"LOGDOCTOR": "1", "PBS_O_WORKDIR": str(tmp_path / "work"), "PBS_O_HOME": str(tmp_path)}
     return Job("8.head", "serve", variables, spool / "8.head.OU")
@@ -110,7 +116,7 @@ def test_the_report_lands_in_the_jobs_directory_and_three_lines_in_its_output(
     assert stand_in.said == []
     assert len(told(job.output.read_text())) == 3
     assert "0.11.2" in (tmp_path / "work/serve.o8.logdoctor.md").read_text()
-    assert sorted(path.name for path in job.output.parent.iterdir()) == ["8.head.ER", "8.head.OU"]
+    assert sorted(path.name for path in job.output.parent.iterdir()) == ["8.head.OU"]
 
 
 @pytest.mark.usefixtures("as_user")
@@ -122,6 +128,63 @@ def test_the_named_log_is_read_in_place_of_the_output(
     run(job, logdoctor, monkeypatch)
     assert server_log.with_name("vllm.log.logdoctor.md").exists()
     assert len(told(job.output.read_text())) == 3
+
+
+@pytest.mark.usefixtures("as_user")
+def test_errors_that_are_apart_are_read_too(
+    job: Job, logdoctor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.output.with_suffix(".ER").write_text("=>> PBS: job killed: walltime 7203 exceeded limit 7200\n")
+    job.Exit_status = -29
+    job.resources_used, job.Resource_List = {"walltime": "02:00:03"}, {"walltime": "02:00:00"}
+    run(job, logdoctor, monkeypatch)
+    assert "killed at the walltime after 2 h of 2 h" in told(job.output.read_text())[0]
+    report = (tmp_path / "work/serve.o8.logdoctor.md").read_text()
+    assert "=>> PBS: job killed: walltime" in report
+    assert "work/serve.e8" in report
+
+
+@pytest.mark.usefixtures("as_user")
+def test_a_job_killed_at_its_walltime_says_so_though_its_own_log_does_not(
+    job: Job, logdoctor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work/own.log").write_text(SERVER_LOG)
+    job.Variable_List["LOGDOCTOR_LOG"] = "own.log"
+    job.Exit_status = -29
+    job.resources_used, job.Resource_List = {"walltime": "00:15:04"}, {"walltime": "00:15:00"}
+    run(job, logdoctor, monkeypatch)
+    report = (tmp_path / "work/own.log.logdoctor.md").read_text()
+    assert (
+        "Killed at the walltime after 15 min of 15 min; start-up took 20 s of them. PBS job 8.head: Exit"
+        in report
+    )
+    assert "killed at the walltime" in told(job.output.read_text())[0]
+
+
+@pytest.mark.usefixtures("as_user")
+def test_the_report_is_beside_the_output_that_the_job_named_and_no_more_readable(
+    job: Job, logdoctor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "else").mkdir()
+    job.Output_Path = f"head:{tmp_path}/else/out.txt"
+    job.output.chmod(0o600)
+    run(job, logdoctor, monkeypatch)
+    report = tmp_path / "else/out.txt.logdoctor.md"
+    assert report.stat().st_mode & 0o777 == 0o600
+    assert "/spool/" not in report.read_text()
+
+
+@pytest.mark.usefixtures("as_user")
+def test_a_private_sandbox_keeps_nothing(
+    job: Job, logdoctor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = tmp_path / "pbs.8.head.x8z"
+    sandbox.mkdir()
+    job.output = job.output.rename(sandbox / "8.head.OU")
+    job.sandbox, job.jobdir = "private", str(sandbox)
+    run(job, logdoctor, monkeypatch)
+    assert (tmp_path / "work/serve.o8.logdoctor.md").exists()
+    assert [path.name for path in sandbox.iterdir()] == ["8.head.OU"]
 
 
 def not_run(tmp_path: Path) -> str:
@@ -160,14 +223,17 @@ def test_a_tool_that_fails_is_accepted(
     body: str, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = command(tmp_path / "broken", body if body != "yes" else "exec timeout 1 yes")
-    run(job, tool, monkeypatch)
+    stand_in = run(job, tool, monkeypatch)
+    if body in ("exit 1", "kill -SEGV $$"):
+        assert len(stand_in.said) == 1
+        assert len(told(job.output.read_text())) == 1
 
 
 @pytest.mark.usefixtures("as_user")
 def test_a_tool_that_is_not_there_is_said_and_accepted(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = run(job, "/absent/logdoctor", monkeypatch)
     assert len(stand_in.said) == 1
-    assert "no report: FileNotFoundError" in stand_in.said[0]
+    assert "no report: /absent/logdoctor is not there" in stand_in.said[0]
 
 
 @pytest.mark.usefixtures("as_user")
@@ -224,7 +290,7 @@ def test_nothing_of_the_package_is_imported_and_old_pythons_can_read_it() -> Non
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in node.names
     }
-    assert imported == {"os", "pbs", "resource", "signal", "subprocess", "time"}
+    assert imported == {"json", "os", "pbs", "resource", "signal", "subprocess", "time"}
     # Python 2 of older releases of PBS knows neither.
     keywords = {
         keyword.arg for node in ast.walk(tree) if isinstance(node, ast.Call) for keyword in node.keywords

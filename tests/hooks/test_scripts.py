@@ -15,7 +15,7 @@ from hook_samples import SERVER_LOG, told
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.hooks.scripts import KINDS, Settings, script
 
-SHELLS = [shell for shell in ("bash", "dash") if shutil.which(shell)]
+SHELLS = [shell for shell in ("bash", "dash", "zsh", "ksh") if shutil.which(shell)]
 SHELL_SCRIPTS = [(system, kind) for system, kinds in KINDS.items() for kind in kinds if kind != "epilogue"]
 
 StandIn = Callable[[str], str]
@@ -180,13 +180,34 @@ def test_the_arguments_of_the_job_script_stay(tmp_path: Path, stand_in: StandIn)
     assert done.stdout.splitlines()[0] == "2:a b"
 
 
-def test_a_job_that_is_told_to_stop_reports_still(tmp_path: Path, stand_in: StandIn) -> None:
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_job_that_is_ended_by_a_signal_reports_once_and_ends_by_that_signal(
+    shell: str, tmp_path: Path, stand_in: StandIn
+) -> None:
     fragment = script("slurm", "job", Settings(stand_in("echo logdoctor: said")))
     job = tmp_path / "job.sh"
     job.write_text(f"{fragment}\nkill -TERM $$\nexit 0\n")
-    done = subprocess.run(["bash", job], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([shell, job], capture_output=True, text=True, timeout=30, check=False)
     assert done.stdout == "logdoctor: said\n"
-    assert done.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    assert done.returncode == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_reader_of_the_output_that_is_gone_does_not_change_the_exit_status(
+    shell: str, tmp_path: Path, stand_in: StandIn
+) -> None:
+    fragment = script("slurm", "job", Settings(stand_in("echo logdoctor: said")))
+    (tmp_path / "job.sh").write_text(f"{fragment}\nexit 7\n")
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([shell, tmp_path / "job.sh"], stdout=write, timeout=30, check=False)
+    os.close(write)
+    assert done.returncode == 7
+
+
+def test_the_tool_learns_the_exit_status_of_the_job(tmp_path: Path, stand_in: StandIn) -> None:
+    fragment = script("slurm", "job", Settings(stand_in('echo "logdoctor: $*"')))
+    assert run_job("bash", f"{fragment}\nexit 7\n", tmp_path).stdout.strip().endswith("--status 7")
 
 
 def test_the_libraries_of_the_job_are_not_the_tools(tmp_path: Path, stand_in: StandIn) -> None:

@@ -69,12 +69,28 @@ def run(
     output: Annotated[Optional[Path], typer.Option("--output", help="The job's output file.")] = None,  # noqa: UP045
     only_vllm: Annotated[bool, typer.Option("--only-vllm", help="Say nothing of other logs.")] = False,
     shell: Annotated[Optional[int], typer.Option("--shell", help="Process id of the job script.")] = None,  # noqa: UP045
+    status: Annotated[Optional[int], typer.Option("--status", help="Exit status of the job script.")] = None,  # noqa: UP045
+    facts: Annotated[str, typer.Option("--facts", help="What a PBS hook saw of the job, as JSON.")] = "",
+    folder: Annotated[Optional[Path], typer.Option("--folder", help="Base of relative paths.")] = None,  # noqa: UP045
 ) -> None:
     """Report on a job's log with limits of time and memory; the exit status is always 0."""
     from vllm_logdoctor.hooks.engine import run_hook
     from vllm_logdoctor.hooks.request import HookRequest
 
-    request = HookRequest(tuple(log or ()), report, job, seconds, memory, append, output, only_vllm, shell)
+    request = HookRequest(
+        tuple(log or ()),
+        report,
+        job,
+        seconds,
+        memory,
+        append,
+        output,
+        only_vllm,
+        shell,
+        status,
+        facts,
+        folder,
+    )
     _say_and_leave(run_hook(request, os.environ))
 
 

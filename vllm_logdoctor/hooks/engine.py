@@ -13,12 +13,16 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.hooks.joblog import file_behind, find_job_log, job_output
+from vllm_logdoctor.hooks.ending import facts_of, final_paths, job_end
+from vllm_logdoctor.hooks.joblog import file_behind, find_job_log, has_text, job_output
+from vllm_logdoctor.hooks.query import ask
 from vllm_logdoctor.hooks.request import HookRequest, report_place
 from vllm_logdoctor.report.escape import visible
+from vllm_logdoctor.run.job import JobEnd
 
 SAID = "logdoctor: "
 _REPORT_BYTES = 64 << 20
@@ -66,15 +70,43 @@ def no_report(reason: str) -> str:
 
 
 def _reported(request: HookRequest, environ: Mapping[str, str]) -> list[str]:
-    logs = list(request.logs) or find_job_log(environ, job_id=request.job, own_output=_own_output(request))
+    environ = _with_absolute_log(environ, request.folder)
+    logs = _present(request) or find_job_log(environ, job_id=request.job, own_output=_own_output(request))
     if request.only_vllm and not any(holds_vllm(log) for log in logs):
         return []
-    place = report_place(logs, request.report, environ)
-    ended = _analysed(logs, place, request)
+    facts = facts_of(request.facts)
+    finals = final_paths(logs, environ, facts)
+    outputs = [Path(facts[name]) for name in ("stdout_file", "stderr_file") if name in facts] or _outputs(
+        request, environ
+    )
+    end = job_end(environ, request.job, request.status, facts, outputs, ask)
+    place = report_place(finals, request.report, environ, request.folder)
+    ended = _analysed(logs, finals, place, end, request)
     lines = [line for line in ended.heard.splitlines() if line.startswith(SAID)]
     if ended.status == 0 and lines:
         return lines[-3:]
     return [no_report(_reason(ended, request, logs))]
+
+
+def _with_absolute_log(environ: Mapping[str, str], folder: Path | None) -> Mapping[str, str]:
+    """Make LOGDOCTOR_LOG absolute for a hook, which does not run in the directory of the job."""
+    named = environ.get("LOGDOCTOR_LOG")
+    return {**environ, "LOGDOCTOR_LOG": str(folder / named)} if named and folder else environ
+
+
+def _present(request: HookRequest) -> list[Path]:
+    """Return the named logs that hold something; PBS names a file for the errors of a job whose output is joined, too."""
+    if len(request.logs) < 2:
+        return list(request.logs)
+    return [log for log in request.logs if has_text(log) or log.is_dir()] or list(request.logs[:1])
+
+
+def _outputs(request: HookRequest, environ: Mapping[str, str]) -> list[Path]:
+    without = {name: value for name, value in environ.items() if name != "LOGDOCTOR_LOG"}
+    try:
+        return find_job_log(without, job_id=request.job, own_output=_own_output(request))
+    except LogdoctorError:
+        return []
 
 
 def _reason(ended: _Ended, request: HookRequest, logs: list[Path]) -> str:
@@ -104,9 +136,12 @@ def _own_output(request: HookRequest) -> Path | None:
     return file_behind(Path(f"/proc/{request.shell or 'self'}/fd/1"))
 
 
-def _analysed(logs: list[Path], place: Path | None, request: HookRequest) -> _Ended:
+def _analysed(
+    logs: list[Path], finals: list[Path], place: Path | None, end: JobEnd | None, request: HookRequest
+) -> _Ended:
     task = {
-        "logs": [str(log) for log in logs],
+        "logs": [[str(log), str(final)] for log, final in zip(logs, finals, strict=True)],
+        "end": msgspec.to_builtins(end),
         "report": str(place) if place else None,
         "seconds": request.seconds,
     }

@@ -55,10 +55,10 @@ def find_job_log(
     looked: list[Path] = []
     for places in job.places:
         looked += places
-        present = [place for place in places if _has_text(place)]
+        present = [place for place in places if has_text(place)]
         if present:
             return _readable(present, job.words)
-    if own_output is not None and _has_text(own_output):
+    if own_output is not None and has_text(own_output):
         return [own_output]
     shown = [str(place) for place in dict.fromkeys(looked)][:_SHOWN_PLACES]
     where = ": nothing in " + ", ".join(shown) if shown else ""
@@ -69,10 +69,10 @@ def job_output(
     environ: Mapping[str, str], *, job_id: str = "", own_output: Path | None = None, query: Query = ask
 ) -> Path | None:
     """Return the file that the job's standard output goes to, or None where it can't be told."""
-    without = {name: value for name, value in environ.items() if name != "LOGDOCTOR_LOG"}
     try:
-        return find_job_log(without, job_id=job_id, own_output=own_output, query=query)[0]
-    except LogdoctorError:
+        job = _job(environ, job_id, query)
+        return next((place for places in job.places for place in places if place.is_file()), own_output)
+    except (LogdoctorError, OSError):
         return own_output
 
 
@@ -101,7 +101,8 @@ def _job(environ: Mapping[str, str], job_id: str, query: Query) -> _Found:
     raise LogdoctorError(f"{wanted[:80]!r} is not the id of a job", 2)
 
 
-def _has_text(place: Path) -> bool:
+def has_text(place: Path) -> bool:
+    """Say whether a path is a file that is not empty."""
     try:
         return place.is_file() and place.stat().st_size > 0
     except OSError:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.hooks.query import Query
 
 # 1234.server, 1234[5].server, 1234[].server
@@ -61,7 +62,7 @@ def output_places(job: PbsJob, environ: Mapping[str, str], query: Query) -> Iter
     """
     spool = pbs_home(environ) / "spool"
     yield (spool / f"{job.id}.OU", spool / f"{job.id}.ER")
-    yield _named_places(job, query)
+    yield _named_places(job, environ, query)
     yield from _default_places(job)
 
 
@@ -81,11 +82,32 @@ def pbs_home(environ: Mapping[str, str]) -> Path:
     return Path("/var/spool/pbs")
 
 
-def _named_places(job: PbsJob, query: Query) -> tuple[Path, ...]:
-    attributes = _attributes(query(["qstat", "-x", "-f", job.id]) or query(["qstat", "-f", job.id]))
+def _named_places(job: PbsJob, environ: Mapping[str, str], query: Query) -> tuple[Path, ...]:
+    attributes = attributes_of(job.id, query)
+    if attributes and "stime" not in attributes and attributes.get("job_state") in ("F", "X"):
+        raise LogdoctorError(f"PBS job {job.id} was deleted before it ran")
     named = [attributes.get("Output_Path", ""), attributes.get("Error_Path", "")]
-    places = [_local_path(place, job) for place in named if place]
-    return tuple(dict.fromkeys(place for place in places if place))
+    places = [place for text in named if text for place in _of_array(local_path(text, job), job)]
+    # qsub -k oe: the files stay in the home directory of the user on the first host, whatever Output_Path says.
+    home = environ.get("PBS_O_HOME") or environ.get("HOME")
+    if home and set(attributes.get("Keep_Files", "n")) & set("oe") and "d" not in attributes["Keep_Files"]:
+        places = [Path(home) / place.name for place in places] + places
+    return tuple(dict.fromkeys(places))
+
+
+def _of_array(place: Path | None, job: PbsJob) -> list[Path]:
+    """Return the outputs of all subjobs where the job is a whole array."""
+    if place is None or _ARRAY_INDEX not in place.name:
+        return [] if place is None else [place]
+    begin, _, end = place.name.partition(_ARRAY_INDEX)
+    return sorted(
+        path for path in _entries(place.parent) if path.name.startswith(begin) and path.name.endswith(end)
+    )
+
+
+def attributes_of(job_id: str, query: Query) -> dict[str, str]:
+    """Return the attributes of a job that runs or, where the server keeps a history, has ended; {} without an answer."""
+    return _attributes(query(["qstat", "-x", "-f", job_id]) or query(["qstat", "-f", job_id]))
 
 
 def _attributes(answer: str) -> dict[str, str]:
@@ -95,10 +117,13 @@ def _attributes(answer: str) -> dict[str, str]:
     return {name: value for name, found, value in pairs if found}
 
 
-def _local_path(place: str, job: PbsJob) -> Path | None:
+def local_path(place: str, job: PbsJob) -> Path | None:
+    """Return the path of an Output_Path or Error_Path on this host, or None."""
     # Output_Path = node17:/home/user/serve.o1234
     _, colon, path = place.partition(":")
-    chosen = Path((path if colon and path.startswith("/") else place).replace(_ARRAY_INDEX, job.index))
+    chosen = Path(
+        (path if colon and path.startswith("/") else place).replace(_ARRAY_INDEX, job.index or _ARRAY_INDEX)
+    )
     if not chosen.is_absolute():
         return None
     return chosen / f"{job.id}.OU" if chosen.is_dir() else chosen
@@ -106,6 +131,16 @@ def _local_path(place: str, job: PbsJob) -> Path | None:
 
 def _default_places(job: PbsJob) -> Iterator[tuple[Path, ...]]:
     if job.folder is None:
+        return
+    if job.id.partition(".")[0].endswith("[]"):
+        marks = tuple(f".{kind}{job.sequence}." for kind in "oe")
+        yield tuple(
+            sorted(
+                path
+                for path in _entries(job.folder)
+                if any(mark in path.name for mark in marks) and path.suffix[1:].isdigit()
+            )
+        )
         return
     endings = [f"{kind}{job.sequence}{'.' + job.index if job.index else ''}" for kind in "oe"]
     if job.name:
@@ -117,7 +152,11 @@ def _default_places(job: PbsJob) -> Iterator[tuple[Path, ...]]:
 
 
 def _ending_with(folder: Path, ending: str) -> list[Path]:
+    return [path for path in _entries(folder) if path.name.endswith(ending)]
+
+
+def _entries(folder: Path) -> list[Path]:
     try:
-        return [Path(entry.path) for entry in os.scandir(folder) if entry.name.endswith(ending)]
+        return [Path(entry.path) for entry in os.scandir(folder)]
     except OSError:
         return []

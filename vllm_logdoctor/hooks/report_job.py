@@ -6,17 +6,23 @@ import json
 import os
 import sys
 import tempfile
+from functools import reduce
+from operator import and_
 from pathlib import Path
+
+import msgspec
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.report.escape import visible
+from vllm_logdoctor.run.job import JobEnd
 
 
 def main(argument: str) -> int:
     """Analyse and report.
 
     Args:
-        argument: JSON object with "logs" (paths) and "report" (path or null).
+        argument: JSON object with "logs" (pairs of a path and the name that the report gives it), "report" (path or null)
+            and "end" (a `JobEnd` or null).
 
     Returns:
         0 with lines on standard output that begin with "logdoctor: ", whether they tell of a report or of
@@ -24,9 +30,8 @@ def main(argument: str) -> int:
     """
     task = json.loads(argument)
     try:
-        lines = _reported(
-            [Path(log) for log in task["logs"]], Path(task["report"]) if task["report"] else None
-        )
+        end = msgspec.convert(task["end"], JobEnd | None)
+        lines = _reported(task["logs"], Path(task["report"]) if task["report"] else None, end)
     except LogdoctorError as error:
         lines = [f"no report: {error}"]
     except OSError as error:
@@ -43,21 +48,32 @@ def _out_of_memory() -> int:
     return 1
 
 
-def _reported(logs: list[Path], place: Path | None) -> list[str]:
+def _reported(logs: list[list[str]], place: Path | None, end: JobEnd | None) -> list[str]:
     from vllm_logdoctor.catalogue.locate import cache_directory
     from vllm_logdoctor.hooks.summary import summary
     from vllm_logdoctor.pipeline import Options, analyse
     from vllm_logdoctor.report.writers import format_of_name, render
-    from vllm_logdoctor.source import inputs_from
+    from vllm_logdoctor.source import Input, inputs_from
 
-    analysis = analyse(inputs_from(logs), Options(cache=cache_directory()))
+    inputs = [
+        Input(name, path=Path(path)) if Path(path).is_file() and name != path else one
+        for path, name in logs
+        for one in inputs_from(path)
+    ]
+    analysis = analyse(inputs, Options(cache=cache_directory(), job=end))
     if place is None:
         return summary(analysis)
-    write_whole(place, render(analysis, format_of_name(place.name)))
+    write_whole(place, render(analysis, format_of_name(place.name)), _mode([path for path, _ in logs]))
     return [*summary(analysis), f"report: {place}"]
 
 
-def write_whole(place: Path, text: str) -> None:
+def _mode(logs: list[str]) -> int:
+    """Return the rights of a report: nobody reads it who may not read its logs."""
+    modes = [os.stat(log).st_mode for log in logs if os.path.isfile(log)]
+    return reduce(and_, modes, 0o666) & ~_umask()
+
+
+def write_whole(place: Path, text: str, mode: int = 0o600) -> None:
     """Write a file so that it is there whole or not at all; a device or pipe is written to as it is.
 
     Raises:
@@ -68,19 +84,19 @@ def write_whole(place: Path, text: str) -> None:
         if place.exists() and not place.is_file():
             place.write_bytes(data)
         else:
-            _replaced(place, data)
+            _replaced(place, data, mode)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(place)) from error
 
 
-def _replaced(place: Path, data: bytes) -> None:
+def _replaced(place: Path, data: bytes, mode: int) -> None:
     descriptor, part = tempfile.mkstemp(prefix=f".{place.name[:80]}.", dir=place.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(part, 0o666 & ~_umask())
+        os.chmod(part, mode)
         os.replace(part, place)
     except OSError:
         Path(part).unlink(missing_ok=True)

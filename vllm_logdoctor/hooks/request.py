@@ -23,6 +23,9 @@ class HookRequest(Struct, frozen=True):
         output: the job's output file, or None to find it.
         only_vllm: say nothing where the log holds nothing of vLLM.
         shell: process id of the job script, whose standard output may be the log, or None.
+        status: exit status of the job script, or None.
+        facts: JSON object of what a PBS hook saw of the job, or "".
+        folder: what relative paths are relative to, or None for the working directory.
     """
 
     logs: tuple[Path, ...] = ()
@@ -34,46 +37,48 @@ class HookRequest(Struct, frozen=True):
     output: Path | None = None
     only_vllm: bool = False
     shell: int | None = None
+    status: int | None = None
+    facts: str = ""
+    folder: Path | None = None
 
 
-def report_place(logs: Sequence[Path], wanted: str, environ: Mapping[str, str]) -> Path | None:
+def report_place(
+    logs: Sequence[Path], wanted: str, environ: Mapping[str, str], folder: Path | None = None
+) -> Path | None:
     """Return where the report goes, or None for nowhere.
 
     Args:
-        logs: the logs, at least one.
+        logs: the logs where they are after the job (`ending.final_paths`), at least one.
         wanted: file, directory, "-" or "" as in `HookRequest`.
         environ: environment of the job.
+        folder: what a relative path is relative to, or None for the working directory.
 
     Example:
         >>> report_place([Path("run/vllm.log")], "", {}).as_posix()
         'run/vllm.log.logdoctor.md'
-        >>> job = {"PBS_JOBNAME": "serve", "PBS_JOBID": "12.head", "PBS_O_WORKDIR": "/home/user"}
-        >>> report_place([Path("/var/spool/pbs/spool/12.head.OU")], "", job).as_posix()
-        '/home/user/serve.o12.logdoctor.md'
+        >>> report_place([Path("serve.o12.3")], "report.html", {"PBS_ARRAY_INDEX": "3"}).as_posix()
+        'report.3.html'
         >>> report_place([Path("vllm.log")], "-", {}) is None
         True
     """
     wanted = wanted or environ.get("LOGDOCTOR_REPORT", "")
     if wanted == "-":
         return None
-    spooled = _is_spooled(logs[0])
-    name = (_pbs_name(environ, logs[0]) if spooled else logs[0].name) + REPORT_ENDING
+    name = _common_name(logs) + REPORT_ENDING
     if wanted:
-        place = Path(wanted)
-        return place / name if wanted.endswith("/") or place.is_dir() else place
-    if spooled:
-        return Path(environ.get("PBS_O_WORKDIR") or ".") / name
+        place = (folder or Path()) / wanted
+        return place / name if wanted.endswith("/") or place.is_dir() else _of_subjob(place, environ)
     return logs[0] / REPORT_ENDING[1:] if logs[0].is_dir() else logs[0].with_name(name)
 
 
-def _is_spooled(log: Path) -> bool:
-    """PBS copies the files of its spool away at the end of a job: nothing else may be left there."""
-    return log.parent.name == "spool" and log.suffix in (".OU", ".ER")
+def _common_name(logs: Sequence[Path]) -> str:
+    """Return the name of the one log, or of the outputs of an array what they have in common: serve.o12 of serve.o12.1."""
+    if len(logs) > 1 and all(log.suffix[1:].isdigit() for log in logs):
+        return logs[0].stem
+    return logs[0].name
 
 
-def _pbs_name(environ: Mapping[str, str], log: Path) -> str:
-    sequence, _, rest = (environ.get("PBS_JOBID") or log.stem).partition(".")[0].partition("[")
-    index = rest.rstrip("]")
-    return f"{environ.get('PBS_JOBNAME') or 'job'}.o{sequence}{'.' + index if index else ''}".replace(
-        "/", "_"
-    )
+def _of_subjob(place: Path, environ: Mapping[str, str]) -> Path:
+    """Keep the reports of an array apart: all its jobs are given the same file name."""
+    index = environ.get("PBS_ARRAY_INDEX") or environ.get("SLURM_ARRAY_TASK_ID", "")
+    return place.with_name(f"{place.stem}.{index}{place.suffix}") if index.isdigit() and place.name else place

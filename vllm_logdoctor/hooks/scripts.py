@@ -78,13 +78,15 @@ def installed_command() -> str:
 
 
 def _values(system: str, kind: str, settings: Settings) -> dict[str, str]:
-    seconds = min(settings.seconds, _HOOK_SECONDS) if kind == "epilogue" else settings.seconds
+    seconds = (
+        min(settings.seconds, _HOOK_SECONDS) if kind in ("epilogue", "task-epilog") else settings.seconds
+    )
     scontrol = shutil.which("scontrol")
     return {
         "LOGDOCTOR": shlex.quote(settings.logdoctor),
         "LOGDOCTOR_PYTHON": repr(settings.logdoctor),
         "SECONDS": str(seconds),
-        "OUTER_SECONDS": str(seconds + _MARGIN),
+        "OUTER_SECONDS": str(seconds + (2 if kind == "task-epilog" else _MARGIN)),
         "ALARM": str(_HOOK_ALARM),
         "MEMORY_BYTES": str(settings.memory_mib << 20),
         "JOB_MEMORY_MIB": str(settings.memory_mib + 256),

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, field
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.parse import Process, Record
+from vllm_logdoctor.run.job import JobEnd
 from vllm_logdoctor.scan import AccessKey
 
 Provenance = Literal["explicit", "reported", "adjusted", "default", "derived"]
@@ -251,6 +252,7 @@ class Run(Struct):
         newest_first: whether the lines of its file run backwards in time: what depends on their order is not known.
         startup_complete: whether the server answered or the offline engine was ready.
         outcome: how it ended.
+        job: how the batch job ended that the run was a part of, or None.
         followed: whether another run begins behind its last line in the same file.
     """
 
@@ -299,6 +301,7 @@ class Run(Struct):
     newest_first: bool = False
     startup_complete: bool = False
     outcome: Outcome = "unknown"
+    job: JobEnd | None = None
     last_of_file: bool = False
     followed: bool = False
     vllm_records: int = 0

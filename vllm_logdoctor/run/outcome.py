@@ -217,12 +217,24 @@ class _Judge:
             ),
             default=_NOWHERE,
         )
-        for stop in self.stops:
+        for stop in self._stops_by_cause():
             if stop.kind in REQUESTED and not self._just_reaction(stop) and not self._from_parent(stop):
                 return stop
             if stop.kind == "shutdown" and not self._died_before(stop, broken):
                 return stop
         return None
+
+    def _stops_by_cause(self) -> list[Stop]:
+        """Return the stops in order, a time limit before what the batch system printed of the same end.
+
+        srun: Job step aborted: Waiting up to 12 seconds for job step to finish.
+        slurmstepd: error: *** STEP 9.0 ON n1 CANCELLED AT 2026-11-22T15:57:34 DUE TO TIME LIMIT ***
+        """
+        first = next((stop for stop in self.stops if stop.kind in REQUESTED), None)
+        limit = next((stop for stop in self.stops if stop.kind == "walltime"), None)
+        if first is None or limit is None or first.kind != "scheduler":
+            return self.stops
+        return [limit, *(stop for stop in self.stops if stop is not limit)]
 
     def _from_parent(self, stop: Stop) -> bool:
         """Say whether a child was ended by its own parent: one that failed, or an offline program that was done."""
@@ -318,6 +330,10 @@ class _Judge:
         first = min(broken, key=self.order.place) if broken else None
         if first is not None:
             return self._crashed(first, fatal)
+        job = self.run.job
+        if job is not None and job.limit:
+            limit = "memory limit" if job.limit == "memory" else f"{job.limit} limit"
+            return "killed", f"was killed at the {limit} of its job", [self.stop.record] if self.stop else []
         if self.stop is not None:
             return self._stopped(self.stop)
         killed = next((stop for stop in self.stops if stop.kind in ("memory", "kill")), None)
@@ -326,6 +342,8 @@ class _Judge:
         ended = next((stop for stop in self.stops if stop.kind == "ended"), None)
         if ended is not None:
             return "clean_shutdown", "was shut down", [ended.record]
+        if job is not None and job.signal is not None:
+            return "killed", f"was ended by signal {job.signal}", []
         return self._open_end()
 
     def _crashed(self, first: Record, fatal: Sequence[int]) -> tuple[Outcome, str, list[Record]]:
@@ -408,6 +426,12 @@ class _Judge:
             return "clean_shutdown", "ended; its last errors are of the interpreter's end", last
         if self.offline and last and PROGRESS_OPEN.search(last[0].message):
             return "truncated", "ends while it works on prompts", last
+        if self.run.job is not None and self.run.job.exit_status is not None:
+            return (
+                "unknown",
+                f"does not say how it ended; its job ended with exit status {self.run.job.exit_status}",
+                last,
+            )
         if self.run.startup_complete or self.ready is not None or self._answers_requests():
             return "running", "was still serving when the log ends", last
         if self.run.last_of_file and self._began():

@@ -1,0 +1,78 @@
+"""How a batch job ended, from what PBS and Slurm print."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_logdoctor.run.job import (
+    JobEnd,
+    combined,
+    job_end_in_text,
+    pbs_job_end,
+    shell_job_end,
+    slurm_job_end,
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "limit", "signal", "exit_status"),
+    [
+        ("-29", "walltime", None, None),
+        ("-27", "memory", None, None),
+        ("271", "", 15, None),
+        ("7", "", None, 7),
+        ("0", "", None, 0),
+        ("", "", None, None),
+    ],
+)
+def test_the_exit_status_of_pbs(status: str, limit: str, signal: int | None, exit_status: int | None) -> None:
+    end = pbs_job_end({"Exit_status": status})
+    assert (end.limit, end.signal, end.exit_status) == (limit, signal, exit_status)
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "limit", "signal", "exit_status"),
+    [
+        ("TIMEOUT", "0:0", "walltime", None, 0),
+        ("OUT_OF_MEMORY", "0:125", "memory", 125, None),
+        ("CANCELLED by 1000", "0:15", "", 15, None),
+        ("FAILED", "7:0", "", None, 7),
+        ("RUNNING", "0:0", "", None, None),
+    ],
+)
+def test_the_state_of_slurm(
+    state: str, code: str, limit: str, signal: int | None, exit_status: int | None
+) -> None:
+    end = slurm_job_end({"State": state, "ExitCode": code})
+    assert (end.limit, end.signal, end.exit_status) == (limit, signal, exit_status)
+
+
+@pytest.mark.parametrize(
+    ("line", "limit"),
+    [
+        ("=>> PBS: job killed: walltime 35 exceeded limit 30", "walltime"),
+        ("=>> PBS: job killed: mem 104857600kb exceeded limit 102400000kb", "memory"),
+        (
+            "slurmstepd: error: *** JOB 54 ON n1 CANCELLED AT 2025-12-15T23:32:26 DUE TO TIME LIMIT ***",
+            "walltime",
+        ),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=54.0. Some of the step tasks have been OOM Killed.",
+            "memory",
+        ),
+    ],
+)
+def test_the_words_of_the_batch_system(line: str, limit: str) -> None:
+    end = job_end_in_text(f"some output\nsrun: Job step aborted: Waiting up to 12 seconds\n{line}\n")
+    assert end is not None
+    assert end.limit == limit
+
+
+def test_output_without_such_words_says_nothing() -> None:
+    assert job_end_in_text("some output\n") is None
+
+
+def test_what_two_sources_know_is_put_together() -> None:
+    end = combined(shell_job_end(143, "PBS job 1"), JobEnd(limit="walltime", elapsed=7.0, walltime=5.0))
+    assert end is not None
+    assert (end.signal, end.limit, end.walltime) == (15, "walltime", 5.0)

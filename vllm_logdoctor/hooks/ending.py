@@ -1,0 +1,136 @@
+"""What is known of a job's end: its exit status, the batch system's accounting and words, and where its files end up."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from vllm_logdoctor.hooks.pbs import attributes_of, local_path, pbs_job
+from vllm_logdoctor.hooks.query import Query
+from vllm_logdoctor.run.job import (
+    JobEnd,
+    combined,
+    job_end_in_text,
+    pbs_job_end,
+    shell_job_end,
+    slurm_job_end,
+)
+
+_WORDS_BYTES = 1 << 16
+_SACCT = ("State", "ExitCode", "Elapsed", "Timelimit", "ReqMem")
+
+
+def job_end(
+    environ: Mapping[str, str],
+    job_id: str,
+    status: int | None,
+    facts: Mapping[str, str],
+    outputs: Sequence[Path],
+    query: Query,
+) -> JobEnd | None:
+    """Return how a job ended, or None where nothing says it.
+
+    Args:
+        environ: environment of the job or of one submitted after it.
+        job_id: another job than the one that this process runs in, or "".
+        status: exit status that the job's shell reports, or None.
+        facts: attributes that a PBS hook saw; {} asks the batch system.
+        outputs: files that the batch system may have written its own words to.
+        query: how the batch system is asked.
+    """
+    wanted = job_id or environ.get("PBS_JOBID") or environ.get("SLURM_JOB_ID") or ""
+    in_pbs = bool(environ.get("PBS_JOBID"))
+    name = f"{'PBS' if in_pbs else 'Slurm'} job {wanted}" if wanted else ""
+    end = next((found for output in outputs if (found := _said_in(output))), None)
+    if status is not None:
+        end = combined(end, shell_job_end(status, name))
+    if in_pbs and wanted:
+        end = combined(end, pbs_job_end(facts or _with_elapsed(attributes_of(wanted, query)), name))
+    elif wanted:
+        end = combined(end, slurm_job_end(_slurm_fields(wanted, query), name))
+    return _at_limit(end) if end else None
+
+
+def facts_of(text: str) -> dict[str, str]:
+    """Return the attributes that a PBS hook passes as JSON; {} for any other text."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+
+def final_paths(logs: Sequence[Path], environ: Mapping[str, str], facts: Mapping[str, str]) -> list[Path]:
+    """Return where each log is after the job: PBS copies its spool away and deletes a private sandbox."""
+    return [_final_path(log, environ, facts) for log in logs]
+
+
+def _final_path(log: Path, environ: Mapping[str, str], facts: Mapping[str, str]) -> Path:
+    folder = Path(environ.get("PBS_O_WORKDIR") or ".")
+    if is_spooled(log):
+        job = pbs_job(environ, environ.get("PBS_JOBID") or log.stem)
+        named = facts.get("Output_Path" if log.suffix == ".OU" else "Error_Path", "")
+        place = local_path(named, job) if named and job else None
+        if place is not None and place.parent.is_dir():
+            return place
+        return folder / _default_name(log, environ)
+    sandbox = environ.get("PBS_JOBDIR", "")
+    if Path(sandbox).name.startswith("pbs.") and Path(sandbox) in log.parents:
+        return folder / log.name
+    return log
+
+
+def is_spooled(log: Path) -> bool:
+    """Say whether a file is one that PBS moves away at the end of its job: from its spool or a private sandbox."""
+    return log.suffix in (".OU", ".ER") and (log.parent.name == "spool" or log.parent.name.startswith("pbs."))
+
+
+def _default_name(log: Path, environ: Mapping[str, str]) -> str:
+    sequence, _, rest = (environ.get("PBS_JOBID") or log.stem).partition(".")[0].partition("[")
+    index = rest.rstrip("]")
+    name = environ.get("PBS_JOBNAME") or "job"
+    return f"{name}.{'o' if log.suffix == '.OU' else 'e'}{sequence}{'.' + index if index else ''}".replace(
+        "/", "_"
+    )
+
+
+def _said_in(output: Path) -> JobEnd | None:
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - _WORDS_BYTES))
+            return job_end_in_text(file.read(_WORDS_BYTES).decode("utf-8", "replace"))
+    except OSError:
+        return None
+
+
+def _with_elapsed(attributes: Mapping[str, str]) -> Mapping[str, str]:
+    """Add the time since the start of a running job: what the server knows of it is minutes old."""
+    if attributes.get("job_state") not in ("R", "E") or "stime" not in attributes:
+        return attributes
+    try:
+        started = time.mktime(time.strptime(attributes["stime"], "%a %b %d %H:%M:%S %Y"))
+    except (ValueError, OverflowError):
+        return attributes
+    return {**attributes, "resources_used.walltime": str(max(0, int(time.time() - started)))}
+
+
+def _slurm_fields(job_id: str, query: Query) -> dict[str, str]:
+    if not re.fullmatch(r"[\w\[\]-]{1,40}", job_id):
+        return {}
+    answer = query(["sacct", "-X", "-n", "-P", "-j", job_id, "-o", ",".join(_SACCT)])
+    if answer.strip():
+        return dict(zip(_SACCT, answer.splitlines()[0].split("|"), strict=False))
+    answer = query(["scontrol", "show", "job", job_id])
+    return dict(re.findall(r"\b(JobState|ExitCode|RunTime|TimeLimit|MinMemoryNode)=(\S+)", answer))
+
+
+def _at_limit(end: JobEnd) -> JobEnd:
+    """Name the walltime where a signal came when it was used up: the shell of the job sees the signal alone."""
+    used_up = end.elapsed is not None and end.walltime is not None and end.elapsed >= end.walltime
+    if end.limit or end.signal not in (9, 15) or not used_up:
+        return end
+    fields = {name: getattr(end, name) for name in JobEnd.__struct_fields__}
+    return JobEnd(**{**fields, "limit": "walltime"})
