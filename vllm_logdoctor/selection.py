@@ -17,6 +17,8 @@ _OF_SERVER = re.compile(
     rb"|vllm serve|Avg (?:prompt|generation) throughput"
 )
 _MOST_BYTES = 16 << 20
+_PART_OF_A_LOG = ("dmesg", "ray-log", "vllm-bench-text")
+"""Kinds that stand in logs of a server too: what is left of one that was cut may hold nothing else."""
 
 
 def split_by_kind(inputs: Iterable[Input]) -> tuple[list[Input], list[SourceSummary]]:
@@ -48,8 +50,10 @@ def _kind_of(source: Input) -> str | None:
             from vllm_logdoctor.evidence.kinds import kind_of
 
             found = kind_of(head.decode("utf-8", "replace"))
+            if found is None or found.name in _PART_OF_A_LOG:
+                return None
             # A job's log may print the state of its cards before the server starts.
-            return None if found is None or _OF_SERVER.search(stream.read(_MOST_BYTES)) else found.name
+            return None if _OF_SERVER.search(stream.read(_MOST_BYTES)) else found.name
     except Exception:
         # What can't be read is no reason to stop here: reading it names the reason.
         return None
