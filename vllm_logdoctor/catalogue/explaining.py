@@ -9,10 +9,13 @@ from pathlib import Path
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.loading import load_index
 from vllm_logdoctor.catalogue.locate import builtin_root
+from vllm_logdoctor.catalogue.message_ids import message_of_id
 from vllm_logdoctor.catalogue.model import SampleEntry
 from vllm_logdoctor.catalogue.pages import HEADINGS, RulePage, rule_names, rule_page
 from vllm_logdoctor.catalogue.sources import PatternTexts
+from vllm_logdoctor.catalogue.vllm_messages import pattern_of_message
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.knowledge.messages import message_table
 
 _VERDICTS = {
     "information": "Information: says what is, by itself neither good nor bad.",
@@ -46,6 +49,14 @@ def known_ids(extra: Sequence[Path] = ()) -> Mapping[str, str]:
     return {**patterns, **rule_names()}
 
 
+def present_id(name: str, known: Mapping[str, str]) -> str | None:
+    """Return the present id of what has a name: a known one, or a message that had a pattern up to release 0.1."""
+    if name in known:
+        return known[name]
+    message = message_of_id(name)
+    return None if message is None else message.id
+
+
 def unknown(name: str, known: Sequence[str]) -> str:
     """Return one line on an id that nobody knows, with the nearest that are known."""
     near = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
@@ -70,6 +81,8 @@ class Explainer:
         page = self._page(name)
         pattern = self._patterns.get(name)
         if page is None and pattern is None:
+            pattern = _of_table(name)
+        if page is None and pattern is None:
             raise LogdoctorError(unknown(name, self.ids()), 2)
         parts = [_page_lines(page)] if page else []
         if pattern is not None:
@@ -81,6 +94,11 @@ class Explainer:
 
     def _page(self, name: str) -> RulePage | None:
         return rule_page(self._rules[name]) if name in self._rules else None
+
+
+def _of_table(name: str) -> Pattern | None:
+    message = message_of_id(name)
+    return None if message is None else pattern_of_message(message, message_table().versions)
 
 
 def _page_lines(page: RulePage) -> Iterator[str]:

@@ -13,6 +13,7 @@ from vllm_logdoctor.catalogue.expressions import problems_of_expression, regex_e
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.model import PackFile, PatternEntry, SampleEntry
 from vllm_logdoctor.catalogue.packs import parse_pack, runtime_pattern
+from vllm_logdoctor.catalogue.pages import rule_names
 from vllm_logdoctor.catalogue.positions import Positions
 from vllm_logdoctor.catalogue.values import compiled, field_values, match
 from vllm_logdoctor.catalogue.versions import VersionRange, parse_ranges
@@ -82,6 +83,7 @@ def check_pattern(entry: PatternEntry, knob_exists: KnobExists | None = None) ->
         return
     yield from _check_fields(entry)
     yield from _check_versions(entry, knob_exists)
+    yield from _check_rule(entry)
     yield from _check_meaning(entry)
     pattern = runtime_pattern(entry, "")
     for number, sample in enumerate(entry.samples):
@@ -97,6 +99,14 @@ def _check_fields(entry: PatternEntry) -> Iterator[Finding]:
     for name in entry.fields:
         if name not in groups:
             yield ("fields", name), f"is no group of the regex; write (?P<{name}>...) or remove it"
+
+
+def _check_rule(entry: PatternEntry) -> Iterator[Finding]:
+    if entry.rule is not None and entry.rule not in rule_names():
+        yield (
+            ("rule",),
+            f"names no page of a rule: {entry.rule!r}; write the id of one (docs/reference/rules.md)",
+        )
 
 
 def _check_versions(entry: PatternEntry, knob_exists: KnobExists | None) -> Iterator[Finding]:

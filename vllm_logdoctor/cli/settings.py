@@ -106,15 +106,17 @@ def with_known_findings(settings: Settings) -> Settings:
     """
     if not settings.suppressions:
         return settings
-    from vllm_logdoctor.catalogue.explaining import known_ids, unknown
+    from vllm_logdoctor.catalogue.explaining import known_ids, present_id, unknown
 
     ids = known_ids(settings.patterns)
+    present = []
     for number, entry in enumerate(settings.suppressions):
-        if entry.finding not in ids:
+        finding = present_id(entry.finding, ids)
+        if finding is None:
             place = f"{settings.path}: suppress.{number}.finding"
             raise LogdoctorError(f"{place}: {unknown(entry.finding, list(ids))}", 2)
-    present = tuple(replace(entry, finding=ids[entry.finding]) for entry in settings.suppressions)
-    return replace(settings, suppressions=present)
+        present.append(replace(entry, finding=finding))
+    return replace(settings, suppressions=tuple(present))
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:

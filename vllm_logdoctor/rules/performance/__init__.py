@@ -88,4 +88,15 @@ def performance_findings(
     if run.outcome == "crashed_at_startup":
         return ()
     case = rule_context(run, load or load_of(run), bottleneck, objective)
-    return ordered(case, (runner or RuleRunner(strict=True)).findings(RULES, case))
+    runner = runner or RuleRunner(strict=True)
+    found = list(runner.findings(RULES, case))
+    made = {rule.id for rule, _ in found}
+    by_patterns = (rule for rule in messages.rules_of_patterns(run, _checked()) if rule.id not in made)
+    return ordered(case, (*found, *runner.findings(by_patterns, case)))
+
+
+def _checked() -> frozenset[str]:
+    """Return the ids of all rules that have a check."""
+    from vllm_logdoctor.rules.registry import CHECKED
+
+    return frozenset(rule.id for rule in CHECKED)

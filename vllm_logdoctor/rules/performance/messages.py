@@ -1,10 +1,16 @@
-"""Messages that cost performance and have no rule of their own: told together, with what they mean."""
+"""Findings that messages make by themselves: those whose pattern names a rule page, and one for all slower ways without a rule."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterator
+from functools import partial
+
+from vllm_logdoctor.catalogue.pages import RulePage, rule_names, rule_page
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.rules.context import RuleContext, message_lines
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.model import Run
 
 # Messages that rules of this room read themselves.
 _READ_ELSEWHERE = frozenset(
@@ -44,6 +50,7 @@ _TOPICS = frozenset(
     }
 )
 MOST_TOLD = 5
+_POINT = re.compile(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
 
 
 def slower_paths_taken(case: RuleContext) -> Advice | None:
@@ -80,3 +87,53 @@ def slower_paths_taken(case: RuleContext) -> Advice | None:
 
 
 RULES = (Rule("slower-paths-taken", slower_paths_taken),)
+
+
+def rules_of_patterns(run: Run, checked: Collection[str]) -> Iterator[Rule]:
+    """Yield a rule for each page that a seen pattern names and no check in Python decides.
+
+    Args:
+        run: the run.
+        checked: ids of the rules that have a check. A pattern of the tool leaves the finding to it; one of a pack of
+            others makes the finding by itself, because the check knows nothing of it.
+    """
+    ids: dict[str, list[str]] = {}
+    candidates = {
+        seen.first[0].pattern.rule
+        for seen in run.messages.values()
+        if not (seen.first[0].pattern.trusted and seen.first[0].pattern.rule in checked)
+    } - {None}
+    # Reading all pages for their aliases takes longer than a small analysis.
+    names = rule_names() if candidates else {}
+    for message, seen in run.messages.items():
+        pattern = seen.first[0].pattern
+        rule_id = names.get(pattern.rule or "")
+        if rule_id and not (pattern.trusted and rule_id in checked) and rule_page(rule_id).kind != "failure":
+            ids.setdefault(rule_id, []).append(message)
+    for rule_id, messages in ids.items():
+        yield Rule(rule_id, partial(_advice_of_page, page=rule_page(rule_id), messages=tuple(messages)))
+
+
+def _advice_of_page(case: RuleContext, page: RulePage, messages: tuple[str, ...]) -> Advice:
+    """Return what a page advises where a message shows that it applies."""
+    patterns = [case.run.messages[name].first[0].pattern for name in messages]
+    others = sorted({pattern.pack for pattern in patterns if not pattern.trusted})
+    meanings = list(dict.fromkeys(pattern.meaning for pattern in patterns if pattern.meaning))
+    source = [f"So says the pack {pack}, which is not part of logdoctor." for pack in others]
+    return Advice(
+        " ".join([*(meanings or [_first_paragraph(page.meaning)]), *source]),
+        message_lines(case, *messages, most=MOST_TOLD),
+        confidence="medium" if others else "high",
+        alternatives=_points(page.remedy),
+        verify=_first_paragraph(page.verification),
+    )
+
+
+def _points(text: str) -> list[str]:
+    """Return the points of a list, each as one line; without a list, the first paragraph."""
+    pieces = _POINT.split(text)
+    return [_first_paragraph(piece) for piece in (pieces[1:] or pieces) if piece.strip()]
+
+
+def _first_paragraph(text: str) -> str:
+    return " ".join(text.strip().split("\n\n", 1)[0].split())
