@@ -15,8 +15,10 @@ from vllm_logdoctor.catalogue.foreign import ForeignMatcher
 from vllm_logdoctor.catalogue.loading import load_all
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.events import FastLine, Matcher
+from vllm_logdoctor.evidence.read import EvidenceFile
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.results import Results, RunSet, defect
+from vllm_logdoctor.run.beside import joined, take_counters
 from vllm_logdoctor.run.job import JobEnd
 from vllm_logdoctor.run.model import Run, SourceSummary
 from vllm_logdoctor.scan import Scanned, build_prefilter
@@ -158,7 +160,10 @@ class Analyser:
 
 
 def analyse(
-    inputs: Iterable[Input], options: Options | None = None, progress: Callable[[int], None] | None = None
+    inputs: Iterable[Input],
+    options: Options | None = None,
+    progress: Callable[[int], None] | None = None,
+    evidence: Sequence[EvidenceFile] = (),
 ) -> Analysis:
     """Analyse inputs in reading order.
 
@@ -166,19 +171,18 @@ def analyse(
         inputs: what to read (`source.inputs_from`).
         options: how.
         progress: called with the number of bytes read since the last call.
+        evidence: what was read of files beside the logs.
 
     Raises:
         LogdoctorError: nothing could be read (exit code 3), or nothing of vLLM is in it (4).
     """
-    logs, skipped = split_by_kind(inputs)
-    if skipped and not logs:
-        names = ", ".join(f"{one.file} ({one.kind})" for one in skipped[:3])
-        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-        raise LogdoctorError(f"no log of vLLM: {names}{more}", 4)
+    selected = split_by_kind(inputs)
+    if selected.others and not selected.logs and not selected.evidence:
+        raise LogdoctorError(_no_log(selected.others), 4)
     analyser = Analyser(options or Options())
     failures: list[LogdoctorError] = []
     try:
-        for input_set in sets_of(logs):
+        for input_set in sets_of(selected.logs):
             streams = [_items(analyser, stream, failures, progress) for stream in input_set.streams]
             try:
                 analyser.take(streams[0] if len(streams) == 1 else merged(streams))
@@ -188,12 +192,21 @@ def analyse(
     except KeyboardInterrupt:
         analyser.interrupted = True
     analysis = analyser.analysis()
-    analysis = replace(analysis, sources=(*analysis.sources, *skipped))
-    if not analysis.runs:
+    runs = [diagnosis.run for diagnosis in analysis.runs]
+    beside = joined((*evidence, *selected.evidence), runs)
+    take_counters(beside, runs)
+    analysis = replace(analysis, sources=(*analysis.sources, *selected.others), beside=beside)
+    if not runs and not beside:
         if failures and not any(s.bytes for s in analysis.sources):
             raise failures[0]
         raise LogdoctorError(nothing_of_vllm(analysis.sources), 4)
     return analysis
+
+
+def _no_log(others: Sequence[SourceSummary]) -> str:
+    names = ", ".join(f"{one.file} ({one.kind})" for one in others[:3])
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    return f"no log of vLLM: {names}{more}"
 
 
 def _items(

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from msgspec import Struct, field
+
+from vllm_logdoctor.evidence.kinds import KINDS, kind_of
+from vllm_logdoctor.evidence.read import EvidenceFile, read_evidence_file
 from vllm_logdoctor.run.model import SourceSummary
 from vllm_logdoctor.source import Input
 from vllm_logdoctor.source.kinds import HEAD_BYTES, kind_of_file
@@ -17,25 +21,40 @@ _OF_SERVER = re.compile(
     rb"|vllm serve|Avg (?:prompt|generation) throughput"
 )
 _MOST_BYTES = 16 << 20
-_PART_OF_A_LOG = ("dmesg", "ray-log", "vllm-bench-text")
-"""Kinds that stand in logs of a server too: what is left of one that was cut may hold nothing else."""
+EVIDENCE = frozenset(kind.name for kind in KINDS)
+# A client's own log, Ray's words on a dead worker and another engine's table are read as logs where --with does not name them.
+_LOGS_TOO = frozenset({"dmesg", "vllm-bench-text", "ray-log", "llama-bench-text"})
 
 
-def split_by_kind(inputs: Iterable[Input]) -> tuple[list[Input], list[SourceSummary]]:
-    """Part logs from files that are none.
+class Selected(Struct):
+    """What was given, by what it is.
 
-    Returns:
-        The logs in the same order, and each other file with its kind and the reason why it is not read.
+    Attributes:
+        logs: logs in the same order.
+        others: each other file with its kind and how it was taken.
+        evidence: what was read of those that are of a known kind.
     """
-    logs: list[Input] = []
-    others: list[SourceSummary] = []
+
+    logs: list[Input] = field(default_factory=list)
+    others: list[SourceSummary] = field(default_factory=list)
+    evidence: list[EvidenceFile] = field(default_factory=list)
+
+
+def split_by_kind(inputs: Iterable[Input]) -> Selected:
+    """Part logs from files that lie beside them and from files that are neither."""
+    found = Selected()
     for source in inputs:
         kind = _kind_of(source) or source.kind or None
         if kind is None:
-            logs.append(source)
+            found.logs.append(source)
+        elif kind in EVIDENCE and source.path is not None:
+            found.evidence.append(read_evidence_file(source.path))
+            found.others.append(
+                SourceSummary(source.name, source.size or 0, 0, f"{kind}, read beside the log", kind)
+            )
         else:
-            others.append(SourceSummary(source.name, source.size or 0, 0, f"skipped: {kind}", kind))
-    return logs, others
+            found.others.append(SourceSummary(source.name, source.size or 0, 0, f"skipped: {kind}", kind))
+    return found
 
 
 def _kind_of(source: Input) -> str | None:
@@ -47,12 +66,10 @@ def _kind_of(source: Input) -> str | None:
             own = kind_of_file(head)
             if own is not None or _OF_SERVER.search(head):
                 return own
-            from vllm_logdoctor.evidence.kinds import kind_of
-
             found = kind_of(head.decode("utf-8", "replace"))
-            if found is None or found.name in _PART_OF_A_LOG:
-                return None
             # A job's log may print the state of its cards before the server starts.
+            if found is None or found.name in _LOGS_TOO:
+                return None
             return None if _OF_SERVER.search(stream.read(_MOST_BYTES)) else found.name
     except Exception:
         # What can't be read is no reason to stop here: reading it names the reason.

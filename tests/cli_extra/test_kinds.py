@@ -81,7 +81,7 @@ def test_no_log_is_taken_for_another_kind(log: Path) -> None:
     from vllm_logdoctor.selection import split_by_kind
     from vllm_logdoctor.source import inputs_from
 
-    assert split_by_kind(inputs_from(log))[1] == []
+    assert split_by_kind(inputs_from(log)).others == []
 
 
 def test_what_is_left_of_a_cut_log_is_read() -> None:
@@ -89,4 +89,4 @@ def test_what_is_left_of_a_cut_log_is_read() -> None:
     from vllm_logdoctor.source import inputs_from
 
     ray = "[2025-02-17 15:27:18,341 E 2669821 2669821] logging.cc:460: *** SIGTERM received at time=1739834838 ***"
-    assert split_by_kind(inputs_from(ray.encode()))[1] == []
+    assert split_by_kind(inputs_from(ray.encode())).others == []

@@ -15,6 +15,7 @@ from vllm_logdoctor.cli.options import options_of, planned_for, settings_here, w
 from vllm_logdoctor.cli.output import check_outputs, write
 from vllm_logdoctor.cli.settings import Settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.evidence.read import EvidenceFile
 from vllm_logdoctor.pipeline import INTERRUPTED, analyse
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.writers import check_format, format_of_name, render
@@ -38,6 +39,7 @@ class Request(Struct):
         job: look for the log of the batch job that this runs in.
         fail_on: severity at which the exit status is 1.
         baseline: earlier JSON report; only findings that it lacks are told.
+        beside: files that are no logs: metrics, benchmark results, output of nvidia-smi ...
     """
 
     paths: list[str] = field(default_factory=list)
@@ -50,6 +52,7 @@ class Request(Struct):
     job: bool = False
     fail_on: str | None = None
     baseline: str | None = None
+    beside: list[str] = field(default_factory=list)
 
 
 def run_analyze(request: Request) -> int:
@@ -66,21 +69,36 @@ def run_analyze(request: Request) -> int:
     reads = [*(one.path or "-" for one in inputs), *_files_of(request, settings)]
     check_outputs(request.outputs, reads, request.format)
     settings = with_known_findings(settings)
+    evidence = _evidence(request)
     with _progress(inputs, request.quiet) as progress:
-        analysis = analyse(inputs, options, progress)
+        analysis = analyse(inputs, options, progress, evidence)
     analysis, failed = _gated(analysis, request, settings)
     write_outputs(analysis, request)
     if INTERRUPTED in analysis.coverage.notes:
         raise KeyboardInterrupt
-    if analysis.runs and all(one.run.server != VLLM for one in analysis.runs):
-        raise LogdoctorError(of_other_engine(analysis), ExitCode.NOTHING_OF_VLLM)
+    if all(one.run.server != VLLM for one in analysis.runs):
+        raise LogdoctorError(nothing_of_vllm(analysis), ExitCode.NOTHING_OF_VLLM)
     return ExitCode.FINDINGS if failed else ExitCode.OK
 
 
-def of_other_engine(analysis: Analysis) -> str:
-    """Return what to say where no run is vLLM's."""
+def nothing_of_vllm(analysis: Analysis) -> str:
+    """Return what to say where no run is vLLM's: another engine's log, or only files that lie beside one."""
     names = sorted({NAMES.get(one.run.server, one.run.server) for one in analysis.runs})
-    return f"this is a log of {' and '.join(names)}; only logs of vLLM are judged"
+    if names:
+        return f"this is a log of {' and '.join(names)}; only logs of vLLM are judged"
+    first = analysis.beside[0].evidence
+    more = f" (and {len(analysis.beside) - 1} more files)" if len(analysis.beside) > 1 else ""
+    return f"{first.file} is {first.kind}{more}, no log of vLLM; beside a log it adds {first.adds}"
+
+
+def _evidence(request: Request) -> list[EvidenceFile]:
+    if not request.beside:
+        return []
+    from vllm_logdoctor.evidence.given import evidence_from
+
+    if "-" in request.beside and "-" in request.paths:
+        raise LogdoctorError("standard input is the log or the evidence, not both", ExitCode.USAGE)
+    return evidence_from(request.beside, sys.stdin.buffer.read() if "-" in request.beside else None)
 
 
 def write_outputs(analysis: Analysis, request: Request) -> None:

@@ -83,6 +83,12 @@ def analyze(
             help="Exit with 1 on findings of this severity or above: critical, high, medium, low, info.",
         ),
     ] = None,
+    beside: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            "--with", metavar="FILE", help="A file beside the log: metrics, nvidia-smi, a benchmark's result."
+        ),
+    ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="Earlier JSON report: tell only what it does not hold.")
     ] = None,
@@ -91,7 +97,17 @@ def analyze(
     from vllm_logdoctor.cli.analyze import Request, run_analyze
 
     request = Request(
-        paths or [], output or [], format, objective, patterns or [], jobs, quiet, job, fail_on, baseline
+        paths or [],
+        output or [],
+        format,
+        objective,
+        patterns or [],
+        jobs,
+        quiet,
+        job,
+        fail_on,
+        baseline,
+        beside or [],
     )
     raise typer.Exit(run_analyze(request))
 

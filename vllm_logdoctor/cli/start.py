@@ -33,6 +33,7 @@ _WITH_VALUE = {
     "-j": "jobs",
     "--fail-on": "fail_on",
     "--baseline": "baseline",
+    "--with": "beside",
 }
 _SWITCHES = {"--quiet": "quiet", "-q": "quiet", "--job": "job"}
 
@@ -71,7 +72,7 @@ def plain_call(arguments: Sequence[str]) -> Request | None:
 
 
 def _take(call: Request, name: str, value: str) -> bool:
-    if name in ("outputs", "patterns"):
+    if name in ("outputs", "patterns", "beside"):
         getattr(call, name).append(value)
     elif name == "jobs":
         if not (value.isascii() and value.isdigit() and int(value) >= 1):

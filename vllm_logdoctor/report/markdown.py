@@ -11,6 +11,7 @@ from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.advice import changes, other_findings
+from vllm_logdoctor.report.sections.beside import files_beside
 from vllm_logdoctor.report.sections.broke import broke
 from vllm_logdoctor.report.sections.capacity import capacity
 from vllm_logdoctor.report.sections.configuration import already_right, configuration_summary
@@ -62,8 +63,12 @@ def render(analysis: Analysis, linked: bool = False) -> str:
     for position, diagnosis in enumerate(analysis.runs):
         page = Page(analysis, diagnosis, 2 if several else 1, linked, analysis.runs[:position])
         lines += _run(page, several)
-    if analysis.runs:
+    if not analysis.runs:
+        lines = ["# No log of vLLM", "", *files_beside(analysis)]
+    else:
         last = Page(analysis, analysis.runs[-1], 1, linked)
+        if beside := files_beside(analysis):
+            lines += [last.heading("Files beside the log"), "", *beside, ""]
         lines += [last.heading("What was read"), "", *what_was_read(analysis, last), ""]
     return "\n".join(_without_double_gaps(lines)).rstrip() + "\n"
 

@@ -8,6 +8,7 @@ from vllm_logdoctor.plan.model import Plan, WhatIf
 from vllm_logdoctor.rules.bottleneck import Bottleneck
 from vllm_logdoctor.rules.capacity.ceiling import Ceiling
 from vllm_logdoctor.rules.model import AlreadyRight, Finding, Message
+from vllm_logdoctor.run.beside import Beside
 from vllm_logdoctor.run.model import Coverage, Run, SourceSummary
 
 __all__ = ["SCHEMA", "AlreadyRight", "Analysis", "Diagnosis", "Message"]
@@ -41,3 +42,4 @@ class Analysis(Struct, frozen=True):
     runs: tuple[Diagnosis, ...]
     coverage: Coverage
     objective: str = "balanced"
+    beside: tuple[Beside, ...] = ()

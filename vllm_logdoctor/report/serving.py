@@ -99,7 +99,7 @@ def _whole(run: Run) -> Serving:
         kv_usage=top.kv_usage,
         prefix_hit=top.prefix_hit_last,
         external_hit=_last(sample.external_hit for sample in run.samples),
-        preemptions=top.preemptions if printed or top.preemptions else None,
+        preemptions=top.preemptions if printed or top.preemptions else run.counters.get("preemptions"),
         engines=tuple(sorted({sample.engine for sample in run.samples})),
     )
 

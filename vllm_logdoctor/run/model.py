@@ -246,6 +246,7 @@ class Run(Struct):
         speculation, transfers, progress: lines on speculative decoding, of a KV connector, of the offline progress bar;
             thinned out beyond a bound, the last one kept.
         benchmarks: results of `vllm bench` in the same file.
+        counters: what a /metrics beside the log counted that surely is this run's: "preemptions", "prompt tokens" ...
         records: what is worth a second look, in order: start, errors, blocks, end (bounded, see `records_left_out`).
         tail: the last lines of the file, for a run that reaches its end.
         launched_by: lines of the command whose words stand for the arguments, which the server did not print.
@@ -291,6 +292,7 @@ class Run(Struct):
     transfers: list[Transfer] = field(default_factory=list)
     progress: list[Progress] = field(default_factory=list)
     benchmarks: list[Benchmark] = field(default_factory=list)
+    counters: dict[str, int] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
     records_left_out: int = 0
     tail: list[Record] = field(default_factory=list)

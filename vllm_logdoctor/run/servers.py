@@ -34,6 +34,7 @@ SIGNATURES = {
     "llama-cpp-server-json": "llama.cpp",
     "llama-cpp-build": "llama.cpp",
     "llama-cpp-launch": "llama.cpp",
+    "llama-cpp-bench": "llama.cpp",
     "ollama-request": "ollama",
     "ollama-log": "ollama",
     "tgi-log": "tgi",

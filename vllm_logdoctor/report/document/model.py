@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import field
 
+from vllm_logdoctor.evidence.model import Reading
 from vllm_logdoctor.report.clock import clock, iso
 from vllm_logdoctor.report.document.findings import (
     AlreadyRightOut,
@@ -25,6 +26,7 @@ from vllm_logdoctor.report.document.part import Part, means, plain
 from vllm_logdoctor.report.document.serving import ServingOut
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.rules.bottleneck import BottleneckName
+from vllm_logdoctor.run.beside import Beside, Certainty
 from vllm_logdoctor.run.model import (
     Benchmark,
     Coverage,
@@ -230,6 +232,55 @@ class CoverageOut(Part):
         return cls.of(coverage, unknown_warnings=[UnknownOut.of_group(group) for group in coverage.unknown])
 
 
+class ReadingOut(Part):
+    """One value of a file beside the log."""
+
+    name: str
+    value: Any
+    unit: str
+    subject: str
+    line: int | list[int] | None
+    where: str | None
+    how: str
+
+    @classmethod
+    def of_reading(cls, reading: Reading) -> ReadingOut:
+        """Return a reading; a value made from several lines has all of them."""
+        line = list(reading.line) if isinstance(reading.line, tuple) else reading.line
+        return cls.of(reading, line=line, value=plain(reading.value))
+
+
+class BelongsOut(Part):
+    """Which run a file beside the log belongs to."""
+
+    run: int | None
+    certainty: Certainty
+    because: list[str]
+
+
+class BesideOut(Part):
+    """A file beside the logs: its kind, and what was read of it."""
+
+    file: str
+    kind: str | None
+    used: Annotated[bool, means("whether its readings were taken over into a run")]
+    why_not: str | None
+    note: str | None
+    belongs: BelongsOut
+    readings: list[ReadingOut]
+
+    @classmethod
+    def of_beside(cls, one: Beside) -> BesideOut:
+        """Return a file with its readings."""
+        return cls.of(
+            one.evidence,
+            used=one.used,
+            why_not=one.why_not,
+            belongs=BelongsOut(one.run, one.certainty, list(one.because)),
+            readings=[ReadingOut.of_reading(reading) for reading in one.evidence.readings],
+        )
+
+
 class DocumentOut(Part):
     """What `logdoctor analyze --format json` writes."""
 
@@ -237,6 +288,7 @@ class DocumentOut(Part):
     objective: str
     sources: list[SourceOut]
     runs: list[RunOut]
+    evidence: Annotated[list[BesideOut], means("files beside the logs")]
     coverage: CoverageOut
 
     @classmethod
@@ -247,6 +299,7 @@ class DocumentOut(Part):
             objective=analysis.objective,
             sources=[SourceOut.of(source) for source in analysis.sources],
             runs=[RunOut.of_diagnosis(diagnosis) for diagnosis in analysis.runs],
+            evidence=[BesideOut.of_beside(one) for one in analysis.beside],
             coverage=CoverageOut.of_coverage(analysis.coverage),
         )
 

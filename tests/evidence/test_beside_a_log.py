@@ -1,0 +1,114 @@
+"""Files beside a log: they join the run that they are of, fill in what it does not print, and never change its verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.evidence.samples import SAMPLES
+from vllm_logdoctor.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+LOG = ROOT / "fixtures" / "vllm-0.11.2-kv-starved.log"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def logdoctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["logdoctor", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return run
+
+
+def metrics(blocks: int, model: str = "models/tiny-qwen3") -> str:
+    return (
+        "# TYPE vllm:num_preemptions_total counter\n"
+        f'vllm:num_preemptions_total{{engine="0",model_name="{model}"}} 17.0\n'
+        f'vllm:cache_config_info{{block_size="128",num_gpu_blocks="{blocks}"}} 1.0\n'
+    )
+
+
+def verdict(document: dict[str, object]) -> list[object]:
+    return [
+        (run["outcome"], run["bottleneck"], [one["id"] for one in run["findings"]])
+        for run in document["runs"]
+    ]  # type: ignore[attr-defined,index]
+
+
+def test_metrics_of_the_same_cache_are_surely_of_the_run_and_fill_in_its_preemptions(
+    logdoctor: Run, tmp_path: Path
+) -> None:
+    tokens = json.loads(logdoctor("analyze", LOG, "--format", "json")[1])["runs"][0]["measured"][
+        "kv_cache_tokens"
+    ]["value"]
+    file = tmp_path / "metrics.txt"
+    file.write_text(metrics(tokens // 128))
+    document = json.loads(logdoctor("analyze", LOG, "--with", file, "--format", "json")[1])
+    beside = document["evidence"][0]
+    assert (beside["belongs"]["run"], beside["belongs"]["certainty"], beside["used"]) == (1, "sure", True)
+    assert document["runs"][0]["serving"]["preemptions"] == 17
+
+
+def test_metrics_of_another_model_are_shown_and_not_used(logdoctor: Run, tmp_path: Path) -> None:
+    file = tmp_path / "metrics.txt"
+    file.write_text(metrics(7, "other/model"))
+    document = json.loads(logdoctor("analyze", LOG, "--with", file, "--format", "json")[1])
+    assert document["evidence"][0]["belongs"]["certainty"] == "contradicted"
+    assert document["evidence"][0]["used"] is False
+    assert "other/model" in document["evidence"][0]["why_not"]
+    assert document["runs"][0]["serving"]["preemptions"] is None
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_file_that_has_nothing_to_do_with_a_run_changes_its_verdict(
+    name: str, logdoctor: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "beside"
+    file.write_text(SAMPLES[name])
+    plain = json.loads(logdoctor("analyze", LOG, "--format", "json")[1])
+    beside = json.loads(logdoctor("analyze", LOG, "--with", file, "--format", "json")[1])
+    assert verdict(beside) == verdict(plain)
+    assert beside["evidence"][0]["kind"] == name
+
+
+def test_a_file_among_logs_is_recognized_without_the_option(logdoctor: Run, tmp_path: Path) -> None:
+    file = tmp_path / "nvidia-smi.txt"
+    file.write_text(SAMPLES["nvidia-smi-table"])
+    document = json.loads(logdoctor("analyze", LOG, file, "--format", "json")[1])
+    assert len(document["runs"]) == 1
+    assert document["evidence"][0]["kind"] == "nvidia-smi-table"
+
+
+def test_evidence_alone_ends_with_4_says_what_it_adds_and_is_in_the_document(
+    logdoctor: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "top.txt"
+    file.write_text(SAMPLES["top"])
+    status, printed, said = logdoctor("analyze", file, "--format", "json")
+    assert status == 4
+    assert "top" in said
+    assert "which thread is busy" in said
+    assert json.loads(printed)["evidence"][0]["readings"]
+
+
+def test_the_report_lists_each_file_with_its_use(logdoctor: Run, tmp_path: Path) -> None:
+    file = tmp_path / "free.txt"
+    file.write_text(SAMPLES["free"])
+    report = logdoctor("analyze", LOG, "--with", file, "--format", "markdown")[1]
+    assert "Files beside the log" in report
+    assert "mem total" in report
+
+
+def test_a_missing_file_is_one_line_and_status_3(logdoctor: Run, tmp_path: Path) -> None:
+    status, printed, said = logdoctor("analyze", LOG, "--with", tmp_path / "gone.txt")
+    assert (status, printed) == (3, "")
+    assert said.count("\n") == 1
+    assert "gone.txt" in said

@@ -1,0 +1,53 @@
+"""Files beside the log: which run each belongs to, and what was read of them."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.evidence.model import Reading
+from vllm_logdoctor.report.escape import code, inline, prose
+from vllm_logdoctor.report.figures import table
+from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.run.beside import Beside
+
+_MOST_READINGS = 14
+
+
+def files_beside(analysis: Analysis) -> list[str]:
+    """Return each file with its kind and use, then what those that are known hold."""
+    if not analysis.beside:
+        return []
+    rows = [
+        [inline(one.evidence.file, 200), one.evidence.kind or "unknown", _use(one)] for one in analysis.beside
+    ]
+    lines = table(["file", "kind", "use"], rows)
+    for one in analysis.beside[:8]:
+        if one.evidence.readings and one.certainty != "contradicted":
+            lines += ["", f"{inline(one.evidence.file, 200)}:", "", *_readings(one)]
+    return lines
+
+
+def _use(one: Beside) -> str:
+    said = f"run {one.run}: {', '.join(one.because)}" if one.used else one.why_not or ""
+    return prose(f"{said}; {one.evidence.note}" if one.evidence.note and one.evidence.note != said else said)
+
+
+def _readings(one: Beside) -> list[str]:
+    readings = one.evidence.readings
+    rows = [
+        [inline(_name(reading)), code(str(reading.value), 120), _place(reading)]
+        for reading in readings[:_MOST_READINGS]
+    ]
+    left = len(readings) - len(rows)
+    more = ["", f"{left} more readings in the JSON report."] if left > 0 else []
+    return [*table(["reading", "value", "line"], rows), *more]
+
+
+def _name(reading: Reading) -> str:
+    name = f"{reading.subject}: {reading.name}" if reading.subject else reading.name
+    unit = reading.unit if reading.unit not in ("as printed", "count") and reading.unit not in name else ""
+    return f"{name} ({unit})" if unit else name
+
+
+def _place(reading: Reading) -> str:
+    if isinstance(reading.line, tuple):
+        return ", ".join(f"L{line}" for line in reading.line[:3])
+    return f"L{reading.line}" if reading.line is not None else reading.where
