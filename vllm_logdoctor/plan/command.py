@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 
-from vllm_logdoctor.plan.launch import Launch, flag_words, program
+from vllm_logdoctor.plan.launch import (
+    Launch,
+    SecretVariable,
+    flag_words,
+    open_environment,
+    program,
+    secret_variables,
+)
 
-# $VLLM_API_KEY stands for a secret that the log masks: it must stay a variable.
-_VARIABLE = re.compile(r"\$VLLM_[A-Z_]+\Z")
 WIDTH = 100
 
 
@@ -22,11 +26,12 @@ def shell(launch: Launch) -> str:
     """
     head = " ".join(
         [
-            *(f"{name}={quoted(value)}" for name, value in launch.environment.items()),
+            *(f"{name}={quoted(value)}" for name, value in open_environment(launch).items()),
             *map(quoted, program(launch)),
         ]
     )
-    lines, line = [head], ""
+    needed = [f': "${{{name}:?the log masks it: set it first}}"\n' for name in secret_variables(launch)]
+    lines, line = ["".join(needed) + head], ""
     for words in flag_words(launch):
         piece = " ".join(map(quoted, words))
         if line and len(line) + len(piece) + 1 > WIDTH:
@@ -44,13 +49,13 @@ def quoted(word: str) -> str:
     Characters that act on a terminal are written as bash's escapes: nothing acts where the command is read.
 
     Example:
-        >>> quoted("a b"), quoted("$VLLM_API_KEY"), quoted("$HOME")
+        >>> quoted("a b"), quoted(SecretVariable("VLLM_API_KEY")), quoted("$HOME")
         ("'a b'", '"$VLLM_API_KEY"', "'$HOME'")
         >>> print(quoted("a\u202eb"))
         $'a\u202eb'
     """
-    if _VARIABLE.match(word):
-        return f'"{word}"'
+    if isinstance(word, SecretVariable):
+        return f'"${word}"'
     if word.isprintable():
         return shlex.quote(word)
     escaped = word.replace("\\", "\\\\").replace("'", "\\'")

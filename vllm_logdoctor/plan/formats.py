@@ -5,6 +5,7 @@ Kubernetes.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,13 +15,20 @@ from msgspec.structs import replace
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.plan.command import escaped_unprintable, shell
 from vllm_logdoctor.plan.devices import compose_devices, gpus, image, kubernetes_resources, notes, processors
-from vllm_logdoctor.plan.launch import MASK, Launch, flag_words, program
+from vllm_logdoctor.plan.launch import (
+    MASK,
+    Launch,
+    SecretVariable,
+    flag_words,
+    open_environment,
+    program,
+    secret_variables,
+)
 
 Writer = Callable[[Launch], str]
 
-_PLAIN_YAML = re.compile(r"[A-Za-z0-9_./:@+-]*[A-Za-z_][A-Za-z0-9_./:@+-]*\Z")
-# $$VLLM_API_KEY: the variable of a secret, after its dollar was doubled like any other
-_VARIABLE = re.compile(r"\A\$\$(VLLM_[A-Z_]+)\Z")
+# What begins with a digit, a sign or a point may be read as a number or a time: 0x1F, 1_000, .inf, 2026-01-01
+_PLAIN_YAML = re.compile(r"[A-Za-z_/][A-Za-z0-9_./:@+-]*\Z")
 _YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "none", "y", "n"})
 
 
@@ -49,29 +57,39 @@ def yaml_config(launch: Launch) -> str:
         model: org/m
         no-enable-prefix-caching: true
     """
-    lines = [f"model: {yaml_value(launch.model)}"]
+    lines = [
+        _masked_line("model", "VLLM_MODEL") if MASK in launch.model else f"model: {yaml_value(launch.model)}"
+    ]
     if flag_exists("--config", launch.version) is False:
         lines.insert(
             0,
             f"# vLLM {launch.version} is not known to take --config: there the shell form is the one to use",
         )
     for name, value in launch.flags.items():
-        if value == MASK:
-            lines.append(
-                f"# {name.removeprefix('--')}: masked in the log; give it as an environment variable"
-            )
+        if MASK in str(value):
+            lines += [
+                _masked_line(name, variable)
+                for variable in secret_variables(replace(launch, model="", flags={name: value}))[:1]
+            ]
             continue
         # vLLM reads "x: false" as "x not given": only "no-x: true" turns x off.
         if value is False:
             words = flag_words(replace(launch, flags={name: value}))
-            lines += [f"{word[0].removeprefix('--')}: true" for word in words]
+            lines += [f"{yaml_value(word[0].removeprefix('--'))}: true" for word in words]
             continue
         # vLLM hands a mapping on as Python writes it, and old releases a list too: a text survives everywhere.
         written = json.dumps(value) if isinstance(value, dict) else value
         if isinstance(value, list | tuple) and len(value) == 1:
             written = value[0]
-        lines.append(f"{name.removeprefix('--')}: {yaml_value(written)}")
+        lines.append(f"{yaml_value(name.removeprefix('--'))}: {yaml_value(written)}")
     return "\n".join(lines)
+
+
+def _masked_line(flag: str, variable: str) -> str:
+    """Return the comment on a secret: a configuration file of vLLM reads no variables."""
+    if variable in ("VLLM_API_KEY", "HF_TOKEN"):
+        return f"# the log masks {flag}: set the variable {variable}, which vLLM reads by itself"
+    return f'# the log masks {flag}: give it on the command line, {flag} "${variable}"'
 
 
 def pbs(launch: Launch) -> str:
@@ -105,9 +123,17 @@ def slurm(launch: Launch) -> str:
 def systemd(launch: Launch) -> str:
     """Return a systemd unit; systemd splits words itself, so that each is quoted for it."""
     words = " ".join(systemd_word(word) for word in _words(launch))
+    # A dollar has no meaning in Environment=.
     environment = [
-        f"Environment={systemd_word(f'{name}={value}')}" for name, value in launch.environment.items()
+        f"Environment={systemd_word(f'{name}={value}').replace('$$', '$')}"
+        for name, value in open_environment(launch).items()
     ]
+    secrets = secret_variables(launch)
+    if secrets:
+        environment += [
+            f"# holds what the log masks, mode 0600: {', '.join(secrets)}",
+            "EnvironmentFile=/etc/vllm.env",
+        ]
     lines = [
         "[Unit]",
         "Description=vLLM server",
@@ -128,20 +154,28 @@ def systemd(launch: Launch) -> str:
 
 def compose(launch: Launch) -> str:
     """Return a docker compose service; a secret comes from the environment of docker compose."""
-    words = [_VARIABLE.sub(r"${\1}", word.replace("$", "$$")) for word in _words(launch)]
+    words = [
+        f"${{{word}:?the log masks it}}" if isinstance(word, SecretVariable) else word.replace("$", "$$")
+        for word in _words(launch)
+    ]
     lines = [
         "services:",
         "  vllm:",
         f"    image: {image(launch)}",
         "    ipc: host",
-        f"    entrypoint: {json.dumps(words[:2])}",
+        f"    entrypoint: {_quoted(words[:2])}",
         "    command:",
         *_items(words[2:], 6),
     ]
-    if launch.environment:
+    secrets = secret_variables(launch)
+    if launch.environment or secrets:
         lines += [
             "    environment:",
-            *(f"      {name}: {yaml_value(str(value))}" for name, value in launch.environment.items()),
+            *(
+                f"      {name}: {yaml_value(value.replace('$', '$$'))}"
+                for name, value in open_environment(launch).items()
+            ),
+            *(f'      {name}: "${{{name}:?the log masks it}}"' for name in secrets),
         ]
     lines += [
         "    ports:",
@@ -153,18 +187,27 @@ def compose(launch: Launch) -> str:
 
 def kubernetes(launch: Launch) -> str:
     """Return the container of a Kubernetes pod: image, args, env and cards; a secret comes from its env."""
-    words = [_VARIABLE.sub(r"$(\1)", word.replace("$", "$$")) for word in _words(launch)]
+    words = [
+        f"$({word})" if isinstance(word, SecretVariable) else word.replace("$", "$$")
+        for word in _words(launch)
+    ]
     lines = [
         "- name: vllm",
         f"  image: {image(launch)}",
-        f"  command: {json.dumps(words[:2])}",
+        f"  command: {_quoted(words[:2])}",
         "  args:",
         *_items(words[2:], 4),
     ]
-    if launch.environment:
+    secrets = secret_variables(launch)
+    if launch.environment or secrets:
         lines.append("  env:")
-        for name, value in launch.environment.items():
-            lines += [f"    - name: {name}", f"      value: {yaml_value(str(value))}"]
+        for name, value in open_environment(launch).items():
+            lines += [f"    - name: {name}", f"      value: {yaml_value(value.replace('$', '$$'))}"]
+        for name in secrets:
+            lines += [
+                f"    - name: {name}",
+                f"      valueFrom: {{secretKeyRef: {{name: vllm, key: {name}}}}}",
+            ]
     lines += [
         "  ports:",
         f"    - containerPort: {_port(launch)}",
@@ -187,6 +230,8 @@ def yaml_value(value: Any) -> str:
         >>> yaml_value(64), yaml_value("no"), yaml_value("a: b"), yaml_value({"method": "ngram"})
         ('64', '"no"', '"a: b"', '{"method": "ngram"}')
     """
+    if isinstance(value, float) and not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
     if isinstance(value, bool | int | float) or value is None:
         return json.dumps(value)
     if (
@@ -200,9 +245,18 @@ def yaml_value(value: Any) -> str:
 
 
 def _quoted(value: Any) -> str:
-    """Return a value as JSON, in ASCII alone where it holds what a terminal would act upon."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if text.isprintable() else json.dumps(value)
+    """Return a value as YAML's flow form with every text in double quotes: what is not printed, as escapes that YAML reads."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_quoted(str(name))}: {_quoted(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_quoted, value)) + "]"
+    if not isinstance(value, str):
+        return (
+            yaml_value(value)
+            if isinstance(value, bool | int | float) or value is None
+            else _quoted(str(value))
+        )
+    return '"' + escaped_unprintable(value.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def systemd_word(word: str) -> str:
@@ -212,6 +266,8 @@ def systemd_word(word: str) -> str:
         >>> systemd_word("a b"), systemd_word("50%")
         ('"a b"', '50%%')
     """
+    if isinstance(word, SecretVariable):
+        return f"${{{word}}}"
     text = (
         word.replace("\\", "\\\\")
         .replace('"', '\\"')
@@ -220,7 +276,6 @@ def systemd_word(word: str) -> str:
         .replace("\n", "\\n")
     )
     text = escaped_unprintable(text)
-    text = _VARIABLE.sub(r"${\1}", text)
     return f'"{text}"' if not text or re.search(r"[\s\"';\\]", text) else text
 
 

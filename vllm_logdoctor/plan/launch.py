@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -30,8 +31,15 @@ _UNSET_ITEMS: tuple[Any, ...] = (None, "", {})
 # An empty list says "none" here, elsewhere it is the default.
 _EMPTY_LIST_COUNTS = frozenset({"splitting_ops", "cudagraph_capture_sizes"})
 MASK = "***"
+# vLLM reads these secrets from the environment by itself.
+_OWN_VARIABLES = {"--hf-token": "HF_TOKEN"}
+_VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 # Defaults that the parser computes, by the source text that the facts keep of them.
 _COMPUTED_DEFAULTS = {"int(ssl.CERT_NONE)": 0}
+
+
+class SecretVariable(str):
+    """Name of the variable that stands for a word which the log masks."""
 
 
 class Launch(Struct, frozen=True):
@@ -104,7 +112,7 @@ def _variables(run: Run) -> dict[str, str]:
     return {
         name: str(value.value)
         for name, value in run.environment.items()
-        if value.provenance == "explicit" and name.startswith("VLLM_")
+        if value.provenance == "explicit" and name.startswith("VLLM_") and _VARIABLE_NAME.match(name)
     }
 
 
@@ -132,8 +140,31 @@ def flag_words(launch: Launch) -> list[tuple[str, ...]]:
         known = flag_for_field(name.removeprefix("--").replace("-", "_"), launch.version)
         found = known.arguments(value) if known is not None else plain_words(name, value)
         if found:
-            words.append(tuple("$" + _variable(name) if word == MASK else word for word in found))
+            words.append(tuple(_without_masks(found, name)))
     return words
+
+
+def _without_masks(words: Sequence[str], flag: str) -> Iterator[str]:
+    """Yield words, each that holds a mask as a variable of its own: VLLM_API_KEY, VLLM_API_KEY_2."""
+    number = 0
+    for word in words:
+        if MASK in word:
+            number += 1
+            yield SecretVariable(_variable(flag) + (f"_{number}" if number > 1 else ""))
+        else:
+            yield word
+
+
+def secret_variables(launch: Launch) -> list[str]:
+    """Return the variables that stand for what the log masks, each once: who starts the launch must set them."""
+    words = [*program(launch), *(word for found in flag_words(launch) for word in found)]
+    masked = [name for name, value in launch.environment.items() if MASK in value]
+    return list(dict.fromkeys([*masked, *(str(word) for word in words if isinstance(word, SecretVariable))]))
+
+
+def open_environment(launch: Launch) -> dict[str, str]:
+    """Return the variables of a launch whose values the log does not mask."""
+    return {name: value for name, value in launch.environment.items() if MASK not in value}
 
 
 def plain_words(name: str, value: Any) -> tuple[str, ...]:
@@ -152,9 +183,10 @@ def plain_words(name: str, value: Any) -> tuple[str, ...]:
 
 def program(launch: Launch) -> tuple[str, ...]:
     """Return the words before the flags: `vllm serve MODEL`, or the module of releases before 0.6."""
+    model = SecretVariable("VLLM_MODEL") if MASK in launch.model else launch.model
     if at_least(launch.version, "0.6.0") is False:
-        return ("python", "-m", "vllm.entrypoints.openai.api_server", "--model", launch.model)
-    return ("vllm", "serve", launch.model)
+        return ("python", "-m", "vllm.entrypoints.openai.api_server", "--model", model)
+    return ("vllm", "serve", model)
 
 
 def cards_of(flags: Mapping[str, Any]) -> int:
@@ -173,6 +205,9 @@ def cards_of(flags: Mapping[str, Any]) -> int:
 
 def _flag_name(name: str, value: Any, version: str | None) -> str | None:
     """Return the flag of an argument, or None where it is no flag or stands at its default."""
+    # A name that is none may hold a line end, and with it lines of a file that is written from it.
+    if not name.isidentifier() or not name.isascii():
+        return None
     if name in _NOT_FLAGS or value is None or value in ("", [], {}):
         return None
     flag = flag_for_field(name, version)
@@ -197,4 +232,4 @@ def _is_default_elsewhere(flag: str, value: Any) -> bool:
 
 
 def _variable(flag: str) -> str:
-    return "VLLM_" + flag.removeprefix("--").replace("-", "_").upper()
+    return _OWN_VARIABLES.get(flag) or "VLLM_" + flag.removeprefix("--").replace("-", "_").upper()
