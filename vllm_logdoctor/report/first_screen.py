@@ -30,6 +30,8 @@ DOUBT: dict[Confidence, str] = {"high": "", "medium": ", probably", "low": ", po
 _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
 _SEVERE = ("critical", "high")
 _QUOTE = 240
+_ACTION = 140
+_CLAUSE_END = re.compile(r"(?<=\w{3}): |; |(?<=\w{3}) \(")
 _UNNAMED = "unclassified-failure"
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 REVERSED = (
@@ -197,11 +199,19 @@ def _remedies(root: Finding) -> list[str]:
 
 
 def _action(page: Page, finding: Finding) -> str:
-    words = capital("; ".join(change_words(change) for change in finding.changes[:2]))
+    words = capital(_short("; ".join(change_words(change) for change in finding.changes[:2])))
     gain = (
         f" Gain: {effect_range(finding.effect)} ({ORIGINS[finding.effect.origin]})." if finding.effect else ""
     )
     return f"**{words}** ({prose(finding.title)}{page.cited(finding.evidence, 2)}).{gain}"
+
+
+def _short(words: str) -> str:
+    """Return the first clause of a long action; the details have all of it."""
+    if len(words) <= _ACTION:
+        return words
+    clause = _CLAUSE_END.split(words, maxsplit=1)[0]
+    return clause if clause.count("`") % 2 == 0 else words
 
 
 def _without_change(page: Page, level: Level) -> tuple[str, ...]:

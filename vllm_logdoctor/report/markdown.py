@@ -51,6 +51,23 @@ _OF_A_RUN: tuple[tuple[str, Section], ...] = (
 )
 
 
+_SHORT_LOG = 60
+_ROOM = 40
+"""A log of so many lines gets a report of at most twice its length and so many more."""
+_DISPENSABLE = (
+    "How to measure the change",
+    "Model, hardware, software",
+    "KV cache",
+    "Warnings in the log",
+    "Timeline",
+    "Start-up",
+    "Configuration",
+    "Other findings",
+    "Load",
+)
+"""What a report on a short log leaves out first."""
+
+
 def render(analysis: Analysis, linked: bool = False) -> str:
     """Return the report of an analysis as Markdown (CommonMark with tables).
 
@@ -89,13 +106,18 @@ def screen_lines(page: Page, screen: FirstScreen, several: bool = False) -> list
 
 
 def _run(page: Page, several: bool) -> list[str]:
-    lines = screen_lines(page, first_screen(page), several)
+    screen = screen_lines(page, first_screen(page), several)
     sections = _OF_A_FAILED_START if page.run.outcome == "crashed_at_startup" else _OF_A_RUN
-    for title, section in sections:
-        body = section(page)
-        if any(body):
-            lines += [page.heading(title), "", *body, ""]
-    return lines
+    bodies = {title: body for title, section in sections if any(body := section(page))}
+    read = page.analysis.coverage.lines
+    room = 2 * read + _ROOM if read <= _SHORT_LOG else None
+    for title in _DISPENSABLE:
+        if room is not None and len(screen) + sum(len(body) + 3 for body in bodies.values()) > room:
+            bodies.pop(title, None)
+    return [
+        *screen,
+        *(line for title, body in bodies.items() for line in (page.heading(title), "", *body, "")),
+    ]
 
 
 def _overview(analysis: Analysis, linked: bool) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import number, table
-from vllm_logdoctor.report.naming import parallelism
+from vllm_logdoctor.report.naming import accelerators, parallelism
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.run.model import Run
 
@@ -68,7 +68,7 @@ def _hardware(page: Page) -> Iterator[Row]:
         name, event = named
         yield ["device", inline(name), page.cite([run.evidence(event.record)])]
     spread = parallelism(run)
-    if spread:
+    if spread and (accelerators(run) or 1) > 1:
         yield ["ranks", spread, page.cite(run.config["tensor_parallel_size"].evidence[:1])]
     yield from _logged(page, _OF_HARDWARE)
     hosts = sorted({process.host for process in run.processes if process.host})

@@ -98,7 +98,7 @@ def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str, str]]:
     points = points_of(page.run)
     for name, pick, full in CURVES:
         known = [float(value) for point in points if (value := pick(point)) is not None]
-        if len(known) > 2 and max(known) > 0:
+        if len(known) > 3 and max(known) > min(known):
             columns = timed_columns([(point.time, pick(point)) for point in points], width)
             yield name, sparkline(columns, full), number(min(known)), number(max(known))
 
