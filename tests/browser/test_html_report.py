@@ -148,7 +148,7 @@ def test_dragging_zooms_and_escape_shows_all_again(browser, page):
     assert browser.evaluate(ticks) != zoomed
 
 
-def test_a_value_without_neighbours_is_drawn_as_a_dot_and_keys_step_over_the_silence(browser, tmp_path):
+def test_a_value_without_neighbors_is_drawn_as_a_dot_and_keys_step_over_the_silence(browser, tmp_path):
     path = tmp_path / "silence.html"
     analysis = make_analysis("Qwen")
     run = analysis.runs[0].run

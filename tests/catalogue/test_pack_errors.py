@@ -47,7 +47,7 @@ REFUSED = {
     "a case that is ignored": ("'wrapper: starting", "'(?i)wrapper: starting", "regex", "ignores case"),
     "nested quantifiers": (END, "(?P<host>(?:\\w+\\.?)+) end'", "regex", SLOW),
     "an unbounded middle": (END, "(?P<host>.*) and (?P<rest>.*) end'", "regex", SLOW),
-    "overlapping neighbours": (END, "(?P<host>\\w+\\S+) end'", "regex", SLOW),
+    "overlapping neighbors": (END, "(?P<host>\\w+\\S+) end'", "regex", SLOW),
     "no regex": (END, "(?P<host>\\S+'", "regex", "is no regular expression"),
     "a sample without match": ('on 8 GPUs of node7"', 'on some GPUs"', "samples.0.text", "does not match"),
     "another value": ("gpus = 8 }", "gpus = 9 }", "samples.0.values", "comes out as 8, not 9"),

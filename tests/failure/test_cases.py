@@ -59,7 +59,7 @@ CASES = {
         "ValueError: Call to add_lora method failed: While loading /a/b, expected target modules in ['o_proj'] but received ['gate'].",
         "lora-adapter-unfit", "LoRA adapter does not match the model", "adapter_config.json",
     ),
-    "two quantisations": RuleContext(
+    "two quantizations": RuleContext(
         "ValueError: Quantization method specified in the model config (fp8) does not match the quantization method specified in the"
         " `quantization` argument (awq).",
         "quantization-scheme-unsupported", "--quantization does not match the checkpoint", "Leave `--quantization` out",

@@ -1,4 +1,4 @@
-"""What others made is unchanged, and its licence is beside it."""
+"""What others made is unchanged, and its license is beside it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def test_vendored_file_is_unchanged(name, sha256):
     assert hashlib.sha256(data).hexdigest() == sha256
 
 
-def test_the_licence_is_the_one_that_is_said():
+def test_the_license_is_the_one_that_is_said():
     text = (files("vllm_logdoctor.report") / "assets" / "uPlot.LICENSE.txt").read_text(encoding="utf-8")
     assert text.startswith("The MIT License (MIT)")
