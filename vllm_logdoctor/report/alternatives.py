@@ -51,7 +51,12 @@ def in_full(change: Change, ways: Sequence[str]) -> str | None:
 def other_ways(changes: Sequence[Change], ways: Sequence[str]) -> tuple[str, ...]:
     """Return the ways that no action says."""
     said = {in_full(change, ways) for change in changes}
-    return tuple(way for way in ways if way not in said)
+    values = [
+        f"{change.knob}={change.after}"
+        for change in changes
+        if change.kind == "env" and change.after is not None
+    ]
+    return tuple(way for way in ways if way not in said and not any(value in way for value in values))
 
 
 def _words(text: str) -> frozenset[str]:

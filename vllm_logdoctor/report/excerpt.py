@@ -7,12 +7,15 @@ from collections.abc import Iterable
 
 # (EngineCore_DP0 pid=123) INFO 04-12 07:11:48 [utils.py:233] text
 # (Replica(id=3f0) pid=77) INFO 04-12 07:11:48.120 [loggers.py:146] text
+# ERROR 04-20 20:40:11 worker_base.py:153] text
 # [2025-05-20T05:24:28Z] (VllmWorker rank=0 pid=10229) ERROR 05-19 22:24:28 [multiproc_executor.py:522] text
 _HEADER = re.compile(
     r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? ){0,2}"
-    r"(?:\((?:[^()]|\([^()]{0,40}\)){1,80}\) ){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? )?"
-    r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[[\w./-]+(?:\.py)?:\d+\] "
+    r"(?:\[rank\d+\]: ?)?(?:\((?:[^()]|\([^()]{0,40}\)){1,80}\) ){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? )?"
+    r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[?[\w./-]+(?:\.py)?:\d+\] "
 )
+# [rank0]: text      (EngineCore pid=4140) text
+_RANK = re.compile(r"^(?:\[rank\d{1,4}\]: ?|\([A-Za-z]\w{2,40}(?: [\w=.:-]{1,40}){0,2} pid=\d+\) )")
 _IN_WORD = re.compile(r"[\w.][\w.%]")
 
 
@@ -30,7 +33,7 @@ def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
         >>> excerpt("x" * 50 + " 'max_num_seqs': 1, " + "y" * 50, ["--max-num-seqs"], 40)
         "…xxxxxxxx 'max_num_seqs': 1, yyyyyyyyyy…"
     """
-    said = " ".join(_HEADER.sub("", text, count=1).split()) or " ".join(text.split())
+    said = " ".join(_RANK.sub("", _HEADER.sub("", text, count=1)).split()) or " ".join(text.split())
     if len(said) <= limit:
         return said
     at = next((found for knob in knobs if (found := _place(said, knob)) >= 0), -1)

@@ -30,6 +30,10 @@ DOUBT: dict[Confidence, str] = {"high": "", "medium": ", probably", "low": ", po
 _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
 _SEVERE = ("critical", "high")
 _QUOTE = 240
+_REPEATED = 6
+_LABEL = 30
+_WORD = re.compile(r"[A-Za-z]{3}")
+_EXCEPTION = re.compile(r"^(?:[\w.]+: )?[\w.]*(?:Error|Exception|Failure|Exit|Interrupt|Timeout): ")
 _ACTION = 140
 _CLAUSE_END = re.compile(r"(?<=\w{3}): |; |(?<=\w{3}) \(")
 _UNNAMED = "unclassified-failure"
@@ -77,7 +81,7 @@ def first_screen(page: Page) -> FirstScreen:
             level,
             state(page),
             run_title(page.run),
-            _with_lines(page, split_lead(root.explanation)[0], root),
+            _with_lines(page, split_lead(meaning(root))[0], root),
             quote=_quote(page, root),
             actions=tuple(_remedies(root))[:SHOWN],
             note=_note(page, root, ()),
@@ -101,6 +105,8 @@ def level_of(page: Page) -> Level:
         return "failed"
     if is_cut_off(page):
         return "cut"
+    if not _shows_a_run(page):
+        return "cut"
     limited = page.diagnosis.bottleneck.name in _LIMITING or any(
         finding.severity in _SEVERE and finding.changes for finding in (*page.advice, *page.diagnosis.hidden)
     )
@@ -116,7 +122,7 @@ def state(page: Page) -> str:
     if level == "failed":
         return f"{STATES[run.outcome]}: cause not in this log"
     if level == "cut":
-        return "CUT OFF: the log ends during start-up"
+        return f"CUT OFF: {'the log ends during start-up' if is_cut_off(page) else 'no complete start and no load in this log'}"
     if level == "limited":
         return f"LIMITED: {LIMITS[limit] if limit in _LIMITING else 'by its configuration'}"
     if is_client(run):
@@ -130,7 +136,7 @@ def sentence(page: Page) -> str:
     if page.root in page.diagnosis.hidden:
         return "Known failure, left out by the baseline or a suppression."
     if page.root is not None:
-        return split_lead(page.root.explanation)[0]
+        return split_lead(meaning(page.root))[0]
     if run.outcome in BROKEN:
         return "The log does not contain the cause."
     if is_client(run):
@@ -163,6 +169,23 @@ def split_lead(text: str) -> tuple[str, str]:
     return prose(" ".join(sentences[:kept])), prose(" ".join(sentences[kept:]))
 
 
+def meaning(root: Finding) -> str:
+    """Return the explanation of a failure without a repetition of its decisive line.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Evidence
+        >>> line = Evidence("a.log", 1, "KeyError: 'rows'")
+        >>> meaning(Finding("x", "failure", "high", "high", "t", "The exception: KeyError: 'rows'. Raised in a.py.", "root", (line,)))
+        'Raised in a.py.'
+    """
+    said = excerpt(root.evidence[0].text, limit=10_000) if root.evidence else ""
+    for part in (said, _EXCEPTION.sub("", said)):
+        label, found, rest = root.explanation.partition(part) if len(part) >= _REPEATED else ("", "", "")
+        if found and len(label) <= _LABEL:
+            return rest.lstrip(" .…")
+    return root.explanation
+
+
 def remaining_ways(root: Finding) -> tuple[str, ...]:
     """Return the remedies of a failure that the first screen has no room for, escaped."""
     return tuple(_remedies(root))[SHOWN:]
@@ -173,10 +196,18 @@ def is_cut_off(page: Page) -> bool:
     return page.run.outcome == "truncated" and not page.run.startup_complete and not is_client(page.run)
 
 
+def _shows_a_run(page: Page) -> bool:
+    """Return True if a log shows a complete start, a load or its end."""
+    run = page.run
+    seen = run.startup_complete or run.samples or run.progress or run.benchmarks or run.accesses
+    return bool(seen) or page.diagnosis.bottleneck.name != "startup-only" or run.outcome == "clean_shutdown"
+
+
 def _cause(root: Finding) -> str:
     """Return the title of a cause; the exception itself where no rule names it."""
-    if root.id == _UNNAMED and root.evidence:
-        return inline(excerpt(root.evidence[0].text, limit=110))
+    said = excerpt(root.evidence[0].text, limit=110) if root.evidence else ""
+    if root.id == _UNNAMED and _WORD.search(said):
+        return inline(said)
     return prose(root.title)
 
 
@@ -217,7 +248,7 @@ def _short(words: str) -> str:
 def _without_change(page: Page, level: Level) -> tuple[str, ...]:
     """Return what to do where no setting is to be changed."""
     if level == "cut":
-        return (_REST_OF_LOG,)
+        return (_REST_OF_LOG,) if is_cut_off(page) else ()
     if level == "failed":
         return (
             "Ask the scheduler, the container runtime or the kernel log (`dmesg -T`) who ended the process.",

@@ -9,7 +9,7 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital
-from vllm_logdoctor.report.first_screen import remaining_ways, split_lead
+from vllm_logdoctor.report.first_screen import meaning, remaining_ways, split_lead
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.model import Finding
@@ -37,7 +37,7 @@ def broke(page: Page) -> list[str]:
 
 
 def _rest(root: Finding) -> list[str]:
-    rest = split_lead(root.explanation)[1]
+    rest = split_lead(meaning(root))[1]
     return [rest, ""] if rest else []
 
 

@@ -33,14 +33,14 @@ _ELSEWHERE = re.compile(
 _PHASES: dict[BlockPhase, str] = {
     "import": "while modules were imported",
     "configuration": "while the configuration was checked",
-    "distributed-init": "while devices and ranks were set up",
+    "distributed-init": "while devices and ranks were initialized",
     "load-weights": "while the model was built and its weights were loaded",
-    "profiling": "in the trial run that measures memory",
-    "sampler-warm-up": "in the warm-up of the sampler",
+    "profiling": "during memory profiling",
+    "sampler-warm-up": "during sampler warm-up",
     "kv-cache": "while the KV cache was set up",
     "graph-capture": "while CUDA graphs were captured",
-    "warm-up": "in the warm-up",
-    "wake-up": "while the engine woke up",
+    "warm-up": "during warm-up",
+    "wake-up": "during /wake_up",
     "serving": "while requests were processed",
 }
 # RuntimeError: Worker failed with error 'Expected result >= 0 to be true, but got false.', please check the stack trace
