@@ -149,3 +149,27 @@ def test_the_engines_own_words_tell_eager_mode_where_no_setting_is_in_the_log() 
     words = "Enforce eager set, overriding optimization level to -O0"
     assert "eager-mode" in advice(a_run(messages=(words,)))
     assert "eager-mode" not in advice(a_run(messages=(words,), reported={"enforce_eager": False}))
+
+
+def test_every_setting_that_keeps_graphs_off_is_dropped_in_one_step() -> None:
+    run = a_run(
+        set={
+            "enforce_eager": True,
+            "optimization_level": "0",
+            "compilation_config": {"cudagraph_mode": "NONE", "backend": "inductor"},
+        },
+        samples=load((5, {"running": 2, "kv": 3.0})),
+        version="0.16.0",
+    )
+    assert knobs(advice(run)["eager-mode"]) == {
+        "--enforce-eager": None,
+        "--optimization-level": None,
+        "--compilation-config": {"backend": "inductor"},
+    }
+
+
+def test_graphs_that_are_off_alone_leave_compilation_on() -> None:
+    run = a_run(set={"compilation_config": {"cudagraph_mode": "NONE"}}, version="0.16.0")
+    assert "torch.compile" not in advice(run)["eager-mode"].explanation
+    assert "eager-mode" not in advice(a_run(set={"compilation_config": {"mode": 3}}, version="0.16.0"))
+    assert "eager-mode" not in advice(a_run(set={"optimization_level": 2}, version="0.16.0"))

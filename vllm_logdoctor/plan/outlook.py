@@ -10,6 +10,8 @@ from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.model import Effect, Finding
 
 THROUGHPUT = "generation_throughput"
+LEAST_SAMPLES = 3
+"""Statistics lines with requests, fewer of which show no load to go by."""
 LEAST_MOVE = 0.02
 """A figure that moves by less than 2 % is not worth a row."""
 
@@ -21,7 +23,7 @@ def expectations(
 
     Empty where the plan changes no setting, or the log shows no load.
     """
-    if not load.busy_seconds or not any(item.change.kind in ("flag", "env") for item in items):
+    if len(load.busy) < LEAST_SAMPLES or not any(item.change.kind in ("flag", "env") for item in items):
         return ()
     after = load_of(planned.run)
     rows = [_throughput(items, findings, load), _tokens(planned)]
@@ -60,7 +62,7 @@ def _throughput(
 ) -> Expectation | None:
     """Return the throughput over the run: at least what the best single change gives, at most all of them together."""
     effects = [effect for _, effect in planned_effects(items, findings)]
-    if not effects or not load.generation:
+    if not effects or load.generation < 1:
         return None
     low, high = max(effect.over_run(effect.low) for effect in effects), 1.0
     for effect in effects:

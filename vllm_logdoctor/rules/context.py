@@ -73,12 +73,16 @@ def flag(
 ) -> tuple[Change, ...]:
     """Return the change of a flag under the name that the run's version has for it, if it has one.
 
-    `after` None drops the flag. Where the version is not known, only a flag is given that every release has
-    in which the run's engine is the usual one.
+    `after` None drops the flag. Where the version is not known, a flag is given that every release has in which
+    the run's engine is the usual one, or that the run's own arguments hold; for an untagged build any other is an
+    action in words.
     """
     if release_number(case.version) is None:
-        known = in_every_release_of(name, case.run.engine)
-        return (Change(name, "flag", before, after, safety, note),) if known else ()
+        given = name.lstrip("-").replace("-", "_") in case.run.arguments
+        if given or in_every_release_of(name, case.run.engine):
+            return (Change(name, "flag", before, after, safety, note),)
+        words = f"without {name}" if after is None else f"{name} {after}, as this build spells it"
+        return (Change(words, "action", before, None, safety, note),) if case.version else ()
     found = translate_flag(name, case.version)
     if isinstance(found, Flag):
         return (Change(found.name, "flag", before, after, safety, note),)

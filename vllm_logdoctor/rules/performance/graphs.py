@@ -15,7 +15,8 @@ from vllm_logdoctor.rules.context import (
     plural,
     setting_lines,
 )
-from vllm_logdoctor.rules.model import Confidence, Effect
+from vllm_logdoctor.rules.execution_mode import SwitchedOff, compiles, switched_off
+from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import (
     COMPILE_CACHE_WARM,
     EAGER_OFF_BETWEEN,
@@ -40,12 +41,12 @@ GRAPH_SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size", "max_cap
 
 
 def eager_mode(case: RuleContext) -> Advice | None:
-    """CUDA graphs are off by --enforce-eager.
+    """CUDA graphs are off by --enforce-eager, by optimization level 0 or by the compilation configuration.
 
-    Needs enforce_eager=True in the arguments or the engine's configuration, or its words that eager mode is on.
+    Needs one of these settings in the arguments or the engine's configuration, or its words that eager mode is on.
     """
-    run = case.run
-    if not _is_eager(case) or case.event("graphs-captured") is not None:
+    run, off = case.run, switched_off(case.run)
+    if not (_is_eager(case) or off) or case.event("graphs-captured") is not None:
         return None
     if case.event("tensor-parallel-across-nodes") is not None:
         # Measured on ranks joined by a network: graphs were 5 to 20 % slower than eager.
@@ -61,9 +62,10 @@ def eager_mode(case: RuleContext) -> Advice | None:
         return _eager_for_the_start(case)
     severity, confidence, effect = _eager_effect(case)
     load = case.load
+    named = " and ".join(f"`{_field(one)}`" for one in off) or "`enforce_eager=True`"
     text = (
-        "`enforce_eager=True`: every kernel of every step is launched by Python"
-        + ("." if run.engine == "V0" else ", and torch.compile is off.")
+        f"{named}: every kernel of every step is launched by Python"
+        + ("." if run.engine == "V0" or compiles(run) else ", and torch.compile is off.")
         + (
             f" The load had {plural(round(load.running), 'request')} at once in the median:"
             if load.busy_seconds
@@ -79,18 +81,12 @@ def eager_mode(case: RuleContext) -> Advice | None:
         text,
         (
             *setting_lines(case, "enforce_eager", most=2),
+            *setting_lines(case, *(one.flag[2:].replace("-", "_") for one in off)),
             *message_lines(case, "eager-mode-in-effect"),
         ),
         confidence=confidence,
         severity=severity,
-        changes=flag(
-            case,
-            "--enforce-eager",
-            True,
-            None,
-            "needs-test",
-            "graphs need memory and make the start 20 to 60 s longer, less once compiled code is cached",
-        ),
+        changes=_graphs_on(case, off),
         effect=effect,
         alternatives=("if graphs do not fit: fewer capture sizes instead of none",),
         avoid=(
@@ -98,6 +94,21 @@ def eager_mode(case: RuleContext) -> Advice | None:
             " was at fault."
         ),
         verify="`Capturing CUDA graphs` and `Graph capturing finished in N secs` at the start.",
+    )
+
+
+def _field(one: SwitchedOff) -> str:
+    """Return a flag with its value as a configuration prints it; of a long object only its name."""
+    value = "..." if isinstance(one.before, dict) else one.before
+    return f"{one.flag[2:].replace('-', '_')}={value}"
+
+
+def _graphs_on(case: RuleContext, off: tuple[SwitchedOff, ...]) -> tuple[Change, ...]:
+    """Return one step that takes graphs and compilation back: all the flags that keep them off."""
+    note = "graphs need memory and make the start 20 to 60 s longer, less once compiled code is cached"
+    flags = off or (SwitchedOff("--enforce-eager", True, None),)
+    return tuple(
+        change for one in flags for change in flag(case, one.flag, one.before, one.after, "needs-test", note)
     )
 
 
@@ -109,7 +120,8 @@ def _is_eager(case: RuleContext) -> bool:
 
 def _taken_by_vllm(run: Run) -> bool:
     """Whether all arguments are in the log and none asks for eager mode: there is nothing to drop."""
-    return arguments_are_whole(run) and not run.arguments.get("enforce_eager")
+    asked = [one for one in switched_off(run) if one.flag[2:].replace("-", "_") in run.arguments]
+    return arguments_are_whole(run) and not asked
 
 
 def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | None]:
@@ -165,11 +177,7 @@ def _eager_without_graphs(case: RuleContext) -> Advice:
 def cuda_graphs_not_captured(case: RuleContext) -> Advice | None:
     """Graph capture was skipped without being asked to. Needs the engine's line that says so."""
     event = case.event("cudagraph-capture-skipped")
-    if (
-        event is None
-        or case.run.setting("enforce_eager") is True
-        or case.event("graphs-captured") is not None
-    ):
+    if event is None or switched_off(case.run) or case.event("graphs-captured") is not None:
         return None
     reason = event.text("reason")
     text = "The engine skipped the capture of CUDA graphs" + (

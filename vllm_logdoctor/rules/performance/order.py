@@ -25,6 +25,7 @@ LIMIT = 0.4
 # That the client sends little is no fault of the server: what surely slows the server down comes before it, what
 # merely may comes behind.
 CLIENTS_OWN = 0.2
+ABOVE_THE_CLIENT = CLIENTS_OWN + 0.01
 
 # What an objective multiplies the worth of its rules by; a start is seldom, so that its findings come behind those of
 # serving.

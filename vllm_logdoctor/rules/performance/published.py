@@ -58,6 +58,8 @@ CACHE_FP8 = Range(
     0.97, 1.09, 1.03, 18, 4, "16-bit to fp8 cache, vLLM 0.10 and later on H100, L40S, L4 and 3090"
 )
 WEIGHTS_FP8 = Range(1.12, 1.54, 1.36, 21, 3, "16-bit to fp8 weights on H100 and L40S")
+QUANTIZED_SINGLE = Range(1.29, 1.98, 1.57, 3, 1, "16-bit to fp8, int8 or int4 weights, one stream on Ampere")
+MTP_SINGLE = Range(1.0, 1.47, 1.15, 9, 4, "MTP drafting with one request")
 CLIENT_DOUBLED = Range(1.10, 1.94, 1.78, 6, 1, "twice the requests in flight, 7B on A40")
 CLIENT_SIXTEENFOLD = Range(1.17, 14.21, 5.91, 8, 1, "16 times the requests in flight, 8B on L40S")
 REPLICAS_FOR_TP4 = Range(

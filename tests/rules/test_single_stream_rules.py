@@ -1,0 +1,61 @@
+"""Single streams: weights that are read for each token, and answers that run on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.rules.making import a_run, advice, load
+from vllm_logdoctor.run.model import Run
+
+ONE = {"running": 1, "kv": 0.5, "generation": 7.6}
+
+
+def stream(generation: float = 7.6, **more: Any) -> Run:
+    settings = {"dtype": "bfloat16", **more.pop("set", {})}
+    return a_run(
+        set=settings,
+        measured={"model_weights_gib": 22.8},
+        samples=load((6, {**ONE, "generation": generation})),
+        **more,
+    )
+
+
+def test_a_slow_stream_of_16_bit_weights_asks_for_fewer_bytes_before_more_requests() -> None:
+    found = advice(stream())
+    assert next(iter(found)) == "decode-limited-by-weight-reads"
+    assert "186 GB/s" in found["decode-limited-by-weight-reads"].explanation
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        stream(generation=80.0),
+        stream(set={"quantization": "fp8"}),
+        stream(set={"enforce_eager": True}),
+        stream(platform="cpu"),
+        a_run(set={"dtype": "bfloat16"}, samples=load((6, ONE))),
+    ],
+    ids=["fast", "quantized", "eager", "cpu", "weights-unknown"],
+)
+def test_other_streams_do_not(run: Run) -> None:
+    assert "decode-limited-by-weight-reads" not in advice(run)
+
+
+def climbing(lines: int, prompt: float = 0.0) -> Run:
+    parts = [
+        (1, {"running": 1, "kv": 30.0 + 3 * n, "generation": 150.0, "prompt": prompt}) for n in range(lines)
+    ]
+    return a_run(measured={"kv_cache_tokens": 51_000}, samples=load(*parts))
+
+
+def test_one_answer_that_runs_on_is_capped_before_the_client_sends_more() -> None:
+    found = advice(climbing(3))
+    assert next(iter(found)) == "long-answers-hold-the-server"
+    assert "max_tokens" in found["long-answers-hold-the-server"].changes[0].knob
+
+
+def test_a_long_prompt_or_a_moment_is_no_long_answer() -> None:
+    assert "long-answers-hold-the-server" not in advice(climbing(3, prompt=2000.0))
+    assert "long-answers-hold-the-server" not in advice(climbing(1))

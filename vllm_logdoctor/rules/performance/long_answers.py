@@ -1,0 +1,119 @@
+"""Rule on answers that run on: one or two requests that generate for long and hold much of the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from vllm_logdoctor.rules.capacity.memory import memory_of
+from vllm_logdoctor.rules.context import RuleContext, action, plural, sample_lines
+from vllm_logdoctor.rules.load import Span, minutes
+from vllm_logdoctor.rules.performance.order import ABOVE_THE_CLIENT
+from vllm_logdoctor.rules.rule import Advice, Rule
+
+MOST_REQUESTS = 2
+LEAST_SECONDS = 20.0
+LEAST_HELD = 20.0
+"""Percent of the cache that each of the requests holds."""
+LEAST_TOKENS = 8192
+PROMPT_WINDOW = 60.0
+"""Seconds before in which a prompt may have filled the cache instead."""
+
+
+class Stretch(Struct, frozen=True):
+    """Neighbouring statistics lines in which the same requests only generate; tokens that each of them holds at the end."""
+
+    spans: tuple[Span, ...]
+    tokens: float
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds of the stretch."""
+        return sum(span.seconds for span in self.spans)
+
+
+def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
+    """One or two requests generate on and on.
+
+    Needs statistics lines in a row with the same one or two requests, no prompt, and a KV usage that climbs.
+    """
+    found = [one for one in stretches(case) if one.seconds >= LEAST_SECONDS and one.tokens >= LEAST_TOKENS]
+    if not found:
+        return None
+    longest = max(found, key=lambda one: one.seconds)
+    last = longest.spans[-1].sample
+    text = (
+        f"{plural(last.running or 0, 'request')} generated for {minutes(longest.seconds)} without a pause and held"
+        f" {last.kv_usage or 0.0:g} % of the KV cache, about {longest.tokens:,.0f} tokens each: an answer that nobody"
+        " limited looks like this."
+        + (f" It happened {len(found)} times." if len(found) > 1 else "")
+        + " Where such answers are wanted (reasoning, long documents) nothing is wrong."
+    )
+    return Advice(
+        text,
+        sample_lines(case, longest.spans, lambda sample: (sample.kv_usage or 0.0,)),
+        confidence="medium",
+        changes=(
+            action("set max_tokens in the clients' requests to the length of the answers that you want"),
+        ),
+        alternatives=(
+            "--override-generation-config with max_new_tokens, where the release has it, for clients that set no limit",
+        ),
+        verify="`GPU KV cache usage` no longer climbs for minutes while one request runs.",
+    )
+
+
+def stretches(case: RuleContext) -> Iterator[Stretch]:
+    """Yield the stretches of each engine in which one or two requests only generate."""
+    for engine in sorted({span.sample.engine for span in case.load.spans}):
+        series = [span for span in case.load.spans if span.sample.engine == engine]
+        start = 0
+        for place in range(1, len(series) + 1):
+            if place < len(series) and _continues(series[place - 1], series[place]):
+                continue
+            if place - start >= 2 and (tokens := _tokens(case, series, start, place)):
+                yield Stretch(tuple(series[start:place]), tokens)
+            start = place
+
+
+def _continues(before: Span, span: Span) -> bool:
+    """Return whether the requests of one line are those of the next, and only generate."""
+    first, then = before.sample, span.sample
+    return bool(
+        then.running == first.running
+        and 0 < (then.running or 0) <= MOST_REQUESTS
+        and not first.prompt
+        and not then.prompt
+        and then.generation > 0
+        and (then.kv_usage or 0.0) > (first.kv_usage or 0.0)
+    )
+
+
+def _tokens(case: RuleContext, series: Sequence[Span], start: int, end: int) -> float | None:
+    """Return the tokens that each request holds at the end, or None where a prompt can have filled the cache."""
+    first, last = series[start].sample, series[end - 1].sample
+    each = (last.kv_usage or 0.0) / (last.running or 1)
+    generated = sum(span.sample.generation * span.seconds for span in series[start + 1 : end])
+    growth = (last.kv_usage or 0.0) - (first.kv_usage or 0.0)
+    memory = memory_of(case.run)
+    whole = memory.tokens if memory else 100 * generated / growth
+    held = whole * each / 100
+    prompts, seconds = 0.0, 0.0
+    for span in reversed(series[:start]):
+        if not span.sample.running:
+            break
+        prompts += span.sample.prompt * span.seconds
+        seconds += span.seconds
+        if seconds >= PROMPT_WINDOW:
+            break
+    return held if each >= LEAST_HELD and prompts < held / 2 else None
+
+
+RULES = (
+    Rule(
+        "long-answers-hold-the-server",
+        long_answers_hold_the_server,
+        worth=lambda case, worth: max(worth, ABOVE_THE_CLIENT),
+    ),
+)

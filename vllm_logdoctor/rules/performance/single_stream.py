@@ -1,0 +1,120 @@
+"""Rule on single streams: a step reads all weights for one token a request, so that bytes and bandwidth set the speed."""
+
+from __future__ import annotations
+
+import re
+
+from vllm_logdoctor.rules.capacity.ceiling import device_of, has_experts
+from vllm_logdoctor.rules.capacity.memory import GIB
+from vllm_logdoctor.rules.context import RuleContext, action, sample_lines, setting_lines
+from vllm_logdoctor.rules.execution_mode import switched_off
+from vllm_logdoctor.rules.model import Confidence
+from vllm_logdoctor.rules.performance.published import MTP_SINGLE, QUANTIZED_SINGLE
+from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.model import Run, Sample
+
+FEW = 4
+LEAST_SAMPLES = 2
+LEAST_WEIGHTS_GIB = 4.0
+SLOW_STREAM = 40.0
+"""Tokens per second below which a reader notices the speed of one stream."""
+AT_THE_LIMIT = 0.5
+"""Share of the card's bandwidth that reading the weights takes, from which they set the pace."""
+_QUANTIZED = re.compile(r"awq|gptq|fp8|fp4|int[48]|w4a|w8a|[48]-?bit|gguf|bnb", re.IGNORECASE)
+# Models whose checkpoints hold layers that predict further tokens.
+_WITH_MTP = re.compile(
+    r"qwen-?3(?:-next|\.[5-9])|deepseek-(?:v3|r1)|glm-(?:4\.[5-9]|5)|mimo|ernie-?4\.5", re.IGNORECASE
+)
+
+
+def decode_limited_by_weight_reads(case: RuleContext) -> Advice | None:
+    """A handful of requests reads 16-bit weights for each token.
+
+    Needs the size of the weights and statistics lines with one to four requests, and a stream that is slow or close to
+    the bandwidth of a card that the log names.
+    """
+    spans = [span for span in case.load.busy if span.sample.running and span.sample.generation > 0]
+    weights = case.run.measure("model_weights_gib")
+    if not weights or weights < LEAST_WEIGHTS_GIB or len(spans) < LEAST_SAMPLES or not _applies(case):
+        return None
+    rate = max(span.sample.generation / (span.sample.running or 1) for span in spans)
+    read = rate * weights * GIB / 1e9
+    share = _share_of_bandwidth(case.run, read)
+    if (share is None and rate >= SLOW_STREAM) or (share is not None and share < AT_THE_LIMIT):
+        return None
+    return Advice(
+        _explanation(case.run, rate, weights, read, share),
+        (*sample_lines(case, spans, _fastest), *setting_lines(case, "model_weights_gib", "dtype")),
+        confidence=_confidence(case, rate, share),
+        changes=(action("serve a quantized checkpoint of the model: fewer bytes to read for each token"),),
+        effect=QUANTIZED_SINGLE.effect("generation_throughput", "per stream"),
+        alternatives=_drafters(case.run),
+        avoid="--max-num-seqs, --gpu-memory-utilization and --kv-cache-dtype: none of them shortens a step.",
+        verify="a smaller `Model loading took N GiB`, and more tokens/s with as many requests running.",
+    )
+
+
+def _applies(case: RuleContext) -> bool:
+    run = case.run
+    name = str(run.model.value) if run.model else ""
+    return (
+        run.platform in ("cuda", "rocm")
+        and case.bottleneck.name == "client-limited"
+        and 1 <= case.load.running <= FEW
+        and not run.setting("quantization")
+        and str(run.setting("dtype") or "bfloat16") in ("bfloat16", "float16", "half", "auto")
+        and not run.setting("speculative_config")
+        and not _QUANTIZED.search(name)
+        and not switched_off(run)
+    )
+
+
+def _share_of_bandwidth(run: Run, read: float) -> float | None:
+    """Return the share of the card's bandwidth that reading the weights takes; None where the log names no card."""
+    card = device_of(run)
+    if card is None or not card.bandwidth_gbs or has_experts(run):
+        return None
+    return read / card.bandwidth_gbs
+
+
+def _explanation(run: Run, rate: float, weights: float, read: float, share: float | None) -> str:
+    text = f"One stream makes at most {rate:.3g} tokens/s, and the weights have 16 bits"
+    if has_experts(run):
+        return text + (
+            f" ({weights:g} GiB on each card, of which a token reads the experts that it uses): the speed of a stream"
+            " follows the bytes that a step reads, not the number of requests that the server may take."
+        )
+    text += f": each token reads {weights:g} GiB on each card, {read:,.0f} GB/s."
+    if share is None:
+        return (
+            text
+            + " The log does not name the card; beside its memory bandwidth this says how far the limit is."
+        )
+    return text + f" That is {100 * share:.0f} % of the card's bandwidth: this is its limit for such weights."
+
+
+def _confidence(case: RuleContext, rate: float, share: float | None) -> Confidence:
+    if share is not None:
+        return "high"
+    return (
+        "medium" if rate < SLOW_STREAM / 2 or case.objective == "latency" or has_experts(case.run) else "low"
+    )
+
+
+def _drafters(run: Run) -> tuple[str, ...]:
+    name = str(run.model.value) if run.model else ""
+    if _WITH_MTP.search(name):
+        return (
+            "the checkpoint's own MTP layers as drafter (--speculative-config with method mtp), if it holds them:"
+            f" {MTP_SINGLE.words()} with one request",
+        )
+    return (
+        "a drafter that is published for this model; measured 0.52 to 1.37 x with one request, so compare",
+    )
+
+
+def _fastest(sample: Sample) -> tuple[float, ...]:
+    return (sample.generation,)
+
+
+RULES = (Rule("decode-limited-by-weight-reads", decode_limited_by_weight_reads, objectives=("latency",)),)
