@@ -17,7 +17,6 @@ from vllm_logdoctor.rules.context import (
     whole,
 )
 from vllm_logdoctor.rules.model import Change, Effect
-from vllm_logdoctor.rules.performance.order import ABOVE_THE_CLIENT
 from vllm_logdoctor.rules.performance.published import DRAFT_OFF_MIDDLE, MTP_OFF_MIDDLE, NGRAM_OFF_BUSY
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Speculation
@@ -29,8 +28,6 @@ LEAST_LAST_RATE = 0.15
 LEAST_SENSE = 5.0
 NEVER_TAKEN = " Hardly any is: look whether the drafts are made for this model (its release, its vocabulary, its chat template)."
 MANY_POSITIONS = 3
-# Requests with which a draft that is thrown away costs a stream its speed.
-FEW = 4
 # Where hardly the first drafted token is taken, fewer of them are no answer.
 USELESS = 0.15
 
@@ -204,12 +201,7 @@ def _method(config: Any) -> str:
     return found[1].lower() if found else ""
 
 
-def _worth(case: RuleContext, worth: float) -> float:
-    """Return what waste in drafting counts for: with few requests it slows each stream, whatever the client sends."""
-    return max(worth, ABOVE_THE_CLIENT) if case.load.running <= FEW else worth
-
-
 RULES = (
-    Rule("spec-decode-not-profitable", spec_decode_not_profitable, worth=_worth),
+    Rule("spec-decode-not-profitable", spec_decode_not_profitable),
     Rule("speculative-decoding-eats-token-budget", speculative_decoding_eats_token_budget),
 )
