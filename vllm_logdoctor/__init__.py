@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vllm_logdoctor.api import Report, RunView, analyze
+    from vllm_logdoctor.catalogue.explaining import explain
     from vllm_logdoctor.errors import LogdoctorError
+    from vllm_logdoctor.library import compare, verify, whatif
     from vllm_logdoctor.rules.model import Change, Effect, Finding
     from vllm_logdoctor.run.model import Evidence, Phase, Sample, Value
 
@@ -29,10 +31,16 @@ __all__ = [
     "Sample",
     "Value",
     "analyze",
+    "compare",
+    "explain",
+    "verify",
+    "whatif",
 ]
 
 _HOMES = {
-    "Report": "api", "RunView": "api", "analyze": "api", "LogdoctorError": "errors", "Change": "rules.model", "Effect": "rules.model",
+    "Report": "api", "RunView": "api", "analyze": "api", "LogdoctorError": "errors",
+    "compare": "library", "explain": "catalogue.explaining", "verify": "library", "whatif": "library",
+    "Change": "rules.model", "Effect": "rules.model",
     "Finding": "rules.model", "Evidence": "run.model", "Phase": "run.model", "Sample": "run.model", "Value": "run.model",
 }  # fmt: skip
 
@@ -44,3 +52,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     return getattr(import_module(f"vllm_logdoctor.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,20 +7,24 @@ Plain attributes need nothing but this package; `to_frame()` needs pandas, `plot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.pipeline import Options, analyse
-from vllm_logdoctor.plan.model import Plan
+from vllm_logdoctor.parse import Process
+from vllm_logdoctor.pipeline import OBJECTIVES, Options, analyse
+from vllm_logdoctor.plan.model import Plan, WhatIf
 from vllm_logdoctor.report import frames, json, markdown, text
 from vllm_logdoctor.report.key_figures import startup_seconds
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import run_title
-from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.bottleneck import ServingPeriod
+from vllm_logdoctor.rules.model import Finding, Message
 from vllm_logdoctor.run.model import Coverage, Phase, Run, Sample, SourceSummary, Value
-from vllm_logdoctor.source import inputs_from
+from vllm_logdoctor.source import Input, inputs_from
 
 if TYPE_CHECKING:
     import pandas
@@ -34,7 +38,8 @@ def analyze(
     source: str | PathLike[str] | bytes | Iterable[str] | Iterable[bytes],
     *,
     objective: str = "balanced",
-    patterns: Iterable[str | PathLike[str]] = (),
+    patterns: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
+    year: int | None = None,
 ) -> Report:
     """Analyse a log.
 
@@ -42,21 +47,39 @@ def analyze(
         source: a path, a directory, several paths, "-" for standard input, the bytes of a log, or its lines.
         objective: what the advice is for: balanced, throughput, latency, long-context, memory or startup.
         patterns: pattern packs of your own, directories or files.
+        year: year in which a log without years begins; default: by the date of the file, see `run.year_source`.
 
     Returns:
         The report: one run per life of a server or offline engine.
 
     Raises:
-        LogdoctorError: nothing could be read, or nothing in it is of vLLM.
+        LogdoctorError: an argument is wrong (exit_code 2), nothing could be read (3), or nothing in it is of vLLM (4).
 
     Example:
         >>> lines = ["INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.8.5"]
         >>> analyze(lines).runs[0].version
         '0.8.5'
     """
+    if not isinstance(source, str | bytes | bytearray | PathLike | Iterable):
+        raise LogdoctorError(f"source: expected a path, bytes or lines, got {type(source).__name__}", 2)
+    if objective not in OBJECTIVES:
+        raise unknown_choice("objective", str(objective), OBJECTIVES)
+    if year is not None and not (isinstance(year, int) and 1970 <= year <= 9998):
+        raise LogdoctorError(f"year: expected a number such as 2026, got {year!r}", 2)
+    packs = tuple(Path(place) for place in ([patterns] if isinstance(patterns, str | PathLike) else patterns))
+    if missing := [str(pack) for pack in packs if not pack.exists()]:
+        raise LogdoctorError(f"no such pattern pack: {missing[0]}", 2)
     inputs = inputs_from(cast("Any", source))
-    packs = tuple(Path(place) for place in patterns)
-    return Report(analyse(inputs, Options(patterns=packs, objective=objective)))
+    written = {one.name: date for one in inputs if (date := _last_change(one)) is not None}
+    return Report(analyse(inputs, Options(patterns=packs, objective=objective)), year, written)
+
+
+def _last_change(source: Input) -> datetime | None:
+    """Return when a file was last changed, or None for what is no file."""
+    try:
+        return datetime.fromtimestamp(source.path.stat().st_mtime) if source.path else None
+    except (OSError, OverflowError, ValueError):
+        return None
 
 
 class Rows(Sequence[Row], Generic[Row]):
@@ -75,7 +98,7 @@ class Rows(Sequence[Row], Generic[Row]):
         self._build = build
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return a tidy DataFrame; `parse.attrs["units"]` holds the units by column."""
+        """Return a tidy DataFrame; `frame.attrs["units"]` holds the units by column."""
         return self._build()
 
     def __len__(self) -> int:
@@ -145,10 +168,11 @@ class RunView:
     Attributes:
         title: one line that says what ran, on what, how long and how it ended.
         number, kind, outcome, bottleneck, version, model, platform: as in the JSON document.
+        started, ended, duration: when it ran, and how many seconds; `year_source` says where the year is from.
         startup_seconds: length of the start-up, or None.
         config: effective configuration by EngineArgs field.
         measured: what the engine printed of itself.
-        phases, stats, findings, events, requests: rows; each has `to_frame()`.
+        phases, stats, periods, findings, messages, events, requests, what_if, processes: rows; each has `to_frame()`.
         plan: the merged changes with the launch command before and after.
         plot: figures (matplotlib).
         diagnosis: everything underneath.
@@ -160,9 +184,10 @@ class RunView:
         ('server', 'truncated', 1)
     """
 
-    def __init__(self, analysis: Analysis, diagnosis: Diagnosis) -> None:
+    def __init__(self, analysis: Analysis, diagnosis: Diagnosis, times: frames.Times | None = None) -> None:
         self._analysis = analysis
         self.diagnosis = diagnosis
+        self.times = times or frames.Times.of_run(diagnosis.run)
 
     @property
     def run(self) -> Run:
@@ -215,6 +240,27 @@ class RunView:
         return startup_seconds(self.run.phases)
 
     @property
+    def started(self) -> datetime | None:
+        """When the run began, or None where no year is known; see `year_source`."""
+        return self.times.at(self.run.started)
+
+    @property
+    def ended(self) -> datetime | None:
+        """When the run ended, or None where no year is known."""
+        return self.times.at(self.run.ended)
+
+    @property
+    def year_source(self) -> str:
+        """Where the year is from: "log", "parameter", "file date", or "" where none is known."""
+        return self.times.source
+
+    @property
+    def duration(self) -> float | None:
+        """Length of the run in seconds, or None where its lines have no time."""
+        run = self.run
+        return None if run.started is None or run.ended is None else run.ended - run.started
+
+    @property
     def config(self) -> Settings:
         """Effective configuration by EngineArgs field."""
         return Settings(self.run.config)
@@ -227,12 +273,12 @@ class RunView:
     @property
     def phases(self) -> Rows[Phase]:
         """Phases of start-up and serving."""
-        return Rows(self.run.phases, lambda: frames.phases_frame(self.run))
+        return Rows(self.run.phases, lambda: frames.phases_frame([(self.run, self.times)]))
 
     @property
     def stats(self) -> Rows[Sample]:
         """The statistics lines."""
-        return Rows(self.run.samples, lambda: frames.stats_frame(self.run))
+        return Rows(self.run.samples, lambda: frames.stats_frame(self.run, self.times))
 
     @property
     def findings(self) -> Rows[Finding]:
@@ -244,7 +290,7 @@ class RunView:
     def events(self) -> Rows[Event]:
         """The events that were kept: of each message the first three and the last, in order of lines."""
         kept = kept_events(self.run)
-        return Rows(kept, lambda: frames.events_frame(self.run, kept))
+        return Rows(kept, lambda: frames.events_frame(self.run, self.times, kept))
 
     @property
     def requests(self) -> Rows[tuple[str, str, int, int]]:
@@ -257,7 +303,28 @@ class RunView:
         """Answered requests as (minute of the run's clock, status, count)."""
         counts = sorted(self.run.accesses_by_minute.items())
         rows = [(minute, status, count) for minute, by in counts for status, count in sorted(by.items())]
-        return Rows(rows, lambda: frames.requests_by_minute_frame(self.run))
+        return Rows(rows, lambda: frames.requests_by_minute_frame(self.run, self.times))
+
+    @property
+    def periods(self) -> Rows[ServingPeriod]:
+        """Periods in which one thing limited the run."""
+        pair = (self.diagnosis, self.times)
+        return Rows(self.diagnosis.bottleneck.periods, lambda: frames.periods_frame([pair]))
+
+    @property
+    def messages(self) -> Rows[Message]:
+        """Warnings and errors with their verdict."""
+        return Rows(self.diagnosis.messages, lambda: frames.messages_frame([self.diagnosis]))
+
+    @property
+    def what_if(self) -> Rows[WhatIf]:
+        """What the KV cache would hold with other settings."""
+        return Rows(self.diagnosis.what_if, lambda: frames.what_if_frame([self.diagnosis]))
+
+    @property
+    def processes(self) -> Rows[Process]:
+        """The processes that wrote into the log."""
+        return Rows(self.run.processes, lambda: frames.processes_frame([self.run]))
 
     @property
     def plan(self) -> Plan:
@@ -308,9 +375,39 @@ class Report:
         (1, 'logdoctor/1')
     """
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(
+        self, analysis: Analysis, year: int | None = None, written: Mapping[str, datetime] | None = None
+    ) -> None:
         self.analysis = analysis
-        self.runs = tuple(RunView(analysis, diagnosis) for diagnosis in analysis.runs)
+        dates = written or {}
+        self.runs = tuple(
+            RunView(analysis, one, frames.Times.of_run(one.run, year, dates.get(one.run.last_file)))
+            for one in analysis.runs
+        )
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a DataFrame with one row per run; `frame.attrs["units"]` holds the units by column."""
+        return frames.runs_frame((run.diagnosis, run.times) for run in self.runs)
+
+    @property
+    def phases(self) -> Rows[Phase]:
+        """Phases of all runs."""
+        pairs = [(run.run, run.times) for run in self.runs]
+        return Rows((p for run, _ in pairs for p in run.phases), lambda: frames.phases_frame(pairs))
+
+    @property
+    def periods(self) -> Rows[ServingPeriod]:
+        """Periods of all runs in which one thing limited each."""
+        pairs = [(run.diagnosis, run.times) for run in self.runs]
+        return Rows(
+            (p for one, _ in pairs for p in one.bottleneck.periods), lambda: frames.periods_frame(pairs)
+        )
+
+    @property
+    def messages(self) -> Rows[Message]:
+        """Warnings and errors of all runs with their verdict."""
+        found = self.analysis.runs
+        return Rows((m for one in found for m in one.messages), lambda: frames.messages_frame(found))
 
     @property
     def sources(self) -> tuple[SourceSummary, ...]:
@@ -345,7 +442,7 @@ class Report:
         return html.render(self.analysis)
 
     def __repr__(self) -> str:
-        return f"<report of {len(self.runs)} runs: {'; '.join(run.title for run in self.runs[:3])}>"
+        return f"<report of {len(self.runs)} {'run' if len(self.runs) == 1 else 'runs'}: {'; '.join(run.title for run in self.runs[:3])}>"
 
     def _repr_markdown_(self) -> str:
         return self.to_markdown()

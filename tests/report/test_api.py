@@ -120,7 +120,7 @@ def test_a_notebook_shows_hostile_text_as_text(text, runs):
 
 
 def test_a_report_says_what_it_is(report):
-    assert repr(report).startswith("<report of 1 runs: vLLM 0.18.1 · Qwen")
+    assert repr(report).startswith("<report of 1 run: vLLM 0.18.1 · Qwen")
     assert report.runs[0].to_markdown().startswith("# FAILED while serving: ")
     assert report.to_dict()["runs"][0]["outcome"] == "crashed_while_serving"
 
