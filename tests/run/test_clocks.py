@@ -69,3 +69,39 @@ def test_a_writer_without_year_takes_it_from_the_lines_before() -> None:
     assert run.run.ended is not None
     assert run.run.started is not None
     assert run.run.ended - run.run.started == 120
+
+
+def test_headers_that_a_prompt_quotes_do_not_move_the_clock() -> None:
+    quoted = [f"INFO 0{month}-01 00:00:00 [quoted.py:1] text of a prompt" for month in (9, 1, 7)]
+    lines = [*start(), statistics(clock="03-04 10:00:30"), *quoted, statistics(clock="03-04 10:00:45")]
+    (run,) = analyze(lines).runs
+    assert run.run.ended is not None
+    assert run.run.started is not None
+    assert run.run.ended - run.run.started <= 45
+
+
+def test_a_server_that_is_idle_for_a_night_goes_on() -> None:
+    served = [statistics(clock=f"03-05 08:00:{second:02}") for second in range(0, 40, 2)]
+    (run,) = analyze([*start(), statistics(clock="03-04 10:00:30"), *served]).runs
+    (other,) = analyze([*start(), statistics(clock="03-04 10:00:30"), served[0]]).runs
+    assert run.run.ended - run.run.started == 22 * 3600 + 38
+    assert other.run.ended - other.run.started == 22 * 3600
+
+
+def test_a_date_that_another_writer_prints_gives_the_year() -> None:
+    lines = [
+        "2026-03-04 10:00:00,100 INFO worker.py:1832 -- Started a local Ray instance.",
+        *start(),
+        statistics(),
+    ]
+    document = analyze(lines).to_dict()["runs"][0]
+    assert document["started"] == "2026-03-04T10:00:00"
+    assert document["clock"]["year_known"] is True
+    assert all(
+        phase["start"] is None or phase["start"].startswith("2026-03-04") for phase in document["phases"]
+    )
+
+
+def test_a_date_far_from_the_log_s_own_clock_gives_no_year() -> None:
+    lines = ["2019-11-30 10:00:00,100 INFO worker.py:1832 -- quoted", *start(), statistics()]
+    assert analyze(lines).to_dict()["runs"][0]["clock"]["year_known"] is False

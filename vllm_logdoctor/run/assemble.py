@@ -24,6 +24,7 @@ from vllm_logdoctor.run.measured import block_size_of, measured_of
 from vllm_logdoctor.run.minutes import AccessesByMinute
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.phases import phases_of
+from vllm_logdoctor.run.year import dated
 
 DEFAULTED = (
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "gpu_memory_utilization", "enforce_eager",
@@ -42,6 +43,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     builder.flush()
     _note_end(builder, tail)
     run = Run(number=builder.number, server=builder.server)
+    tail = [dated(record, builder.year_shift) for record in tail] if builder.year_shift else tail
     _place(run, builder, tail)
     run.messages = builder.messages
     run.processes = list(builder.processes)
@@ -93,7 +95,7 @@ def _note_end(builder: RunBuilder, tail: Sequence[Record]) -> None:
 def _place(run: Run, builder: RunBuilder, tail: Sequence[Record]) -> None:
     clock = builder.clock if builder.clock.first is not None else builder.outer_clock
     run.files = tuple(builder.files)
-    run.started, run.ended, run.year_known = clock.first, clock.newest, clock.year_known
+    run.started, run.ended, run.year_known = clock.first, clock.end, clock.year_known
     if clock.backwards:
         run.started = clock.last
     if builder.first is not None and builder.last is not None:

@@ -30,6 +30,7 @@ from vllm_logdoctor.run.platform_detection import hints_in
 from vllm_logdoctor.run.sampling import RecordBudget, RecordSampler, template_of
 from vllm_logdoctor.run.series import Series, sample_of
 from vllm_logdoctor.run.servers import VLLM
+from vllm_logdoctor.run.year import YearFinder, dated, dated_event, moved
 from vllm_logdoctor.scan import AccessKey
 
 _MOST_UNKNOWN = 2000
@@ -106,6 +107,8 @@ class RunBuilder:
         self._hints_wanted = _MOST_HINTS
         self._writer = NO_PROCESS
         self.now: float | None = None
+        self.year_shift = 0.0
+        self._year_finder = YearFinder()
         self.statistics_time: float | None = None
         self._fast_prefixes: set[LinePrefix] = set()
         self._fast_prefix: LinePrefix | None = None
@@ -150,7 +153,7 @@ class RunBuilder:
         """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
         if self._unflushed:
             self.flush()
-        self._note_place(record)
+        record, event = self._note_place(record, event)
         self._note_hints(record, event)
         if may_tell(record):
             self.environment.read(record, self.evidence(record), begun=bool(self.openers))
@@ -207,6 +210,8 @@ class RunBuilder:
         for line in self._unflushed.values():
             record, event = line.parsed()
             self.continuations.belongs(record, True)
+            if self.year_shift:
+                record, event = dated(record, self.year_shift), event and dated_event(event, self.year_shift)
             self.last, self.messages[line.prefix.pattern].last = record, event
         self._unflushed.clear()
 
@@ -243,9 +248,8 @@ class RunBuilder:
         found = [self.messages[name].first[0] for name in names if name in self.messages]
         return min(found, key=lambda e: (e.record.file, e.record.line)) if found else None
 
-    def _note_place(self, record: Record) -> None:
-        self.first = self.first or record
-        self.last = record
+    def _note_place(self, record: Record, event: Event | None) -> tuple[Record, Event | None]:
+        """Note when and where a record was written; return it and its event, with the year where that is known."""
         if record.time is not None:
             self.now = self.clock.at_time(record.time, record.year_known)
         if record.outer_time is not None:
@@ -258,6 +262,34 @@ class RunBuilder:
                 self.processes_left_out = True
         if record.call_site is not None and len(self.call_sites) < _MOST_CALL_SITES:
             self.call_sites.setdefault(record.call_site, record.message[:200])
+        if not self.clock.year_known and self.year_shift == 0.0:
+            self._find_year(record)
+        if self.year_shift:
+            record = dated(record, self.year_shift)
+            event = None if event is None else dated_event(event, self.year_shift)
+        self.first = self.first or record
+        self.last = record
+        return record, event
+
+    def _find_year(self, record: Record) -> None:
+        """Move everything to a scale with years once another writer's date shows the year."""
+        shift = self._year_finder.shift(record, self.now)
+        if shift is None or shift == 0.0:
+            return
+        self.year_shift = shift
+        self.clock.shift(shift)
+        self.now = None if self.now is None else self.now + shift
+        self.statistics_time = None if self.statistics_time is None else self.statistics_time + shift
+        self.times = {key: None if time is None else time + shift for key, time in self.times.items()}
+        self.series.shift(shift)
+        self.requests_by_minute.shift(int(shift // 60))
+        self.speculation = [moved(one, shift) for one in self.speculation]
+        self.transfers = [moved(one, shift) for one in self.transfers]
+        self.keeper.change(lambda record: dated(record, shift))
+        self.first = None if self.first is None else dated(self.first, shift)
+        for seen in self.messages.values():
+            seen.first[:] = [dated_event(event, shift) for event in seen.first]
+            seen.last = None if seen.last is None else dated_event(seen.last, shift)
 
     def _note_hints(self, record: Record, event: Event | None) -> None:
         """Count words that only one engine generation or platform has; they tell it where no line states it."""

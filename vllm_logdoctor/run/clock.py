@@ -10,6 +10,9 @@ from vllm_logdoctor.parse.clock import with_year_of
 
 _HALF_YEAR = 183 * 86400.0
 _LEAP_YEAR = 366 * 86400.0
+_JUMP = 3600.0
+_LINES_TO_MOVE = 12
+_LONGEST_PAUSE = 31 * 86400.0
 _LEAST_FALLS = 5
 _FALLS_PER_RISE = 10
 
@@ -18,6 +21,14 @@ class Clock(Struct):
     """Turns printed times into one growing scale; counts turns of the year, keeps jumps back.
 
     The first time decides whether the scale has years: other writers may print what the rest of the log does not.
+    A time far from the one before it moves the clock only if the log goes on from there: a prompt may quote the
+    header of another log.
+
+    Attributes:
+        first, last: the first and the latest time read.
+        newest: the largest time.
+        away: the last time far from `last`, while it is not known whether the log goes on from there.
+        away_lines: times since the clock is away.
     """
 
     offset: float = 0.0
@@ -28,11 +39,31 @@ class Clock(Struct):
     steps_back: int = 0
     falls: int = 0
     rises: int = 0
+    away: float | None = None
+    away_lines: int = 0
 
     @property
     def backwards(self) -> bool:
         """Whether time falls from line to line: an export with the newest line first."""
         return runs_backwards((self,))
+
+    @property
+    def end(self) -> float | None:
+        """The largest time; a log may end soon after an idle night."""
+        if (
+            self.away is not None
+            and self.newest is not None
+            and 0 < self.away - self.newest <= _LONGEST_PAUSE
+        ):
+            return self.away
+        return self.newest
+
+    def shift(self, seconds: float) -> None:
+        """Move the scale, from one without years to one with them."""
+        self.year_known = True
+        for name in ("first", "last", "newest", "away"):
+            time = getattr(self, name)
+            setattr(self, name, None if time is None else time + seconds)
 
     def at_time(self, printed: float, year_known: bool) -> float:
         """Return a printed time on the run's scale."""
@@ -41,26 +72,40 @@ class Clock(Struct):
         elif year_known != self.year_known:
             printed = with_year_of(printed, self.last) - (0.0 if self.year_known else self.offset)
         time = printed + (0.0 if self.year_known else self.offset)
+        if self.last is None:
+            self.first = time
+            self._move(time)
+            return time
         if time == self.last:
             return time
-        if self.last is not None and not self.year_known and self.last - time > _HALF_YEAR:
-            self.offset += _LEAP_YEAR
-            time += _LEAP_YEAR
-        if self.last is not None and time < self.last - 300:
-            self.steps_back += 1
-        if self.last is not None and time < self.last:
-            self.falls += 1
-        elif self.last is not None and time > self.last:
-            self.rises += 1
+        turned = time + _LEAP_YEAR if not self.year_known and self.last - time > _HALF_YEAR else time
+        if abs(turned - self.last) > _JUMP and not self._goes_on_from(turned):
+            return turned
+        self.offset += turned - time
+        self.away, self.away_lines = None, 0
+        self._move(turned)
+        return turned
+
+    def _goes_on_from(self, time: float) -> bool:
+        """Return whether so many lines in a row are near a time that the clock has moved there."""
+        self.away_lines = (
+            self.away_lines + 1 if self.away is not None and abs(time - self.away) <= _JUMP else 1
+        )
+        self.away = time
+        return self.away_lines >= _LINES_TO_MOVE
+
+    def _move(self, time: float) -> None:
+        if self.last is not None:
+            self.steps_back += time < self.last - 300
+            self.falls += time < self.last
+            self.rises += time > self.last
         self.last = time
-        self.first = time if self.first is None else self.first
         if self.newest is None or time > self.newest:
             self.newest = time
-        return time
 
 
 def runs_backwards(clocks: Iterable[Clock]) -> bool:
-    """Say whether time falls from line to line over all of the clocks; single steps back are common, and other writers'."""
+    """Return whether time falls from line to line over all of the clocks; single steps back are common, and other writers'."""
     falls = rises = 0
     for clock in clocks:
         falls, rises = falls + clock.falls, rises + clock.rises

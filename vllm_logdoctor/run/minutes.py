@@ -49,6 +49,10 @@ class RequestsByMinute(Mapping[int, "Counter[AccessKey]"]):
             self._counts = array("Q", self._counts)
         self._counts[at] = count
 
+    def shift(self, minutes: int) -> None:
+        """Move all minutes; the unknown one stays."""
+        self._minutes = array("q", [minute if minute < 0 else minute + minutes for minute in self._minutes])
+
     def __getitem__(self, minute: int) -> Counter[AccessKey]:
         start, end = bisect_left(self._minutes, minute), bisect_right(self._minutes, minute)
         if start == end:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 
 from vllm_logdoctor.parse import Record
@@ -99,6 +100,12 @@ class RecordSampler:
         self._last.append((record, kind))
         if serious:
             self._serious.add(kind)
+
+    def change(self, change: Callable[[Record], Record]) -> None:
+        """Change each record that is kept."""
+        self._first[:] = map(change, self._first)
+        self._middle[:] = map(change, self._middle)
+        self._last = deque((change(record), kind) for record, kind in self._last)
 
     def records(self) -> list[Record]:
         """Return what was kept, in order."""

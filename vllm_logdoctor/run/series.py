@@ -134,6 +134,10 @@ class Series:
         if self._texts:
             self._rows[_PREFIX_HIT - _WIDTH] = rate
 
+    def shift(self, seconds: float) -> None:
+        """Move the times of all samples."""
+        self._rows[0::_WIDTH] = array("d", [time + seconds for time in self._rows[0::_WIDTH]])
+
     def samples(self) -> list[Sample]:
         """Return the samples in order, thinned out where they are more than `MOST_SAMPLES`."""
         rows, texts = self._rows, self._texts
