@@ -99,3 +99,22 @@ def test_the_run_with_made_up_images_lasts_until_tracing_begins() -> None:
 def test_without_compilation_it_lasts_until_the_cache_is_sized() -> None:
     eager = "".join(line for line in VISION.splitlines(keepends=True) if "Dynamo" not in line)
     assert named(only_run(eager), "encoder-profiling").seconds == 64
+
+
+def test_the_parts_of_a_start_add_up_to_it() -> None:
+    earlier = "INFO:     Application startup complete.\n"  # Of another program, before the engine is ready.
+    log = OLD.replace("INFO 03-04 10:00:30", earlier + "INFO 03-04 10:00:30") + SERVING
+    run = only_run(log)
+    parts = [phase.seconds or 0.0 for phase in run.phases if phase.parent == "startup"]
+    assert sum(parts) == named(run, "startup").seconds
+
+
+def test_what_torch_compile_did_is_a_part_of_its_total() -> None:
+    compiled = (
+        "INFO 03-04 10:00:50 [backends.py:430] Dynamo bytecode transform time: 4.00 s\n"
+        "INFO 03-04 10:00:53 [monitor.py:34] torch.compile takes 6.00 s in total\n"
+    )
+    log = OLD.replace("INFO 03-04 10:00:55", compiled + "INFO 03-04 10:00:55") + SERVING
+    run = only_run(log)
+    assert named(run, "dynamo").parent == "compile"
+    assert named(run, "compile").parent == "engine-init"

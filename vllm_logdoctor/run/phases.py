@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -30,6 +31,7 @@ _TIMED: tuple[tuple[str, str, str, str], ...] = (
     ("graph-capture", "graphs-captured", "seconds", "engine-init"),
     ("engine-init", "engine-initialised", "seconds", "startup"),
 )
+_PARTS_OF_COMPILE = frozenset({"dynamo", "inductor", "compile-cache"})
 _LOADED = ("model-loaded", "model-weights-loaded")
 _SERVED = ("available-routes", "throughput", "request-received", "request-added", "offline-progress")
 """What only a server or engine that is ready prints: the latest that its start can have ended."""
@@ -66,7 +68,7 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
     "unexplained". Phases inside them carry the name of the phase that they are a part of.
     """
     timed = _ordered(_clipped([*_timed_phases(builder), *_loaded_by_clock(builder)], run))
-    ready = _ready(run, builder)
+    ready = _ready(run, builder, timed)
     found = [
         *timed,
         *_startup(run, builder, timed, ready),
@@ -74,7 +76,52 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
         *_encoder(builder, timed),
     ]
     found += _serving(run, builder, ready)
-    return _ordered(_inside(found))
+    return _ordered(_inside(_fitted(_with_parts_of_compile(found))))
+
+
+def _with_parts_of_compile(phases: Sequence[Phase]) -> list[Phase]:
+    """Make what torch.compile did parts of it where its total is printed too: they are not added to it."""
+    compiled = {phase.process for phase in phases if phase.name == "compile"}
+    return [
+        replace(phase, parent="compile")
+        if phase.name in _PARTS_OF_COMPILE and phase.process in compiled
+        else phase
+        for phase in phases
+    ]
+
+
+def _fitted(phases: Sequence[Phase]) -> list[Phase]:
+    """Let the parts of the start-up follow each other within it; the rest of it is "unexplained".
+
+    What lies within an earlier part (a draft model, a second engine) is a part of that one; what begins behind the
+    start-up is none of it.
+    """
+    whole = next((phase for phase in phases if phase.name == "startup"), None)
+    if whole is None or whole.start is None or whole.end is None:
+        return list(phases)
+    fitted = [phase for phase in phases if phase.parent != "startup"]
+    parts = [phase for phase in phases if phase.parent == "startup" and phase.name != "unexplained"]
+    position, before, unexplained = whole.start, "startup", 0.0
+    for phase in sorted(parts, key=lambda one: (one.start is None, one.start or 0.0)):
+        if phase.start is None or phase.end is None:
+            fitted.append(phase)
+            continue
+        start, end = max(phase.start, position), min(phase.end, whole.end)
+        if phase.start >= whole.end:
+            fitted.append(replace(phase, parent=""))
+        elif end <= start:
+            fitted.append(replace(phase, parent="" if before == phase.name else before))
+        else:
+            unexplained += start - position
+            is_whole = start == phase.start and end == phase.end
+            fitted.append(phase if is_whole else replace(phase, start=start, end=end, seconds=end - start))
+            position, before = end, phase.name
+    unexplained += whole.end - position
+    if unexplained >= SHORTEST_GAP:
+        fitted.append(
+            Phase("unexplained", "", whole.end - unexplained, whole.end, unexplained, (), "startup")
+        )
+    return fitted
 
 
 def _inside(phases: Sequence[Phase]) -> Iterator[Phase]:
@@ -165,12 +212,14 @@ def _clipped(phases: Iterable[Phase], run: Run) -> Iterator[Phase]:
         yield phase
 
 
-def _moment(builder: RunBuilder, *patterns: str) -> _Moment | None:
-    """Return when the first of the messages was printed."""
+def _moment(builder: RunBuilder, *patterns: str, after: float = -math.inf) -> _Moment | None:
+    """Return when the first of the messages was printed, not before a time."""
     found = [
-        (time, builder.messages[pattern].first[0])
+        (time, event)
         for pattern in patterns
-        if pattern in builder.messages and (time := builder.times.get((pattern, 0))) is not None
+        if pattern in builder.messages
+        for number, event in enumerate(builder.messages[pattern].first)
+        if (time := builder.times.get((pattern, number))) is not None and time >= after
     ]
     if not found:
         return None
@@ -178,19 +227,28 @@ def _moment(builder: RunBuilder, *patterns: str) -> _Moment | None:
     return _Moment(time, (builder.evidence(event.record),))
 
 
-def _ready(run: Run, builder: RunBuilder) -> _Moment | None:
+def _ready(run: Run, builder: RunBuilder, timed: Sequence[Phase]) -> _Moment | None:
+    """Return when the server answers, or the engine is ready; not before its own start-up work ended.
+
+    Another program may print the same lines of uvicorn earlier in the log.
+    """
+    patterns: tuple[tuple[str, ...], ...]
     if run.kind == "server":
-        found = _moment(builder, "startup-complete", "uvicorn-running")
-        found = found or (_moment(builder, "server-starting") if run.startup_complete else None)
-    else:
-        found = (
-            _moment(builder, "engine-initialised", "graphs-captured", "kv-cache-blocks")
-            if run.startup_complete
-            else None
+        patterns = (
+            ("startup-complete", "uvicorn-running"),
+            ("server-starting",) if run.startup_complete else (),
         )
-    if found is None and run.startup_complete and _shows_beginning(builder):
-        found = _moment(builder, *_SERVED)
-    return found
+    else:
+        patterns = (
+            (("engine-initialised",), ("graphs-captured",), ("kv-cache-blocks",))
+            if run.startup_complete
+            else ()
+        )
+    if run.startup_complete and _shows_beginning(builder):
+        patterns = (*patterns, _SERVED)
+    work = [phase.end for phase in timed if phase.name == "engine-init" and phase.end is not None]
+    earliest = min(work) - _ROUNDED if work else -math.inf
+    return next((found for names in patterns if (found := _moment(builder, *names, after=earliest))), None)
 
 
 def _shows_beginning(builder: RunBuilder) -> bool:

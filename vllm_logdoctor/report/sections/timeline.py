@@ -85,6 +85,8 @@ def nested(phases: Sequence[Phase]) -> Iterator[tuple[Phase, bool]]:
             if part.parent == phase.name and id(part) not in placed and _belongs(part, phase, phases):
                 placed.add(id(part))
                 yield part, True
+                inner = [one for one in phases if one.parent == part.name and one.parent != phase.name]
+                yield from ((one, True) for one in inner if _belongs(one, part, phases))
 
 
 def _belongs(part: Phase, whole: Phase, phases: Sequence[Phase]) -> bool:
