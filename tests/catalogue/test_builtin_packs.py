@@ -14,14 +14,16 @@ from vllm_logdoctor.catalogue.index import PackIndex
 from vllm_logdoctor.catalogue.knobs import knob_exists
 from vllm_logdoctor.catalogue.loading import compile_folder, load_index
 from vllm_logdoctor.catalogue.locate import builtin_root, pack_files, page_files
-from vllm_logdoctor.catalogue.packs import read_pack
+from vllm_logdoctor.catalogue.packs import read_pack, runtime_pattern
 from vllm_logdoctor.catalogue.pages import read_page
 from vllm_logdoctor.catalogue.validation import validate_packs
+from vllm_logdoctor.catalogue.values import match
 
 LARGEST_INDEX = 600_000
 MOST_LINES = 15_000
 LONGEST_FILE = 500
 LONGEST_MEDIAN = 100
+LONGEST_COUNTER_SAMPLE = 400
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +91,23 @@ def test_loading_needs_no_models_and_no_toml() -> None:
     load_index()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_can_be_confused_with_the_line_of_another_pattern_has_a_counter_sample() -> None:
+    entries = [entry for path in pack_files(builtin_root()) for entry in read_pack(path).pattern]
+    samples = [(entry.id, sample.text) for entry in entries for sample in entry.samples]
+    near = [
+        entry.id
+        for entry in entries
+        if not entry.counter_samples
+        and any(
+            name != entry.id and any(literal in text for literal in entry.literal) and not match(pattern, text)
+            for pattern in [runtime_pattern(entry, "")]
+            for name, text in samples
+            if len(text) < LONGEST_COUNTER_SAMPLE
+        )
+    ]
+    assert near == []
 
 
 @pytest.mark.parametrize(
