@@ -101,7 +101,9 @@ def test_what_can_be_confused_with_the_line_of_another_pattern_has_a_counter_sam
         for entry in entries
         if not entry.counter_samples
         and any(
-            name != entry.id and any(literal in text for literal in entry.literal) and not match(pattern, text)
+            name != entry.id
+            and any(literal in text for literal in entry.literal)
+            and not match(pattern, text)
             for pattern in [runtime_pattern(entry, "")]
             for name, text in samples
             if len(text) < LONGEST_COUNTER_SAMPLE

@@ -1,4 +1,4 @@
-"""A pattern from a message template: literal, regex in linear time, fields and a sample."""
+"""A pattern from a message: literal, regex in linear time, and fields."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 
 from msgspec import Struct
-
-from vllm_logdoctor.catalogue.templates import Piece, Place
 
 LONGEST_LITERAL = 40
 SHORTEST_LITERAL = 6
@@ -25,22 +23,26 @@ _NUMBERS = {
 }
 
 
-class Draft(Struct, frozen=True):
-    """What a template gives by itself: how to recognise its messages.
+class Place(Struct, frozen=True):
+    """A place for a value: its name, and its kind: "text", "int", "count" (with commas), "float" or "hex"."""
 
-    `fields` has (name, type) of each named group, `sample` is a message with made-up values, and
-    `closed` says that the message ends with literal text, up to which the regex reaches.
-    """
+    name: str
+    kind: str
+
+
+Piece = str | Place
+
+
+class Draft(Struct, frozen=True):
+    """How to recognise messages; `fields` has (name, type) of each named group."""
 
     literal: str
     regex: str
     fields: tuple[tuple[str, str], ...]
-    sample: str
-    closed: bool
 
 
 def draft(pieces: Sequence[Piece]) -> Draft | None:
-    """Return the draft for a template's first line; None where it has too little literal text.
+    """Return the draft for the first line of a message; None where it has too little literal text.
 
     >>> draft(["Loaded in ", Place("seconds", "float"), " s"]).regex
     'Loaded in (?P<seconds>[-+.\\\\dainfe]+) s'
@@ -49,14 +51,7 @@ def draft(pieces: Sequence[Piece]) -> Draft | None:
     literal = _literal(line)
     if literal is None:
         return None
-    regex, fields = _regex(line)
-    full = _merged(_first_line(pieces))
-    return Draft(literal, regex, fields, sample_text(pieces), line == full and isinstance(full[-1], str))
-
-
-def sample_text(pieces: Sequence[Piece], text_value: str | None = None) -> str:
-    """Return the first printed line of a template with made-up values, or with one for all texts."""
-    return "".join(_sample(piece, text_value) for piece in _first_line(pieces)).rstrip()
+    return Draft(literal, *_regex(line))
 
 
 def literal_text(pieces: Sequence[Piece]) -> str:
@@ -162,7 +157,7 @@ def _group(place: Place, pieces: Sequence[Piece], number: int) -> tuple[str, str
 
 
 def _open_ended(pieces: Sequence[Piece], number: int) -> bool:
-    """Say whether a place can run over the literal behind it."""
+    """Return whether a place can run over the literal behind it."""
     place = pieces[number]
     if isinstance(place, str) or number == len(pieces) - 1:
         return False
@@ -176,61 +171,3 @@ def escape(text: str) -> str:
     'KV cache: \\\\(1\\\\.5 GiB\\\\) #2'
     """
     return re.sub(r"[\\.^$*+?{}\[\]|()]", r"\\\g<0>", text)
-
-
-def _sample(piece: Piece, text_value: str | None) -> str:
-    if isinstance(piece, str):
-        return piece
-    if piece.kind in ("int", "count"):
-        return "8"
-    if piece.kind == "float":
-        return "1.5"
-    if piece.kind == "hex":
-        return "0x1f"
-    if text_value is not None:
-        return text_value
-    return next((value for part, value in SAMPLE_VALUES if part in piece.name), piece.name.replace("_", "-"))
-
-
-SAMPLE_VALUES: tuple[tuple[str, str], ...] = (
-    ("format_bytes", "1.5 GiB"),
-    ("gib", "1.5"),
-    ("memory", "1.5"),
-    ("bytes", "1.5"),
-    ("utilization", "0.9"),
-    ("ratio", "0.9"),
-    ("path", "/models/example"),
-    ("dir", "/models/example"),
-    ("file", "/models/example/config.json"),
-    ("model_type", "llama"),
-    ("model_name", "example/model-7b"),
-    ("model", "example/model-7b"),
-    ("arch", "LlamaForCausalLM"),
-    ("url", "http://localhost:8000"),
-    ("host", "127.0.0.1"),
-    ("addr", "tcp://127.0.0.1:5555"),
-    ("dtype", "torch.bfloat16"),
-    ("device", "cuda:0"),
-    ("backend", "FLASH_ATTN"),
-    ("quant", "fp8"),
-    ("version", "0.11.2"),
-    ("request", "cmpl-1"),
-    ("layer", "model.layers.0"),
-    ("error", "ValueError: example"),
-    ("exception", "ValueError: example"),
-    ("reason", "it is not supported here"),
-    ("rank", "0"),
-    ("port", "8000"),
-    ("size", "8"),
-    ("num", "8"),
-    ("number", "8"),
-    ("max", "8192"),
-    ("len", "8192"),
-    ("count", "8"),
-    ("tokens", "8192"),
-    ("shape", "(8, 128)"),
-    ("time", "1.5"),
-    ("seconds", "1.5"),
-    ("type", "example"),
-)
-"""Made-up values for samples, by part of the field's name."""

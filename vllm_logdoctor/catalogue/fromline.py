@@ -6,10 +6,9 @@ import re
 from collections.abc import Container
 from pathlib import Path
 
-from vllm_logdoctor.catalogue.drafting import draft, literal_text
+from vllm_logdoctor.catalogue.drafting import Piece, Place, draft, literal_text
 from vllm_logdoctor.catalogue.model import FieldEntry, PatternEntry, SampleEntry
 from vllm_logdoctor.catalogue.naming import pattern_id
-from vllm_logdoctor.catalogue.templates import Piece, Place
 from vllm_logdoctor.catalogue.values import convert
 from vllm_logdoctor.errors import LogdoctorError
 

@@ -84,11 +84,6 @@ def usable_patterns(path: Path, *, trusted: bool) -> tuple[list[Pattern], list[P
     return patterns, problems
 
 
-def patterns_of(pack: PackFile) -> list[Pattern]:
-    """Return the patterns of a pack as an analysis uses them."""
-    return [runtime_pattern(entry, pack.pack.name) for entry in pack.pattern]
-
-
 def runtime_pattern(entry: PatternEntry, pack: str, *, trusted: bool = True) -> Pattern:
     """Return one pattern as the runtime knows it."""
     return Pattern(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -15,9 +14,6 @@ from vllm_logdoctor.catalogue.model import PatternEntry
 from vllm_logdoctor.catalogue.packs import parse_pack
 
 _TABLE = "[[pattern]]"
-_ID_OR_SAMPLE = re.compile(
-    r'^id = "(?P<id>[^"]+)"\s*$|^\[\[pattern\.samples\]\]\ntext = (?P<sample>".*")$', re.MULTILINE
-)
 _ID = re.compile(r'^id = "(?P<id>[^"]+)"\s*$', re.MULTILINE)
 
 
@@ -45,15 +41,6 @@ class PatternTexts:
         """Return the text of the pattern with this id, or None."""
         place = self._places.get(pattern_id)
         return _block(place[0], self._texts[place[0]], place[1]) if place else None
-
-    def samples(self) -> Iterator[tuple[str, str]]:
-        """Yield (id of its pattern, text) of each sample that stands on one line."""
-        for text in self._texts.values():
-            name = ""
-            for found in _ID_OR_SAMPLE.finditer(text):
-                name = found["id"] or name
-                if found["sample"]:
-                    yield name, json.loads(found["sample"])
 
     @cached_property
     def _texts(self) -> dict[Path, str]:

@@ -1,4 +1,4 @@
-"""Templates become patterns: places become groups, literals those of the pattern, and the sample matches."""
+"""Messages become patterns: places become groups, the longest text the literal, and the sample matches."""
 
 from __future__ import annotations
 
@@ -8,36 +8,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_logdoctor.catalogue.drafting import draft, escape
+from vllm_logdoctor.catalogue.drafting import Piece, Place, draft, escape
 from vllm_logdoctor.catalogue.literal_coverage import uncovered_shape
 from vllm_logdoctor.catalogue.redos import blowup
-from vllm_logdoctor.catalogue.templates import Place, pieces_of
 
-
-def test_percent_and_brace_places_are_told_apart() -> None:
-    assert pieces_of("%d of {}", "percent") == [Place("value", "int"), " of {}"]
-    assert pieces_of("%d of {}", "brace") == ["%d of ", Place("value", "text")]
-    assert pieces_of("100%% of {{x}}", "percent") == ["100% of {{x}}"]
-    assert pieces_of("100% of {{x}}", "brace") == ["100% of {x}"]
-
-
-def test_names_of_values_become_fields_of_their_own() -> None:
-    places = pieces_of("%s %s %s", "percent", ["self.model", "model", "__name__"])
-    assert [place.name for place in places if isinstance(place, Place)] == ["model", "model_2", "name"]
+FLOAT = Place("number", "float")
 
 
 @pytest.mark.parametrize(
-    ("template", "style", "message", "values"),
+    ("pieces", "message", "values"),
     [
-        ("Loading took %.2f s", "percent", "Loading took 12.34 s", {"value": "12.34"}),
-        ("Using '%s' for %s.", "percent", "Using 'a b' for c.", {"value": "a b", "value_2": "c"}),
-        ("removing %s from %s (%d)", "percent", "removing a from b (3)", {"value_2": "b", "value_3": "3"}),
-        ("{} is not supported on {} yet", "brace", "fp8 is not supported on cpu yet", {"value": "fp8"}),
-        ("Failed to read hash:\n{}", "brace", "Failed to read hash:", {}),
+        (["Loading took ", FLOAT, " s"], "Loading took 12.34 s", {"number": "12.34"}),
+        (
+            ["Using '", Place("a", "text"), "' for ", Place("b", "text"), "."],
+            "Using 'a b' for c.",
+            {"a": "a b", "b": "c"},
+        ),
+        (
+            [Place("a", "text"), " is not supported on ", Place("b", "text"), " yet"],
+            "fp8 is not supported on cpu yet",
+            {"a": "fp8"},
+        ),
+        (["Failed to read hash:\n", Place("a", "text")], "Failed to read hash:", {}),
     ],
 )
-def test_a_draft_reads_the_values(template: str, style: str, message: str, values: dict[str, str]) -> None:
-    drafted = draft(pieces_of(template, style))
+def test_a_draft_reads_the_values(pieces: list[Piece], message: str, values: dict[str, str]) -> None:
+    drafted = draft(pieces)
     assert drafted is not None
     found = re.match(drafted.regex, message, re.DOTALL)
     assert found is not None
@@ -45,8 +41,8 @@ def test_a_draft_reads_the_values(template: str, style: str, message: str, value
 
 
 def test_too_little_text_gives_no_draft() -> None:
-    assert draft(pieces_of("%s: %s", "percent")) is None
-    assert draft(pieces_of("a %s b", "percent")) is None
+    assert draft([FLOAT, ": ", FLOAT]) is None
+    assert draft(["a ", FLOAT, " b"]) is None
 
 
 _LITERAL = st.text(alphabet="abc KV.:()[]'\"%{}\\*+?=-_/0", min_size=0, max_size=30)
@@ -70,7 +66,10 @@ def test_law_a_draft_matches_its_sample_is_covered_and_linear(drawn: list[str | 
             pieces.append(piece)
     drafted = draft(pieces)
     if drafted is not None:
-        assert drafted.literal in drafted.sample
+        values = {"text": "some-value", "int": "8", "float": "1.5"}
+        sample = "".join(values[piece.kind] if isinstance(piece, Place) else piece for piece in pieces)
+        assert drafted.literal in sample
+        assert re.match(drafted.regex, sample, re.DOTALL)
         assert uncovered_shape(drafted.regex, [drafted.literal]) is None
         assert blowup(drafted.regex) is None
 
