@@ -9,6 +9,7 @@ from vllm_logdoctor.plan.compose import composed
 from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.plan.merge import merge
 from vllm_logdoctor.plan.model import Plan
+from vllm_logdoctor.plan.objectives import suited
 from vllm_logdoctor.plan.outlook import expectations, next_limit
 from vllm_logdoctor.plan.table import what_if_table
 from vllm_logdoctor.rules import configuration
@@ -40,8 +41,9 @@ def plan_of(
     merged = merge(run, findings)
     failures = frozenset(finding.id for finding in findings if finding.kind == "failure")
     load = load or load_of(run)
-    found = composed(run, merged.changes, load, lambda other: advice_on(other, objective), failures)
-    refused = tuple(dict.fromkeys((*merged.refused, *found.held_back)))
+    items, left_out = suited(merged.changes, objective, failures)
+    found = composed(run, items, load, lambda other: advice_on(other, objective), failures)
+    refused = tuple(dict.fromkeys((*merged.refused, *left_out, *found.held_back)))
     launch = launch_of(run)
     before, after = None, None
     if launch is not None:
