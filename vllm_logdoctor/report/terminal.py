@@ -66,10 +66,15 @@ def print_analysis(analysis: Analysis, console: Console | None = None) -> None:
 def view(page: Page, width: int = 100) -> RenderableType:
     """Return one run's view."""
     screen = first_screen(page)
-    parts: list[RenderableType] = [*_screen(page, screen, width)]
+    parts: list[RenderableType] = [screen_view(page, screen, width)]
     if screen.level != "failed":
         parts += [*_startup(page), *_curves(page, width)]
     return Group(*parts, *_findings(page, screen))
+
+
+def screen_view(page: Page, screen: FirstScreen, width: int) -> RenderableType:
+    """Return the first screen alone."""
+    return Group(*_screen(page, screen, width))
 
 
 def _overview(pages: list[Page]) -> RenderableType:
