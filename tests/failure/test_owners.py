@@ -184,3 +184,34 @@ def test_an_excerpt_of_failed_requests_is_of_a_server_that_runs():
         ),
     ]
     assert diagnosis(log_of(*lines)).run.outcome == "running"
+
+
+def test_a_device_fault_goes_before_the_timeout_that_waits_for_it():
+    fault = "[rank1]:[E520 10:00:05.5 ProcessGroupNCCL.cpp:1896] Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered"
+    wait = (
+        f"{ENV}/site-packages/vllm/v1/executor/multiproc_executor.py",
+        "collective_rpc",
+        "raise TimeoutError(",
+    )
+    ready = "INFO:     Application startup complete."
+    loop = (f"{ENV}/site-packages/vllm/v1/engine/core.py", "run_busy_loop", "self._process_engine_step()")
+    log = log_of(ready, fault, *torn(loop, wait, ends="TimeoutError: RPC call to execute_model timed out."))
+    assert root(log).id == "cuda-illegal-memory-access"
+
+
+def test_a_compiler_that_was_killed_ran_out_of_memory():
+    build = (f"{ENV}/site-packages/torch/utils/cpp_extension.py", "_run_ninja_build", "subprocess.run(")
+    lines = [
+        "Building editable for vllm (pyproject.toml)",
+        "[1/9] /usr/local/cuda/bin/nvcc -c kernel.cu",
+        "Killed",
+    ]
+    log = log_of(
+        *lines,
+        *torn(
+            build,
+            ends="subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.",
+        ),
+        start=False,
+    )
+    assert root(log).id == "host-memory-exhausted"

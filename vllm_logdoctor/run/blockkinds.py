@@ -185,6 +185,6 @@ def _ends_script(block: Block, last: Raised) -> bool:
 
 
 def _is_noise(block: Block, last: Raised) -> bool:
-    if _NOISE_EXCEPTION.search(last.statement[:300]):
+    if _NOISE_EXCEPTION.search(last.statement.partition("\n")[0][:300]):
         return True
     return bool(last.frames) and last.frames[0].function in _NOISE_FUNCTIONS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -170,6 +171,8 @@ def _fits(
     return all_hold(signature.facts, values)
 
 
+# too many values to unpack (expected 2)      invalid literal for int() with base 10      could not convert string to float
+_ARITHMETIC = re.compile(r"values to unpack|invalid literal for|could not convert string")
 _CHECKS = frozenset({"ValueError", "RuntimeError"})
 _REFUSALS = frozenset({"settings-refused", "feature-incompatible-with-model"})
 """Rules that know a refusal by common words: what arithmetic or a tensor library says in such words refuses nothing."""
@@ -182,6 +185,8 @@ def broke_by_itself(raised: Raised) -> bool:
     code = frames[-1].code if frames else ""
     loading = any("load_weights" in frame.function or "weight_loader" in frame.function for frame in frames)
     owner = owner_of(frames[-1].file) if frames else ""
+    if raised.name in _CHECKS and _ARITHMETIC.search(raised.text[:200]):
+        return True
     if raised.name not in _CHECKS or loading or not (owner.startswith(VLLM) or owner in TENSOR_LIBRARIES):
         return False
     return bool(code) and not code.startswith(("raise", "assert"))

@@ -26,6 +26,7 @@ _WARNING = re.compile(
     r"\w*Warning: |\[W\d{3,4} |\bWARN(?:ING)?\b(?<!NCCL WARN)|warnings\.warn|NCCL INFO|^\s*\+ |Did you have `"
 )
 _BAD_ENDS = frozenset({"crashed_at_startup", "crashed_while_serving", "truncated", "unknown", "killed"})
+_BEFORE_LINES = 20
 _GUESS = 40
 """Names of a lower priority are told from the place alone."""
 _CAUSE, _SYMPTOM, _ECHO, _WRAPPER = 0, 1, 2, 3
@@ -128,9 +129,17 @@ def _from_lines(scene: FailureContext, rules: FailureRules, facts: Mapping[str, 
     # What a logger says before a traceback is the traceback's; what a library printed before it is not.
     announced = [scene.blocks[number].introduction for number in scene.ending.fatal]
     introductions = {id(record) for record in announced if record is not None and not is_native(record)}
+    begun = next((scene.place(one) for one in scene.trail if one.call_site), (0, 0))
     for observation in scene.lines():
         if id(observation.record) in introductions or _settled(observation, scene):
             continue
+        if (
+            starts
+            and not observation.framed
+            and observation.place < begun
+            and not _is_close(observation, starts, scene)
+        ):
+            continue  # A command before the start failed: pip, a download. The start that broke came after it.
         warns = _only_warns(observation)
         for named in match_rules(observation, scene, rules, facts):
             if warns and not (named.signature.rank == "echo" and observation.record.level == "WARNING"):
@@ -138,6 +147,11 @@ def _from_lines(scene: FailureContext, rules: FailureRules, facts: Mapping[str, 
             if named.signature.alone or _explains(named.signature, observation, starts, scene):
                 yield _Candidate(_tier(observation, named), observation, named, observation.place)
                 break
+
+
+def _is_close(observation: Observation, starts: Sequence[int], scene: FailureContext) -> bool:
+    """Say whether a line stands among the last ones before the first broken block."""
+    return scene.trail[starts[0]].line - observation.record.line <= _BEFORE_LINES
 
 
 def _settled(observation: Observation, scene: FailureContext) -> bool:
