@@ -8,7 +8,8 @@ from vllm_logdoctor.catalogue.pages import read_page
 from vllm_logdoctor.rules.failure.signatures import failure_rules
 
 OF_REQUESTS = {"chat-template-missing", "request-error-not-server-fault"}
-WITHOUT_EXAMPLE = {"errors-that-followed"}
+# A job that reached a limit is told by its scheduler, beside the log.
+WITHOUT_EXAMPLE = {"errors-that-followed", "job-killed-at-limit"}
 FAILURES = [page.id for page in map(read_page, page_files(builtin_root())) if page.kind == "failure"]
 
 
