@@ -6,6 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from vllm_logdoctor.cli.analyze_options import parameter
 from vllm_logdoctor.cli.compare import compare, verify
 from vllm_logdoctor.cli.config import config
 from vllm_logdoctor.cli.follow import follow
@@ -51,47 +52,16 @@ def analyze(
         list[str] | None,
         typer.Argument(metavar="LOG...", help="Logs, a directory, or - for standard input."),
     ] = None,
-    output: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write the report here; the ending tells the format; may be given several times.",
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format", "-f", help="markdown, json, text, html, sarif, junit, github, csv or terminal."
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None, typer.Option(help="balanced, throughput, latency, long-context, memory or startup.")
-    ] = None,
-    patterns: Annotated[
-        list[str] | None, typer.Option("--patterns", help="Directory with more pattern packs.")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes that scan a large file.")] = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
-    job: Annotated[
-        bool, typer.Option("--job", help="Find the log of the PBS or Slurm job that this runs in.")
-    ] = False,
-    fail_on: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            "--fail-on",
-            help="Exit with 1 on findings of this severity or above: critical, high, medium, low, info.",
-        ),
-    ] = None,
-    beside: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            "--with", metavar="FILE", help="A file beside the log: metrics, nvidia-smi, a benchmark's result."
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Earlier JSON report: tell only what it does not hold.")
-    ] = None,
+    output: Annotated[Optional[list[str]], parameter("outputs")] = None,  # noqa: UP045
+    format: Annotated[Optional[str], parameter("format")] = None,  # noqa: UP045
+    objective: Annotated[Optional[str], parameter("objective")] = None,  # noqa: UP045
+    patterns: Annotated[Optional[list[str]], parameter("patterns")] = None,  # noqa: UP045
+    jobs: Annotated[int, parameter("jobs", min=1)] = 1,
+    quiet: Annotated[bool, parameter("quiet")] = False,
+    job: Annotated[bool, parameter("job")] = False,
+    fail_on: Annotated[Optional[str], parameter("fail_on")] = None,  # noqa: UP045
+    beside: Annotated[Optional[list[str]], parameter("beside")] = None,  # noqa: UP045
+    baseline: Annotated[Optional[str], parameter("baseline")] = None,  # noqa: UP045
 ) -> None:
     """Say what ran, what happened, what broke and why, and what to change first."""
     from vllm_logdoctor.cli.analyze import Request, run_analyze

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from vllm_logdoctor.cli.analyze_options import parameter
 from vllm_logdoctor.cli.output import check_outputs, write
 from vllm_logdoctor.errors import LogdoctorError
 
@@ -20,16 +21,8 @@ if TYPE_CHECKING:
     from vllm_logdoctor.report.writers import Result
 
 Run = Annotated[Optional[int], typer.Option(min=1, help="Number of the run in a log with several.")]  # noqa: UP045
-Format = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--format", "-f", help="markdown, json, text, html, sarif, junit, github, csv or terminal."),
-]
-Output = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option(
-        "--output", "-o", help="Write here; the ending tells the format; may be given several times."
-    ),
-]
+Format = Annotated[Optional[str], parameter("format")]  # noqa: UP045
+Output = Annotated[Optional[list[str]], parameter("outputs")]  # noqa: UP045
 
 
 def compare(

@@ -22,21 +22,6 @@ from vllm_logdoctor.errors import LogdoctorError
 if TYPE_CHECKING:
     from vllm_logdoctor.cli.analyze import Request
 
-_WITH_VALUE = {
-    "--output": "outputs",
-    "-o": "outputs",
-    "--format": "format",
-    "-f": "format",
-    "--objective": "objective",
-    "--patterns": "patterns",
-    "--jobs": "jobs",
-    "-j": "jobs",
-    "--fail-on": "fail_on",
-    "--baseline": "baseline",
-    "--with": "beside",
-}
-_SWITCHES = {"--quiet": "quiet", "-q": "quiet", "--job": "job"}
-
 
 def plain_call(arguments: Sequence[str]) -> Request | None:
     """Read the arguments behind `logdoctor` as a plain call of analyze, or return None where typer has to.
@@ -50,18 +35,19 @@ def plain_call(arguments: Sequence[str]) -> Request | None:
     if not arguments or arguments[0] != "analyze":
         return None
     from vllm_logdoctor.cli.analyze import Request
+    from vllm_logdoctor.cli.analyze_options import OPTIONS, SWITCHES, WITH_VALUE
 
     call = Request()
     waiting = iter(arguments[1:])
     for argument in waiting:
-        if argument in _SWITCHES:
-            setattr(call, _SWITCHES[argument], True)
-        elif argument in _WITH_VALUE:
+        if argument in SWITCHES:
+            setattr(call, SWITCHES[argument], True)
+        elif argument in WITH_VALUE:
             value = next(waiting, None)
             if (
                 value is None
                 or (value.startswith("-") and value != "-")
-                or not _take(call, _WITH_VALUE[argument], value)
+                or not _take(call, WITH_VALUE[argument], value, OPTIONS[WITH_VALUE[argument]].many)
             ):
                 return None
         elif argument.startswith("-") and argument != "-":
@@ -71,8 +57,8 @@ def plain_call(arguments: Sequence[str]) -> Request | None:
     return call if call.paths or call.job else None
 
 
-def _take(call: Request, name: str, value: str) -> bool:
-    if name in ("outputs", "patterns", "beside"):
+def _take(call: Request, name: str, value: str, many: bool) -> bool:
+    if many:
         getattr(call, name).append(value)
     elif name == "jobs":
         if not (value.isascii() and value.isdigit() and int(value) >= 1):
