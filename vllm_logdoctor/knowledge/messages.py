@@ -86,7 +86,10 @@ class MessageTable:
         """
         found = self._by_base.get(base)
         if found is None:
-            found = self._by_base[base] = tuple(self._parsed(base))
+            lines = self._lines.get(base.encode("utf-8", "replace"), ())
+            found = self._by_base[base] = tuple(
+                message for line in lines for message in _logged_messages(line)
+            )
         return found
 
     def raised_in(self, text: str) -> Iterator[VllmMessage]:
@@ -112,17 +115,14 @@ class MessageTable:
             found.setdefault(line[2 : 2 + _KEY], []).append(line)
         return found
 
-    def _parsed(self, base: str) -> Iterator[VllmMessage]:
-        # ["v1/engine/core.py",[["Reserved %s GiB.","percent","info",[[0,3,187]]]]]
-        for mark in (f'\n["{base}",', f'/{base}",'):
-            name = mark.encode("utf-8", "replace")
-            place = self._logged.find(name)
-            while place >= 0:
-                start = self._logged.rfind(b"\n", 0, place + 1) + 1
-                # A message may quote a path; only what begins a line is the name of a file.
-                if self._logged.find(b'",', start) == place + len(name) - 2:
-                    yield from _logged_messages(self._logged[start : self._logged.index(b"\n", start)])
-                place = self._logged.find(name, place + 1)
+    @cached_property
+    def _lines(self) -> dict[bytes, list[bytes]]:
+        """Lines of what is logged by the name of their file: ["v1/engine/core.py",[["Reserved %s GiB.", ...]]]."""
+        found: dict[bytes, list[bytes]] = {}
+        for line in self._logged.splitlines()[1:]:
+            module = line[2 : line.index(b'"', 2)]
+            found.setdefault(module.rpartition(b"/")[2], []).append(line)
+        return found
 
 
 def _logged_messages(line: bytes) -> Iterator[VllmMessage]:
