@@ -16,6 +16,7 @@ from rich.console import Console
 from tests.report.junit_schema import violations
 from tests.report.synthetic import make_analysis
 from tests.report.test_markdown import hostile_text
+from vllm_logdoctor import analyze
 from vllm_logdoctor.report import csv, github, html, junit, sarif, terminal, text
 from vllm_logdoctor.report.csv import cell
 from vllm_logdoctor.report.webpage import policy
@@ -207,3 +208,11 @@ def test_html_forbids_all_that_is_not_its_own(analysis):
     assert "default-src 'none'" in page
     assert "unsafe" not in policy()
     assert "http://" not in page.replace("https://github.com/leeoniya/uPlot", "")
+
+
+@pytest.mark.parametrize("log", ["vllm-0.32.0-two-runs-one-log.log", "vllm-0.11.2-kv-starved.log"])
+def test_the_short_view_fits_forty_lines_of_eighty_columns(log):
+    out = io.StringIO()
+    console = Console(file=out, width=80, color_system=None, highlight=False, markup=False, emoji=False)
+    terminal.print_analysis(analyze(f"fixtures/{log}").analysis, console)
+    assert out.getvalue().count("\n") <= 40

@@ -40,6 +40,7 @@ _BAR = 24
 _CURVE = 48
 _PHASES = 5
 _FINDINGS = 4
+_RUNS = 12
 
 
 def print_analysis(analysis: Analysis, console: Console | None = None) -> None:
@@ -59,7 +60,12 @@ def print_analysis(analysis: Analysis, console: Console | None = None) -> None:
         console.print(_overview(pages), markup=False, highlight=False)
         shown = [next((page for page in pages if level_of(page) == "failed"), pages[-1])]
     for page in shown:
-        console.print(view(page, console.width), markup=False, highlight=False)
+        seen = (
+            view(page, console.width)
+            if len(pages) == 1
+            else screen_view(page, first_screen(page), console.width)
+        )
+        console.print(seen, markup=False, highlight=False)
     console.print(_footer(analysis), markup=False, highlight=False)
 
 
@@ -83,13 +89,14 @@ def _overview(pages: list[Page]) -> RenderableType:
     table.add_column()
     table.add_column(overflow="fold", ratio=2)
     table.add_column(overflow="ellipsis", no_wrap=True, ratio=1, style="dim")
-    for page in pages:
+    for page in pages[:_RUNS]:
         table.add_row(
             Text(str(page.run.number)),
             Text(_words(state(page)), style=LEVELS[level_of(page)]),
             Text(_words(run_title(page.run))),
         )
-    return Group(Text(f"{len(pages)} runs", style="bold"), table, Text(""))
+    left = f"; the first {_RUNS}" if len(pages) > _RUNS else ""
+    return Group(Text(f"{len(pages)} runs{left}", style="bold"), table, Text(""))
 
 
 def _words(markdown: str) -> str:
