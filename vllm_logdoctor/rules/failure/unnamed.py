@@ -80,6 +80,7 @@ def unnamed_match(
         "process": observation.record.process.name,
         "phase_words": _PHASES.get(phase, "") if owner != PROGRAM else "",
         "owner": _owner_words(owner, frames),
+        "in_vllm": "yes" if owner is None or owner.startswith(VLLM) else "",
         "raised_in": next((f"{one.file}:{one.function}" for one in reversed(frames) if owner_of(one.file).startswith(VLLM)), ""),
     }  # fmt: skip
     signature = Signature(
