@@ -218,6 +218,8 @@ def test_a_compiler_that_was_killed_ran_out_of_memory():
 
 
 def test_the_next_step_fits_the_owner():
-    found = root(log_of(*torn(("/home/me/run.py", "<module>", "names[3]"), ends="IndexError: list index out of range")))
+    found = root(
+        log_of(*torn(("/home/me/run.py", "<module>", "names[3]"), ends="IndexError: list index out of range"))
+    )
     assert found.changes == ()
     assert "Correct the call in the program" in found.alternatives[0]
