@@ -25,8 +25,8 @@ class PackHook(BuildHookInterface):  # type: ignore[type-arg]
             from vllm_logdoctor.catalogue.loading import SHIPPED as INDEX
             from vllm_logdoctor.catalogue.loading import compile_folder
             from vllm_logdoctor.catalogue.locate import pack_files, page_files
-            from vllm_logdoctor.rules.failure.compiled import SHIPPED as FAILURES
-            from vllm_logdoctor.rules.failure.compiled import rules_text
+            from vllm_logdoctor.rules.failure.signatures import SHIPPED as FAILURES
+            from vllm_logdoctor.rules.failure.signatures import rules_text
         finally:
             sys.path.remove(str(root))
         packs = root / "patterns"
@@ -35,6 +35,6 @@ class PackHook(BuildHookInterface):  # type: ignore[type-arg]
             include[str(file)] = f"vllm_logdoctor/_patterns/{file.relative_to(packs).as_posix()}"
         compiled = Path(tempfile.mkdtemp(prefix="logdoctor-packs-"))
         (compiled / INDEX).write_bytes(msgspec.json.encode(compile_folder(packs, trusted=True)))
-        (compiled / FAILURES).write_text(rules_text(), encoding="utf-8")
+        (compiled / FAILURES).write_bytes(rules_text())
         for file in compiled.iterdir():
             include[str(file)] = f"vllm_logdoctor/_patterns/{file.name}"

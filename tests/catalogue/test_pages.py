@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from vllm_logdoctor.catalogue.errors import PackError
-from vllm_logdoctor.catalogue.pages import HEADINGS, page_gates, parse_page
+from vllm_logdoctor.catalogue.locate import builtin_root, page_files
+from vllm_logdoctor.catalogue.page_checks import check_pages
+from vllm_logdoctor.catalogue.pages import HEADINGS, page_gates, parse_page, read_pages
 
 FRONT = """+++
 id = "queue-without-seats"
@@ -34,7 +36,7 @@ def test_a_page_has_its_parts() -> None:
     assert page.aliases == ("waiting-without-reason",)
     assert page.remedy == "Text of What to do."
     (signature,) = page.signatures
-    assert (signature.where, signature.options) == ("message", {"priority": 3})
+    assert (signature.where, signature.priority) == ("message", 3)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +64,61 @@ def test_a_page_without_front_matter_is_refused() -> None:
         parse_page(PATH, BODY)
 
 
-def test_gates_of_signatures_are_read_from_a_page_with_errors(tmp_path: Path) -> None:
-    path = tmp_path / "x.md"
-    path.write_text(FRONT, encoding="utf-8")
-    assert page_gates(path) == ["Waiting: "]
-    path.write_text("no page", encoding="utf-8")
-    assert page_gates(path) == []
+def test_a_problem_is_named_with_its_line() -> None:
+    with pytest.raises(PackError) as caught:
+        parse_page(PATH, FRONT.replace("priority = 3", "priorty = 3") + BODY)
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.line) == ("signature.0.priorty", 13)
+    assert "unknown field `priorty`" in problem.message
+
+
+def test_the_prefilter_wants_the_literals_of_signatures(tmp_path: Path) -> None:
+    path = tmp_path / "queue-without-seats.md"
+    path.write_text(FRONT.replace("aliases", 'watch = ["Pending: "]\naliases') + BODY, encoding="utf-8")
+    assert page_gates(path) == ["Waiting: ", "Pending: "]
+
+
+def test_a_broken_page_costs_its_own_rule_and_no_other(tmp_path: Path) -> None:
+    good, broken = tmp_path / "queue-without-seats.md", tmp_path / "broken.md"
+    good.write_text(FRONT + BODY, encoding="utf-8")
+    broken.write_text(FRONT.replace("priority", "priorty") + BODY, encoding="utf-8")
+    pages, problems = read_pages([broken, good])
+    assert [page.id for page in pages] == ["queue-without-seats"]
+    assert [(problem.file, problem.line) for problem in problems] == [(broken, 13)]
+    assert page_gates(broken) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('gate = ["Waiting: "]', 'gate = ["Waiting for"]', "signature.0.gate: does not cover"),
+        (
+            "regex = 'Running: 0 reqs, Waiting: [1-9]'",
+            "regex = 'Waiting: (a+)+b'",
+            "signature.0.regex: can take",
+        ),
+        (
+            "regex = 'Running: 0 reqs, Waiting: [1-9]'",
+            "regex = 'Waiting: ('",
+            "signature.0.regex: is no regular",
+        ),
+        ("priority = 3", "near = '(x+x+)+y'", "signature.0.near: can take"),
+    ],
+)
+def test_the_checks_prove_literals_and_time(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    path = tmp_path / "queue-without-seats.md"
+    path.write_text((FRONT + BODY).replace(old, new), encoding="utf-8")
+    (found,) = check_pages([path])
+    assert problem in str(found)
+
+
+def test_a_signature_that_only_quotes_names_what_must_be_mentioned(tmp_path: Path) -> None:
+    path = tmp_path / "queue-without-seats.md"
+    text = FRONT.replace('gate = ["Waiting: "]', 'mentions = ["scheduler.py"]') + BODY
+    path.write_text(text, encoding="utf-8")
+    assert check_pages([path]) == []
+    assert page_gates(path) == ["scheduler.py"]
+
+
+def test_the_pages_of_the_tool_have_no_problems() -> None:
+    assert check_pages(page_files(builtin_root())) == []

@@ -68,6 +68,14 @@ def problems_of_expression(
     return found
 
 
+def problems_of_search(regex: str) -> list[str]:
+    """Return what is wrong with an expression that is searched without literals: syntax and time."""
+    error = regex_error(regex)
+    if error:
+        return [f"is no regular expression: {error}"]
+    return [problem.message for problem in _time_problems(regex, anywhere=True)]
+
+
 def regex_error(text: str) -> str:
     """Return why a text is no regular expression; "" when it is one."""
     try:

@@ -4,10 +4,10 @@ A page starts with TOML between two lines `+++`; then come sections with fixed h
 
     +++
     id = "kv-cache-too-small-for-max-model-len"
-    kind = "failure"
     title = "KV cache too small for max_model_len"
     severity = "critical"
     topic = "kv-cache"
+    exhausts = "device-memory"
     knobs = ["--max-model-len", "--gpu-memory-utilization"]
     [[signature]]
     gate = ["larger than the available KV cache memory"]
@@ -15,21 +15,24 @@ A page starts with TOML between two lines `+++`; then come sections with fixed h
     where = "exception"
     +++
     ## What it means
+
+`catalogue.page_checks` proves what the types of these records can't: that literals cover expressions, and that no text
+takes long to search.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field
 
 from vllm_logdoctor.catalogue.errors import PackError, Problem
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
-from vllm_logdoctor.catalogue.topics import Resource, RuleKind, Severity, Topic
+from vllm_logdoctor.catalogue.topics import Resource, RuleKind, Safety, Severity, Topic
 
 HEADINGS = (
     "What it means",
@@ -38,63 +41,123 @@ HEADINGS = (
     "How to see that it worked",
     "When it does not apply",
 )
-KINDS = ("failure", "performance", "configuration", "security")
-SEVERITIES = ("critical", "high", "medium", "low", "info")
-_KNOWN = {
-    "id": str,
-    "kind": str,
-    "title": str,
-    "severity": str,
-    "topic": str,
-    "exhausts": str,
-    "aliases": list,
-    "knobs": list,
-    "since": str,
-    "until": str,
-    "explain": str,
-    "avoid": str,
-    "watch": list,
-    "signature": list,
-    "change": list,
-}
-_NEEDED = ("id", "kind", "title", "severity", "topic")
+KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
+Where = Literal["exception", "message", "native", "frames", "any"]
+Rank = Literal["cause", "symptom", "echo"]
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
+# Object contains unknown field `priorty` - at `$.signature[0]`      Expected `str`, got `int` - at `$.title`
+_WRONG = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?")
+_NAMED = re.compile(r"(?:unknown|required) field `(?P<name>[^`]+)`")
 
 
-class Signature(Struct, frozen=True):
+class Signature(Struct, frozen=True, forbid_unknown_fields=True):
     """One way in which a log shows a failure.
 
-    Every text that `regex` matches holds at least one of the gates. `where` says which text is searched:
-    "exception" (type and text of an exception), "message" (of a record), "native" (text without a
-    record) or "any". `options` holds all further keys of the table, for the room that judges.
+    Attributes:
+        gates: texts of which one is in everything that `regex` matches (the prefilter).
+        mentions: in place of `gates`, where `regex` says what to quote and not what to look for: texts of which the
+            failure or the places of its traceback must hold one.
+        regex: searched in the text; its named groups are values for words and changes.
+        where: which text: "exception" (class and text), "frames" (places and code of a traceback), "message"
+            (a logger's record), "native" (text without a logger) or "any" (all but frames).
+        type: must be found in the class of the exception.
+        frames, not_frames: must, must not be found among the places of the traceback.
+        raised_in: must be found in the deepest place of the traceback that is vLLM's own.
+        near: must be found in a line above, at most `within` lines away (0: anywhere in the run).
+        without: must not be found in the text, nor in the lines above within `within` that are no plain information.
+        phase: what the process was doing (`run.blockphase`), one of these.
+        serving: whether the engine had begun to serve.
+        versions: releases, "0.17.0-0.18.1".
+        platform: one of these.
+        facts: conditions on settings and figures: {"weights_share": ">=0.7"}.
+        rank: "cause", "symptom" (something else may be behind it) or "echo" (of another process' failure).
+        priority: which signature names a text that several know; the higher one.
+        confidence: how sure the name is.
+        decisive: "text" or "near": which line proves it.
+        alone: whether a line without a traceback is a failure by itself.
+        explain: words for this case; "" for the page's.
+        title: title of this case; "" for the page's.
+        remedy: what to do in this case, in place of the page's list and of its changes that need no value from the log.
     """
 
-    gates: tuple[str, ...]
     regex: str
-    where: str = "any"
-    options: Mapping[str, object] = field(default_factory=dict)
+    gates: tuple[str, ...] = field(default=(), name="gate")
+    mentions: tuple[str, ...] = ()
+    where: Where = "any"
+    type: str = ""
+    frames: str = ""
+    not_frames: str = ""
+    raised_in: str = ""
+    near: str = ""
+    within: int = 80
+    without: str = ""
+    phase: tuple[str, ...] = ()
+    serving: bool | None = None
+    versions: str = ""
+    platform: tuple[str, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+    rank: Rank = "cause"
+    priority: int = 50
+    confidence: Literal["high", "medium", "low"] = "high"
+    decisive: Literal["text", "near"] = "text"
+    alone: bool = False
+    explain: str = ""
+    title: str = ""
+    remedy: tuple[str, ...] = ()
+
+    @property
+    def literals(self) -> tuple[str, ...]:
+        """Texts of which one must be there before the expression is tried."""
+        return self.gates or self.mentions
 
 
-class RulePage(Struct, frozen=True):
-    """One rule: its front matter and its sections by heading (Markdown).
+class ChangeTemplate(Struct, frozen=True, forbid_unknown_fields=True):
+    """A change in a page: knob, kind, and a value with names in braces that the log fills in."""
 
-    `options` holds the keys of the front matter that the rooms who judge read for themselves: `explain`,
-    `avoid` and the tables `[[change]]`.
+    knob: str
+    kind: Literal["flag", "env", "setting", "action"]
+    to: Any = None
+    safety: Safety = "safe"
+    note: str = ""
+    needs: tuple[str, ...] = ()
+
+
+class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
+    """One rule: its front matter, and its sections by heading (Markdown).
+
+    Attributes:
+        id: the name of the file.
+        title: the problem in the words that people search for.
+        severity: how bad it is, where the rule does not work it out from the run.
+        topic: what it is about.
+        kind: what kind of finding it gives.
+        exhausts: what a failure used up, or what is full.
+        aliases: ids that it had before.
+        knobs: flags and variables that the page speaks of.
+        since, until: releases that it is about; "" for all.
+        explain, avoid: words of its finding, with names in braces that the log fills in.
+        watch: literals of lines that are read beside those of the signatures.
+        signatures: how a log shows the failure; none where code decides.
+        changes: what to change.
+        sections: text below each heading.
     """
 
     id: str
-    kind: RuleKind
     title: str
     severity: Severity
     topic: Topic
-    exhausts: Resource | None
-    aliases: tuple[str, ...]
-    knobs: tuple[str, ...]
-    since: str
-    until: str
-    signatures: tuple[Signature, ...]
-    sections: Mapping[str, str]
-    options: Mapping[str, object] = field(default_factory=dict)
+    kind: RuleKind = "failure"
+    exhausts: Resource | None = None
+    aliases: tuple[str, ...] = ()
+    knobs: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+    explain: str = ""
+    avoid: str = ""
+    watch: tuple[str, ...] = ()
+    signatures: tuple[Signature, ...] = field(default=(), name="signature")
+    changes: tuple[ChangeTemplate, ...] = field(default=(), name="change")
+    sections: dict[str, str] = field(default_factory=dict)
 
     @property
     def meaning(self) -> str:
@@ -130,7 +193,7 @@ def rule_ids() -> list[str]:
 def rule_names() -> dict[str, str]:
     """Return the id of each rule by its id and by each of its aliases."""
     names = {rule_id: rule_id for rule_id in rule_ids()}
-    for page in map(read_page, page_files(builtin_root())):
+    for page in read_pages(page_files(builtin_root()))[0]:
         names.update((alias, page.id) for alias in page.aliases)
     return names
 
@@ -144,6 +207,18 @@ def rule_page(rule_id: str) -> RulePage:
     return read_page(builtin_root() / "rules" / f"{rule_names()[rule_id]}.md")
 
 
+def read_pages(files: Iterable[Path]) -> tuple[list[RulePage], list[Problem]]:
+    """Return the pages in some files, and what is wrong with those that can't be used: a broken page costs its own rule."""
+    pages: list[RulePage] = []
+    problems: list[Problem] = []
+    for path in files:
+        try:
+            pages.append(read_page(path))
+        except PackError as error:
+            problems += error.problems
+    return pages, problems
+
+
 @lru_cache(maxsize=1024)
 def read_page(path: Path) -> RulePage:
     """Return the page in a file; raises PackError that names file, line and key of each problem."""
@@ -153,18 +228,18 @@ def read_page(path: Path) -> RulePage:
 def parse_page(path: Path, text: str) -> RulePage:
     """Return the page that a text holds; `path` is only for the place of problems."""
     front, sections = page_parts(path, text)
-    problems = [Problem(path, 1, key, message) for key, message in page_problems(path.stem, front, sections)]
+    try:
+        page = convert({**front, "sections": sections}, RulePage)
+    except ValidationError as error:
+        raise PackError([_problem_of(path, text, str(error))]) from error
+    problems = [problem(path, text, key, message) for key, message in _missing(path, page)]
     if problems:
         raise PackError(problems)
-    return _page(front, sections)
+    return page
 
 
 def page_parts(path: Path, text: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the front matter and the sections of a page, unchecked.
-
-    A page with signatures is about a failure where it does not say otherwise. Raises PackError for a text
-    without front matter.
-    """
+    """Return the front matter and the sections of a page, unchecked; raises PackError for a text without front matter."""
     from vllm_logdoctor.catalogue.toml import TOMLDecodeError, loads
 
     parts = text.split("+++\n", 2)
@@ -172,26 +247,21 @@ def page_parts(path: Path, text: str) -> tuple[dict[str, Any], dict[str, str]]:
         advice = "is missing; start the page with TOML between two lines +++"
         raise PackError([Problem(path, 1, "+++", advice)])
     try:
-        front = loads(parts[1])
+        return loads(parts[1]), split_sections(parts[2])
     except TOMLDecodeError as error:
         raise PackError([Problem(path, 1, "TOML", str(error))]) from error
-    if "signature" in front:
-        front.setdefault("kind", "failure")
-    return front, split_sections(parts[2])
 
 
 def page_gates(path: Path) -> list[str]:
-    """Return the texts that a page wants to see: gates of its signatures, and `watch` for lines beside them.
+    """Return the literals that a page wants to see: of its signatures, and `watch` for lines beside them.
 
     None where the page can't be read, which the checks report.
     """
     try:
-        front, _ = page_parts(path, path.read_text(encoding="utf-8"))
+        page = read_page(path)
     except PackError:
         return []
-    tables = (table for table in front.get("signature", ()) if isinstance(table, dict))
-    wanted = [gate for table in tables for gate in table.get("gate", ())] + list(front.get("watch", ()))
-    return [gate for gate in wanted if isinstance(gate, str)]
+    return [*(literal for signature in page.signatures for literal in signature.literals), *page.watch]
 
 
 def split_sections(body: str) -> dict[str, str]:
@@ -204,53 +274,34 @@ def split_sections(body: str) -> dict[str, str]:
     return {heading: text.strip() for heading, text in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
-def page_problems(stem: str, front: Mapping[str, Any], sections: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return what is wrong with a page: key and advice."""
-    found = [(key, "is missing; add it") for key in _NEEDED if key not in front]
-    for key, value in front.items():
-        if key not in _KNOWN:
-            found.append((key, f"is no key of a rule page; write one of {', '.join(_KNOWN)}"))
-        elif not isinstance(value, _KNOWN[key]):
-            found.append((key, f"is {value!r}; write a {_KNOWN[key].__name__}"))
-    if front.get("id", stem) != stem:
-        found.append(("id", f"is {front['id']!r}; write the name of the file: {stem}"))
-    if front.get("kind", KINDS[0]) not in KINDS:
-        found.append(("kind", f"is {front['kind']!r}; write one of {', '.join(KINDS)}"))
-    if front.get("severity", SEVERITIES[0]) not in SEVERITIES:
-        found.append(("severity", f"is {front['severity']!r}; write one of {', '.join(SEVERITIES)}"))
-    found += [(f"## {name}", "is missing; add the section") for name in HEADINGS if not sections.get(name)]
-    for number, table in enumerate(front.get("signature", ())):
-        if not isinstance(table, dict) or not table.get("gate") or not table.get("regex"):
-            found.append((f"signature.{number}", "needs gate = [...] and regex = '...'"))
+def problem(path: Path, text: str, key: tuple[int | str, ...], message: str) -> Problem:
+    """Return a problem of a page at the line of its key."""
+    from vllm_logdoctor.catalogue.positions import Positions
+
+    line = 1 + Positions(text.split("+++\n", 2)[1]).line_of(key)
+    return Problem(path, line, ".".join(map(str, key)), message)
+
+
+def _problem_of(path: Path, text: str, error: str) -> Problem:
+    """Return what the reader of the types says, with the line of the key."""
+    found = _WRONG.fullmatch(error)
+    what, place = (found["what"], found["place"] or "") if found else (error, "")
+    key: list[int | str] = [int(part) if part.isdigit() else part for part in re.findall(r"\w+", place)]
+    named = _NAMED.search(what)
+    return problem(path, text, (*key, *([named["name"]] if named else [])), what)
+
+
+def _missing(path: Path, page: RulePage) -> list[tuple[tuple[int | str, ...], str]]:
+    """Return what is wrong with a page whose types are right: key and advice."""
+    found: list[tuple[tuple[int | str, ...], str]] = []
+    if page.id != path.stem:
+        found.append((("id",), f"is {page.id!r}; write the name of the file: {path.stem}"))
+    found += [
+        ((f"## {name}",), "is missing; add the section") for name in HEADINGS if not page.sections.get(name)
+    ]
+    found += [
+        (("signature", number), "needs gate = [...] or mentions = [...], and not both")
+        for number, signature in enumerate(page.signatures)
+        if bool(signature.gates) == bool(signature.mentions)
+    ]
     return found
-
-
-def _page(front: Mapping[str, Any], sections: Mapping[str, str]) -> RulePage:
-    return RulePage(
-        id=front["id"],
-        kind=front["kind"],
-        title=front["title"],
-        severity=front["severity"],
-        topic=front["topic"],
-        exhausts=front.get("exhausts"),
-        aliases=tuple(front.get("aliases", ())),
-        knobs=tuple(front.get("knobs", ())),
-        since=front.get("since", ""),
-        until=front.get("until", ""),
-        signatures=_signatures(front.get("signature", ())),
-        sections=sections,
-        options={key: front[key] for key in ("explain", "avoid", "change") if key in front},
-    )
-
-
-def _signatures(tables: Sequence[Mapping[str, Any]]) -> tuple[Signature, ...]:
-    own = ("gate", "regex", "where")
-    return tuple(
-        Signature(
-            gates=tuple(table["gate"]),
-            regex=table["regex"],
-            where=table.get("where", "any"),
-            options={key: value for key, value in table.items() if key not in own},
-        )
-        for table in tables
-    )

@@ -14,7 +14,7 @@ part to change:
 4. With `anywhere`, rule 3 counts from the start of the regex.
 
 A repeat of at most 16 rounds counts as closed. Parts of at most 256 rounds are spared from rule 3 as
-long as their rounds don't multiply to many tries. `(?=(...))\\1` never gives back what it took, so
+long as their rounds don't multiply to many tries for the places at which the regex can begin. `(?=(...))\\1` never gives back what it took, so
 what it holds is judged by itself.
 """
 
@@ -30,7 +30,7 @@ CLOSED_ROUNDS = 16
 BOUNDED_ROUNDS = 256
 MOST_TRIES = 50_000
 MOST_TRIES_PER_PLACE = 1_000
-_MOST_WAYS = 256
+_MOST_WAYS = 2048
 
 
 class _Open(Struct, frozen=True):
@@ -181,7 +181,8 @@ def _way_problem(way: Sequence[_Part], *, anywhere: bool) -> str | None:
             if part.rounds is None:
                 stops.append(stop)
             tries *= part.rounds or 1
-    if tries > (MOST_TRIES_PER_PLACE if stops else MOST_TRIES):
+    most = MOST_TRIES_PER_PLACE * _period(stops[0]) if stops else MOST_TRIES
+    if tries > most:
         return f"has limits that multiply to {tries} tries; let a part exclude what stands behind it"
     return None
 
@@ -227,9 +228,17 @@ def _delimiter(way: Sequence[_Part], start: int) -> list[Chars]:
     return found
 
 
+def _period(start: Sequence[Chars]) -> int:
+    """Return the least distance of two places at which a text can begin: a literal of ten characters can't at each place."""
+    for shift in range(1, len(start)):
+        if all(one.allowed & other.allowed for one, other in zip(start, start[shift:], strict=False)):
+            return shift
+    return max(1, len(start))
+
+
 def _reach(look: Look) -> frozenset[int]:
-    """Return the characters over which the open-ended parts of a look ahead can run."""
-    return frozenset[int]().union(*(part.allowed for part in _opens(look.body)))
+    """Return the characters over which the parts without a limit in a look ahead can run."""
+    return frozenset[int]().union(*(part.allowed for part in _opens(look.body) if part.rounds is None))
 
 
 def _bodies(node: Node) -> tuple[tuple[Node, ...], ...]:

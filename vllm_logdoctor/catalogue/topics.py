@@ -43,6 +43,7 @@ Resource = Literal["device-memory", "disk", "host-memory", "kv-cache", "shared-m
 """What a run can use up."""
 
 RuleKind = Literal["failure", "performance", "configuration", "security"]
+Safety = Literal["safe", "needs-test", "changes-results"]
 Verdict = Literal["information", "harmless", "costs-performance", "will-break", "cause-of-failure"]
 Severity = Literal["critical", "high", "medium", "low", "info"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vllm_logdoctor.catalogue.topics import Safety
 from vllm_logdoctor.report.alternatives import in_full
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import number, setting
 from vllm_logdoctor.report.naming import METRICS
-from vllm_logdoctor.rules.model import Change, Effect, Safety
+from vllm_logdoctor.rules.model import Change, Effect
 
 ORIGINS = {"measured": "measured in this log", "computed": "computed", "published": "published measurements"}
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from vllm_logdoctor.catalogue.topics import Safety
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
 from vllm_logdoctor.rules.bottleneck import Bottleneck, BottleneckName, limits_of, time_by_limit
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample
-from vllm_logdoctor.rules.model import Change, Safety
+from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Evidence, Run, Sample
 
 # Releases in which an engine generation is the usual one; None: to the newest known.

@@ -6,12 +6,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from vllm_logdoctor.catalogue.topics import MessageVerdict, Resource, RuleKind, Severity, Topic
+from vllm_logdoctor.catalogue.topics import MessageVerdict, Resource, RuleKind, Safety, Severity, Topic
 from vllm_logdoctor.run.model import Evidence
 
 Confidence = Literal["high", "medium", "low"]
 Role = Literal["root", "cascade", "contributing"]
-Safety = Literal["safe", "needs-test", "changes-results"]
 
 
 class Change(Struct, frozen=True):

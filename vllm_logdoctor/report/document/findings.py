@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import field
 
-from vllm_logdoctor.catalogue.topics import MessageVerdict, Resource, RuleKind, Severity, Topic
+from vllm_logdoctor.catalogue.topics import MessageVerdict, Resource, RuleKind, Safety, Severity, Topic
 from vllm_logdoctor.plan.model import Plan, PlannedChange, WhatIf
 from vllm_logdoctor.report.clock import clock, iso
 from vllm_logdoctor.report.document.part import Part, means, plain
@@ -16,7 +16,6 @@ from vllm_logdoctor.rules.model import (
     Confidence,
     Finding,
     Role,
-    Safety,
 )
 from vllm_logdoctor.run.model import Evidence
 

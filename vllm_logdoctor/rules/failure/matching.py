@@ -9,11 +9,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.knowledge.versions import parse_version
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.facts import all_hold
-from vllm_logdoctor.rules.failure.signatures import FailureRule, FailureRules, Signature, expression
+from vllm_logdoctor.rules.failure.signatures import FailureRule, FailureRules, expression
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.owners import TENSOR_LIBRARIES, VLLM, acting_frames, is_vllm, owner_of

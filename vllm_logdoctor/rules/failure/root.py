@@ -8,10 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, match_rules
-from vllm_logdoctor.rules.failure.signatures import FailureRules, Signature
+from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.unnamed import CODE, NOT_IN_LOG, UNKNOWN, unnamed_match
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.lifecycle import Place

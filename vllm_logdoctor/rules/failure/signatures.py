@@ -1,84 +1,22 @@
-"""The rules of failures: what the front matter of their pages says, compiled into one file that loads at once."""
+"""The rules of failures: what their pages say, compiled into one file that loads at once."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, json
 
+from vllm_logdoctor.catalogue.errors import Problem
+from vllm_logdoctor.catalogue.locate import builtin_root, page_files
+from vllm_logdoctor.catalogue.pages import ChangeTemplate, RulePage, Signature, read_pages
 from vllm_logdoctor.catalogue.topics import Resource, RuleKind, Severity, Topic
 from vllm_logdoctor.texts import TextIndex
 
-Where = Literal["exception", "message", "native", "frames", "any"]
-Rank = Literal["cause", "symptom", "echo"]
-
-
-class Signature(Struct, frozen=True):
-    """One way in which a log shows a failure.
-
-    Attributes:
-        gates: texts of which one stands in everything that `regex` matches.
-        regex: searched in the text; its named groups are values for words and changes.
-        where: which text: "exception" (class and text), "frames" (places and code of a traceback), "message"
-            (a logger's record), "native" (text without a logger) or "any" (all but frames).
-        type: must be found in the class of the exception.
-        frames, not_frames: must, must not be found among the places of the traceback.
-        raised_in: must be found in the deepest place of the traceback that is vLLM's own.
-        near: must be found in a line above, at most `within` lines away (0: anywhere in the run).
-        without: must not be found in the text, nor in the lines above within `within` that are no plain information.
-        phase: what the process was doing (`run.blockphase`), one of these.
-        serving: whether the engine had begun to serve.
-        versions: releases, "0.17.0-0.18.1".
-        platform: one of these.
-        facts: conditions on settings and figures: {"weights_share": ">=0.7"}.
-        rank: "cause", "symptom" (something else may be behind it) or "echo" (of another process' failure).
-        priority: which signature names a text that several know; the higher one.
-        confidence: how sure the name is.
-        decisive: "text" or "near": which line proves it.
-        alone: whether a line without a traceback is a failure by itself.
-        explain: words for this case; "" for the page's.
-        title: title of this case; "" for the page's.
-        remedy: what to do in this case, in place of the page's list and of its changes that need no value from the log.
-    """
-
-    gates: tuple[str, ...]
-    regex: str
-    where: Where = "any"
-    type: str = ""
-    frames: str = ""
-    not_frames: str = ""
-    raised_in: str = ""
-    near: str = ""
-    within: int = 80
-    without: str = ""
-    phase: tuple[str, ...] = ()
-    serving: bool | None = None
-    versions: str = ""
-    platform: tuple[str, ...] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
-    rank: Rank = "cause"
-    priority: int = 50
-    confidence: Literal["high", "medium", "low"] = "high"
-    decisive: Literal["text", "near"] = "text"
-    alone: bool = False
-    explain: str = ""
-    title: str = ""
-    remedy: tuple[str, ...] = ()
-
-
-class ChangeTemplate(Struct, frozen=True):
-    """A change in a page: knob, kind, and a value with names in braces that the log fills in."""
-
-    knob: str
-    kind: Literal["flag", "env", "setting", "action"]
-    to: Any = None
-    safety: Literal["safe", "needs-test", "changes-results"] = "safe"
-    note: str = ""
-    needs: tuple[str, ...] = ()
+SHIPPED = "failures.json"
+_BULLET = re.compile(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
+_FENCE = re.compile(r"^```.*?^```\s*", re.MULTILINE | re.DOTALL)
 
 
 class FailureRule(Struct, frozen=True):
@@ -99,12 +37,18 @@ class FailureRule(Struct, frozen=True):
     signatures: tuple[Signature, ...]
 
 
-class FailureRules:
-    """All rules of failures, with the way from a text to the signatures that may know it."""
+class Compiled(Struct, frozen=True):
+    """The rules of failures, and what is wrong with the pages that were left out."""
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._rules = {row["id"]: row for row in rows}
-        self._built: dict[str, FailureRule] = {}
+    rules: tuple[FailureRule, ...]
+    problems: tuple[str, ...] = ()
+
+
+class FailureRules:
+    """All rules of failures, with the way from a text to the signatures that may know it; read when first asked for."""
+
+    def __init__(self, read: Callable[[], Compiled]) -> None:
+        self._read = read
         # Every rank prints the same traceback.
         self._places_in = lru_cache(maxsize=256)(self._search)
 
@@ -113,74 +57,97 @@ class FailureRules:
 
     def rule(self, rule_id: str) -> FailureRule:
         """Return a rule; raises KeyError where no page has that id."""
-        if rule_id not in self._built:
-            self._built[rule_id] = rule_of(self._rules[rule_id])
-        return self._built[rule_id]
+        return self._rules[rule_id]
 
     def candidates(self, text: str) -> list[tuple[FailureRule, Signature]]:
-        """Return the signatures with a gate in the text."""
+        """Return the signatures with a literal in the text."""
         return [
             (self.rule(rule_id), self.rule(rule_id).signatures[number])
             for rule_id, number in sorted(self._places_in(text))
         ]
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the pages that were left out: file, line, key and advice."""
+        return self._compiled.problems
+
     @cached_property
-    def _gates(self) -> list[tuple[str, str, int]]:
-        """Each gate with its rule and the number of its signature; a run that is well never asks for them."""
+    def _compiled(self) -> Compiled:
+        return self._read()
+
+    @cached_property
+    def _rules(self) -> dict[str, FailureRule]:
+        return {rule.id: rule for rule in self._compiled.rules}
+
+    @cached_property
+    def _literals(self) -> list[tuple[str, str, int]]:
+        """Each literal with its rule and the number of its signature."""
         return [
-            (gate, row["id"], number)
-            for row in self._rules.values()
-            for number, table in enumerate(row["signatures"])
-            for gate in table["gates"]
+            (literal, rule.id, number)
+            for rule in self._rules.values()
+            for number, signature in enumerate(rule.signatures)
+            for literal in signature.literals
         ]
 
     @cached_property
     def _index(self) -> TextIndex[str]:
-        return TextIndex([gate for gate, _, _ in self._gates])
+        return TextIndex([literal for literal, _, _ in self._literals])
 
     def _search(self, text: str) -> set[tuple[str, int]]:
-        """Return rule and number of the signatures with a gate in the text."""
-        return {self._gates[number][1:] for number in self._index.found_in(text)}
-
-
-def rule_of(row: Mapping[str, Any]) -> FailureRule:
-    """Build a rule from its compiled row."""
-    return FailureRule(
-        **{
-            name: row[name]
-            for name in (
-                "id",
-                "kind",
-                "title",
-                "severity",
-                "topic",
-                "exhausts",
-                "explain",
-                "avoid",
-                "verify",
-                "meaning",
-            )
-        },
-        changes=tuple(
-            ChangeTemplate(**{**change, "needs": tuple(change.get("needs", ()))}) for change in row["changes"]
-        ),
-        alternatives=tuple(row["alternatives"]),
-        signatures=tuple(_signature(table) for table in row["signatures"]),
-    )
-
-
-def _signature(table: Mapping[str, Any]) -> Signature:
-    listed = ("gates", "phase", "platform", "remedy")
-    values: dict[str, Any] = {key: tuple(value) if key in listed else value for key, value in table.items()}
-    return Signature(**values)
+        """Return rule and number of the signatures with a literal in the text."""
+        return {self._literals[number][1:] for number in self._index.found_in(text)}
 
 
 @lru_cache(maxsize=1)
 def failure_rules() -> FailureRules:
-    """Return the rules of the pages that come with the tool, compiled ahead."""
-    from vllm_logdoctor.rules.failure.compiled import rules_text
+    """Return the rules of the pages that come with the tool."""
+    return FailureRules(lambda: json.decode(rules_text(), type=Compiled))
 
-    return FailureRules(json.loads(rules_text()))
+
+def rules_text() -> bytes:
+    """Return the compiled rules as JSON: of the wheel, else of the pages in a checkout."""
+    shipped = builtin_root() / SHIPPED
+    return (
+        shipped.read_bytes()
+        if shipped.is_file()
+        else json.encode(compiled_rules(*read_pages(page_files(builtin_root()))))
+    )
+
+
+def compiled_rules(pages: Sequence[RulePage], problems: Sequence[Problem] = ()) -> Compiled:
+    """Return the rules of the pages on failures, and of others that failures speak of."""
+    rules = tuple(_rule_of(page) for page in pages if page.kind in ("failure", "configuration"))
+    return Compiled(rules, tuple(map(str, problems)))
+
+
+def _rule_of(page: RulePage) -> FailureRule:
+    sections = {heading: _FENCE.sub("", text) for heading, text in page.sections.items()}
+    return FailureRule(
+        id=page.id,
+        kind=page.kind,
+        title=page.title,
+        severity=page.severity,
+        topic=page.topic,
+        exhausts=page.exhausts,
+        explain=page.explain,
+        avoid=page.avoid,
+        verify=_first_paragraph(sections["How to see that it worked"]),
+        meaning=_first_paragraph(sections["What it means"]),
+        changes=page.changes,
+        alternatives=bullets(sections["What to do"]),
+        signatures=page.signatures,
+    )
+
+
+def _first_paragraph(text: str) -> str:
+    return " ".join(text.split("\n\n", 1)[0].split())
+
+
+def bullets(text: str) -> tuple[str, ...]:
+    """Return the points of a list, each as one line; without a list, the first paragraph."""
+    if not _BULLET.search(text):
+        return (_first_paragraph(text),) if text else ()
+    return tuple(" ".join(piece.split("\n\n", 1)[0].split()) for piece in _BULLET.split(text)[1:])
 
 
 @lru_cache(maxsize=2048)

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.catalogue.pages import ChangeTemplate
 from vllm_logdoctor.catalogue.topics import RuleKind, Severity
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.variables import variable_known
@@ -17,7 +18,7 @@ from vllm_logdoctor.rules.already_set import already_set
 from vllm_logdoctor.rules.capacity.fp8 import refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
 from vllm_logdoctor.rules.failure.matching import RuleMatch
-from vllm_logdoctor.rules.failure.signatures import ChangeTemplate, FailureRule
+from vllm_logdoctor.rules.failure.signatures import FailureRule
 from vllm_logdoctor.rules.model import Change, Confidence, Finding, Role
 from vllm_logdoctor.rules.printed import as_printed
 from vllm_logdoctor.run.model import Evidence, Run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vllm_logdoctor.catalogue.topics import Safety
 from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.rules.context import (
     RuleContext,
@@ -12,7 +13,7 @@ from vllm_logdoctor.rules.context import (
     message_lines,
     setting_lines,
 )
-from vllm_logdoctor.rules.model import Change, Safety
+from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
 
 BLOCK_SIZE = "block-size-precluded-higher-priority-backend-s"
