@@ -9,6 +9,7 @@ from vllm_logdoctor.catalogue.errors import PackError, Problem
 from vllm_logdoctor.catalogue.expressions import problems_of_expression, problems_of_search
 from vllm_logdoctor.catalogue.pages import RulePage, Signature, parse_page, problem
 
+SHORTEST_LITERAL = 5
 # Conditions of a signature that are expressions too; they are tried where its own expression was found.
 CONDITIONS = ("near", "without", "type", "frames", "not_frames", "raised_in")
 
@@ -36,7 +37,9 @@ def page_problems(page: RulePage) -> Iterator[tuple[tuple[int | str, ...], str]]
 
 def _signature_problems(signature: Signature) -> Iterator[tuple[tuple[int | str, ...], str]]:
     if signature.gates:
-        for key, message in problems_of_expression(signature.regex, signature.gates):
+        for key, message in problems_of_expression(
+            signature.regex, signature.gates, shortest=SHORTEST_LITERAL
+        ):
             yield tuple("gate" if part == "literal" else part for part in key), message
     else:
         for message in problems_of_search(signature.regex):

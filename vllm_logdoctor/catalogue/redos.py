@@ -63,6 +63,8 @@ def blowup(regex: str, *, anywhere: bool = False) -> str | None:
         ways = list(_ways(nodes))
     except TooComplexError:
         return "has too many alternatives to be checked; write two patterns"
+    # `\A` is found at one place only.
+    anywhere = anywhere and not regex.startswith("\\A")
     return next((found for way in ways if (found := _way_problem(way, anywhere=anywhere))), None)
 
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, broke_by_itself
-from vllm_logdoctor.rules.failure.signatures import FailureRules, Signature
+from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockphase import BlockPhase
@@ -84,7 +85,7 @@ def unnamed_match(
         "raised_in": next((f"{one.file}:{one.function}" for one in reversed(frames) if owner_of(one.file).startswith(VLLM)), ""),
     }  # fmt: skip
     signature = Signature(
-        (), "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
+        "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
         title=_title(raised, rule_id, owner), remedy=_next_steps(owner, rule_id),
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, scene.run)
@@ -101,7 +102,7 @@ def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:
         "process": observation.record.process.name or None,
     }
     signature = Signature(
-        (), "", rank="echo", priority=0, confidence="low", title="Error of a worker that no rule names"
+        "", rank="echo", priority=0, confidence="low", title="Error of a worker that no rule names"
     )
     return RuleMatch(rules.rule(UNKNOWN), signature, observation, observation.record, values)
 
@@ -118,7 +119,7 @@ def _compiler_error(observation: Observation, scene: FailureContext) -> Record |
 def _build_failure(compiler: Record, observation: Observation, rules: FailureRules) -> RuleMatch:
     values = {"exception": " ".join(compiler.message.split())[:300], "owner": "the build of a package"}
     signature = Signature(
-        (), "", rank="symptom", priority=8, confidence="medium", title="Compiler error in the build of a package",
+        "", rank="symptom", priority=8, confidence="medium", title="Compiler error in the build of a package",
         remedy=_next_steps(BUILD, UNKNOWN),
     )  # fmt: skip
     return RuleMatch(rules.rule(UNKNOWN), signature, observation, compiler, values, (observation.record,))
@@ -128,7 +129,7 @@ def _elsewhere(observation: Observation, rules: FailureRules) -> RuleMatch | Non
     if NOT_IN_LOG not in rules:
         return None
     values = {"exception": observation.text.split("\n")[0][:300] or None}
-    signature = Signature((), "", rank="echo", priority=0, confidence="medium")
+    signature = Signature("", rank="echo", priority=0, confidence="medium")
     return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, observation.record, values)
 
 
