@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.rules.making import a_run
-from vllm_logdoctor.catalogue.pages import rule_page
+from vllm_logdoctor.catalogue.pages import ChangeTemplate, rule_page
 from vllm_logdoctor.rules.already_set import already_set
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Value
@@ -46,20 +46,18 @@ def test_a_variable_is_set_where_the_log_shows_it() -> None:
     assert not already_set(run, Change("NCCL_DEBUG", "env", None, "TRACE"))
 
 
-def changes_of_pages() -> list[tuple[str, dict[str, Any]]]:
+def changes_of_pages() -> list[tuple[str, ChangeTemplate]]:
     """The changes that pages of failures name, with the page."""
     pages = sorted(path.stem for path in RULES.glob("*.md"))
-    return [(name, change) for name in pages for change in rule_page(name).options.get("change", [])]
+    return [(name, change) for name in pages for change in rule_page(name).changes]
 
 
 def test_what_only_the_user_knows_is_done_by_hand() -> None:
     """Words in the place of a value would end up in the command."""
     values = [
-        (page, change["knob"], change["to"])
+        (page, change.knob, change.to)
         for page, change in changes_of_pages()
-        if change.get("kind") in ("flag", "env")
-        and isinstance(change.get("to"), str)
-        and "{" not in change["to"]
+        if change.kind in ("flag", "env") and isinstance(change.to, str) and "{" not in change.to
     ]
     assert values
     assert [place for place in values if " " in place[2] or "path/to" in place[2] or not place[2]] == []
