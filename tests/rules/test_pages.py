@@ -13,7 +13,7 @@ from vllm_logdoctor.knowledge.variables import variable_spans
 from vllm_logdoctor.rules.registry import CHECKED, all_rules
 from vllm_logdoctor.rules.rule import Rule
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parent.parent
 OTHERS = ("LD_PRELOAD", "OMP_NUM_THREADS")
 
 
@@ -34,7 +34,7 @@ def test_each_id_has_one_rule() -> None:
 
 @pytest.mark.parametrize("rule", by_id(CHECKED))
 def test_a_rule_has_a_test_that_names_it(rule: Rule) -> None:
-    assert any(f'"{rule.id}"' in file.read_text() for file in TESTS.glob("test_*.py"))
+    assert any(f'"{rule.id}"' in file.read_text() for file in TESTS.rglob("test_*.py"))
 
 
 def test_what_a_rule_needs_is_a_message_that_patterns_know() -> None:
