@@ -179,7 +179,8 @@ def test_a_broken_tool_neither_fails_jobs_nor_drains_the_node(cluster: Cluster) 
     finally:
         epilog.write_text(working)
     assert status == 0
-    assert len(told(cluster.output(job))) == 1
+    # One of the fragment, one of the TaskEpilog.
+    assert len(told(cluster.output(job))) == 2
     states = subprocess.run(
         ["sinfo", "-h", "-o", "%T"], env=cluster.environment(), capture_output=True, text=True, check=True
     )

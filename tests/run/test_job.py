@@ -20,6 +20,7 @@ from vllm_logdoctor.run.job import (
         ("-29", "walltime", None, None),
         ("-27", "memory", None, None),
         ("271", "", 15, None),
+        ("137", "", 9, None),
         ("7", "", None, 7),
         ("0", "", None, 0),
         ("", "", None, None),

@@ -66,6 +66,9 @@ def pbs_job_end(attributes: Mapping[str, str], job: str = "") -> JobEnd:
     printed = attributes.get("Exit_status", "").strip()
     status = int(printed) if re.fullmatch(r"-?\d{1,9}", printed) else None
     signal = status - 256 if status is not None and status > 256 else None
+    if status is not None and 128 < status < 193:
+        # The shell of the job saw the signal.
+        signal = status - 128
     return JobEnd(
         job=job,
         exit_status=status if signal is None and status is not None and status >= 0 else None,

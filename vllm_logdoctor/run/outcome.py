@@ -426,12 +426,11 @@ class _Judge:
             return "clean_shutdown", "ended; its last errors are of the interpreter's end", last
         if self.offline and last and PROGRESS_OPEN.search(last[0].message):
             return "truncated", "ends while it works on prompts", last
-        if self.run.job is not None and self.run.job.exit_status is not None:
-            return (
-                "unknown",
-                f"does not say how it ended; its job ended with exit status {self.run.job.exit_status}",
-                last,
-            )
+        job = self.run.job
+        if job is not None and job.exit_status is not None:
+            # bash reports 0 to its trap where a signal ended it.
+            status = f"; its job ended with exit status {job.exit_status}" if job.exit_status else ""
+            return "unknown", f"does not say how it ended{status}", last
         if self.run.startup_complete or self.ready is not None or self._answers_requests():
             return "running", "was still serving when the log ends", last
         if self.run.last_of_file and self._began():
