@@ -63,7 +63,7 @@ def analyze(
     beside: Annotated[Optional[list[str]], parameter("beside")] = None,  # noqa: UP045
     baseline: Annotated[Optional[str], parameter("baseline")] = None,  # noqa: UP045
 ) -> None:
-    """Say what ran, what happened, what broke and why, and what to change first."""
+    """Report what ran, what broke and why, and what to change."""
     from vllm_logdoctor.cli.analyze import Request, run_analyze
 
     request = Request(

@@ -33,7 +33,7 @@ def compare(
     format: Format = None,
     output: Output = None,
 ) -> None:
-    """Say what differs between two runs: settings, start-up, capacity, speed at equal load, findings."""
+    """Compare two runs: settings, start-up, speed, findings."""
     from vllm_logdoctor.compare import comparison
     from vllm_logdoctor.compare.writers import result_of_comparison
 
@@ -51,7 +51,7 @@ def verify(
     format: Format = None,
     output: Output = None,
 ) -> None:
-    """Say whether each planned change took effect, and whether its prediction came true."""
+    """Check whether planned changes took effect and helped."""
     from vllm_logdoctor.compare import verification
     from vllm_logdoctor.compare.writers import result_of_verification
 

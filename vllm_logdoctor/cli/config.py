@@ -25,7 +25,7 @@ def config(
         str, typer.Option("--format", "-f", help="markdown, text, json, or yaml for vllm serve --config.")
     ] = "markdown",
 ) -> None:
-    """Say what configuration was in effect, and who set each value."""
+    """Print the configuration in effect and who set each value."""
     from vllm_logdoctor.cli.options import options_of, settings_here
     from vllm_logdoctor.pipeline import analyse
     from vllm_logdoctor.source import inputs_from

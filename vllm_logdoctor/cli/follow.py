@@ -31,7 +31,7 @@ def follow(
     ] = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
 ) -> None:
-    """Say what a growing log tells, as it tells it; Ctrl-C prints the report so far."""
+    """Watch a growing log; Ctrl-C prints the report so far."""
     from vllm_logdoctor.cli.options import accepted_left_out, options_of, settings_here, warn
     from vllm_logdoctor.cli.settings import with_known_findings
     from vllm_logdoctor.pipeline import Analyser, nothing_of_vllm

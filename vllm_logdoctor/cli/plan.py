@@ -26,7 +26,7 @@ def plan(
         bool, typer.Option("--before", help="The launch as it was, without the changes.")
     ] = False,
 ) -> None:
-    """Write the launch as it should be: shell, YAML, PBS, Slurm, systemd, docker compose, Kubernetes."""
+    """Print the launch command with every change made."""
     from vllm_logdoctor.cli.options import accepted_left_out, options_of, settings_here, warn
     from vllm_logdoctor.cli.settings import with_known_findings
     from vllm_logdoctor.pipeline import analyse

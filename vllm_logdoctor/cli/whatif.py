@@ -65,7 +65,7 @@ def whatif(
     ] = None,
     format: Annotated[str, typer.Option("--format", "-f", help="text or json.")] = "text",
 ) -> None:
-    """Say what the KV cache would hold with other settings, from the log's own numbers."""
+    """Compute what the KV cache would hold with other settings."""
     sys.stdout.write(run_whatif(log, set or [], format))
 
 
