@@ -87,6 +87,8 @@ def read_free(lines: Lines) -> Iterator[Reading]:
         return
     names = lines[header].split()
     for line, text in enumerate(lines[header + 1 : header + 3], start=header + 2):
+        if not text.strip():
+            break
         kind, *values = text.split()
         yield from (
             Reading(f"{kind.rstrip(':').lower()} {name}", number(value), line=line)

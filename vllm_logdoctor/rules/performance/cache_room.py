@@ -72,9 +72,10 @@ def room_changes(case: RuleContext) -> Room:
 
 
 def fp8_cache_breaks_answers(run: Run) -> bool:
-    """Whether the model is of a family whose keys have outliers that an fp8 cache without calibrated scales cuts off.
+    """Return whether the model is of a family whose keys have outliers that an fp8 cache without calibrated scales cuts off.
 
     Example:
+        >>> from vllm_logdoctor.run.model import Value
         >>> fp8_cache_breaks_answers(Run(model=Value("Qwen/Qwen2.5-7B-Instruct", "explicit")))
         True
     """
