@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vllm_logdoctor.catalogue.loading import load_index
-from vllm_logdoctor.catalogue.pages import rule_page
+from vllm_logdoctor.catalogue.pages import KINDS, rule_page
 from vllm_logdoctor.knowledge.flags import flag_spans
 from vllm_logdoctor.knowledge.variables import variable_spans
 from vllm_logdoctor.rules.registry import CHECKED, all_rules
@@ -51,7 +51,7 @@ def test_each_performance_page_has_its_check() -> None:
 def test_a_rule_has_a_page_with_all_sections(rule: Rule) -> None:
     page = rule.page
     assert page.id == rule.id
-    assert page.kind in ("performance", "configuration", "security")
+    assert page.kind in KINDS
     assert page.severity != "critical"
     assert all((page.meaning, page.why, page.remedy, page.verification, page.exceptions))
 
