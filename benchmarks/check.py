@@ -60,7 +60,7 @@ def says_truth(report: bytes, truth: Truth) -> bool:
 def outcomes(megabytes: float, folder: Path) -> Iterator[Outcome]:
     """Measure figure by figure."""
     gates = folder / "gates"
-    gates.write_bytes(cost_of((*LOGDOCTOR, "patterns", "gates")).output)
+    gates.write_bytes(cost_of((*LOGDOCTOR, "patterns", "literals")).output)
     for mix in MIXES:
         log, truth = folder / f"{mix}.log", Truth()
         with log.open("wb") as file:

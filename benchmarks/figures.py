@@ -39,7 +39,7 @@ def written(folder: Path, mix: Mix, megabytes: float) -> tuple[Path, Truth]:
 def ripgrep(folder: Path, megabytes: float) -> Iterator[Row]:
     """CPU time of the diagnosis against ripgrep counting the lines with any gate."""
     gates = folder / "gates"
-    gates.write_bytes(cost_of((*LOGDOCTOR, "patterns", "gates")).output)
+    gates.write_bytes(cost_of((*LOGDOCTOR, "patterns", "literals")).output)
     for mix in MIXES:
         path, truth = written(folder, mix, megabytes)
         counting = ("rg", "-j1", "-c", "-F", "-f", str(gates), str(path))

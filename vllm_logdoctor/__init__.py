@@ -16,19 +16,16 @@ if TYPE_CHECKING:
     from vllm_logdoctor.catalogue.explaining import explain
     from vllm_logdoctor.errors import LogdoctorError
     from vllm_logdoctor.library import compare, verify, whatif
-    from vllm_logdoctor.rules.model import Change, Effect, Finding
-    from vllm_logdoctor.run.model import Evidence, Phase, Sample, Value
+    from vllm_logdoctor.rules.model import Change, Finding
+    from vllm_logdoctor.run.model import Evidence, Value
 
 __all__ = [
     "Change",
-    "Effect",
     "Evidence",
     "Finding",
     "LogdoctorError",
-    "Phase",
     "Report",
     "RunView",
-    "Sample",
     "Value",
     "analyze",
     "compare",

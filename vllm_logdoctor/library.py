@@ -7,9 +7,9 @@ from os import PathLike
 from typing import Any
 
 from vllm_logdoctor.api import Report, RunView, analyze
-from vllm_logdoctor.compare import comparison, verification
-from vllm_logdoctor.compare.snapshot import Snapshot, snapshot_of
-from vllm_logdoctor.compare.writers import result_of_comparison, result_of_verification
+from vllm_logdoctor.comparison import comparison, verification
+from vllm_logdoctor.comparison.snapshot import Snapshot, snapshot_of
+from vllm_logdoctor.comparison.writers import result_of_comparison, result_of_verification
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.plan.whatif import Answer, check_setting, what_if
 from vllm_logdoctor.report.writers import Result, render_result
@@ -55,6 +55,11 @@ class Outcome:
 def compare(before: Side, after: Side) -> Outcome:
     """Return what differs between two runs: settings, start-up, capacity, speed at equal load, findings.
 
+    Example:
+        >>> log = "fixtures/vllm-0.11.2-kv-starved.log"
+        >>> compare(log, log).to_dict()["schema"]
+        'logdoctor-comparison/1'
+
     Raises:
         LogdoctorError: a side can't be read or holds no run.
     """
@@ -65,6 +70,11 @@ def compare(before: Side, after: Side) -> Outcome:
 def verify(after: Side, against: Side) -> Outcome:
     """Return whether each change planned for `against` took effect in `after`, and whether its prediction came true.
 
+    Example:
+        >>> log = "fixtures/vllm-0.11.2-kv-starved.log"
+        >>> verify(log, against=log).to_dict()["schema"]
+        'logdoctor-verification/1'
+
     Raises:
         LogdoctorError: a side can't be read or holds no run.
     """
@@ -74,6 +84,10 @@ def verify(after: Side, against: Side) -> Outcome:
 
 def whatif(run: Report | RunView | str | PathLike[str], **settings: Any) -> Answer:
     """Return what the KV cache of a run would hold with other settings.
+
+    Example:
+        >>> whatif("fixtures/vllm-0.11.2-kv-starved.log", max_model_len=256).max_concurrency.after
+        20.0
 
     Args:
         run: a report (its last run whose KV cache is known), one of its runs, or the path of a log.

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from vllm_logdoctor import analyze
-from vllm_logdoctor.compare.html import render_comparison, render_verification
-from vllm_logdoctor.compare.snapshot import Snapshot, snapshot_of
-from vllm_logdoctor.compare.verification import Verification, verify
+from vllm_logdoctor.comparison.html import render_comparison, render_verification
+from vllm_logdoctor.comparison.snapshot import Snapshot, snapshot_of
+from vllm_logdoctor.comparison.verification import Verification, verify
 
 from .chromium import Chromium
 

@@ -19,7 +19,7 @@ from vllm_logdoctor.cli.baseline import (
     suppressed,
 )
 from vllm_logdoctor.cli.settings import Suppression
-from vllm_logdoctor.compare.identity import fingerprint
+from vllm_logdoctor.comparison.identity import fingerprint
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.json import document

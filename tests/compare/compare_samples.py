@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm_logdoctor.compare.snapshot import Snapshot, snapshot_of
+from vllm_logdoctor.comparison.snapshot import Snapshot, snapshot_of
 from vllm_logdoctor.plan.model import Plan, PlannedChange
 from vllm_logdoctor.report.json import document
 from vllm_logdoctor.report.model import Analysis, Diagnosis

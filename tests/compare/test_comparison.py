@@ -6,9 +6,9 @@ import pytest
 from compare_samples import analysis, diagnosis, finding, samples, snapshot
 from msgspec.structs import replace
 
-from vllm_logdoctor.compare.comparison import Comparison, compare, same_value
-from vllm_logdoctor.compare.markdown import headline, render
-from vllm_logdoctor.compare.snapshot import snapshot_of
+from vllm_logdoctor.comparison.comparison import Comparison, compare, same_value
+from vllm_logdoctor.comparison.markdown import headline, render
+from vllm_logdoctor.comparison.snapshot import snapshot_of
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.report.json import document
 

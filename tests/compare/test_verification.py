@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from compare_samples import finding, planned, samples, snapshot
 
-from vllm_logdoctor.compare.verification import Verification, verify
-from vllm_logdoctor.compare.verification_markdown import render
-from vllm_logdoctor.compare.writers import comparison_text, verification_text
+from vllm_logdoctor.comparison.verification import Verification, verify
+from vllm_logdoctor.comparison.verification_markdown import render
+from vllm_logdoctor.comparison.writers import comparison_text, verification_text
 from vllm_logdoctor.plan.model import Plan, PlannedChange
 from vllm_logdoctor.rules.model import Change, Effect
 

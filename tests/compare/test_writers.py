@@ -20,9 +20,9 @@ from tests.report.junit_schema import violations
 from tests.report.test_formats import acts
 from tests.report.test_markdown import hostile_text
 from vllm_logdoctor.cli.app import app
-from vllm_logdoctor.compare import markdown, verification_markdown
-from vllm_logdoctor.compare.verification import Verification, verify
-from vllm_logdoctor.compare.writers import comparison_text, verification_text
+from vllm_logdoctor.comparison import markdown, verification_markdown
+from vllm_logdoctor.comparison.verification import Verification, verify
+from vllm_logdoctor.comparison.writers import comparison_text, verification_text
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.terminal_page import print_page
 from vllm_logdoctor.report.webpage import policy

@@ -20,9 +20,9 @@ from tests.report.test_formats import acts, tags
 from vllm_logdoctor import Report, analyze
 from vllm_logdoctor.cli.config import yaml_text
 from vllm_logdoctor.cli.plan import FORMS
-from vllm_logdoctor.compare.snapshot import snapshot_of
-from vllm_logdoctor.compare.verification import verify
-from vllm_logdoctor.compare.writers import comparison_text, verification_text
+from vllm_logdoctor.comparison.snapshot import snapshot_of
+from vllm_logdoctor.comparison.verification import verify
+from vllm_logdoctor.comparison.writers import comparison_text, verification_text
 from vllm_logdoctor.plan.formats import render_launch
 from vllm_logdoctor.plan.launch import launch_of
 from vllm_logdoctor.report.reader import reader

@@ -21,9 +21,9 @@ from vllm_logdoctor.cli.config import markdown_text
 from vllm_logdoctor.cli.follow import Feed
 from vllm_logdoctor.cli.follow_view import Told, new_lines, screen
 from vllm_logdoctor.cli.start import main
-from vllm_logdoctor.compare.snapshot import snapshot_of
-from vllm_logdoctor.compare.verification import verify
-from vllm_logdoctor.compare.writers import comparison_text, verification_text
+from vllm_logdoctor.comparison.snapshot import snapshot_of
+from vllm_logdoctor.comparison.verification import verify
+from vllm_logdoctor.comparison.writers import comparison_text, verification_text
 from vllm_logdoctor.hooks.engine import run_hook
 from vllm_logdoctor.hooks.request import HookRequest
 from vllm_logdoctor.report.reader import reader

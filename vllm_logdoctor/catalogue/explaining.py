@@ -38,6 +38,10 @@ def explain(name: str, extra: Sequence[Path] = ()) -> str:
         name: id of a rule (or an alias of it), or of a pattern.
         extra: directories or files of further packs.
 
+    Example:
+        >>> explain("eager-mode").startswith("#")
+        True
+
     Raises LogdoctorError with the nearest ids for one that nobody knows.
     """
     return Explainer(extra).explain(name)

@@ -25,6 +25,8 @@ _KEY = 3
 _TROUBLE = frozenset({"WARNING", "ERROR", "CRITICAL"})
 _LEVELS = {"exception": "error", "warn": "warning", "trace": "debug"}
 
+_MOST_KNOWN = 4096
+
 
 class VllmMessages:
     """Recognises messages of vLLM by the file that prints them, and the texts of its exceptions.
@@ -35,6 +37,7 @@ class VllmMessages:
     def __init__(self) -> None:
         self._files: dict[str, dict[str, list[VllmMessage]]] = {}
         self._patterns: dict[str, Pattern] = {}
+        self._known_raised: dict[str, VllmMessage | None] = {}
 
     def pattern_of(self, call_site: tuple[str, int] | None, level: str, message: str) -> Pattern | None:
         """Return what the table knows of a message as a pattern; None where no template fits.
@@ -76,6 +79,14 @@ class VllmMessages:
         return None
 
     def _raised(self, message: str) -> VllmMessage | None:
+        """Return the exception that a message is; every rank prints the lines of one traceback."""
+        if message not in self._known_raised:
+            if len(self._known_raised) >= _MOST_KNOWN:
+                self._known_raised.clear()
+            self._known_raised[message] = self._find_raised(message)
+        return self._known_raised[message]
+
+    def _find_raised(self, message: str) -> VllmMessage | None:
         text = message.lstrip()
         types = EXCEPTION_TYPES.match(text)
         text = text[types.end() :] if types else text

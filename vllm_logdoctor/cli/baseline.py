@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.topics import SEVERITIES, Severity
 from vllm_logdoctor.cli.settings import Suppression
-from vllm_logdoctor.compare.identity import fingerprint, fingerprints_of_document
-from vllm_logdoctor.compare.snapshot import Snapshot
+from vllm_logdoctor.comparison.identity import fingerprint, fingerprints_of_document
+from vllm_logdoctor.comparison.snapshot import Snapshot
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.model import Analysis, Diagnosis

@@ -16,7 +16,7 @@ from vllm_logdoctor.errors import LogdoctorError
 
 if TYPE_CHECKING:
     from vllm_logdoctor.cli.settings import Settings
-    from vllm_logdoctor.compare.snapshot import Snapshot
+    from vllm_logdoctor.comparison.snapshot import Snapshot
     from vllm_logdoctor.pipeline import Options
     from vllm_logdoctor.report.writers import Result
 
@@ -34,8 +34,8 @@ def compare(
     output: Output = None,
 ) -> None:
     """Compare two runs: settings, start-up, speed, findings."""
-    from vllm_logdoctor.compare import comparison
-    from vllm_logdoctor.compare.writers import result_of_comparison
+    from vllm_logdoctor.comparison import comparison
+    from vllm_logdoctor.comparison.writers import result_of_comparison
 
     settings = _settings(format, output or [], (before, after))
     result = comparison.compare(*_sides(settings, (before, before_run), (after, after_run)))
@@ -52,8 +52,8 @@ def verify(
     output: Output = None,
 ) -> None:
     """Check whether planned changes took effect and helped."""
-    from vllm_logdoctor.compare import verification
-    from vllm_logdoctor.compare.writers import result_of_verification
+    from vllm_logdoctor.comparison import verification
+    from vllm_logdoctor.comparison.writers import result_of_verification
 
     settings = _settings(format, output or [], (against, after))
     result = verification.verify(*_sides(settings, (against, before_run), (after, after_run)))
@@ -118,7 +118,7 @@ def _sides(settings: Settings, *sides: tuple[str, int | None]) -> list[Snapshot]
 
     from vllm_logdoctor.cli.baseline import without_accepted
     from vllm_logdoctor.cli.options import options_of, warn
-    from vllm_logdoctor.compare.snapshot import snapshot_of
+    from vllm_logdoctor.comparison.snapshot import snapshot_of
 
     options = options_of(settings)
     read = [snapshot_of(document_of(name, options), run) for name, run in sides]

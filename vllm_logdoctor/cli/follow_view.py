@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from vllm_logdoctor.compare.identity import fingerprint
+from vllm_logdoctor.comparison.identity import fingerprint
 from vllm_logdoctor.report.clock import duration, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import count, number

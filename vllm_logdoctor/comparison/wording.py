@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import Any
 
-from vllm_logdoctor.compare.comparison import FigureDifference, RoomUsed, SettingDifference
-from vllm_logdoctor.compare.snapshot import Setting
+from vllm_logdoctor.comparison.comparison import FigureDifference, RoomUsed, SettingDifference
+from vllm_logdoctor.comparison.snapshot import Setting
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import number, setting
 from vllm_logdoctor.report.naming import PHASES

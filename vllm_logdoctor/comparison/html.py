@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vllm_logdoctor.compare import markdown, verification_markdown
-from vllm_logdoctor.compare.comparison import Comparison
-from vllm_logdoctor.compare.verification import Verification
+from vllm_logdoctor.comparison import markdown, verification_markdown
+from vllm_logdoctor.comparison.comparison import Comparison
+from vllm_logdoctor.comparison.verification import Verification
 from vllm_logdoctor.report.body import Block, block_html, blocks_in
 from vllm_logdoctor.report.charts import Chart
 from vllm_logdoctor.report.escape import shorten

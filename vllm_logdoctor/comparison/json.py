@@ -6,15 +6,15 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from vllm_logdoctor.compare.comparison import (
+from vllm_logdoctor.comparison.comparison import (
     Attribution,
     Comparison,
     FigureDifference,
     FindingDifference,
     SettingDifference,
 )
-from vllm_logdoctor.compare.snapshot import KnownFinding, Setting, Snapshot
-from vllm_logdoctor.compare.verification import CheckedChange, CheckedPrediction, Verification
+from vllm_logdoctor.comparison.snapshot import KnownFinding, Setting, Snapshot
+from vllm_logdoctor.comparison.verification import CheckedChange, CheckedPrediction, Verification
 from vllm_logdoctor.rules.equal_load import EqualLoad
 
 COMPARISON_SCHEMA = "logdoctor-comparison/1"

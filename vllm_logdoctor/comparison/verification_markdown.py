@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.compare.markdown import headline
-from vllm_logdoctor.compare.snapshot import PlannedKnob
-from vllm_logdoctor.compare.verification import CheckedChange, CheckedPrediction, Verification
-from vllm_logdoctor.compare.wording import both_names, side, times
+from vllm_logdoctor.comparison.markdown import headline
+from vllm_logdoctor.comparison.snapshot import PlannedKnob
+from vllm_logdoctor.comparison.verification import CheckedChange, CheckedPrediction, Verification
+from vllm_logdoctor.comparison.wording import both_names, side, times
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.figures import count, number, setting, table
 from vllm_logdoctor.report.naming import METRICS

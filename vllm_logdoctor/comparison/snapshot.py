@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from vllm_logdoctor.compare.identity import fingerprint_of_document
+from vllm_logdoctor.comparison.identity import fingerprint_of_document
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.rules.equal_load import LoadLevel
 from vllm_logdoctor.run.model import Evidence

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from vllm_logdoctor.compare import json, markdown, verification_markdown
-from vllm_logdoctor.compare.checks import Check, checks_of_comparison, checks_of_verification
-from vllm_logdoctor.compare.comparison import Comparison
-from vllm_logdoctor.compare.verification import Verification
+from vllm_logdoctor.comparison import json, markdown, verification_markdown
+from vllm_logdoctor.comparison.checks import Check, checks_of_comparison, checks_of_verification
+from vllm_logdoctor.comparison.comparison import Comparison
+from vllm_logdoctor.comparison.verification import Verification
 from vllm_logdoctor.report.json import text_of
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.report.writers import Result, render_result
@@ -26,7 +26,7 @@ def verification_text(verification: Verification, format_name: str) -> str:
 
 def result_of_comparison(comparison: Comparison) -> Result:
     """Return a comparison in the forms that formats are made of."""
-    from vllm_logdoctor.compare import html
+    from vllm_logdoctor.comparison import html
 
     page = partial(markdown.render, comparison)
     document = partial(json.comparison_document, comparison)
@@ -37,7 +37,7 @@ def result_of_comparison(comparison: Comparison) -> Result:
 
 def result_of_verification(verification: Verification) -> Result:
     """Return a verification in the forms that formats are made of."""
-    from vllm_logdoctor.compare import html
+    from vllm_logdoctor.comparison import html
 
     page = partial(verification_markdown.render, verification)
     document = partial(json.verification_document, verification)
@@ -55,7 +55,7 @@ def _result(
     html: Callable[[], str],
     checks: Callable[[], Sequence[Check]],
 ) -> Result:
-    from vllm_logdoctor.compare import tables
+    from vllm_logdoctor.comparison import tables
 
     own: dict[str, Callable[[], str]] = {
         "markdown": page,

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 from xml.sax.saxutils import escape
 
-from vllm_logdoctor.compare.checks import Check
+from vllm_logdoctor.comparison.checks import Check
 from vllm_logdoctor.report.csv import cell
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.github import command

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vllm_logdoctor.compare.influence import (
+from vllm_logdoctor.comparison.influence import (
     EVERYTHING,
     Subject,
     influence_of,
@@ -16,7 +16,7 @@ from vllm_logdoctor.compare.influence import (
     subject_of,
     without_effect,
 )
-from vllm_logdoctor.compare.snapshot import KnownFinding, Setting, Snapshot
+from vllm_logdoctor.comparison.snapshot import KnownFinding, Setting, Snapshot
 from vllm_logdoctor.rules.equal_load import EqualLoad, equal_load
 
 FIRST_START = 0.035

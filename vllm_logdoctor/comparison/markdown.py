@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vllm_logdoctor.compare.comparison import Attribution, Comparison, FigureDifference, FindingDifference
-from vllm_logdoctor.compare.influence import subject_of
-from vllm_logdoctor.compare.wording import (
+from vllm_logdoctor.comparison.comparison import Attribution, Comparison, FigureDifference, FindingDifference
+from vllm_logdoctor.comparison.influence import subject_of
+from vllm_logdoctor.comparison.wording import (
     both_names,
     change_words,
     figure_name,

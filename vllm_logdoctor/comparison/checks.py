@@ -8,10 +8,10 @@ from typing import Literal
 from msgspec import Struct
 
 from vllm_logdoctor.catalogue.topics import SEVERITIES, Severity
-from vllm_logdoctor.compare.comparison import Comparison, FigureDifference, FindingDifference
-from vllm_logdoctor.compare.verification import CheckedChange, CheckedPrediction, Verification
-from vllm_logdoctor.compare.verification_markdown import expected, planned_words
-from vllm_logdoctor.compare.wording import figure_value, load_words, moved_words, side, times
+from vllm_logdoctor.comparison.comparison import Comparison, FigureDifference, FindingDifference
+from vllm_logdoctor.comparison.verification import CheckedChange, CheckedPrediction, Verification
+from vllm_logdoctor.comparison.verification_markdown import expected, planned_words
+from vllm_logdoctor.comparison.wording import figure_value, load_words, moved_words, side, times
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.run.model import Evidence
 
