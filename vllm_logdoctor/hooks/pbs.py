@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,9 +10,10 @@ from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.hooks.query import Query
+from vllm_logdoctor.lazy import lazy_pattern
 
 # 1234.server, 1234[5].server, 1234[].server
-_JOB_ID = re.compile(r"(?P<sequence>\d+)(?:\[(?P<index>\d*)\])?(?:\.[\w.-]+)?")
+_JOB_ID = lazy_pattern(r"(?P<sequence>\d+)(?:\[(?P<index>\d*)\])?(?:\.[\w.-]+)?")
 _ARRAY_INDEX = "^array_index^"
 
 

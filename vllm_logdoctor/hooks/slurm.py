@@ -9,11 +9,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from vllm_logdoctor.hooks.query import Query
+from vllm_logdoctor.lazy import lazy_pattern
 
 # 1234, 1234_5 (task 5 of an array), 1234_[5-7] is not one job
-_JOB_ID = re.compile(r"(?P<job>\d+)(?:_(?P<task>\d+))?")
+_JOB_ID = lazy_pattern(r"(?P<job>\d+)(?:_(?P<task>\d+))?")
 # %A_%a, %5j, %%
-_PATTERN = re.compile(r"%(\d*)([%AaJjNnstux])")
+_PATTERN = lazy_pattern(r"%(\d*)([%AaJjNnstux])")
 
 
 class SlurmJob(Struct, frozen=True):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from functools import lru_cache
+
+from vllm_logdoctor.lazy import lazy_pattern
 
 DAY = 86400.0
 UNKNOWN_YEAR = 2000
@@ -12,9 +13,9 @@ UNKNOWN_YEAR = 2000
 _EPOCH = datetime(UNKNOWN_YEAR, 1, 1)
 
 # 02-09 19:43:55    2025-07-16 12:29:43,921    02-16 16:40:17.843
-_LOGGER_TIME = re.compile(r"(?:(\d{4})-)?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?$")
+_LOGGER_TIME = lazy_pattern(r"(?:(\d{4})-)?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?$")
 # 2024-05-01T08:45:12.669025667Z    2025-08-07 19:00:10
-_ISO_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
+_ISO_TIME = lazy_pattern(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -26,7 +27,7 @@ _MONTHS = {
     )
     for name in names.split()
 }  # fmt: skip
-_SHORT_MONTH = re.compile(r"(\w{3})\w*\.? +(\d{1,2}) (\d\d):(\d\d):(\d\d)$")
+_SHORT_MONTH = lazy_pattern(r"(\w{3})\w*\.? +(\d{1,2}) (\d\d):(\d\d):(\d\d)$")
 
 
 @lru_cache(maxsize=256)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.clock import seconds_of
 from vllm_logdoctor.parse.processes import process_of
 from vllm_logdoctor.parse.record import NO_PROCESS, Process
@@ -15,9 +15,9 @@ LONGEST_SHOWN = 3000
 LONGEST_HEAD = 320
 LONGEST_REMEMBERED = 1000
 
-_BARE_COLOUR = re.compile(r"\[[0-9;]{1,12}m")
+_BARE_COLOUR = lazy_pattern(r"\[[0-9;]{1,12}m")
 # (EngineCore_DP0 pid=55) INFO 01-01 00:00:49 [kv_cache_utils.py:1087] text: most records, and nothing else before the header
-_PLAIN = re.compile(
+_PLAIN = lazy_pattern(
     r"(?:\((?:(?P<name>[A-Za-z_]\w*(?: [A-Z]{2,4}\d+)?) )?pid=(?P<pid>\d{1,9})\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
     r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) \[(?P<file>[A-Za-z0-9_./]{1,160}):(?P<line>\d{1,6})\] "
 )

@@ -5,31 +5,32 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.clock import seconds_of
 from vllm_logdoctor.parse.processes import PROCESS_PREFIX, process_of
 from vllm_logdoctor.parse.record import NO_PROCESS, Process
 
 # 2024-05-01T08:45:12.669025667Z stderr F    [2025-05-20T05:24:25Z]    | 2025-03-07T05:56:13.899Z |
 # 2024-07-13 15:06:36,684 - INFO - vLLM:     [2025-08-07 19:00:10]
-_ISO = re.compile(
+_ISO = lazy_pattern(
     r"[\s|\"]*\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?:Z|[+-]\d\d:?\d\d)?\]?"
     r"(?: std(?:out|err) [FP])?(?:\s*\||\t|\s+|$)(?:- [A-Z]+ - (?:[\w.]+: ?)?)?"
 )
 # Aug 19 18:34:30 vllm vllm[8707]:     авг 18 14:15:04 llm python3[28059]:
-_JOURNAL = re.compile(
+_JOURNAL = lazy_pattern(
     r"(?P<time>\w{3,8}\.? +\d{1,2} \d\d:\d\d:\d\d) (?P<host>[\w.-]+) (?P<unit>[\w./@-]+)(?:\[(?P<pid>\d+)\])?: ?"
 )
 # vllm-llm-1  | INFO
-_COMPOSE = re.compile(r"(?P<host>[\w.-]+) +\| ?")
+_COMPOSE = lazy_pattern(r"(?P<host>[\w.-]+) +\| ?")
 # [pod/vllm-0/server] INFO      [1,0]<stdout>:
-_POD = re.compile(r"\[pod/(?P<host>[\w./-]+)\] |\[(?P<rank>\d+,\d+)\]<std(?:out|err)>: ?")
+_POD = lazy_pattern(r"\[pod/(?P<host>[\w./-]+)\] |\[(?P<rank>\d+,\d+)\]<std(?:out|err)>: ?")
 #  12: INFO    3:   File "a.py", line 4, in f    (srun -l)
-_SRUN = re.compile(r" {0,4}(?P<rank>\d{1,5}): (?=.|$)")
+_SRUN = lazy_pattern(r" {0,4}(?P<rank>\d{1,5}): (?=.|$)")
 # [rank0]: Traceback
-_TORCH_RANK = re.compile(r"\[rank(?P<rank>\d+)\]: ?")
+_TORCH_RANK = lazy_pattern(r"\[rank(?P<rank>\d+)\]: ?")
 # 383.1s 39 Trying    (Kaggle: seconds, line number)
-_KAGGLE = re.compile(r"\d{1,7}\.\d+s\s+\d+\s+")
-_LIST_NUMBER = re.compile(r"\s+\d+\s*[|:]\s(?=\()")
+_KAGGLE = lazy_pattern(r"\d{1,7}\.\d+s\s+\d+\s+")
+_LIST_NUMBER = lazy_pattern(r"\s+\d+\s*[|:]\s(?=\()")
 
 
 class Prefix(NamedTuple):

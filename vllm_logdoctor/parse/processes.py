@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.record import NO_PROCESS, Process
 
 # (EngineCore_DP0 pid=3452)   (VllmWorker rank=3 pid=229)   (VllmWorker TP1 pid=7857)   (Worker_DP0_TP1_EP1 pid=9)
 # (RayWorkerWrapper pid=690, ip=10.0.7.2)   (Llumlet(iid=57a22) pid=22645)   (pid=525716)
-PROCESS_PREFIX = re.compile(
+PROCESS_PREFIX = lazy_pattern(
     r"\((?:(?P<name>[A-Za-z_][\w.]*(?:\([\w=.]*\))?(?: [A-Z]{2,4}\d+(?:_[A-Z]{2,4}\d+)*)?) )?(?:rank=(?P<rank>\d+) )?"
     r"pid=(?P<pid>\d+)(?:, ip=(?P<ip>[\d.a-fA-F:]+))?\) ?"
 )
-_RANK_WORDS = re.compile(r"(?:DP|PP|PCP|TP|DCP|EP)\d+")
+_RANK_WORDS = lazy_pattern(r"(?:DP|PP|PCP|TP|DCP|EP)\d+")
 
 
 @lru_cache(maxsize=4096)

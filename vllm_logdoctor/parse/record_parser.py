@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.clock import seconds_of, with_year_of
 from vllm_logdoctor.parse.plain_headers import (
     LONGEST_HEAD,
@@ -38,18 +39,18 @@ _NUMBERING_FROM = 4
 """So many numbers in a row that grow with the lines are numbers of lines, not of ranks."""
 
 # ESC[0;36m   ESC[K   [36m (ESC lost)   ^[[36m (as text)   #033[36m (rsyslog)   <-[36m and an arrow (code page 437)   ESC]8;;url ESC\
-_COLOURS = re.compile(
+_COLOURS = lazy_pattern(
     r"(?:\x1b|\^\[|#033|<-|\u2190|\x9b)\[?[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|2|3[0-7]|9[0-7])(?:;[0-9]{1,2}){0,3}m|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\^M$"
 )
 # INFO 02-09 19:43:55 [nixl_connector.py:101] text     INFO 11-18 01:29:33 engine.py:267] text
-_HEADER = re.compile(
+_HEADER = lazy_pattern(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|TRACE) +(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) "
     r"\[?(?P<file>[A-Za-z0-9_./<>-]{1,160}):(?P<line>\d{1,6})\] ?"
 )
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
 # 2025-07-08 14:03:55,524 - INFO - core.py:__init__:69 - text    (a formatter of the user's own)
 # INFO  [gpu_worker.py:642]  text       [multiproc_executor.py:492] ValueError: text       oggers.py:236] text (the log starts here)
-_OTHER_HEADER = re.compile(
+_OTHER_HEADER = lazy_pattern(
     r"(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) - (?P<name>vllm[\w.]*) - (?P<level>[A-Z]{4,8}) - "
     r"|(?P<time2>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) [-|] (?P<level4>[A-Z]{4,8}) +[-|] "
     r"(?P<file3>[\w./-]{1,160}\.py):[\w<>.]{1,80}:(?P<line3>\d{1,6}) [-|] "
@@ -58,9 +59,9 @@ _OTHER_HEADER = re.compile(
     r"|^\[?(?P<file2>[\w./-]*\.py):(?P<line2>\d{1,6})\] )"
 )
 # {"message": "...", "levelname": "INFO"}
-_JSON_START = re.compile(r"\s*(?:data:\s*)?\{")
+_JSON_START = lazy_pattern(r"\s*(?:data:\s*)?\{")
 # "textPayload": "WARNING 06-06 03:40:07 [argparse_utils.py:257] With ...",
-_JSON_MEMBER = re.compile(
+_JSON_MEMBER = lazy_pattern(
     r'\s*"(?:message|msg|log|MESSAGE|textPayload)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*")\s*,?\s*$'
 )
 _MESSAGE_KEYS = (
@@ -84,22 +85,22 @@ _NESTING_KEYS = ("content", "_source", "jsonPayload", "result", "fields", "attri
 _LEVEL_KEYS = ("levelname", "level", "log_level")
 _TIME_KEYS = ("asctime", "timestamp", "time", "ts", "@timestamp")
 # 2026-03-04T05:06:07Z,"host","vllm","INFO:     10.0.0.1:4000 - ""POST /v1/completions HTTP/1.1"" 200 OK"
-_CSV_FIELD = re.compile(r'(?P<before>(?:[^",]{0,80},|"[^"]{0,200}",){0,12})"(?P<text>(?:[^"]|"")*)"\s*$')
+_CSV_FIELD = lazy_pattern(r'(?P<before>(?:[^",]{0,80},|"[^"]{0,200}",){0,12})"(?P<text>(?:[^"]|"")*)"\s*$')
 # Generated text: "INFO 06-01 10:00:00 [loggers.py:127] Engine 000: ...    (what a model or a prompt says, not {"log": "INFO ...)
-_QUOTED = re.compile(
+_QUOTED = lazy_pattern(
     r"""(?P<name>[^"'\\\s]{1,40})\s?[:=]\s?(?P<quote>["'])(?:(?!(?P=quote)).)*\Z""", re.DOTALL
 )
 # Graph capturing finished in **17 secs**, took **0.5 GiB**    (a log in an issue, figures set in bold)
-_BOLD_FIGURE = re.compile(r"(?<![\w*)\]])\*\*(?P<figure>\d[\w.,:%/ ]{0,40})\*\*(?![\w*(])")
+_BOLD_FIGURE = lazy_pattern(r"(?<![\w*)\]])\*\*(?P<figure>\d[\w.,:%/ ]{0,40})\*\*(?![\w*(])")
 # A line end was lost between two records: CPU KV cache usage: 0.0%.INFO 01-02 16:17:07 metrics.py:467] Avg prompt ...
 # or became a space behind a statistics line: Prefix cache hit rate: 80.0% INFO 04-10 03:35:37 [loggers.py:80] Avg prompt ...
-_GLUED = re.compile(
+_GLUED = lazy_pattern(
     r"(?:[^\s\"'`(\[{=]|\d%\.? {1,4})(?P<record>(?:\([A-Za-z_]\w*(?: [A-Z]{2,4}\d+)? pid=\d+\) )?"
     + _HEADER.pattern
     + ")"
 )
 # Processed prompts:   2%|2| 10/499 [00:05<02:36, ...]WARNING 07-18 ...     (without its picture where Markdown took it away)
-_BAR = re.compile(r"\d+%(?:\|| +\d+/\d+ \[)")
+_BAR = lazy_pattern(r"\d+%(?:\|| +\d+/\d+ \[)")
 
 
 class Secret(Struct, frozen=True):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_shapes import MASK, looks_random
 
 _CORE = (
@@ -21,35 +22,35 @@ _ASSIGNED = re.compile(
     r"|(?P<verbal>\s(?:(?:provided|is|was|set to|given|used|value):?\s)?)(?=\S{12}))"
 )
 # --api-key abc     --api-key a b c
-_OPTION = re.compile(
+_OPTION = lazy_pattern(
     r"(?<![\w-])--(?=[a-z])[a-z0-9-]{0,40}?" + _CORE + r"(?P<close>)(?P<assign>\s{1,3})(?P<verbal>)(?=\S)"
 )
 # A value behind one of these is a credential unless it is a placeholder or code. Behind the others, it is one if it looks generated: most tokens
 # and keys of an engine are no secrets.
-_STRONG = re.compile(r"(?:password|passwd|passphrase|passcode|pwd|secret|jwt|connection|honeycomb)")
-_STRONG_KEY = re.compile(
+_STRONG = lazy_pattern(r"(?:password|passwd|passphrase|passcode|pwd|secret|jwt|connection|honeycomb)")
+_STRONG_KEY = lazy_pattern(
     r"(?:api|access|secret|private|account|signing|encryption|master|license|subscription|consumer|storage)[ _-]?(?:access)?[_-]?\Z"
 )
-_STRONG_TOKEN = re.compile(
+_STRONG_TOKEN = lazy_pattern(
     r"(?:hf|hub|auth|access|refresh|bearer|id|session|security|bot|csrf|xsrf|service|job|personal|api|login|oauth2?|jwt|user|admin|push|deploy|write"
     r"|read|secret|registry|vault|github|gitlab|git|ray|mlflow|wandb|influx|slack|notebook|jupyter|sas)[ _-]?\Z"
 )
-_NEXT_ARGUMENT = re.compile(r",\s[a-z_]{3,40}=(?:None|True|False|\d|\[)")
-_BETWEEN = re.compile(r"\\{0,3}[\"'`]?\s{0,3},?\s{0,3}")
-_QUOTE = re.compile(r"[bu]?(?P<quote>\\{0,3}[\"'`]|%2[27])", re.IGNORECASE)
-_BARE = re.compile(r"[^\s\"'`,;&)\]}<>|\\%]+")
+_NEXT_ARGUMENT = lazy_pattern(r",\s[a-z_]{3,40}=(?:None|True|False|\d|\[)")
+_BETWEEN = lazy_pattern(r"\\{0,3}[\"'`]?\s{0,3},?\s{0,3}")
+_QUOTE = lazy_pattern(r"[bu]?(?P<quote>\\{0,3}[\"'`]|%2[27])", re.IGNORECASE)
+_BARE = lazy_pattern(r"[^\s\"'`,;&)\]}<>|\\%]+")
 # max_tokens, pad_token, cache_key: names that end like one of a credential and are none
-_OTHER_NAMES = re.compile(
+_OTHER_NAMES = lazy_pattern(
     r"(?:pad|eos|bos|unk|mask|sep|cls|image|video|audio|stop|special|start|end|think|prompt|cache|hash|block|sort|primary|foreign|public|prefix|lookup"
     r"|partition|routing|layer|dict|group|kv|k|q|v|param|compile|graph|request|query|config|env|feature|metric|label|num|max|min|new)[ _-]?\Z"
 )
 # requestor.request(     Optional[str     self.api_key
-_CODE = re.compile(r"[A-Za-z_][\w.]*[(\[{]")
-_WORDS = re.compile(r"[A-Za-z]+(?:[-_.:/][A-Za-z]+)*[.:!?]*\Z")
-_PATH = re.compile(r"(?:~|\.{0,2}/)[\w.@ /-]*\Z")
-_HEX = re.compile(r"[0-9a-f]{16,}\Z")
+_CODE = lazy_pattern(r"[A-Za-z_][\w.]*[(\[{]")
+_WORDS = lazy_pattern(r"[A-Za-z]+(?:[-_.:/][A-Za-z]+)*[.:!?]*\Z")
+_PATH = lazy_pattern(r"(?:~|\.{0,2}/)[\w.@ /-]*\Z")
+_HEX = lazy_pattern(r"[0-9a-f]{16,}\Z")
 # EMPTY     APIKEY_REDACTED     sk-xxxxxxxx     your-api-key     and in an expression of sed: \(HF_TOKEN="\)[^"]*
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_pattern(
     r"(?:none|null|nil|true|false|empty|undefined|unset|default|dummy|token-abc123|no-key|not-set|required|optional|missing|invalid|hidden|masked|str"
     r"|int|bool|bytes|string|secretstr|any|yes|no|\.{3}|[\w-]{0,20}(?:api|hf)[_-](?:key|token)"
     r"|(?:[a-z]{2,6}[-_])?x{4,})\Z|redacted|placeholder|change-?me|\\\)|\[\^|\Ayour[-_ ]",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from vllm_logdoctor.lazy import lazy_pattern
+
 MASK = "***"
 _PREFIXED = "token"
 
@@ -40,8 +42,8 @@ _BLOCKS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 _KINDS = tuple(kind for kind, _ in (*_WORDS, *_BLOCKS))
-_SHAPED_WORD = re.compile(r"\b(?:" + "|".join(f"({regex})" for _, regex in _WORDS) + ")")
-_SHAPED_BLOCK = re.compile("|".join(f"({regex})" for _, regex in _BLOCKS))
+_SHAPED_WORD = lazy_pattern(r"\b(?:" + "|".join(f"({regex})" for _, regex in _WORDS) + ")")
+_SHAPED_BLOCK = lazy_pattern("|".join(f"({regex})" for _, regex in _BLOCKS))
 
 # In small letters: one of these, or a long run of letters and digits, is in every credential of these shapes.
 _MARKS = (
@@ -60,8 +62,8 @@ _MARKS = (
     "lsv",
 )
 # q7F2kd93mPzX0a: what no word is. All digits but zero may have been made 1 before this is asked.
-_RUN = re.compile(r"[A-Za-z0-9]{14,}")
-_HEX = re.compile(r"[0-9a-f]+\Z")
+_RUN = lazy_pattern(r"[A-Za-z0-9]{14,}")
+_HEX = lazy_pattern(r"[0-9a-f]+\Z")
 
 
 def may_be_shaped(text: str, lowered: str) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_names import mask_named, may_hold_name
 from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mask_shaped, may_be_shaped
 
@@ -30,41 +31,41 @@ _PLACES = (
     "enerated response",
 )
 # Authorization: Bearer abc     'authorization': 'Basic dXNlcjpw'     (b'authorization', b'Bearer abc')     X-Authorization: abc
-_AUTHORIZATION = re.compile(
+_AUTHORIZATION = lazy_pattern(
     r"(?P<name>\b(?:Bearer |Basic |(?:Proxy-|X-)?Authorization[\"']?\s?[=:,]\s?b?[\"']?(?:[A-Za-z]{2,12} )?))"
     r"(?P<value>[^\s\"',;*=][^\s\"',;]{5,})",
     re.IGNORECASE,
 )
 # Authorization: Digest username="a", response=abc     Authorization: AWS4-HMAC-SHA256 Credential=..., Signature=abc
-_PARAMETERS = re.compile(
+_PARAMETERS = lazy_pattern(
     r"(?P<name>\bAuthorization[\"']?\s?[=:,]\s?b?[\"']?)"
     r"(?P<value>(?:Digest|AWS4-[\w-]{1,20}|OAuth|Hawk|SharedKey)\s[^\n]{8,})",
     re.IGNORECASE,
 )
 # postgresql://app:p@ss@db/x     https://hf_abc@huggingface.co/x     s3://AK:secret@bucket
-_URL = re.compile(
+_URL = lazy_pattern(
     r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?P<user>[^\s/?#\"'<>]{1,4000})@(?=[\w\[.-])"
 )
 # redis://:pa/ss@cache:6379     databases' passwords are not always encoded
-_DATABASE = re.compile(
+_DATABASE = lazy_pattern(
     r"\b(?P<scheme>(?:postgres|mysql|mariadb|redis|mongodb|amqp|mssql)[a-z+0-9]{0,20})://(?P<user>[^\s\"'<>:@]{0,80}:[^\s\"'<>@]{1,400})@(?=[\w\[.-])"
 )
 # 'otlp_traces_headers': 'x-team=abc,x-tenant=def'
-_HEADERS = re.compile(
+_HEADERS = lazy_pattern(
     r"(?P<name>headers[\"']?\s?[=:]\s?[\"'])(?P<value>[\w-]{1,80}=[^\"'\n]{1,4000})", re.IGNORECASE
 )
 # Cookie: session=abc; theme=dark
-_COOKIE = re.compile(
+_COOKIE = lazy_pattern(
     r"(?P<name>\b(?:Set-)?Cookie[\"']?\s?[=:,]\s?b?[\"']?)(?P<value>[\w.%-]{1,80}=[^\"'\n]{4,})",
     re.IGNORECASE,
 )
 # curl -u user:password     sshpass -p abc     docker login -p abc     wandb login abc
-_COMMAND = re.compile(
+_COMMAND = lazy_pattern(
     r"(?P<name>\bcurl\b[^|;\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:'\"]{1,80}:|\bsshpass\s{1,3}-p\s?[\"']?|\blogin\b[^|;\n]{0,120}?\s-p[ =]?[\"']?"
     r"|\bwandb login (?:--relogin )?)(?P<value>[^\s\"'|;*][^\s\"']{3,})"
 )
 # Received request cmpl-1: prompt: 'text', params:      Generated response cmpl-1: output: 'text', output_token_ids:
-_PROMPT = re.compile(r"(?:Received request|Generated response) [^:]{1,200}: (?:prompt|output): ", re.DOTALL)
+_PROMPT = lazy_pattern(r"(?:Received request|Generated response) [^:]{1,200}: (?:prompt|output): ", re.DOTALL)
 _PROMPT_ENDS = (
     ", params: ",
     ", sampling_params: ",
@@ -75,7 +76,7 @@ _PROMPT_ENDS = (
 
 
 # MIIEpAIBAAKCAQEA...: a line of a private key
-_KEY_LINE = re.compile(r"\s*[A-Za-z0-9+/]{16,76}={0,2}\s*\Z")
+_KEY_LINE = lazy_pattern(r"\s*[A-Za-z0-9+/]{16,76}={0,2}\s*\Z")
 
 
 class Masked(NamedTuple):

@@ -6,6 +6,7 @@ import re
 
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.plan.planned import PlannedRun, field_of
 from vllm_logdoctor.plan.whatif import concurrency_of
 from vllm_logdoctor.rules.bottleneck import KV_FULL
@@ -18,10 +19,14 @@ PRINTED = "as printed"
 LEAST_SHRINK = 0.97
 """A cache that loses less than 3 % of its tokens is taken for the same: profiling anew moves it by as much."""
 # Qwen3.5-122B-A10B   Llama-2-13b-hf   Mistral-Large-Instruct-2407-123B
-_PARAMETERS = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,2})?)[bB](?![a-zA-Z0-9])")
+_PARAMETERS = lazy_pattern(r"(?<![\w.])(\d{1,4}(?:\.\d{1,2})?)[bB](?![a-zA-Z0-9])")
 # Free memory on device cuda:0 (54.34/79.18 GiB) on startup     GPU 0 has a total capacity of 79.25 GiB of which
-_TOTAL = re.compile(r"on device \S{1,20} \([\d.]{1,9}/([\d.]{1,9}) GiB\)|total capacity of ([\d.]{1,9}) GiB")
-_QUANTIZED_NAME = re.compile(r"awq|gptq|fp8|fp4|int[48]|w4a|w8a|[48]-?bit|gguf|mxfp|bnb|quant", re.IGNORECASE)
+_TOTAL = lazy_pattern(
+    r"on device \S{1,20} \([\d.]{1,9}/([\d.]{1,9}) GiB\)|total capacity of ([\d.]{1,9}) GiB"
+)
+_QUANTIZED_NAME = lazy_pattern(
+    r"awq|gptq|fp8|fp4|int[48]|w4a|w8a|[48]-?bit|gguf|mxfp|bnb|quant", re.IGNORECASE
+)
 
 
 def obstacle(planned: PlannedRun, change: Change, load: Load, repairs: bool = False) -> str:

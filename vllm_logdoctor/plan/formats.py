@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.flags import flag_exists
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.plan.command import escaped_unprintable, shell
 from vllm_logdoctor.plan.devices import compose_devices, gpus, image, kubernetes_resources, notes, processors
 from vllm_logdoctor.plan.launch import (
@@ -28,7 +29,7 @@ from vllm_logdoctor.plan.launch import (
 Writer = Callable[[Launch], str]
 
 # What begins with a digit, a sign or a point may be read as a number or a time: 0x1F, 1_000, .inf, 2026-01-01
-_PLAIN_YAML = re.compile(r"[A-Za-z_/][A-Za-z0-9_./:@+-]*\Z")
+_PLAIN_YAML = lazy_pattern(r"[A-Za-z_/][A-Za-z0-9_./:@+-]*\Z")
 _YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "none", "y", "n"})
 
 

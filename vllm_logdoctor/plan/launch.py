@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, flag_history, long_name
 from vllm_logdoctor.knowledge.versions import at_least
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.configuration import plain_value
@@ -33,7 +33,7 @@ _EMPTY_LIST_COUNTS = frozenset({"splitting_ops", "cudagraph_capture_sizes"})
 MASK = "***"
 # vLLM reads these secrets from the environment by itself.
 _OWN_VARIABLES = {"--hf-token": "HF_TOKEN"}
-_VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
+_VARIABLE_NAME = lazy_pattern(r"[A-Z][A-Z0-9_]*\Z")
 # Defaults that the parser computes, by the source text that the facts keep of them.
 _COMPUTED_DEFAULTS = {"int(ssl.CERT_NONE)": 0}
 

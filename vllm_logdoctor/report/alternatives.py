@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.model import Change
 
-_WORD = re.compile(r"[a-z0-9_][a-z0-9_./=-]*[a-z0-9_]")
+_WORD = lazy_pattern(r"[a-z0-9_][a-z0-9_./=-]*[a-z0-9_]")
 _SAYS_NOTHING = frozenset(
     {
         "the",

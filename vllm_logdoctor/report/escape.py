@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from vllm_logdoctor.lazy import lazy_pattern
+
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _INVISIBLE = frozenset(
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff"
 )
-_PLAIN = re.compile(r"[\x20-\x7e]*\Z")
-_SPECIAL = re.compile(r"[\\`*<|~$\[\]]|&(?=[#A-Za-z])|(?<![^\W_])_|_(?![^\W_])")
-_LEADING = re.compile(r"([#>+\-=])|(\d{1,9})([.)])(?=\s|$)")
-_TICKS = re.compile(r"`+")
-_FULL_STOPS = re.compile(r"(?<=[\w)`\"'])\.\.(?=\s|$)")
-_CODE = re.compile(r"`([^`]+)`")
+_PLAIN = lazy_pattern(r"[\x20-\x7e]*\Z")
+_SPECIAL = lazy_pattern(r"[\\`*<|~$\[\]]|&(?=[#A-Za-z])|(?<![^\W_])_|_(?![^\W_])")
+_LEADING = lazy_pattern(r"([#>+\-=])|(\d{1,9})([.)])(?=\s|$)")
+_TICKS = lazy_pattern(r"`+")
+_FULL_STOPS = lazy_pattern(r"(?<=[\w)`\"'])\.\.(?=\s|$)")
+_CODE = lazy_pattern(r"`([^`]+)`")
 # what Markdown viewers turn into a link or a mention by themselves; and flags, which read better as code
-_LINK = re.compile(
+_LINK = lazy_pattern(
     r"\S*(?:://|www\.|@|(?<!\w)#\d|\w[\w.+-]*:[/\\]{1,2})\S*|(?<!\S)--[a-z][a-z0-9.-]*[a-z0-9]", re.IGNORECASE
 )
 

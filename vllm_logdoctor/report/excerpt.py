@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+
+from vllm_logdoctor.lazy import lazy_pattern
 
 # (EngineCore_DP0 pid=123) INFO 04-12 07:11:48 [utils.py:233] text
 # (Replica(id=3f0) pid=77) INFO 04-12 07:11:48.120 [loggers.py:146] text
 # ERROR 04-20 20:40:11 worker_base.py:153] text
 # [2025-05-20T05:24:28Z] (VllmWorker rank=0 pid=10229) ERROR 05-19 22:24:28 [multiproc_executor.py:522] text
-_HEADER = re.compile(
+_HEADER = lazy_pattern(
     r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? ){0,2}"
     r"(?:\[rank\d+\]: ?)?(?:\((?:[^()]|\([^()]{0,40}\)){1,80}\) ){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? )?"
     r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[?[\w./-]+(?:\.py)?:\d+\] "
 )
 # [rank0]: text      (EngineCore pid=4140) text
-_RANK = re.compile(r"^(?:\[rank\d{1,4}\]: ?|\([A-Za-z]\w{2,40}(?: [\w=.:-]{1,40}){0,2} pid=\d+\) )")
-_IN_WORD = re.compile(r"[\w.][\w.%]")
+_RANK = lazy_pattern(r"^(?:\[rank\d{1,4}\]: ?|\([A-Za-z]\w{2,40}(?: [\w=.:-]{1,40}){0,2} pid=\d+\) )")
+_IN_WORD = lazy_pattern(r"[\w.][\w.%]")
 
 
 def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import code
 
-_BAR = re.compile(r"(?<!\\)\|")
+_BAR = lazy_pattern(r"(?<!\\)\|")
 
 
 def number(value: float | None) -> str:

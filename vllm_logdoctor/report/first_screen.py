@@ -5,11 +5,11 @@ All texts are escaped inline Markdown.
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from msgspec import Struct
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.alternatives import other_ways
 from vllm_logdoctor.report.effects import ORIGINS, action_words, change_words, effect_range
 from vllm_logdoctor.report.escape import code, inline, prose
@@ -32,12 +32,12 @@ _SEVERE = ("critical", "high")
 _QUOTE = 240
 _REPEATED = 6
 _LABEL = 30
-_WORD = re.compile(r"[A-Za-z]{3}")
-_EXCEPTION = re.compile(r"^(?:[\w.]+: )?[\w.]*(?:Error|Exception|Failure|Exit|Interrupt|Timeout): ")
+_WORD = lazy_pattern(r"[A-Za-z]{3}")
+_EXCEPTION = lazy_pattern(r"^(?:[\w.]+: )?[\w.]*(?:Error|Exception|Failure|Exit|Interrupt|Timeout): ")
 _ACTION = 140
-_CLAUSE_END = re.compile(r"(?<=\w{3}): |; |(?<=\w{3}) \(")
+_CLAUSE_END = lazy_pattern(r"(?<=\w{3}): |; |(?<=\w{3}) \(")
 _UNNAMED = "unclassified-failure"
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
+_SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z`])")
 REVERSED = (
     "The lines of this log run backwards in time (newest first), so the start, end and cause below may be wrong. Reverse"
     " the log and analyze it again: `tac LOG | logdoctor analyze -`."

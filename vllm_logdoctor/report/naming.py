@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count
@@ -99,10 +100,10 @@ METRICS: dict[str, str] = {
     "itl": "inter-token latency",
 }
 
-_HUB_CACHE = re.compile(r"models--([^/]+?)--([^/]+)(?:/|$)")
+_HUB_CACHE = lazy_pattern(r"models--([^/]+?)--([^/]+)(?:/|$)")
 
 # .../qwen-3/8b/1   .../sft/checkpoint-900   .../Qwen3-8B/main: the name of a version, a size or a step, not of a model
-_SAYS_LITTLE = re.compile(
+_SAYS_LITTLE = lazy_pattern(
     r"v?\d+(?:\.\d+)*|\d+(?:\.\d+)?[bm]|[0-9a-f]{7,64}|(?:checkpoint|step|epoch|iter)[-_]?\w*|main|merged|final|latest|model"
     r"|weights|snapshots?|default|output|transformers|safetensors|hf|fp16|bf16|fp8|int4|int8|awq|gptq|gguf",
     re.IGNORECASE,

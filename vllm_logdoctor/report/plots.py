@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.clock import clock, duration, iso
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
@@ -25,7 +25,7 @@ except ImportError as missing:
 
 # Okabe and Ito's palette: told apart by most colour-blind readers and in grey print
 BLUE, ORANGE, GREEN, RED, SKY, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#777777"
-_CONTROL_PICTURES = re.compile("[\u2400-\u2421\ufffd]")
+_CONTROL_PICTURES = lazy_pattern("[\u2400-\u2421\ufffd]")
 _SIZE = (9.0, 4.2)
 _DPI = 150
 _BINS = 240

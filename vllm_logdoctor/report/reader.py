@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from markdown_it import MarkdownIt
+
+from vllm_logdoctor.lazy import lazy_pattern
 
 _OFF = [
     "image",
@@ -20,7 +20,7 @@ _OFF = [
 ]
 
 
-_ANCHOR = re.compile(r"#e\d+-\d+")
+_ANCHOR = lazy_pattern(r"#e\d+-\d+")
 
 
 def reader(linked: bool = False) -> MarkdownIt:

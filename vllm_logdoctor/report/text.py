@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
 from markdown_it.token import Token
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.reader import reader
 
 WIDTH = 100
 _NARROWEST = 8
-_ITEM = re.compile(r"(?:-|\d+\.) ")
+_ITEM = lazy_pattern(r"(?:-|\d+\.) ")
 _UNDERLINES = {"h1": "=", "h2": "-", "h3": "~"}
 
 

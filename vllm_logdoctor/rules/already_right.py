@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.bottleneck import KV_FULL
 from vllm_logdoctor.rules.capacity.defaults import seats_of
 from vllm_logdoctor.rules.capacity.memory import memory_of
@@ -15,7 +15,7 @@ from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM
 from vllm_logdoctor.run.model import Evidence, Run
 
 # deepseek_v4_fp8   moe_wna16   ascend
-_SMALLER = re.compile(r"fp[48]|int[48]|awq|gptq|marlin|wna16|ascend")
+_SMALLER = lazy_pattern(r"fp[48]|int[48]|awq|gptq|marlin|wna16|ascend")
 Check = Callable[[Run, Load], "AlreadyRight | None"]
 
 

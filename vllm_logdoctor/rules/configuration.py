@@ -4,7 +4,6 @@ take.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from vllm_logdoctor.knowledge.flags import flag_for_field, flag_spans
 from vllm_logdoctor.knowledge.renames import REMOVAL_NOTES
 from vllm_logdoctor.knowledge.translation import Removed, Renamed, translate_flag, translate_variable
 from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -26,7 +26,7 @@ from vllm_logdoctor.run.model import Evidence, Run, Value
 # The official images set them to say where they were built; nothing was to happen.
 _OF_THE_IMAGE = frozenset({"VLLM_BUILD_COMMIT", "VLLM_BUILD_PIPELINE", "VLLM_BUILD_URL", "VLLM_IMAGE_TAG"})
 # VLLM_SERVICE_HOST   VLLM_SERVICE_PORT_HTTP   VLLM_ROUTER_PORT_8000_TCP_ADDR
-_OF_A_SERVICE = re.compile(r"_SERVICE_(?:HOST|PORT(?:_\w+)?)\Z|_PORT_\d+_(?:TCP|UDP)(?:_\w+)?\Z")
+_OF_A_SERVICE = lazy_pattern(r"_SERVICE_(?:HOST|PORT(?:_\w+)?)\Z|_PORT_\d+_(?:TCP|UDP)(?:_\w+)?\Z")
 # Arguments that releases still took while their V1 engine ignored them.
 _V0_ONLY = (
     "swap_space", "num_scheduler_steps", "multi_step_stream_outputs", "scheduler_delay_factor",

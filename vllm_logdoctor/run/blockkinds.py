@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.blocks import Block, Raised
 
 BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
@@ -13,7 +13,7 @@ BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
 # Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.
 # RuntimeError: cancelled      (a queue is told to give up because the process at its other end is gone)
 # vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.
-WRAPPER = re.compile(
+WRAPPER = lazy_pattern(
     r"Engine ?[Cc]ore initialization failed|Engine (?:core |process )?failed to start"
     r"|See (?:the )?(?:root cause|stack ?trace)"
     r"|EngineDeadError|Background loop (?:has errored already|is not running)|Engine loop is not running"
@@ -30,12 +30,12 @@ WRAPPER = re.compile(
     r"|Engine exited unexpectedly|API server process .{0,60}died|EngineGenerateError"
 )
 # RuntimeError: Worker failed with error 'CUDA error: out of memory', please check the stack trace above for the root cause
-ECHO = re.compile(
+ECHO = lazy_pattern(
     r"Worker failed with error|(?:RayTaskError|RayActorError|ActorDiedError|WorkerCrashedError)\b"
     r"|Executor failed|Call to \w+ method failed"
 )
 _STOP_TYPES = frozenset({"KeyboardInterrupt", "SystemExit", "GeneratorExit"})
-_NOISE_ANNOUNCED = re.compile(
+_NOISE_ANNOUNCED = lazy_pattern(
     r"^Exception ignored (?:in|while)|Task exception was never retrieved|Task was destroyed"
     r"|Chat template warmup failed|Failed to load plugin"
     r"|Error while shutting down|Failed to (?:import|load) .{0,60}(?:optional|extension)|^Error in atexit"
@@ -43,7 +43,7 @@ _NOISE_ANNOUNCED = re.compile(
     r"|Future exception was never retrieved|Exception in thread Thread-\d+ \(_report_usage|TraceGraph"
     r"|socket\.send\(\) raised|^future: <Task|Error saving model info cache"
 )
-_NOISE_EXCEPTION = re.compile(
+_NOISE_EXCEPTION = lazy_pattern(
     r"asyncio\.exceptions\.CancelledError|^CancelledError|can't create new thread at interpreter shutdown"
     r"|cannot schedule new futures after"
     r"|'LLM' object has no attribute 'llm_engine'|has no attribute 'ensure_kv_transfer_shutdown'"
@@ -56,7 +56,7 @@ _NOISE_EXCEPTION = re.compile(
 _NOISE_FUNCTIONS = frozenset(
     {"__del__", "_exit_function", "_run_finalizers", "_shutdown", "__exit__ (atexit)"}
 )
-_REQUEST_ANNOUNCED = re.compile(
+_REQUEST_ANNOUNCED = lazy_pattern(
     r"Exception in ASGI application|Error in preprocessing prompt inputs|Error in (?:applying"
     r"|loading) (?:the )?chat template|Error with model .{0,200}object="
     r"|Error in (?:chat|text) ?completion|Error in (?:request|reasoning|tool|extracting|response)"
@@ -66,33 +66,35 @@ _REQUEST_ANNOUNCED = re.compile(
     r"|Unable to (?:parse|extract)|Failed to generate tool|Error trying to handle streaming"
     r"|Error in (?:generator|stream)|Validation error"
 )
-_REQUEST_SITES = re.compile(
+_REQUEST_SITES = lazy_pattern(
     r"(?:^|/)(?:serving|serving_\w+|protocol|chat_utils|speech_to_text|tool_parsers?|\w+_tool_parser"
     r"|reasoning|preprocess|base|server_utils|api_utils|batch_serving)\.py$"
 )
-_REQUEST_FRAMES = re.compile(r"(?:starlette|fastapi)/routing\.py|starlette/middleware")
+_REQUEST_FRAMES = lazy_pattern(r"(?:starlette|fastapi)/routing\.py|starlette/middleware")
 # vllm/engine/async_llm_engine.py, line 529, in engine_step      vllm/worker/model_runner.py, in execute_model
-_ENGINE_STEP = re.compile(
+_ENGINE_STEP = lazy_pattern(
     r"(?:\w+\.)?(?:run_engine_loop|engine_step|step_async|execute_model|run_busy_loop|worker_busy_loop)$"
 )
-_WEB_FRAMES = re.compile(r"(?:starlette|fastapi|uvicorn|anyio)/")
+_WEB_FRAMES = lazy_pattern(r"(?:starlette|fastapi|uvicorn|anyio)/")
 # /app/hermes_tool_parser.py      vllm/entrypoints/openai/tool_parsers/hermes.py: what the model wrote can't be read
-_PARSER_FRAMES = re.compile(r"tool_parsers?\b|reasoning_parsers?\b|/reasoning/")
+_PARSER_FRAMES = lazy_pattern(r"tool_parsers?\b|reasoning_parsers?\b|/reasoning/")
 # What connectors log of one peer or one transfer, and go on:
 # Handshake with 7f3a-engine failed      NIXL transfer failed for request cmpl-1 with state ERR. Marking blocks as invalid.
 # Write task failed for request cmpl-1, marking done      nixl-push-writer error; continuing
-_TRANSFER_ANNOUNCED = re.compile(
+_TRANSFER_ANNOUNCED = lazy_pattern(
     r"^Handshake (?:with|failed for)|^Failed handshake to|^NIXL (?:transfer|send_notif|handshake)|PUSH_REG notification"
     r"|[Mm]arking (?:blocks as invalid|done)|nixl-push-writer error|^EC (?:Connector|Mooncake|consumer)\b"
     r"|^(?:Transfer \S+|RDMA (?:transfer|read)|pulling kv_caches for .{1,200}) (?:failed|TIMED OUT)"
     r"|^Failed to send (?:error )?notification|^Failed to connect to bootstrap server|^Error (?:processing|in) (?:the )?Mooncake"
 )
-_TRANSFER_SITES = re.compile(
+_TRANSFER_SITES = lazy_pattern(
     r"(?:^|/)(?:nixl_connector|pull_worker|push_worker|moriio_\w+|mooncake_connector|hf3fs_\w+|lmcache\w*"
     r"|multi_process_adapter|vllm_v1_adapter)\.py$"
 )
-_OFFLINE_FRAMES = re.compile(r"vllm/entrypoints/(?:llm|offline_utils)\.py$|vllm/entrypoints/(?:llm|offline)/")
-_REQUEST_TYPES = re.compile(
+_OFFLINE_FRAMES = lazy_pattern(
+    r"vllm/entrypoints/(?:llm|offline_utils)\.py$|vllm/entrypoints/(?:llm|offline)/"
+)
+_REQUEST_TYPES = lazy_pattern(
     r"VLLMValidationError|HTTPException|RequestValidationError|ChatTemplateResolutionError|TemplateError"
     r"|ClientDisconnect|UnidentifiedImageError|BadRequest"
     r"|maximum context length|longer than the maximum model length|cannot be greater than max_model_len"

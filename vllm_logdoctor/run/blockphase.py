@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.blocks import Block
 
 BlockPhase = Literal[
@@ -41,13 +42,13 @@ _FUNCTIONS: tuple[tuple[BlockPhase, str], ...] = (
         r"|get_tokenizer|cached_tokenizer_from_config"),
 )  # fmt: skip
 # A code generator's own `generate` and `capture` say nothing of what the engine did.
-_COMPILER = re.compile(r"torch/(?:_inductor|_dynamo|_functorch|fx)/")
+_COMPILER = lazy_pattern(r"torch/(?:_inductor|_dynamo|_functorch|fx)/")
 _COMPILED = tuple((phase, re.compile(rf"(?:{names})$")) for phase, names in _FUNCTIONS)
-_IN_SERVING = re.compile(
+_IN_SERVING = lazy_pattern(
     r"(?:run_busy_loop|_process_engine_step|run_engine_loop|start_worker_execution_loop|_run_engine"
     r"|run_engine|output_handler)$"
 )
-_STARTS = re.compile(
+_STARTS = lazy_pattern(
     r"(?:_initialize_kv_caches|determine_\w+|profile_run|load_model|capture_model|compile_or_warm_up_model"
     r"|_init_executor|init_device|_dummy_run)$"
 )

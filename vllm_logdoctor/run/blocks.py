@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.run.nativetext import native_above
 from vllm_logdoctor.run.tracelines import (
@@ -27,21 +28,21 @@ _STRANGE_LINES = 40
 
 # What a prompt log opens; its text may hold anything, tracebacks too.
 # INFO 05-01 12:00:00 [logger.py:43] Received request cmpl-1: prompt: '...
-_PROMPT_OPENS = re.compile(
+_PROMPT_OPENS = lazy_pattern(
     r"(?:Received request|Generated response|Added request|Request) .{0,200}?(?:prompt|output)\w*: ?(?:['\"]|<\d+ ch)",
     re.DOTALL,
 )
-_PROMPT_CLOSES = re.compile(
+_PROMPT_CLOSES = lazy_pattern(
     r"(?:params|sampling_params): ?\w+\(|output_token_ids:|lora_request: |finish_reason: "
 )
 # Raw lines that never continue the text of an exception.
-_OTHER_RAW = re.compile(
+_OTHER_RAW = lazy_pattern(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|Process \w+|Exception ignored|\[[WIE]\d{3,4} |\[rank\d"
     r"|Loading |Capturing |Processed prompts|nanobind:"
     r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|\s*\d+%\||slurmstepd|srun:|[-=]{20}|==> |usage: "
     r"|Exception in thread|\+ \w|sys:1: |\S+/resource_tracker\.py"
 )
-_RAISES = re.compile(r"raise (?P<type>[A-Z]\w*(?:Error|Exception|Timeout))\b")
+_RAISES = lazy_pattern(r"raise (?P<type>[A-Z]\w*(?:Error|Exception|Timeout))\b")
 
 
 class Frame(Struct, frozen=True):

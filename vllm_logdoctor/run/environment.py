@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
 from msgspec import Struct, field
 
 from vllm_logdoctor.knowledge.store import read_table
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.model import Evidence, Provenance, Value
 
 # ++ export VLLM_ATTENTION_BACKEND=FLASHINFER
 # declare -x NCCL_P2P_DISABLE="1"
 # VLLM_USE_DEEP_GEMM=1
-_ASSIGNED = re.compile(
+_ASSIGNED = lazy_pattern(
     r"(?:\++ )?(?P<exported>export |declare -x )?(?P<name>[A-Z][A-Z0-9_]{3,80})="
     r"(?P<quote>[\"']?)(?P<value>[^\s\"'$`]{0,200})(?P=quote)\s*"
 )
 # + unset VLLM_USE_V1
-_UNSET = re.compile(r"(?:\++ )?unset (?P<name>[A-Z][A-Z0-9_]{3,80})\s*")
+_UNSET = lazy_pattern(r"(?:\++ )?unset (?P<name>[A-Z][A-Z0-9_]{3,80})\s*")
 # We must use the `spawn` multiprocessing start method. Overriding VLLM_WORKER_MULTIPROC_METHOD to 'spawn'. See https://docs.example/
 # Auto-enabling VLLM_USE_BREAKABLE_CUDAGRAPH=1. Set VLLM_USE_BREAKABLE_CUDAGRAPH=0 to opt out.
-_ADJUSTED = re.compile(
+_ADJUSTED = lazy_pattern(
     r"\b(?:(?:Setting|Overriding) (?P<set>VLLM_\w{3,80}) to '|Auto-enabling (?P<enabled>VLLM_\w{3,80})=)(?P<value>\w{1,80})"
 )
 _MARKS = ("VLLM_", "NCCL_", "CUDA_", "OMP_NUM_THREADS", "PYTORCH_", "HIP_", "ROCR_", "UCX_", "HF_HUB_")

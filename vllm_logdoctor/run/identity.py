@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from vllm_logdoctor.knowledge.versions import at_least, parse_version
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.model import Evidence, Kind, Value
 from vllm_logdoctor.run.platform_detection import installed_in
@@ -33,7 +34,7 @@ _FILES = (
 )
 # What the engine prints of itself when a step fails, since 0.9.2 and before.
 _CONFIG_DUMPS = ("engine-config-dump", "v1-llm-engine-v-config")
-_LOCAL_BUILD = re.compile(r"\+(?:.*\.)?(cpu|rocm|xpu|tpu|neuron|gaudi|empty)")
+_LOCAL_BUILD = lazy_pattern(r"\+(?:.*\.)?(cpu|rocm|xpu|tpu|neuron|gaudi|empty)")
 
 
 def version_of(builder: RunBuilder) -> Value | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import NO_PROCESS, Record
 from vllm_logdoctor.run.termination import StopKind, stops_in
 
@@ -110,7 +111,7 @@ def slurm_job_end(fields: Mapping[str, str], job: str = "") -> JobEnd:
 
 
 # =>> PBS: job killed: walltime 35 exceeded limit 30
-_PBS_WORDS = re.compile(r"job killed: walltime (\d+) exceeded limit (\d+)")
+_PBS_WORDS = lazy_pattern(r"job killed: walltime (\d+) exceeded limit (\d+)")
 _LIMIT_OF_STOP: dict[StopKind, str] = {"walltime": "walltime", "memory": "memory"}
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.model import Evidence
 
@@ -32,7 +32,7 @@ _PROGRAM = (
     r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:\S{1,160}/)vllm +serve(?= ))"
 )
 _IMAGE = r"(?:sudo +)?(?:docker|podman|nerdctl) +run +.{0,3000}?\bvllm/vllm-(?:openai|cpu)\S{0,100}"
-_COMMAND = re.compile(
+_COMMAND = lazy_pattern(
     rf"\s*(?:{_PROMPT}|{_LABEL}|{_LISTED})?(?:{_BEFORE}(?P<program>{_PROGRAM})|(?P<image>{_IMAGE}))(?P<arguments>(?: .*)?)\Z"
 )
 _MARKS = ("vllm serve", "entrypoints.", "vllm/vllm-", "docker run", "podman run")
@@ -40,8 +40,8 @@ _MOST_LINES = 80
 _LONGEST = 16_000
 _ENDS = frozenset({"|", "&", "&&", "||", ";", ">", ">>", "<", "2>&1", "2>", "&>"})
 # org/m   /models/m   m.gguf: no word of a sentence, no placeholder of a manual
-_MODEL = re.compile(r"[\w.~/-][\w./:@+-]*")
-_SIZE = re.compile(r"(?P<figure>\d+(?:\.\d+)?)(?P<unit>[kKmM])")
+_MODEL = lazy_pattern(r"[\w.~/-][\w./:@+-]*")
+_SIZE = lazy_pattern(r"(?P<figure>\d+(?:\.\d+)?)(?P<unit>[kKmM])")
 _UNITS = {"k": 1000, "K": 1024, "m": 1_000_000, "M": 1024 * 1024}
 _SHORT = {
     "-tp": "tensor_parallel_size",
@@ -51,7 +51,7 @@ _SHORT = {
 }
 _PLAIN = {"true": True, "false": False, "none": None}
 # 2>server.log   2>&1   >/dev/null
-_REDIRECTION = re.compile(r"\d?[<>].*")
+_REDIRECTION = lazy_pattern(r"\d?[<>].*")
 
 
 class LaunchCommand(Struct, frozen=True):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import WRAPPER
 from vllm_logdoctor.run.blocks import Block
@@ -42,42 +43,42 @@ _DEATH_WORDS = (
     "*** SIG", "Segfault", "code", "timeout", "got stuck", "terminate called",
     "GCS may",
 )  # fmt: skip
-READY = re.compile(
+READY = lazy_pattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
 )
 # [shutdown] MPClient: start      EngineCore interrupted. (to 0.8.4)      EngineCore exiting.
-OWN_SHUTDOWN = re.compile(
+OWN_SHUTDOWN = lazy_pattern(
     r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)|^EngineCore (?:interrupted|exiting)\.$"
 )
-PROGRESS_OPEN = re.compile(r"Processed prompts: +\d{1,2}%")
-PROGRESS_END = re.compile(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")
+PROGRESS_OPEN = lazy_pattern(r"Processed prompts: +\d{1,2}%")
+PROGRESS_END = lazy_pattern(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")
 # The offline engine's client says this while Python exits, when all work is done.
-CLIENT_GONE = re.compile(
+CLIENT_GONE = lazy_pattern(
     r"Engine core proc(?:ess)? \S+ died unexpectedly|Engine core process(?:es)? .{0,80}died unexpectedly"
 )
 # Output of launchers and notebooks that go on after the engine left.
-AFTERWARDS = re.compile(r"\[NbConvertApp\]|Exiting|Job finished|Done\b|All done|Finished processing")
+AFTERWARDS = lazy_pattern(r"\[NbConvertApp\]|Exiting|Job finished|Done\b|All done|Finished processing")
 
 
 # AsyncLLM output_handler failed.      Engine background task failed      Exception in callback ... _log_task_completion
-_WITHIN_ENGINE = re.compile(
+_WITHIN_ENGINE = lazy_pattern(
     r"AsyncLLM output_handler failed|Engine background task failed|Exception in callback|handle: <Handle"
     r"|EngineCore|WorkerProc|Exception in worker|Error executing method"
 )
 
 
 # What leaves one of these loops ends the engine, whoever printed it.
-_ENGINE_LOOP = re.compile(
+_ENGINE_LOOP = lazy_pattern(
     r"(?:\w+\.)?(?:run_engine_loop|run_engine_core|run_busy_loop|worker_busy_loop|run_mp_engine"
     r"|start_worker_execution_loop)\b"
 )
-_ENGINE_SITES = re.compile(
+_ENGINE_SITES = lazy_pattern(
     r"(?:^|/)(?:core|engine|async_llm_engine|async_llm|llm_engine|core_client|multiproc_\w+|worker\w*"
     r"|ray_\w+|client)\.py$"
 )
-BIND = re.compile(r"[Aa]ddress already in use")
+BIND = lazy_pattern(r"[Aa]ddress already in use")
 # What only an engine that had started can say.
-SERVED = re.compile(
+SERVED = lazy_pattern(
     r"EngineDeadError|Background loop has errored|EngineGenerateError|Engine iteration timed out"
     r"|No heartbeat received"
 )
@@ -93,7 +94,7 @@ def within_engine(block: Block) -> bool:
 
 
 # What handles requests writes only when there are requests, or when the server warms up to them.
-_SERVING_SITES = re.compile(r"(?:^|/)(?:serving(?:_\w+)?|loggers|request_logger)\.py$")
+_SERVING_SITES = lazy_pattern(r"(?:^|/)(?:serving(?:_\w+)?|loggers|request_logger)\.py$")
 
 
 def has_no_server(run: Run, trail: Sequence[Record]) -> bool:

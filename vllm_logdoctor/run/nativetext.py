@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.tracelines import frame_line
 
 NATIVE_REACH = 60
 """Lines above a block in which text of native code belongs to it."""
 # Text of libraries below Python that explains an exception printed later.
-_NATIVE = re.compile(
+_NATIVE = lazy_pattern(
     r"Assertion [`'].{0,200} failed|ptxas|nvcc fatal|NCCL WARN|\bXid\b|GLIBC(?:XX)?_\d|undefined symbol"
     r"|SIG(?:SEGV|ABRT|BUS|ILL|KILL|TERM)\b"
     r"|terminate called|what\(\):|Fatal Python error|[Ss]egmentation fault|Segfault encountered|core dumped|[Bb]us error"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.blocks import Frame
 
 VLLM = "vllm"
@@ -19,17 +19,17 @@ TENSOR_LIBRARIES = frozenset(
     {"torch", "numpy", "triton", "einops", "torchvision", "msgspec", "msgpack", "tokenizers"}
 )
 # /opt/env/lib/python3.12/site-packages/torch/nn/modules/module.py      ...\venv\Lib\site-packages\torch\nn\modules\module.py
-_INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<package>\w+)")
+_INSTALLED = lazy_pattern(r"(?:site|dist)-packages/(?P<package>\w+)")
 # /tmp/pip-build-env-x/overlay/lib/...      .../pip/_vendor/pyproject_hooks/_in_process/_in_process.py      <string> (setup.py)
-_BUILD = re.compile(
+_BUILD = lazy_pattern(
     r"pip-build-env|/pip/_|pyproject_hooks|_in_process\.py|/setuptools/|/_?distutils/|/cpp_extension\.py$|^<string>$|(?:^|/)setup\.py$"
 )
 # /usr/lib/python3.12/asyncio/runners.py      <frozen importlib._bootstrap>      uvloop/loop.pyx
-_PYTHON = re.compile(
+_PYTHON = lazy_pattern(
     r"/lib(?:64)?/python3[.\d]*/(?!.*-packages/)|^[A-Za-z]:/.*/[Ll]ib/(?!site-packages)|^<frozen |^uvloop/loop\.pyx$|^<\w+>$"
 )
 # /workspace/vllm/vllm/v1/engine/core.py      /home/me/vllm/engine/llm_engine.py      vllm/worker/worker.py
-_CHECKOUT = re.compile(
+_CHECKOUT = lazy_pattern(
     r"(?:^|/)(?P<package>vllm(?:_\w+)?)/(?:(?:engine|worker|v1|model_executor|executor|entrypoints|tracing|attention|distributed|config"
     r"|core|lora|utils|transformers_utils|spec_decode|multimodal|platforms|compilation|inputs|plugins|reasoning|renderers"
     r"|sequence|third_party|triton_utils|usage|vllm_flash_attn|benchmarks|parser|tokenizers|tool_parsers|profiler|ray"
@@ -39,7 +39,7 @@ _CHECKOUT = re.compile(
 
 
 # Who shortens the paths of a traceback leaves vLLM's own module names:   File "llm_engine.py", line 12, in step
-_SHORTENED = re.compile(
+_SHORTENED = lazy_pattern(
     r"(?:(?:async_)?llm_engine|async_llm|api_server|worker|gpu_worker|(?:gpu_)?model_runner|weight_utils|model_loader|ray_utils"
     r"|core_client|multiproc_executor)\.py$"
 )
@@ -76,11 +76,11 @@ def is_vllm(file: str) -> bool:
 
 
 # Frames that only pass a call on: decorators, remote procedure calls, module hooks.
-_PASSES_ON = re.compile(
+_PASSES_ON = lazy_pattern(
     r"(?:_?wrapper|_?wrapped\w*|_wrapped_call_impl|_call_impl|inner|decorate_context|run_method|collective_rpc|_fn|__call__|apply"
     r"|invoke|_resume_span|handle_event)$"
 )
-_CALLS_ON = re.compile(
+_CALLS_ON = lazy_pattern(
     r"(?:return |outputs? = |result = )?(?:await )?"
     r"(?:func|fn|f|self\._call_impl|forward_call|super\(\)\.\w+|orig_func|method)\(|raise type\(err\)\("
 )

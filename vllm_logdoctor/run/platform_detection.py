@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.texts import alike, text_of
 
@@ -74,7 +75,7 @@ _PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1",
 
 # Using cached vllm-0.6.3.post1.tar.gz      likely not a problem with poetry but with vllm (0.6.2)
 # .../site-packages/vllm-0.2.6+rocm563-py3.10-linux-x86_64.egg/vllm/...      (from vllm==0.6.4.post2.dev359+g4863e5fb.d20241214.cu123)
-_INSTALLED = re.compile(
+_INSTALLED = lazy_pattern(
     r"\bvllm(?:-| \(|==)(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)*(?:\+g[0-9a-f]{6,}(?:\.d\d{8})?)?)"
     r"(?=[\w.+-]*\.(?:tar\.gz|whl|egg|dist-info)|\) |[).]\w*\)|\.cu\d+\))"
 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-_NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?![\w.])")
-_WORD = re.compile(r"[A-Za-z_][\w.]*")
+from vllm_logdoctor.lazy import lazy_pattern
+
+_NUMBER = lazy_pattern(r"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?![\w.])")
+_WORD = lazy_pattern(r"[A-Za-z_][\w.]*")
 _CONSTANTS = {"None": None, "null": None, "True": True, "true": True, "False": False, "false": False}
 # chunked_prefill_enabled=False multi_step_stream_outputs=True     (0.6.3 forgot the comma)
-_MISSING_COMMA = re.compile(r"\s+(?=[A-Za-z_]\w*=)")
+_MISSING_COMMA = lazy_pattern(r"\s+(?=[A-Za-z_]\w*=)")
 # CompilationMode.VLLM_COMPILE: 3     DynamicShapesType.BACKED: 'backed'
-_ENUM_MEMBER = re.compile(r"[A-Z]\w*\.(?P<name>[A-Z]\w*)\s*:\s*(?:'(?P<text>[^']*)'|[\d(-])")
+_ENUM_MEMBER = lazy_pattern(r"[A-Z]\w*\.(?P<name>[A-Z]\w*)\s*:\s*(?:'(?P<text>[^']*)'|[\d(-])")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _DEPTH = 60
 

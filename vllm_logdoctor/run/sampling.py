@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.texts import alike, text_of
 
@@ -20,7 +21,7 @@ _LONG = 4000
 _MOST_LONG = 200
 """Records whose message is kept beyond `_LONG` characters."""
 
-_VARIABLE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
+_VARIABLE = lazy_pattern(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
 
 
 def template_of(message: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from vllm_logdoctor.events import Event, FastLine
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Process, Record, writer_of
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
@@ -26,7 +26,7 @@ MOST_RUNS = 200
 OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
 BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
-_INDEX = re.compile(r"\d+")
+_INDEX = lazy_pattern(r"\d+")
 _COUNTED_BEFORE = frozenset({*BEGINNINGS, *SIGNATURES, "throughput"})
 """Access lines belong to the statistics line after them, and to the run before the one that begins."""
 _MOST_PREFIXES = 1024

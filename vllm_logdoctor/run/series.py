@@ -7,7 +7,6 @@ takes five times as much room.
 from __future__ import annotations
 
 import math
-import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from operator import add
@@ -15,6 +14,7 @@ from struct import Struct
 from typing import Any
 
 from vllm_logdoctor.events import Event, Figures
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Extremes, Sample
 from vllm_logdoctor.scan import Line
 
@@ -23,12 +23,12 @@ _MERGED_AT_ONCE = 500
 
 # , Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.5%, Prefix cache hit rate: 20.0%, MM cache hit rate: 5.0%
 # , Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.2%, CPU KV cache usage: 0.0%.
-_PART = re.compile(
+_PART = lazy_pattern(
     r"(?P<name>Running|Waiting|Pending|Swapped|Deferred|Preemptions|(?:\w+ )?KV cache usage|(?:External p|P)refix cache hit rate|MM cache hit rate)"
     r": (?P<value>-?[\d.]+|nan)"
 )
 # , Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.5%, Prefix cache hit rate: 20.0%
-_USUAL = re.compile(
+_USUAL = lazy_pattern(
     r", Running: (\d+) reqs, Waiting: (\d+) reqs, GPU KV cache usage: (\d+\.\d+)%, Prefix cache hit rate: (\d+\.\d+)%"
 )
 _USUAL_NAMES = ("Running", "Waiting", "GPU KV cache usage", "Prefix cache hit rate")

@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from vllm_logdoctor.lazy import lazy_pattern
+
 Link = Literal["", "cause", "context", "echo"]
 """How an exception follows the one before it: unrelated, raised from it, raised while it was handled, or an
 outer exception whose text repeats the traceback of another process."""
@@ -14,44 +16,46 @@ outer exception whose text repeats the traceback of another process."""
 OPENING = "Traceback (most recent call last)"
 
 # [repeated 7x across cluster] (Ray folds equal lines of many workers)
-_REPEATED = re.compile(r"\s*(?:\x1b?\[\d+m)?\[repeated \d+x across cluster\].*$")
+_REPEATED = lazy_pattern(r"\s*(?:\x1b?\[\d+m)?\[repeated \d+x across cluster\].*$")
 # ERROR [core.py:1330] text      [registry.py:523] text      ERROR:    text      ERROR core.py:12] text
-_LOOSE_HEADER = re.compile(
+_LOOSE_HEADER = lazy_pattern(
     r"(?:\[)?(?:(?:ERROR|WARNING|CRITICAL)\]?:?\s+)?(?:[\d:., T-]{8,30}\s)?\[[\w./-]{1,120}(?:\.py"
     r"|-py)?: ?\d{1,6}\] ?"
     r"|(?:ERROR|CRITICAL):\s+(?=Traceback)"
 )
 # #12 34.51       Traceback (most recent call last):      > RuntimeError: quoted in a thread      E   KeyError: 'x'   (pytest)
-_FOREIGN_PREFIX = re.compile(r"#\d+ \d+\.\d+ ?|\d{1,4}\.\d{1,3} (?= )|(?:> ?)+|E {3,}(?=\S)")
+_FOREIGN_PREFIX = lazy_pattern(r"#\d+ \d+\.\d+ ?|\d{1,4}\.\d{1,3} (?= )|(?:> ?)+|E {3,}(?=\S)")
 # │ /opt/env/lib/python3.10/site-packages/vllm/engine/llm_engine.py:133 in __init__      │      (rich)
-_BOX = re.compile(r"\s*│ ?(?P<text>.*?)\s*│?\s*$")
+_BOX = lazy_pattern(r"\s*│ ?(?P<text>.*?)\s*│?\s*$")
 # Exception groups draw a frame around their members:    + Exception Group Traceback ...     | Traceback ...
-_GROUP_FRAME = re.compile(r"^\s*(?:[|+] ?)+(?:-\+?-* )?")
+_GROUP_FRAME = lazy_pattern(r"^\s*(?:[|+] ?)+(?:-\+?-* )?")
 # A terminal or a viewer may break the line anywhere behind the file:   File "/opt/vllm/x.py", l
-_FRAME = re.compile(
+_FRAME = lazy_pattern(
     r'\s*File "(?P<file>[^"]{1,400})", (?:line (?P<line>\d+)(?:, in (?P<function>.{1,200}))?|l?i?n?e? ?$)'
 )
 # File ~/x/llm_engine.py:133, in LLMEngine.__init__(self, ...)      (IPython)
-_NOTEBOOK_FRAME = re.compile(
+_NOTEBOOK_FRAME = lazy_pattern(
     r"\s*File (?P<file>[^\s\":]{1,300}):(?P<line>\d+), in (?P<function>[\w.<>]{1,120})"
 )
 # "RuntimeError                              Traceback (most recent call last)"   (IPython)
-_NOTEBOOK_OPENING = re.compile(r"[A-Z]\w+\s{4,}Traceback \(most recent call last\)")
+_NOTEBOOK_OPENING = lazy_pattern(r"[A-Z]\w+\s{4,}Traceback \(most recent call last\)")
 # vllm/model_executor/model_loader/default_loader.py:269: in load_weights   (pytest)      /opt/x.py:133 in __init__   (rich)
-_TEST_FRAME = re.compile(
+_TEST_FRAME = lazy_pattern(
     r"\s*(?P<file>[^\s\":]{1,300}\.py):(?P<line>\d+):? in (?P<function>[\w.<>]{1,120})\s*$"
 )
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
 _NAME = r"(?:[A-Za-z_]\w*\.){0,10}[A-Za-z_]\w*"
 # ray.exceptions.RayTaskError(RuntimeError): ray::...       KeyError: 'x'       KeyboardInterrupt
-_ANY_EXCEPTION = re.compile(rf"(?P<type>{_NAME})(?:\((?P<inner>\w+)\))?(?::\s?(?P<text>.*)|\s*$)", re.DOTALL)
-_EXCEPTION_NAME = re.compile(
+_ANY_EXCEPTION = lazy_pattern(
+    rf"(?P<type>{_NAME})(?:\((?P<inner>\w+)\))?(?::\s?(?P<text>.*)|\s*$)", re.DOTALL
+)
+_EXCEPTION_NAME = lazy_pattern(
     r"(?:Error|Exception|Interrupt|SystemExit|Timeout|ActorDied|Failure|Exit|Empty|OutOfResources"
     r"|Unsupported|Died|Crashed|\.(?:gai|h)?error|\.timeout)$"
 )
 # RuntimeError('text')        ValueError("text")      (a logger printed the repr)
-_REPR = re.compile(rf"(?P<type>{_NAME}(?:Error|Exception))\((?P<text>.*)\)\s*$", re.DOTALL)
+_REPR = lazy_pattern(rf"(?P<type>{_NAME}(?:Error|Exception))\((?P<text>.*)\)\s*$", re.DOTALL)
 
 
 class FrameLine(Struct, frozen=True):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.parse.clock import seconds_of, with_year_of
 from vllm_logdoctor.run.model import Speculation, Transfer
@@ -20,7 +20,7 @@ _MOST_LINES = 4000
 _BEGIN = 40
 # time="2025-08-07T18:58:28+02:00" level=warning msg=...      > [2024-09-05T00:38:34Z] INFO: Started server process [60858]
 # [rank0]: 2024-09-23 17:49:54.998211: I tensorflow/core/...      "receiveTimestamp": "2026-06-06T03:39:14.102417234Z",
-_DATE = re.compile(r"\W{0,6}(?:[A-Za-z_]\w{0,20}\W{1,5})?(?P<date>20\d\d-\d\d-\d\d)[T ]\d\d:")
+_DATE = lazy_pattern(r"\W{0,6}(?:[A-Za-z_]\w{0,20}\W{1,5})?(?P<date>20\d\d-\d\d-\d\d)[T ]\d\d:")
 
 
 class YearFinder:

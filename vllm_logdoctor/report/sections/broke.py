@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.excerpt import excerpt
@@ -18,7 +18,7 @@ from vllm_logdoctor.run.model import Evidence
 LINES = 6
 _CUT = 300
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
-_MEMBER = re.compile(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
+_MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
 
 def broke(page: Page) -> list[str]:

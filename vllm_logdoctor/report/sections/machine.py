@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from vllm_logdoctor.events import Event
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.naming import accelerators, parallelism
@@ -36,7 +36,7 @@ _OF_SOFTWARE = (
 # V0 says "Using Flash Attention backend."
 _WHOLE_NAMES = {"Flash": "Flash Attention"}
 # ...configs/E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json
-_DEVICE_NAME = re.compile(r"device_name=([\w-]{3,60}?)(?:,|\.json|\])")
+_DEVICE_NAME = lazy_pattern(r"device_name=([\w-]{3,60}?)(?:,|\.json|\])")
 
 
 def machine(page: Page) -> list[str]:

@@ -9,6 +9,7 @@ import re
 from msgspec import Struct
 
 from vllm_logdoctor.knowledge.cards import Card, card_for
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of, weighted_median
 from vllm_logdoctor.run.model import Evidence, Run
@@ -19,11 +20,11 @@ GIB = 1024**3
 PROMPT_SHARE = 0.01
 LEAST_SAMPLES = 3
 # Experts that a step does not use are not read: the weights of such models are no bound.
-_EXPERTS = re.compile(
+_EXPERTS = lazy_pattern(
     r"moe|mixtral|experts|-a\d+b\b|gpt-oss|deepseek-(?:v[2-9]|r\d)|kimi-k|glm-4\.[5-9]", re.IGNORECASE
 )
 # E=128,N=384,device_name=NVIDIA_H100_80GB_HBM3.json
-_DEVICE = re.compile(r"device_name=(?P<name>[\w-]+)")
+_DEVICE = lazy_pattern(r"device_name=(?P<name>[\w-]+)")
 
 
 class Ceiling(Struct, frozen=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.ceiling import device_of
 from vllm_logdoctor.run.model import Run
 
@@ -19,7 +19,7 @@ _NEWEST = 99.0
 
 # Your Tesla V100-SXM2-32GB GPU has compute capability 7.0. You can use float16 instead ...
 # Your device 'Tesla T4' (with compute capability 7.5) doesn't support torch.bfloat16.
-_OF_THIS_CARD = re.compile(r"\bYour [^\n]{1,80}?compute capability (?P<capability>\d{1,2}\.\d)\b")
+_OF_THIS_CARD = lazy_pattern(r"\bYour [^\n]{1,80}?compute capability (?P<capability>\d{1,2}\.\d)\b")
 # (words of a message, least, most): what the message says of the card's compute capability
 _GENERATION = (
     ("for Volta and Turing GPUs", 0.0, 7.5),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Run
 
 _NVIDIA = ("nvidia-smi", "CUDA_VISIBLE_DEVICES", "/dev/nvidia*")
@@ -14,10 +13,10 @@ _OWN = {
     "hpu": ("hl-smi", "HABANA_VISIBLE_MODULES", "/dev/accel/*"),
 }
 # nvidia-smi -q -d COMPUTE      nvidia-smi topo -m      With MIG, name the instance ...
-_NVIDIA_ONLY = re.compile(r"nvidia-smi (?:-\w|topo)|\bMIG\b")
+_NVIDIA_ONLY = lazy_pattern(r"nvidia-smi (?:-\w|topo)|\bMIG\b")
 _UNITS = {"npu": "NPU", "xpu": "XPU", "hpu": "HPU", "tpu": "TPU", "neuron": "Neuron core"}
-_GPU = re.compile(r"(?<![\w-])GPU(?P<several>s?)(?![\w-])")
-_ORDER = re.compile(r"; set `CUDA_DEVICE_ORDER=[^.]*")
+_GPU = lazy_pattern(r"(?<![\w-])GPU(?P<several>s?)(?![\w-])")
+_ORDER = lazy_pattern(r"; set `CUDA_DEVICE_ORDER=[^.]*")
 
 
 def device_named(text: str, run: Run) -> str:

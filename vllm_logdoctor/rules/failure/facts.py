@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Run
 
 # /models/x   ./run-7   ~/m   checkpoints/run-7   a/b/c   C:\\models\\x: no names of repositories, which are owner/name
-_PATH = re.compile(
+_PATH = lazy_pattern(
     r"[/.~]|[A-Za-z]:\\|[^/]+/[^/]+/|(?i:(?:models?|checkpoints?|ckpts?|weights|data|outputs?|results?|runs?|snapshots?)/)"
 )
-_CONDITION = re.compile(r"(?P<sign>>=|<=|!=|>|<|=)?\s*(?P<value>.+)")
+_CONDITION = lazy_pattern(r"(?P<sign>>=|<=|!=|>|<|=)?\s*(?P<value>.+)")
 
 
 def facts_of(run: Run) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -11,6 +10,7 @@ from msgspec import Struct, field
 
 from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.knowledge.versions import parse_version
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.facts import all_hold
@@ -173,7 +173,7 @@ def _fits(
 
 
 # too many values to unpack (expected 2)      invalid literal for int() with base 10      could not convert string to float
-_ARITHMETIC = re.compile(r"values to unpack|invalid literal for|could not convert string")
+_ARITHMETIC = lazy_pattern(r"values to unpack|invalid literal for|could not convert string")
 _CHECKS = frozenset({"ValueError", "RuntimeError"})
 _REFUSALS = frozenset({"settings-refused", "feature-incompatible-with-model"})
 """Rules that know a refusal by common words: what arithmetic or a tensor library says in such words refuses nothing."""

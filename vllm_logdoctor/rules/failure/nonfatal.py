@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
@@ -20,7 +20,7 @@ TRANSFER = "kv-connector-failure"
 _LIMITS = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
 _WELL = frozenset({"running", "clean_shutdown"})
 # File "/opt/env/bin/vllm", line 8, in <module>
-_COMMAND = re.compile(r"(?:bin/vllm|openai/api_server\.py|<frozen runpy>|/runpy\.py)$")
+_COMMAND = lazy_pattern(r"(?:bin/vllm|openai/api_server\.py|<frozen runpy>|/runpy\.py)$")
 
 
 def aside_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from vllm_logdoctor.catalogue.pages import Signature
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, match_rules
@@ -23,7 +23,7 @@ _INCIDENT_LINES = 500
 _INCIDENT_SECONDS = 90.0
 _EXPLAINS_LINES = 120
 # /opt/x.py:12: UserWarning: text      [rank0]:[W405 23:43:54 file.cpp:1] Warning: text      WARN text
-_WARNING = re.compile(
+_WARNING = lazy_pattern(
     r"\w*Warning: |\[W\d{3,4} |\bWARN(?:ING)?\b(?<!NCCL WARN)|warnings\.warn|NCCL INFO|^\s*\+ |Did you have `"
 )
 _BAD_ENDS = frozenset({"crashed_at_startup", "crashed_while_serving", "truncated", "unknown", "killed"})

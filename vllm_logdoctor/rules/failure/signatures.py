@@ -12,11 +12,12 @@ from vllm_logdoctor.catalogue.errors import Problem
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
 from vllm_logdoctor.catalogue.pages import ChangeTemplate, RulePage, Signature, read_pages
 from vllm_logdoctor.catalogue.topics import Resource, RuleKind, Severity, Topic
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.texts import TextIndex
 
 SHIPPED = "failures.json"
-_BULLET = re.compile(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
-_FENCE = re.compile(r"^```.*?^```\s*", re.MULTILINE | re.DOTALL)
+_BULLET = lazy_pattern(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
+_FENCE = lazy_pattern(r"^```.*?^```\s*", re.MULTILINE | re.DOTALL)
 
 
 class FailureRule(Struct, frozen=True):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.topics import RuleKind, Severity
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import match_rules
@@ -32,8 +32,8 @@ HANG = "worker-hang-execute-model-timeout"
 SILENT = frozenset({NOT_IN_LOG, P2P_TEST, NCCL_START, NCCL_TRAFFIC, PLACEMENT, HANG, MEMORY})
 """What may be said of a log that only stops: none of them proves that the run broke."""
 
-_STALL = re.compile(r"No available (?:shared memory broadcast )?block found")
-_FREE_RAM = re.compile(r"Available RAM: (?P<ram>[\d.]+) GiB")
+_STALL = lazy_pattern(r"No available (?:shared memory broadcast )?block found")
+_FREE_RAM = lazy_pattern(r"Available RAM: (?P<ram>[\d.]+) GiB")
 _LITTLE_RAM_GIB = 32.0
 _LONG_WAIT = 60.0
 _YOUNG_SECONDS = 600.0
@@ -42,14 +42,14 @@ _STALLS_SERVING = 4
 _STALLS_STARTING = 10
 """Loading and compiling keep the workers busy for minutes: only many stalls in a row say something there."""
 # INFO 12-12 05:28:31 pynccl.py:69] vLLM is using nccl==2.21.5
-_NCCL = re.compile(r"vLLM is using nccl==|Found nccl from library|ncclCommInitRank|NCCL INFO")
-_PLACEMENT = re.compile(
+_NCCL = lazy_pattern(r"vLLM is using nccl==|Found nccl from library|ncclCommInitRank|NCCL INFO")
+_PLACEMENT = lazy_pattern(
     r"Waiting for creating a placement group|No available node types can fulfill resource request"
 )
-_P2P_TEST = re.compile(r"generating GPU P2P access cache")
-_NO_TOKEN_YET = re.compile(r"Processed prompts: +0%")
-_MEANINGFUL = re.compile(r"\w{3}")
-_STEPS = re.compile(
+_P2P_TEST = lazy_pattern(r"generating GPU P2P access cache")
+_NO_TOKEN_YET = lazy_pattern(r"Processed prompts: +0%")
+_MEANINGFUL = lazy_pattern(r"\w{3}")
+_STEPS = lazy_pattern(
     r"NCCL INFO|message queue communication handle|ShmRingBuffer|Found nccl|local_reader_ranks"
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vllm_logdoctor.catalogue.pages import Signature
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, broke_by_itself
@@ -28,7 +29,7 @@ _PROGRAMMING = frozenset(
 )  # fmt: skip
 _VALUES = frozenset({"ValueError", "RuntimeError", "OverflowError", "BufferError"})
 # A device, a peer or the host failed: whose code noticed it says nothing of the fault.
-_ELSEWHERE = re.compile(
+_ELSEWHERE = lazy_pattern(
     r"CUDA|HIP|NCCL|RCCL|HCCL|XPU|NPU|cu(?:DNN|BLAS)|out of memory|[Tt]imed? ?out|[Cc]onnect|kernel image|[Dd]river|No such file|[Pp]ermission"
 )
 _PHASES: dict[BlockPhase, str] = {
@@ -45,14 +46,16 @@ _PHASES: dict[BlockPhase, str] = {
     "serving": "while requests were processed",
 }
 # RuntimeError: Worker failed with error 'Expected result >= 0 to be true, but got false.', please check the stack trace
-_QUOTES = re.compile(r"Worker failed with error '(?P<error>[^\n]{4,400}?)(?:', please|'?$|\n)", re.MULTILINE)
+_QUOTES = lazy_pattern(
+    r"Worker failed with error '(?P<error>[^\n]{4,400}?)(?:', please|'?$|\n)", re.MULTILINE
+)
 _TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecError", "BuildError"})
 _BUILD_LINES = 600
 # /src/csrc/cpu/attention.cpp:281:40: error: use of undeclared identifier      kernels.cu(96): error: expression must be constant
-_COMPILER_ERROR = re.compile(
+_COMPILER_ERROR = lazy_pattern(
     r"\.(?:cu|cuh|c|cc|cpp|cxx|h|hpp)(?::\d+(?::\d+)?|\(\d+\)): (?:fatal )?error[: ]|CMake Error at "
 )
-_NAME = re.compile(r"\w{1,60}")
+_NAME = lazy_pattern(r"\w{1,60}")
 
 
 def unnamed_match(

@@ -7,16 +7,17 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Run
 
 Values = dict[str, Any]
-_DRAFTER = re.compile(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding|propose_draft|_mtp")
-_TOTAL = re.compile(r"total capacity of (?P<total>[\d.]+) (?P<unit>[GM]iB)")
+_DRAFTER = lazy_pattern(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding|propose_draft|_mtp")
+_TOTAL = lazy_pattern(r"total capacity of (?P<total>[\d.]+) (?P<unit>[GM]iB)")
 
 
-_WITH_COMMAS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_WHOLE = re.compile(r"-?\d+")
-_REAL = re.compile(r"-?\d+\.\d+")
+_WITH_COMMAS = lazy_pattern(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_WHOLE = lazy_pattern(r"-?\d+")
+_REAL = lazy_pattern(r"-?\d+\.\d+")
 
 
 def values_of(rule_id: str, groups: Mapping[str, str], facts: Mapping[str, Any], run: Run) -> Values:
@@ -51,7 +52,7 @@ def _weights_share(values: Mapping[str, Any]) -> float | None:
     return None
 
 
-_HELD = re.compile(r"has (?P<held>[\d.]+) (?P<unit>[GM])iB memory in use")
+_HELD = lazy_pattern(r"has (?P<held>[\d.]+) (?P<unit>[GM])iB memory in use")
 
 
 def _held_by_others(values: Mapping[str, Any]) -> Values:

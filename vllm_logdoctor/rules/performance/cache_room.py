@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from vllm_logdoctor.knowledge.flags import flag_default
 from vllm_logdoctor.knowledge.versions import at_least
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.bottleneck import runs_on_cpu
 from vllm_logdoctor.rules.capacity.defaults import seats_of
 from vllm_logdoctor.rules.capacity.fp8 import ARITHMETIC, capability_of, condition_of_fp8
@@ -35,7 +36,7 @@ NEXT = {
 }
 """What limits next, in words."""
 # Qwen2 and Qwen2.5 add a bias to their keys that makes single channels very large.
-_KEYS_WITH_OUTLIERS = re.compile(r"qwen-?2(?:\.5)?(?![\d.])", re.IGNORECASE)
+_KEYS_WITH_OUTLIERS = lazy_pattern(r"qwen-?2(?:\.5)?(?![\d.])", re.IGNORECASE)
 _BROKEN_BY_FP8 = "not --kv-cache-dtype fp8: with this model family an fp8 cache without calibrated scales is known to break answers"
 _REPLICAS = "more replicas share the load, and their caches add up"
 

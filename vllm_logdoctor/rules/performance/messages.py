@@ -8,6 +8,7 @@ from functools import partial
 
 from vllm_logdoctor.catalogue.pages import RulePage, rule_names, rule_page
 from vllm_logdoctor.catalogue.topics import Severity
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.context import RuleContext, message_lines
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Run
@@ -50,7 +51,7 @@ _TOPICS = frozenset(
     }
 )
 MOST_TOLD = 5
-_POINT = re.compile(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
+_POINT = lazy_pattern(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
 
 
 def slower_paths_taken(case: RuleContext) -> Advice | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from vllm_logdoctor.catalogue.topics import Safety
 from vllm_logdoctor.knowledge.variables import variable_known
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -23,7 +22,7 @@ OFFERS = (
     "enabling-flashinfer-mxfp4-bf16-backend-default-blackwell",
 )
 # FlashInfer TRTLLM MoE is available but not enabled, consider setting VLLM_FLASHINFER_MOE_BACKEND=latency to enable it
-_ASSIGNMENT = re.compile(r"\b(?P<name>VLLM_[A-Z0-9_]{3,80})=(?P<value>\w{1,40})")
+_ASSIGNMENT = lazy_pattern(r"\b(?P<name>VLLM_[A-Z0-9_]{3,80})=(?P<value>\w{1,40})")
 FLASHINFER_FOR_FP8 = "fp8-kv-cache-wants-flashinfer"
 ATTENTION = "VLLM_ATTENTION_BACKEND"
 

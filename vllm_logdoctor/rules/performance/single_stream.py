@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.ceiling import device_of, has_experts
 from vllm_logdoctor.rules.capacity.memory import GIB
 from vllm_logdoctor.rules.context import RuleContext, action, sample_lines, setting_lines
@@ -20,9 +21,9 @@ SLOW_STREAM = 40.0
 """Tokens per second below which a reader notices the speed of one stream."""
 AT_THE_LIMIT = 0.5
 """Share of the card's bandwidth that reading the weights takes, from which they set the pace."""
-_QUANTIZED = re.compile(r"awq|gptq|fp8|fp4|int[48]|w4a|w8a|[48]-?bit|gguf|bnb", re.IGNORECASE)
+_QUANTIZED = lazy_pattern(r"awq|gptq|fp8|fp4|int[48]|w4a|w8a|[48]-?bit|gguf|bnb", re.IGNORECASE)
 # Models whose checkpoints hold layers that predict further tokens.
-_WITH_MTP = re.compile(
+_WITH_MTP = lazy_pattern(
     r"qwen-?3(?:-next|\.[5-9])|deepseek-(?:v3|r1)|glm-(?:4\.[5-9]|5)|mimo|ernie-?4\.5", re.IGNORECASE
 )
 
