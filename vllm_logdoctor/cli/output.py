@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from tempfile import mkstemp
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.report.writers import ENDINGS, ending_of
@@ -64,6 +63,9 @@ def write(text: str, name: str = "-") -> None:
 
 def _replace(path: Path, data: bytes) -> None:
     """Write a temporary file beside a path and rename it; a device or pipe is written directly."""
+    # Standard output needs no temporary file.
+    from tempfile import mkstemp
+
     try:
         mode: int | None = path.stat().st_mode
     except FileNotFoundError:

@@ -234,7 +234,7 @@ def yaml_value(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
     if isinstance(value, bool | int | float) or value is None:
-        return json.dumps(value)
+        return _plain_yaml(value)
     if (
         isinstance(value, str)
         and _PLAIN_YAML.match(value)
@@ -243,6 +243,13 @@ def yaml_value(value: Any) -> str:
     ):
         return value
     return _quoted(value)
+
+
+def _plain_yaml(value: bool | int | float | None) -> str:
+    """Return a number or truth value; YAML 1.1 takes 5e-324 for text and 5.0e-324 for a number."""
+    text = json.dumps(value)
+    mantissa, exponent, rest = text.partition("e")
+    return f"{mantissa}.0e{rest}" if exponent and "." not in mantissa and isinstance(value, float) else text
 
 
 def _quoted(value: Any) -> str:
