@@ -207,7 +207,7 @@ eos_token_id=2
 max_num_batched_tokens=2048, key='model.layers.0.self_attn.q_proj'
 KeyError: 'layers.0.mlp.down_proj.weight'
 cache key: 0723b7f20ae6a1bca084773616613e6c0947545a4a81175e1d0b7bfa9644
-/root/.cache/vllm/torch_compile_cache/0723b7f20ae6a1bca084773616613e6c/rank_0
+/home/user/.cache/vllm/torch_compile_cache/0723b7f20ae6a1bca084773616613e6c/rank_0
 image_token_id=151655, video_token='<|video_pad|>'
 Authentication error, API key is missing
 --api-key is required
