@@ -15,7 +15,7 @@ from vllm_logdoctor.catalogue.foreign import ForeignMatcher
 from vllm_logdoctor.catalogue.loading import load_all
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.events import FastLine, Matcher
-from vllm_logdoctor.evidence.read import EvidenceFile
+from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.results import Results, RunSet, defect
 from vllm_logdoctor.run.beside import joined, take_counters

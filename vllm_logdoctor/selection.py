@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from msgspec import Struct, field
 
-from vllm_logdoctor.evidence.kinds import KINDS, kind_of
-from vllm_logdoctor.evidence.read import EvidenceFile, read_evidence_file
+from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.run.model import SourceSummary
 from vllm_logdoctor.source import Input
 from vllm_logdoctor.source.kinds import HEAD_BYTES, kind_of_file
@@ -21,7 +21,6 @@ _OF_SERVER = re.compile(
     rb"|vllm serve|Avg (?:prompt|generation) throughput"
 )
 _MOST_BYTES = 16 << 20
-EVIDENCE = frozenset(kind.name for kind in KINDS)
 # A client's own log, Ray's words on a dead worker and another engine's table are read as logs where --with does not name them.
 _LOGS_TOO = frozenset({"dmesg", "vllm-bench-text", "ray-log", "llama-bench-text"})
 
@@ -47,14 +46,22 @@ def split_by_kind(inputs: Iterable[Input]) -> Selected:
         kind = _kind_of(source) or source.kind or None
         if kind is None:
             found.logs.append(source)
-        elif kind in EVIDENCE and source.path is not None:
-            found.evidence.append(read_evidence_file(source.path))
+        elif source.path is not None and (evidence := _evidence_of(source.path, kind)) is not None:
+            found.evidence.append(evidence)
             found.others.append(
                 SourceSummary(source.name, source.size or 0, 0, f"{kind}, read beside the log", kind)
             )
         else:
             found.others.append(SourceSummary(source.name, source.size or 0, 0, f"skipped: {kind}", kind))
     return found
+
+
+def _evidence_of(path: Path, kind: str) -> EvidenceFile | None:
+    """Return what was read of a file of one of the kinds that lie beside a log; None for reports and other texts."""
+    from vllm_logdoctor.evidence.kinds import KINDS
+    from vllm_logdoctor.evidence.read import read_evidence_file
+
+    return read_evidence_file(path) if any(one.name == kind for one in KINDS) else None
 
 
 def _kind_of(source: Input) -> str | None:
@@ -66,6 +73,9 @@ def _kind_of(source: Input) -> str | None:
             own = kind_of_file(head)
             if own is not None or _OF_SERVER.search(head):
                 return own
+            # Most inputs are logs, which never get here: a start does not pay for the kinds.
+            from vllm_logdoctor.evidence.kinds import kind_of
+
             found = kind_of(head.decode("utf-8", "replace"))
             # A job's log may print the state of its cards before the server starts.
             if found is None or found.name in _LOGS_TOO:

@@ -15,7 +15,7 @@ from vllm_logdoctor.cli.options import options_of, planned_for, settings_here, w
 from vllm_logdoctor.cli.output import check_outputs, write
 from vllm_logdoctor.cli.settings import Settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.evidence.read import EvidenceFile
+from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.pipeline import INTERRUPTED, analyse
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.writers import check_format, format_of_name, render

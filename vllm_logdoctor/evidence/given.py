@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.evidence.read import EvidenceFile, read_evidence, read_evidence_file
+from vllm_logdoctor.evidence.model import EvidenceFile
+from vllm_logdoctor.evidence.read import read_evidence, read_evidence_file
 
 
 def evidence_from(names: Sequence[str], stdin: bytes | None = None) -> list[EvidenceFile]:

@@ -35,6 +35,24 @@ class Reading(Struct, frozen=True):
     how: str = "read"
 
 
+class EvidenceFile(Struct, frozen=True):
+    """What was read of one file beside the log.
+
+    Attributes:
+        file: its name as given.
+        kind: its kind, or "" for one that is not known.
+        readings: the values, at most 80.
+        note: what was left out, and why.
+        adds: what its kind tells that a log does not.
+    """
+
+    file: str
+    kind: str
+    readings: tuple[Reading, ...] = ()
+    note: str = ""
+    adds: str = ""
+
+
 Lines = Sequence[str]
 Reader = Callable[[Lines], Iterable[Reading]]
 

@@ -6,33 +6,13 @@ import csv
 import zlib
 from pathlib import Path
 
-from msgspec import Struct
-
 from vllm_logdoctor.evidence.kinds import kind_of
-from vllm_logdoctor.evidence.model import Reading
+from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.parse.secrets import mask, may_hold_secret
 
 HEAD_BYTES = 64 * 1024
 MOST_BYTES = 64 * 1024 * 1024
 MOST_READINGS = 80
-
-
-class EvidenceFile(Struct, frozen=True):
-    """What was read of one file beside the log.
-
-    Attributes:
-        file: its name as given.
-        kind: its kind, or "" for one that is not known.
-        readings: the values, at most 80.
-        note: what was left out, and why.
-        adds: what its kind tells that a log does not.
-    """
-
-    file: str
-    kind: str
-    readings: tuple[Reading, ...] = ()
-    note: str = ""
-    adds: str = ""
 
 
 def read_evidence(name: str, data: bytes) -> EvidenceFile:

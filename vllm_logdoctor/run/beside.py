@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from vllm_logdoctor.evidence.read import EvidenceFile
+from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.run.model import Run
 
 Certainty = Literal["sure", "likely", "not told", "contradicted"]
