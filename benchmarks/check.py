@@ -59,13 +59,13 @@ def says_truth(report: bytes, truth: Truth) -> bool:
 
 def outcomes(megabytes: float, folder: Path) -> Iterator[Outcome]:
     """Measure figure by figure."""
-    gates = folder / "gates"
-    gates.write_bytes(cost_of((*LOGDOCTOR, "patterns", "literals")).output)
+    literals = folder / "literals"
+    literals.write_bytes(cost_of((*LOGDOCTOR, "patterns", "literals")).output)
     for mix in MIXES:
         log, truth = folder / f"{mix}.log", Truth()
         with log.open("wb") as file:
             file.writelines(pieces(megabytes, mix, truth))
-        ratio, cost, _ = ratio_of(analyze(log), ("rg", "-j1", "-c", "-F", "-f", str(gates), str(log)), 2)
+        ratio, cost, _ = ratio_of(analyze(log), ("rg", "-j1", "-c", "-F", "-f", str(literals), str(log)), 2)
         yield Outcome(
             f"CPU time against ripgrep, {mix}", ratio, AGAINST_RIPGREP[mix], says_truth(cost.output, truth)
         )

@@ -37,12 +37,12 @@ def written(folder: Path, mix: Mix, megabytes: float) -> tuple[Path, Truth]:
 
 
 def ripgrep(folder: Path, megabytes: float) -> Iterator[Row]:
-    """CPU time of the diagnosis against ripgrep counting the lines with any gate."""
-    gates = folder / "gates"
-    gates.write_bytes(cost_of((*LOGDOCTOR, "patterns", "literals")).output)
+    """CPU time of the diagnosis against ripgrep counting the lines with any literal."""
+    literals = folder / "literals"
+    literals.write_bytes(cost_of((*LOGDOCTOR, "patterns", "literals")).output)
     for mix in MIXES:
         path, truth = written(folder, mix, megabytes)
-        counting = ("rg", "-j1", "-c", "-F", "-f", str(gates), str(path))
+        counting = ("rg", "-j1", "-c", "-F", "-f", str(literals), str(path))
         ratio, mine, other = ratio_of(analyze(path), counting, 3)
         note = "exact" if says_truth(mine.output, truth) else "WRONG COUNTS"
         yield Row(f"CPU against ripgrep, {mix}", seconds(mine.cpu), seconds(other.cpu), ratio, note)

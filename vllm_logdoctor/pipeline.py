@@ -53,9 +53,9 @@ class Options(Struct, frozen=True):
     Attributes:
         patterns: directories or files with packs of others.
         objective: what the advice is for.
-        pure_python: find gates without hyperscan.
+        pure_python: find literals without hyperscan.
         chunk_bytes: bytes per chunk; the result does not depend on it.
-        cache: folder for compiled gates, or None for none.
+        cache: folder for compiled literals, or None for none.
         jobs: processes that scan.
         job: how the batch job ended that the logs are of, or None.
     """

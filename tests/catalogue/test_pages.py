@@ -9,7 +9,7 @@ import pytest
 from vllm_logdoctor.catalogue.errors import PackError
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
 from vllm_logdoctor.catalogue.page_checks import check_pages
-from vllm_logdoctor.catalogue.pages import HEADINGS, page_gates, parse_page, read_pages
+from vllm_logdoctor.catalogue.pages import HEADINGS, page_literals, parse_page, read_pages
 
 FRONT = """+++
 id = "queue-without-seats"
@@ -20,7 +20,7 @@ topic = "scheduler"
 aliases = ["waiting-without-reason"]
 knobs = ["--max-num-seqs"]
 [[signature]]
-gate = ["Waiting: "]
+literal = ["Waiting: "]
 regex = 'Running: 0 reqs, Waiting: [1-9]'
 where = "message"
 priority = 3
@@ -47,7 +47,7 @@ def test_a_page_has_its_parts() -> None:
         ('id = "queue-without-seats"', 'id = "queue"', "id"),
         ('title = "requests that wait while seats are free"\n', "", "title"),
         ('knobs = ["--max-num-seqs"]', 'knob = "--max-num-seqs"', "knob"),
-        ('gate = ["Waiting: "]\n', "", "signature.0"),
+        ('literal = ["Waiting: "]\n', "", "signature.0"),
         ("## What to do", "## Remedy", "## What to do"),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_problem_is_named_with_its_line() -> None:
 def test_the_prefilter_wants_the_literals_of_signatures(tmp_path: Path) -> None:
     path = tmp_path / "queue-without-seats.md"
     path.write_text(FRONT.replace("aliases", 'watch = ["Pending: "]\naliases') + BODY, encoding="utf-8")
-    assert page_gates(path) == ["Waiting: ", "Pending: "]
+    assert page_literals(path) == ["Waiting: ", "Pending: "]
 
 
 def test_a_broken_page_costs_its_own_rule_and_no_other(tmp_path: Path) -> None:
@@ -85,13 +85,13 @@ def test_a_broken_page_costs_its_own_rule_and_no_other(tmp_path: Path) -> None:
     pages, problems = read_pages([broken, good])
     assert [page.id for page in pages] == ["queue-without-seats"]
     assert [(problem.file, problem.line) for problem in problems] == [(broken, 13)]
-    assert page_gates(broken) == []
+    assert page_literals(broken) == []
 
 
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ('gate = ["Waiting: "]', 'gate = ["Waiting for"]', "signature.0.gate: does not cover"),
+        ('literal = ["Waiting: "]', 'gate = ["Waiting for"]', "signature.0.literal: does not cover"),
         (
             "regex = 'Running: 0 reqs, Waiting: [1-9]'",
             "regex = 'Waiting: (a+)+b'",
@@ -114,10 +114,17 @@ def test_the_checks_prove_literals_and_time(tmp_path: Path, old: str, new: str, 
 
 def test_a_signature_that_only_quotes_names_what_must_be_mentioned(tmp_path: Path) -> None:
     path = tmp_path / "queue-without-seats.md"
-    text = FRONT.replace('gate = ["Waiting: "]', 'mentions = ["scheduler.py"]') + BODY
+    text = FRONT.replace('literal = ["Waiting: "]', 'mentions = ["scheduler.py"]') + BODY
     path.write_text(text, encoding="utf-8")
     assert check_pages([path]) == []
-    assert page_gates(path) == ["scheduler.py"]
+    assert page_literals(path) == ["scheduler.py"]
+
+
+def test_pages_of_earlier_releases_call_literals_gate(tmp_path: Path) -> None:
+    path = tmp_path / "queue-without-seats.md"
+    path.write_text(FRONT.replace("literal = ", "gate = ") + BODY, encoding="utf-8")
+    assert check_pages([path]) == []
+    assert page_literals(path) == ["Waiting: "]
 
 
 def test_the_pages_of_the_tool_have_no_problems() -> None:

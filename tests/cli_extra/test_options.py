@@ -31,7 +31,7 @@ name = "site"
 title = "Site"
 [[pattern]]
 id = "site-node-lost"
-gate = ["site: node lost"]
+literal = ["site: node lost"]
 regex = "site: node lost"
 level = "foreign"
 seen = "any"

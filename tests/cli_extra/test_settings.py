@@ -99,7 +99,7 @@ def test_a_suppression_may_name_a_message_of_a_pack_of_ours(tmp_path: Path) -> N
     pack = tmp_path / "site.toml"
     pack.write_text(
         '[pack]\nname = "site"\ntitle = "Site"\n[[pattern]]\nid = "site-node-lost"\n'
-        'gate = ["site: node lost"]\nregex = "site: node lost"\nlevel = "foreign"\nseen = "any"\n'
+        'literal = ["site: node lost"]\nregex = "site: node lost"\nlevel = "foreign"\nseen = "any"\n'
         'topic = "other"\nverdict = "information"\nseverity = "low"\nmeaning = "A node is gone."\n'
         '[[pattern.samples]]\ntext = "site: node lost"\n'
     )

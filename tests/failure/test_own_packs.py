@@ -17,7 +17,7 @@ name = "our-wrapper"
 title = "serve.sh, our launch script"
 [[pattern]]
 id = "wrapper-killed-unhealthy"
-gate = ["wrapper: health check failed"]
+literal = ["wrapper: health check failed"]
 regex = 'wrapper: health check failed (?P<times>\\d+) times, killing the server'
 level = "foreign"
 seen = "any"

@@ -16,12 +16,12 @@ from vllm_logdoctor.scan.workers import Workers
 from vllm_logdoctor.source import Chunk, FileSlice
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes inherit nothing here")
-GATES = ("Avg prompt throughput: ", "KV cache", "Evicted block", "HTTP/1.1")
+LITERALS = ("Avg prompt throughput: ", "KV cache", "Evicted block", "HTTP/1.1")
 INTEREST = LineFilter(count_before=frozenset({0}))
 
 
-def scanner(gates: Prefilter | None = None) -> Scanner:
-    return Scanner(gates or build_prefilter(GATES), INTEREST)
+def scanner(prefilter: Prefilter | None = None) -> Scanner:
+    return Scanner(prefilter or build_prefilter(LITERALS), INTEREST)
 
 
 def text(mix: Mix = "requests", megabytes: float = 0.2) -> bytes:
@@ -34,8 +34,8 @@ def chunks_of(data: bytes, lines: int = 4) -> list[Chunk]:
 
 
 def found_by(workers: int, chunks: list[Chunk]) -> list[Scanned]:
-    gates = build_prefilter(GATES)
-    with Workers(workers, scanner(gates), gates) as pool:
+    prefilter = build_prefilter(LITERALS)
+    with Workers(workers, scanner(prefilter), prefilter) as pool:
         return [scanned for _, scanned in pool.scan(chunks)]
 
 
@@ -50,13 +50,13 @@ def test_a_file_that_is_open_is_read_by_who_scans_it(tmp_path: Path) -> None:
     path = tmp_path / "vllm.log"
     chunks = chunks_of(text())
     path.write_bytes(b"".join(chunk.data for chunk in chunks))
-    gates = build_prefilter(GATES)
+    prefilter = build_prefilter(LITERALS)
     with path.open("rb") as file:
         places, offset = [], 0
         for chunk in chunks:
             places.append(Chunk(0, chunk.first_line, FileSlice(file.fileno(), offset, chunk.size)))
             offset += chunk.size
-        with Workers(2, scanner(gates), gates) as pool:
+        with Workers(2, scanner(prefilter), prefilter) as pool:
             path.unlink()
             found = [scanned for _, scanned in pool.scan(places)]
     assert found == found_by(1, chunks)
@@ -76,9 +76,9 @@ def test_what_was_found_survives_the_way_between_processes(mix: Mix) -> None:
 
 
 def test_a_process_that_is_gone_is_told_in_one_line() -> None:
-    gates = build_prefilter(GATES)
+    prefilter = build_prefilter(LITERALS)
     before = set(multiprocessing.active_children())
-    with Workers(1, scanner(gates), gates) as pool:
+    with Workers(1, scanner(prefilter), prefilter) as pool:
         (worker,) = set(multiprocessing.active_children()) - before
         worker.kill()
         worker.join()
@@ -87,8 +87,8 @@ def test_a_process_that_is_gone_is_told_in_one_line() -> None:
 
 
 def test_no_process_is_left_when_nobody_wants_the_rest() -> None:
-    gates = build_prefilter(GATES)
+    prefilter = build_prefilter(LITERALS)
     before = set(multiprocessing.active_children())
-    with Workers(2, scanner(gates), gates) as pool:
+    with Workers(2, scanner(prefilter), prefilter) as pool:
         next(pool.scan(chunks_of(text())))
     assert set(multiprocessing.active_children()) == before

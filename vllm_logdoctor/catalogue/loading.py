@@ -102,7 +102,7 @@ def _kept(root: Path, places: Sequence[Path], *, trusted: bool) -> Compiled:
 
 def _compile(root: Path, sources: Mapping[str, str], *, trusted: bool) -> Compiled:
     from vllm_logdoctor.catalogue.packs import usable_patterns
-    from vllm_logdoctor.catalogue.pages import page_gates
+    from vllm_logdoctor.catalogue.pages import page_literals
 
     patterns: list[Pattern] = []
     literals: list[str] = []
@@ -110,7 +110,7 @@ def _compile(root: Path, sources: Mapping[str, str], *, trusted: bool) -> Compil
     for name in sources:
         file = root if root.is_file() else root / name
         if file.suffix == ".md":
-            literals.extend(page_gates(file))
+            literals.extend(page_literals(file))
             continue
         found, wrong = usable_patterns(file, trusted=trusted)
         patterns += found

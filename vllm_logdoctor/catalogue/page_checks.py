@@ -36,11 +36,8 @@ def page_problems(page: RulePage) -> Iterator[tuple[tuple[int | str, ...], str]]
 
 
 def _signature_problems(signature: Signature) -> Iterator[tuple[tuple[int | str, ...], str]]:
-    if signature.gates:
-        for key, message in problems_of_expression(
-            signature.regex, signature.gates, shortest=SHORTEST_LITERAL
-        ):
-            yield tuple("gate" if part == "literal" else part for part in key), message
+    if signature.literal:
+        yield from problems_of_expression(signature.regex, signature.literal, shortest=SHORTEST_LITERAL)
     else:
         for message in problems_of_search(signature.regex):
             yield ("regex",), message

@@ -10,7 +10,7 @@ A page starts with TOML between two lines `+++`; then come sections with fixed h
     exhausts = "device-memory"
     knobs = ["--max-model-len", "--gpu-memory-utilization"]
     [[signature]]
-    gate = ["larger than the available KV cache memory"]
+    literal = ["larger than the available KV cache memory"]
     regex = 'To serve at least one request .* larger than the available KV cache memory'
     where = "exception"
     +++
@@ -54,8 +54,9 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
     """One way in which a log shows a failure.
 
     Attributes:
-        gates: texts of which one is in everything that `regex` matches (the prefilter).
-        mentions: in place of `gates`, where `regex` says what to quote and not what to look for: texts of which the
+        literal: texts of which one is in everything that `regex` matches (the prefilter); pages of earlier releases
+            call that key `gate`.
+        mentions: in place of `literal`, where `regex` says what to quote and not what to look for: texts of which the
             failure or the places of its traceback must hold one.
         regex: searched in the text; its named groups are values for words and changes.
         where: which text: "exception" (class and text), "frames" (places and code of a traceback), "message"
@@ -81,7 +82,7 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     regex: str
-    gates: tuple[str, ...] = field(default=(), name="gate")
+    literal: tuple[str, ...] = ()
     mentions: tuple[str, ...] = ()
     where: Where = "any"
     type: str = ""
@@ -108,7 +109,7 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def literals(self) -> tuple[str, ...]:
         """Texts of which one must be there before the expression is tried."""
-        return self.gates or self.mentions
+        return self.literal or self.mentions
 
 
 class ChangeTemplate(Struct, frozen=True, forbid_unknown_fields=True):
@@ -228,6 +229,9 @@ def read_page(path: Path) -> RulePage:
 def parse_page(path: Path, text: str) -> RulePage:
     """Return the page that a text holds; `path` is only for the place of problems."""
     front, sections = page_parts(path, text)
+    for table in front.get("signature", ()):
+        if isinstance(table, dict) and "gate" in table:
+            table.setdefault("literal", table.pop("gate"))
     try:
         page = convert({**front, "sections": sections}, RulePage)
     except ValidationError as error:
@@ -252,11 +256,8 @@ def page_parts(path: Path, text: str) -> tuple[dict[str, Any], dict[str, str]]:
         raise PackError([Problem(path, 1, "TOML", str(error))]) from error
 
 
-def page_gates(path: Path) -> list[str]:
-    """Return the literals that a page wants to see: of its signatures, and `watch` for lines beside them.
-
-    None where the page can't be read, which the checks report.
-    """
+def page_literals(path: Path) -> list[str]:
+    """Return the literals of a page: of its signatures, and `watch` for lines beside them; none of a broken page."""
     try:
         page = read_page(path)
     except PackError:
@@ -300,8 +301,8 @@ def _missing(path: Path, page: RulePage) -> list[tuple[tuple[int | str, ...], st
         ((f"## {name}",), "is missing; add the section") for name in HEADINGS if not page.sections.get(name)
     ]
     found += [
-        (("signature", number), "needs gate = [...] or mentions = [...], and not both")
+        (("signature", number), "needs literal = [...] or mentions = [...], and not both")
         for number, signature in enumerate(page.signatures)
-        if bool(signature.gates) == bool(signature.mentions)
+        if bool(signature.literal) == bool(signature.mentions)
     ]
     return found

@@ -75,7 +75,7 @@ def match_rules(
 
 
 def _searched(observation: Observation) -> str:
-    """Return all text in which gates are looked for: of a block, its frames too."""
+    """Return all text in which literals are looked for: of a block, its frames too."""
     if observation.raised is None:
         return observation.text[:_SEARCHED]
     return observation.text[:_SEARCHED] + "\n" + frames_text(observation)
