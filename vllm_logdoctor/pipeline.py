@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from threading import local
+from time import monotonic
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.foreign import ForeignMatcher
+from vllm_logdoctor.catalogue.index import PackIndex
 from vllm_logdoctor.catalogue.loading import load_all
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.events import FastLine, Matcher
@@ -21,7 +24,7 @@ from vllm_logdoctor.results import Results, RunSet, defect
 from vllm_logdoctor.run.beside import joined, take_counters
 from vllm_logdoctor.run.job import JobEnd
 from vllm_logdoctor.run.model import Run, SourceSummary
-from vllm_logdoctor.scan import Scanned, build_prefilter
+from vllm_logdoctor.scan import Prefilter, Scanned, build_prefilter
 from vllm_logdoctor.selection import split_by_kind
 from vllm_logdoctor.source import (
     Chunk,
@@ -36,9 +39,7 @@ from vllm_logdoctor.source.chunks import CHUNK_BYTES, Reading
 from vllm_logdoctor.streams import Item, StreamReader, merged
 
 INTERRUPTED = "reading was interrupted; what came before is analysed"
-
-OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup")
-"""What advice can be for."""
+OUT_OF_TIME = "reading stopped at the time limit of {:g} s; what came before is analysed"
 
 OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup")
 """What advice can be for."""
@@ -58,6 +59,7 @@ class Options(Struct, frozen=True):
         cache: folder for compiled literals, or None for none.
         jobs: processes that scan.
         job: how the batch job ended that the logs are of, or None.
+        time_limit: seconds after which reading stops and what was read is judged, or None.
     """
 
     patterns: tuple[Path, ...] = ()
@@ -67,6 +69,31 @@ class Options(Struct, frozen=True):
     cache: Path | None = None
     jobs: int = 1
     job: JobEnd | None = None
+    time_limit: float | None = None
+
+
+class Recognition(Struct):
+    """What finds lines and recognises their messages: built once for the analyses of a thread, one after the other."""
+
+    index: PackIndex
+    pure_python: bool
+    prefilter: Prefilter
+    foreign: ForeignMatcher
+    matcher: Matcher
+
+
+_THREAD = local()
+
+
+def _recognition(index: PackIndex, options: Options) -> Recognition:
+    """Return what the last analysis of this thread used where the index is the same, else build it."""
+    known: Recognition | None = getattr(_THREAD, "recognition", None)
+    if known is None or known.index is not index or known.pure_python != options.pure_python:
+        foreign = ForeignMatcher()
+        prefilter = build_prefilter(index.literals, options.cache, options.pure_python, index.digest)
+        matcher = Matcher(index, foreign.match)
+        known = _THREAD.recognition = Recognition(index, options.pure_python, prefilter, foreign, matcher)
+    return known
 
 
 class Analyser:
@@ -86,14 +113,14 @@ class Analyser:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.index, self._pack_notes = load_all(options.patterns)
-        self._foreign = ForeignMatcher()
-        self._matcher = Matcher(self.index, self._foreign.match)
-        self.prefilter = build_prefilter(
-            self.index.literals, options.cache, options.pure_python, self.index.digest
-        )
+        recognition = _recognition(self.index, options)
+        self._foreign, self._matcher = recognition.foreign, recognition.matcher
+        self.prefilter = recognition.prefilter
+        self._ends = None if options.time_limit is None else monotonic() + options.time_limit
         self._group = RunSet(self.options.job)
         self._results = Results()
         self.interrupted = False
+        self.out_of_time = False
 
     def open(self, name: str) -> int:
         """Announce a file of the current run set; return its number there."""
@@ -137,6 +164,10 @@ class Analyser:
         self._results.add(self._group.result(self.options.objective))
         self._group = RunSet(self.options.job)
 
+    def check_time(self) -> None:
+        """Note whether the time limit is reached."""
+        self.out_of_time = self.out_of_time or (self._ends is not None and monotonic() > self._ends)
+
     def runs(self) -> list[Run]:
         """Return the runs of the current run set as known so far."""
         return self._group.runs()[0]
@@ -146,6 +177,7 @@ class Analyser:
         results = self._results.with_one(self._group.result(self.options.objective))
         notes = (
             *((INTERRUPTED,) if self.interrupted else ()),
+            *((OUT_OF_TIME.format(self.options.time_limit),) if self.out_of_time else ()),
             *self._pack_notes,
             *self._foreign.disabled.values(),
         )
@@ -218,13 +250,18 @@ def _items(
     """Read one stream: its files one after the other; a file that can't be read is noted and left out."""
     reader = analyser.stream(stream.label)
     for source in stream.inputs:
+        if analyser.out_of_time:
+            break
         number = analyser.open(source.name)
         try:
             with closing(_scanned(analyser, reader, source, number)) as pieces:
                 for chunk, scanned in pieces:
+                    if analyser.out_of_time:
+                        break
                     yield from reader.items(chunk, scanned)
                     if progress is not None:
                         progress(chunk.size)
+                    analyser.check_time()
         except LogdoctorError as error:
             analyser.reading(number).note = str(error)
             failures.append(error)

@@ -262,9 +262,9 @@ def _is_of_vllm(run: Run) -> bool:
 
 def _prints_what_vllm_prints(run: Run) -> bool:
     """Return whether the text of a record is one of vLLM's messages, in an excerpt without headers."""
-    from vllm_logdoctor.catalogue.vllm_messages import VllmMessages
+    from vllm_logdoctor.catalogue.vllm_messages import vllm_messages
 
-    known = VllmMessages()
+    known = vllm_messages()
     return any(known.is_printed(record.text) for record in run.records[:2000])
 
 

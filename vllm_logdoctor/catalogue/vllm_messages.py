@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 
 from vllm_logdoctor.catalogue.defaults import (
     default_meaning,
@@ -71,7 +71,14 @@ class VllmMessages:
         by_start = self._files.get(base)
         if by_start is None:
             messages = self._table.logged_by(base)
-            by_start = self._files[base] = _by_start(messages) if messages else self._of_any_file
+            if not messages:
+                # Not remembered: a log can name any number of files that vLLM does not have.
+                return self._first(self._of_any_file, message)
+            by_start = self._files[base] = _by_start(messages)
+        return self._first(by_start, message)
+
+    @staticmethod
+    def _first(by_start: dict[str, list[VllmMessage]], message: str) -> VllmMessage | None:
         for key in (message[:_KEY], ""):
             for each in by_start.get(key, ()):
                 if could_print(each.parts, message):
@@ -98,6 +105,12 @@ class VllmMessages:
         if known is None:
             known = self._patterns[message.id] = pattern_of_message(message, self._table.versions)
         return known
+
+
+@cache
+def vllm_messages() -> VllmMessages:
+    """Return the one recogniser of a process: to order the table takes longer than to analyse a small log."""
+    return VllmMessages()
 
 
 def pattern_of_message(message: VllmMessage, versions: tuple[str, ...]) -> Pattern:

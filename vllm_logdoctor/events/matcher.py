@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 
 from vllm_logdoctor.catalogue.index import PackIndex, Pattern
-from vllm_logdoctor.catalogue.vllm_messages import VllmMessages
+from vllm_logdoctor.catalogue.vllm_messages import vllm_messages
 from vllm_logdoctor.events.event import Event, FieldValue
 from vllm_logdoctor.parse import Record
 
@@ -39,7 +39,7 @@ class Matcher:
     ) -> None:
         self._index = index
         self._foreign = foreign
-        self._vllm_messages = VllmMessages()
+        self._vllm_messages = vllm_messages()
         self._tries: dict[int, _Try] = {}
         self._tries_of: dict[tuple[int, ...], list[_Try]] = {}
 

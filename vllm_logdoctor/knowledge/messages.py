@@ -87,6 +87,8 @@ class MessageTable:
         found = self._by_base.get(base)
         if found is None:
             lines = self._lines.get(base.encode("utf-8", "replace"), ())
+            if not lines:
+                return ()
             found = self._by_base[base] = tuple(
                 message for line in lines for message in _logged_messages(line)
             )
