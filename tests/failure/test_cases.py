@@ -309,6 +309,42 @@ def test_a_start_that_a_person_stopped_is_told_as_that() -> None:
     assert text.startswith("# KILLED: Stopped by a signal (SIGINT/SIGTERM)\n")
 
 
+@pytest.mark.parametrize("signal", ["*** SIGTERM received at time=1748300290 on cpu 8 ***", "^C"])
+def test_a_start_stopped_while_it_waits_for_devices_names_what_it_waited_for(signal: str) -> None:
+    waiting = [
+        "INFO 05-01 10:00:{:02d} [ray_utils.py:233] Waiting for creating a placement group of specs for {} seconds."
+        " specs=[GPU, GPU].".format(*step)
+        for step in ((10, 10), (30, 30))
+    ]
+    stop = [
+        signal,
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/executor/ray_utils.py", line 200, in _wait_until_pg_ready',
+        "    ready, _ = ray.wait([pg_ready_ref], timeout=wait_interval)",
+        "KeyboardInterrupt",
+        "INFO 05-01 10:03:00 [ray_distributed_executor.py:127] Shutting down Ray distributed executor.",
+    ]
+    finding = root("\n".join([START[0].format(ranks=2), *waiting, *stop]))
+    assert finding.id == "ray-not-enough-gpus"
+    assert finding.confidence == "medium"
+
+
+def test_a_torch_of_another_platform_is_the_cause_of_missing_classes() -> None:
+    log = [
+        "WARNING 05-01 10:00:01 _core_ext.py:180] Failed to import from vllm._core_C with"
+        " ImportError('libtorch_hip.so: cannot open shared object file: No such file or directory')",
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/_core_ext.py", line 182, in <module>',
+        "    ScalarType = torch.classes._core_C.ScalarType",
+        "RuntimeError: Tried to instantiate class '_core_C.ScalarType', but it does not exist! Ensure that it is"
+        " registered via torch::class_",
+    ]
+    finding = root("\n".join(log))
+    assert finding.id == "torch-abi-mismatch"
+    assert "libtorch_hip.so" in finding.explanation
+    assert finding.evidence[0].line == 1
+
+
 def test_a_command_that_is_not_there_is_no_start() -> None:
     log = "+ vllm serve org/m --port 8000\n/var/spool/job7/script: line 14: vllm: command not found"
     assert diagnosis(log).run.outcome == "crashed_at_startup"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from msgspec.structs import replace
@@ -47,6 +48,9 @@ _PLACEMENT = lazy_pattern(
     r"Waiting for creating a placement group|No available node types can fulfill resource request"
 )
 _P2P_TEST = lazy_pattern(r"generating GPU P2P access cache")
+# *** SIGTERM received at time=1748300290 on cpu 8 ***
+# [2025-05-26 18:58:10,599 E 629624 629624] logging.cc:496: *** SIGTERM received at time=1748300290 on cpu 8 ***
+_SIGNAL_REPORT = lazy_pattern(r"\^C|(?:\[[^\]]{1,80}\] logging\.cc:\d+: )?\*\*\* SIG(?:TERM|INT) received")
 _NO_TOKEN_YET = lazy_pattern(r"Processed prompts: +0%")
 _MEANINGFUL = lazy_pattern(r"\w{3}")
 _STEPS = lazy_pattern(
@@ -73,8 +77,8 @@ def _stopped(
 ) -> Iterator[Finding]:
     batch = stop.kind in ("scheduler", "walltime")
     early = scene.ending.outcome == "killed" and scene.ending.ready is None
-    if early and stop.kind == "user" and (hang := _hang_before(scene, rules, facts, stop)) is not None:
-        yield hang
+    if early and (hang := _hang_before(scene, rules, facts, stop)) is not None:
+        yield hang  # Whoever stopped it, a user, a probe or the time limit: the start was waiting for this.
         return
     if batch or (early and stop.kind == "signal" and _first_process_of_container(scene, stop)):
         yield _ended_from_above(scene, rules, facts, stop, early)
@@ -90,12 +94,9 @@ def _stopped(
 def _hang_before(
     scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any], stop: Stop
 ) -> Finding | None:
-    """Return the finding for a start that stood still until somebody pressed Ctrl-C."""
-    before = [
-        one
-        for one in _last_words(scene.trail)
-        if scene.place(one) < scene.place(stop.record) and not one.message.startswith("^C")
-    ]
+    """Return the finding for a start that waited for something until it was stopped, or None."""
+    words = takewhile(lambda one: scene.place(one) < scene.place(stop.record), _last_words(scene.trail))
+    before = list(takewhile(lambda one: not _SIGNAL_REPORT.match(one.message), words))
     times = [one.time for one in before if one.time is not None]
     later = next(
         (

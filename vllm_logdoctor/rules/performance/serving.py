@@ -307,15 +307,15 @@ def benchmark_measures_cache(case: RuleContext) -> Advice | None:
         return None
     lines = [span for span in load.busy if span.sample.prefix_hit is not None]
     text = (
-        f"{rate:g} % of the prompt tokens came from the prefix cache. For a real load of long shared prompts"
-        " this is what the cache is for; for a benchmark it means that prompts repeat and that prefill was"
-        " hardly measured."
+        f"{rate:g} % of the prompt tokens came from the prefix cache. For conversations, agents and shared"
+        " prompts this is what the cache is for. If this load was a benchmark, its prompts repeat, and it hardly"
+        " measured prefill."
     )
     return Advice(
         text,
         sample_lines(case, lines[-1:]),
         confidence="low",
-        changes=(action("for a benchmark: unique prompts, or prefix caching off for the test"),),
+        changes=(action("only if this was a benchmark: use unique prompts, or turn prefix caching off for the test"),),
         verify=(
             "`Prefix cache hit rate` near 0 % in the benchmark, and its throughput beside the one measured"
             " here."
