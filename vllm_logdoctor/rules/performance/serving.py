@@ -315,7 +315,11 @@ def benchmark_measures_cache(case: RuleContext) -> Advice | None:
         text,
         sample_lines(case, lines[-1:]),
         confidence="low",
-        changes=(action("only if this was a benchmark: use unique prompts, or turn prefix caching off for the test"),),
+        changes=(
+            action(
+                "only if this was a benchmark: use unique prompts, or turn prefix caching off for the test"
+            ),
+        ),
         verify=(
             "`Prefix cache hit rate` near 0 % in the benchmark, and its throughput beside the one measured"
             " here."
