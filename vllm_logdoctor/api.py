@@ -29,6 +29,7 @@ from vllm_logdoctor.source import Input, inputs_from
 if TYPE_CHECKING:
     import pandas
 
+    from vllm_logdoctor.assistants.excerpt import Excerpt
     from vllm_logdoctor.report.plots import Plots
 
 Row = TypeVar("Row", covariant=True)
@@ -434,6 +435,20 @@ class Report:
     def to_text(self) -> str:
         """Return the report as plain text."""
         return text.render(self.analysis)
+
+    def excerpt(self, run: int | None = None, lines: int = 150) -> Excerpt:
+        """Return what somebody else needs to judge a run without its log, secrets masked.
+
+        Args:
+            run: number of the run; default: the last one that failed, else the last one.
+            lines: most lines of it as Markdown, 30 to 150.
+
+        Raises:
+            LogdoctorError: no such run, or too few or too many lines.
+        """
+        from vllm_logdoctor.assistants.excerpt import excerpt_of
+
+        return excerpt_of(self.analysis, run, lines)
 
     def to_html(self) -> str:
         """Return the report as one self-contained HTML file."""

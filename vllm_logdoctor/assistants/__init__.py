@@ -1,0 +1,1 @@
+"""What leaves for an assistant, and what comes back: excerpts, second opinions and the checks on them."""

@@ -1,0 +1,105 @@
+"""An excerpt as Markdown, text or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import json
+
+from vllm_logdoctor.assistants.excerpt import Conclusion, Excerpt, Fact, LogLine
+from vllm_logdoctor.errors import unknown_choice
+from vllm_logdoctor.report.escape import code, fence, inline
+from vllm_logdoctor.report.figures import count
+from vllm_logdoctor.report.text import plain_text
+
+FORMATS = ("markdown", "text", "json")
+_NAMES = {"md": "markdown", "markdown": "markdown", "text": "text", "txt": "text", "json": "json"}
+_WIDTH = 100_000
+"""Text is not wrapped: an excerpt has as many lines in every form."""
+
+
+def format_named(name: str) -> str:
+    """Return the format that a name stands for.
+
+    Raises:
+        LogdoctorError: no such format (exit code 2).
+    """
+    if name not in _NAMES:
+        raise unknown_choice("format", name, ("md", "text", "json"))
+    return _NAMES[name]
+
+
+def rendered(excerpt: Excerpt, format_name: str = "markdown") -> str:
+    """Return an excerpt in a format.
+
+    Raises:
+        LogdoctorError: no such format (exit code 2).
+    """
+    chosen = format_named(format_name)
+    if chosen == "json":
+        return json.format(json.encode(excerpt)).decode() + "\n"
+    page = "\n".join(_markdown(excerpt)) + "\n"
+    return page if chosen == "markdown" else plain_text(page, _WIDTH)
+
+
+def _markdown(excerpt: Excerpt) -> Iterator[str]:
+    yield f"### {inline(excerpt.state)}"
+    yield ""
+    several = f" Run {excerpt.run} of {excerpt.runs}." if excerpt.runs > 1 else ""
+    yield f"{inline(excerpt.ran)}.{several}"
+    yield ""
+    if excerpt.launch:
+        yield from fence(excerpt.launch, "sh")
+    yield from _facts("Set or changed", excerpt.settings)
+    yield from _facts("Environment", excerpt.environment)
+    yield from _facts("First failure", excerpt.signs)
+    yield from _facts("Load", excerpt.load)
+    yield from map(_conclusion, excerpt.concluded)
+    if not excerpt.concluded:
+        yield "- logdoctor found nothing to name."
+    if excerpt.not_known:
+        yield f"- Not known: {inline(' '.join(excerpt.not_known), 800)}"
+    yield ""
+    yield from fence("\n".join(_log_lines(excerpt.lines)), "text")
+    yield ""
+    names = ", ".join(
+        f"{number}: {code(name)}" if len(excerpt.files) > 1 else code(name)
+        for number, name in enumerate(excerpt.files[:12], start=1)
+    )
+    yield (
+        f"{len(excerpt.lines)} of {count(excerpt.lines_in_log, 'line')} of {names}, with their line numbers;"
+        " secrets masked by logdoctor."
+    )
+
+
+def _facts(title: str, facts: Sequence[Fact]) -> Iterator[str]:
+    if facts:
+        shown = ", ".join(
+            f"{code(one.name)} {code(one.value) or 'not set'}{_cited(one.lines)}" for one in facts
+        )
+        yield f"- {title}: {shown}"
+
+
+def _conclusion(one: Conclusion) -> str:
+    role = f"{one.role} {one.kind}" if one.role else one.kind
+    return f"- Concluded ({role}, confidence {one.confidence}): {inline(one.text)}{_cited(one.lines)}"
+
+
+def _cited(lines: Sequence[str]) -> str:
+    return f" [{', '.join(f'L{line}' for line in lines)}]" if lines else ""
+
+
+def _log_lines(lines: Sequence[LogLine]) -> Iterator[str]:
+    width = max((len(one.at) for one in lines), default=1)
+    before: LogLine | None = None
+    for one in lines:
+        if before is not None and not _follows(one.at, before.at):
+            yield f"{'...':>{width}}"
+        yield f"{one.at:>{width}}  {one.text}"
+        before = one
+
+
+def _follows(place: str, before: str) -> bool:
+    file, _, line = place.rpartition(":")
+    other, _, earlier = before.rpartition(":")
+    return file == other and int(line) <= int(earlier) + 1

@@ -1,0 +1,38 @@
+"""The commands excerpt and mcp: what a person or an assistant elsewhere gets of a log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+
+def excerpt(
+    logs: Annotated[
+        list[str], typer.Argument(metavar="LOG...", help="Logs, a directory, or - for standard input.")
+    ],
+    lines: Annotated[int, typer.Option("--lines", metavar="N", help="Most lines, 30 to 150.")] = 150,
+    format: Annotated[str, typer.Option("--format", "-f", help="md, text or json.")] = "md",
+    output: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output."),
+    ] = None,
+    run: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Number of the run; default: the last that failed, else the last."),
+    ] = None,
+) -> None:
+    """Print what somebody else needs to judge a log without it, secrets masked."""
+    from vllm_logdoctor.assistants.excerpt import check_lines, excerpt_of
+    from vllm_logdoctor.assistants.writing import format_named, rendered
+    from vllm_logdoctor.cli.options import options_of, settings_here
+    from vllm_logdoctor.cli.output import check_outputs, write
+    from vllm_logdoctor.pipeline import analyse
+    from vllm_logdoctor.source import inputs_of_paths
+
+    check_lines(lines)
+    chosen = format_named(format)
+    inputs = inputs_of_paths(logs)
+    check_outputs([output or "-"], [one.path or "-" for one in inputs], chosen)
+    analysis = analyse(inputs, options_of(settings_here()))
+    write(rendered(excerpt_of(analysis, run, lines), chosen), output or "-")
