@@ -36,7 +36,7 @@ def explain(
     packs: Packs = None,
 ) -> None:
     """Say what a finding, a rule or a message means, why it matters and what to do."""
-    from vllm_logdoctor.catalogue.explaining import explain as explained
+    from vllm_logdoctor.rules.explaining import explain as explained
 
     text = explained(name, _further(packs))
     if sys.stdout.isatty():
@@ -88,38 +88,43 @@ def show(
 def check(
     paths: Annotated[
         Optional[list[Path]],  # noqa: UP045
-        typer.Argument(metavar="PACK...", help="Directories or files of packs; without: those of the tool."),
+        typer.Argument(
+            metavar="FILE...", help="Packs, rule pages or directories of them; without: those of the tool."
+        ),
     ] = None,
 ) -> None:
-    """Check packs: format, literals, regexes, samples, settings, and that no line has two patterns.
+    """Check packs and rule pages: format, literals, expressions, samples, settings, and that no line has two patterns.
 
     Packs of yours are checked together with those of the tool. Each problem is one line with file, line
     and key. Ends with 1 when there is one.
     """
-    from vllm_logdoctor.catalogue.knobs import knob_exists
     from vllm_logdoctor.catalogue.locate import builtin_root, pack_files
-    from vllm_logdoctor.catalogue.validation import validate_packs
+    from vllm_logdoctor.catalogue.validation import check_files
 
-    own = pack_files(builtin_root())
-    theirs = [file for path in paths or () for file in _existing(path)]
-    checked = theirs or own
+    checked = [file for path in paths or [builtin_root()] for file in _files_of(path)]
     resolved = {file.resolve() for file in checked}
-    problems = validate_packs(
-        checked, knob_exists, beside=[file for file in own if file.resolve() not in resolved]
-    )
+    beside = [file for file in pack_files(builtin_root()) if file.resolve() not in resolved]
+    problems = check_files(checked, beside)
     for problem in problems:
         typer.echo(str(problem))
-    typer.echo(f"{len(checked)} packs checked, {len(problems)} problems", err=True)
+    counts = [
+        f"{len(found)} {name}{'' if len(found) == 1 else 's'}"
+        for found, name in ((checked, "file"), (problems, "problem"))
+    ]
+    typer.echo(f"{counts[0]} checked, {counts[1]}", err=True)
     if problems:
         raise typer.Exit(ExitCode.FINDINGS)
 
 
-def _existing(path: Path) -> list[Path]:
-    from vllm_logdoctor.catalogue.locate import pack_files
+def _files_of(path: Path) -> list[Path]:
+    from vllm_logdoctor.catalogue.locate import pack_files, page_files
 
     if not path.exists():
         raise LogdoctorError(f"{path}: no such file or directory")
-    return pack_files(path)
+    files = [*pack_files(path), *page_files(path)]
+    if not files:
+        raise LogdoctorError(f"{path}: no pack (*.toml) and no rule page (rules/*.md) in it")
+    return files
 
 
 @patterns.command()
