@@ -119,7 +119,9 @@ def rates_of(requests: Sequence[Request]) -> list[Rate]:
     timed = [request for request in requests if request.end is not None]
     if not timed:
         return []
-    spans = [(request.end - request.seconds, request.end, request) for request in timed if request.end is not None]
+    spans = [
+        (request.end - request.seconds, request.end, request) for request in timed if request.end is not None
+    ]
     first, last = min(start for start, _, _ in spans), max(end for _, end, _ in spans)
     window = min(_WINDOW, max((last - first) / 10, 0.5))
     count = min(int((last - first) / window), MOST_RATES)

@@ -24,7 +24,11 @@ _ARGUMENTS = frozenset(
     )
 )  # fmt: skip
 # max_total_num_tokens=185897, chunked_prefill_size=8192, max_running_requests=48, context_len=65536
-_CAPACITY = {"max_total_num_tokens": "kv tokens", "max_running_requests": "max running", "context_len": "context"}
+_CAPACITY = {
+    "max_total_num_tokens": "kv tokens",
+    "max_running_requests": "max running",
+    "context_len": "context",
+}
 _FIGURE = re.compile(r"\b(\w+)=(\d+)\b")
 # Load weight end. elapsed=109.33 s, type=LagunaForCausalLM, quant=compressed-tensors, avail mem=47.80 GB
 _WEIGHTS = re.compile(r"Load weight end\. (.{1,300})$")
@@ -34,7 +38,9 @@ _KV = re.compile(r"KV Cache is allocated\.(.{1,200})$")
 # Capture cuda graph end. Time elapsed: 10.70 s / elapsed=0.77 s
 # Using KV cache dtype: torch.bfloat16
 _KV_TYPE = re.compile(r"Using KV cache dtype: (\S+)")
-_GRAPHS = re.compile(r"Capture (?:target |cuda graph|.{0,40}CUDA graph).{0,20}end\. (?:Time elapsed: |elapsed=)([\d.]+)")
+_GRAPHS = re.compile(
+    r"Capture (?:target |cuda graph|.{0,40}CUDA graph).{0,20}end\. (?:Time elapsed: |elapsed=)([\d.]+)"
+)
 _DEATHS = (
     "Scheduler hit an exception",
     "Received sigquit from a child proc",
@@ -167,7 +173,11 @@ class SGLangReader:
 
 def _without_gaps(log: EngineLog) -> list[Rate]:
     """Return the rates whose interval is no longer than usual at that number of requests."""
-    steps = {rate.line: (rate.acceptance or 1.0) * rate.running / rate.tokens_per_second for rate in log.rates if rate.tokens_per_second > 0}
+    steps = {
+        rate.line: (rate.acceptance or 1.0) * rate.running / rate.tokens_per_second
+        for rate in log.rates
+        if rate.tokens_per_second > 0
+    }
     if not steps:
         return []
     usual = median(steps.values())

@@ -157,7 +157,7 @@ class RunBuilder:
         if self._unflushed:
             self.flush()
         if self.engine_reader is not None:
-            self.engine_reader.add(record.line, record.text)
+            self.engine_reader.add(record.line, _whole_text(record))
         record, event = self._note_place(record, event)
         self._note_hints(record, event)
         if may_tell(record):
@@ -341,6 +341,13 @@ class RunBuilder:
             known.count += 1
         elif len(self.unknown) < _MOST_UNKNOWN:
             self.unknown[key] = Unknown(record.level, key[1], 1, self.evidence(record))
+
+
+def _whole_text(record: Record) -> str:
+    """Return the text of a record with all of its message, of which `text` shows the beginning only."""
+    if len(record.message) <= len(record.text):
+        return record.text
+    return record.text[: max(0, record.text.find(record.message[:40]))] + record.message
 
 
 def troubles(record: Record) -> bool:

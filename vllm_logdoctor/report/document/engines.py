@@ -37,4 +37,6 @@ class EngineLogOut(Part):
         log = run.engine_log
         if log is None:
             return None
-        return cls([FactOut.of_fact(fact) for fact in log.facts.values()], dict(log.dropped), len(log.requests))
+        return cls(
+            [FactOut.of_fact(fact) for fact in log.facts.values()], dict(log.dropped), len(log.requests)
+        )
