@@ -219,8 +219,8 @@ def test_requests_that_make_more_tokens_than_one_sequence_can_hold_many_of_them(
 
 
 def test_preempted_requests_fill_the_steps_with_prompts_so_that_the_cache_comes_first() -> None:
-    queue = (12, {"running": 40, "waiting": 300, "kv": 30.0, "prompt": 9000.0, "generation": 20.0})
-    full = (8, {"running": 90, "waiting": 300, "kv": 99.0, "prompt": 9000.0, "generation": 20.0})
+    queue = (11, {"running": 40, "waiting": 300, "kv": 30.0, "prompt": 9000.0, "generation": 20.0})
+    full = (9, {"running": 90, "waiting": 300, "kv": 99.0, "prompt": 9000.0, "generation": 20.0})
     run = a_run(set={"max_num_seqs": 512}, samples=load(queue, full))
     assert next(iter(advice(run))) == "prefill-bound-queueing"
     run.extremes.preemptions = 50
