@@ -133,10 +133,8 @@ def new(
     pack: Annotated[str, typer.Option(help="Name of the pack in the draft.")] = "site",
 ) -> None:
     """Draft a pattern with a sample out of a real line; write it into a file and fill in what it means."""
-    from vllm_logdoctor.catalogue.fromline import draft_entry, read_line
+    from vllm_logdoctor.catalogue.drafting import draft, read_line
     from vllm_logdoctor.catalogue.loading import load_index
-    from vllm_logdoctor.catalogue.model import PackFile, PackHeader
-    from vllm_logdoctor.catalogue.writing import pack_text
     from vllm_logdoctor.parse import RecordParser
     from vllm_logdoctor.scan import Line
 
@@ -147,15 +145,13 @@ def new(
     level = record.level.lower() if record.call_site else "foreign"
     module = record.call_site[0] if record.call_site else ""
     taken = {pattern.id for pattern in load_index().patterns}
-    entry = draft_entry(record.message, level, module, taken)
-    title = "Lines of our own programs"
-    typer.echo(pack_text(PackFile(pack=PackHeader(name=pack, title=title), pattern=[entry])), nl=False)
+    typer.echo(draft(record.message, level, module, pack, taken), nl=False)
 
 
 @patterns.command()
 def schema() -> None:
     """Print the JSON Schema of pack files, for editors."""
-    from vllm_logdoctor.catalogue.schema import schema_text
+    from vllm_logdoctor.catalogue.model import schema_text
 
     typer.echo(schema_text(), nl=False)
 
