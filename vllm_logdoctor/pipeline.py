@@ -179,14 +179,14 @@ class Analyser:
             *((INTERRUPTED,) if self.interrupted else ()),
             *((OUT_OF_TIME.format(self.options.time_limit),) if self.out_of_time else ()),
             *self._pack_notes,
-            *(_rules_left_out() if results.diagnoses else ()),
             *self._foreign.disabled.values(),
         )
-        for number, one in enumerate(results.diagnoses, start=1):
+        diagnoses = results.reported()
+        for number, one in enumerate(diagnoses, start=1):
             one.run.number = number
         return Analysis(
             tuple(results.all_sources()),
-            tuple(results.diagnoses),
+            tuple(diagnoses),
             results.coverage(notes),
             self.options.objective,
         )
@@ -234,13 +234,6 @@ def analyse(
             raise failures[0]
         raise LogdoctorError(nothing_of_vllm(analysis.sources), 4)
     return analysis
-
-
-def _rules_left_out() -> Iterator[str]:
-    """Yield a note for each rule page of the tool that can't be used."""
-    from vllm_logdoctor.rules.failure.signatures import failure_rules
-
-    return (f"rule left out: {problem}" for problem in failure_rules().problems)
 
 
 def _no_log(others: Sequence[SourceSummary]) -> str:

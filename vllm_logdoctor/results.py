@@ -34,6 +34,7 @@ class Result(Struct):
     diagnoses: Sequence[Diagnosis]
     sources: Sequence[SourceSummary]
     coverage: Coverage
+    foreign: Sequence[Diagnosis] = ()
 
 
 class RunSet:
@@ -66,7 +67,20 @@ class RunSet:
             SourceSummary(name, one.bytes, one.lines, one.note or "")
             for name, one in zip(self.names, self.readings, strict=True)
         ]
-        return Result(diagnoses, sources, self._coverage(runs, defects))
+        return Result(
+            diagnoses, sources, self._coverage(runs, defects), () if runs else self._foreign(objective)
+        )
+
+    def _foreign(self, objective: str) -> list[Diagnosis]:
+        """Return the run of a text without a word of vLLM that an error ended: what there is to say of the only file given."""
+        from vllm_logdoctor.rules.failure import broke
+
+        builder = self.segmenter.current
+        if len(self.names) != 1 or len(self.segmenter.runs) != 1 or builder.first is None:
+            return []
+        run = finished(builder, ())
+        run.number = 1
+        return [diagnosed(run, objective)] if broke(run) else []
 
     def runs(self) -> tuple[list[Run], list[str]]:
         """Return the runs as known so far, and a note for each that this program fails on."""
@@ -130,6 +144,7 @@ class Results(Struct):
         more: files that are not listed, as one.
         outcomes: further runs by outcome.
         failed: files of further runs that failed, the first ones.
+        foreign: runs without a word of vLLM that an error ended.
     """
 
     diagnoses: list[Diagnosis] = field(default_factory=list)
@@ -140,9 +155,11 @@ class Results(Struct):
     failed: list[str] = field(default_factory=list)
     total: Coverage = field(default_factory=lambda: Coverage(0, 0, 0, 0, ()))
     notes_left_out: int = 0
+    foreign: list[Diagnosis] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
         """Add what a run set gave."""
+        self.foreign = [*self.foreign, *result.foreign][:1]
         for one in result.diagnoses:
             if len(self.diagnoses) < MOST_RUNS_IN_DETAIL:
                 self.diagnoses.append(one)
@@ -169,10 +186,16 @@ class Results(Struct):
             return self
         both = Results(
             [*self.diagnoses], [*self.sources], [*self.more], self.more_files, Counter(self.outcomes), [*self.failed],
-            self.total, self.notes_left_out,
+            self.total, self.notes_left_out, self.foreign,
         )  # fmt: skip
         both.add(result)
         return both
+
+    def reported(self) -> list[Diagnosis]:
+        """Return the runs to report; of a single file that vLLM did not write, what broke in it."""
+        if not self.diagnoses and len(self.sources) == 1:
+            return self.foreign
+        return self.diagnoses
 
     def all_sources(self) -> list[SourceSummary]:
         """Return the files that are listed, and one entry for all others."""

@@ -22,6 +22,11 @@ _JOURNAL = lazy_pattern(
 )
 # vllm-llm-1  | INFO
 _COMPOSE = lazy_pattern(r"(?P<host>[\w.-]+) +\| ?")
+# vllm-decode-6c8f9c4df6-vh88z vllm (APIServer pid=1) INFO:      kserve-container Traceback (most recent call last):      (stern)
+_CONTAINER = lazy_pattern(
+    r"(?P<host>[a-z0-9]+(?:-[a-z0-9]+)+) (?:[a-z][a-z0-9-]{1,40} )?"
+    r"(?=  |\(\w+ pid=\d|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]|Traceback \(most|[A-Z]\w+(?:Error|Exception)\b)"
+)
 # [pod/vllm-0/server] INFO      [1,0]<stdout>:
 _POD = lazy_pattern(r"\[pod/(?P<host>[\w./-]+)\] |\[(?P<rank>\d+,\d+)\]<std(?:out|err)>: ?")
 #  12: INFO    3:   File "a.py", line 4, in f    (srun -l)
@@ -93,5 +98,8 @@ def _wrapper(text: str, position: int, first: str) -> re.Match[str] | None:
         padded = _SRUN.match(text, position) if position == 0 else None
         return _ISO.match(text, position) or _LIST_NUMBER.match(text, position) or padded
     if first.isalpha():
-        return _JOURNAL.match(text, position) or (_COMPOSE.match(text, position) if position == 0 else None)
+        journal = _JOURNAL.match(text, position)
+        if journal or position:
+            return journal
+        return _COMPOSE.match(text) or _CONTAINER.match(text)
     return None

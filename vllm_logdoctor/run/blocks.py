@@ -18,6 +18,8 @@ from vllm_logdoctor.run.tracelines import (
     exception_repr,
     frame_line,
     link_line,
+    marked_code,
+    notebook_type,
     opens,
 )
 
@@ -63,7 +65,7 @@ class Raised(Struct, frozen=True):
         text: its full text, of all lines.
         inner: class in brackets of a remote wrapper ("RayTaskError(RuntimeError)").
         frames: outermost first.
-        record: the line that names it, or the last line of a torn block.
+        record: the line that names it, or the innermost place of a torn block.
         link: how it follows from the exception before it in the block.
     """
 
@@ -134,12 +136,15 @@ class _Raising(Struct):
     inner: str = ""
     text: list[str] = field(default_factory=list)
     record: Record | None = None
+    announced: str = ""
+    code_indent: int = 0
 
-    def done(self, last: Record) -> Raised:
+    def done(self) -> Raised:
         text = "\n".join(self.text).strip()[:_LONGEST_TEXT]
         if not self.type and self.frames:
-            self.type = _announced_type(self.frames[-1].code)
-        return Raised(self.type, text, self.inner, tuple(self.frames), self.record or last, self.link)
+            self.type = _announced_type(self.frames[-1].code) or self.announced
+        record = self.record or self.frames[-1].record
+        return Raised(self.type, text, self.inner, tuple(self.frames), record, self.link)
 
 
 class _Open(Struct):
@@ -256,7 +261,8 @@ class _Collector:
             yield from self._close(key)
         text = cleaned(record.message)
         indent = 0 if announced else len(text) - len(text.lstrip(" "))
-        self._open[key] = _Open(position, introduction, [_Raising("")], [record], position, indent=indent)
+        raising = _Raising("", announced=notebook_type(text))
+        self._open[key] = _Open(position, introduction, [raising], [record], position, indent=indent)
 
     def _introduction(self, key: tuple[object, ...], position: int, record: Record) -> Record | None:
         for known in (key, ("process", record.file, record.process)):
@@ -315,18 +321,24 @@ class _Collector:
 
     def _inside_frames(self, waiting: _Open, position: int, record: Record, text: str) -> bool:
         current = waiting.current
-        named = (
-            None if text.startswith(("  ", "\t")) else exception_line(text.strip(), strict=not current.frames)
-        )
+        indent = len(text) - len(text.lstrip())
+        # Where the head of a traceback that a tool indented is cut off, only its code lines tell the indentation.
+        shallow = 1 < indent < current.code_indent
+        inside = text.startswith(("  ", "\t")) and not shallow
+        named = None if inside else exception_line(text.strip(), strict=shallow or not current.frames)
         if named and not record.level and _OTHER_RAW.match(text):
             named = None
         if named:
             current.type, current.inner, current.record = named.type, named.inner, record
             current.text.append(named.text)
-        elif current.frames and (text.startswith(("  ", "\t")) or not current.frames[-1].code):
+        elif current.frames and (
+            text.startswith(("  ", "\t")) or not current.frames[-1].code or marked_code(text)
+        ):
             last = current.frames[-1]
-            if not last.code and text.strip(" ^~|\u2502"):
-                current.frames[-1] = Frame(last.file, last.line, last.function, text.strip(), last.record)
+            code = marked_code(text) or ("" if last.code else text.strip(" ^~|\u2502") and text.strip())
+            if code:
+                current.frames[-1] = Frame(last.file, last.line, last.function, code, last.record)
+                current.code_indent = indent
         else:
             # Another writer without a name between two lines, or a line that the terminal wrapped.
             waiting.strange += 1
@@ -355,7 +367,7 @@ class _Collector:
         yield from self._closed(self._open.pop(key))
 
     def _closed(self, waiting: _Open) -> Iterator[Block]:
-        raised = tuple(one.done(waiting.records[-1]) for one in waiting.raised if one.frames or one.record)
+        raised = tuple(one.done() for one in waiting.raised if one.frames or one.record)
         if not raised:
             return
         first = waiting.records[0]

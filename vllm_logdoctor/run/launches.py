@@ -16,7 +16,7 @@ from vllm_logdoctor.run.model import Evidence
 # $ vllm serve org/m --port 8000      (venv) user@host:~/work# python -m vllm.entrypoints.openai.api_server --model org/m
 # + CUDA_VISIBLE_DEVICES=0,1 vllm serve org/m -tp 2      root 4711 12.0 0.4 ... python3 -m vllm.entrypoints.openai.api_server --model org/m
 # Starting server: /opt/venv/bin/vllm serve org/m       docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.11.0 --model org/m
-# A bare "# " or "> " begins a comment or a quotation.
+# A bare "# " or "> " begins a comment or a quotation; "# " on a log's first line is root's prompt.
 _PROMPT = r"(?:(?:\([\w .-]{1,40}\) )?(?:[^\s$#>'\"`]{1,80}(?: ?[^\s$#>'\"`]{1,120})?[$#>]|\$) |\++ )"
 _LABEL = (
     r"(?:(?:\[[^\]]{1,40}\] ?)?(?i:(?:start|launch|runn|execut)(?:ing|ed)?|command|cmd|exec)[\w ]{0,30}: ?)"
@@ -87,6 +87,8 @@ class Launches(Struct):
     def read(self, record: Record, evidence: Evidence, begun: bool) -> None:
         """Take in a record; a backslash at its end says that the next line goes on."""
         text = record.message.rstrip()
+        if record.line == 1 and not begun:
+            text = text.removeprefix("# ")
         if self._lines and (record.file, record.line) != (self._last[0], self._last[1] + 1):
             self._lines, self._evidence = [], []
         if not self._lines and not any(mark in text for mark in _MARKS):

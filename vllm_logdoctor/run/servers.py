@@ -30,7 +30,6 @@ SIGNATURES = {
     "llama-cpp-context": "llama.cpp",
     "llama-cpp-backend": "llama.cpp",
     "llama-cpp-timings": "llama.cpp",
-    "llama-cpp-eval-time": "llama.cpp",
     "llama-cpp-slot": "llama.cpp",
     "llama-cpp-server-json": "llama.cpp",
     "llama-cpp-build": "llama.cpp",
@@ -43,9 +42,7 @@ SIGNATURES = {
 }
 """Pattern id -> engine."""
 
-WEAK = frozenset(
-    {"sglang-frame", "sglang-launch", "llama-cpp-launch", "llama-cpp-backend", "llama-cpp-eval-time"}
-)
+WEAK = frozenset({"sglang-frame", "sglang-launch", "llama-cpp-launch", "llama-cpp-backend"})
 """Lines that another program may print too: they name the engine of a log without any other sign, and never begin a run."""
 
 # ollama runs llama.cpp inside and passes its lines on.

@@ -38,7 +38,11 @@ _NOTEBOOK_FRAME = lazy_pattern(
     r"\s*File (?P<file>[^\s\":]{1,300}):(?P<line>\d+), in (?P<function>[\w.<>]{1,120})"
 )
 # "RuntimeError                              Traceback (most recent call last)"   (IPython)
-_NOTEBOOK_OPENING = lazy_pattern(r"[A-Z]\w+\s{4,}Traceback \(most recent call last\)")
+_NOTEBOOK_OPENING = lazy_pattern(r"(?P<type>[A-Z]\w+)\s{4,}Traceback \(most recent call last\)")
+# /usr/lib/python3/dist-packages/vllm/worker/worker.py in execute_model(self, request)      (IPython before 8)
+_OLD_NOTEBOOK_FRAME = lazy_pattern(r"(?P<file>[^\s\":]{1,300}\.py) in (?P<function>[\w.<>]{1,120})\(")
+# ---> 247         offsets = qweight.bnb_shard_offsets
+_ARROW = lazy_pattern(r"-{1,8}> ?(?:\d+|\[\d+\]\S*) (?P<code>.*)")
 # vllm/model_executor/model_loader/default_loader.py:269: in load_weights   (pytest)      /opt/x.py:133 in __init__   (rich)
 _TEST_FRAME = lazy_pattern(
     r"\s*(?P<file>[^\s\":]{1,300}\.py):(?P<line>\d+):? in (?P<function>[\w.<>]{1,120})\s*$"
@@ -119,17 +123,38 @@ def opens(text: str) -> str | None:
     return "" if _NOTEBOOK_OPENING.match(text) or before == "Exception Group" else before
 
 
+def notebook_type(text: str) -> str:
+    """Return the exception that the opening line of a notebook's traceback names, or "".
+
+    >>> notebook_type("OutOfMemoryError                 Traceback (most recent call last)")
+    'OutOfMemoryError'
+    """
+    opening = _NOTEBOOK_OPENING.match(text)
+    return opening["type"] if opening else ""
+
+
 def frame_line(text: str) -> FrameLine | None:
     """Return the place that a line names, or None."""
     if "File " in text:
         match = _FRAME.match(text) or _NOTEBOOK_FRAME.match(text)
+    elif ".py:" in text:
+        match = _TEST_FRAME.match(text)
     else:
-        match = _TEST_FRAME.match(text) if ".py:" in text else None
-    return (
-        FrameLine(match["file"], int(match["line"] or 0), (match["function"] or "").strip())
-        if match
-        else None
-    )
+        match = _OLD_NOTEBOOK_FRAME.match(text) if ".py in " in text else None
+    if match is None:
+        return None
+    line = match.groupdict().get("line")
+    return FrameLine(match["file"], int(line or 0), (match["function"] or "").strip())
+
+
+def marked_code(text: str) -> str:
+    """Return the code that a notebook marks as the one that raised, or "".
+
+    >>> marked_code("---> 247         offsets = qweight.bnb_shard_offsets")
+    'offsets = qweight.bnb_shard_offsets'
+    """
+    marked = _ARROW.match(text)
+    return marked["code"].strip() if marked else ""
 
 
 def link_line(text: str) -> Link:

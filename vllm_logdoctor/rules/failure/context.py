@@ -130,7 +130,7 @@ class FailureContext:
             block = self.blocks[number]
             for raised in block.raised:
                 yield Observation(
-                    _without_guesses(raised.statement), raised.record, block.start, self.place(raised.record), block, raised,
+                    _worded(raised), raised.record, block.start, self.place(raised.record), block, raised,
                     wrapped(raised), bool(ECHO.search(raised.statement[:200])),
                 )  # fmt: skip
 
@@ -139,6 +139,13 @@ class FailureContext:
         for position, record in enumerate(self.trail):
             if id(record) not in self.inside and record.message:
                 yield Observation(_without_guesses(record.message), record, position, self.place(record))
+
+
+def _worded(raised: Raised) -> str:
+    """Return class and text of an exception; a notebook whose output is cut off shows the class alone."""
+    if raised.name == "OutOfMemoryError" and not raised.text:
+        return f"{raised.type}: CUDA out of memory"
+    return _without_guesses(raised.statement)
 
 
 def _without_guesses(text: str) -> str:

@@ -21,6 +21,7 @@ from vllm_logdoctor.run.blocks import Block, Raised, blocks_of
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.outcome import Ending, outcome_of
+from vllm_logdoctor.run.owners import PROGRAM, owner_of
 
 FOLLOWED = "errors-that-followed"
 _MEMORY = (
@@ -30,6 +31,7 @@ _MEMORY = (
     "Available KV cache memory",
     "Estimated CUDA graph memory",
 )
+_CLIENTS = frozenset({PROGRAM, "openai", "httpx", "httpcore", "requests", "urllib3", "aiohttp", "anyio"})
 _UNSURE = frozenset({"unclassified-failure", "cause-not-in-log"})
 
 
@@ -49,10 +51,23 @@ def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
 
 
 def speaks_of_vllm(run: Run) -> bool:
-    """Say whether records without a line of vLLM's own loggers still tell of it: its files in a traceback, a failure known here."""
+    """Return whether records without a line of vLLM's own loggers are about it: its files in a traceback, a failure known here."""
     if any("vllm" in record.text or "vLLM" in record.text for record in run.records[:2000]):
         return True
     return any(finding.role == "root" and finding.id not in _UNSURE for finding in failures_of(run)[1])
+
+
+def broke(run: Run) -> bool:
+    """Return whether a run shows an error that ended it, known here or not; a client's own error is none."""
+    owners = {
+        owner_of(frame.file)
+        for block in blocks_of(trail_of(run))
+        for one in block.raised
+        for frame in one.frames
+    }
+    if owners and owners <= _CLIENTS:
+        return False
+    return any(finding.role == "root" and finding.kind == "failure" for finding in failures_of(run)[1])
 
 
 def _settled_outcome(ending: Ending, findings: Sequence[Finding]) -> Outcome:
@@ -172,7 +187,7 @@ def _followed(scene: FailureContext, rules: FailureRules, verdict: Verdict) -> l
         rule,
         scene.run,
         role="cascade",
-        confidence=verdict.root.signature.confidence,
+        confidence=verdict.root.confidence,
         records=records,
         values=values,
     )

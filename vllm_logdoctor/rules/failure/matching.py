@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -10,13 +9,15 @@ from typing import Any
 from msgspec import Struct, field
 
 from vllm_logdoctor.catalogue.pages import Signature
-from vllm_logdoctor.knowledge.versions import parse_ranges, parse_version
+from vllm_logdoctor.knowledge.versions import parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.facts import all_hold
 from vllm_logdoctor.rules.failure.signatures import FailureRule, FailureRules, expression
+from vllm_logdoctor.rules.failure.support import is_ruled_out, supported
 from vllm_logdoctor.rules.failure.values import values_of
+from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.owners import TENSOR_LIBRARIES, VLLM, acting_frames, is_vllm, owner_of
 
@@ -54,20 +55,22 @@ class RuleMatch(Struct, frozen=True):
     values: Mapping[str, Any] = field(default_factory=dict)
     supporting: tuple[Record, ...] = ()
 
+    @property
+    def confidence(self) -> Confidence:
+        """How sure the name is, by what supports it."""
+        vague = bool(self.signature.regex) and is_vague(self)
+        return supported(self.signature, self.observation.text, vague=vague)
+
 
 def match_rules(
     observation: Observation, scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> list[RuleMatch]:
     """Return the rules that know an observation, the best first."""
-    found = []
-    for rule, signature in rules.candidates(_searched(observation)):
-        try:
-            named = _try(rule, signature, observation, scene, facts)
-        except (re.error, ValueError) as error:
-            rules.leave_out(rule, error)
-            continue
-        if named is not None:
-            found.append(named)
+    found = [
+        named
+        for rule, signature in rules.candidates(_searched(observation))
+        if (named := _try(rule, signature, observation, scene, facts)) is not None
+    ]
     order = {"cause": 0, "symptom": 1, "echo": 2}
     return sorted(
         found,
@@ -108,6 +111,8 @@ def _try(
     named_groups = {"raised_in": raised_in, "place": place, **match.groupdict()}
     values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, scene.run)
     if not _fits(rule.id, signature, observation, scene, values):
+        return None
+    if is_ruled_out(rule.id, facts, _searched(observation)):
         return None
     above = scene.above(observation.position, signature.within) if signature.near or signature.without else ()
     if signature.without and _first(signature.without, observation, above):
@@ -259,7 +264,14 @@ def _deepest_own_place(observation: Observation) -> str:
 
 def _in_versions(versions: str, scene: FailureContext) -> bool:
     version = parse_version(str(scene.run.version.value)) if scene.run.version else None
-    return version is not None and any(version in span for span in parse_ranges(versions))
+    if version is None:
+        return False
+    for span in versions.split(","):
+        first, _, last = span.strip().partition("-")
+        low, high = parse_version(first), parse_version(last or first)
+        if low is not None and high is not None and low <= version <= high:
+            return True
+    return False
 
 
 def _near(signature: Signature, observation: Observation, above: Sequence[Record]) -> Record | None:

@@ -14,6 +14,7 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.support import is_ruled_out
 from vllm_logdoctor.rules.failure.values import number
 from vllm_logdoctor.rules.failure.wording import finding_of, rule_of_case, shown
 from vllm_logdoctor.rules.model import Confidence, Finding
@@ -173,17 +174,23 @@ def _killed(scene: FailureContext, rules: FailureRules) -> Iterator[Finding]:
 
 
 def _stands_still(scene: FailureContext, facts: Mapping[str, Any]) -> bool:
-    """Say whether an offline run with several ranks never gave a first token."""
+    """Return whether an offline run with several ranks never gave a first token."""
     last = _last_words(scene.trail)
     if scene.ending.outcome not in ("running", "unknown") or not last:
         return False
-    several = facts.get("tensor_parallel_size") not in (None, 1) or any(
-        _NCCL.search(one.message) for one in scene.trail
-    )
     stalls = sum(bool(_STALL.search(one.message)) for one in scene.trail[-30:])
     return (
-        several and bool(_NO_TOKEN_YET.search(last[-1].message)) and scene.run.kind != "server"
+        _several_ranks(scene, facts)
+        and bool(_NO_TOKEN_YET.search(last[-1].message))
+        and scene.run.kind != "server"
     ) or stalls >= _STALLS_SERVING
+
+
+def _several_ranks(scene: FailureContext, facts: Mapping[str, Any]) -> bool:
+    """Return whether the settings or the log show that several devices work together."""
+    return facts.get("tensor_parallel_size") not in (None, 1) or any(
+        _NCCL.search(one.message) for one in scene.trail
+    )
 
 
 def _silent(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
@@ -246,7 +253,10 @@ def _readings(
         yield P2P_TEST, [test], "medium"
     waiting = next((one for one in reversed(tail) if _NO_TOKEN_YET.search(one.message)), None)
     if waiting is not None:
-        yield NCCL_TRAFFIC, [waiting], "medium"
+        if not _several_ranks(scene, facts):
+            yield NOT_IN_LOG, [waiting], "low"
+        elif not is_ruled_out(NCCL_TRAFFIC, facts, ""):
+            yield NCCL_TRAFFIC, [waiting], "medium"
     nccl = next((one for one in reversed(tail) if _NCCL.search(one.message)), None)
     if nccl is not None and all(
         _STEPS.search(one.message) or _NCCL.search(one.message) for one in tail[tail.index(nccl) :]

@@ -71,6 +71,8 @@ def unnamed_match(
         and UNKNOWN in rules
     ):
         return _build_failure(compiler, observation, rules)
+    if raised is not None and raised.frames and not raised.type:
+        return _torn(raised, observation, rules)
     frames = acting_frames(raised.frames) if raised is not None else ()
     owner = owner_of(frames[-1].file) if frames else None
     phase = scene.phase(observation.block) if observation.block is not None else ""
@@ -93,6 +95,16 @@ def unnamed_match(
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, scene.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
+
+
+def _torn(raised: Raised, observation: Observation, rules: FailureRules) -> RuleMatch | None:
+    """Return what a traceback without its exception says: where the text ends, and that the cause is not in it."""
+    if NOT_IN_LOG not in rules:
+        return None
+    last = raised.frames[-1]
+    values = {"cut_in": f"{last.file.rpartition('/')[2]}, {last.function}".rstrip(", ")}
+    signature = Signature("", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off")
+    return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, raised.record, values)
 
 
 def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:

@@ -60,7 +60,7 @@ def finding_of(
 def named_finding(named: RuleMatch, run: Run, role: Role | None, records: Sequence[Record] = ()) -> Finding:
     """Build the finding of a named observation; further records follow the decisive one."""
     return finding_of(
-        rule_of_case(named), run, role=role, confidence=named.signature.confidence,
+        rule_of_case(named), run, role=role, confidence=named.confidence,
         records=[named.decisive, *named.supporting, *records], values=named.values, explain=named.signature.explain,
     )  # fmt: skip
 

@@ -1,0 +1,106 @@
+"""Texts that are no whole log: cut-off tracebacks, cells of notebooks, builds, prefixes of log viewers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.failure.judging import root
+from vllm_logdoctor import analyze
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.parse.prefixes import read_prefix
+
+CUT = """\
+ERROR 05-08 00:47:57 [core.py:396] EngineCore failed to start.
+ERROR 05-08 00:47:57 [core.py:396] Traceback (most recent call last):
+ERROR 05-08 00:47:57 [core.py:396]   File "/opt/env/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 64, in __init__
+ERROR 05-08 00:47:57 [core.py:396]     self.model_executor = executor_class(vllm_config)
+ERROR 05-08 00:47:57 [core.py:396]                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+"""
+BUILD = """\
+File "/tmp/pip-build-env-x1/overlay/lib/python3.10/site-packages/torch/utils/cpp_extension.py", line 387, in _check_cuda_version
+          raise RuntimeError(CUDA_MISMATCH_MESSAGE.format(cuda_str_version, torch.version.cuda))
+      RuntimeError:
+      The detected CUDA version (12.4) mismatches the version that was used to compile
+      PyTorch (11.8). Please make sure to use the same CUDA versions.
+"""
+QUEUE = """\
+Traceback (most recent call last):
+  File "/opt/env/lib/python3.12/site-packages/queue_client/manager.py", line 417, in request
+    raise ServiceUnavailableError
+queue_client.errors.ServiceUnavailableError: no answer
+"""
+CLIENT = """\
+TypeError                                 Traceback (most recent call last)
+File ~/env/lib/python3.10/site-packages/openai/_utils/_utils.py:275, in wrapper(*args, **kwargs)
+--> 275 return func(*args, **kwargs)
+
+TypeError: Completions.create() got an unexpected keyword argument 'top_k'
+"""
+OLD_NOTEBOOK = """\
+/usr/lib/python3/dist-packages/vllm/worker/worker.py in execute_model(self, request)
+    118         # one step
+--> 119         return self.runner.step(request.slots)
+
+AttributeError: 'Request' object has no attribute 'slots'
+"""
+
+
+def test_a_traceback_without_its_exception_is_said_to_be_cut_off() -> None:
+    finding = root(CUT)
+    assert (finding.id, finding.title) == ("cause-not-in-log", "Traceback is cut off")
+    assert "File " in finding.evidence[0].text  # Never a line of carets.
+
+
+def test_an_error_of_a_build_is_read_where_its_head_is_cut_off_and_vllm_is_not_named(tmp_path: Path) -> None:
+    log = tmp_path / "pip.txt"
+    log.write_text(BUILD)
+    (finding,) = [one for one in analyze(log).runs[0].findings if one.role == "root"]
+    assert finding.id == "cuda-library-mismatch"
+    assert "12.4" in finding.evidence[0].text
+
+
+def test_an_error_of_a_client_alone_is_no_log_of_a_server(tmp_path: Path) -> None:
+    log = tmp_path / "cell.txt"
+    log.write_text(CLIENT)
+    with pytest.raises(LogdoctorError, match="nothing that vLLM writes"):
+        analyze(log)
+
+
+def test_of_several_files_that_vllm_did_not_write_none_is_a_run(tmp_path: Path) -> None:
+    logs = [tmp_path / name for name in ("a.log", "b.log")]
+    for log in logs:
+        log.write_text(QUEUE)
+    assert analyze(logs[0]).runs[0].findings[0].id == "unclassified-failure"
+    with pytest.raises(LogdoctorError, match="nothing that vLLM writes"):
+        analyze(logs)
+
+
+def test_frames_of_an_old_notebook_have_owners() -> None:
+    assert root(OLD_NOTEBOOK).id == "engine-code-bug"
+
+
+@pytest.mark.parametrize(
+    ("line", "rest"),
+    [
+        ("vllm-decode-6c8f9c4df6-vh88z vllm (APIServer pid=1) INFO 01-02 03:04:05 [a.py:1] x", "INFO 01-02 03:04:05 [a.py:1] x"),
+        ("kserve-container   File \"/opt/a.py\", line 3, in f", "  File \"/opt/a.py\", line 3, in f"),
+        ("kserve-container RuntimeError: no GPU", "RuntimeError: no GPU"),
+        ("well-known words of a sentence", "well-known words of a sentence"),
+    ],
+)  # fmt: skip
+def test_the_names_of_pod_and_container_are_taken_away(line: str, rest: str) -> None:
+    assert line[read_prefix(line).end :] == rest
+
+
+def test_the_prompt_of_root_is_read_on_the_first_line_only(tmp_path: Path) -> None:
+    text = "# vllm serve org/m --max-model-len 4096\nINFO 01-02 03:04:05 [__init__.py:207] Automatically detected platform cuda.\n"
+    assert arguments_in(text, tmp_path)["max_model_len"] == 4096
+    assert "max_model_len" not in arguments_in("hello\n" + text, tmp_path)
+
+
+def arguments_in(text: str, folder: Path) -> dict[str, object]:
+    log = folder / "server.log"
+    log.write_text(text)
+    return dict(analyze(log).runs[0].run.arguments)

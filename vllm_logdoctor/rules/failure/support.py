@@ -1,0 +1,58 @@
+"""What speaks for and against the name of a failure: settings that rule it out, and how sure what supports it makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vllm_logdoctor.catalogue.pages import Signature
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.model import Confidence
+
+# CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+_ASYNCHRONOUS = lazy_pattern(r"might be asynchronously reported")
+_OFF = (None, False, "None", "none", "", "null", "disabled")
+_ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
+
+# Rules of a feature, the setting that switches it on, and the words that show it at work all the same.
+_FEATURES = (
+    (lazy_pattern(r"spec-decode-|speculative-"), "speculative_config", lazy_pattern(r"(?i)spec|draft|eagle|medusa|mtp|ngram")),
+    (lazy_pattern(r"kv-connector-"), "kv_transfer_config", lazy_pattern(r"(?i)connector|kv_transfer|nixl|lmcache|mooncake|offload")),
+    (lazy_pattern(r"lora-"), "enable_lora", lazy_pattern(r"(?i)lora|punica|sgmv|bgmv")),
+)  # fmt: skip
+# Between devices: none of these can be where one device does all.
+_SEVERAL_DEVICES = lazy_pattern(r"nccl-p2p-hang|tp-sharding-bug")
+_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+
+
+def is_ruled_out(rule_id: str, facts: Mapping[str, Any], shown: str) -> bool:
+    """Return whether the run's own settings exclude a failure: its feature is off, or it takes several devices.
+
+    Args:
+        rule_id: the page of the failure.
+        facts: settings of the run by name.
+        shown: the error with its places, which may show the feature at work although a setting says nothing of it.
+    """
+    for rules, setting, words in _FEATURES:
+        if rules.match(rule_id) and setting in facts and facts[setting] in _OFF and not words.search(shown):
+            return True
+    return bool(_SEVERAL_DEVICES.match(rule_id)) and is_one_device(facts)
+
+
+def is_one_device(facts: Mapping[str, Any]) -> bool:
+    """Return whether the settings say that one device does all the work; unknown sizes say nothing."""
+    sizes = [facts.get(name) for name in _SIZES]
+    return sizes[0] == 1 and all(size in (None, 1) for size in sizes[1:]) and not facts.get("ranks", 0) > 1
+
+
+def supported(signature: Signature, text: str, *, vague: bool) -> Confidence:
+    """Return how sure a match is: the signature's own word, less where only a place or common words support it.
+
+    Args:
+        signature: what matched.
+        text: the error.
+        vague: whether the signature takes any message, or common words.
+    """
+    by_place = bool(signature.frames or signature.raised_in)
+    most: Confidence = "medium" if vague or (by_place and _ASYNCHRONOUS.search(text)) else "high"
+    return min(signature.confidence, most, key=_ORDER.index)
