@@ -1,10 +1,14 @@
-"""What holds for all tests: nothing is written outside a temporary folder."""
+"""What holds for all tests: nothing is written outside a temporary folder, and a slow machine fails no law."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("without deadlines", deadline=None)
+settings.load_profile("without deadlines")
 
 
 @pytest.fixture(autouse=True, scope="session")

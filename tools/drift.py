@@ -17,11 +17,10 @@ from tools.extract.package import release_from_package
 from tools.extract.release import PrintedMessage, ReleaseFacts
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.loading import load_index
-from vllm_logdoctor.catalogue.versions import parse_ranges, version_key
 from vllm_logdoctor.knowledge.history import facts_at
 from vllm_logdoctor.knowledge.messages import message_table
 from vllm_logdoctor.knowledge.store import Facts, read_table
-from vllm_logdoctor.knowledge.versions import known_versions
+from vllm_logdoctor.knowledge.versions import Version, known_versions, parse_ranges, parse_version
 
 NEAR = 0.6
 """Likeness of two texts from which one counts as the other's new wording."""
@@ -156,14 +155,14 @@ def _patterns_gone(patterns: Sequence[Pattern], package: Path) -> Iterator[Patte
             yield pattern
 
 
-def _last_seen(pattern: Pattern) -> tuple[tuple[int, ...], int]:
-    return max(version_key(each.last) for each in parse_ranges(pattern.seen))
+def _last_seen(pattern: Pattern) -> Version:
+    return max(each.last for each in parse_ranges(pattern.seen))
 
 
 def _newest_before(release: str) -> str:
-    known = [str(version) for version in known_versions()]
-    older = [version for version in known if version_key(version) < version_key(release)]
-    return older[-1] if older else known[-1]
+    version = parse_version(release)
+    older = [known for known in known_versions() if version is not None and known < version]
+    return str((older or known_versions())[-1])
 
 
 def _names(table: str, now: Mapping[str, Facts], before: str) -> Names:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vllm_logdoctor.api import Report, RunView, analyze
-    from vllm_logdoctor.catalogue.explaining import explain
     from vllm_logdoctor.errors import LogdoctorError
     from vllm_logdoctor.library import compare, verify, whatif
+    from vllm_logdoctor.rules.explaining import explain
     from vllm_logdoctor.rules.model import Change, Finding
     from vllm_logdoctor.run.model import Evidence, Value
 
@@ -36,7 +36,7 @@ __all__ = [
 
 _HOMES = {
     "Report": "api", "RunView": "api", "analyze": "api", "LogdoctorError": "errors",
-    "compare": "library", "explain": "catalogue.explaining", "verify": "library", "whatif": "library",
+    "compare": "library", "explain": "rules.explaining", "verify": "library", "whatif": "library",
     "Change": "rules.model", "Effect": "rules.model",
     "Finding": "rules.model", "Evidence": "run.model", "Phase": "run.model", "Sample": "run.model", "Value": "run.model",
 }  # fmt: skip

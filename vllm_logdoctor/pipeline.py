@@ -179,6 +179,7 @@ class Analyser:
             *((INTERRUPTED,) if self.interrupted else ()),
             *((OUT_OF_TIME.format(self.options.time_limit),) if self.out_of_time else ()),
             *self._pack_notes,
+            *(_rules_left_out() if results.diagnoses else ()),
             *self._foreign.disabled.values(),
         )
         diagnoses = results.reported()
@@ -234,6 +235,13 @@ def analyse(
             raise failures[0]
         raise LogdoctorError(nothing_of_vllm(analysis.sources), 4)
     return analysis
+
+
+def _rules_left_out() -> Iterator[str]:
+    """Yield a note for each rule page of the tool that can't be used."""
+    from vllm_logdoctor.rules.failure.signatures import failure_rules
+
+    return (f"rule left out: {problem}" for problem in failure_rules().problems)
 
 
 def _no_log(others: Sequence[SourceSummary]) -> str:

@@ -22,7 +22,7 @@ _OF_SERVER = re.compile(
 )
 _MOST_BYTES = 16 << 20
 # A client's own log, Ray's words on a dead worker and another engine's table are read as logs where --with does not name them.
-_LOGS_TOO = frozenset({"dmesg", "vllm-bench-text", "ray-log", "llama-bench-text"})
+_LOGS_TOO = frozenset({"dmesg", "ray-log", "llama-bench-text"})
 
 
 class Selected(Struct):

@@ -38,7 +38,9 @@ _COUNT_BEFORE = (
     "Avg prompt throughput: ", "server version ", "█  version ", "non-default args: {", "args: Namespace(",
     "LLM engine (v", "LLM engine with config: ",
     "detected platform ", "Platform plugin ",
-    "ServerArgs(", "llama_model_loader: ", "text_generation_launcher", "[TRT-LLM]",
+    "ServerArgs(", "Load weight begin.", "Decode batch. #", "Decode batch, #", "Prefill batch. #", "Prefill batch, #",
+    "llama_model_loader: ", "print_info: ", "llm_load_print_meta: ", "load_model: ", "llama_server: ", "print_timing: ",
+    "build: ", "[GIN] ", "text_generation_launcher", "[TRT-LLM]",
 )  # fmt: skip
 
 _REQUEST_LITERALS = ("Received request ", "Added request ", "Finished request ")

@@ -9,15 +9,14 @@ from statistics import median
 import msgspec
 import pytest
 
-from vllm_logdoctor.catalogue.explaining import Explainer
 from vllm_logdoctor.catalogue.index import PackIndex
-from vllm_logdoctor.catalogue.knobs import knob_exists
 from vllm_logdoctor.catalogue.loading import compile_folder, load_index
 from vllm_logdoctor.catalogue.locate import builtin_root, pack_files, page_files
 from vllm_logdoctor.catalogue.packs import read_pack, runtime_pattern
 from vllm_logdoctor.catalogue.pages import read_page
-from vllm_logdoctor.catalogue.validation import validate_packs
+from vllm_logdoctor.catalogue.validation import check_files
 from vllm_logdoctor.catalogue.values import match
+from vllm_logdoctor.rules.explaining import Explainer
 
 LARGEST_INDEX = 600_000
 MOST_LINES = 15_000
@@ -32,7 +31,9 @@ def index() -> PackIndex:
 
 
 def test_no_pack_has_a_problem_and_each_sample_one_taker() -> None:
-    assert [str(problem) for problem in validate_packs(pack_files(builtin_root()), knob_exists)] == []
+    assert [
+        str(problem) for problem in check_files([*pack_files(builtin_root()), *page_files(builtin_root())])
+    ] == []
 
 
 def test_every_rule_page_can_be_read() -> None:

@@ -15,7 +15,7 @@ from vllm_logdoctor.catalogue.locate import builtin_root
 from vllm_logdoctor.catalogue.model import Level, PatternEntry
 from vllm_logdoctor.catalogue.packs import parse_pack
 from vllm_logdoctor.catalogue.topics import Topic, Verdict
-from vllm_logdoctor.catalogue.validation import validate_packs
+from vllm_logdoctor.catalogue.validation import check_files
 
 from .test_patterns_commands import app
 
@@ -54,7 +54,7 @@ def test_the_reference_names_every_key_and_every_word_of_the_closed_lists() -> N
 def test_the_pack_of_the_reference_passes_the_checks(tmp_path: Path) -> None:
     path = tmp_path / "shown.toml"
     path.write_text(blocks(document("reference/patterns.md"), "toml")[0], encoding="utf-8")
-    assert validate_packs([path]) == []
+    assert check_files([path]) == []
 
 
 def test_the_draft_of_the_tutorial_is_what_the_command_gives(tmp_path: Path) -> None:
@@ -71,9 +71,9 @@ def test_the_pack_of_the_tutorial_passes_and_its_mistake_is_named(tmp_path: Path
     text = blocks(page, "toml")[0]
     path = tmp_path / "our-wrapper.toml"
     path.write_text(text, encoding="utf-8")
-    assert validate_packs([path]) == []
+    assert check_files([path]) == []
     path.write_text(text.replace("times = 3 }", "times = 4 }"), encoding="utf-8")
-    (problem,) = validate_packs([path])
+    (problem,) = check_files([path])
     assert str(problem).replace(f"{tmp_path}/", "") == blocks(page, "console")[2].splitlines()[1]
 
 

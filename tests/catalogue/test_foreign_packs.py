@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.loading import load_all
 from vllm_logdoctor.catalogue.packs import parse_pack, runtime_pattern
 from vllm_logdoctor.catalogue.plugins import GROUP, installed_packs
+from vllm_logdoctor.catalogue.values import find
 from vllm_logdoctor.pipeline import Analyser, Options
 from vllm_logdoctor.source import Chunk
 
@@ -36,9 +38,10 @@ def test_a_good_regex_matches(pattern: Pattern) -> None:
 
 
 def test_an_exception_type_stands_before_the_message(pattern: Pattern) -> None:
-    assert match_with_timeout(pattern, "RuntimeError: wrapper: starting vllm on 8 GPUs of node7")
-    assert match_with_timeout(pattern, "  wrapper: starting vllm on 8 GPUs of node7")
-    assert not match_with_timeout(pattern, "first wrapper: starting vllm on 8 GPUs of node7")
+    search = partial(ForeignMatcher().match, pattern)
+    assert find(search, "RuntimeError: wrapper: starting vllm on 8 GPUs of node7", anywhere=False)
+    assert find(search, "  wrapper: starting vllm on 8 GPUs of node7", anywhere=False)
+    assert not find(search, "first wrapper: starting vllm on 8 GPUs of node7", anywhere=False)
 
 
 def test_a_regex_that_blows_up_is_stopped_and_left_out(pattern: Pattern) -> None:

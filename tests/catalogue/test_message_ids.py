@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from vllm_logdoctor.catalogue.explaining import explain
 from vllm_logdoctor.catalogue.message_ids import message_of_id
 from vllm_logdoctor.cli.settings import read_settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.rules.explaining import explain
 
 # Ids of patterns that release 0.1 had, one of them with the number of a second message that begins alike.
 OLD = {

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from vllm_logdoctor.catalogue.errors import Problem
-from vllm_logdoctor.catalogue.knobs import knob_exists
-from vllm_logdoctor.catalogue.validation import validate_packs
+from vllm_logdoctor.catalogue.validation import check_files
 
 from .packfiles import GOOD, changed, line_of
 
@@ -19,7 +18,7 @@ def problems_of(folder: Path, *texts: str) -> list[Problem]:
         path = folder / f"pack{number}.toml"
         path.write_text(text, encoding="utf-8")
         files.append(path)
-    return validate_packs(files, knob_exists)
+    return check_files(files)
 
 
 def test_a_good_pack_has_no_problem(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from vllm_logdoctor.catalogue.errors import PackError
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
-from vllm_logdoctor.catalogue.page_checks import check_pages
 from vllm_logdoctor.catalogue.pages import HEADINGS, page_literals, parse_page, read_pages
+from vllm_logdoctor.catalogue.validation import check_files
 
 FRONT = """+++
 id = "queue-without-seats"
@@ -108,7 +108,7 @@ def test_a_broken_page_costs_its_own_rule_and_no_other(tmp_path: Path) -> None:
 def test_the_checks_prove_literals_and_time(tmp_path: Path, old: str, new: str, problem: str) -> None:
     path = tmp_path / "queue-without-seats.md"
     path.write_text((FRONT + BODY).replace(old, new), encoding="utf-8")
-    (found,) = check_pages([path])
+    (found,) = check_files([path])
     assert problem in str(found)
 
 
@@ -116,16 +116,16 @@ def test_a_signature_that_only_quotes_names_what_must_be_mentioned(tmp_path: Pat
     path = tmp_path / "queue-without-seats.md"
     text = FRONT.replace('literal = ["Waiting: "]', 'mentions = ["scheduler.py"]') + BODY
     path.write_text(text, encoding="utf-8")
-    assert check_pages([path]) == []
+    assert check_files([path]) == []
     assert page_literals(path) == ["scheduler.py"]
 
 
 def test_pages_of_earlier_releases_call_literals_gate(tmp_path: Path) -> None:
     path = tmp_path / "queue-without-seats.md"
     path.write_text(FRONT.replace("literal = ", "gate = ") + BODY, encoding="utf-8")
-    assert check_pages([path]) == []
+    assert check_files([path]) == []
     assert page_literals(path) == ["Waiting: "]
 
 
 def test_the_pages_of_the_tool_have_no_problems() -> None:
-    assert check_pages(page_files(builtin_root())) == []
+    assert check_files(page_files(builtin_root())) == []

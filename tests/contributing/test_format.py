@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contributing.test_message import ROOT, checkout, exercise, run
+from tests.contributing.exercises import ROOT, checkout, exercise, run
 from vllm_logdoctor.report.writers import FORMATS
 
 __all__ = ["checkout"]
@@ -16,7 +16,7 @@ LOG = "fixtures/vllm-0.11.2-kv-starved.log"
 
 @pytest.fixture
 def extended(checkout: Path) -> Path:
-    (_, module), (_, line), _ = exercise("4. A new output format")
+    module, line, _ = exercise("4. A new output format")
     (checkout / "vllm_logdoctor/report/ndjson.py").write_text(module)
     writers = checkout / "vllm_logdoctor/report/writers.py"
     writers.write_text(
@@ -26,7 +26,7 @@ def extended(checkout: Path) -> Path:
 
 
 def test_the_format_is_written_by_its_ending(extended: Path) -> None:
-    *_, (_, commands) = exercise("4. A new output format")
+    *_, commands = exercise("4. A new output format")
     run(commands.splitlines()[0], extended)
     lines = (extended / "report.ndjson").read_text().splitlines()
     assert [json.loads(line)["number"] for line in lines] == [1]

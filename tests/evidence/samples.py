@@ -65,6 +65,17 @@ HF_HOME=/models
     "vllm-bench-text": "============ Serving Benchmark Result ============\nSuccessful requests:   10\nMean TTFT (ms):   21.50\n",
     "aiperf-text": "   NVIDIA AIPerf | LLM Metrics\n┃ Metric ┃ avg ┃ p99 ┃\n│ Request Latency (ms) │ 3,651.23 │ 5,707.95 │\n",
     "llama-bench-text": "| model | size | backend | test | t/s |\n| --- | --- | --- | --- | --- |\n| tiny Q8_0 | 1 GiB | CPU | pp512 | 236.42 ± 3.71 |\n",
+    "llama-bench-json": '[\n  {\n    "build_commit": "8cf",\n    "model_type": "tiny",\n    "n_prompt": 0,\n    "n_gen": 128,\n'
+    '    "n_depth": 4096,\n    "avg_ts": 120.5,\n    "samples_ts": [ 1.0, 2.0 ]\n  }\n]\n',
+    "llama-bench-csv": "build_commit,build_number,model_type,n_prompt,n_gen,avg_ts,stddev_ts\n"
+    '"8cf","5163","tiny Q8_0","512","0","7100.0","140.3"\n',
+    "llama-bench-sql": "CREATE TABLE IF NOT EXISTS llama_bench (\n  build_commit TEXT\n);\n\n"
+    "INSERT INTO llama_bench (build_commit, model_type, n_prompt, n_gen, avg_ts) VALUES ('8cf', 'tiny Q8_0', '0', '32', '119.8');\n",
+    "llama-batched-bench": "|    PP |     TG |    B |   N_KV |   T_PP s | S_PP t/s |   T_TG s | S_TG t/s |      T s |    S t/s |\n"
+    "|-------|--------|------|--------|----------|----------|----------|----------|----------|----------|\n"
+    "|   128 |    128 |    4 |   1024 |    0.108 |  1186.64 |    3.079 |   166.28 |    3.187 |   321.32 |\n",
+    "sglang-bench-one-batch": "Prefill. latency: 0.05000 s, throughput:   2345.60 token/s\n"
+    "Decode.  median latency: 0.00800 s, median throughput:    124.93 token/s\n",
     "nsys-stats-text": """ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
 
 | Time (%) | Total Time (ns) | Instances | Name |
@@ -122,6 +133,11 @@ READINGS: dict[str, tuple[str, str, object, int | tuple[int, ...] | None]] = {
     "vllm-bench-text": ("Mean TTFT", "", 21.5, 3),
     "aiperf-text": ("Request Latency (ms) p99", "", 5707.95, 3),
     "llama-bench-text": ("pp512", "tiny Q8_0", 236.42, 3),
+    "llama-bench-json": ("tg128 @ d4096", "tiny", 120.5, 8),
+    "llama-bench-csv": ("pp512", "tiny Q8_0", 7100.0, 2),
+    "llama-bench-sql": ("tg32", "tiny Q8_0", 119.8, 5),
+    "llama-batched-bench": ("S_TG", "batch 4, 128 prompt and 128 generated tokens", 166.28, 3),
+    "sglang-bench-one-batch": ("Decode throughput", "", 124.93, 2),
     "nsys-stats-text": ("Total Time (ns)", "ncclDevKernel_AllReduce", 29131334735, 4),
     "torch-key-averages": ("# of Calls", "aten::mm", 180, 2),
     "top": ("cpu of VLLM::W+", "thread 2532738", 99.9, 7),

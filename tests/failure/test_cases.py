@@ -329,6 +329,19 @@ def test_a_start_stopped_while_it_waits_for_devices_names_what_it_waited_for(sig
     assert finding.confidence == "medium"
 
 
+def test_memory_that_runs_out_in_native_code_before_a_shutdown_is_a_crash() -> None:
+    log = [
+        *READY,
+        "[rank1]:[E716 19:47:26.324588983 shim_common.cpp:523] Exception in aoti_torch: CUDA out of memory. Tried to"
+        " allocate 2.00 GiB. GPU 1 has a total capacity of 95.00 GiB of which 1.91 GiB is free.",
+        "INFO:     Shutting down",
+        "INFO:     Application shutdown complete.",
+    ]
+    text = "\n".join([*START, *log]).format(ranks=2)
+    assert diagnosis(text).run.outcome == "crashed_while_serving"
+    assert root(text).id == "oom-runtime-headroom"
+
+
 def test_a_torch_of_another_platform_is_the_cause_of_missing_classes() -> None:
     log = [
         "WARNING 05-01 10:00:01 _core_ext.py:180] Failed to import from vllm._core_C with"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_logdoctor.knowledge.versions import VERSIONS, at_least, nearest_release, parse_version
+from vllm_logdoctor.knowledge.versions import VERSIONS, at_least, nearest_release, parse_ranges, parse_version
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,14 @@ def test_versions_order_as_packages_do() -> None:
 
 def test_known_releases_are_in_order_and_unlike() -> None:
     assert list(VERSIONS) == sorted(set(VERSIONS))
+
+
+@pytest.mark.parametrize(
+    ("version", "inside"), [("0.8.0", True), ("0.9.2", True), ("0.9.2.post1", False), ("0.7.3", False)]
+)
+def test_both_ends_of_a_range_belong_to_it(version: str, inside: bool) -> None:
+    (span,) = parse_ranges("0.8.0-0.9.2")
+    assert (parse_version(version) in span) is inside
 
 
 def test_a_local_label_does_not_change_the_version() -> None:

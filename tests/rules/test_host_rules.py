@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, knobs, load
-from vllm_logdoctor.run.model import Sample
+from vllm_logdoctor.events import Event
+from vllm_logdoctor.run.model import Occurrences, Run, Sample
 
 QUEUE = {"running": 2, "waiting": 6, "kv": 4.0}
 SLOW_TOKENIZER = "Using a slow tokenizer. This might cause a significant slowdown. Consider using a fast tokenizer instead."
@@ -79,6 +80,29 @@ def test_images_that_come_slowly_may_be_held_up_before_the_engine() -> None:
     found = advice(a_run(samples=images(running=1, prompt=900.0, generation=20.0, kv=2.0)))
     assert next(iter(found)) == "client-concurrency-bound"
     assert found["multimodal-preprocessing-bound"].confidence == "low"
+
+
+def requests_added(seconds_apart: float, count: int = 14) -> Run:
+    run = a_run(messages=("Added request cmpl-1.", "Added request cmpl-2."))
+    seen = run.messages["request-added"]
+    first, last = seen.first[0], seen.first[1]
+    end = seconds_apart * (count - 1)
+    run.messages["request-added"] = Occurrences(
+        [Event(first.name, first.fields, first.pattern, first.record._replace(time=0.0))],
+        Event(last.name, last.fields, last.pattern, last.record._replace(time=end)),
+        count,
+    )
+    return run
+
+
+@pytest.mark.parametrize(("apart", "said"), [(0.25, True), (0.01, False), (8.0, False)])
+def test_requests_that_reach_the_engine_one_by_one_point_at_preprocessing(apart: float, said: bool) -> None:
+    found = advice(requests_added(apart))
+    assert ("multimodal-preprocessing-bound" in found) is said
+    if said:
+        assert found["multimodal-preprocessing-bound"].title.startswith(
+            "Requests reach the engine one by one"
+        )
 
 
 def test_an_engine_that_writes_is_not_held_up_by_images() -> None:

@@ -318,6 +318,34 @@ def test_a_long_context_that_hardly_fits_gets_an_fp8_cache_when_that_is_the_obje
     assert knobs(advice(run, "long-context")["few-full-length-requests-fit"]) == {"--kv-cache-dtype": "fp8"}
 
 
+WELL_TAKEN = (
+    "SpecDecoding metrics: Mean acceptance length: 1.97, Accepted: 630 tokens, Drafted: 652 tokens,"
+    " Per-position acceptance rate: 0.966, Avg Draft acceptance rate: 96.6%"
+)
+
+
+def test_accepted_drafts_of_a_single_stream_are_no_proof_that_drafting_pays() -> None:
+    run = a_run(messages=(WELL_TAKEN,), samples=load((1, {"running": 1, "generation": 128.0})))
+    found = advice(run)["speculation-not-compared"]
+    assert "does not tell whether drafting pays" in found.explanation
+    assert [change.kind for change in found.changes] == ["action"]
+    crowd = a_run(messages=(WELL_TAKEN,), samples=load((9, {**BUSY, "running": 30})))
+    assert "speculation-not-compared" not in advice(crowd)
+
+
+def test_long_drafts_of_a_short_trial_come_before_the_client() -> None:
+    rates = "0.660, 0.370, 0.210, 0.130, 0.030, 0.010"
+    line = (
+        "SpecDecoding metrics: Mean acceptance length: 2.41, Accepted: 300 tokens, Drafted: 1200 tokens,"
+        f" Per-position acceptance rate: {rates}, Avg Draft acceptance rate: 23.5%"
+    )
+    one = {"running": 1, "generation": 26.0, "kv": 0.1}
+    trial = advice(a_run(messages=(line,), samples=load((3, one))))
+    long_run = advice(a_run(messages=(line,), samples=load((30, one))))
+    assert next(iter(trial)) == "spec-decode-not-profitable"
+    assert next(iter(long_run)) == "client-concurrency-bound"
+
+
 def test_drafts_that_are_never_taken_come_before_a_client_that_sends_little() -> None:
     line = (
         "Speculative metrics: Draft acceptance rate: 0.000, System efficiency: 0.059, Number of speculative tokens: 16,"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import vllm_logdoctor
-from vllm_logdoctor.catalogue.validation import validate_packs
+from vllm_logdoctor.catalogue.validation import check_files
 
 LOG = """INFO 05-01 10:00:00 [api_server.py:1043] vLLM API server version 0.11.2
 wrapper: this node has slow interconnect
@@ -43,7 +43,7 @@ def site(tmp_path: Path) -> Path:
 def test_a_pattern_of_ones_own_makes_the_finding_of_its_page(site: Path, rule: str) -> None:
     pack = site / "site.toml"
     pack.write_text(PACK.format(rule=rule), encoding="utf-8")
-    assert validate_packs([pack]) == []
+    assert check_files([pack]) == []
 
     report = vllm_logdoctor.analyze(site / "vllm.log", patterns=[pack])
 
@@ -69,7 +69,7 @@ def test_a_rule_that_no_page_describes_is_named(site: Path) -> None:
     pack = site / "site.toml"
     pack.write_text(PACK.format(rule="no-such-rule"), encoding="utf-8")
 
-    (problem,) = validate_packs([pack])
+    (problem,) = check_files([pack])
 
     assert problem.key == "site-slow-links: rule"
     assert problem.line == PACK.split("\n").index('rule = "{rule}"') + 1

@@ -208,3 +208,20 @@ def test_a_full_cache_for_which_nothing_waits_gets_no_more_memory() -> None:
     assert not found.changes
     assert "wait" not in found.title
     assert "waiting" not in found.explanation
+
+
+def test_requests_that_make_more_tokens_than_one_sequence_can_hold_many_of_them() -> None:
+    figures = {"running": 2, "waiting": 98, "kv": 80.0}
+    many = advice(a_run(samples=load((3, {**figures, "generation": 7200.0}))))["kv-cache-preemption"]
+    one = advice(a_run(samples=load((3, {**figures, "generation": 90.0}))))["kv-cache-preemption"]
+    assert "best_of" in many.changes[0].knob
+    assert "max_tokens" in one.changes[0].knob
+
+
+def test_preempted_requests_fill_the_steps_with_prompts_so_that_the_cache_comes_first() -> None:
+    queue = (11, {"running": 40, "waiting": 300, "kv": 30.0, "prompt": 9000.0, "generation": 20.0})
+    full = (9, {"running": 90, "waiting": 300, "kv": 99.0, "prompt": 9000.0, "generation": 20.0})
+    run = a_run(set={"max_num_seqs": 512}, samples=load(queue, full))
+    assert next(iter(advice(run))) == "prefill-bound-queueing"
+    run.extremes.preemptions = 50
+    assert next(iter(advice(run))) == "kv-cache-preemption"

@@ -1,173 +1,132 @@
-"""A pattern from a message: literal, regex in linear time, and fields."""
+"""A draft pattern out of a real line of a log, as TOML that a person completes."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Mapping
+from pathlib import Path
 
-from msgspec import Struct
+from vllm_logdoctor.catalogue.message_ids import pattern_id
+from vllm_logdoctor.catalogue.values import Value, convert
+from vllm_logdoctor.errors import LogdoctorError
 
-LONGEST_LITERAL = 40
 SHORTEST_LITERAL = 6
-ENOUGH_LITERAL = 90
-"""A regex stops behind this much literal text: what follows tells no two messages apart."""
-_CLOSING = {"'": "'", '"': '"', "`": "`", "[": "]", "<": ">"}
-# Literals that any value may hold: two places with only this between them are one.
-_WEAK = re.compile(r"[\s,.:;=/_|-]{0,2}$")
-_NUMBERS = {
-    "int": (r"-?\d+", "int"),
-    "count": (r"-?\d[\d,]*", "int"),
-    # 12.5   1e-05   nan   -inf
-    "float": (r"[-+.\dainfe]+", "float"),
-    "hex": (r"[0-9a-fA-Fx]+", "str"),
+LONGEST_LITERAL = 40
+# What changes from line to line: quoted texts, paths and addresses, then numbers.
+_CHANGING = re.compile(
+    r"'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<address>\w+://\S+|(?:/[\w.@+-]+){2,}/?)"
+    r"|(?P<float>(?<![\w.])-?\d+\.\d+(?![\w.]*\w))|(?P<int>(?<![\w.])-?\d+(?:,\d{3})*(?![\w.]*\w))"
+)
+_GROUPS = {
+    "float": ("number", r"[-+.\dainfe]+"),
+    "int": ("count", r"-?[\d,]+"),
+    "address": ("place", r"\S+"),
+    "single": ("text", "[^']*"),
+    "double": ("text", '[^"]*'),
 }
 
 
-class Place(Struct, frozen=True):
-    """A place for a value: its name, and its kind: "text", "int", "count" (with commas), "float" or "hex"."""
-
-    name: str
-    kind: str
-
-
-Piece = str | Place
-
-
-class Draft(Struct, frozen=True):
-    """How to recognise messages; `fields` has (name, type) of each named group."""
-
-    literal: str
-    regex: str
-    fields: tuple[tuple[str, str], ...]
+def read_line(reference: str) -> str:
+    """Return the line that FILE:LINE names, the line counted from 1; raises LogdoctorError without one."""
+    name, _, number = reference.rpartition(":")
+    if not name or not number.isdigit():
+        raise LogdoctorError(f"{reference!r} is no place in a file; write FILE:LINE", 2)
+    try:
+        with Path(name).open("rb") as file:
+            for count, line in enumerate(file, start=1):
+                if count == int(number):
+                    return line.decode("utf-8", "replace").rstrip("\r\n")
+    except OSError as error:
+        raise LogdoctorError(f"{name}: {error.strerror}") from error
+    raise LogdoctorError(f"{name} has no line {number}")
 
 
-def draft(pieces: Sequence[Piece]) -> Draft | None:
-    """Return the draft for the first line of a message; None where it has too little literal text.
+def draft(message: str, level: str, module: str, pack: str, taken: Container[str] = frozenset()) -> str:
+    """Return a pack with a draft pattern for a message, which is its sample; the words to judge it by are missing.
 
-    >>> draft(["Loaded in ", Place("seconds", "float"), " s"]).regex
-    'Loaded in (?P<seconds>[-+.\\\\dainfe]+) s'
+    Raises LogdoctorError for a message with too little text of its own.
     """
-    line = _shortened(_merged(_first_line(pieces)))
-    literal = _literal(line)
-    if literal is None:
-        return None
-    return Draft(literal, *_regex(line))
+    regex, literals, kinds = _expression(message)
+    literal = max(literals, key=len)[:LONGEST_LITERAL]
+    if len(literal.strip()) < SHORTEST_LITERAL:
+        raise LogdoctorError("the line holds too little text of its own to be recognised by", 2)
+    found = re.match(regex, message, re.DOTALL)
+    values = {name: convert(found[name], kind) for name, kind in kinds.items()} if found else {}
+    lines = [
+        "[pack]",
+        f"name = {_string(pack)}",
+        'title = "Lines of our own programs"',
+        "",
+        "[[pattern]]",
+        f"id = {_string(pattern_id(' '.join(literals), taken))}",
+        f"literal = [{_string(literal)}]",
+        f"regex = {_raw(regex)}",
+        f"level = {_string(level)}",
+        'seen = "any"',
+        *([f"module = {_string(module)}"] if module else []),
+        'topic = "other"',
+        'verdict = "information"',
+        'severity = "low"',
+        'meaning = "Say here in one sentence what the message means and whether it harms."',
+        *(
+            ["[pattern.fields]", *(f'{name} = {{ type = "{kind}" }}' for name, kind in kinds.items())]
+            if kinds
+            else []
+        ),
+        "[[pattern.samples]]",
+        f"text = {_string(message)}",
+        *([f"values = {{ {_table(values)} }}"] if values else []),
+    ]
+    return "\n".join(lines) + "\n"
 
 
-def literal_text(pieces: Sequence[Piece]) -> str:
-    """Return the literal text of a template without its places."""
-    return "".join(piece for piece in pieces if isinstance(piece, str))
+def _expression(message: str) -> tuple[str, list[str], dict[str, str]]:
+    """Return a regex for a message, the texts between what changes, and the types of the numbers by group.
 
-
-def _first_line(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return what the first printed line holds; vLLM prints a header before every further line."""
-    found: list[Piece] = []
-    for piece in pieces:
-        if isinstance(piece, str) and not found:
-            piece = piece.lstrip("\n")
-        if isinstance(piece, str) and "\n" in piece:
-            found.append(piece.partition("\n")[0])
-            break
-        found.append(piece)
-    # The frame takes white space off the end of a message.
-    if found and isinstance(found[-1], str):
-        found[-1] = found[-1].rstrip()
-    return [piece for piece in found if piece != ""]
-
-
-def _merged(pieces: Sequence[Piece]) -> list[Piece]:
-    """Make one place of a text and a value that no literal tells apart."""
-    found: list[Piece] = []
-    for piece in pieces:
-        value = isinstance(piece, Place)
-        before = found[-1] if found else ""
-        if value and isinstance(before, Place):
-            found[-1] = Place(before.name, "text")
-            continue
-        if value and len(found) > 1 and _is_text(found[-2]) and _WEAK.match(str(found[-1])):
-            found.pop()
-            continue
-        found.append(piece)
-    return found
-
-
-def _shortened(pieces: Sequence[Piece]) -> list[Piece]:
-    """Leave out what stands behind enough literal text."""
-    found: list[Piece] = []
-    length = 0
-    for piece in pieces:
-        if isinstance(piece, str):
-            room = ENOUGH_LITERAL - length
-            if len(piece) > room:
-                cut = piece.rfind(" ", 0, room + 1)
-                return [*found, piece[: cut if cut > SHORTEST_LITERAL else len(piece)]]
-            length += len(piece)
-        found.append(piece)
-    return found
-
-
-def _is_text(piece: Piece) -> bool:
-    return isinstance(piece, Place) and piece.kind == "text"
-
-
-def _literal(pieces: Sequence[Piece]) -> str | None:
-    """Return the longest literal; its end rather than its start, which messages share more often."""
-    longest = max((piece for piece in pieces if isinstance(piece, str)), key=len, default="")
-    if len(longest.strip()) < SHORTEST_LITERAL:
-        return None
-    return longest if len(longest) <= LONGEST_LITERAL else longest[:LONGEST_LITERAL].rstrip()
-
-
-def _regex(pieces: Sequence[Piece]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    >>> _expression("took 12.5 s for 'x'")
+    ("took (?P<number>[-+.\\\\dainfe]+) s for '(?P<text>[^']*)'", ['took ', " s for '", "'"], {'number': 'float'})
+    """
     parts: list[str] = []
-    fields: list[tuple[str, str]] = []
-    groups = 0
-    taken = -1
-    many = sum(map(_is_text, pieces[:-1])) > 1
-    for number, piece in enumerate(pieces):
-        if isinstance(piece, str):
-            parts.extend([escape(piece)] if number != taken else [])
-            continue
-        pattern, kind = _group(piece, pieces, number)
-        fields.append((piece.name, kind))
-        named = f"(?P<{piece.name}>{pattern})"
-        groups += 1
-        if many and _open_ended(pieces, number) and number < len(pieces) - 2:
-            # A look ahead takes place and literal for good; its own group stands before the named one.
-            parts.append(rf"(?=({named}{escape(str(pieces[number + 1]))}))\{groups}")
-            groups += 1
-            taken = number + 1
-        else:
-            parts.append(named)
-    return "".join(parts), tuple(fields)
+    literals: list[str] = []
+    kinds: dict[str, str] = {}
+    used: dict[str, int] = {}
+    position = 0
+    for found in _CHANGING.finditer(message):
+        kind = str(found.lastgroup)
+        name, group = _GROUPS[kind]
+        used[name] = used.get(name, 0) + 1
+        name = name if used[name] == 1 else f"{name}_{used[name]}"
+        if kind in ("int", "float"):
+            kinds[name] = kind
+        literals.append(message[position : found.start(kind)])
+        parts += (_escaped(literals[-1]), f"(?P<{name}>{group})")
+        position = found.end(kind)
+    literals.append(message[position:])
+    return "".join(parts) + _escaped(literals[-1]), literals, kinds
 
 
-def _group(place: Place, pieces: Sequence[Piece], number: int) -> tuple[str, str]:
-    """Return the pattern inside a place's group, and its type."""
-    if place.kind in _NUMBERS:
-        return _NUMBERS[place.kind]
-    before = pieces[number - 1] if number else ""
-    after = pieces[number + 1] if number + 1 < len(pieces) else ""
-    quote = _CLOSING.get(before[-1:]) if isinstance(before, str) else None
-    if quote and isinstance(after, str) and after.startswith(quote):
-        return f"[^{re.escape(quote)}]*", "str"
-    if isinstance(after, Place):
-        return r"\S*?", "str"
-    return (".*" if number >= len(pieces) - 2 else ".*?"), "str"
+def _escaped(text: str) -> str:
+    """Escape a text for a regex, without the escapes that `re.escape` makes for nothing.
 
-
-def _open_ended(pieces: Sequence[Piece], number: int) -> bool:
-    """Return whether a place can run over the literal behind it."""
-    place = pieces[number]
-    if isinstance(place, str) or number == len(pieces) - 1:
-        return False
-    return _group(place, pieces, number)[0] in (".*?", ".*")
-
-
-def escape(text: str) -> str:
-    """Escape a literal for a regex, without the escapes that `re.escape` makes for nothing.
-
-    >>> escape("KV cache: (1.5 GiB) #2")
+    >>> _escaped("KV cache: (1.5 GiB) #2")
     'KV cache: \\\\(1\\\\.5 GiB\\\\) #2'
     """
     return re.sub(r"[\\.^$*+?{}\[\]|()]", r"\\\g<0>", text)
+
+
+def _table(values: Mapping[str, Value]) -> str:
+    return ", ".join(f"{name} = {json.dumps(value)}" for name, value in values.items())
+
+
+def _string(text: str) -> str:
+    """Return a TOML basic string; JSON's escapes are a part of TOML's, DEL is not among them."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _raw(text: str) -> str:
+    """Return a TOML literal string where the text allows one, as regexes read best."""
+    plain = all(character >= " " and character != "\x7f" for character in text)
+    if plain and "'" not in text:
+        return f"'{text}'"
+    return f"'''{text}'''" if plain and "'''" not in text and not text.endswith("'") else _string(text)

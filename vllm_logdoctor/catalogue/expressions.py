@@ -1,4 +1,4 @@
-"""Validation of one expression with its literals and samples: the same for patterns of messages and signatures of rule pages."""
+"""Checks of one expression with its literals: the same for patterns of messages and signatures of rule pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ExpressionProblem(NamedTuple):
     """What is wrong with an expression.
 
     Attributes:
-        key: below the table that holds the expression: ("regex",), ("literal",), ("samples", 0), ...
+        key: below the table that holds the expression: ("regex",) or ("literal",).
         message: what is wrong and what to write instead.
     """
 
@@ -28,19 +28,15 @@ class ExpressionProblem(NamedTuple):
 def problems_of_expression(
     regex: str,
     literals: Sequence[str],
-    samples: Sequence[str] = (),
-    counter_samples: Sequence[str] = (),
     *,
     anywhere: bool = True,
     shortest: int = SHORTEST_LITERAL,
 ) -> list[ExpressionProblem]:
-    """Return the problems of an expression: syntax, literals that do not cover it, time, samples.
+    """Return the problems of an expression: syntax, literals that do not cover it, time.
 
     Args:
         regex: the expression; a dot matches line ends too.
         literals: texts of which every match must hold one; only texts with one of them are searched.
-        samples: texts that must match.
-        counter_samples: texts that must not match.
         anywhere: the expression is searched in a text; otherwise it must match from the start.
         shortest: the least length of a literal.
 
@@ -51,21 +47,7 @@ def problems_of_expression(
     error = regex_error(regex)
     if error:
         return [ExpressionProblem(("regex",), f"is no regular expression: {error}")]
-    found = [*_literal_problems(regex, literals, shortest), *_time_problems(regex, anywhere)]
-    compiled = re.compile(regex, re.DOTALL)
-    matches = compiled.search if anywhere else compiled.match
-    for number, text in enumerate(samples):
-        if not matches(text):
-            message = "does not match the expression; correct one of the two"
-            found.append(ExpressionProblem(("samples", number), message))
-        elif not any(literal in text for literal in literals):
-            message = "holds none of the literals; correct the literals"
-            found.append(ExpressionProblem(("samples", number), message))
-    for number, text in enumerate(counter_samples):
-        if matches(text) and any(literal in text for literal in literals):
-            message = "matches, and must not; make the expression stricter or remove the counter-sample"
-            found.append(ExpressionProblem(("counter_samples", number), message))
-    return found
+    return [*_literal_problems(regex, literals, shortest), *_time_problems(regex, anywhere)]
 
 
 def problems_of_search(regex: str) -> list[str]:

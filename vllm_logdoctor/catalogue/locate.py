@@ -21,7 +21,7 @@ def builtin_root() -> Path:
 def pack_files(root: Path) -> list[Path]:
     """Return the pack files below a directory, or the file itself, in a stable order."""
     if root.is_file():
-        return [root]
+        return [root] if root.suffix != ".md" else []
     files = (path for path in root.rglob("*.toml") if not path.name.startswith("."))
     return sorted(files, key=lambda path: (_turn(path.relative_to(root).parts[0]), path))
 
@@ -32,8 +32,10 @@ def _turn(folder: str) -> int:
 
 
 def page_files(root: Path) -> list[Path]:
-    """Return the rule pages below a directory, in a stable order."""
-    return sorted((root / "rules").glob("*.md")) if root.is_dir() else []
+    """Return the rule pages of a directory of packs, of a directory of pages, or the page itself, in a stable order."""
+    if root.suffix == ".md":
+        return [root]
+    return sorted((root if root.resolve().name == "rules" else root / "rules").glob("*.md"))
 
 
 def states_of_files(root: Path) -> dict[str, os.stat_result]:

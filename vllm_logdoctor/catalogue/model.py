@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
@@ -83,3 +84,13 @@ class PackFile(Strict):
 
     pack: PackHeader
     pattern: list[PatternEntry] = []
+
+
+def schema_text() -> str:
+    """Return the JSON Schema of pack files, for editors; the same text for the same models."""
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://vllm-logdoctor.invalid/schema/pack-1.json",
+        "title": "Pattern pack of vllm_logdoctor",
+    }
+    return json.dumps({**head, **PackFile.model_json_schema(), **head}, indent=2) + "\n"

@@ -16,7 +16,7 @@ A page starts with TOML between two lines `+++`; then come sections with fixed h
     +++
     ## What it means
 
-`catalogue.page_checks` proves what the types of these records can't: that literals cover expressions, and that no text
+`catalogue.validation` proves what the types of these records can't: that literals cover expressions, and that no text
 takes long to search.
 """
 

@@ -1,27 +1,36 @@
-"""Validation of packs: each problem in one line with its file, line and key, and what to write instead."""
+"""The checks of packs and rule pages: each problem in one line with its file, line and key, and what to write instead.
+
+Both kinds of files state expressions with literals, and are held to the same: `catalogue.expressions`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from vllm_logdoctor.catalogue.errors import PackError, Problem
-from vllm_logdoctor.catalogue.expressions import problems_of_expression, regex_error
+from vllm_logdoctor.catalogue.expressions import problems_of_expression, problems_of_search, regex_error
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.model import PackFile, PatternEntry, SampleEntry
 from vllm_logdoctor.catalogue.packs import parse_pack, runtime_pattern
-from vllm_logdoctor.catalogue.pages import rule_names
+from vllm_logdoctor.catalogue.pages import RulePage, Signature, parse_page, problem, rule_names
 from vllm_logdoctor.catalogue.positions import Positions
 from vllm_logdoctor.catalogue.values import compiled, field_values, match
-from vllm_logdoctor.catalogue.versions import VersionRange, parse_ranges
+from vllm_logdoctor.knowledge.flags import flag_spans
+from vllm_logdoctor.knowledge.variables import variable_spans
+from vllm_logdoctor.knowledge.versions import VersionRange, parse_ranges, parse_version
 from vllm_logdoctor.texts import TextIndex
 
-KnobExists = Callable[[str, Sequence[VersionRange]], bool]
-Finding = tuple[tuple[int | str, ...], str]
-"""A key below the pattern and what is wrong with it."""
+Found = tuple[tuple[int | str, ...], str]
+"""A key below the pattern or page and what is wrong with it."""
+
+SHORTEST_OF_PAGES = 5
+_OF_CONTAINERS = frozenset({"--ipc", "--pids-limit", "--shm-size"})
+# Conditions of a signature that are expressions too; they are tried where its own expression was found.
+CONDITIONS = ("near", "without", "type", "frames", "not_frames", "raised_in")
 
 
 class Source(Struct, frozen=True):
@@ -47,42 +56,49 @@ class _Owned(NamedTuple):
     pattern: Pattern
 
 
-def validate_packs(
-    files: Sequence[Path], knob_exists: KnobExists | None = None, beside: Sequence[Path] = ()
-) -> list[Problem]:
-    """Return all problems of the packs in some files, in order of file and line.
+def check_files(files: Sequence[Path], beside: Sequence[Path] = ()) -> list[Problem]:
+    """Return all problems of packs and rule pages, in order of file and line.
 
     Args:
-        files: the pack files that will be loaded together.
-        knob_exists: says whether a flag or variable exists in one of some releases; None to skip.
+        files: the pack files and pages that will be loaded together.
         beside: further pack files that will be loaded, and are not checked themselves.
     """
+    packs = [path for path in files if path.suffix != ".md"]
+    pages = [path for path in files if path.suffix == ".md"]
+    return sorted([*_check_packs(packs, beside), *_check_pages(pages)])
+
+
+def _check_packs(files: Iterable[Path], beside: Iterable[Path]) -> list[Problem]:
     sources, problems = _read(files)
     others, _ = _read(beside)
     for source in sources:
-        problems += check_source(source, knob_exists)
+        for number, entry in enumerate(source.pack.pattern):
+            problems += (source.problem(number, place, message) for place, message in _check_pattern(entry))
     problems += _names_taken_twice(sources, others)
     problems += _shared_lines(sources, others)
-    return sorted(problems)
+    return problems
 
 
-def check_source(source: Source, knob_exists: KnobExists | None = None) -> list[Problem]:
-    """Return the problems that the patterns of one pack have by themselves."""
-    return [
-        source.problem(number, place, message)
-        for number, entry in enumerate(source.pack.pattern)
-        for place, message in check_pattern(entry, knob_exists)
-    ]
+def _check_pages(files: Iterable[Path]) -> list[Problem]:
+    found: list[Problem] = []
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        try:
+            page = parse_page(path, text)
+        except PackError as error:
+            found += error.problems
+            continue
+        found += [problem(path, text, key, message) for key, message in _check_page(page)]
+    return found
 
 
-def check_pattern(entry: PatternEntry, knob_exists: KnobExists | None = None) -> Iterator[Finding]:
+def _check_pattern(entry: PatternEntry) -> Iterator[Found]:
     """Yield the problems that a pattern has by itself."""
-    problems = problems_of_expression(entry.regex, entry.literal, anywhere=entry.anywhere)
-    yield from problems
+    yield from problems_of_expression(entry.regex, entry.literal, anywhere=entry.anywhere)
     if regex_error(entry.regex):
         return
     yield from _check_fields(entry)
-    yield from _check_versions(entry, knob_exists)
+    yield from _check_versions(entry)
     yield from _check_rule(entry)
     yield from _check_meaning(entry)
     pattern = runtime_pattern(entry, "")
@@ -94,14 +110,38 @@ def check_pattern(entry: PatternEntry, knob_exists: KnobExists | None = None) ->
             yield ("counter_samples", number, "text"), message
 
 
-def _check_fields(entry: PatternEntry) -> Iterator[Finding]:
+def _check_page(page: RulePage) -> Iterator[Found]:
+    for number, signature in enumerate(page.signatures):
+        for key, message in _check_signature(signature):
+            yield ("signature", number, *key), message
+    for knob in sorted({*page.knobs} - _OF_CONTAINERS):
+        if not knob_exists(knob.replace("--no-", "--"), parse_ranges("any")):
+            yield ("knobs",), f"{knob} exists in no release; correct its name"
+
+
+def _check_signature(signature: Signature) -> Iterator[Found]:
+    if signature.literal:
+        yield from problems_of_expression(signature.regex, signature.literal, shortest=SHORTEST_OF_PAGES)
+    else:
+        for message in problems_of_search(signature.regex):
+            yield ("regex",), message
+    for name in CONDITIONS:
+        for message in problems_of_search(getattr(signature, name)):
+            yield (name,), message
+    try:
+        parse_ranges(signature.versions or "any")
+    except ValueError as error:
+        yield ("versions",), str(error)
+
+
+def _check_fields(entry: PatternEntry) -> Iterator[Found]:
     groups = compiled(entry.regex).groupindex
     for name in entry.fields:
         if name not in groups:
             yield ("fields", name), f"is no group of the regex; write (?P<{name}>...) or remove it"
 
 
-def _check_rule(entry: PatternEntry) -> Iterator[Finding]:
+def _check_rule(entry: PatternEntry) -> Iterator[Found]:
     if entry.rule is not None and entry.rule not in rule_names():
         yield (
             ("rule",),
@@ -109,26 +149,46 @@ def _check_rule(entry: PatternEntry) -> Iterator[Finding]:
         )
 
 
-def _check_versions(entry: PatternEntry, knob_exists: KnobExists | None) -> Iterator[Finding]:
+def _check_versions(entry: PatternEntry) -> Iterator[Found]:
     try:
         ranges = parse_ranges(entry.seen)
     except ValueError as error:
         yield ("seen",), str(error)
         return
-    for knob in entry.knobs if knob_exists else ():
-        if knob_exists and not knob_exists(knob, ranges):
-            advice = "correct its name or the releases (logdoctor patterns drift shows renamed flags)"
+    for knob in entry.knobs:
+        if not knob_exists(knob, ranges):
+            advice = "correct its name or the releases"
             yield ("knobs",), f"{knob} exists in none of the releases {entry.seen}; {advice}"
 
 
-def _check_meaning(entry: PatternEntry) -> Iterator[Finding]:
+def knob_exists(knob: str, ranges: Sequence[VersionRange]) -> bool:
+    """Return whether a flag or a variable of vLLM exists in a release of some ranges; true for any other knob.
+
+    >>> knob_exists("--swap-space", parse_ranges("0.8.0-0.9.2"))
+    True
+    >>> knob_exists("--swap-space", parse_ranges("0.20.0"))
+    False
+    """
+    name = knob.partition("=")[0].partition(" ")[0]
+    if not name.startswith(("--", "VLLM_")):
+        return True
+    spans = flag_spans(name) if name.startswith("--") else variable_spans(name)
+    dated = ((parse_version(span.since), span.until and parse_version(span.until)) for span in spans)
+    return any(
+        since is not None and since <= each.last and (not until or each.first <= until)
+        for since, until in dated
+        for each in ranges
+    )
+
+
+def _check_meaning(entry: PatternEntry) -> Iterator[Found]:
     if entry.level in ("warning", "error", "critical", "raise") and not entry.meaning.strip():
         yield ("meaning",), "is missing; say in one sentence what the message means and whether it harms"
     if not entry.samples:
         yield ("samples",), "is missing; add [[pattern.samples]] with the text of a real message"
 
 
-def _check_sample(pattern: Pattern, sample: SampleEntry, place: tuple[int | str, ...]) -> Iterator[Finding]:
+def _check_sample(pattern: Pattern, sample: SampleEntry, place: tuple[int | str, ...]) -> Iterator[Found]:
     found = match(pattern, sample.text)
     if not found:
         yield (*place, "text"), "does not match the regex; correct one of the two"
@@ -144,7 +204,7 @@ def _check_sample(pattern: Pattern, sample: SampleEntry, place: tuple[int | str,
             yield (*place, "values"), f"{name} comes out as {got[name]!r}, not {wanted!r}; {advice}"
 
 
-def _read(files: Sequence[Path]) -> tuple[list[Source], list[Problem]]:
+def _read(files: Iterable[Path]) -> tuple[list[Source], list[Problem]]:
     sources: list[Source] = []
     problems: list[Problem] = []
     for path in files:

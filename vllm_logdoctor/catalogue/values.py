@@ -1,9 +1,11 @@
-"""Texts of named groups to typed values."""
+"""How a message is matched against an expression, and the typed values of its named groups."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from vllm_logdoctor.catalogue.index import Pattern
 
@@ -12,12 +14,15 @@ EXCEPTION_TYPES = re.compile(
     r"(?:[A-Za-z_][\w.]{1,120}(?:Error|Exception|Warning|Interrupt|Exit|Timeout|Failure)"
     r"(?:\([^)]{0,80}\))?: ?)+"
 )
+# `Avg prompt throughput: ...     > INFO ...     (quoted in a message, a ticket, a table)
+_QUOTING = " \t`'\"|>*]"
 
 Value = str | int | float | bool | None
+Search = Callable[[str], "re.Match[str] | None"]
 
 
 def convert(text: str | None, kind: str) -> Value:
-    """Return the value that a text stands for; None where it doesn't stand for one of that kind.
+    """Return the value that a text stands for; None where it does not stand for one of that kind.
 
     >>> convert("2,505,984", "int"), convert("12.50", "float"), convert("True", "bool"), convert("n/a", "int")
     (2505984, 12.5, True, None)
@@ -25,12 +30,14 @@ def convert(text: str | None, kind: str) -> Value:
     if text is None or kind == "str":
         return text
     if kind == "bool":
-        return {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower())
-    plain = text.replace(",", "").replace("_", "")
+        return text.strip().lower() in {"true", "1", "yes", "on", "enabled"}
     try:
-        return int(plain) if kind == "int" else float(plain)
+        number = float(text.replace(",", "").replace("_", ""))
     except ValueError:
         return None
+    if kind == "int":
+        return int(number) if math.isfinite(number) else None
+    return number
 
 
 def field_values(pattern: Pattern, groups: Mapping[str, str | None]) -> dict[str, Value]:
@@ -39,25 +46,30 @@ def field_values(pattern: Pattern, groups: Mapping[str, str | None]) -> dict[str
     return {name: convert(text, kinds.get(name, "str")) for name, text in groups.items()}
 
 
+def find(search: Search, message: str, anywhere: bool) -> re.Match[str] | None:
+    """Match a message as it is, without the types of exceptions before it, or without the signs of a quotation.
+
+    Args:
+        search: searches an expression in a text where `anywhere` is true, else matches it from the start.
+        message: the text.
+        anywhere: whether the place in the message does not matter.
+    """
+    found = search(message)
+    if found is not None or anywhere:
+        return found
+    bare = message.lstrip()
+    types = EXCEPTION_TYPES.match(bare)
+    text = bare[types.end() :] if types else message.lstrip(_QUOTING)
+    return search(text) if len(text) != len(message) else None
+
+
+@lru_cache(maxsize=2048)
 def compiled(regex: str) -> re.Pattern[str]:
-    """Return a regex, compiled as patterns are matched: a dot takes line ends too."""
+    """Return a compiled expression; a dot matches line ends too."""
     return re.compile(regex, re.DOTALL)
 
 
 def match(pattern: Pattern, text: str) -> re.Match[str] | None:
-    """Match a message against a pattern.
-
-    A pattern with `anywhere` is searched; all others start where the message starts, behind white space,
-    or behind the type of an exception: `ValueError: No available memory for the cache blocks`.
-    """
-    regex = compiled(pattern.regex)
-    if pattern.anywhere:
-        return regex.search(text)
-    found = regex.match(text)
-    if found:
-        return found
-    bare = text.lstrip()
-    types = EXCEPTION_TYPES.match(bare)
-    if types:
-        return regex.match(bare[types.end() :])
-    return regex.match(bare) if len(bare) != len(text) else None
+    """Match a message against a pattern, as an analysis does."""
+    expression = compiled(pattern.regex)
+    return find(expression.search if pattern.anywhere else expression.match, text, pattern.anywhere)

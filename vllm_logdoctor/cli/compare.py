@@ -28,15 +28,34 @@ Output = Annotated[Optional[list[str]], parameter("outputs")]  # noqa: UP045
 def compare(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="Log, or a report of logdoctor (.json).")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="Log, or a report of logdoctor (.json).")],
+    more: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(metavar="[MORE]...", help="Logs of other engines, benchmarks without a server."),
+    ] = None,
     before_run: Run = None,
     after_run: Run = None,
+    same_machine: Annotated[
+        bool, typer.Option("--same-machine", help="All ran on one machine (printed as your claim).")
+    ] = False,
+    same_workload: Annotated[
+        bool, typer.Option("--same-workload", help="All served the same requests (printed as your claim).")
+    ] = False,
     format: Format = None,
     output: Output = None,
 ) -> None:
-    """Compare two runs: settings, start-up, speed, findings."""
+    """Compare two runs of vLLM, or several engines: settings, start-up, speed, findings."""
+    from vllm_logdoctor.cli.engines import engines_compared
     from vllm_logdoctor.comparison import comparison
     from vllm_logdoctor.comparison.writers import result_of_comparison
+    from vllm_logdoctor.engine_comparison.rows import Claims
 
+    names = (before, after, *(more or ()))
+    engines = engines_compared(
+        names, Claims(same_machine, same_workload), _settings(format, output or [], names)
+    )
+    if engines is not None:
+        _write(engines, format, output or [])
+        return
     settings = _settings(format, output or [], (before, after))
     result = comparison.compare(*_sides(settings, (before, before_run), (after, after_run)))
     chosen = format or (None if output else settings.format)
@@ -107,7 +126,7 @@ def _settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -
     if "" in logs:
         raise LogdoctorError("'' is no path; name a log or a report", 2)
     if logs.count("-") > 1:
-        raise LogdoctorError("standard input can be only one of the two logs", 2)
+        raise LogdoctorError("standard input can be only one of the logs", 2)
     check_outputs(outputs, [one.path or "-" for one in inputs_of_paths(logs)], format)
     return with_known_findings(settings_here())
 

@@ -36,7 +36,7 @@ def explain(
     packs: Packs = None,
 ) -> None:
     """Say what a finding, a rule or a message means, why it matters and what to do."""
-    from vllm_logdoctor.catalogue.explaining import explain as explained
+    from vllm_logdoctor.rules.explaining import explain as explained
 
     text = explained(name, _further(packs))
     if sys.stdout.isatty():
@@ -88,38 +88,43 @@ def show(
 def check(
     paths: Annotated[
         Optional[list[Path]],  # noqa: UP045
-        typer.Argument(metavar="PACK...", help="Directories or files of packs; without: those of the tool."),
+        typer.Argument(
+            metavar="FILE...", help="Packs, rule pages or directories of them; without: those of the tool."
+        ),
     ] = None,
 ) -> None:
-    """Check packs: format, literals, regexes, samples, settings, and that no line has two patterns.
+    """Check packs and rule pages: format, literals, expressions, samples, settings, and that no line has two patterns.
 
     Packs of yours are checked together with those of the tool. Each problem is one line with file, line
     and key. Ends with 1 when there is one.
     """
-    from vllm_logdoctor.catalogue.knobs import knob_exists
     from vllm_logdoctor.catalogue.locate import builtin_root, pack_files
-    from vllm_logdoctor.catalogue.validation import validate_packs
+    from vllm_logdoctor.catalogue.validation import check_files
 
-    own = pack_files(builtin_root())
-    theirs = [file for path in paths or () for file in _existing(path)]
-    checked = theirs or own
+    checked = [file for path in paths or [builtin_root()] for file in _files_of(path)]
     resolved = {file.resolve() for file in checked}
-    problems = validate_packs(
-        checked, knob_exists, beside=[file for file in own if file.resolve() not in resolved]
-    )
+    beside = [file for file in pack_files(builtin_root()) if file.resolve() not in resolved]
+    problems = check_files(checked, beside)
     for problem in problems:
         typer.echo(str(problem))
-    typer.echo(f"{len(checked)} packs checked, {len(problems)} problems", err=True)
+    counts = [
+        f"{len(found)} {name}{'' if len(found) == 1 else 's'}"
+        for found, name in ((checked, "file"), (problems, "problem"))
+    ]
+    typer.echo(f"{counts[0]} checked, {counts[1]}", err=True)
     if problems:
         raise typer.Exit(ExitCode.FINDINGS)
 
 
-def _existing(path: Path) -> list[Path]:
-    from vllm_logdoctor.catalogue.locate import pack_files
+def _files_of(path: Path) -> list[Path]:
+    from vllm_logdoctor.catalogue.locate import pack_files, page_files
 
     if not path.exists():
         raise LogdoctorError(f"{path}: no such file or directory")
-    return pack_files(path)
+    files = [*pack_files(path), *page_files(path)]
+    if not files:
+        raise LogdoctorError(f"{path}: no pack (*.toml) and no rule page (rules/*.md) in it")
+    return files
 
 
 @patterns.command()
@@ -128,10 +133,8 @@ def new(
     pack: Annotated[str, typer.Option(help="Name of the pack in the draft.")] = "site",
 ) -> None:
     """Draft a pattern with a sample out of a real line; write it into a file and fill in what it means."""
-    from vllm_logdoctor.catalogue.fromline import draft_entry, read_line
+    from vllm_logdoctor.catalogue.drafting import draft, read_line
     from vllm_logdoctor.catalogue.loading import load_index
-    from vllm_logdoctor.catalogue.model import PackFile, PackHeader
-    from vllm_logdoctor.catalogue.writing import pack_text
     from vllm_logdoctor.parse import RecordParser
     from vllm_logdoctor.scan import Line
 
@@ -142,15 +145,13 @@ def new(
     level = record.level.lower() if record.call_site else "foreign"
     module = record.call_site[0] if record.call_site else ""
     taken = {pattern.id for pattern in load_index().patterns}
-    entry = draft_entry(record.message, level, module, taken)
-    title = "Lines of our own programs"
-    typer.echo(pack_text(PackFile(pack=PackHeader(name=pack, title=title), pattern=[entry])), nl=False)
+    typer.echo(draft(record.message, level, module, pack, taken), nl=False)
 
 
 @patterns.command()
 def schema() -> None:
     """Print the JSON Schema of pack files, for editors."""
-    from vllm_logdoctor.catalogue.schema import schema_text
+    from vllm_logdoctor.catalogue.model import schema_text
 
     typer.echo(schema_text(), nl=False)
 

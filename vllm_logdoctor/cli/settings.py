@@ -106,7 +106,7 @@ def with_known_findings(settings: Settings) -> Settings:
     """
     if not settings.suppressions:
         return settings
-    from vllm_logdoctor.catalogue.explaining import known_ids, present_id, unknown
+    from vllm_logdoctor.rules.explaining import known_ids, present_id, unknown
 
     ids = known_ids(settings.patterns)
     present = []

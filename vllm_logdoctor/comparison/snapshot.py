@@ -149,7 +149,7 @@ def _snapshot(name: str, run: Node) -> Snapshot:
         },
         figures=dict(_figures(run, serving)),
         busy_samples=int(serving.get("busy_samples") or 0),
-        levels=tuple(_level(level) for level in serving.get("levels") or ()),
+        levels=tuple(level_of(level) for level in serving.get("levels") or ()),
         most_running=(serving.get("running") or {}).get("max"),
         most_waiting=(serving.get("waiting") or {}).get("max"),
         findings=tuple(_finding(finding) for finding in run.get("findings") or ()),
@@ -208,7 +208,7 @@ def _number(name: str, value: Any) -> Iterator[tuple[str, float]]:
         yield name, float(value)
 
 
-def _level(level: Node) -> LoadLevel:
+def level_of(level: Node) -> LoadLevel:
     low, median, high = (float(value) for value in level["generation"])
     return LoadLevel(
         low=int(level["low"]),

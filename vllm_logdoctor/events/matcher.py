@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import cached_property, partial
 
 from vllm_logdoctor.catalogue.index import PackIndex, Pattern
+from vllm_logdoctor.catalogue.values import Search, compiled, convert, find
 from vllm_logdoctor.catalogue.vllm_messages import vllm_messages
 from vllm_logdoctor.events.event import Event, FieldValue
 from vllm_logdoctor.parse import Record
 
-# torch.OutOfMemoryError: CUDA out of memory    ValueError: Free memory on device
-_EXCEPTION_TYPE = re.compile(
-    r"(?:[A-Za-z_][\w.]{1,120}(?:Error|Exception|Warning|Interrupt|Exit|Timeout|Failure)(?:\([^)]{0,80}\))?: ?)+"
-)
-
-# `Avg prompt throughput: ...     > INFO ...     (quoted in a message, a ticket, a table)
-_QUOTING = " \t`'\"|>*]"
-
 _MOST_REMEMBERED = 4096
-
-_Match = Callable[[str], "re.Match[str] | None"]
 
 
 class Matcher:
@@ -107,26 +97,17 @@ class _Try:
 
     __slots__ = ("_search", "pattern")
 
-    def __init__(self, pattern: Pattern, search: _Match | None) -> None:
+    def __init__(self, pattern: Pattern, search: Search | None) -> None:
         self.pattern = pattern
         self._search = search
 
     def match(self, message: str) -> re.Match[str] | None:
         """Match a message as it is, without the class of an exception before it, or without the signs of a quotation."""
-        search = self._search or self._compile()
-        found = search(message)
-        if found is not None or self.pattern.anywhere:
-            return found
-        stripped = message.lstrip()
-        head = _EXCEPTION_TYPE.match(stripped)
-        if head:
-            return search(stripped[head.end() :])
-        plain = message.lstrip(_QUOTING)
-        return search(plain) if len(plain) != len(message) else None
+        return find(self._search or self._compile(), message, self.pattern.anywhere)
 
-    def _compile(self) -> _Match:
-        compiled = re.compile(self.pattern.regex, re.DOTALL)
-        search: _Match = compiled.search if self.pattern.anywhere else compiled.match
+    def _compile(self) -> Search:
+        expression = compiled(self.pattern.regex)
+        search: Search = expression.search if self.pattern.anywhere else expression.match
         self._search = search
         return search
 
@@ -140,21 +121,7 @@ def _fields(pattern: Pattern, match: re.Match[str]) -> dict[str, FieldValue]:
         text = groups.get(field.name)
         if text is None:
             continue
-        value = "***" if field.sensitive else _typed(text, field.type)
+        value = "***" if field.sensitive else convert(text, field.type)
         if value is not None:
             values[field.name] = value
     return values
-
-
-def _typed(text: str, kind: str) -> FieldValue | None:
-    if kind == "str":
-        return text
-    if kind == "bool":
-        return text.strip().lower() in {"true", "1", "yes", "on", "enabled"}
-    try:
-        number = float(text.replace(",", "").replace("_", ""))
-    except ValueError:
-        return None
-    if kind == "int":
-        return int(number) if math.isfinite(number) else None
-    return number

@@ -118,22 +118,6 @@ def read_aiperf(lines: Lines) -> Iterator[Reading]:
                     yield Reading(f"{row[0]} {name}", number(row[names.index(name)]), line=line)
 
 
-def read_llama_bench(lines: Lines) -> Iterator[Reading]:
-    """Yield tokens per second of each test of a llama-bench table."""
-    names: list[str] = []
-    for line, text in enumerate(lines, start=1):
-        row = cells(text)
-        if "t/s" in row:
-            names = row
-        elif names and len(row) == len(names) and "±" in row[names.index("t/s")]:
-            values = dict(zip(names, row, strict=True))
-            rate, _, spread = values["t/s"].partition("±")
-            yield Reading(values.get("test", "test"), number(rate), "tok/s", values.get("model", ""), line)
-            yield Reading(
-                f"{values.get('test', 'test')} spread", number(spread), "tok/s", values.get("model", ""), line
-            )
-
-
 def is_results_text(head: str) -> bool:
     """Return whether a client's benchmark result is in a text."""
     return bool(_HEAD.search(head))

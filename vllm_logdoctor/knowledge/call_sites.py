@@ -19,7 +19,7 @@ _LEAST_SHARE = 0.6
 _MESSAGES_PER_PLACE = 4
 
 
-class VersionRange(Struct, frozen=True):
+class FittingReleases(Struct, frozen=True):
     """The releases whose sources fit the observed call sites best.
 
     `first` and `last`: ends of the range; `releases`: those of it that fit best. `supporting`: sites that
@@ -38,7 +38,7 @@ class VersionRange(Struct, frozen=True):
         return self.first == self.last
 
 
-def versions_for_call_sites(sites: Iterable[tuple[str, int, str]]) -> VersionRange | None:
+def versions_for_call_sites(sites: Iterable[tuple[str, int, str]]) -> FittingReleases | None:
     """Releases that print these messages at these lines.
 
     Args:
@@ -85,13 +85,13 @@ def releases_for_call_site(name: str, line: int, message: str) -> frozenset[int]
     )
 
 
-def _best(votes: list[int], tried: int) -> VersionRange | None:
+def _best(votes: list[int], tried: int) -> FittingReleases | None:
     most = max(votes)
     if most < _LEAST_SITES or most < _LEAST_SHARE * tried:
         return None
     known = known_versions()
     releases = tuple(known[number] for number, count in enumerate(votes) if count == most)
-    return VersionRange(releases[0], releases[-1], releases, most, tried)
+    return FittingReleases(releases[0], releases[-1], releases, most, tried)
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import cache, lru_cache, total_ordering
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
@@ -24,7 +24,6 @@ _FINAL = 3
 _UNFINISHED = -1
 
 
-@total_ordering
 class Version(Struct, frozen=True, eq=False):
     """A vLLM version as printed; orders as packages do (dev < rc < release < post) and ignores a local label.
 
@@ -66,6 +65,9 @@ class Version(Struct, frozen=True, eq=False):
 
     def __lt__(self, other: Version) -> bool:
         return self.sort_key < other.sort_key
+
+    def __le__(self, other: Version) -> bool:
+        return self.sort_key <= other.sort_key
 
     def __hash__(self) -> int:
         return hash(self.sort_key)
@@ -114,6 +116,46 @@ def parse_version(text: str) -> Version | None:
         local=match["local"],
         text=text.strip().removeprefix("v"),
     )
+
+
+class VersionRange(Struct, frozen=True):
+    """The releases from `first` to `last`, both included."""
+
+    first: Version
+    last: Version
+
+    def __contains__(self, version: Version) -> bool:
+        return self.first <= version <= self.last
+
+
+_ANY = VersionRange(
+    Version((0,), None, None, None, None, "0"), Version((9999,), None, None, None, None, "9999")
+)
+
+
+def parse_ranges(text: str) -> tuple[VersionRange, ...]:
+    """Return the ranges that a text lists, "any" for all; raises ValueError with what to write instead.
+
+    >>> [str(each.last) for each in parse_ranges("0.6.0, 0.8.0-0.33.0")]
+    ['0.6.0', '0.33.0']
+    """
+    if text.strip() == "any":
+        return (_ANY,)
+    found = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        each = VersionRange(_release(first), _release(last if dash else first))
+        if each.first > each.last:
+            raise ValueError(f"{part.strip()!r} ends before it starts; write the older release first")
+        found.append(each)
+    return tuple(found)
+
+
+def _release(text: str) -> Version:
+    version = parse_version(text)
+    if version is None:
+        raise ValueError(f"{text!r} is no release; write it like 0.10.2")
+    return version
 
 
 @cache

@@ -13,6 +13,9 @@ from vllm_logdoctor.rules.model import Change, Effect
 
 ORIGINS = {"measured": "measured in this log", "computed": "computed", "published": "published measurements"}
 
+MOST_OF_THE_RUN = 0.9
+"""Share of the busy time from which a gain is the run's."""
+
 SAFETY: dict[Safety, str] = {
     "safe": "none known",
     "needs-test": "test first, it may fail or slow down other work",
@@ -96,6 +99,8 @@ def effect_range(effect: Effect) -> str:
         '1.05 to 1.3 x generation throughput'
         >>> effect_range(Effect("startup_seconds", 0.25, 0.5, "computed", ""))
         '2 to 4 x shorter start-up time'
+        >>> effect_range(Effect("generation_throughput", 1.5, 2.0, "computed", "", share=0.05))
+        '1.5 to 2 x generation throughput in 5 % of the busy time, 1.02 to 1.03 x over the run'
     """
     metric = METRICS.get(effect.metric, effect.metric.replace("_", " "))
     low, high = float(effect.low), float(effect.high)
@@ -107,7 +112,17 @@ def effect_range(effect: Effect) -> str:
             return f"{_span(1 / high, 1 / low)} x shorter {prose(metric)}"
         if 1 < low <= high:
             return f"{_span(low, high)} x longer {prose(metric)}"
-    return f"{_span(low, high)} x {prose(metric)}"
+    over = ""
+    if effect.share < MOST_OF_THE_RUN and effect.metric == "generation_throughput":
+        over = (
+            f" in {number(100 * effect.share)} % of the busy time,"
+            f" {_over_run(effect.over_run(low), effect.over_run(high))} over the run"
+        )
+    return f"{_span(low, high)} x {prose(metric)}{over}"
+
+
+def _over_run(low: float, high: float) -> str:
+    return "less than 1 % more" if high < 1.01 else f"{_span(round(low, 2), round(high, 2))} x"
 
 
 def _span(low: float, high: float) -> str:

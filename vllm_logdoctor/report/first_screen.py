@@ -20,6 +20,7 @@ from vllm_logdoctor.report.naming import BROKEN, LIMITS, PHASES, STATES, is_clie
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.rules.model import Confidence, Finding
+from vllm_logdoctor.run.servers import NAMES, VLLM
 
 Level = Literal["healthy", "limited", "failed", "cut"]
 
@@ -103,7 +104,7 @@ def level_of(page: Page) -> Level:
     run = page.run
     if page.root is not None or run.outcome in BROKEN:
         return "failed"
-    if is_cut_off(page):
+    if run.server != VLLM or is_cut_off(page):
         return "cut"
     if not _shows_a_run(page):
         return "cut"
@@ -116,6 +117,8 @@ def level_of(page: Page) -> Level:
 def state(page: Page) -> str:
     """Return the state in capitals with what it is about, "FAILED at start-up: Out of memory"."""
     root, run = page.root, page.run
+    if run.server != VLLM:
+        return f"NOT JUDGED: log of {NAMES.get(run.server, run.server)}"
     if root is not None:
         return f"{STATES.get(run.outcome, 'FAILED')}{DOUBT[root.confidence]}: {_cause(root)}"
     level, limit = level_of(page), page.diagnosis.bottleneck.name

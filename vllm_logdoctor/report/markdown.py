@@ -16,6 +16,7 @@ from vllm_logdoctor.report.sections.broke import broke
 from vllm_logdoctor.report.sections.capacity import capacity
 from vllm_logdoctor.report.sections.configuration import already_right, configuration_summary
 from vllm_logdoctor.report.sections.coverage import missing, what_was_read
+from vllm_logdoctor.report.sections.engine import engine_log
 from vllm_logdoctor.report.sections.machine import machine
 from vllm_logdoctor.report.sections.measure import measure
 from vllm_logdoctor.report.sections.messages import warnings_in_log
@@ -36,6 +37,7 @@ _OF_A_FAILED_START: tuple[tuple[str, Section], ...] = (
     ("Missing from this log", missing),
 )
 _OF_A_RUN: tuple[tuple[str, Section], ...] = (
+    ("In the log", engine_log),
     ("What broke", broke),
     ("What to change", changes),
     ("Launch command", launch_command),

@@ -10,6 +10,7 @@ from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.run.model import Outcome, Run
+from vllm_logdoctor.run.servers import NAMES, VLLM
 
 OUTCOMES: dict[Outcome, str] = {
     "running": "still running at the end of the log",
@@ -187,7 +188,11 @@ def accelerators(run: Run) -> int | None:
 
 
 def version_words(run: Run) -> str:
-    """Return the vLLM version in words, escaped."""
+    """Return the engine and its version in words, escaped."""
+    if run.server != VLLM:
+        build = run.engine_log.value("build") if run.engine_log else None
+        name = NAMES.get(run.server, run.server)
+        return f"{name} {inline(str(build), 80)}" if build else f"{name}, release not in the log"
     if run.version is None or run.version.value in (None, ""):
         return "vLLM, release not in the log"
     told = "" if run.version.provenance == "reported" else " (inferred from its messages)"

@@ -22,7 +22,7 @@ from vllm_logdoctor.run.identity import (
 )
 from vllm_logdoctor.run.measured import block_size_of, measured_of
 from vllm_logdoctor.run.minutes import AccessesByMinute
-from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.phases import phases_of
 from vllm_logdoctor.run.year import dated
 
@@ -77,10 +77,22 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
         run.config["block_size"] = derived
     run.measured = measured_of(run, builder)
     run.phases = phases_of(run, builder)
+    _take_engine_log(run, builder)
     run.samples = builder.series.samples()
     run.sample_count = builder.series.count
     run.extremes = builder.series.extremes
     return run
+
+
+def _take_engine_log(run: Run, builder: RunBuilder) -> None:
+    """Take the facts of another engine's log, and its decode rates as samples."""
+    if builder.engine_reader is None:
+        return
+    run.engine_log = builder.engine_reader.result()
+    for rate in run.engine_log.rates if not builder.series.count else ():
+        builder.series.add(
+            Sample(rate.time, rate.line, rate.rank, 0.0, rate.tokens_per_second, rate.running, rate.waiting)
+        )
 
 
 def _note_end(builder: RunBuilder, tail: Sequence[Record]) -> None:

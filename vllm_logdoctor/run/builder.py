@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from vllm_logdoctor.engines.model import EngineReader
+from vllm_logdoctor.engines.readers import reader_of
 from vllm_logdoctor.events import Event, FastLine, LinePrefix
 from vllm_logdoctor.parse import NO_PROCESS, Process, Record
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
@@ -80,6 +82,7 @@ class RunBuilder:
     ) -> None:
         self.number = number
         self.server = VLLM
+        self.engine_reader: EngineReader | None = None
         self.files = files
         self.clock = Clock()
         self.first: Record | None = None
@@ -153,6 +156,8 @@ class RunBuilder:
         """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
         if self._unflushed:
             self.flush()
+        if self.engine_reader is not None:
+            self.engine_reader.add(record.line, _whole_text(record))
         record, event = self._note_place(record, event)
         self._note_hints(record, event)
         if may_tell(record):
@@ -177,6 +182,11 @@ class RunBuilder:
                 record,
                 serious=record.level in ("ERROR", "CRITICAL") or event.pattern.verdict == "cause-of-failure",
             )
+
+    def become(self, server: str) -> None:
+        """Note which engine wrote the log; what it prints is read by that engine's reader, if there is one."""
+        self.server = server
+        self.engine_reader = reader_of(server)
 
     def takes(self, line: FastLine) -> bool:
         """Return whether a line may be added by itself: when enough records of its kind and prefix were.
@@ -331,6 +341,13 @@ class RunBuilder:
             known.count += 1
         elif len(self.unknown) < _MOST_UNKNOWN:
             self.unknown[key] = Unknown(record.level, key[1], 1, self.evidence(record))
+
+
+def _whole_text(record: Record) -> str:
+    """Return the text of a record with all of its message, of which `text` shows the beginning only."""
+    if len(record.message) <= len(record.text):
+        return record.text
+    return record.text[: max(0, record.text.find(record.message[:40]))] + record.message
 
 
 def troubles(record: Record) -> bool:

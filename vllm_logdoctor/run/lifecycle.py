@@ -32,6 +32,8 @@ _DEATH = re.compile(
     r"|Watchdog caught collective operation timeout|watchdog got stuck for \d+ seconds"
     # terminate called after throwing an instance of 'c10::DistBackendError'
     r"|^terminate called (?:after throwing|without an active exception|recursively)"
+    # [rank3]:[E716 19:47:26.324588983 shim_common.cpp:523] Exception in aoti_torch: CUDA out of memory. Tried to allocate 2.00 GiB.
+    r"|\[E\d{3,4} [^\]\n]{1,80}\] [^\n]{0,120}(?:CUDA|HIP) (?:out of memory|error: )"
     # gcs_rpc_client.h:196: Failed to connect to GCS within 60 seconds. GCS may have been killed. ... The program will terminate.
     r"|Failed to connect to GCS within \d+ seconds\. GCS may have been killed"
 )
@@ -41,7 +43,7 @@ _DEATH_WORDS = (
     "ProcessExitedException", "unhandled errors", "cancelled", "is dead", "exited", "EngineGenerateError", "server process",
     "fatal error", "hit an exception", "timed out", "ddress already in use", "error: ", "Synapse", "core dumped",
     "*** SIG", "Segfault", "code", "timeout", "got stuck", "terminate called",
-    "GCS may",
+    "GCS may", "[E",
 )  # fmt: skip
 READY = lazy_pattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "

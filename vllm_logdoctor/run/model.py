@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from vllm_logdoctor.engines.model import EngineLog
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.run.job import JobEnd
@@ -221,6 +222,7 @@ class Run(Struct):
     Attributes:
         number: 1-based position among the runs.
         server: the engine that wrote the log (`run.servers`); only "vllm" is judged.
+        engine_log: what the log of another engine says, or None.
         kind: "server" (an API server), "offline" (LLM class, batch) or "unknown".
         engine: "V0", "V1" or None.
         version: vLLM version; provenance "derived" where told from call sites.
@@ -259,6 +261,7 @@ class Run(Struct):
 
     number: int = 1
     server: str = "vllm"
+    engine_log: EngineLog | None = None
     kind: Kind = "unknown"
     engine: str | None = None
     version: Value | None = None

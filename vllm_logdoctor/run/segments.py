@@ -126,7 +126,7 @@ class Segmenter:
             return run
         if began or run.server != VLLM:
             run = self._start(event.record.process)
-        run.server = server
+        run.become(server)
         return run
 
     def add_fast(self, line: FastLine) -> None:

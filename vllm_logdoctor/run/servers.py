@@ -30,6 +30,7 @@ SIGNATURES = {
     "llama-cpp-context": "llama.cpp",
     "llama-cpp-backend": "llama.cpp",
     "llama-cpp-timings": "llama.cpp",
+    "llama-cpp-eval-time": "llama.cpp",
     "llama-cpp-slot": "llama.cpp",
     "llama-cpp-server-json": "llama.cpp",
     "llama-cpp-build": "llama.cpp",
@@ -42,7 +43,9 @@ SIGNATURES = {
 }
 """Pattern id -> engine."""
 
-WEAK = frozenset({"sglang-frame", "sglang-launch", "llama-cpp-launch", "llama-cpp-backend"})
+WEAK = frozenset(
+    {"sglang-frame", "sglang-launch", "llama-cpp-launch", "llama-cpp-backend", "llama-cpp-eval-time"}
+)
 """Lines that another program may print too: they name the engine of a log without any other sign, and never begin a run."""
 
 # ollama runs llama.cpp inside and passes its lines on.

@@ -12,6 +12,7 @@ from msgspec import field
 
 from vllm_logdoctor.evidence.model import Reading
 from vllm_logdoctor.report.clock import clock, iso
+from vllm_logdoctor.report.document.engines import EngineLogOut
 from vllm_logdoctor.report.document.findings import (
     AlreadyRightOut,
     BottleneckOut,
@@ -159,6 +160,7 @@ class RunOut(Part):
     phases: list[PhaseOut]
     serving: ServingOut
     benchmarks: list[BenchmarkOut]
+    engine_log: EngineLogOut | None
     bottleneck: BottleneckName
     bottleneck_detail: BottleneckOut
     findings: Annotated[list[FindingOut], means("in order of importance; a failure's root first")]
@@ -190,6 +192,7 @@ class RunOut(Part):
             phases=[PhaseOut.of_phase(phase, known) for phase in run.phases],
             serving=ServingOut.of_run(run),
             benchmarks=[BenchmarkOut.of_benchmark(one) for one in run.benchmarks],
+            engine_log=EngineLogOut.of_run(run),
             bottleneck=diagnosis.bottleneck.name,
             bottleneck_detail=BottleneckOut.of_limit(diagnosis.bottleneck, known),
             findings=[FindingOut.of_finding(finding) for finding in diagnosis.findings],

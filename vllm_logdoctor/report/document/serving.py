@@ -11,6 +11,7 @@ from vllm_logdoctor.report.series import requests_by_time
 from vllm_logdoctor.report.serving import Spread, requests_of, serving_of
 from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
+from vllm_logdoctor.rules.steps import acceptance_length, step_levels
 from vllm_logdoctor.run.metrics import batches_of
 from vllm_logdoctor.run.model import Evidence, Run
 
@@ -214,6 +215,8 @@ class ServingOut(Part):
     prefix_cache_hit_rate: LastOut
     preemptions: int | None
     levels: Annotated[list[LevelOut], means("by number of running requests")]
+    step_levels: Annotated[list[LevelOut], means("the same in decode steps/s, where drafts are accepted")]
+    acceptance_length: Annotated[float | None, means("median tokens per step")]
     speculation: DraftsOut | None
     transfers: TransfersOut | None
     offline: OfflineOut | None
@@ -233,6 +236,8 @@ class ServingOut(Part):
             kv_cache_usage=PercentMaxOut(figures.kv_usage),
             prefix_cache_hit_rate=LastOut(figures.prefix_hit),
             levels=[LevelOut.of_level(level) for level in load_levels(run.samples)],
+            step_levels=[LevelOut.of_level(level) for level in step_levels(run)],
+            acceptance_length=acceptance_length(run),
             speculation=DraftsOut.of_run(run),
             transfers=TransfersOut.of_run(run),
             offline=OfflineOut.of_run(run),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from vllm_logdoctor.catalogue.pages import Signature
-from vllm_logdoctor.knowledge.versions import parse_version
+from vllm_logdoctor.knowledge.versions import parse_ranges, parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
@@ -66,11 +67,15 @@ def match_rules(
     observation: Observation, scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> list[RuleMatch]:
     """Return the rules that know an observation, the best first."""
-    found = [
-        named
-        for rule, signature in rules.candidates(_searched(observation))
-        if (named := _try(rule, signature, observation, scene, facts)) is not None
-    ]
+    found = []
+    for rule, signature in rules.candidates(_searched(observation)):
+        try:
+            named = _try(rule, signature, observation, scene, facts)
+        except (re.error, ValueError) as error:
+            rules.leave_out(rule, error)
+            continue
+        if named is not None:
+            found.append(named)
     order = {"cause": 0, "symptom": 1, "echo": 2}
     return sorted(
         found,
@@ -264,14 +269,7 @@ def _deepest_own_place(observation: Observation) -> str:
 
 def _in_versions(versions: str, scene: FailureContext) -> bool:
     version = parse_version(str(scene.run.version.value)) if scene.run.version else None
-    if version is None:
-        return False
-    for span in versions.split(","):
-        first, _, last = span.strip().partition("-")
-        low, high = parse_version(first), parse_version(last or first)
-        if low is not None and high is not None and low <= version <= high:
-            return True
-    return False
+    return version is not None and any(version in span for span in parse_ranges(versions))
 
 
 def _near(signature: Signature, observation: Observation, above: Sequence[Record]) -> Record | None:

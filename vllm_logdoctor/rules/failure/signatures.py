@@ -50,6 +50,7 @@ class FailureRules:
 
     def __init__(self, read: Callable[[], Compiled]) -> None:
         self._read = read
+        self._left_out: dict[str, str] = {}
         # Every rank prints the same traceback.
         self._places_in = lru_cache(maxsize=256)(self._search)
 
@@ -65,12 +66,17 @@ class FailureRules:
         return [
             (self.rule(rule_id), self.rule(rule_id).signatures[number])
             for rule_id, number in sorted(self._places_in(text))
+            if rule_id not in self._left_out
         ]
+
+    def leave_out(self, rule: FailureRule, error: Exception) -> None:
+        """Leave out a rule whose page can't be used, which `logdoctor patterns test` shows with its line."""
+        self._left_out[rule.id] = f"{rule.id}.md: {error}"
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the pages that were left out: file, line, key and advice."""
-        return self._compiled.problems
+        """What is wrong with the pages that were left out."""
+        return (*self._compiled.problems, *self._left_out.values())
 
     @cached_property
     def _compiled(self) -> Compiled:

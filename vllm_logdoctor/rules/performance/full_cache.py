@@ -37,20 +37,24 @@ CACHE_BY_DEFAULT = (
 )
 
 
+# Tokens per second: no published model decodes one sequence faster on a card, drafts included.
+FASTEST_SEQUENCE = 1000.0
+
+
 def kv_cache_preemption(case: RuleContext) -> Advice | None:
     """The cache is full: requests wait for it or are computed anew.
 
     Needs KV usage in statistics lines, or preemption lines.
     """
-    load, full = case.load, case.spans("kv-cache-limited")
-    preempted = load.preemptions > 0 or case.event("preempted") is not None
+    full = case.spans("kv-cache-limited")
+    preempted = was_preempted(case)
     if not preempted and not held_long(case, "kv-cache-limited"):
         return None
     waiting = max((span.sample.waiting or 0 for span in full), default=0)
     pressed = bool(waiting or preempted)
     few = held_by_few(full)
     room = room_changes(case) if pressed else Room((), None)
-    shorter = (_shorter_requests(few),) if few and pressed else ()
+    shorter = (_shorter_requests(few, _have_many_sequences(full)),) if few and pressed else ()
     found = Advice(
         _what_is_full(case, full, few, waiting) + _preemptions(case, waiting) + _size(case),
         (
@@ -74,6 +78,11 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
     return found if pressed else replace(found, title=FULL_ALONE)
 
 
+def was_preempted(case: RuleContext) -> bool:
+    """Return whether the log tells of preempted requests."""
+    return case.load.preemptions > 0 or case.event("preempted") is not None
+
+
 def held_by_few(full: Sequence[Span]) -> int:
     """Return how many requests hold the cache between them; 0 where many do, or where it is full to the end."""
     most = max((span.sample.running or 0 for span in full), default=0)
@@ -81,7 +90,15 @@ def held_by_few(full: Sequence[Span]) -> int:
     return most if 0 < most <= FEW_REQUESTS and usage < KV_FULL else 0
 
 
-def _shorter_requests(few: int) -> Change:
+def _have_many_sequences(full: Sequence[Span]) -> bool:
+    """Return whether requests made more tokens per second than one sequence can: n, best_of or beam search."""
+    return all(span.sample.generation > FASTEST_SEQUENCE * (span.sample.running or 1) for span in full)
+
+
+def _shorter_requests(few: int, many_sequences: bool) -> Change:
+    if many_sequences:
+        words = "lower n, best_of or the beam width in the clients' requests"
+        return action(words, f"{plural(few, 'request')} made more tokens per second than one sequence can")
     words = "cap what one request may take: max_tokens and the prompt's length in the clients"
     return action(words, f"{plural(few, 'request')} held the cache while others waited", before=None)
 
@@ -124,5 +141,7 @@ RULES = (
         kv_cache_preemption,
         objectives=("throughput", "long-context", "memory"),
         removes="kv-cache-limited",
+        # Preempted requests are computed again: the full cache then fills the steps with prompts, too.
+        worth=lambda case, worth: worth + (case.share("prefill-limited") if was_preempted(case) else 0.0),
     ),
 )

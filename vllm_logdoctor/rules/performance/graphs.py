@@ -66,11 +66,7 @@ def eager_mode(case: RuleContext) -> Advice | None:
     text = (
         f"{named}: every kernel of every step is launched by Python"
         + ("." if run.engine == "V0" or compiles(run) else ", and torch.compile is off.")
-        + (
-            f" The load had {plural(round(load.running), 'request')} at once in the median:"
-            if load.busy_seconds
-            else " How much it costs depends on the load:"
-        )
+        + (f" {_usual_requests(case)}:" if load.busy_seconds else " How much it costs depends on the load:")
         + (
             " steps are long, launching is a small part of them."
             if load.running >= LOADED
@@ -95,6 +91,13 @@ def eager_mode(case: RuleContext) -> Advice | None:
         ),
         verify="`Capturing CUDA graphs` and `Graph capturing finished in N secs` at the start.",
     )
+
+
+def _usual_requests(case: RuleContext) -> str:
+    usual = round(case.load.running)
+    if usual < 1:
+        return f"Half of the samples show no running request, the others at most {case.load.peak_running:,}"
+    return f"{plural(usual, 'request')} ran at once in the median"
 
 
 def _field(one: SwitchedOff) -> str:

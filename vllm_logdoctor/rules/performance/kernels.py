@@ -200,9 +200,7 @@ def sampler_in_pytorch(case: RuleContext) -> Advice | None:
         text,
         message_lines(case, "sampler-fallback-flashinfer-missing"),
         confidence="high",
-        changes=(
-            action("try FlashInfer's sampler: install the version that this release pins, and compare"),
-        ),
+        alternatives=("FlashInfer's sampler in the version that this release pins: compare",),
         avoid="Counting on a quoted 20 or 30 %: sampling is a small part of a step.",
         verify="`Using FlashInfer for top-p & top-k sampling.` at the start.",
     )

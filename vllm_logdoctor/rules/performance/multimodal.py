@@ -21,6 +21,10 @@ from vllm_logdoctor.rules.rule import Advice, Rule
 PROMPTS_DOMINATE = 5.0
 FEW = 4
 LONG_ENOUGH = 60.0
+# Requests that the engine was given, and their mean distance in seconds: a tokenizer takes milliseconds, and
+# what comes less than once a second and a half is hardly held up.
+LEAST_ADDED = 10
+LEAST_APART, MOST_APART = 0.15, 1.5
 CACHE_OFF = (
     "multi-modal-processor-cache-disabled-because-not",
     "multi-model-preprocessor-cache-disabled-api-server",
@@ -38,6 +42,8 @@ def multimodal_preprocessing_bound(case: RuleContext) -> Advice | None:
 
     Needs the hit rate of the multimodal cache in statistics lines, prompts as most of the work, and no queue.
     """
+    if not case.load.spans:
+        return _admitted_one_by_one(case)
     load = case.load
     shown = [span for span in load.busy if span.sample.mm_hit is not None]
     if case.bottleneck.name != "client-limited" or load.busy_seconds < LONG_ENOUGH or not shown:
@@ -63,6 +69,36 @@ def multimodal_preprocessing_bound(case: RuleContext) -> Advice | None:
             "smaller images before they are sent, or fewer pixels by --mm-processor-kwargs",
         ),
         verify="`Running` and `Avg prompt throughput` rise at the same number of clients.",
+    )
+
+
+def _admitted_one_by_one(case: RuleContext) -> Advice | None:
+    """Requests reach the engine at even, long distances. Needs the lines that say so, and no statistics lines."""
+    seen = case.run.seen("request-added")
+    if seen is None or seen.count < LEAST_ADDED or seen.last is None:
+        return None
+    first, last = seen.first[0].record, seen.last.record
+    if first.time is None or last.time is None:
+        return None
+    apart = (last.time - first.time) / (seen.count - 1)
+    if not LEAST_APART <= apart <= MOST_APART:
+        return None
+    text = (
+        f"{seen.count:,} requests reached the engine one after the other, one each {apart:.2g} s. Before the engine"
+        " counts a request, the API server's process tokenizes its prompt and decodes and resizes its images, one"
+        " after the other: if the client sends them faster, that process is the limit. The log does not tell the"
+        " two apart; it has no statistics lines."
+    )
+    return Advice(
+        text,
+        (case.run.evidence(first), case.run.evidence(last)),
+        confidence="low",
+        changes=(
+            action("look at the API server's process under load (top -H): one core at 100 % is this limit"),
+        ),
+        alternatives=("more API server processes (--api-server-count), where the release has them",),
+        verify="`Added request` lines come as fast as the client sends.",
+        title="Requests reach the engine one by one: preprocessing in the API server may be the limit",
     )
 
 

@@ -45,6 +45,8 @@ LEAST_GROWTH = 1.1
 # A tenth more requests is nothing that a client is changed for.
 LEAST_ROOM = 1.1
 IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
+# Statistics lines with requests, a minute of them, from which the client's own pace comes before what may slow steps down.
+LEAST_LOAD = 6
 # Statistics lines behind each judgement: one line is a moment, not a load.
 LEAST_LINES = 2
 
@@ -424,7 +426,7 @@ RULES = (
         "client-concurrency-bound",
         client_concurrency_bound,
         objectives=("throughput",),
-        worth=lambda case, worth: CLIENTS_OWN,
+        worth=lambda case, worth: CLIENTS_OWN if len(case.load.busy) >= LEAST_LOAD else CLIENTS_OWN / 2,
     ),
     Rule("benchmark-measures-cache", benchmark_measures_cache),
 )

@@ -1,14 +1,15 @@
-"""What an id means, as Markdown: a rule with its page, a message with its verdict."""
+"""What an id means, as Markdown: a rule with its page, a message with its verdict, and where all of it is written."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.loading import load_index
-from vllm_logdoctor.catalogue.locate import builtin_root
+from vllm_logdoctor.catalogue.locate import PACKAGE, builtin_root
 from vllm_logdoctor.catalogue.message_ids import message_of_id
 from vllm_logdoctor.catalogue.model import SampleEntry
 from vllm_logdoctor.catalogue.pages import HEADINGS, RulePage, rule_names, rule_page
@@ -94,7 +95,47 @@ class Explainer:
             parts.append(_pattern_lines(pattern, text.entry.samples if text else []))
             rule = self._page(pattern.rule) if pattern.rule and page is None else None
             parts += [_page_lines(rule)] if rule else []
+        places = list(self._places(page, pattern))
+        if places:
+            parts.append(iter(["## Where it is", "", *places]))
         return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+    def _places(self, page: RulePage | None, pattern: Pattern | None) -> Iterator[str]:
+        """Yield the files of a rule and of its messages: page, check, patterns and tests."""
+        from vllm_logdoctor.rules.registry import all_rules
+
+        rule = all_rules()[page.id] if page else None
+        if page is not None:
+            yield f"- page: {_place(builtin_root() / 'rules' / f'{page.id}.md')}"
+        if rule is not None and rule.source is not None:
+            yield f"- check: {_place(*rule.source)}"
+        named = [
+            one.id
+            for one in self._patterns.values()
+            if rule and (one.rule == rule.id or one.id in rule.needs)
+        ]
+        for name in [pattern.id] if pattern else named:
+            text = self._texts.find(name)
+            if text is not None:
+                yield f"- pattern: {_place(text.path, text.line)}"
+        if rule is not None:
+            yield from (f"- test: {place}" for place in self._tests_of(rule.id))
+
+    @cached_property
+    def _tests(self) -> dict[Path, str]:
+        """The tests of rules in a checkout."""
+        folders = (PACKAGE.parent / "tests" / name for name in ("rules", "failure"))
+        return {
+            path: path.read_text("utf-8") for folder in folders for path in sorted(folder.glob("test_*.py"))
+        }
+
+    def _tests_of(self, rule_id: str) -> Iterator[str]:
+        """Yield the tests of a rule: those that name it, and the example of its page."""
+        for path, text in self._tests.items():
+            if f'"{rule_id}"' in text:
+                yield _place(path, text.count("\n", 0, text.index(f'"{rule_id}"')) + 1)
+        if self._tests and any("\n```log\n" in f"\n{text}" for text in rule_page(rule_id).sections.values()):
+            yield "the example of the page, by `tests/failure/test_examples.py`"
 
     def _page(self, name: str) -> RulePage | None:
         return rule_page(self._rules[name]) if name in self._rules else None
@@ -103,6 +144,13 @@ class Explainer:
 def _of_table(name: str) -> Pattern | None:
     message = message_of_id(name)
     return None if message is None else pattern_of_message(message, message_table().versions)
+
+
+def _place(path: Path, line: int | None = None) -> str:
+    """Return a place in a file, below the checkout where it is in one."""
+    root = PACKAGE.parent
+    name = path.relative_to(root) if path.is_relative_to(root) else path
+    return f"`{name}`" if line is None else f"`{name}:{line}`"
 
 
 def _page_lines(page: RulePage) -> Iterator[str]:

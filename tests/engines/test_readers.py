@@ -1,0 +1,103 @@
+"""What is read of logs of SGLang and llama.cpp, and which of their rates say something about the speed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines.logs import llama_cpp, sglang, vllm
+from vllm_logdoctor import analyze
+from vllm_logdoctor.engines.llamacpp import LlamaCppReader
+from vllm_logdoctor.engines.model import EngineLog, EngineReader
+from vllm_logdoctor.engines.sglang import SGLangReader
+
+
+def read(reader: EngineReader, text: str) -> EngineLog:
+    for number, line in enumerate(text.split("\n"), start=1):
+        reader.add(number, line)
+    return reader.result()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("model_path", "org/tiny-1b", 1),
+        ("weights dtype", "torch.bfloat16", 2),
+        ("kv tokens", 185897, 3),
+        ("context", 4096, 3),
+        ("ready s", 40.0, 4),
+        ("prefix hits", 60, 6),
+        ("most queued", 1, 8),
+    ],
+)
+def test_sglang_facts_have_their_lines(name: str, value: object, line: int) -> None:
+    fact = read(SGLangReader(), sglang()).facts[name]
+    assert (fact.value, fact.line) == (value, line)
+
+
+def test_sglang_line_behind_a_prefill_is_no_speed() -> None:
+    log = read(SGLangReader(), sglang(speed=90.0))
+    assert min(rate.tokens_per_second for rate in log.rates) == 90.0
+    assert log.dropped["first line after a prefill"] == 1
+
+
+def test_sglang_interval_with_idle_time_is_no_speed() -> None:
+    idle = "[2026-03-11 10:05:00 TP0] Decode batch. #running-req: 2, #token: 9, gen throughput (token/s): 0.30, #queue-req: 0\n"
+    log = read(SGLangReader(), sglang() + idle)
+    assert log.dropped["interval with idle time"] == 1
+
+
+def test_sglang_workers_of_one_rank_are_read_once() -> None:
+    doubled = "".join(f"{line}\n{line.replace('TP0', 'TP1')}\n" for line in sglang().splitlines())
+    assert len(read(SGLangReader(), doubled).rates) == len(read(SGLangReader(), sglang()).rates)
+
+
+def test_llama_cpp_rate_is_that_of_all_busy_slots() -> None:
+    log = read(LlamaCppReader(), llama_cpp(slots=4, tokens=64, seconds=2.0))
+    assert {rate.running for rate in log.rates} == {4}
+    assert log.rates[0].tokens_per_second == pytest.approx(128.0, rel=0.01)
+    assert log.value("decode tok/s per request") == pytest.approx(32.0)
+
+
+def test_llama_cpp_request_of_one_token_is_no_speed() -> None:
+    assert read(LlamaCppReader(), llama_cpp()).dropped == {"request of one token": 1}
+
+
+def test_llama_cpp_times_on_lines_without_a_head_are_read() -> None:
+    text = (
+        "slot print_timing: id  3 | task 0 |\n"
+        "prompt eval time =     124.60 ms /   218 tokens (    0.57 ms per token,  1749.58 tokens per second)\n"
+        "       eval time =     329.83 ms /    25 tokens (   13.19 ms per token,    75.80 tokens per second)\n"
+    )
+    report = analyze(("print_info: file type = Q8_0\n" + text).encode())
+    assert report.runs[0].run.server == "llama.cpp"
+    log = report.runs[0].run.engine_log
+    assert log is not None
+    assert [(one.prompt_tokens, one.tokens) for one in log.requests] == [(218, 25)]
+
+
+def counts(text: str) -> dict[str, tuple[int, int]]:
+    """Return samples and answered requests of each engine's run."""
+    return {
+        view.run.server: (view.run.sample_count, sum(view.run.accesses.values()))
+        for view in analyze(text.encode()).runs
+    }
+
+
+ACCESSES = '(APIServer pid=7) INFO:     127.0.0.1:9 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 3
+OTHER_ACCESSES = '[2026-03-11 10:02:00] INFO:     127.0.0.1:9 - "POST /generate HTTP/1.1" 200 OK\n' * 5
+
+
+@pytest.mark.parametrize("other", [sglang() + OTHER_ACCESSES, llama_cpp()], ids=["sglang", "llama.cpp"])
+@pytest.mark.parametrize("vllm_first", [True, False])
+def test_two_engines_in_one_file_are_two_runs_with_the_counts_that_they_have_apart(
+    other: str, vllm_first: bool
+) -> None:
+    ours = vllm() + ACCESSES
+    together = counts(ours + other if vllm_first else other + ours)
+    assert together == {**counts(ours), **counts(other)}
+    assert len(together) == 2
+
+
+def test_a_prompt_that_quotes_another_engine_changes_nothing() -> None:
+    quoted = "(APIServer pid=7) INFO 03-11 10:09:00 [logger.py:40] Received request x: prompt: 'Decode batch. #running-req: 1'\n"
+    assert [view.run.server for view in analyze((vllm() + quoted).encode()).runs] == ["vllm"]

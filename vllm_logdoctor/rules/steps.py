@@ -1,0 +1,50 @@
+"""Decode steps per second at equal load: under speculative decoding tokens/s follow how many drafts are accepted."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from statistics import median
+
+from msgspec.structs import replace
+
+from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
+from vllm_logdoctor.run.model import Run, Sample
+
+
+def step_levels(run: Run) -> tuple[LoadLevel, ...]:
+    """Return the levels of a run in steps/s: each rate divided by the tokens per step of the same interval."""
+    lengths = _lengths(run)
+    samples = []
+    for sample in run.samples:
+        length = lengths.get((sample.file, sample.line))
+        if length:
+            samples.append(replace(sample, generation=sample.generation / length))
+    return load_levels(samples)
+
+
+def acceptance_length(run: Run) -> float | None:
+    """Return the median tokens per step of the intervals with drafts, or None where the log prints none."""
+    if run.engine_log is not None:
+        lengths = [rate.acceptance for rate in run.engine_log.rates if rate.acceptance]
+    else:
+        lengths = [one.mean_length for one in run.speculation if one.mean_length]
+    return round(median(lengths), 3) if lengths else None
+
+
+def _lengths(run: Run) -> dict[tuple[int, int], float]:
+    """Return tokens per step by place of the sample that they belong to."""
+    if run.engine_log is not None:
+        return {(0, rate.line): rate.acceptance for rate in run.engine_log.rates if rate.acceptance}
+    return _printed_behind(run)
+
+
+def _printed_behind(run: Run) -> dict[tuple[int, int], float]:
+    """Pair each line on drafts with the statistics line before it: vLLM prints it right behind."""
+    samples: list[Sample] = sorted(run.samples, key=lambda one: one.line)
+    lines = [one.line for one in samples]
+    found: dict[tuple[int, int], float] = {}
+    for one in run.speculation:
+        at = bisect_right(lines, one.evidence.line) - 1
+        if at >= 0 and one.mean_length and (samples[at].file, lines[at]) not in found:
+            found[samples[at].file, lines[at]] = one.mean_length
+    return found
