@@ -66,6 +66,26 @@ def paragraphs(text: str | None) -> str:
     )
 
 
+def fleet_tables_page() -> str:
+    """Return the tables of a fleet store as Markdown."""
+    from vllm_logdoctor.fleet.schema import SCHEMA, STATUSES, TABLES
+
+    lines = [
+        GENERATED,
+        "# Tables of a fleet store\n",
+        f"Schema {SCHEMA}. Each table is a directory of Parquet files (zstd). Columns are only added, never renamed or retyped; times are",
+        "without zone, as the log or the batch system prints them. A row counts when its `part` is that of the newest row of its `log` in the",
+        "table `logs`; after `logdoctor fleet compact` that is every row. No table but `documents` holds text of a log.\n",
+    ]
+    for table, columns in TABLES.items():
+        lines += [f"## {table}\n", "| column | type | meaning |\n|---|---|---|"]
+        lines += [f"| `{column.name}` | {column.type} | {column.meaning} |" for column in columns]
+        lines.append("")
+    lines += ["## Statuses of logs\n", "| status | meaning |\n|---|---|"]
+    lines += [f"| `{status}` | {meaning} |" for status, meaning in STATUSES.items()]
+    return "\n".join(lines) + "\n"
+
+
 def rules_page() -> str:
     """Return the list of all rules by kind."""
     from vllm_logdoctor.catalogue.pages import KINDS, rule_ids, rule_page
@@ -137,6 +157,7 @@ def generated() -> dict[Path, str]:
     return {
         DOCS / "reference" / "cli.md": command_line_page(),
         DOCS / "reference" / "rules.md": rules_page(),
+        DOCS / "reference" / "fleet-tables.md": fleet_tables_page(),
         DOCS / "reference" / PAGE: page(),
         DOCS / "reference" / SCHEMA: schema_text(),
         **{DOCS / "reference" / name: text for name, text in reference_pages().items()},

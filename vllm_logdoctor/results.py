@@ -232,6 +232,8 @@ class Results(Struct):
         )
 
 
+OF_A_DEFECT = "because of a defect of logdoctor"
+"""Words of every note on an error of this program."""
 PROCESSES_LEFT_OUT = "more processes wrote to this log than are listed: the first 2,000 of a run are"
 
 
@@ -255,7 +257,7 @@ def unattributed(number: int) -> str:
 def defect(where: str, error: Exception) -> str:
     """Return the note on an error of this program that cost a part of the input."""
     kind = f"{type(error).__name__}: {error}"[:200]
-    return f"{where}: analysed only in part because of a defect of logdoctor ({kind}); please report it"
+    return f"{where}: analysed only in part {OF_A_DEFECT} ({kind}); please report it"
 
 
 def _with_job(runs: list[Run], job: JobEnd | None) -> list[Run]:

@@ -10,6 +10,7 @@ from vllm_logdoctor.cli.analyze_options import parameter
 from vllm_logdoctor.cli.assistants import excerpt
 from vllm_logdoctor.cli.compare import compare, verify
 from vllm_logdoctor.cli.config import config
+from vllm_logdoctor.cli.fleet import fleet
 from vllm_logdoctor.cli.follow import follow
 from vllm_logdoctor.cli.hook import hook
 from vllm_logdoctor.cli.man import man
@@ -25,6 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(fleet)
 app.add_typer(hook)
 app.add_typer(patterns)
 

@@ -52,6 +52,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         fail_on: severity from which findings end in exit code 1.
         baseline: report whose findings are known.
         suppressions: findings that are accepted for a time.
+        fleet: what `fleet add --cluster` needs here: queue, account, walltime ...
         path: the file, or None without one.
     """
 
@@ -61,6 +62,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     fail_on: Severity | None = None
     baseline: Path | None = None
     suppressions: tuple[Suppression, ...] = field(default=(), name="suppress")
+    fleet: dict[str, Any] = field(default_factory=dict)
     path: Path | None = None
 
 

@@ -171,14 +171,14 @@ def _inputs_of_path(source: PathLike) -> list[Input]:
 
 
 def _inputs_of_directory(folder: Path) -> list[Input]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and _looks_like_log(path.name))
-    found = [Input(str(path), path=path, kind="" if _may_be_of_vllm(path) else OTHER_TEXT) for path in files]
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and looks_like_log(path.name))
+    found = [Input(str(path), path=path, kind="" if may_be_of_vllm(path) else OTHER_TEXT) for path in files]
     if all(one.kind for one in found):
         raise LogdoctorError(f"no log of vLLM in directory {folder}; name the files themselves", 4)
     return _in_rotation_order(found)
 
 
-def _may_be_of_vllm(path: Path) -> bool:
+def may_be_of_vllm(path: Path) -> bool:
     """Look at the first bytes only: a directory may hold a thousand other texts. What can't be read is kept and told."""
     try:
         with Input(str(path), path=path).open() as stream:
@@ -187,7 +187,8 @@ def _may_be_of_vllm(path: Path) -> bool:
         return True
 
 
-def _looks_like_log(name: str) -> bool:
+def looks_like_log(name: str) -> bool:
+    """Return whether a directory's file is read as a log, by its name."""
     plain = name
     for suffix in _PACKED_SUFFIXES:
         plain = plain.removesuffix(suffix)

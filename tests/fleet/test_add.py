@@ -1,0 +1,212 @@
+"""Adding logs: each once, with its status; only what is new; a dead worker costs one log."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fleet.conftest import STARVED
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.fleet.adding import add
+from vllm_logdoctor.fleet.batches import Batch, read_batch
+from vllm_logdoctor.fleet.inventory import logs_of
+from vllm_logdoctor.fleet.library import Fleet
+from vllm_logdoctor.fleet.mapping import Workers
+from vllm_logdoctor.fleet.reading import Reading
+from vllm_logdoctor.fleet.schema import TABLES
+from vllm_logdoctor.fleet.store import Store
+
+
+def statuses(fleet: Fleet) -> dict[str, str]:
+    return {Path(row["path"]).name: row["status"] for row in fleet.table("logs").to_pylist()}
+
+
+def test_every_log_has_a_status(fleet: Fleet) -> None:
+    assert statuses(fleet) == {
+        "slurm-101.out": "ok",
+        "vllm.e202": "ok",
+        "named.log": "ok",
+        "empty.log": "empty",
+        "poem.log": "not-vllm",
+        "cut.log.gz": "partial",
+        "gpus.csv": "other-tool",
+    }
+
+
+def test_files_of_one_job_are_one_job(fleet: Fleet) -> None:
+    jobs = {Path(row["path"]).name: row["job"] for row in fleet.table("logs").to_pylist()}
+    assert jobs["slurm-101.out"] == "slurm 101"
+    assert jobs["vllm.e202"] == "pbs 202"
+    assert jobs["named.log"] == "slurm 303"
+    assert jobs["empty.log"].startswith("log /")
+    both = next(row for row in fleet.table("logs").to_pylist() if row["job"] == "pbs 202")
+    assert [Path(file).name for file in both["files"]] == ["vllm.e202", "vllm.o202"]
+
+
+def test_a_second_call_reads_nothing(fleet: Fleet, logs: Path) -> None:
+    done = fleet.add([logs], jobs=1)
+    assert (done.read, done.known) == (0, 7)
+
+
+def test_only_a_log_that_has_grown_is_read_again_and_counts_once(fleet: Fleet, logs: Path) -> None:
+    with (logs / "slurm-101.out").open("a") as file:
+        file.write("INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.11.2\n")
+    done = fleet.add([logs], jobs=1)
+    assert (done.read, done.known) == (1, 6)
+    assert fleet.table("logs").num_rows == 7
+    runs = [row for row in fleet.table("runs").to_pylist() if row["log"] == _key(fleet, "slurm-101.out")]
+    assert len({row["run"] for row in runs}) == len(runs) == 2
+
+
+def test_what_was_read_twice_counts_once_in_plain_parquet_too(
+    fleet: Fleet, tmp_path: Path, logs: Path
+) -> None:
+    before = fleet.store.parts()
+    other = Store(tmp_path / "store")
+    batch = Batch(before[0], str(other.path), tuple(logs_of([str(logs)])), Reading(), ("", 0))
+    assert sum(read_batch(batch).statuses.values()) == 7
+    assert fleet.table("logs").num_rows == 7
+
+
+def test_rows_hold_no_text_of_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    secret, prompt = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz12345678", "tell me of the green whale"
+    log.write_text(
+        STARVED.read_text()
+        + f"INFO 07-16 12:29:43 [x.py:1] token={secret}\n"
+        + f"INFO 07-16 12:29:43 [logger.py:42] Received request cmpl-1: prompt: '{prompt}', params: None.\n"
+        + f"ERROR 07-16 12:29:44 [x.py:2] no pattern knows that {prompt} is not here\n"
+    )
+    fleet = Fleet(tmp_path / "store")
+    fleet.add([log], jobs=1)
+    for table in set(TABLES) - {"documents"}:
+        text = str(fleet.table(table).to_pylist())
+        assert "whale" not in text, table
+        assert secret not in text, table
+    assert secret not in str(fleet.table("documents").to_pylist())
+    assert fleet.table("runs")["secrets"].to_pylist() == [1]
+
+
+def test_a_pool_an_executor_and_one_process_give_the_same_rows(tmp_path: Path, logs: Path) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        tables = [
+            _rows(tmp_path / "one", [logs], jobs=1),
+            _rows(tmp_path / "two", [logs], jobs=2),
+            _rows(tmp_path / "threads", [logs], executor=threads),
+        ]
+    assert tables[0] == tables[1] == tables[2]
+
+
+def test_a_dask_cluster_gives_the_same_rows(tmp_path: Path, logs: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        by_dask = _rows(tmp_path / "dask", [logs], client=client)
+    assert by_dask == _rows(tmp_path / "one", [logs], jobs=1)
+
+
+def test_a_log_that_kills_its_worker_is_found_by_name_in_one_retry(tmp_path: Path, logs: Path) -> None:
+    killer = _Killer("slurm-101.out")
+    store = Store(tmp_path / "store")
+    done = add(
+        store, logs_of([str(logs)]), Reading(), Workers(1, lambda _: nullcontext(killer), isolated=False)
+    )
+    assert done.read == 7
+    assert statuses(Fleet(store.path))["slurm-101.out"] == "killed-worker"
+    assert killer.deaths == 2
+
+
+def test_a_log_whose_worker_was_killed_once_is_read(tmp_path: Path, logs: Path) -> None:
+    store = Store(tmp_path / "store")
+    killer = _Killer("slurm-101.out", times=1)
+    add(store, logs_of([str(logs)]), Reading(), Workers(1, lambda _: nullcontext(killer), isolated=False))
+    assert statuses(Fleet(store.path))["slurm-101.out"] == "ok"
+
+
+def test_workers_that_never_begin_end_the_call_with_their_error(tmp_path: Path, logs: Path) -> None:
+    store = Store(tmp_path / "store")
+    never = _Killer("", times=99)
+    with pytest.raises(LogdoctorError, match="workers end before they read anything"):
+        add(store, logs_of([str(logs)]), Reading(), Workers(1, lambda _: nullcontext(never), isolated=False))
+
+
+def test_a_log_over_its_memory_limit_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "large.log"
+    log.write_text(STARVED.read_text() * 20)
+    fleet = Fleet(tmp_path / "store")
+    fleet.add([log], jobs=1, memory_limit=1 << 20)
+    assert statuses(fleet)["large.log"] in {"too-large", "defect", "killed-worker"}
+
+
+def test_the_time_limit_leaves_a_partial_log(tmp_path: Path) -> None:
+    log = tmp_path / "long.log"
+    log.write_text(STARVED.read_text() * 200)
+    fleet = Fleet(tmp_path / "store")
+    fleet.add([log], jobs=1, time_limit=0.1)
+    (row,) = fleet.table("logs").to_pylist()
+    assert (row["status"], row["note"]) == ("partial", "time limit of 0.1 s")
+
+
+def test_a_store_without_permission_is_a_clear_word(tmp_path: Path, logs: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LogdoctorError, match="no store of logdoctor fleet"):
+        Fleet(tmp_path / "file").add([logs], jobs=1)
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "store")
+    with pytest.raises(LogdoctorError, match="no such file"):
+        fleet.add([tmp_path / "nothing.log"], jobs=1)
+    fleet.add([], listed=[str(tmp_path / "gone.log")], jobs=1)
+    assert statuses(fleet) == {"gone.log": "unreadable"}
+
+
+def test_a_rotated_set_is_one_log(tmp_path: Path) -> None:
+    for name in ("vllm.log.1", "vllm.log"):
+        shutil.copy(STARVED, tmp_path / name)
+    assert [len(log.files) for log in logs_of([str(tmp_path / "vllm.log*")])] == [2]
+
+
+class _Killer(Executor):
+    """Reads batches as a pool does whose processes die on one log; with no log named they die before they begin."""
+
+    def __init__(self, name: str, times: int = 2) -> None:
+        self.name, self.times, self.deaths = name, times, 0
+
+    def submit(self, fn: Any, /, *args: Any, **_: Any) -> Future[Any]:
+        (batch,) = args
+        future: Future[Any] = Future()
+        victim = next((log for log in batch.logs if log.files[0].endswith(self.name)), None)
+        if victim is not None and self.deaths < self.times:
+            self.deaths += 1
+            if self.name:
+                Store(batch.store).running(batch.id).write_text(f'{{"log": "{victim.key}", "since": 4e9}}')
+            future.set_exception(BrokenProcessPool("died"))
+        else:
+            future.set_result(read_batch(batch))
+        return future
+
+
+def _key(fleet: Fleet, name: str) -> str:
+    return str(next(row["log"] for row in fleet.table("logs").to_pylist() if row["path"].endswith(name)))
+
+
+def _rows(store: Path, paths: list[Path], **given: Any) -> dict[str, list[str]]:
+    fleet = Fleet(store)
+    fleet.add(paths, **given)
+    left_out = {"part", "added", "seconds"}
+    return {
+        table: sorted(
+            str({name: value for name, value in row.items() if name not in left_out})
+            for row in fleet.table(table).to_pylist()
+        )
+        for table in TABLES
+    }

@@ -1,0 +1,127 @@
+"""Batches of logs, and what a worker does with one: read each log, write one part, hand back a receipt."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TextIO
+
+from msgspec import Struct, field
+
+from vllm_logdoctor.fleet.inventory import Log
+from vllm_logdoctor.fleet.reading import Reading, engine_of, read_log
+from vllm_logdoctor.fleet.rows import Rows
+
+_LOG_SECONDS = 0.03
+_BYTES_A_SECOND = 4e6
+_BATCH_SECONDS = 5.0
+_MOST_LOGS = 200
+HARD_FACTOR = 4
+_HARD_EXTRA = 10.0
+
+
+class Batch(Struct, frozen=True):
+    """Logs that one worker reads one after the other.
+
+    Attributes:
+        id: name of the part: hash of the logs and their states.
+        store: directory.
+        logs: what to read.
+        reading: how.
+        driver: host and process that divides the work: limits are for other processes only.
+        alone: whether the log killed a worker before.
+    """
+
+    id: str
+    store: str
+    logs: tuple[Log, ...]
+    reading: Reading
+    driver: tuple[str, int]
+    alone: bool = False
+
+
+class Receipt(Struct, frozen=True):
+    """What a worker did: logs by status, seconds; `error` says why the part could not be written."""
+
+    batch: str
+    statuses: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    error: str = ""
+
+
+def batches_of(store: str, logs: Iterable[Log], reading: Reading, workers: int) -> Iterator[Batch]:
+    """Yield batches of a few seconds each, the largest logs first; with few logs every worker gets some."""
+    waiting = sorted(logs, key=lambda log: -log.bytes)
+    total = sum(map(_cost, waiting))
+    wanted = min(_BATCH_SECONDS, max(total / max(1, 3 * workers), 0.2))
+    chosen: list[Log] = []
+    cost = 0.0
+    for log in waiting:
+        if chosen and (cost + _cost(log) > wanted or len(chosen) == _MOST_LOGS):
+            yield batch_of(store, chosen, reading)
+            chosen, cost = [], 0.0
+        chosen.append(log)
+        cost += _cost(log)
+    if chosen:
+        yield batch_of(store, chosen, reading)
+
+
+def batch_of(store: str, logs: Sequence[Log], reading: Reading, *, alone: bool = False) -> Batch:
+    """Return a batch; its id depends on the logs and their states only."""
+    from vllm_logdoctor.fleet.store import part_name
+
+    name = part_name(sorted(f"{log.key} {log.state}" for log in logs))
+    return Batch(name, store, tuple(logs), reading, (socket.gethostname(), os.getpid()), alone)
+
+
+def _cost(log: Log) -> float:
+    return _LOG_SECONDS + log.bytes / _BYTES_A_SECOND
+
+
+def read_batch(batch: Batch) -> Receipt:
+    """Read the logs of a batch and write them as one part; what goes wrong with the store is in the receipt."""
+    from vllm_logdoctor.fleet.store import Store, now
+
+    gc.set_threshold(50_000, 20, 50)
+    began = time.perf_counter()
+    store = Store(batch.store)
+    engine = engine_of(batch.reading)
+    crumb = store.running(batch.id)
+    own = (socket.gethostname(), os.getpid()) != batch.driver
+    rows: Rows = {}
+    try:
+        with open(crumb, "w") as file:
+            for log in batch.logs:
+                _note(file, log)
+                with _limits(batch.reading) if own else nullcontext():
+                    for table, found in read_log(log, batch.reading, engine).items():
+                        rows.setdefault(table, []).extend(found)
+        added = now()
+        for row in rows["logs"]:
+            row["added"] = added
+        store.write_part(batch.id, rows)
+        with suppress(OSError):
+            crumb.unlink()
+    except OSError as error:
+        return Receipt(batch.id, error=error.strerror or str(error))
+    return Receipt(batch.id, Counter(row["status"] for row in rows["logs"]), time.perf_counter() - began)
+
+
+def _note(file: TextIO, log: Log) -> None:
+    """Name the log that is read now: the driver looks here when the worker dies."""
+    file.seek(0)
+    file.truncate()
+    file.write(json.dumps({"log": log.key, "since": time.time()}))
+    file.flush()
+
+
+def _limits(reading: Reading) -> AbstractContextManager[None]:
+    from vllm_logdoctor.fleet.limits import limited
+
+    return limited(HARD_FACTOR * reading.time_limit + _HARD_EXTRA, reading.memory_limit)

@@ -1,0 +1,161 @@
+"""Workers elsewhere: batch jobs through dask-jobqueue, a running Dask, or a Dask on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.fleet.mapping import Workers, given, usable_cores
+from vllm_logdoctor.run.job import seconds_of_time
+
+_BEFORE_THE_END = 120
+_SETTINGS = {
+    # A worker that dies names its log: another attempt with the same batch would only cost more workers.
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.worker.daemon": True,
+    "distributed.admin.tick.limit": "1h",
+    "distributed.comm.timeouts.connect": "30s",
+}
+
+
+class Site(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a site needs: the table `[fleet]` of logdoctor.toml, options of the command line before it.
+
+    Attributes:
+        queue, account, walltime, memory: of each worker's job.
+        workers: jobs at most.
+        cores: of each job; a worker uses one.
+        interface: network interface between scheduler and workers.
+        job_directives: further lines for the batch system.
+        job_script_prologue: commands before the worker starts.
+        python: interpreter on the nodes.
+        local_directory, log_directory: places of the workers' files.
+        resource_spec: what PBS is asked for in place of cores and memory.
+    """
+
+    queue: str | None = None
+    account: str | None = None
+    walltime: str = "00:30:00"
+    memory: str = "2GB"
+    workers: int = 4
+    cores: int = 1
+    interface: str | None = None
+    job_directives: list[str] = msgspec.field(default_factory=list)
+    job_script_prologue: list[str] = msgspec.field(default_factory=list)
+    python: str | None = None
+    local_directory: str | None = None
+    log_directory: str | None = None
+    resource_spec: str | None = None
+
+
+def site_of(values: Mapping[str, Any]) -> Site:
+    """Return the site's options.
+
+    Raises:
+        LogdoctorError: an option that is none, or has a wrong type (exit code 2).
+    """
+    try:
+        return msgspec.convert(dict(values), Site)
+    except msgspec.ValidationError as error:
+        raise LogdoctorError(f"[fleet] of logdoctor.toml: {error}", 2) from error
+
+
+@contextmanager
+def cluster_workers(kind: str, values: Mapping[str, Any]) -> Iterator[Workers]:
+    """Open workers: "slurm" or "pbs" through dask-jobqueue, "local" as processes of Dask on this machine.
+
+    Raises:
+        LogdoctorError: a package is missing, or the batch system refuses.
+    """
+    site = site_of(values)
+    dask = _import("dask")
+    with (
+        dask.config.set(_SETTINGS),
+        _cluster(kind, site) as cluster,
+        _import("distributed").Client(cluster) as client,
+    ):
+        yield _workers(
+            client,
+            site.workers if kind != "local" else (cluster.workers and len(cluster.workers)) or usable_cores(),
+        )
+
+
+@contextmanager
+def scheduler_workers(scheduler_file: str) -> Iterator[Workers]:
+    """Open the workers of a Dask scheduler that runs already.
+
+    Raises:
+        LogdoctorError: no such scheduler, or it has no worker.
+    """
+    distributed = _import("distributed")
+    try:
+        client = distributed.Client(scheduler_file=scheduler_file, timeout=30)
+    except (OSError, ValueError) as error:
+        raise LogdoctorError(f"no scheduler behind {scheduler_file}: {error}") from error
+    with client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise LogdoctorError(
+                f"the scheduler of {scheduler_file} has no worker: start `dask worker --scheduler-file {scheduler_file}`"
+            )
+        yield _workers(client, threads)
+
+
+def _workers(client: Any, count: int) -> Workers:
+    chosen = given(client.get_executor(pure=False, retries=0))
+    return Workers(count, chosen.executor, isolated=True)
+
+
+@contextmanager
+def _cluster(kind: str, site: Site) -> Iterator[Any]:
+    if kind == "local":
+        with _import("distributed").LocalCluster(
+            threads_per_worker=1, n_workers=min(site.workers, usable_cores()), dashboard_address=None
+        ) as cluster:
+            yield cluster
+        return
+    jobqueue = _import("dask_jobqueue")
+    try:
+        cluster = (jobqueue.SLURMCluster if kind == "slurm" else jobqueue.PBSCluster)(
+            **_job_options(kind, site)
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise LogdoctorError(f"--cluster {kind}: {error}") from error
+    with cluster:
+        cluster.adapt(minimum_jobs=1, maximum_jobs=site.workers)
+        yield cluster
+    with suppress(Exception):
+        cluster.close()
+
+
+def _job_options(kind: str, site: Site) -> dict[str, Any]:
+    seconds = seconds_of_time(site.walltime)
+    if seconds is None or seconds <= 2 * _BEFORE_THE_END:
+        raise LogdoctorError(f"walltime {site.walltime}: write more than four minutes as hh:mm:ss", 2)
+    lifetime = ["--lifetime", f"{seconds - _BEFORE_THE_END:.0f}s", "--lifetime-stagger", "60s"]
+    options: dict[str, Any] = {
+        "queue": site.queue, "account": site.account, "walltime": site.walltime, "memory": site.memory, "cores": site.cores,
+        "processes": 1, "interface": site.interface, "job_extra_directives": site.job_directives,
+        "job_script_prologue": site.job_script_prologue, "worker_extra_args": [*lifetime, "--nthreads", "1"],
+        "local_directory": site.local_directory, "log_directory": site.log_directory, "death_timeout": 60,
+        "scheduler_options": {"dashboard_address": None},
+    }  # fmt: skip
+    if site.python:
+        options["python"] = site.python
+    if kind == "pbs" and site.resource_spec:
+        options["resource_spec"] = site.resource_spec
+    return options
+
+
+def _import(name: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise LogdoctorError(f"this needs {name}: pip install 'vllm-logdoctor[fleet-cluster]'", 2) from error
