@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
@@ -138,12 +140,31 @@ def test_workers_that_never_begin_end_the_call_with_their_error(tmp_path: Path, 
         add(store, logs_of([str(logs)]), Reading(), Workers(1, lambda _: nullcontext(never), isolated=False))
 
 
-def test_a_log_over_its_memory_limit_is_named(tmp_path: Path) -> None:
-    log = tmp_path / "large.log"
-    log.write_text(STARVED.read_text() * 20)
+def test_a_log_over_its_memory_limit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def takes_too_much(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("vllm_logdoctor.fleet.reading.analyse", takes_too_much)
     fleet = Fleet(tmp_path / "store")
-    fleet.add([log], jobs=1, memory_limit=1 << 20)
-    assert statuses(fleet)["large.log"] in {"too-large", "defect", "killed-worker"}
+    with ThreadPoolExecutor(1) as threads:
+        fleet.add([STARVED], executor=threads)
+    assert set(statuses(fleet).values()) == {"too-large"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux only")
+@pytest.mark.parametrize(
+    ("code", "status"), [("bytearray(1 << 30)", 7), ("import time; time.sleep(60)", 1)], ids=["memory", "time"]
+)
+def test_limits_end_what_goes_beyond_them(code: str, status: int) -> None:
+    script = f"""
+from vllm_logdoctor.fleet.limits import limited
+try:
+    with limited(1.0, 1 << 28):
+        {code}
+except MemoryError:
+    raise SystemExit(7)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == status
 
 
 def test_the_time_limit_leaves_a_partial_log(tmp_path: Path) -> None:
