@@ -153,7 +153,9 @@ def test_a_log_over_its_memory_limit_is_named(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux only")
 @pytest.mark.parametrize(
-    ("code", "status"), [("bytearray(1 << 30)", 7), ("import time; time.sleep(60)", 1)], ids=["memory", "time"]
+    ("code", "status"),
+    [("bytearray(1 << 30)", 7), ("import time; time.sleep(60)", 1)],
+    ids=["memory", "time"],
 )
 def test_limits_end_what_goes_beyond_them(code: str, status: int) -> None:
     script = f"""
