@@ -171,11 +171,12 @@ except MemoryError:
 
 def test_the_time_limit_leaves_a_partial_log(tmp_path: Path) -> None:
     log = tmp_path / "long.log"
-    log.write_text(STARVED.read_text() * 200)
+    log.write_text(STARVED.read_text() + "INFO 07-16 12:29:44 [api_server.py:1] hello\n" * 60_000)
     fleet = Fleet(tmp_path / "store")
-    fleet.add([log], jobs=1, time_limit=0.1)
+    with ThreadPoolExecutor(1) as threads:
+        fleet.add([log], executor=threads, time_limit=0.01)
     (row,) = fleet.table("logs").to_pylist()
-    assert (row["status"], row["note"]) == ("partial", "time limit of 0.1 s")
+    assert (row["status"], row["note"]) == ("partial", "time limit of 0.01 s")
 
 
 def test_a_store_without_permission_is_a_clear_word(tmp_path: Path, logs: Path) -> None:
