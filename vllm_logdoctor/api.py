@@ -29,7 +29,9 @@ from vllm_logdoctor.source import Input, inputs_from
 if TYPE_CHECKING:
     import pandas
 
+    from vllm_logdoctor.assistants.asking import Client
     from vllm_logdoctor.assistants.excerpt import Excerpt
+    from vllm_logdoctor.report.opinion import Opinion
     from vllm_logdoctor.report.plots import Plots
 
 Row = TypeVar("Row", covariant=True)
@@ -72,7 +74,7 @@ def analyze(
         raise LogdoctorError(f"no such pattern pack: {missing[0]}", 2)
     inputs = inputs_from(cast("Any", source))
     written = {one.name: date for one in inputs if (date := _last_change(one)) is not None}
-    return Report(analyse(inputs, Options(patterns=packs, objective=objective)), year, written)
+    return Report(analyse(inputs, Options(patterns=packs, objective=objective)), year, written, inputs)
 
 
 def _last_change(source: Input) -> datetime | None:
@@ -377,9 +379,14 @@ class Report:
     """
 
     def __init__(
-        self, analysis: Analysis, year: int | None = None, written: Mapping[str, datetime] | None = None
+        self,
+        analysis: Analysis,
+        year: int | None = None,
+        written: Mapping[str, datetime] | None = None,
+        inputs: Sequence[Input] = (),
     ) -> None:
         self.analysis = analysis
+        self._inputs = tuple(inputs)
         dates = written or {}
         self.runs = tuple(
             RunView(analysis, one, frames.Times.of_run(one.run, year, dates.get(one.run.last_file)))
@@ -449,6 +456,22 @@ class Report:
         from vllm_logdoctor.assistants.excerpt import excerpt_of
 
         return excerpt_of(self.analysis, run, lines)
+
+    def ask(self, client: Client, run: int | None = None) -> Opinion:
+        """Ask a model for a second opinion on a run; the report itself stays as it is.
+
+        Args:
+            client: anything with a `model` and a `complete(messages, schema)` that returns the answer as text; for an
+                OpenAI-compatible endpoint `vllm_logdoctor.assistants.endpoint.Endpoint`.
+            run: number of the run; default: the last one that failed, else the last one.
+
+        Raises:
+            LogdoctorError: no such run. What goes wrong with the client is told by the opinion's `error`.
+        """
+        from vllm_logdoctor.assistants.asking import ask
+        from vllm_logdoctor.assistants.sources import line_source
+
+        return ask(self.analysis, client, line_source(self.analysis, self._inputs, run), run)
 
     def to_html(self) -> str:
         """Return the report as one self-contained HTML file."""

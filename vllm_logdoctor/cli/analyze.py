@@ -40,6 +40,9 @@ class Request(Struct):
         fail_on: severity at which the exit status is 1.
         baseline: earlier JSON report; only findings that it lacks are told.
         beside: files that are no logs: metrics, benchmark results, output of nvidia-smi ...
+        ask: address of a model that is asked for a second opinion, or "config".
+        model: its name.
+        ask_dry_run: print what would be sent instead.
     """
 
     paths: list[str] = field(default_factory=list)
@@ -53,6 +56,9 @@ class Request(Struct):
     fail_on: str | None = None
     baseline: str | None = None
     beside: list[str] = field(default_factory=list)
+    ask: str | None = None
+    model: str | None = None
+    ask_dry_run: bool = False
 
 
 def run_analyze(request: Request) -> int:
@@ -64,6 +70,10 @@ def run_analyze(request: Request) -> int:
     settings = settings_here([Path(path) for path in request.patterns])
     request.format = request.format or (None if request.outputs else settings.format)
     _check(request)
+    if request.ask is not None or request.model is not None or request.ask_dry_run:
+        from vllm_logdoctor.cli.ask import check_ask
+
+        check_ask(request, settings.ask)
     options = options_of(settings, request.objective, request.jobs)
     inputs = inputs_of_paths(_paths(request))
     reads = [*(one.path or "-" for one in inputs), *_files_of(request, settings)]
@@ -73,7 +83,12 @@ def run_analyze(request: Request) -> int:
     with _progress(inputs, request.quiet) as progress:
         analysis = analyse(inputs, options, progress, evidence)
     analysis, failed = _gated(analysis, request, settings)
-    write_outputs(analysis, request)
+    if request.ask is None:
+        write_outputs(analysis, request)
+    else:
+        from vllm_logdoctor.cli.ask import write_with_opinion
+
+        write_with_opinion(analysis, request, settings.ask, inputs)
     if INTERRUPTED in analysis.coverage.notes:
         raise KeyboardInterrupt
     if all(one.run.server != VLLM for one in analysis.runs):

@@ -48,6 +48,11 @@ OPTIONS: dict[str, AnalyzeOption] = {
     "beside": AnalyzeOption(
         ("--with",), "A file beside the log: metrics, nvidia-smi, a benchmark's result.", "FILE", many=True
     ),
+    "ask": AnalyzeOption(
+        ("--ask",), "Ask a model at this OpenAI-compatible address for a second opinion; config: that of logdoctor.toml.", "URL"
+    ),
+    "model": AnalyzeOption(("--model",), "Name of the model to ask.", "NAME"),
+    "ask_dry_run": AnalyzeOption(("--ask-dry-run",), "Print what --ask would send, and send nothing."),
 }  # fmt: skip
 """Field of a request -> its option."""
 

@@ -65,6 +65,9 @@ def analyze(
     fail_on: Annotated[Optional[str], parameter("fail_on")] = None,  # noqa: UP045
     beside: Annotated[Optional[list[str]], parameter("beside")] = None,  # noqa: UP045
     baseline: Annotated[Optional[str], parameter("baseline")] = None,  # noqa: UP045
+    ask: Annotated[Optional[str], parameter("ask")] = None,  # noqa: UP045
+    model: Annotated[Optional[str], parameter("model")] = None,  # noqa: UP045
+    ask_dry_run: Annotated[bool, parameter("ask_dry_run")] = False,
 ) -> None:
     """Report what ran, what broke and why, and what to change."""
     from vllm_logdoctor.cli.analyze import Request, run_analyze
@@ -81,6 +84,9 @@ def analyze(
         fail_on,
         baseline,
         beside or [],
+        ask,
+        model,
+        ask_dry_run,
     )
     raise typer.Exit(run_analyze(request))
 

@@ -42,6 +42,20 @@ class Suppression(Struct, frozen=True, forbid_unknown_fields=True):
     model: str = ""
 
 
+class AskSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The model that `--ask config` asks: the `[ask]` table. It alone makes nothing ask.
+
+    Attributes:
+        url: base address of an OpenAI-compatible endpoint.
+        model: its name.
+        timeout: seconds for one answer.
+    """
+
+    url: Words
+    model: Words
+    timeout: Annotated[float, Meta(ge=1, le=600)] = 120.0
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """What a settings file says; empty where it says nothing.
 
@@ -53,6 +67,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         baseline: report whose findings are known.
         suppressions: findings that are accepted for a time.
         fleet: what `fleet add --cluster` needs here: queue, account, walltime ...
+        ask: the model that `--ask config` asks.
         path: the file, or None without one.
     """
 
@@ -63,6 +78,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     baseline: Path | None = None
     suppressions: tuple[Suppression, ...] = field(default=(), name="suppress")
     fleet: dict[str, Any] = field(default_factory=dict)
+    ask: AskSettings | None = None
     path: Path | None = None
 
 

@@ -20,6 +20,7 @@ from vllm_logdoctor.report.sections.engine import engine_log
 from vllm_logdoctor.report.sections.machine import machine
 from vllm_logdoctor.report.sections.measure import measure
 from vllm_logdoctor.report.sections.messages import warnings_in_log
+from vllm_logdoctor.report.sections.opinion import opinions
 from vllm_logdoctor.report.sections.plan import launch_command
 from vllm_logdoctor.report.sections.serving import serving
 from vllm_logdoctor.report.sections.timeline import timeline
@@ -89,6 +90,7 @@ def render(analysis: Analysis, linked: bool = False) -> str:
         if beside := files_beside(analysis):
             lines += [last.heading("Files beside the log"), "", *beside, ""]
         lines += [last.heading("What was read"), "", *what_was_read(analysis, last), ""]
+    lines += opinions(analysis.opinions)
     return "\n".join(_without_double_gaps(lines)).rstrip() + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from vllm_logdoctor.plan.model import Plan, WhatIf
+from vllm_logdoctor.report.opinion import Opinion
 from vllm_logdoctor.rules.bottleneck import Bottleneck
 from vllm_logdoctor.rules.capacity.ceiling import Ceiling
 from vllm_logdoctor.rules.model import AlreadyRight, Finding, Message
@@ -36,10 +37,11 @@ class Diagnosis(Struct, frozen=True):
 
 
 class Analysis(Struct, frozen=True):
-    """Everything that is known of a set of logs: sources, runs with findings and plans, coverage."""
+    """Everything that is known of a set of logs: sources, runs with findings and plans, coverage; and what models say."""
 
     sources: tuple[SourceSummary, ...]
     runs: tuple[Diagnosis, ...]
     coverage: Coverage
     objective: str = "balanced"
     beside: tuple[Beside, ...] = ()
+    opinions: tuple[Opinion, ...] = ()

@@ -26,6 +26,7 @@ from vllm_logdoctor.report.document.findings import (
 from vllm_logdoctor.report.document.part import Part, means, plain
 from vllm_logdoctor.report.document.serving import ServingOut
 from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.report.opinion import Opinion
 from vllm_logdoctor.rules.bottleneck import BottleneckName
 from vllm_logdoctor.run.beside import Beside, Certainty
 from vllm_logdoctor.run.model import (
@@ -293,6 +294,9 @@ class DocumentOut(Part):
     runs: list[RunOut]
     evidence: Annotated[list[BesideOut], means("files beside the logs")]
     coverage: CoverageOut
+    opinions: Annotated[
+        list[Opinion], means("what models said that were asked (--ask), with what was checked of it")
+    ]
 
     @classmethod
     def of_analysis(cls, analysis: Analysis) -> DocumentOut:
@@ -304,6 +308,7 @@ class DocumentOut(Part):
             runs=[RunOut.of_diagnosis(diagnosis) for diagnosis in analysis.runs],
             evidence=[BesideOut.of_beside(one) for one in analysis.beside],
             coverage=CoverageOut.of_coverage(analysis.coverage),
+            opinions=list(analysis.opinions),
         )
 
 
