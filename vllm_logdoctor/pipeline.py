@@ -41,7 +41,7 @@ from vllm_logdoctor.streams import Item, StreamReader, merged
 INTERRUPTED = "reading was interrupted; what came before is analysed"
 OUT_OF_TIME = "reading stopped at the time limit of {:g} s; what came before is analysed"
 
-OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup")
+OBJECTIVES = ("balanced", "throughput", "latency", "long-context", "memory", "startup", "cost")
 """What advice can be for."""
 
 _SMALL_FILE_CHUNKS = 4

@@ -42,7 +42,7 @@ def checked(text: str = "a") -> Verification:
         {"max_num_seqs": 1, "kv_cache_dtype": "auto", "served_model_name": text},
         {"kv_cache_tokens": 1000},
         [*samples(4, 100, 30), *samples(16, 300, 30)],
-        (finding("one-seat", "--max-num-seqs", effect), finding("stays")),
+        (finding("one-sequence", "--max-num-seqs", effect), finding("stays")),
         plan=plan,
     )
     after = snapshot(
@@ -61,7 +61,7 @@ def rendered(result: Verification, format_name: str) -> list[str]:
 def test_junit_fails_on_what_is_new_or_worse_and_on_what_was_not_done() -> None:
     comparison, verification = (ElementTree.fromstring(text) for text in rendered(checked(), "junit"))
     assert failed(comparison) == ["worsea", "speed-at-equal-load", "kv_cache_tokens"]
-    assert failed(verification) == ["--kv-cache-dtype", "one-seat"]
+    assert failed(verification) == ["--kv-cache-dtype", "one-sequence"]
     for root in (comparison, verification):
         cases = root.findall("testsuite/testcase")
         assert int(root.get("tests", "")) == len(cases)
@@ -88,7 +88,7 @@ def test_annotations_are_the_checks_that_failed() -> None:
 def test_sarif_says_which_finding_is_new_and_which_is_gone() -> None:
     log = json.loads(comparison_text(checked().comparison, "sarif"))
     states = {one["ruleId"]: one.get("baselineState") for one in log["runs"][0]["results"]}
-    assert states["one-seat"] == "absent"
+    assert states["one-sequence"] == "absent"
     assert states["worsea"] == "new"
     assert states["stays"] == "unchanged"
     assert states["figure/kv_cache_tokens"] is None

@@ -31,7 +31,7 @@ RUNS = st.fixed_dictionaries(
         "waiting": st.integers(0, 200),
         "kv": st.floats(0.5, 100.0),
         "prompt": st.floats(0.0, 9000.0),
-        "seats": st.sampled_from([1, 8, 64, 256]),
+        "max_num_seqs": st.sampled_from([1, 8, 64, 256]),
         "utilization": st.sampled_from([0.5, 0.8, 0.86, 0.9, 0.95]),
         "eager": st.booleans(),
         "ranks": st.sampled_from([1, 2, 4]),
@@ -46,9 +46,9 @@ def log_of(
     given_settings: dict[str, Any], load_figures: dict[str, Any], case: dict[str, Any], room: float
 ) -> Run:
     """The log that a server with these settings writes under that load; `room` scales what the cache holds."""
-    seats = given_settings["max_num_seqs"]
+    max_num_seqs = given_settings["max_num_seqs"]
     wanted = load_figures["running"] + load_figures["waiting"]
-    running = min(wanted, seats)
+    running = min(wanted, max_num_seqs)
     usage = min(100.0, load_figures["kv"] * running / load_figures["running"] / room)
     figures = {
         "running": running,
@@ -85,7 +85,7 @@ def advised(run: Run) -> dict[str, Any]:
 def test_with_the_plan_applied_the_same_advice_does_not_come_back(case: dict[str, Any]) -> None:
     figures = {name: case[name] for name in ("running", "waiting", "kv", "prompt")}
     before: dict[str, Any] = {
-        "max_num_seqs": max(case["seats"], 1),
+        "max_num_seqs": max(case["max_num_seqs"], 1),
         "gpu_memory_utilization": case["utilization"],
         "max_num_batched_tokens": case["tokens_a_step"],
         "max_model_len": 8192,

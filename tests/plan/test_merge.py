@@ -26,12 +26,15 @@ def flag(knob: str, before: object, after: object) -> Change:
 def test_the_first_finding_has_the_first_word_and_the_other_one_is_told() -> None:
     plan = merge(
         a_run(),
-        [finding("kv", flag("--max-num-seqs", 64, 32)), finding("seats", flag("--max-num-seqs", 64, 128))],
+        [
+            finding("kv", flag("--max-num-seqs", 64, 32)),
+            finding("max_num_seqs", flag("--max-num-seqs", 64, 128)),
+        ],
     )
     (planned,) = plan.changes
     assert planned.change.after == 32
-    assert planned.findings == ("kv", "seats")
-    assert "seats asks for 128; kv comes first" in planned.settled
+    assert planned.findings == ("kv", "max_num_seqs")
+    assert "max_num_seqs asks for 128; kv comes first" in planned.settled
 
 
 def test_two_findings_that_agree_are_one_change() -> None:

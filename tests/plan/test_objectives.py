@@ -14,7 +14,7 @@ from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.rules.performance import performance_findings
 from vllm_logdoctor.run.model import Run
 
-OBJECTIVES = ("throughput", "latency", "long-context", "memory", "startup")
+OBJECTIVES = ("throughput", "latency", "long-context", "memory", "startup", "cost")
 CAPPED_AND_EAGER = a_run(
     set={"max_num_seqs": 32, "enforce_eager": True},
     samples=load((20, {"running": 32, "waiting": 60, "kv": 20.0})),
@@ -32,7 +32,17 @@ ONE_CLIENT = a_run(
     samples=load((20, {"running": 1, "kv": 1.0})),
     version="0.16.0",
 )
-LOADS = (CAPPED_AND_EAGER, SMALL_SHARE, ONE_CLIENT)
+SPLIT_SMALL_MODEL = a_run(
+    set={"tensor_parallel_size": 4, "max_model_len": 32768},
+    measured={"model_weights_gib": 1.1, "available_kv_cache_gib": 18.0, "kv_cache_tokens": 2_600_000},
+    messages=(
+        "Custom allreduce is disabled because it's not supported on more than two PCIe-only GPUs. To silence this"
+        " warning, specify disable_custom_all_reduce=True explicitly.",
+    ),
+    samples=load((20, {"running": 8, "generation": 412.0, "kv": 1.6})),
+    version="0.16.0",
+)
+LOADS = (CAPPED_AND_EAGER, SMALL_SHARE, ONE_CLIENT, SPLIT_SMALL_MODEL)
 
 
 def plan(run: Run, objective: str) -> Plan:
@@ -46,6 +56,14 @@ def steps(run: Run, objective: str) -> list[tuple[str, object]]:
 @pytest.mark.parametrize(("one", "other"), list(combinations(OBJECTIVES, 2)))
 def test_two_objectives_have_a_load_whose_plans_differ(one: str, other: str) -> None:
     assert any(steps(run, one) != steps(run, other) for run in LOADS)
+
+
+def test_cost_returns_the_cards_that_throughput_fills_with_replicas() -> None:
+    assert dict(steps(SPLIT_SMALL_MODEL, "throughput"))["--data-parallel-size"] == 4
+    cheap = dict(steps(SPLIT_SMALL_MODEL, "cost"))
+    assert cheap["--tensor-parallel-size"] == 1
+    assert "--data-parallel-size" not in cheap
+    assert any("return 3" in knob for knob in cheap)
 
 
 def test_latency_raises_no_number_of_requests_and_says_why() -> None:

@@ -58,8 +58,8 @@ def test_a_share_of_the_card_below_the_weights_is_held_back() -> None:
 def test_what_needs_memory_waits_after_any_out_of_memory() -> None:
     smaller = flag("--max-num-batched-tokens", 8192, 4096)
     failure = finding("oom", smaller, kind="failure", exhausts="device-memory")
-    seats = finding("seats", flag("--max-num-seqs", 256, 512))
-    assert "needs memory" in reasons(server(), failure, seats)["--max-num-seqs"]
+    max_num_seqs = finding("max_num_seqs", flag("--max-num-seqs", 256, 512))
+    assert "needs memory" in reasons(server(), failure, max_num_seqs)["--max-num-seqs"]
 
 
 def test_a_wider_cache_type_is_held_back_while_the_cache_is_full() -> None:

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, load, sample
-from vllm_logdoctor.rules.bottleneck import bottleneck_of, limit_of, majority, smoothed
+from vllm_logdoctor.rules.bottleneck import bottleneck_of, majority, smoothed
+from vllm_logdoctor.rules.limits import limit_of
 from vllm_logdoctor.rules.load import Span, load_of
 from vllm_logdoctor.run.model import Evidence, Progress
 
 
 @pytest.mark.parametrize(
-    ("figures", "seats", "limit"),
+    ("figures", "max_num_seqs", "limit"),
     [
         ({}, 64, "idle"),
         ({"running": 5, "generation": 90.0, "kv": 3.0}, 64, "client-limited"),
@@ -30,8 +31,8 @@ from vllm_logdoctor.run.model import Evidence, Progress
         ({"running": 98, "kv": 84.3, "generation": 240.0}, 256, "client-limited"),
     ],
 )
-def test_one_statistics_line_has_one_limit(figures: dict[str, float], seats: int, limit: str) -> None:
-    assert limit_of(Span(sample(**figures), 10.0), seats) == limit  # type: ignore[arg-type]
+def test_one_statistics_line_has_one_limit(figures: dict[str, float], max_num_seqs: int, limit: str) -> None:
+    assert limit_of(Span(sample(**figures), 10.0), max_num_seqs) == limit  # type: ignore[arg-type]
 
 
 def test_full_seats_and_a_full_cache_are_the_seats_limit_only_when_every_seat_is_taken() -> None:
@@ -181,13 +182,13 @@ SAMPLES = st.lists(
 
 @given(SAMPLES, st.one_of(st.none(), st.integers(1, 256)))
 def test_every_sample_is_in_exactly_one_period_and_shares_never_exceed_the_whole(
-    figures: list[tuple[int, int, float, float]], seats: int | None
+    figures: list[tuple[int, int, float, float]], max_num_seqs: int | None
 ) -> None:
     samples = [
         sample(running, waiting, round(kv, 1), round(rate, 1), number=number)
         for number, (running, waiting, kv, rate) in enumerate(figures)
     ]
-    run = a_run(set={"max_num_seqs": seats} if seats else {}, samples=samples)
+    run = a_run(set={"max_num_seqs": max_num_seqs} if max_num_seqs else {}, samples=samples)
     found = bottleneck_of(run)
     assert sum(period.samples for period in found.periods) == len(samples)
     assert 0.0 <= load_of(run).waiting_share <= 1.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.rules.making import a_run, load
 from vllm_logdoctor.rules.capacity.ceiling import ceiling_of
-from vllm_logdoctor.rules.capacity.defaults import seats_of
+from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
 from vllm_logdoctor.rules.capacity.memory import device_total, memory_of, utilization_of
 from vllm_logdoctor.run.model import Run
@@ -55,8 +55,8 @@ def test_requested_memory_tells_a_utilization_that_is_not_printed() -> None:
 
 def test_seats_that_the_device_decides_need_a_device_that_is_no_a100() -> None:
     small = a_run(set={"gpu_memory_utilization": 0.9}, measured=MEASURED, version="0.11.2")
-    assert seats_of(small) == 256
-    assert seats_of(a_run(set={"max_num_seqs": 32})) == 32
+    assert max_num_seqs_of(small) == 256
+    assert max_num_seqs_of(a_run(set={"max_num_seqs": 32})) == 32
 
 
 def answer(run: Run, name: str, value: object) -> float | str:

@@ -6,8 +6,9 @@ import pytest
 
 from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.plan import plan_of
-from vllm_logdoctor.rules.bottleneck import bottleneck_of, limits_of
+from vllm_logdoctor.rules.bottleneck import bottleneck_of
 from vllm_logdoctor.rules.forecast import Limits, forecast
+from vllm_logdoctor.rules.limits import limits_of
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.performance import performance_findings
 from vllm_logdoctor.run.model import Evidence, Run, Value
@@ -18,9 +19,9 @@ CAPPED = {"running": 64, "waiting": 200, "kv": 20.0, "generation": 2000.0}
 QWEN = Value("Qwen/Qwen2.5-14B-Instruct", "explicit", (Evidence("vllm.log", 2, "model"),))
 
 
-def full_cache(calm: int = 20, full: int = 20, seats: int = 256, **more: object) -> Run:
+def full_cache(calm: int = 20, full: int = 20, max_num_seqs: int = 256, **more: object) -> Run:
     return a_run(
-        set={"max_num_seqs": seats, "gpu_memory_utilization": 0.95, "max_model_len": 4096},
+        set={"max_num_seqs": max_num_seqs, "gpu_memory_utilization": 0.95, "max_model_len": 4096},
         default={"kv_cache_dtype": "auto", "dtype": "bfloat16"},
         measured={"kv_cache_tokens": 152_000, "available_kv_cache_gib": 28.0, "model_weights_gib": 27.0},
         samples=load((calm, CALM), (full, FULL)),
@@ -40,7 +41,7 @@ def test_more_cache_helps_up_to_max_num_seqs_and_no_further() -> None:
 
 
 def test_the_gain_follows_the_runs_own_levels() -> None:
-    run = full_cache(seats=2000)
+    run = full_cache(max_num_seqs=2000)
     found = forecast(run, load_of(run), limits_of(run, load_of(run)), Limits(2000), Limits(2000, room=2.0))
     assert found is not None
     assert found.measured
@@ -54,8 +55,8 @@ def test_nothing_is_forecast_where_nothing_waits() -> None:
 
 
 def test_a_burst_counts_for_its_share_of_the_busy_time() -> None:
-    short = advice(full_cache(calm=95, full=5, seats=2000))["kv-cache-preemption"].effect
-    long = advice(full_cache(calm=20, full=80, seats=2000))["kv-cache-preemption"].effect
+    short = advice(full_cache(calm=95, full=5, max_num_seqs=2000))["kv-cache-preemption"].effect
+    long = advice(full_cache(calm=20, full=80, max_num_seqs=2000))["kv-cache-preemption"].effect
     assert short is not None
     assert long is not None
     assert short.share < 0.1 < long.share

@@ -85,7 +85,7 @@ def test_an_engine_that_stands_still_tells_no_limit(lines: int, expected: str) -
 def test_the_client_is_told_the_free_seats_the_free_cache_and_for_how_long() -> None:
     run = a_run(set={"max_num_seqs": 256}, samples=load((42, {"running": 8, "kv": 1.6, "generation": 400.0})))
     words = advice(run)["client-concurrency-bound"].explanation
-    assert "248 free seats (max_num_seqs 256)" in words
+    assert "248 of 256 max_num_seqs slots free" in words
     assert "at least 98 % of the KV cache free" in words
     assert "7 min" in words
     assert "nothing to change" in words

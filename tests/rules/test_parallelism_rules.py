@@ -175,3 +175,27 @@ def test_stages_over_slow_links_stay() -> None:
 def test_with_as_many_requests_as_stages_all_of_them_work(running: int) -> None:
     run = a_run(set=STAGES, samples=load((9, {"running": running, "generation": 90.0})))
     assert "pipeline-stages-idle" not in advice(run)
+
+
+def listed(number: int) -> tuple[str, ...]:
+    return tuple(f"{index}, NVIDIA H100, 65247 MiB, 535.86.10" for index in range(number))
+
+
+def test_cards_of_the_job_that_no_rank_uses_are_counted_in_hours() -> None:
+    run = a_run(messages=listed(4), samples=load((20, LOADED)), started=0.0, ended=7200.0)
+    found = advice(run)["idle-cards"]
+    assert "4 cards, and the engine uses 1" in found.explanation
+    assert "6 GPU-hours" in found.explanation
+    assert "ask for 1 card" in found.changes[0].knob
+    assert next(iter(advice(run, "cost"))) == "idle-cards"
+
+
+def test_a_server_at_its_limit_fills_idle_cards_with_replicas() -> None:
+    full = {"running": 256, "waiting": 300, "kv": 30.0}
+    run = a_run(set={"max_num_seqs": 256}, messages=listed(4), samples=load((20, full)))
+    assert knobs(advice(run)["idle-cards"]) == {"--data-parallel-size": 4}
+
+
+def test_cards_that_all_have_a_rank_are_not_idle() -> None:
+    run = a_run(set={"tensor_parallel_size": 4}, messages=listed(4), samples=load((20, LOADED)))
+    assert "idle-cards" not in advice(run)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rules.making import a_run, advice, knobs, load
-from vllm_logdoctor.rules.performance.serving import seats_wanted
+from vllm_logdoctor.rules.performance.serving import max_num_seqs_wanted
 
 UNDER_USED = {"running": 8, "generation": 412.2, "prompt": 78.5, "kv": 1.6}
 QUEUE = {"running": 64, "waiting": 31, "kv": 9.9, "generation": 5300.0}
@@ -18,7 +18,7 @@ def test_an_under_used_server_is_told_that_its_client_is_the_limit_and_gets_no_f
     found = advice(a_run(default={"max_num_seqs": 256}, samples=load((30, UNDER_USED))))
     assert next(iter(found)) == "client-concurrency-bound"
     bound = found["client-concurrency-bound"]
-    assert "248 free seats" in bound.explanation
+    assert "248 of 256 max_num_seqs slots free" in bound.explanation
     assert "98 % of the KV cache" in bound.explanation
     assert all(change.kind == "action" for change in bound.changes)
     assert "scheduler-limit-not-memory" not in found
@@ -146,7 +146,7 @@ def test_prompts_that_fill_the_steps_are_told_apart_from_missing_seats() -> None
         a_run(set={"max_num_seqs": 32}, samples=load((9, {"running": 1, "generation": 9.0}), (4, figures)))
     )
     assert next(iter(found)) == "prefill-bound-queueing"
-    assert "seats are free" in found["prefill-bound-queueing"].avoid
+    assert "slots are free" in found["prefill-bound-queueing"].avoid
 
 
 def test_a_single_waiting_request_now_and_then_is_no_limit() -> None:
@@ -169,12 +169,12 @@ def test_no_load_no_rule_on_load() -> None:
 
 @given(st.integers(1, 600), st.integers(1, 5000), st.floats(0.1, 89.0), st.sampled_from([256, 2048, None]))
 def test_more_seats_never_overfill_cache_or_step(
-    seats: int, waiting: int, usage: float, tokens: int | None
+    max_num_seqs: int, waiting: int, usage: float, tokens: int | None
 ) -> None:
-    wanted = seats_wanted(seats, waiting, usage, tokens)
+    wanted = max_num_seqs_wanted(max_num_seqs, waiting, usage, tokens)
     if wanted is not None:
-        assert wanted > seats
-        assert wanted / seats * usage <= 90.0 + 1e-6
+        assert wanted > max_num_seqs
+        assert wanted / max_num_seqs * usage <= 90.0 + 1e-6
         assert tokens is None or wanted <= tokens
 
 

@@ -16,8 +16,8 @@ def fingerprint(finding: Finding) -> str:
     Example:
         >>> from vllm_logdoctor.rules.model import Change
         >>> change = Change("--max-num-seqs", "flag", 1, 32)
-        >>> fingerprint(Finding("one-seat", "performance", "high", "high", "", "", changes=(change,)))
-        'one-seat --max-num-seqs'
+        >>> fingerprint(Finding("one-sequence", "performance", "high", "high", "", "", changes=(change,)))
+        'one-sequence --max-num-seqs'
     """
     return _identity(finding.id, ((change.kind, change.knob) for change in finding.changes))
 

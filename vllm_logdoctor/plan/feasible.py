@@ -9,8 +9,8 @@ from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.plan.planned import PlannedRun, field_of
 from vllm_logdoctor.plan.whatif import concurrency_of
-from vllm_logdoctor.rules.bottleneck import KV_FULL
 from vllm_logdoctor.rules.capacity.memory import GIB, START_FAILS, Memory, device_total, utilization_of
+from vllm_logdoctor.rules.limits import KV_FULL
 from vllm_logdoctor.rules.load import Load
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Run
@@ -148,9 +148,9 @@ def _crowds_the_cache(planned: PlannedRun, load: Load) -> str:
 
 def _steps_below_sequences(run: Run, change: Change) -> str:
     """Return why a release refuses fewer tokens a step than sequences."""
-    seats, tokens = run.setting("max_num_seqs"), run.setting("max_num_batched_tokens")
+    max_num_seqs, tokens = run.setting("max_num_seqs"), run.setting("max_num_batched_tokens")
     if change.knob not in ("--max-num-seqs", "--max-num-batched-tokens"):
         return ""
-    if isinstance(seats, int) and isinstance(tokens, int) and tokens < seats:
-        return f"max_num_batched_tokens ({tokens:,}) must not be smaller than max_num_seqs ({seats:,})"
+    if isinstance(max_num_seqs, int) and isinstance(tokens, int) and tokens < max_num_seqs:
+        return f"max_num_batched_tokens ({tokens:,}) must not be smaller than max_num_seqs ({max_num_seqs:,})"
     return ""

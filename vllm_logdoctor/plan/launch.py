@@ -224,7 +224,7 @@ def _flag_name(name: str, value: Any, version: str | None) -> str | None:
 
 
 def _is_default_elsewhere(flag: str, value: Any) -> bool:
-    """Say whether a flag that this version is not known to have stands at its default in one that has it: a build between two."""
+    """Return whether a flag that this version is not known to have stands at its default in one that has it: a build between two."""
     eras = flag_history(flag)
     return any(era.flag.default == value for era in eras if not era.flag.default_is_source) or (
         value is False and any(era.flag.form.startswith("switch") for era in eras)

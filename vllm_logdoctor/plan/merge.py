@@ -101,7 +101,7 @@ def _refusal(change: Change, finding: Finding, version: str | None, short: str) 
 
 
 def _clash(change: Change, planned: Iterable[PlannedChange]) -> str:
-    """Say why a change can't be made together with one that is planned: a share of the device that is lowered was worked out for
+    """Return why a change can't be made together with one that is planned: a share of the device that is lowered was worked out for
     what this run holds on each card.
     """
     others = [item.change for item in planned]

@@ -27,6 +27,10 @@ _AGAINST: dict[str, dict[tuple[str, Direction], str]] = {
         ("--enforce-eager", "dropped"): "compiling and capturing make the start longer",
         ("--optimization-level", "dropped"): "compiling and capturing make the start longer",
     },
+    "cost": {
+        ("--tensor-parallel-size", "raised"): "takes more cards for the same work",
+        ("--pipeline-parallel-size", "raised"): "takes more cards for the same work",
+    },
     "long-context": {
         ("--max-model-len", "lowered"): "refuses the longest requests",
         ("--max-num-seqs", "raised"): "more requests at once leave each of them less of the cache",

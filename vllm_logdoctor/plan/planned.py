@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.plan.whatif import concurrency_of, memory_with
-from vllm_logdoctor.rules.capacity.defaults import seats_of
+from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.rules.forecast import Limits, under
 from vllm_logdoctor.rules.model import Change
@@ -176,13 +176,13 @@ def _print_equivalent_again(run: Run, utilization: float) -> None:
     run.messages["graph-memory-equivalent"] = Occurrences([again], again, 1, set(seen.processes))
 
 
-def _capture_sizes_again(run: Run, seats: Any) -> None:
+def _capture_sizes_again(run: Run, max_num_seqs: Any) -> None:
     """Set the capture sizes that vLLM derives from max_num_seqs and from what the user asked for."""
     value = run.config.get("compilation_config")
-    if value is None or not isinstance(value.value, dict) or not isinstance(seats, int):
+    if value is None or not isinstance(value.value, dict) or not isinstance(max_num_seqs, int):
         return
     asked = asked_capture_size(run)
-    largest = min(asked or LARGEST_CAPTURED, 2 * seats)
+    largest = min(asked or LARGEST_CAPTURED, 2 * max_num_seqs)
     sizes = {
         name: max(largest, largest_size(value.value[name])) for name in GRAPH_SIZES if value.value.get(name)
     }
@@ -208,7 +208,7 @@ def largest_size(value: Any) -> int:
 
 def _set_load(run: Run, planned: PlannedRun) -> None:
     """Put the statistics lines in place that the planned run would print under the same demand."""
-    before, after = Limits(seats_of(run)), Limits(seats_of(planned.run), planned.room)
+    before, after = Limits(max_num_seqs_of(run)), Limits(max_num_seqs_of(planned.run), planned.room)
     if before == after:
         return
     planned.run.samples = [under(sample, before, after) for sample in run.samples]

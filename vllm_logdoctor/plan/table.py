@@ -50,7 +50,7 @@ def _proposals(run: Run, memory: Memory) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _may_take_fp8(run: Run) -> bool:
-    """Tell whether fp8 may be offered: to graphics cards, unless the log shows one without it."""
+    """Return whether fp8 may be offered: to graphics cards, unless the log shows one without it."""
     return run.platform in ("cuda", "rocm", None) and not refuses_fp8(run)
 
 

@@ -207,9 +207,9 @@ Limit = dict[str, Any]
 
 def _seats(run: Run) -> Limit | None:
     """Return max_num_seqs as a limit across the queue, unless it is far above what ran."""
-    seats, most = run.setting("max_num_seqs"), run.extremes.running or 0
-    near = isinstance(seats, int) and seats <= _NEAR * most
-    return {"value": seats, "label": f"max_num_seqs {seats:,}"} if near else None
+    max_num_seqs, most = run.setting("max_num_seqs"), run.extremes.running or 0
+    near = isinstance(max_num_seqs, int) and max_num_seqs <= _NEAR * most
+    return {"value": max_num_seqs, "label": f"max_num_seqs {max_num_seqs:,}"} if near else None
 
 
 class _Frame(Struct, frozen=True):

@@ -61,6 +61,7 @@ LIMITS: dict[str, str] = {
 OBJECTIVES: dict[str, str] = {
     "throughput": "Ordered for throughput: changes that raise the tokens of all requests together rank higher; single requests may get slower.",
     "latency": "Ordered for latency: changes that make single requests faster rank higher; larger prefill steps are not proposed.",
+    "cost": "Ordered for cost: fewer cards and GPU-hours for the same work rank higher; cards that the load does not need are given back.",
     "long-context": "Ordered for long contexts: room for long requests and prefix caching rank higher; throughput of short requests may fall.",
     "memory": "Ordered for memory: changes that free GPU memory rank higher.",
     "startup": "Ordered for start-up: a shorter start ranks before serving speed; fewer CUDA graphs and eager mode slow down large batches.",

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.bottleneck import KV_FULL
-from vllm_logdoctor.rules.capacity.defaults import seats_of
+from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.memory import memory_of
+from vllm_logdoctor.rules.limits import KV_FULL
 from vllm_logdoctor.rules.load import Load, evidence_of_sample, load_of
 from vllm_logdoctor.rules.model import AlreadyRight
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM
@@ -211,9 +211,9 @@ def room(run: Run, load: Load) -> AlreadyRight | None:
     )
 
 
-def seats(run: Run, load: Load) -> AlreadyRight | None:
-    """The seats were enough for the load."""
-    number = seats_of(run)
+def max_num_seqs(run: Run, load: Load) -> AlreadyRight | None:
+    """max_num_seqs was enough for the load."""
+    number = max_num_seqs_of(run)
     if not load.busy_seconds or not number or load.peak_running >= 0.95 * number or load.peak_waiting:
         return None
     top = max(run.samples, key=lambda sample: sample.running or 0)
@@ -227,7 +227,7 @@ def seats(run: Run, load: Load) -> AlreadyRight | None:
 
 CHECKS: tuple[Check, ...] = (
     graphs, compiled, prefix_caching, chunked_prefill, async_scheduling, attention, quantized, cache_type,
-    sampler, parallelism, room, seats,
+    sampler, parallelism, room, max_num_seqs,
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from vllm_logdoctor.run.model import Run
 
 
 def already_set(run: Run, change: Change) -> bool:
-    """Say whether the launch of a run has what a change asks for.
+    """Return whether the launch of a run has what a change asks for.
 
     A flag counts where the user gave it; a variable where the log shows that it was set.
 

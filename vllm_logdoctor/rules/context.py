@@ -12,7 +12,8 @@ from vllm_logdoctor.events import Event
 from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
-from vllm_logdoctor.rules.bottleneck import Bottleneck, BottleneckName, limits_of, time_by_limit
+from vllm_logdoctor.rules.bottleneck import Bottleneck
+from vllm_logdoctor.rules.limits import BottleneckName, limits_of, time_by_limit
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Evidence, Run, Sample
@@ -55,11 +56,11 @@ class RuleContext(Struct, frozen=True):
         )
 
     def switched_on(self, field: str) -> bool:
-        """Whether a setting is known to be on."""
+        """Return whether a setting is known to be on."""
         return self.run.setting(field) is True
 
     def asked_for(self, field: str) -> bool:
-        """Whether the user set a field."""
+        """Return whether the user set a field."""
         value = self.run.config.get(field)
         return value is not None and value.provenance in ("explicit", "adjusted")
 
@@ -93,7 +94,7 @@ def flag(
 
 
 def in_every_release_of(flag_name: str, engine: str | None) -> bool:
-    """Whether every release that has this engine generation as its usual one knows a flag.
+    """Return whether every release that has this engine generation as its usual one knows a flag.
 
     Example:
         >>> in_every_release_of("--max-num-seqs", None), in_every_release_of("--swap-space", "V1")
@@ -135,7 +136,7 @@ def setting_lines(case: RuleContext, *fields: str, most: int = 1) -> tuple[Evide
 
 
 def queue_first(sample: Sample) -> tuple[float, ...]:
-    """Order samples by the length of the queue, then by what the cache and the seats hold."""
+    """Order samples by the length of the queue, then by the cache in use and the running requests."""
     return (sample.waiting or 0, sample.kv_usage or 0.0, sample.running or 0)
 
 

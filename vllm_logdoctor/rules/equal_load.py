@@ -210,7 +210,7 @@ def _why_unknown(
     before: Sequence[LoadLevel],
     after: Sequence[LoadLevel],
 ) -> str:
-    """Say why two logs can't be compared at equal load, or nothing where they can."""
+    """Return why two logs can't be compared at equal load, or nothing where they can."""
     steady = [sum(level.samples for level in levels) for levels in (before, after)]
     if min(steady) < _FEWEST_PAIRED:
         return (

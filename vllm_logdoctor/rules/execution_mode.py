@@ -47,7 +47,7 @@ def switched_off(run: Run) -> tuple[SwitchedOff, ...]:
 
 
 def compiles(run: Run) -> bool:
-    """Whether only the graphs are switched off: the compilation configuration says so and leaves its mode alone."""
+    """Return whether only the graphs are switched off: the compilation configuration says so and leaves its mode alone."""
     off = switched_off(run)
     asked = run.arguments.get("compilation_config")
     mode = asked.get("mode", asked.get("level")) if isinstance(asked, dict) else None

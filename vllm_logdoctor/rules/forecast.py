@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vllm_logdoctor.rules.bottleneck import KV_FULL, SEATS_TAKEN, BottleneckName, cache_is_full
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
+from vllm_logdoctor.rules.limits import KV_FULL, SLOTS_TAKEN, BottleneckName, cache_is_full
 from vllm_logdoctor.rules.load import Load, Span, weighted_median
 from vllm_logdoctor.run.model import Run, Sample
 
@@ -32,7 +32,7 @@ LEAST_LEVEL = 2
 class Limits(Struct, frozen=True):
     """Limits of an engine: max_num_seqs (None where not known), and how many times the tokens its cache holds."""
 
-    seats: int | None
+    max_num_seqs: int | None
     room: float = 1.0
 
 
@@ -70,14 +70,16 @@ def under(sample: Sample, before: Limits, after: Limits) -> Sample:
     if not running:
         return sample
     each = usage / running / after.room
-    now = min(running, after.seats or running)
+    now = min(running, after.max_num_seqs or running)
     if now and each * now > 100:
         now = max(1, int(100 / each))
-    held = cache_is_full(running, usage) or bool(before.seats and running >= SEATS_TAKEN * before.seats)
+    held = cache_is_full(running, usage) or bool(
+        before.max_num_seqs and running >= SLOTS_TAKEN * before.max_num_seqs
+    )
     if held and waiting:
         demand = running + waiting
         fits = int(FULL / each) if each > 0 else demand
-        now = max(min(demand, after.seats or demand, fits), now)
+        now = max(min(demand, after.max_num_seqs or demand, fits), now)
     return replace(
         sample, running=now, waiting=running + waiting - now, kv_usage=round(min(100.0, each * now), 1)
     )
@@ -120,7 +122,7 @@ def next_limit(spans: Sequence[Span], limits: Limits) -> str:
         sample = span.sample
         if not sample.waiting:
             name = "client"
-        elif limits.seats and (sample.running or 0) >= limits.seats:
+        elif limits.max_num_seqs and (sample.running or 0) >= limits.max_num_seqs:
             name = "max_num_seqs"
         else:
             name = "KV cache" if (sample.kv_usage or 0.0) >= KV_FULL - 5 else "client"

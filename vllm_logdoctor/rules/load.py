@@ -25,13 +25,13 @@ class Span(Struct, frozen=True):
 
     @property
     def busy(self) -> bool:
-        """Whether any request was in the engine, or any token came out of it."""
+        """Return whether any request was in the engine, or any token came out of it."""
         sample = self.sample
         return bool(sample.running or sample.waiting or sample.generation > 0 or sample.prompt > 0)
 
     @property
     def waits(self) -> bool:
-        """Whether a request waited."""
+        """Return whether a request waited."""
         return bool(self.sample.waiting or self.sample.swapped)
 
 

@@ -52,7 +52,7 @@ def _verdict(verdict: Verdict, went_on: bool) -> MessageVerdict:
 
 
 def _worth_a_verdict(seen: Occurrences) -> bool:
-    """Tell whether a message is listed: what a pack of the user's own knows is, whatever its level."""
+    """Return whether a message is listed: what a pack of the user's own knows is, whatever its level."""
     event = seen.first[0]
     if not event.pattern.trusted:
         return True

@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from vllm_logdoctor.catalogue.pages import RulePage, rule_page
 from vllm_logdoctor.catalogue.topics import Severity
-from vllm_logdoctor.rules.bottleneck import BottleneckName
+from vllm_logdoctor.rules.limits import BottleneckName
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.run.model import Evidence
 
 if TYPE_CHECKING:
     from vllm_logdoctor.rules.context import RuleContext
 
-Objective = Literal["throughput", "latency", "long-context", "memory", "startup"]
+Objective = Literal["throughput", "latency", "long-context", "memory", "startup", "cost"]
 
 
 class Advice(Struct, frozen=True):

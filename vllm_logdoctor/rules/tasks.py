@@ -9,7 +9,7 @@ _WITH_ENCODER = ("Whisper", "Bart", "Mllama", "T5", "Florence2", "Donut", "Nemot
 
 
 def pools(run: Run) -> bool:
-    """Whether the model embeds or classifies instead of generating: its scheduler settings have other reasons."""
+    """Return whether the model embeds or classifies instead of generating: its scheduler settings have other reasons."""
     pooler = run.setting("pooler_config")
     tasks = {str(run.setting(name)) for name in ("runner", "task", "convert")}
     return pooler not in (None, "None") or bool(
@@ -18,11 +18,11 @@ def pools(run: Run) -> bool:
 
 
 def computes_for_others(run: Run) -> bool:
-    """Whether the engine computes prompts that another one goes on with: it makes one token of each request."""
+    """Return whether the engine computes prompts that another one goes on with: it makes one token of each request."""
     return "kv_producer" in str(run.setting("kv_transfer_config"))
 
 
 def has_encoder(run: Run) -> bool:
-    """Whether the model is one of encoder and decoder, as those for speech are."""
+    """Return whether the model is one of encoder and decoder, as those for speech are."""
     seen = run.seen("resolved-architecture")
     return seen is not None and seen.first[0].text("architecture").startswith(_WITH_ENCODER)

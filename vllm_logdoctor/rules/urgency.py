@@ -12,7 +12,7 @@ _REFUSING = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
 
 
 def is_urgent(run: Run, finding: Finding) -> bool:
-    """Tell whether no advice on speed helps before a finding: a start that nobody saw come up, a limit that turns requests away.
+    """Return whether no advice on speed helps before a finding: a start that nobody saw come up, a limit that turns requests away.
 
     Example:
         >>> cut = Finding("cause-not-in-log", "configuration", "medium", "low", "a log that ends", "", role="root")

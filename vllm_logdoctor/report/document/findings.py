@@ -10,7 +10,8 @@ from vllm_logdoctor.catalogue.topics import MessageVerdict, Resource, RuleKind, 
 from vllm_logdoctor.plan.model import Plan, PlannedChange, WhatIf
 from vllm_logdoctor.report.clock import clock, iso
 from vllm_logdoctor.report.document.part import Part, means, plain
-from vllm_logdoctor.rules.bottleneck import Bottleneck, BottleneckName, ServingPeriod
+from vllm_logdoctor.rules.bottleneck import Bottleneck, ServingPeriod
+from vllm_logdoctor.rules.limits import BottleneckName
 from vllm_logdoctor.rules.model import (
     Change,
     Confidence,

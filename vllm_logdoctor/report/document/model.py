@@ -27,7 +27,7 @@ from vllm_logdoctor.report.document.part import Part, means, plain
 from vllm_logdoctor.report.document.serving import ServingOut
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.opinion import Opinion
-from vllm_logdoctor.rules.bottleneck import BottleneckName
+from vllm_logdoctor.rules.limits import BottleneckName
 from vllm_logdoctor.run.beside import Beside, Certainty
 from vllm_logdoctor.run.model import (
     Benchmark,

@@ -1,5 +1,5 @@
-"""Distance to the limit: decode reads all weights and the cache in use once a step; memory bandwidth bounds
-the steps.
+"""Distance to the limit of the card: memory bandwidth bounds decode, which reads weights and cache once a step; arithmetic
+bounds prefill, which takes two operations for each weight and token.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from msgspec import Struct
 
 from vllm_logdoctor.knowledge.cards import Card, card_for
+from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of, weighted_median
@@ -19,6 +20,8 @@ GIB = 1024**3
 # is close.
 PROMPT_SHARE = 0.01
 LEAST_SAMPLES = 3
+# A load of few prompts says nothing about how fast they could be computed.
+MEASURABLE = 0.05
 # Experts that a step does not use are not read: the weights of such models are no bound.
 _EXPERTS = lazy_pattern(
     r"moe|mixtral|experts|-a\d+b\b|gpt-oss|deepseek-(?:v[2-9]|r\d)|kimi-k|glm-4\.[5-9]", re.IGNORECASE
@@ -69,13 +72,17 @@ def ceiling_of(run: Run, load: Load | None = None) -> Ceiling | None:
 
 
 def has_experts(run: Run) -> bool:
-    """Tell whether the model is a mixture of experts: by its name, or because its expert kernels are spoken of."""
+    """Return whether the model is a mixture of experts: by its name, or because its expert kernels are spoken of."""
     named = run.model is not None and _EXPERTS.search(str(run.model.value)) is not None
     return named or any("moe" in pattern for pattern in run.messages)
 
 
 def device_of(run: Run) -> Card | None:
-    """Return the card of a run where a line names it: vLLM itself logs no name, files of tuned kernels do."""
+    """Return the card of a run where a line names it: a file of tuned kernels, or nvidia-smi in the same log."""
+    for pattern in ("gpu-listed", "gpu-named"):
+        listed = run.seen(pattern)
+        if listed and len({event.text("name") for event in listed.first}) == 1:
+            return card_for(listed.first[0].text("name"))
     for pattern, field in (("moe-config-default", "path"), ("block-quantization-config-default", "path")):
         seen = run.seen(pattern)
         found = _DEVICE.search(seen.first[0].text(field)) if seen else None
@@ -93,6 +100,48 @@ def decode_spans(spans: tuple[Span, ...]) -> list[Span]:
         and span.sample.running
         and span.sample.prompt <= PROMPT_SHARE * span.sample.generation
     ]
+
+
+def distance(run: Run, load: Load) -> str:
+    """Return in words how far decode and prefill are from what the card allows; an empty text where it is not known."""
+    decode, prefill = ceiling_of(run, load), prefill_ceiling_of(run, load)
+    words = ""
+    if decode is not None:
+        words += (
+            f" Decode makes {decode.measured:,.0f} of at most {decode.ceiling:,.0f} tokens/s that the memory of the card"
+            f" allows at this number of requests ({100 * decode.share:.0f} %): {decode.formula}."
+        )
+    if prefill is not None:
+        words += (
+            f" Prefill made up to {prefill.measured:,.0f} of at most {prefill.ceiling:,.0f} prompt tokens/s that its"
+            f" arithmetic allows ({100 * prefill.share:.0f} %): {prefill.formula}."
+        )
+    return words
+
+
+def prefill_ceiling_of(run: Run, load: Load) -> Ceiling | None:
+    """Return the prompt tokens per second that the arithmetic of the card allows, attention left out.
+
+    None where card, weights or prompts are not known, and for models of which a token uses only a part.
+    """
+    card, weights = device_of(run), run.measure("model_weights_gib")
+    each = weight_bytes(run.setting("quantization"), str(run.setting("dtype") or "bfloat16"))
+    if card is None or not weights or each is None or has_experts(run):
+        return None
+    peak = card.fp8_tflops if each.high <= 1.1 and card.fp8_tflops else card.fp16_tflops
+    fastest = max(load.busy, key=lambda span: span.sample.prompt, default=None)
+    stages = run.setting("pipeline_parallel_size")
+    if not peak or fastest is None or not fastest.sample.prompt or stages not in (None, 1):
+        return None
+    parameters = weights * GIB / each.low
+    ceiling, measured = peak * 1e12 / (2 * parameters), fastest.sample.prompt
+    if not MEASURABLE <= measured / ceiling <= 1:
+        return None
+    formula = (
+        f"{peak:,.0f} TFLOP/s ({card.name}, {card.source}) / (2 x {parameters / 1e9:.3g} billion weights on a card)"
+        f" = {ceiling:,.0f} tokens/s"
+    )
+    return Ceiling(ceiling, measured, measured / ceiling, formula, (evidence_of_sample(run, fastest.sample),))
 
 
 def _ceiling(

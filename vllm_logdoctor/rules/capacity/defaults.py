@@ -10,24 +10,24 @@ from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, device_tot
 from vllm_logdoctor.run.model import Run
 
 SMALLEST_DEFAULT = 256
-"""Seats that every release gives on cards at least, unless told otherwise."""
+"""The max_num_seqs that every release sets on cards at least."""
 
 
-def seats_of(run: Run) -> int | None:
+def max_num_seqs_of(run: Run) -> int | None:
     """Return max_num_seqs: as printed, else the default for this version and device where the arguments leave
     it open.
     """
     return _whole(run.setting("max_num_seqs")) or _default(run, "max_num_seqs")
 
 
-def least_seats(run: Run) -> int:
+def least_max_num_seqs(run: Run) -> int:
     """Return the number that max_num_seqs can't be below: 1, or the smallest default on cards where the arguments leave
     it open.
     """
     on_cards = run.platform in ("cuda", "rocm")
     if not on_cards or not arguments_are_whole(run) or run.setting("max_num_seqs") is not None:
         return 1
-    # vLLM gives no more seats by default than a step takes tokens.
+    # vLLM's default max_num_seqs is at most the tokens of a step.
     return min(SMALLEST_DEFAULT, _whole(run.setting("max_num_batched_tokens")) or SMALLEST_DEFAULT)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes, weight_bytes
 from vllm_logdoctor.knowledge.versions import at_least
-from vllm_logdoctor.rules.capacity.defaults import seats_of, step_tokens_of
+from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, step_tokens_of
 from vllm_logdoctor.rules.capacity.fp8 import condition_of_fp8, refuses_fp8
 from vllm_logdoctor.rules.capacity.memory import GIB, START_FAILS, Memory
 from vllm_logdoctor.run.model import Run
@@ -129,7 +129,7 @@ def sequences(memory: Memory, to: Settings) -> Memory | str:
     """max_num_seqs: the sampler is profiled with so many rows, 0 to 2.5 % of the tokens in nine measured
     pairs.
     """
-    new, old = to.number(), seats_of(to.run)
+    new, old = to.number(), max_num_seqs_of(to.run)
     if new is None:
         return "max_num_seqs is a number of requests"
     if memory.fixed:
@@ -325,7 +325,7 @@ def replicas(memory: Memory, to: Settings) -> Memory | str:
 
 
 def uses_latent_attention(run: Run) -> bool:
-    """Whether the attention backend is one of latent attention (MLA), whose cache is not shared out over
+    """Return whether the attention backend is one of latent attention (MLA), whose cache is not shared out over
     ranks.
     """
     seen = run.seen("attention-backend")

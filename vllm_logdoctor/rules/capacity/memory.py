@@ -156,7 +156,7 @@ def utilization_of(run: Run) -> float | None:
 
 
 def arguments_are_whole(run: Run) -> bool:
-    """Whether the log prints the arguments, and all of them: a wrapped or cut line does not end as it should.
+    """Return whether the log prints the arguments, and all of them: a wrapped or cut line does not end as it should.
 
     The command that started the server holds them all.
     """

@@ -20,6 +20,7 @@ from vllm_logdoctor.rules.performance import (
     hybrid_cache,
     kernels,
     long_answers,
+    machine,
     memory_use,
     messages,
     multimodal,
@@ -49,6 +50,7 @@ RULES: tuple[Rule, ...] = (
     *adapters.RULES,
     *transfers.RULES,
     *parallelism.RULES,
+    *machine.RULES,
     *pipeline.RULES,
     *observing.RULES,
     *graphs.RULES,
@@ -81,7 +83,7 @@ def performance_findings(
     Args:
         run: the run.
         bottleneck: what limits it (`rules.bottleneck.bottleneck_of`).
-        objective: balanced, throughput, latency, long-context, memory or startup; it changes the order and
+        objective: balanced, throughput, latency, long-context, memory, startup or cost; it changes the order and
             some proposals.
         load: its load, where it is known already.
         runner: keeps the report from a rule that fails; without it, the error is raised.

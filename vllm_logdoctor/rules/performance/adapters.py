@@ -24,7 +24,7 @@ LEAST_SHARE = 0.05
 
 
 def adapters_take_turns(case: RuleContext) -> Advice | None:
-    """Requests of one adapter wait for those of another although seats and cache are free.
+    """Requests of one adapter wait for those of another although max_num_seqs slots and cache are free.
 
     Needs more adapters in the log than --max-loras, and statistics lines with such a queue.
     """
@@ -39,7 +39,7 @@ def adapters_take_turns(case: RuleContext) -> Advice | None:
     text = (
         f"The log names {plural(adapters, 'adapter')}, and a batch takes {slots} (max_loras): requests of the others"
         f" wait until none of these runs. Up to {plural(waiting, 'request')} waited for {100 * share:.3g} % of the busy"
-        " time although seats and cache were free."
+        " time although max_num_seqs slots and cache were free."
     )
     return Advice(
         text,
@@ -83,7 +83,7 @@ def lora_kernel_untuned(case: RuleContext) -> Advice | None:
 
 def _free_but_waiting(case: RuleContext) -> list[Span]:
     limited = ("kv-cache-limited", "idle")
-    seats = whole(case.run.setting("max_num_seqs"))
+    max_num_seqs = whole(case.run.setting("max_num_seqs"))
     return [
         span
         for span, limit in zip(case.load.spans, case.limits, strict=True)
@@ -91,7 +91,7 @@ def _free_but_waiting(case: RuleContext) -> list[Span]:
         and limit not in limited
         and span.sample.prompt == 0
         and (limit != "none-clear" or span.sample.generation > 0)
-        and (seats is None or (span.sample.running or 0) < seats)
+        and (max_num_seqs is None or (span.sample.running or 0) < max_num_seqs)
     ]
 
 

@@ -47,7 +47,7 @@ def engines_loaded_unevenly(case: RuleContext) -> Advice | None:
                 "several API servers each see only their own requests",
             ),
         ),
-        avoid="More seats or memory first: a part of what is there is not used.",
+        avoid="More max_num_seqs or memory first: a part of what is there is not used.",
         verify="`Running` of all engines within a fifth of each other, and `Waiting` at 0 while any has room.",
     )
 
@@ -62,7 +62,7 @@ def moments(spans: tuple[Span, ...]) -> list[Moment]:
 
 
 def is_uneven(moment: Moment) -> bool:
-    """Whether requests wait for one engine while another one has room."""
+    """Return whether requests wait for one engine while another one has room."""
     fullest = max((sample.running or 0 for sample in moment if sample.waiting), default=0)
     return any(not sample.waiting and (sample.running or 0) <= ROOM * fullest for sample in moment if fullest)
 

@@ -12,13 +12,13 @@ from msgspec import Struct, field
 from vllm_logdoctor.knowledge.flags import flag_default
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.bottleneck import runs_on_cpu
-from vllm_logdoctor.rules.capacity.defaults import seats_of
+from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.fp8 import ARITHMETIC, capability_of, condition_of_fp8
 from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
 from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, flag
 from vllm_logdoctor.rules.forecast import Forecast, Limits, forecast
+from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.performance.published import CACHE_FP8, CACHE_RAISED, WEIGHTS_FP8
 from vllm_logdoctor.run.model import Run
@@ -84,7 +84,7 @@ def fp8_cache_breaks_answers(run: Run) -> bool:
 
 
 def can_use_fp8_cache(case: RuleContext) -> bool:
-    """Whether an fp8 cache is a sound proposal: a CUDA run of 0.10 or later whose cache has 16-bit elements, on a card that
+    """Return whether an fp8 cache is a sound proposal: a CUDA run of 0.10 or later whose cache has 16-bit elements, on a card that
     computes in fp8 or is not known, and no model whose answers it is known to break.
     """
     run = case.run
@@ -232,9 +232,9 @@ def _smaller_weights(case: RuleContext, memory: Memory | None) -> Room | None:
 
 def _throughput(case: RuleContext, gain: float, basis: str) -> Effect:
     """Return what more room brings while the cache is full: by the run's own levels up to the next limit, else its bounds."""
-    seats = seats_of(case.run)
+    max_num_seqs = max_num_seqs_of(case.run)
     told = f"{basis}: {gain:.3g} x the tokens"
-    found = forecast(case.run, case.load, case.limits, Limits(seats), Limits(seats, gain))
+    found = forecast(case.run, case.load, case.limits, Limits(max_num_seqs), Limits(max_num_seqs, gain))
     if found is None:
         high = round(max(1.0, min(gain, CACHE_RAISED.high)), 3)
         return Effect(

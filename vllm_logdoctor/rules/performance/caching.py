@@ -16,6 +16,7 @@ from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
 from vllm_logdoctor.rules.performance.published import CACHE_FP8
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import has_encoder, pools
+from vllm_logdoctor.run.model import Run
 
 # Prompts are most of the work when they come in at this many times the rate of generated tokens.
 PROMPTS_DOMINATE = 5.0
@@ -32,22 +33,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
 
     Needs the engine's configuration line.
     """
-    run = case.run
-    value = run.config.get("enable_prefix_caching")
-    if (
-        run.engine != "V1"
-        or pools(run)
-        or has_encoder(run)
-        or value is None
-        or value.value is not False
-        or not value.evidence
-    ):
-        return None
-    if (
-        value.provenance == "explicit"
-        or run.arguments.get("enable_prefix_caching") is False
-        or run.arguments.get("no_enable_prefix_caching")
-    ):
+    if not _switched_off_by_vllm(case.run):
         return None
     load = case.load
     heavy = load.busy_seconds > 0 and load.prompt > PROMPTS_DOMINATE * max(load.generation, 1.0)
@@ -95,6 +81,18 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
             " prompts begin alike."
         ),
     )
+
+
+def _switched_off_by_vllm(run: Run) -> bool:
+    value = run.config.get("enable_prefix_caching")
+    if run.engine != "V1" or pools(run) or has_encoder(run) or value is None or value.value is not False:
+        return False
+    asked = (
+        value.provenance == "explicit"
+        or run.arguments.get("enable_prefix_caching") is False
+        or run.arguments.get("no_enable_prefix_caching")
+    )
+    return bool(value.evidence) and not asked
 
 
 def prefix_caching_switched_off(case: RuleContext) -> Advice | None:

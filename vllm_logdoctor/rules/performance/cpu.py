@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.rules.bottleneck import runs_on_cpu
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -13,6 +12,7 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
 

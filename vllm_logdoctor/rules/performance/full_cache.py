@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.rules.bottleneck import KV_FULL
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import (
     RuleContext,
@@ -16,6 +15,7 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.limits import KV_FULL
 from vllm_logdoctor.rules.load import Span, minutes
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.cache_room import Room, room_changes

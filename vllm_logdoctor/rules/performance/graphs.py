@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from vllm_logdoctor.catalogue.topics import Severity
-from vllm_logdoctor.rules.bottleneck import runs_on_cpu
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
 from vllm_logdoctor.rules.context import (
     RuleContext,
@@ -16,6 +15,7 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
 )
 from vllm_logdoctor.rules.execution_mode import SwitchedOff, compiles, switched_off
+from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import (
     COMPILE_CACHE_WARM,
@@ -116,13 +116,13 @@ def _graphs_on(case: RuleContext, off: tuple[SwitchedOff, ...]) -> tuple[Change,
 
 
 def _is_eager(case: RuleContext) -> bool:
-    """Whether eager mode is on: by the setting, or by the engine's own words where the log tells no setting."""
+    """Return whether eager mode is on: by the setting, or by the engine's own words where the log tells no setting."""
     setting = case.run.setting("enforce_eager")
     return setting is True or (setting is None and case.event("eager-mode-in-effect") is not None)
 
 
 def _taken_by_vllm(run: Run) -> bool:
-    """Whether all arguments are in the log and none asks for eager mode: there is nothing to drop."""
+    """Return whether all arguments are in the log and none asks for eager mode: there is nothing to drop."""
     asked = [one for one in switched_off(run) if one.flag[2:].replace("-", "_") in run.arguments]
     return arguments_are_whole(run) and not asked
 

@@ -29,7 +29,14 @@ ABOVE_THE_CLIENT = CLIENTS_OWN + 0.01
 
 # What an objective multiplies the worth of its rules by; a start is seldom, so that its findings come behind those of
 # serving.
-OBJECTIVES = {"throughput": 1.5, "latency": 2.0, "long-context": 2.0, "memory": 2.0, "startup": 33.0}
+OBJECTIVES = {
+    "throughput": 1.5,
+    "latency": 2.0,
+    "long-context": 2.0,
+    "memory": 2.0,
+    "startup": 33.0,
+    "cost": 2.0,
+}
 SELDOM = 0.03
 
 

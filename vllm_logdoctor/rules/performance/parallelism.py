@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.rules.bottleneck import ranks_of, tensor_ranks_over_sockets
+from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.rules.capacity.laws import RANKS_OVERHEAD_GIB, uses_latent_attention
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.rules.context import (
@@ -18,6 +18,7 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.limits import ranks_of, tensor_ranks_over_sockets
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import NODES_JOINED, REPLICAS_FOR_TP4, TP_HALVED_LOADED
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -259,7 +260,7 @@ def _is_enough(case: RuleContext, memory: Memory, card: OneCard, ranks: int) -> 
 
 
 def fits(card: OneCard, memory: Memory) -> bool:
-    """Whether the cache of one card holds a request of full length: vLLM refuses to start otherwise."""
+    """Return whether the cache of one card holds a request of full length: vLLM refuses to start otherwise."""
     return card.tokens >= (memory.length or 0)
 
 
@@ -276,7 +277,7 @@ def shorter_length(case: RuleContext, memory: Memory, card: OneCard) -> int | No
 
 
 def _single_streams(case: RuleContext, ranks: int) -> bool:
-    """Whether latency is asked for, and fewer requests run at once than there would be replicas."""
+    """Return whether latency is asked for, and fewer requests run at once than there would be replicas."""
     return case.objective == "latency" and case.load.running < ranks
 
 
@@ -284,12 +285,18 @@ def _replica_changes(case: RuleContext, memory: Memory, card: OneCard, ranks: in
     note = "a replica on each card; or that many servers behind a balancer"
     before = case.run.setting("data_parallel_size") or 1
     fewer = flag(case, "--tensor-parallel-size", ranks, 1, "needs-test")
+    if case.objective == "cost" and case.bottleneck.name not in SERVER_LIMITS:
+        freed = action(f"ask for one card in the job and return {ranks - 1}: this load fits one")
+        return (*fewer, *_shorter(case, memory, card), freed)
     parallel = flag(case, "--data-parallel-size", before, ranks, "needs-test", note)
     servers = parallel or (action(f"{ranks} servers, one on each card, behind a balancer"),)
+    return (*fewer, *servers, *_shorter(case, memory, card))
+
+
+def _shorter(case: RuleContext, memory: Memory, card: OneCard) -> tuple[Change, ...]:
     length = None if fits(card, memory) else shorter_length(case, memory, card)
     refused = "longer requests are refused; without it the start fails on one card"
-    shorter = flag(case, "--max-model-len", memory.length, length, "needs-test", refused) if length else ()
-    return (*fewer, *servers, *shorter)
+    return flag(case, "--max-model-len", memory.length, length, "needs-test", refused) if length else ()
 
 
 def _split_confidence(case: RuleContext, ranks: int) -> Confidence:
@@ -322,6 +329,10 @@ RULES = (
         objectives=("latency",),
         removes="interconnect-limited",
     ),
-    Rule("small-model-split-over-cards", small_model_split_over_cards, objectives=("throughput", "memory")),
+    Rule(
+        "small-model-split-over-cards",
+        small_model_split_over_cards,
+        objectives=("throughput", "memory", "cost"),
+    ),
     Rule("custom-allreduce-disabled", custom_allreduce_disabled, needs=("custom-allreduce-disabled",)),
 )

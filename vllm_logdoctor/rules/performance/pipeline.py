@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.rules.bottleneck import CARDS_OF_A_MACHINE, ranks_of, runs_on_cpu
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -12,6 +11,7 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.limits import CARDS_OF_A_MACHINE, ranks_of, runs_on_cpu
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.parallelism import slow_links
 from vllm_logdoctor.rules.rule import Advice, Rule

@@ -51,8 +51,8 @@ EAGER_OFF_BETWEEN = Range(
     1.0, 4.10, 1.07, 10, 4, "between one stream and 128 clients, where no pair was measured"
 )
 GRAPHS_FULLER = Range(2.27, 8.46, 4.27, 3, 1, "mixture of experts at batch 1 on GH200")
-SEATS_FROM_ONE = Range(5.21, 14.21, 12.84, 4, 1, "max_num_seqs 1 to 256 with 16 clients")
-SEATS_RAISED = Range(1.07, 1.59, 1.20, 8, 2, "a cap below the load was raised")
+MAX_NUM_SEQS_FROM_ONE = Range(5.21, 14.21, 12.84, 4, 1, "max_num_seqs 1 to 256 with 16 clients")
+MAX_NUM_SEQS_RAISED = Range(1.07, 1.59, 1.20, 8, 2, "a cap below the load was raised")
 CACHE_RAISED = Range(1.07, 2.66, 1.60, 4, 1, "14B on a 64 GB device, load bound by the cache")
 CACHE_FP8 = Range(
     0.97, 1.09, 1.03, 18, 4, "16-bit to fp8 cache, vLLM 0.10 and later on H100, L40S, L4 and 3090"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.rules.bottleneck import KV_FULL, KV_FULL_ALONE, BottleneckName, one_by_one
-from vllm_logdoctor.rules.capacity.ceiling import ceiling_of
-from vllm_logdoctor.rules.capacity.defaults import seats_of, step_tokens_of
+from vllm_logdoctor.rules.bottleneck import one_by_one
+from vllm_logdoctor.rules.capacity.ceiling import distance
+from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, step_tokens_of
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -20,11 +20,16 @@ from vllm_logdoctor.rules.context import (
     whole,
 )
 from vllm_logdoctor.rules.forecast import Limits, forecast
+from vllm_logdoctor.rules.limits import KV_FULL, KV_FULL_ALONE, BottleneckName
 from vllm_logdoctor.rules.load import minutes
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.cache_room import NEXT
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
-from vllm_logdoctor.rules.performance.published import CLIENT_DOUBLED, SEATS_FROM_ONE, SEATS_RAISED
+from vllm_logdoctor.rules.performance.published import (
+    CLIENT_DOUBLED,
+    MAX_NUM_SEQS_FROM_ONE,
+    MAX_NUM_SEQS_RAISED,
+)
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.metrics import batches_of
@@ -38,9 +43,9 @@ LONG_QUEUE = 8
 LEAST_OF_WAITING = 1 / 3
 # Requests wait for a prefill now and then on any server; below this share of the busy time it is no limit.
 LEAST_PREFILL_SHARE = 0.15
-# The default of large cards; more seats were measured nowhere. A tenth more seats is no change worth a
+# The default of large cards; more was measured nowhere. A tenth more requests is no change worth a
 # restart.
-MOST_SEATS = 1024
+MOST_RUNNING = 1024
 LEAST_GROWTH = 1.1
 # A tenth more requests is nothing that a client is changed for.
 LEAST_ROOM = 1.1
@@ -59,11 +64,16 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     if case.bottleneck.name not in ("client-limited", "idle") or not load.peak_running or significant(case):
         return None
     run = case.run
-    seats, held = seats_of(run), tuple(span for span in case.spans("client-limited") if span.sample.running)
+    max_num_seqs = max_num_seqs_of(run)
+    held = tuple(span for span in case.spans("client-limited") if span.sample.running)
     if len(held) < LEAST_LINES:
         return None
     most = max(span.sample.running or 0 for span in held)
-    spare = f"{seats - most:,} free seats (max_num_seqs {seats:,}) and " if seats and seats > most else ""
+    spare = (
+        f"{max_num_seqs - most:,} of {max_num_seqs:,} max_num_seqs slots free and "
+        if max_num_seqs and max_num_seqs > most
+        else ""
+    )
     room = floor_percent(100 - load.peak_kv)
     free = f"{spare}{f'at least {room} %' if load.peak_kv else 'nearly all'} of the KV cache free"
     together = f" ({load.engines} engines together)" if load.engines > 1 else ""
@@ -80,25 +90,10 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
         " process, steps of an agent that wait for each other. If the load is what you want to serve, there"
         " is nothing to change here."
     )
-    growth = room_to_grow(load.peak_kv, most, seats)
-    if growth < 2:
-        scarce = "seats" if seats and seats / most <= growth else "cache"
-        text += (
-            f" The server is not far from its own limit either: at the peak of {most} requests there was"
-            + (
-                f" hardly any {scarce} left for more."
-                if growth < LEAST_ROOM
-                else f" {scarce} for {growth:.2g} times as many."
-            )
-        )
-    limit = ceiling_of(run)
-    if limit is not None:
-        text += (
-            f" Decode makes {limit.measured:,.0f} of at most {limit.ceiling:,.0f} tokens/s that the memory of"
-            f" the card allows at this number of requests ({100 * limit.share:.0f} %): {limit.formula}."
-        )
+    growth = room_to_grow(load.peak_kv, most, max_num_seqs)
+    text += _near_the_limit(most, growth, max_num_seqs)
     return Advice(
-        text,
+        text + distance(run, load),
         (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs")),
         confidence="high" if len(held) > LEAST_LINES else "medium",
         changes=_more_requests(case, growth),
@@ -111,6 +106,20 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
             "`Running: N reqs` rises with the client; `Waiting` above 0 would show that the server became the"
             " limit."
         ),
+    )
+
+
+def _near_the_limit(most: int, growth: float, max_num_seqs: int | None) -> str:
+    if growth >= 2:
+        return ""
+    scarce = "max_num_seqs" if max_num_seqs and max_num_seqs / most <= growth else "cache"
+    left = (
+        f"hardly any {scarce} left for more"
+        if growth < LEAST_ROOM
+        else f"{scarce} for {growth:.2g} times as many"
+    )
+    return (
+        f" The server is not far from its own limit either: at the peak of {most} requests there was {left}."
     )
 
 
@@ -135,15 +144,15 @@ def _prompts_one_by_one(case: RuleContext, batches: Sequence[Progress]) -> Advic
     )
 
 
-def room_to_grow(usage: float, running: int, seats: int | None) -> float:
-    """Return by how much the number of requests can grow before cache or seats are taken.
+def room_to_grow(usage: float, running: int, max_num_seqs: int | None) -> float:
+    """Return by how much the number of requests can grow before the cache or max_num_seqs is used up.
 
     Example:
         >>> room_to_grow(9.0, 8, 256), room_to_grow(60.0, 100, 120)
         (10.0, 1.2)
     """
-    cache = KV_FULL / usage if usage > 0 else MOST_SEATS
-    return min(cache, seats / running if seats and running else cache)
+    cache = KV_FULL / usage if usage > 0 else MOST_RUNNING
+    return min(cache, max_num_seqs / running if max_num_seqs and running else cache)
 
 
 def _more_requests(case: RuleContext, growth: float) -> tuple[Change, ...]:
@@ -154,36 +163,36 @@ def _more_requests(case: RuleContext, growth: float) -> tuple[Change, ...]:
 
 
 def _client_effect(growth: float) -> Effect | None:
-    """The measured range of twice the requests, bounded by what cache and seats allow."""
+    """The measured range of twice the requests, bounded by what cache and max_num_seqs allow."""
     if growth < LEAST_ROOM:
         return None
     note = "for twice the requests in flight; each single one gets slower"
     if growth < 2:
-        note += f"; cache and seats allow {growth:.2g} times"
+        note += f"; cache and max_num_seqs allow {growth:.2g} times"
     effect = CLIENT_DOUBLED.effect("generation_throughput", note)
     return replace(effect, low=min(effect.low, growth), high=min(effect.high, growth))
 
 
 def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
-    """All seats are taken while the cache has room.
+    """All max_num_seqs slots are taken while the cache has room.
 
-    Needs statistics lines with the seats taken and requests waiting.
+    Needs statistics lines with the max_num_seqs taken and requests waiting.
     """
     held = case.spans("max-num-seqs-limited")
     if not held or not held_long(case, "max-num-seqs-limited"):
         return None
-    known = seats_of(case.run)
-    seats = known or max(span.sample.running or 0 for span in held)
+    known = max_num_seqs_of(case.run)
+    max_num_seqs = known or max(span.sample.running or 0 for span in held)
     waiting = max(span.sample.waiting or 0 for span in held)
     usage = max(span.sample.kv_usage or 0.0 for span in held)
-    target = seats_wanted(seats, waiting, usage, step_tokens_of(case.run))
+    target = max_num_seqs_wanted(max_num_seqs, waiting, usage, step_tokens_of(case.run))
     text = (
         f"For {minutes(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.3g}"
         f" % of the busy time) "
         + (
-            ("the one seat was taken" if seats == 1 else f"all {seats:,} seats were taken")
+            f"all {plural(max_num_seqs, 'max_num_seqs slot')} were taken"
             if known
-            else f"the number of running requests stood still at {seats:,}"
+            else f"the number of running requests stood still at {max_num_seqs:,}"
         )
         + f" and up to {plural(waiting, 'request')} waited, while at most {usage:g} % of the KV cache was used."
     )
@@ -193,43 +202,43 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
             " something else admits no more (with LoRA the number of adapters in a batch, --max-loras)."
         )
     if target is None:
-        text += " The cache holds hardly more of them: more seats would fill it."
+        text += " The cache holds hardly more of them: a larger max_num_seqs would fill it."
     else:
         text += (
-            f" {target:,} seats would take the queue"
-            if target >= seats + waiting
-            else f" {target:,} seats fit"
+            f" A max_num_seqs of {target:,} would take the queue"
+            if target >= max_num_seqs + waiting
+            else f" {target:,} requests fit"
         )
-        text += f" at about {usage * target / seats:.0f} % of the cache." if usage else "."
+        text += f" at about {usage * target / max_num_seqs:.0f} % of the cache." if usage else "."
     return Advice(
         text,
         (*sample_lines(case, held), *setting_lines(case, "max_num_seqs")),
-        confidence=_seat_confidence(case, known),
-        changes=_seat_change(case, seats, target),
-        effect=_seat_effect(case, seats, target, waiting) if target is not None else None,
+        confidence=_max_num_seqs_confidence(case, known),
+        changes=_max_num_seqs_change(case, max_num_seqs, target),
+        effect=_max_num_seqs_effect(case, max_num_seqs, target, waiting) if target is not None else None,
         alternatives=("a second replica, where the speed of a single stream must not fall",),
-        verify=f"`Running: N reqs` goes above {seats:,} and `Waiting` falls to 0 at the same load.",
+        verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls to 0 at the same load.",
     )
 
 
-def _seat_confidence(case: RuleContext, known: int | None) -> Confidence:
+def _max_num_seqs_confidence(case: RuleContext, known: int | None) -> Confidence:
     if known is None:
         return "low"
     return "high" if case.asked_for("max_num_seqs") else "medium"
 
 
-def _seat_change(case: RuleContext, seats: int, target: int | None) -> tuple[Change, ...]:
+def _max_num_seqs_change(case: RuleContext, max_num_seqs: int, target: int | None) -> tuple[Change, ...]:
     if target is None:
         return ()
     note = "each stream gets slower as more run at once"
-    return flag(case, "--max-num-seqs", seats, target, "needs-test", note)
+    return flag(case, "--max-num-seqs", max_num_seqs, target, "needs-test", note)
 
 
-def _seat_effect(case: RuleContext, seats: int, target: int, waiting: int) -> Effect:
+def _max_num_seqs_effect(case: RuleContext, max_num_seqs: int, target: int, waiting: int) -> Effect:
     """What more requests at once bring: by the run's own levels, else the measured range bounded by the queue."""
-    measured = SEATS_FROM_ONE if seats == 1 else SEATS_RAISED
-    demand = (seats + waiting) / seats
-    found = forecast(case.run, case.load, case.limits, Limits(seats), Limits(target))
+    measured = MAX_NUM_SEQS_FROM_ONE if max_num_seqs == 1 else MAX_NUM_SEQS_RAISED
+    demand = (max_num_seqs + waiting) / max_num_seqs
+    found = forecast(case.run, case.load, case.limits, Limits(max_num_seqs), Limits(target))
     if found is not None and found.measured:
         basis = (
             f"{found.running[0]:.0f} -> {found.running[1]:.0f} requests at once by this run's own throughput at other"
@@ -250,7 +259,7 @@ def _seat_effect(case: RuleContext, seats: int, target: int, waiting: int) -> Ef
 
 
 def prefill_bound_queueing(case: RuleContext) -> Advice | None:
-    """Requests wait with seats and cache free: the steps are spent on prompts.
+    """Requests wait with max_num_seqs slots and cache free: the steps are spent on prompts.
 
     Needs such statistics lines.
     """
@@ -265,7 +274,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
         f"For {minutes(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.3g} % of the"
         " busy time) "
         + (
-            f"up to {plural(waiting, 'request')} waited although seats and cache were free:"
+            f"up to {plural(waiting, 'request')} waited although max_num_seqs slots and cache were free:"
             if waiting
             else f"up to {plural(running, 'request')} ran and got less than a token per second each:"
         )
@@ -274,6 +283,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
         + ("" if pools(case.run) else f", {rounded(case.load.generation)} generated tokens/s in the median")
         + ")."
         + ("" if waiting else IMAGES_TOO)
+        + distance(case.run, case.load)
     )
     return Advice(
         text,
@@ -285,7 +295,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
             "more replicas: prefill is arithmetic, it scales with cards",
             "shorter prompts",
         ),
-        avoid="Raising --max-num-seqs: seats are free.",
+        avoid="Raising --max-num-seqs: slots are free.",
         verify=(
             "`Waiting` falls while `Avg prompt throughput` rises."
             if waiting
@@ -330,7 +340,7 @@ def benchmark_measures_cache(case: RuleContext) -> Advice | None:
 
 
 def held_long(case: RuleContext, limit: BottleneckName) -> bool:
-    """Whether a limit of the server held long enough, or held back enough requests, to be worth a change."""
+    """Return whether a limit of the server held long enough, or held back enough requests, to be worth a change."""
     spans = case.spans(limit)
     if not spans:
         return False
@@ -347,7 +357,7 @@ def held_long(case: RuleContext, limit: BottleneckName) -> bool:
 
 
 def significant(case: RuleContext) -> bool:
-    """Whether any limit of the server is worth a change."""
+    """Return whether any limit of the server is worth a change."""
     return (
         held_long(case, "kv-cache-limited")
         or held_long(case, "max-num-seqs-limited")
@@ -355,22 +365,24 @@ def significant(case: RuleContext) -> bool:
     )
 
 
-def seats_wanted(seats: int, waiting: int, usage: float, tokens: int | None = None) -> int | None:
-    """Return seats that take the queue, as far as cache and step allow; None where they allow no more.
+def max_num_seqs_wanted(
+    max_num_seqs: int, waiting: int, usage: float, tokens: int | None = None
+) -> int | None:
+    """Return the max_num_seqs that takes the queue, as far as cache and step allow; None where they allow no more.
 
     Example:
-        >>> seats_wanted(64, 32, 10.0), seats_wanted(1, 19, 0.9), seats_wanted(64, 60, 60.0)
+        >>> max_num_seqs_wanted(64, 32, 10.0), max_num_seqs_wanted(1, 19, 0.9), max_num_seqs_wanted(64, 60, 60.0)
         (128, 32, 96)
-        >>> seats_wanted(64, 60, 88.0) is None
+        >>> max_num_seqs_wanted(64, 60, 88.0) is None
         True
     """
     wanted = 1
-    while wanted < seats + waiting and wanted < MOST_SEATS:
+    while wanted < max_num_seqs + waiting and wanted < MOST_RUNNING:
         wanted *= 2
-    room = int(seats * 90 / usage) if usage > 0 else wanted
-    # vLLM refuses more seats than a step takes tokens.
+    room = int(max_num_seqs * 90 / usage) if usage > 0 else wanted
+    # vLLM refuses a max_num_seqs above the tokens of a step.
     found = min(wanted, room - room % 8 if room >= 16 else room, tokens or wanted)
-    return found if found >= LEAST_GROWTH * seats else None
+    return found if found >= LEAST_GROWTH * max_num_seqs else None
 
 
 def floor_percent(share: float) -> str:

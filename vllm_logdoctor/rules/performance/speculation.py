@@ -55,7 +55,7 @@ class Acceptance(Struct, frozen=True):
 
     @property
     def is_useless(self) -> bool:
-        """Whether even the first drafted token is hardly ever taken."""
+        """Return whether even the first drafted token is hardly ever taken."""
         return bool(self.positions) and self.positions[0] < USELESS
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.rules.bottleneck import SLOW_CARD, runs_on_cpu
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -11,6 +10,7 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
+from vllm_logdoctor.rules.limits import SLOW_CARD, runs_on_cpu
 from vllm_logdoctor.rules.load import Span, minutes
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.stalls import stalled

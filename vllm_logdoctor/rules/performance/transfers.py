@@ -26,7 +26,7 @@ TRANSFER_TIME = "Avg xfer time (ms)"
 def requests_wait_for_remote_cache(case: RuleContext) -> Advice | None:
     """Requests wait although nothing here holds them: their KV cache is still on its way.
 
-    Needs a KV connector in the log, and statistics lines in which requests wait with seats and cache free while this
+    Needs a KV connector in the log, and statistics lines in which requests wait with max_num_seqs and cache free while this
     engine computes no prompt.
     """
     held = [span for span in case.spans("none-clear") if span.waits and span.sample.generation > 0]
@@ -38,7 +38,7 @@ def requests_wait_for_remote_cache(case: RuleContext) -> Advice | None:
     waiting = max(span.sample.waiting or 0 for span in held)
     text = (
         f"For {minutes(sum(span.seconds for span in held))} ({100 * share:.3g} % of the busy time) up to"
-        f" {plural(waiting, 'request')} waited although seats and cache were free, and this engine computed no prompt:"
+        f" {plural(waiting, 'request')} waited although max_num_seqs slots and cache were free, and this engine computed no prompt:"
         " their KV cache comes from elsewhere through the connector. They wait for the engine that computes it, or for"
         f" the transfer.{_transfer_time(case)}"
     )
@@ -57,7 +57,7 @@ def requests_wait_for_remote_cache(case: RuleContext) -> Advice | None:
             ),
         ),
         alternatives=("another share of prefill and decode engines",),
-        avoid="Settings of capacity here (--max-num-seqs, --gpu-memory-utilization): seats and cache are free.",
+        avoid="Settings of capacity here (--max-num-seqs, --gpu-memory-utilization): slots and cache are free.",
         verify="`Waiting` near 0 here at the same load, `Avg xfer time` no longer than before.",
     )
 

@@ -1,0 +1,261 @@
+"""What limits each sample of a run.
+
+A statistics line is judged by these rules, the first that holds:
+
+1. idle: nothing runs and nothing waits.
+2. Something waits, and the cache has no room: it is at least 90 % full, or what is free is less than one
+   running request holds on average (with three requests at 28 % each, 84 % is full). V1 prints no
+   preemption: this is how it looks.
+3. Something waits, the cache has room, and at least 95 % of max_num_seqs run: max_num_seqs
+   limits. Where the log does not tell it, a number of running requests at which most of the waiting
+   lines stand still is one, unless the arguments leave max_num_seqs open and no default is so small.
+4. Something waits with max_num_seqs slots and cache free, and it is more than one request that has just come: the tokens of a
+   step are spent on prompts (prefill). Where no such line of the run shows a prompt, it is something else that
+   admits no more, and nothing is said of it.
+5. Nothing waits and the cache is 95 % full or more: the next request or token will wait for the cache.
+6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
+   per second and request is the host's limit, as is a card that makes less than one and a half with a handful
+   of requests, or less than two and a half with up to 256 in half of the cache, and no prompts, counted or under
+   way: no card reads its own memory so slowly. Tensor parallel ranks on different nodes
+   are the interconnect's, and so are more ranks than a machine has cards, where a single stream crawls. Several
+   requests that get less than a token per second each while prompts are computed wait inside the batch: prefill.
+
+Lines in which requests run while neither a token nor the usage of the cache moves for half a minute tell no
+limit: the engine stood still.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from math import prod
+from typing import Literal
+
+from msgspec import Struct
+
+from vllm_logdoctor.rules.capacity.defaults import least_max_num_seqs, max_num_seqs_of
+from vllm_logdoctor.rules.load import Load, Span
+from vllm_logdoctor.rules.stalls import stalled
+from vllm_logdoctor.rules.tasks import computes_for_others, pools
+from vllm_logdoctor.run.model import Run, Sample
+
+BottleneckName = Literal[
+    "idle", "client-limited", "kv-cache-limited", "max-num-seqs-limited", "prefill-limited", "host-limited",
+    "interconnect-limited", "startup-only", "failed", "none-clear",
+]  # fmt: skip
+
+KV_FULL = 90.0
+"""Percent; where requests were preempted, logs show 92 to 100 at the end of each interval."""
+KV_FULL_ALONE = 95.0
+"""Percent at which the cache limits even while nothing waits yet."""
+KV_LEAST = 50.0
+"""Percent below which the cache is not called full, however large a request is."""
+SLOTS_TAKEN = 0.95
+"""Share of max_num_seqs: asynchronous scheduling shows one or two slots free at any moment."""
+SLOW_CPU = 1.0
+"""Tokens per second and request."""
+SLOW_CARD = 1.5
+"""Tokens per second and request with few requests: a card reads all of its memory two (unified memory) to forty
+times a second, and a step reads its weights once."""
+SLOW_BATCH = 2.5
+"""The same with more requests and half of the cache empty: a step then reads at most the weights and half the cache."""
+MOST_OF_BATCH = 256
+"""Requests up to which a step of decoding is bound by memory and not by arithmetic."""
+SLOW_RANKS = 5.0
+"""The same where the ranks are more than a machine has cards: cards of such machines read theirs twelve times."""
+STARVED = 1.0
+"""Tokens per second and request below which requests of a batch hardly decode: the steps compute prompts."""
+PROMPT_GROWTH = 0.3
+"""Per cent of the cache; a few tokens take less in ten seconds, a long prompt that is being computed takes more."""
+LEAST_LINES_WITHOUT_PROMPTS = 3
+"""Statistics lines from which waiting without any prompt is no prefill: V1 counts a prompt when it is computed to its end."""
+LEAST_LINES_STARVED = 2
+LEAST_CROWD = 10
+"""Running requests beside which a single one that waits has just come."""
+FEW = 4
+"""Requests with which a step costs hardly more than reading the weights."""
+CARDS_OF_A_MACHINE = 8
+
+
+class Host(Struct, frozen=True):
+    """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request; and
+    whether it makes tokens.
+    """
+
+    on_cpu: bool = False
+    across_nodes: bool = False
+    ranks: int = 1
+    generates: bool = True
+
+
+def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
+    """Return what limits each span of the load."""
+    max_num_seqs = max_num_seqs_of(run) or apparent_max_num_seqs(load.spans, least_max_num_seqs(run))
+    host = Host(
+        runs_on_cpu(run),
+        run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run),
+        ranks_of(run),
+        not pools(run) and not computes_for_others(run),
+    )
+    still = frozenset() if host.on_cpu else stalled(load.spans)
+    last: dict[int, Sample] = {}
+    limits: list[BottleneckName] = []
+    for span in load.spans:
+        sample = span.sample
+        limit = limit_of(span, max_num_seqs)
+        if (sample.file, sample.line) in still:
+            limit = "none-clear"
+        elif limit == "client-limited":
+            limit = limit_below(span, host, last.get(sample.engine))
+        last[sample.engine] = sample
+        limits.append(limit)
+    return tuple(with_prompts(load.spans, limits))
+
+
+def with_prompts(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:
+    """Return the limits with prefill among them only where enough lines of the run show it: a prompt behind a queue,
+    or more than one line of requests that hardly decode.
+    """
+    prefill = [span for span, limit in zip(spans, limits, strict=True) if limit == "prefill-limited"]
+    queues = sum(span.waits for span in prefill)
+    instead: BottleneckName = "prefill-limited"
+    if queues >= LEAST_LINES_WITHOUT_PROMPTS and not any(span.sample.prompt > 0 for span in prefill):
+        instead = "none-clear"
+    elif not queues and len(prefill) < LEAST_LINES_STARVED:
+        instead = "client-limited"
+    return [instead if limit == "prefill-limited" else limit for limit in limits]
+
+
+def ranks_of(run: Run) -> int:
+    """Return the number of cards that work on one request."""
+    sizes = (run.setting("tensor_parallel_size"), run.setting("pipeline_parallel_size"))
+    return prod(size for size in sizes if isinstance(size, int) and size > 0)
+
+
+def tensor_ranks_over_sockets(run: Run) -> bool:
+    """Return whether more tensor parallel ranks than a machine has cards reach each other over TCP, by NCCL's own words."""
+    size = run.setting("tensor_parallel_size")
+    joined = isinstance(size, int) and size > CARDS_OF_A_MACHINE
+    return joined and run.seen("nccl-over-sockets") is not None
+
+
+def runs_on_cpu(run: Run) -> bool:
+    """Return whether the CPU backend runs the model."""
+    return run.platform == "cpu" or (run.platform is None and run.seen("cpu-pinned-memory-off") is not None)
+
+
+def limit_of(span: Span, max_num_seqs: int | None) -> BottleneckName:
+    """Return what of the server limits one sample; `max_num_seqs` is None where it is not known."""
+    sample = span.sample
+    running, kv = sample.running or 0, sample.kv_usage or 0.0
+    if not span.busy:
+        return "idle"
+    if span.waits:
+        if cache_is_full(running, kv) and not (max_num_seqs and running >= max_num_seqs):
+            return "kv-cache-limited"
+        if max_num_seqs and running >= SLOTS_TAKEN * max_num_seqs:
+            return "max-num-seqs-limited"
+        return "client-limited" if is_arrival(sample) else "prefill-limited"
+    if kv >= KV_FULL_ALONE:
+        return "kv-cache-limited"
+    return "client-limited"
+
+
+def is_arrival(sample: Sample) -> bool:
+    """Return whether what waits is one request that came since the last step: any server shows that at some moments."""
+    return (sample.waiting or 0) <= 1 and not sample.swapped and (sample.running or 0) >= LEAST_CROWD
+
+
+def limit_below(span: Span, host: Host, before: Sample | None = None) -> BottleneckName:
+    """Return what limits a sample in which nothing waits: the client, or what the engine runs on.
+
+    Args:
+        span: the sample.
+        host: where the model runs.
+        before: the sample before it of the same engine. Requests that were not there then have made no tokens yet.
+    """
+    sample = span.sample
+    running = sample.running or 0
+    if host.across_nodes:
+        return "interconnect-limited"
+    if not running or before is None or not before.running or not host.generates:
+        return "client-limited"
+    if host.on_cpu:
+        slow = sample.prompt + sample.generation < SLOW_CPU * running
+        return "host-limited" if slow else "client-limited"
+    prompts = computes_prompts(sample, before)
+    if prompts and min(running, before.running) > 1 and sample.generation < STARVED * running:
+        return "prefill-limited"
+    if prompts:
+        return "client-limited"
+    if running > FEW:
+        return "host-limited" if is_slower_than_memory(sample) else "client-limited"
+    if host.ranks > CARDS_OF_A_MACHINE and sample.generation < SLOW_RANKS * running:
+        return "interconnect-limited"
+    return "host-limited" if sample.generation < SLOW_CARD * running else "client-limited"
+
+
+def computes_prompts(sample: Sample, before: Sample) -> bool:
+    """Return whether prompts are computed: counted, or under way.
+
+    V1 counts a prompt when it is computed to its end; until then only the cache that it takes shows it. V0, whose
+    lines tell swapped requests, counts every part.
+    """
+    if sample.prompt > 0 or sample.swapped is not None:
+        return sample.prompt > 0
+    return (sample.kv_usage or 0.0) - (before.kv_usage or 0.0) > PROMPT_GROWTH
+
+
+def is_slower_than_memory(sample: Sample) -> bool:
+    """Return whether requests of a batch without prompts are slower than any card reads its memory.
+
+    Example:
+        >>> is_slower_than_memory(Sample(0.0, 1, 0, 0.0, 74.0, running=32, waiting=0, kv_usage=28.0))
+        True
+        >>> is_slower_than_memory(Sample(0.0, 1, 0, 0.0, 740.0, running=32, waiting=0, kv_usage=28.0))
+        False
+    """
+    running = sample.running or 0
+    slowest = SLOW_BATCH if (sample.kv_usage or 0.0) < 50 else SLOW_CARD
+    return running <= MOST_OF_BATCH and sample.generation < slowest * running
+
+
+def cache_is_full(running: int, usage: float) -> bool:
+    """Return whether the cache has no room for one more request of the size of those that run.
+
+    Example:
+        >>> cache_is_full(100, 91.0), cache_is_full(3, 84.0), cache_is_full(100, 84.0)
+        (True, True, False)
+    """
+    if usage >= KV_FULL:
+        return True
+    return bool(running) and usage >= KV_LEAST and 100.0 - usage < usage / running
+
+
+def apparent_max_num_seqs(spans: Sequence[Span], least: int = 1) -> int | None:
+    """Return the number of running requests, `least` or more, at which waiting lines stand still, or None where there
+    is none.
+    """
+    waiting = [
+        span.sample.running or 0
+        for span in spans
+        if span.waits and not cache_is_full(span.sample.running or 0, span.sample.kv_usage or 0.0)
+    ]
+    most, times = max(waiting, default=0), Counter(waiting)
+    # Two lines are enough where nothing but this number was seen, with a crowd behind it.
+    lines = 2 if len(times) == 1 and most >= LEAST_CROWD and _queue(spans) >= most else 3
+    enough = times[most] >= lines and times[most] >= len(waiting) / 2
+    return most if most >= max(least, 1) and enough else None
+
+
+def _queue(spans: Sequence[Span]) -> int:
+    """Return the shortest queue of the lines in which requests wait."""
+    return min((span.sample.waiting or 0 for span in spans if span.waits), default=0)
+
+
+def time_by_limit(load: Load, limits: Sequence[BottleneckName]) -> dict[BottleneckName, float]:
+    """Return the seconds of each limit."""
+    seconds: dict[BottleneckName, float] = defaultdict(float)
+    for span, limit in zip(load.spans, limits, strict=True):
+        seconds[limit] += span.seconds
+    return dict(seconds)

@@ -1,0 +1,94 @@
+"""Rule on the machine of a job: cards that nvidia-smi lists and the engine does not use."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
+from vllm_logdoctor.rules.context import (
+    RuleContext,
+    action,
+    flag,
+    message_lines,
+    plural,
+    rounded,
+    setting_lines,
+    whole,
+)
+from vllm_logdoctor.rules.limits import ranks_of
+from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.performance.serving import significant
+from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.model import Run
+
+
+def idle_cards(case: RuleContext) -> Advice | None:
+    """The job's machine has more cards than the engine uses. Needs the list of nvidia-smi in the same log."""
+    run = case.run
+    cards, used = cards_listed(run), ranks_of(run) * (whole(run.setting("data_parallel_size")) or 1)
+    if not run.startup_complete or cards <= used or case.event("tensor-parallel-across-nodes") is not None:
+        return None
+    hours = card_hours(run, cards - used)
+    text = (
+        f"nvidia-smi in this log lists {cards} cards, and the engine uses {used}."
+        + (
+            f" The others cost {rounded(hours)} GPU-hours during this run"
+            if hours
+            else " The others are paid for"
+        )
+        + ", if the job asked for all of them and nothing else used them."
+    )
+    return Advice(
+        text,
+        (
+            *message_lines(case, "gpu-listed"),
+            *setting_lines(case, "tensor_parallel_size", "data_parallel_size"),
+        ),
+        confidence="medium",
+        changes=_use_or_return(case, cards, used),
+        alternatives=("a second model or another job on the cards that are free",),
+        verify="as many ranks as the job has cards, or fewer cards in the list.",
+    )
+
+
+def cards_listed(run: Run) -> int:
+    """Return the number of cards that nvidia-smi lists in the log; 0 where there is no list."""
+    listed = run.seen("gpu-listed")
+    if listed is None or listed.last is None:
+        return 0
+    return int(max(event.number("index") or 0 for event in (*listed.first, listed.last))) + 1
+
+
+def card_hours(run: Run, cards: int) -> float | None:
+    """Return the GPU-hours of some cards over the time of a run; None where the log has no clock."""
+    if run.started is None or run.ended is None or run.ended <= run.started:
+        return None
+    return cards * (run.ended - run.started) / 3600
+
+
+def _use_or_return(case: RuleContext, cards: int, used: int) -> tuple[Change, ...]:
+    replicas = cards // ranks_of(case.run)
+    before = whole(case.run.setting("data_parallel_size")) or 1
+    if case.bottleneck.name in SERVER_LIMITS and replicas > before:
+        note = "a replica on each card; their caches and their throughput add up"
+        return flag(case, "--data-parallel-size", before, replicas, "needs-test", note)
+    if significant(case) and replicas > before:
+        return (action(f"for the rushes a replica on each card (--data-parallel-size {replicas})"),)
+    return (
+        action(
+            f"ask for {plural(used, 'card')} in the job: this load does not need more",
+            before=cards,
+            after=used,
+        ),
+    )
+
+
+# Cards that nobody uses slow nothing down: unless cost is the objective, they come behind what does.
+_NO_LOSS_OF_SPEED = 0.3
+
+RULES = (
+    Rule(
+        "idle-cards",
+        idle_cards,
+        objectives=("cost",),
+        worth=lambda case, worth: worth if case.objective == "cost" else _NO_LOSS_OF_SPEED * worth,
+    ),
+)
