@@ -35,7 +35,7 @@ def test_one_statistics_line_has_one_limit(figures: dict[str, float], max_num_se
     assert limit_of(Span(sample(**figures), 10.0), max_num_seqs) == limit  # type: ignore[arg-type]
 
 
-def test_full_seats_and_a_full_cache_are_the_seats_limit_only_when_every_seat_is_taken() -> None:
+def test_full_slots_and_a_full_cache_are_the_slots_limit_only_when_every_slot_is_taken() -> None:
     full = {"running": 64, "waiting": 5, "kv": 99.0}
     assert limit_of(Span(sample(**full), 10.0), 64) == "max-num-seqs-limited"  # type: ignore[arg-type]
     assert limit_of(Span(sample(**full), 10.0), 256) == "kv-cache-limited"  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def test_several_api_servers_print_no_statistics_and_that_is_said() -> None:
     assert "several API servers" in found.reason
 
 
-def test_where_the_log_hides_the_seats_a_number_at_which_waiting_lines_stand_still_is_taken_for_them() -> (
+def test_where_the_log_hides_the_slots_a_number_at_which_waiting_lines_stand_still_is_taken_for_them() -> (
     None
 ):
     run = a_run(samples=load((9, {"running": 128, "waiting": 40, "kv": 12.0, "generation": 900.0})))
@@ -221,7 +221,7 @@ def test_only_requests_to_the_model_are_a_load(request_: tuple[str, str, int], n
     assert words in limit.reason
 
 
-def test_arguments_without_seats_leave_no_number_below_the_default_for_them() -> None:
+def test_arguments_without_slots_leave_no_number_below_the_default_for_them() -> None:
     queue = load((9, {"running": 12, "waiting": 40, "kv": 12.0, "generation": 90.0, "prompt": 5000.0}))
     assert bottleneck_of(a_run(set={"max_model_len": 8192}, samples=queue)).name == "prefill-limited"
     assert bottleneck_of(a_run(samples=queue)).name == "max-num-seqs-limited"

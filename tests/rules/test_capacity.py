@@ -53,7 +53,7 @@ def test_requested_memory_tells_a_utilization_that_is_not_printed() -> None:
     assert utilization_of(run) == pytest.approx(0.30)
 
 
-def test_seats_that_the_device_decides_need_a_device_that_is_no_a100() -> None:
+def test_slots_that_the_device_decides_need_a_device_that_is_no_a100() -> None:
     small = a_run(set={"gpu_memory_utilization": 0.9}, measured=MEASURED, version="0.11.2")
     assert max_num_seqs_of(small) == 256
     assert max_num_seqs_of(a_run(set={"max_num_seqs": 32})) == 32

@@ -38,7 +38,7 @@ def test_a_few_large_requests_fill_a_cache_that_has_no_room_for_one_more(kv: flo
 
 
 @pytest.mark.parametrize(("running", "expected"), [(121, "prefill-limited"), (122, "max-num-seqs-limited")])
-def test_seats_are_taken_when_all_but_a_few_are(running: int, expected: str) -> None:
+def test_slots_are_taken_when_all_but_a_few_are(running: int, expected: str) -> None:
     assert limit({**CROWD, "running": running, "kv": 30.0}, set={"max_num_seqs": 128}) == expected
 
 
@@ -82,7 +82,7 @@ def test_an_engine_that_stands_still_tells_no_limit(lines: int, expected: str) -
     assert bottleneck_of(run).name == expected
 
 
-def test_the_client_is_told_the_free_seats_the_free_cache_and_for_how_long() -> None:
+def test_the_client_is_told_the_free_slots_the_free_cache_and_for_how_long() -> None:
     run = a_run(set={"max_num_seqs": 256}, samples=load((42, {"running": 8, "kv": 1.6, "generation": 400.0})))
     words = advice(run)["client-concurrency-bound"].explanation
     assert "248 of 256 max_num_seqs slots free" in words

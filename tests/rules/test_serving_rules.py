@@ -25,7 +25,7 @@ def test_an_under_used_server_is_told_that_its_client_is_the_limit_and_gets_no_f
     assert "kv-cache-preemption" not in found
 
 
-def test_low_kv_usage_never_raises_seats_or_memory() -> None:
+def test_low_kv_usage_never_raises_slots_or_memory() -> None:
     found = advice(
         a_run(set={"max_num_seqs": 16, "gpu_memory_utilization": 0.5}, samples=load((30, UNDER_USED)))
     )
@@ -41,7 +41,7 @@ def test_a_cap_below_the_load_is_raised_to_take_the_queue() -> None:
     assert "client-concurrency-bound" not in found
 
 
-def test_the_gain_of_more_seats_is_bounded_by_the_queue_that_was_seen() -> None:
+def test_the_gain_of_more_slots_is_bounded_by_the_queue_that_was_seen() -> None:
     run = a_run(set={"max_num_seqs": 64}, samples=load((5, {**QUEUE, "waiting": 8})))
     effect = advice(run)["scheduler-limit-not-memory"].effect
     assert effect is not None
@@ -49,14 +49,14 @@ def test_the_gain_of_more_seats_is_bounded_by_the_queue_that_was_seen() -> None:
     assert "8 measured pairs" in effect.basis
 
 
-def test_one_seat_has_its_own_range() -> None:
+def test_one_slot_has_its_own_range() -> None:
     run = a_run(set={"max_num_seqs": 1}, samples=load((5, {"running": 1, "waiting": 19, "kv": 0.9})))
     effect = advice(run)["scheduler-limit-not-memory"].effect
     assert effect is not None
     assert (effect.low, effect.high) == (5.21, 14.21)
 
 
-def test_a_short_rush_behind_one_seat_is_told_even_when_the_day_was_quiet() -> None:
+def test_a_short_rush_behind_one_slot_is_told_even_when_the_day_was_quiet() -> None:
     run = a_run(
         set={"max_num_seqs": 1},
         samples=load(
@@ -66,7 +66,7 @@ def test_a_short_rush_behind_one_seat_is_told_even_when_the_day_was_quiet() -> N
     assert "scheduler-limit-not-memory" in advice(run)
 
 
-def test_a_batch_that_is_offered_at_once_waits_for_prompts_not_for_seats() -> None:
+def test_a_batch_that_is_offered_at_once_waits_for_prompts_not_for_slots() -> None:
     run = a_run(
         set={"max_num_seqs": 192},
         samples=load(
@@ -79,7 +79,7 @@ def test_a_batch_that_is_offered_at_once_waits_for_prompts_not_for_seats() -> No
     assert "prefill-bound-queueing" in found
 
 
-def test_a_full_cache_comes_first_and_advises_against_more_seats() -> None:
+def test_a_full_cache_comes_first_and_advises_against_more_slots() -> None:
     found = advice(a_run(samples=load((20, FULL))))
     assert next(iter(found)) == "kv-cache-preemption"
     assert "--max-num-seqs" in found["kv-cache-preemption"].avoid
@@ -140,7 +140,7 @@ def test_a_cpu_gets_more_cache_by_its_variable() -> None:
     assert unknown.changes[0].kind == "action"
 
 
-def test_prompts_that_fill_the_steps_are_told_apart_from_missing_seats() -> None:
+def test_prompts_that_fill_the_steps_are_told_apart_from_missing_slots() -> None:
     figures = {"running": 2, "waiting": 2, "kv": 3.6, "prompt": 1486.5, "generation": 1.3}
     found = advice(
         a_run(set={"max_num_seqs": 32}, samples=load((9, {"running": 1, "generation": 9.0}), (4, figures)))
@@ -168,7 +168,7 @@ def test_no_load_no_rule_on_load() -> None:
 
 
 @given(st.integers(1, 600), st.integers(1, 5000), st.floats(0.1, 89.0), st.sampled_from([256, 2048, None]))
-def test_more_seats_never_overfill_cache_or_step(
+def test_more_slots_never_overfill_cache_or_step(
     max_num_seqs: int, waiting: int, usage: float, tokens: int | None
 ) -> None:
     wanted = max_num_seqs_wanted(max_num_seqs, waiting, usage, tokens)
@@ -178,7 +178,7 @@ def test_more_seats_never_overfill_cache_or_step(
         assert tokens is None or wanted <= tokens
 
 
-def test_where_the_cache_holds_no_more_no_number_of_seats_is_proposed() -> None:
+def test_where_the_cache_holds_no_more_no_number_of_slots_is_proposed() -> None:
     run = a_run(set={"max_num_seqs": 64}, samples=load((9, {**QUEUE, "kv": 86.0})))
     found = advice(run)["scheduler-limit-not-memory"]
     assert not found.changes

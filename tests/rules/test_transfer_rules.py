@@ -19,7 +19,7 @@ def asked(rate: float, lines: int = 20, **more: Any) -> list[Sample]:
     return [replace(sample, external_hit=rate) for sample in series]
 
 
-def test_a_decode_engine_with_free_seats_waits_for_the_cache_of_another_engine() -> None:
+def test_a_decode_engine_with_free_slots_waits_for_the_cache_of_another_engine() -> None:
     transfer = Transfer(10.0, Evidence("vllm.log", 99, ""), {"Avg xfer time (ms)": 38.7})
     found = advice(a_run(set=CONSUMER, samples=load((20, DEFERRED)), transfers=[transfer]))
     first = next(iter(found.values()))
