@@ -4,7 +4,6 @@ import pytest
 
 from vllm_logdoctor.knowledge.variables import (
     variable_default,
-    variable_history,
     variable_known,
     variable_spans,
     variables_of,
@@ -27,10 +26,8 @@ def test_removed_variables_end_where_they_ended(name: str, last_with: str, first
 def test_a_default_changes_with_the_release() -> None:
     assert variable_default("VLLM_USE_DEEP_GEMM", "0.10.2") == "0"
     assert variable_default("VLLM_USE_DEEP_GEMM", "0.11.0") == "1"
-    assert [era.default for era in variable_history("VLLM_USE_DEEP_GEMM")] == ["'0'", "'1'"]
 
 
 def test_an_unknown_variable_has_no_history() -> None:
-    assert variable_history("VLLM_NO_SUCH_THING") == ()
     assert variable_spans("VLLM_NO_SUCH_THING") == ()
     assert "VLLM_LOGGING_LEVEL" in variables_of("0.11.2")

@@ -54,3 +54,16 @@ def test_an_empty_line_is_nothing_to_understand_and_ends_no_message() -> None:
     lines.belongs(record("EngineCore failed to start."), True)
     assert lines.belongs(record(""), False) == (True, True)
     assert lines.belongs(record("Traceback (most recent call last):"), False) == (True, True)
+
+
+def test_a_traceback_is_recognised_below_a_line_that_says_nothing() -> None:
+    lines = Continuations()
+    assert lines.belongs(record("AssertionError()"), False) == (False, False)
+    assert lines.belongs(record("Traceback (most recent call last):"), False) == (True, True)
+    assert lines.belongs(record('  File "engine.py", line 7, in step'), False) == (True, True)
+
+
+def test_a_traceback_whose_head_is_lost_is_recognised_from_its_first_place_on() -> None:
+    lines = Continuations()
+    assert lines.belongs(record('  File "engine.py", line 7, in step'), False) == (False, True)
+    assert lines.belongs(record("    self.run()"), False) == (True, True)

@@ -14,7 +14,7 @@ from vllm_logdoctor.catalogue.defaults import (
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.values import EXCEPTION_TYPES
 from vllm_logdoctor.knowledge.messages import MessageTable, VllmMessage, message_table
-from vllm_logdoctor.knowledge.templates import could_print
+from vllm_logdoctor.knowledge.templates import could_begin, could_print
 
 PACK = "vllm"
 """Pack of what is recognised by the table alone."""
@@ -47,8 +47,7 @@ class VllmMessages:
             level: level of the record, as the log prints it.
             message: text of the record.
         """
-        base = "" if call_site is None else call_site[0].replace("\\", "/").rpartition("/")[2]
-        found = self._logged(base, message)
+        found = self._logged("" if call_site is None else _base(call_site), message)
         if found is None and level in _TROUBLE:
             found = self._raised(message)
         return None if found is None else self._pattern(found)
@@ -75,7 +74,18 @@ class VllmMessages:
                 # Not remembered: a log can name any number of files that vLLM does not have.
                 return self._first(self._of_any_file, message)
             by_start = self._files[base] = _by_start(messages)
-        return self._first(by_start, message)
+        return self._first(by_start, message) or next(
+            (
+                each
+                for each in by_start.get(message[:_KEY], ())
+                if could_begin(each.parts, message, _LETTERS_WITHOUT_HEADER)
+            ),
+            None,
+        )
+
+    def prints_from(self, call_site: tuple[str, int] | None) -> bool:
+        """Return whether a release of vLLM prints from a file; true where a log names none."""
+        return call_site is None or self._table.logs_from(_base(call_site))
 
     @staticmethod
     def _first(by_start: dict[str, list[VllmMessage]], message: str) -> VllmMessage | None:
@@ -111,6 +121,10 @@ class VllmMessages:
 def vllm_messages() -> VllmMessages:
     """Return the one recogniser of a process: to order the table takes longer than to analyse a small log."""
     return VllmMessages()
+
+
+def _base(call_site: tuple[str, int]) -> str:
+    return call_site[0].replace("\\", "/").rpartition("/")[2]
 
 
 def pattern_of_message(message: VllmMessage, versions: tuple[str, ...]) -> Pattern:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
-from vllm_logdoctor.knowledge.store import DATA_FOLDER
+from vllm_logdoctor.knowledge.store import read_rows
 
 
 class Card(Struct, frozen=True):
@@ -91,11 +90,10 @@ def card_for(name_text: str) -> Card | None:
 
 @cache
 def _rows() -> tuple[CardRow, ...]:
-    with (DATA_FOLDER / "cards.csv").open(encoding="utf-8", newline="") as stream:
-        return tuple(
-            CardRow(row.pop("family"), row.pop("variant"), Card(**{n: _typed(n, v) for n, v in row.items()}))
-            for row in csv.DictReader(stream)
-        )
+    return tuple(
+        CardRow(row.pop("family"), row.pop("variant"), Card(**{n: _typed(n, v) for n, v in row.items()}))
+        for row in read_rows("cards")
+    )
 
 
 def _typed(name: str, text: str) -> Any:

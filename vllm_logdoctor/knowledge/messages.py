@@ -94,6 +94,10 @@ class MessageTable:
             )
         return found
 
+    def logs_from(self, base: str) -> bool:
+        """Return whether a release logs, warns of or prints anything in a file with a name."""
+        return base.encode("utf-8", "replace") in self._lines
+
     def raised_in(self, text: str) -> Iterator[VllmMessage]:
         """Yield the exceptions of vLLM whose longest literal text occurs in a text, the longest literals first."""
         encoded = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")

@@ -36,6 +36,14 @@ def read_table(name: str) -> Facts:
     return table
 
 
+def read_rows(name: str) -> list[dict[str, str]]:
+    """Return the rows of the package data file `name`, a table with a header that was written by hand."""
+    import csv
+
+    with (DATA_FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
 def runs(entry: list[list[Any]]) -> tuple[Run, ...]:
     """The history of one entry of a table: stored as [first, last, facts] lists, oldest first."""
     return tuple(Run(first, last, facts) for first, last, facts in entry)

@@ -58,8 +58,27 @@ def could_print(parts: tuple[str, ...], message: str) -> bool:
     return _fits(parts, message) or (stripped != parts[-1] and _fits((*parts[:-1], stripped), message))
 
 
+def could_begin(parts: tuple[str, ...], message: str, least: int) -> bool:
+    """Return whether `message` could be the begin of what a template prints: cut off, or broken by a line end in a value.
+
+    Args:
+        parts: the texts between the placeholders.
+        message: the line.
+        least: characters before the first placeholder that the line must share.
+
+    >>> could_begin(("Failed to start the workspace: ", ". It is disabled."), "Failed to start the workspace: build failed", 24)
+    True
+    """
+    first = parts[0]
+    if len(message) < len(first):
+        return len(message) >= least and first.startswith(message)
+    return len(first) >= least and len(parts) > 1 and message.startswith(first)
+
+
 def _fits(parts: tuple[str, ...], message: str) -> bool:
     first = parts[0].lstrip("\n")
+    if "\n" in first and "\n" not in message:
+        return message == _first_line(first)
     if not message.startswith(_first_line(first)):
         return False
     place = len(first)
@@ -72,7 +91,7 @@ def _fits(parts: tuple[str, ...], message: str) -> bool:
         if line != part:
             return True
         place = found + len(part)
-    return len(parts) > 1 or message in (first, _first_line(first))
+    return len(parts) > 1 or message == first
 
 
 def _first_line(text: str) -> str:

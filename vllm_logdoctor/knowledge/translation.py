@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
 
 from vllm_logdoctor.knowledge.flags import Flag, flag_at, long_name
 from vllm_logdoctor.knowledge.history import exists, first_with, first_without
-from vllm_logdoctor.knowledge.renames import FLAG_RENAMES, REMOVAL_NOTES, VARIABLE_RENAMES, Rename
+from vllm_logdoctor.knowledge.renames import Rename, removal_note, renames
 from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.knowledge.versions import VersionLike, release_number
 
@@ -82,7 +81,7 @@ def translate_flag(flag: str, version: VersionLike) -> FlagTranslation:
         return kept
     if release_number(version) is None:
         return Unknown(name)
-    renamed = _renamed(name, FLAG_RENAMES, version)
+    renamed = _renamed(name, version)
     return renamed or _gone("flags", name, version)
 
 
@@ -98,7 +97,7 @@ def translate_variable(name: str, version: VersionLike) -> VariableTranslation:
         return Unknown(name)
     if exists("variables", name, version):
         return Kept(name)
-    return _renamed(name, VARIABLE_RENAMES, version) or _gone("variables", name, version)
+    return _renamed(name, version) or _gone("variables", name, version)
 
 
 def _long_name_anywhere(flag: str) -> str:
@@ -112,10 +111,10 @@ def _long_name_anywhere(flag: str) -> str:
     return name
 
 
-def _renamed(name: str, renames: Iterable[Rename], version: VersionLike) -> Renamed | None:
+def _renamed(name: str, version: VersionLike) -> Renamed | None:
     # Renames of one name stand in order of preference; the first that this version has is the answer.
-    for rename in renames:
-        if rename.name != name:
+    for rename in renames():
+        if rename.name != name or not rename.to:
             continue
         kind: Literal["flag", "env"] = "flag" if rename.to.startswith("--") else "env"
         if _available(rename, kind, version):
@@ -134,6 +133,6 @@ def _available(rename: Rename, kind: Literal["flag", "env"], version: VersionLik
 def _gone(table: str, name: str, version: VersionLike) -> Removed | NotYet | Unknown:
     removed = first_without(table, name, version)
     if removed is not None:
-        return Removed(name, removed, REMOVAL_NOTES.get(name, ""))
+        return Removed(name, removed, removal_note(name))
     coming = first_with(table, name, version)
     return NotYet(name, coming) if coming is not None else Unknown(name)

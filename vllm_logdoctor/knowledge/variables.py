@@ -5,19 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from msgspec import Struct
-
 from vllm_logdoctor.knowledge.history import Span, exists, facts_at, spans
-from vllm_logdoctor.knowledge.store import read_table, runs
+from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.knowledge.versions import VersionLike
-
-
-class VariableEra(Struct, frozen=True):
-    """Releases over which a variable kept its default: source text or None; `until` is included."""
-
-    since: str
-    until: str
-    default: str | None
 
 
 def variable_known(name: str, version: VersionLike) -> bool | None:
@@ -42,14 +32,6 @@ def variable_default(name: str, version: VersionLike) -> Any:
         return ast.literal_eval(facts["default"])
     except (ValueError, SyntaxError):
         return facts["default"]
-
-
-def variable_history(name: str) -> tuple[VariableEra, ...]:
-    """The variable through the known releases, oldest first; empty when no known release declares it."""
-    return tuple(
-        VariableEra(run.first, run.last, run.facts["default"])
-        for run in runs(read_table("variables").get(name, []))
-    )
 
 
 def variable_spans(name: str) -> tuple[Span, ...]:

@@ -39,14 +39,9 @@ class Version(Struct, frozen=True, eq=False):
     text: str
 
     @property
-    def is_development(self) -> bool:
-        """True for a build between two releases."""
-        return self.dev is not None
-
-    @property
     def names_a_release(self) -> bool:
         """False for a build without tags ("0.1.dev15917+g0a6396b45"), whose number says nothing."""
-        return not (self.is_development and self.release[:2] == (0, 1))
+        return not (self.dev is not None and self.release[:2] == (0, 1))
 
     @property
     def sort_key(self) -> tuple[tuple[int, ...], int, int, int, float]:
@@ -56,7 +51,7 @@ class Version(Struct, frozen=True, eq=False):
         dev = float("inf") if self.dev is None else float(self.dev)
         if self.pre is not None:
             return (numbers, _PRE_RANK[self.pre[0]], self.pre[1], post, dev)
-        if self.is_development and self.post is None:
+        if self.dev is not None and self.post is None:
             return (numbers, _UNFINISHED, 0, post, dev)
         return (numbers, _FINAL, 0, post, dev)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vllm_logdoctor.knowledge.flags import flag_for_field, flag_spans
-from vllm_logdoctor.knowledge.renames import REMOVAL_NOTES
+from vllm_logdoctor.knowledge.renames import removal_note
 from vllm_logdoctor.knowledge.translation import Removed, Renamed, translate_flag, translate_variable
 from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
 from vllm_logdoctor.lazy import lazy_pattern
@@ -118,7 +118,7 @@ def argument_without_effect(case: RuleContext) -> Advice | None:
     if not idle:
         return None
     flags = [f"--{name.replace('_', '-')}" for name in idle]
-    notes = "; ".join(f"{name}: {REMOVAL_NOTES[name]}" for name in flags if name in REMOVAL_NOTES)
+    notes = "; ".join(f"{name}: {note}" for name in flags if (note := removal_note(name)))
     text = f"{', '.join(flags)} {'has' if len(flags) == 1 else 'have'} no effect in the V1 engine" + (
         f" ({notes})." if notes else "."
     )

@@ -165,11 +165,11 @@ class RunBuilder:
         if not record.level and self.launches.may_tell(record):
             self.launches.read(record, self.evidence(record), begun=self._begun())
         continues, recognised = self.continuations.belongs(record, event is not None)
-        if record.level:
+        if record.level and (recognised or self.continuations.may_be_vllms(record)):
             self.vllm_records += count
             self.recognised += count if recognised else 0
         if event is None:
-            if not continues:
+            if not (continues or recognised):
                 self._note_unknown(record)
             self.keeper.add(record, serious=record.level not in ("INFO", "DEBUG"))
             return

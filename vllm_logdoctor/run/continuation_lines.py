@@ -1,10 +1,13 @@
-"""Further lines of a message: vLLM's logger prints its header before every line of one."""
+"""Which lines are understood: further lines of a message with the first one, as vLLM's logger prints its header before each."""
 
 from __future__ import annotations
 
+from vllm_logdoctor.catalogue.vllm_messages import vllm_messages
 from vllm_logdoctor.parse import Process, Record
+from vllm_logdoctor.scan.accesses import access_keys
 
 MOST_PROCESSES = 4096
+_TRACEBACK = ("Traceback (most recent call last)", '  File "')
 
 
 class Continuations:
@@ -19,13 +22,14 @@ class Continuations:
         # What the writer of the line before said stands apart: most lines follow one of their own process.
         self._writer: Process | None = None
         self._said = _NOTHING
+        self._names_call_sites = False
 
     def belongs(self, record: Record, recognised: bool) -> tuple[bool, bool]:
         """Note a record.
 
         Args:
             record: the next record of the log.
-            recognised: a pattern knows its text.
+            recognised: a pattern or the table of messages knows its text.
 
         Returns:
             whether it continues the record before it, and whether its message is recognised: by itself or by
@@ -42,10 +46,26 @@ class Continuations:
         place, before_is_known = self._said
         same = (record.call_site, record.time, record.level, record.file)
         continues = not recognised and same == place and record.call_site is not None
-        known = recognised or (continues and before_is_known)
+        # A traceback is read as a whole, whatever the line above it.
+        known = (
+            recognised
+            or record.message.startswith(_TRACEBACK)
+            or (continues and before_is_known)
+            or _is_access_line(record.message)
+        )
+        self._names_call_sites |= known and record.call_site is not None
         if self._writer is not None:
             self._said = same, known
         return continues, known
+
+    def may_be_vllms(self, record: Record) -> bool:
+        """Return whether vLLM may have written a record that is not recognised, and no fork, plug-in or program beside it.
+
+        It names the call site in every line or in none, and a release of it has the file.
+        """
+        if record.call_site is None:
+            return not self._names_call_sites
+        return vllm_messages().prints_from(record.call_site)
 
     def _change_writer(self, process: Process) -> None:
         """Put away what was said last by one process and take up what another one said; those beyond the bound say nothing."""
@@ -58,3 +78,8 @@ class Continuations:
 _Said = tuple["tuple[tuple[str, int] | None, float | None, str, int] | None", bool]
 """Call site, time, level and file of a record, and whether its message is recognised."""
 _NOTHING: _Said = (None, False)
+
+
+def _is_access_line(message: str) -> bool:
+    """Return whether a message is an access line in another framing, as in JSON; the scan has counted its request."""
+    return " HTTP/" in message and bool(access_keys(message.encode("utf-8", "replace")))
