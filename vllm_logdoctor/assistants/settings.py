@@ -8,7 +8,7 @@ from vllm_logdoctor.assistants.excerpt import Places
 from vllm_logdoctor.assistants.question import ChangeIn
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.knowledge.flags import Flag, flag_at, flag_history
-from vllm_logdoctor.knowledge.variables import variable_history, variable_known
+from vllm_logdoctor.knowledge.variables import variable_spans, variable_known
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.plan.feasible import obstacle
 from vllm_logdoctor.plan.planned import planned_run
@@ -74,7 +74,7 @@ class SettingChecks:
 
     def _variable_refused(self, name: str, value: str) -> str:
         known = variable_known(name, self._version)
-        if known is False or (known is None and not variable_history(name)):
+        if known is False or (known is None and not variable_spans(name)):
             return self._unknown("variable of vLLM")
         now = self._diagnosis.run.environment.get(name)
         if now is not None and str(now.value) == value:

@@ -57,7 +57,7 @@ def release_of(version: str | None) -> str | None:
         True
     """
     parsed = parse_version(version) if version else None
-    if parsed is None or parsed.is_development or not parsed.names_a_release:
+    if parsed is None or parsed.dev is not None or not parsed.names_a_release:
         return None
     numbers = ".".join(map(str, parsed.release))
     pre = "".join(map(str, parsed.pre)) if parsed.pre else ""
