@@ -8,7 +8,7 @@ from vllm_logdoctor.assistants.excerpt import Places
 from vllm_logdoctor.assistants.question import ChangeIn
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.knowledge.flags import Flag, flag_at, flag_history
-from vllm_logdoctor.knowledge.variables import variable_spans, variable_known
+from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.plan.feasible import obstacle
 from vllm_logdoctor.plan.planned import planned_run
