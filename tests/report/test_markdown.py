@@ -195,3 +195,17 @@ def test_nothing_in_the_report_acts_on_a_terminal(text):
     assert not any(
         (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2066\u2028" for c in report
     )
+
+
+def test_a_citation_names_a_file_below_the_folder_that_all_inputs_share_and_only_once(tmp_path):
+    from vllm_logdoctor.pipeline import Options, analyse
+    from vllm_logdoctor.source import inputs_from
+
+    start = "INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.9.0\n"
+    out_of_memory = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    for rank in (0, 1):
+        trace = f'Traceback (most recent call last):\n  File "/opt/vllm/worker.py", line {rank + 1}, in load_model\n    load()\n'
+        (tmp_path / f"rank{rank}.log").write_text(start + trace + out_of_memory)
+    text = markdown.render(analyse(inputs_from([str(tmp_path)]), Options()))
+    assert str(tmp_path) not in text.partition("## What was read")[0]
+    assert "[rank0.log L" in text

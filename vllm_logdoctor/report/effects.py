@@ -33,6 +33,8 @@ def change_words(change: Change) -> str:
         'drop `--enforce-eager`'
         >>> change_words(Change("--async-scheduling", "flag", False, None))
         'drop `--no-async-scheduling`'
+
+    Of a setting that is a whole dictionary only the new value is shown.
     """
     if change.kind == "action":
         return prose(change.knob)
@@ -43,7 +45,7 @@ def change_words(change: Change) -> str:
         return f"unset {knob}"
     if change.after is True and change.before in (None, False):
         return f"add {knob}"
-    if change.before is None:
+    if change.before is None or isinstance(change.before, dict):
         return f"set {knob} to {_value(change.after)}"
     return f"{knob} {setting(change.before)} → {setting(change.after)}"
 

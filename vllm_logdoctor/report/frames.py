@@ -304,10 +304,15 @@ def _frame(columns: tuple[Column, ...], rows: Iterable[tuple[Any, ...]]) -> pand
     except ImportError as error:
         raise LogdoctorError("pandas is not installed; pip install 'vllm-logdoctor[pandas]'", 2) from error
     names = [name for name, _, _ in columns]
-    frame = pd.DataFrame(list(rows), columns=names)
+    frame = pd.DataFrame([tuple(map(_encodable, row)) for row in rows], columns=names)
     frame = frame.astype({name: dtype for name, dtype, _ in columns})
     frame.attrs["units"] = {name: unit for name, _, unit in columns if unit}
     return frame
+
+
+def _encodable(value: Any) -> Any:
+    """Return a value as Arrow's strings take it: a lone surrogate of a broken encoding can't be stored as UTF-8."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _line(evidence: tuple[Any, ...]) -> int | None:

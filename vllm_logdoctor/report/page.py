@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -87,7 +88,9 @@ class Page(Struct, frozen=True):
         lines = list(dict.fromkeys((one.file, one.line) for one in evidence))
         if not lines:
             return ""
-        named = [self._place(file, line) for file, line in lines[:limit]]
+        shown = lines[:limit]
+        before = ["", *(file for file, _ in shown)]
+        named = [self._place(file, line, file != last) for (file, line), last in zip(shown, before, strict=False)]
         more = len(lines) - len(named)
         return f"[{', '.join(named)}{f' and {more} more' if more > 0 else ''}]"
 
@@ -98,16 +101,26 @@ class Page(Struct, frozen=True):
 
     def place(self, evidence: Evidence) -> str:
         """Return the place of a line as plain text, "L7" or "a.log L7"."""
-        several = len(self.analysis.sources) > 1
-        return f"{evidence.file} L{evidence.line}" if several else f"L{evidence.line}"
+        name = file_name(self.analysis, evidence.file)
+        return f"{name} L{evidence.line}" if name else f"L{evidence.line}"
 
-    def _place(self, file: str, line: int) -> str:
-        words = f"{inline(file, 120)} L{line}" if len(self.analysis.sources) > 1 else f"L{line}"
+    def _place(self, file: str, line: int, named: bool) -> str:
+        name = file_name(self.analysis, file) if named else ""
+        words = f"{inline(name, 120)} L{line}" if name else f"L{line}"
         return f"[{words}](#{anchor(self.analysis, file, line)})" if self.linked else words
 
     def heading(self, text: str, deeper: int = 1) -> str:
         """Return a heading below the page's title; the text must be escaped."""
         return f"{'#' * (self.level + deeper)} {text}"
+
+
+def file_name(analysis: Analysis, file: str) -> str:
+    """Return a file's name below the folder that all inputs share, or nothing where there is only one input."""
+    files = [source.file for source in analysis.sources]
+    if len(files) < 2:
+        return ""
+    shared = os.path.commonprefix([one.rpartition("/")[0] + "/" for one in files]).rpartition("/")[0]
+    return file.removeprefix(f"{shared}/") if shared else file
 
 
 def anchor(analysis: Analysis, file: str, line: int) -> str:

@@ -65,7 +65,7 @@ def _followed(page: Page) -> list[str]:
     lines = [f"Follow-up errors, not the cause:{page.cited(followed)}.", ""] if followed else []
     last = next((record for record in reversed(page.run.tail) if _says_something(record)), None)
     if last is not None and page.run.last_of_file and _is_new(page, last):
-        lines.append(f"Last line: {code(last.message, 160)} [L{last.line}]")
+        lines.append(f"Last line: {code(last.message, 160)}{page.cited([page.run.evidence(last)])}")
     return lines
 
 
