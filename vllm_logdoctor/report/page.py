@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -90,7 +90,9 @@ class Page(Struct, frozen=True):
             return ""
         shown = lines[:limit]
         before = ["", *(file for file, _ in shown)]
-        named = [self._place(file, line, file != last) for (file, line), last in zip(shown, before, strict=False)]
+        named = [
+            self._place(file, line, file != last) for (file, line), last in zip(shown, before, strict=False)
+        ]
         more = len(lines) - len(named)
         return f"[{', '.join(named)}{f' and {more} more' if more > 0 else ''}]"
 
@@ -119,7 +121,9 @@ def file_name(analysis: Analysis, file: str) -> str:
     files = [source.file for source in analysis.sources]
     if len(files) < 2:
         return ""
-    shared = os.path.commonprefix([one.rpartition("/")[0] + "/" for one in files]).rpartition("/")[0]
+    # The smallest and the largest name begin alike where all do.
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(min(files), max(files), strict=False))
+    shared = "".join(sign for sign, _ in pairs).rpartition("/")[0]
     return file.removeprefix(f"{shared}/") if shared else file
 
 
