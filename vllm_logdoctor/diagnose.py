@@ -72,12 +72,13 @@ def _failures(run: Run) -> tuple[Finding, ...]:
 def _advice(
     run: Run, bottleneck: Bottleneck, objective: str, load: Load | None, runner: RuleRunner
 ) -> tuple[Finding, ...]:
-    from vllm_logdoctor.rules import configuration, job, security
+    from vllm_logdoctor.rules import configuration, job, observed, security
     from vllm_logdoctor.rules.performance import performance_findings
 
     return (
         *settings_findings(job.RULES, run, runner),
         *settings_findings(security.RULES, run, runner),
         *performance_findings(run, bottleneck, objective, load, runner),
+        *(settings_findings(observed.RULES, run, runner) if run.observed.groups else ()),
         *settings_findings(configuration.RULES, run, runner),
     )

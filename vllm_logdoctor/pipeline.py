@@ -21,7 +21,7 @@ from vllm_logdoctor.events import FastLine, Matcher
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.results import Results, RunSet, defect
-from vllm_logdoctor.run.beside import joined, take_counters
+from vllm_logdoctor.run.beside import joined
 from vllm_logdoctor.run.job import JobEnd
 from vllm_logdoctor.run.model import Run, SourceSummary
 from vllm_logdoctor.scan import Prefilter, Scanned, build_prefilter
@@ -101,6 +101,7 @@ class Analyser:
 
     Args:
         options: how to analyse.
+        evidence: what was read of files beside the logs.
 
     Example:
         >>> analyser = Analyser(Options())
@@ -110,14 +111,15 @@ class Analyser:
         1
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, evidence: Sequence[EvidenceFile] = ()) -> None:
         self.options = options
+        self.evidence = evidence
         self.index, self._pack_notes = load_all(options.patterns)
         recognition = _recognition(self.index, options)
         self._foreign, self._matcher = recognition.foreign, recognition.matcher
         self.prefilter = recognition.prefilter
         self._ends = None if options.time_limit is None else monotonic() + options.time_limit
-        self._group = RunSet(self.options.job)
+        self._group = RunSet(self.options.job, self.evidence)
         self._results = Results()
         self.interrupted = False
         self.out_of_time = False
@@ -162,7 +164,7 @@ class Analyser:
     def close(self) -> None:
         """Judge the runs of the current run set and begin the next one; only the results are kept."""
         self._results.add(self._group.result(self.options.objective))
-        self._group = RunSet(self.options.job)
+        self._group = RunSet(self.options.job, self.evidence)
 
     def check_time(self) -> None:
         """Note whether the time limit is reached."""
@@ -213,7 +215,8 @@ def analyse(
     selected = split_by_kind(inputs)
     if selected.others and not selected.logs and not selected.evidence:
         raise LogdoctorError(_no_log(selected.others), 4)
-    analyser = Analyser(options or Options())
+    files = (*evidence, *selected.evidence)
+    analyser = Analyser(options or Options(), files)
     failures: list[LogdoctorError] = []
     try:
         for input_set in sets_of(selected.logs):
@@ -227,8 +230,7 @@ def analyse(
         analyser.interrupted = True
     analysis = analyser.analysis()
     runs = [diagnosis.run for diagnosis in analysis.runs]
-    beside = joined((*evidence, *selected.evidence), runs)
-    take_counters(beside, runs)
+    beside = joined(files, runs)
     analysis = replace(analysis, sources=(*analysis.sources, *selected.others), beside=beside)
     if not runs and not beside:
         if failures and not any(s.bytes for s in analysis.sources):

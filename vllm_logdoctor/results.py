@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.run.assemble import finished
+from vllm_logdoctor.run.beside import attach
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.clock import runs_backwards
 from vllm_logdoctor.run.job import JobEnd, combined, job_end_in
@@ -40,8 +42,9 @@ class Result(Struct):
 class RunSet:
     """Files that belong together, with their runs until they are judged."""
 
-    def __init__(self, job: JobEnd | None = None) -> None:
+    def __init__(self, job: JobEnd | None = None, evidence: Sequence[EvidenceFile] = ()) -> None:
         self.job = job
+        self.evidence = evidence
         self.names: list[str] = []
         self.readings: list[Reading] = []
         self.readers: list[StreamReader] = []
@@ -57,6 +60,7 @@ class RunSet:
     def result(self, objective: str) -> Result:
         """Judge the runs as known so far."""
         runs, defects = self.runs()
+        attach(self.evidence, runs)
         diagnoses = []
         for run in runs:
             try:

@@ -76,6 +76,17 @@ HF_HOME=/models
     "|   128 |    128 |    4 |   1024 |    0.108 |  1186.64 |    3.079 |   166.28 |    3.187 |   321.32 |\n",
     "sglang-bench-one-batch": "Prefill. latency: 0.05000 s, throughput:   2345.60 token/s\n"
     "Decode.  median latency: 0.00800 s, median throughput:    124.93 token/s\n",
+    "nsys-stats-csv": "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+    '28.9,29131334735,42384,687.0,600.0,10,9000,1.0,"ncclDevKernel_AllReduce(int, int)"\n',
+    "prometheus-json": '{"status":"success","data":{"resultType":"matrix","result":[{"metric":'
+    '{"__name__":"vllm:num_requests_waiting","engine":"0","model_name":"tiny"},"values":[[1700000000,"3"],[1700000015,"7"]]}]}}',
+    "dcgm-exporter": "# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\n# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n"
+    'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",modelName="NVIDIA T"} 98\n',
+    "dcgmi-dmon": "#Entity   GPUTL   POWER\nID                W\nGPU 0     97      310.5\nGPU 0     98      311.5\n",
+    "amd-smi": "GPU: 0\n    USAGE:\n        GFX_ACTIVITY: 97 %\n    POWER:\n        SOCKET_POWER: 612 W\n",
+    "amd-smi-json": '[\n {\n  "gpu": 0,\n  "usage": {\n   "gfx_activity": {\n    "value": 97,\n    "unit": "%"\n   }\n  }\n }\n]\n',
+    "numactl": "available: 2 nodes (0-1)\nnode 0 cpus: 0 1 2 3\nnode 0 size: 15947 MB\nnode 0 free: 9000 MB\n",
+    "nsys-sqlite": "SQLite format 3\x00",
     "nsys-stats-text": """ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
 
 | Time (%) | Total Time (ns) | Instances | Name |
@@ -138,6 +149,13 @@ READINGS: dict[str, tuple[str, str, object, int | tuple[int, ...] | None]] = {
     "llama-bench-sql": ("tg32", "tiny Q8_0", 119.8, 5),
     "llama-batched-bench": ("S_TG", "batch 4, 128 prompt and 128 generated tokens", 166.28, 3),
     "sglang-bench-one-batch": ("Decode throughput", "", 124.93, 2),
+    "nsys-stats-csv": ("Instances", "ncclDevKernel_AllReduce(int, int)", 42384, 2),
+    "prometheus-json": ("vllm:num_requests_waiting", "engine 0", 7, None),
+    "dcgm-exporter": ("DCGM_FI_DEV_GPU_UTIL", "gpu 0", 98, 3),
+    "dcgmi-dmon": ("POWER", "gpu 0", 311.5, 4),
+    "amd-smi": ("gfx_activity", "gpu 0", 97, 3),
+    "amd-smi-json": ("gfx_activity", "gpu 0", 97, 6),
+    "numactl": ("cpus", "node 0", 4, 2),
     "nsys-stats-text": ("Total Time (ns)", "ncclDevKernel_AllReduce", 29131334735, 4),
     "torch-key-averages": ("# of Calls", "aten::mm", 180, 2),
     "top": ("cpu of VLLM::W+", "thread 2532738", 99.9, 7),

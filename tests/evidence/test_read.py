@@ -17,7 +17,9 @@ FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("*.log
 
 
 def test_every_kind_has_a_sample_and_a_reading() -> None:
-    assert {kind.name for kind in KINDS} == SAMPLES.keys() == READINGS.keys()
+    assert {kind.name for kind in KINDS} == SAMPLES.keys()
+    # A database is no text: tests of the profiles write one.
+    assert SAMPLES.keys() - READINGS.keys() == {"nsys-sqlite"}
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -62,15 +62,15 @@ def _shares(document: Mapping[str, Any]) -> dict[str, Cell]:
     found: dict[str, Cell] = {}
     for run in document["runs"]:
         beside = run.get("beside") or {}
-        for one in (beside.get("kernels") or {}).get("classes") or ():
-            name = "MoE" if one["name"].startswith("MoE") else one["name"]
-            before = found.get(name)
-            share = one["share"] + (float(before.value) if before else 0.0)
-            found[name] = Cell(round(share, 1), note=one["file"])
-        threads = (beside.get("host") or {}).get("threads") or ()
+        for one in beside.get("kernels") or ():
+            if one["name"] == "share":
+                name = "MoE" if one["subject"].startswith("MoE") else one["subject"]
+                before = float(found[name].value) if name in found else 0.0
+                found[name] = Cell(round(before + one["value"], 1), one["line"], one["where"] or "")
+        threads = [one for one in beside.get("host") or () if str(one["name"]).startswith("cpu of ")]
         if threads:
             found["CPU of the busiest thread"] = Cell(
-                threads[0]["percent"], threads[0]["line"], threads[0]["name"]
+                threads[0]["value"], threads[0]["line"], threads[0]["name"]
             )
     return found
 

@@ -140,3 +140,25 @@ def read_series(lines: Lines) -> Iterator[Reading]:
             highest = max(value for value, _ in values)
             line = next(line for value, line in values if value == highest)
             yield Reading(f"max {name}", highest, line=line, how="first line with the maximum")
+
+
+# node 0 cpus: 0 1 2 3
+_NODE = re.compile(r"^node (\d+) (cpus|size|free): (.*?)(?: MB)?\s*$")
+
+
+def read_numactl(lines: Lines) -> Iterator[Reading]:
+    """Yield number of NUMA nodes, and processors and memory of each."""
+    for line, text in enumerate(lines, start=1):
+        if text.startswith("available:"):
+            yield Reading("numa nodes", number(text.split()[1]), "count", line=line)
+        elif found := _NODE.match(text):
+            cpus = found[2] == "cpus"
+            value = len(found[3].split()) if cpus else number(found[3])
+            yield Reading(
+                found[2],
+                value,
+                "count" if cpus else "MB",
+                f"node {found[1]}",
+                line,
+                how="count" if cpus else "read",
+            )

@@ -15,13 +15,20 @@ from vllm_logdoctor.evidence import (
     nvidia,
     profiles,
     prometheus,
+    prometheus_api,
+    traces,
 )
-from vllm_logdoctor.evidence.model import Kind
+from vllm_logdoctor.evidence.model import Kind, Lines, Reading
 
 
 def _matches(regex: str) -> Callable[[str], bool]:
     expression = re.compile(regex, re.MULTILINE)
     return lambda head: bool(expression.search(head))
+
+
+def _nothing(lines: Lines) -> tuple[Reading, ...]:
+    """Return nothing: the kind is read as a stream."""
+    return ()
 
 
 def _holds(*words: str) -> Callable[[str], bool]:
@@ -57,8 +64,53 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "torch-chrome-trace",
         "time by kernel, busy share of the GPU",
-        _holds('"traceEvents"'),
-        profiles.read_trace,
+        _matches(r'"traceEvents"\s*:|^\[\s*\{[^{}]{0,400}"ph"\s*:'),
+        _nothing,
+        stream=traces.read_trace_file,
+    ),
+    Kind(
+        "nsys-sqlite",
+        "time by kernel, busy share of the GPU",
+        lambda head: head.startswith("SQLite format 3"),
+        _nothing,
+        stream=traces.read_nsys_sqlite,
+    ),
+    Kind(
+        "prometheus-json",
+        _LATENCY,
+        _holds('"resultType"', '"metric"'),
+        prometheus_api.read_api,
+    ),
+    Kind(
+        "dcgm-exporter",
+        _CARD,
+        _matches(r"^# (?:HELP|TYPE) DCGM_FI_"),
+        accelerators.read_dcgm,
+    ),
+    Kind(
+        "amd-smi-json",
+        _CARD,
+        _matches(r'"gpu"\s*:\s*\d+[\s\S]{0,2000}"(?:asic|usage|vram|mem_usage|power)"\s*:\s*\{'),
+        accelerators.read_amd_json,
+    ),
+    Kind("amd-smi", _CARD, _matches(r"^GPU: \d+\s*\n\s+[A-Z_]+:"), accelerators.read_amd),
+    Kind(
+        "dcgmi-dmon",
+        _CARD,
+        _matches(r"^#\s*Entity\s+\w+"),
+        accelerators.read_dcgmi,
+    ),
+    Kind(
+        "numactl",
+        "processors and memory of each NUMA node",
+        _matches(r"^available: \d+ nodes? \("),
+        host.read_numactl,
+    ),
+    Kind(
+        "nsys-stats-csv",
+        "time by kernel and by call",
+        _matches(r"^Time \(%\),Total Time \(ns\),"),
+        profiles.read_nsys,
     ),
     Kind(
         "docker-inspect",

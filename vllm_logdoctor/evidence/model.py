@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from msgspec import Struct
+
+MOST_READINGS = 80
+"""Readings that are kept of a file."""
 
 Scalar = str | int | float | bool | None
 
@@ -65,12 +69,14 @@ class Kind(Struct, frozen=True):
         adds: what it tells that a log does not, in words.
         recognizes: whether the beginning of a file (at most 64 KiB) is of this kind.
         read: its readings, the most telling first.
+        stream: reads a file of any size by its path, where the kind has such a reader.
     """
 
     name: str
     adds: str
     recognizes: Callable[[str], bool]
     read: Reader
+    stream: Callable[[Path], Iterable[Reading]] | None = None
 
 
 def number(text: str) -> int | float | str:

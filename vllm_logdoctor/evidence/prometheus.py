@@ -44,7 +44,7 @@ HISTOGRAMS = {
     "vllm:request_generation_tokens": "answer length",
 }
 CONFIG = ("block_size", "num_gpu_blocks", "gpu_memory_utilization", "cache_dtype", "enable_prefix_caching")
-QUANTILE = 0.95
+QUANTILES = (0.5, 0.95)
 
 _Samples = dict[str, list[tuple[int, dict[str, str], float]]]
 
@@ -104,23 +104,30 @@ def _histogram(name: str, metric: str, samples: _Samples) -> Iterator[Reading]:
     mean = sum(value for _, _, value in sums) / count
     yield Reading(f"{name} mean", round(mean, 6), unit, line=lines, how="sum over count")
     yield from _added(f"{name} count", "count", counts)
-    bounds = _quantile(samples.get(f"{metric}_bucket", []), count)
-    if bounds is not None:
-        low, high, line = bounds
-        yield Reading(f"{name} p95 lies in", [low, high], unit, line=line, how="bucket bounds")
+    for share in QUANTILES:
+        bounds = _quantile(samples.get(f"{metric}_bucket", []), share * count)
+        if bounds is not None:
+            low, high, line = bounds
+            yield Reading(
+                f"{name} p{share:.0%} lies in".replace("%", ""),
+                [low, high],
+                unit,
+                line=line,
+                how="bucket bounds",
+            )
 
 
 def _quantile(
-    buckets: list[tuple[int, dict[str, str], float]], count: float
+    buckets: list[tuple[int, dict[str, str], float]], rank: float
 ) -> tuple[float, float | None, int] | None:
-    """Return the bounds of the bucket that holds the quantile, None for no upper bound, and the bucket's line."""
+    """Return the bounds of the bucket that holds an observation by its rank, None for no upper bound, and the bucket's line."""
     below: dict[float, tuple[float, int]] = {}
     for line, labels, value in buckets:
         bound = float(labels.get("le", "inf"))
         below[bound] = (below.get(bound, (0.0, line))[0] + value, line)
     low = 0.0
     for bound, (value, line) in sorted(below.items()):
-        if value >= QUANTILE * count:
+        if value >= rank:
             return low, None if bound == float("inf") else bound, line
         low = bound
     return None

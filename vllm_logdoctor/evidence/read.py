@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import zlib
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from msgspec.structs import replace
 
 from vllm_logdoctor.evidence.kinds import kind_of
-from vllm_logdoctor.evidence.model import EvidenceFile
+from vllm_logdoctor.evidence.model import MOST_READINGS, EvidenceFile, Kind, Reading
 from vllm_logdoctor.parse.secrets import mask, may_hold_secret
 
 HEAD_BYTES = 64 * 1024
 MOST_BYTES = 64 * 1024 * 1024
-MOST_READINGS = 80
 
 
 def read_evidence(name: str, data: bytes) -> EvidenceFile:
@@ -31,9 +33,14 @@ def read_evidence(name: str, data: bytes) -> EvidenceFile:
         ('free', 'mem total', 10)
     """
     data, note = _unpacked(data)
+    kind = kind_of(_text_of(data[:HEAD_BYTES]))
+    if kind is not None and kind.stream is not None:
+        with NamedTemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            return replace(_streamed(Path(file.name), kind), file=name)
     # "\\r" of progress bars is no end of a line: numbers of lines are those of an editor.
-    text = data.decode("utf-8", "replace").replace("\r", "")
-    kind = kind_of(text[:HEAD_BYTES])
+    text = _text_of(data)
     if kind is None:
         return EvidenceFile(name, "", (), note or "no kind that is known")
     lines = [mask(line).text if may_hold_secret(line) else line for line in text.split("\n")]
@@ -47,15 +54,36 @@ def read_evidence(name: str, data: bytes) -> EvidenceFile:
 
 
 def read_evidence_file(path: Path) -> EvidenceFile:
-    """Read a file of the disk; raises OSError where it can't be opened."""
+    """Read a file of the disk; raises OSError where it can't be opened.
+
+    A kind with a reader of its own for large files is streamed; of all others the first 64 MiB are read.
+    """
     with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
+        head = file.read(HEAD_BYTES)
+        kind = kind_of(_text_of(_unpacked(head)[0]))
+        if kind is not None and kind.stream is not None:
+            return _streamed(path, kind)
+        data = head + file.read(MOST_BYTES + 1 - len(head))
     found = read_evidence(str(path), data[:MOST_BYTES])
     if len(data) > MOST_BYTES:
-        return EvidenceFile(
-            found.file, found.kind, found.readings, "only the first 64 MiB were read", found.adds
-        )
+        return replace(found, note="only the first 64 MiB were read")
     return found
+
+
+def _streamed(path: Path, kind: Kind) -> EvidenceFile:
+    readings: list[Reading] = []
+    note = ""
+    try:
+        readings += kind.stream(path) if kind.stream is not None else ()
+    except (ValueError, LookupError, TypeError, EOFError, zlib.error) as error:
+        note = f"damaged: {error}" if isinstance(error, ValueError) else f"damaged: {type(error).__name__}"
+    if any(one.name == "truncated" for one in readings):
+        note = "truncated: what comes before is read"
+    return EvidenceFile(str(path), kind.name, tuple(readings[:MOST_READINGS]), note, kind.adds)
+
+
+def _text_of(data: bytes) -> str:
+    return data.decode("utf-8", "replace").replace("\r", "")
 
 
 def _unpacked(data: bytes) -> tuple[bytes, str]:

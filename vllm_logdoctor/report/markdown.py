@@ -20,6 +20,7 @@ from vllm_logdoctor.report.sections.engine import engine_log
 from vllm_logdoctor.report.sections.machine import machine
 from vllm_logdoctor.report.sections.measure import measure
 from vllm_logdoctor.report.sections.messages import warnings_in_log
+from vllm_logdoctor.report.sections.observed import measured_beside
 from vllm_logdoctor.report.sections.opinion import opinions
 from vllm_logdoctor.report.sections.plan import launch_command
 from vllm_logdoctor.report.sections.serving import serving
@@ -30,6 +31,7 @@ Section = Callable[[Page], list[str]]
 _OF_A_FAILED_START: tuple[tuple[str, Section], ...] = (
     ("What broke", broke),
     ("Launch command", launch_command),
+    ("Measured beside the log", measured_beside),
     ("Start-up", timeline),
     ("Configuration", configuration_summary),
     ("Model, hardware, software", machine),
@@ -43,6 +45,7 @@ _OF_A_RUN: tuple[tuple[str, Section], ...] = (
     ("What to change", changes),
     ("Launch command", launch_command),
     ("Load", serving),
+    ("Measured beside the log", measured_beside),
     ("Timeline", timeline),
     ("KV cache", capacity),
     ("Configuration", lambda page: [*configuration_summary(page), *already_right(page)]),

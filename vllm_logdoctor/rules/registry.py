@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from vllm_logdoctor.catalogue.pages import rule_ids
-from vllm_logdoctor.rules import configuration, job, performance, security
+from vllm_logdoctor.rules import configuration, job, observed, performance, security
 from vllm_logdoctor.rules.rule import Rule
 
-CHECKED: tuple[Rule, ...] = (*security.RULES, *job.RULES, *performance.RULES, *configuration.RULES)
+CHECKED: tuple[Rule, ...] = (
+    *security.RULES,
+    *job.RULES,
+    *observed.RULES,
+    *performance.RULES,
+    *configuration.RULES,
+)
 
 
 def all_rules() -> dict[str, Rule]:

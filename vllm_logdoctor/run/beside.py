@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
 from msgspec import Struct
 
-from vllm_logdoctor.evidence.model import EvidenceFile
+from vllm_logdoctor.evidence.model import EvidenceFile, Reading
 from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.observed import observed
+from vllm_logdoctor.run.servers import VLLM
 
 Certainty = Literal["sure", "likely", "not told", "contradicted"]
 
 
 _ZONES = 26 * 3600.0
+_YEAR_2000 = 946_684_800.0
+"""Where the clock of a run begins, in seconds since 1970."""
 
 
 class Beside(Struct, frozen=True):
@@ -23,7 +28,7 @@ class Beside(Struct, frozen=True):
     Attributes:
         evidence: what was read.
         run: number of the run, or None.
-        certainty: how sure: "sure" by figures of the engine itself, "likely" by the model's name, "contradicted" where the file is of
+        certainty: how sure: "sure" by figures of the engine itself or a process id, "likely" by the model's name, "contradicted" where the file is of
             something else, "not told" where it names nothing to join by.
         because: what agrees or differs, in words.
     """
@@ -36,7 +41,7 @@ class Beside(Struct, frozen=True):
     @property
     def used(self) -> bool:
         """Whether its readings were taken over into a run."""
-        return self.certainty == "sure" and self.evidence.kind == "prometheus-text"
+        return self.certainty in ("sure", "likely") and bool(self.evidence.readings)
 
     @property
     def why_not(self) -> str | None:
@@ -47,9 +52,7 @@ class Beside(Struct, frozen=True):
             return self.evidence.note
         if self.certainty == "contradicted":
             return f"of another run: {', '.join(self.because)}"
-        if self.evidence.kind == "prometheus-text":
-            return "no size of a KV cache in it says that it is of this run"
-        return "listed as read; no figure of the log depends on it"
+        return "nothing in it says which run it is of: shown, and no statement depends on it"
 
 
 def joined(files: Sequence[EvidenceFile], runs: Sequence[Run]) -> tuple[Beside, ...]:
@@ -62,10 +65,24 @@ def joined(files: Sequence[EvidenceFile], runs: Sequence[Run]) -> tuple[Beside, 
     return tuple(found)
 
 
-def take_counters(files: Sequence[Beside], runs: Sequence[Run]) -> None:
-    """Give each run the counters of the last scrape that surely is its own."""
-    for one in files:
-        if one.used and one.run is not None:
+def attach(evidence: Sequence[EvidenceFile], runs: Sequence[Run]) -> None:
+    """Give each run what files measured of it, and the counters of the last scrape that surely is its own.
+
+    A file that names no run is shown with the last one, where nothing in it contradicts.
+    """
+    files = joined(evidence, runs) if evidence else ()
+    last = next((run for run in reversed(runs) if run.server == VLLM), None)
+    for run in runs:
+        mine = [
+            (one.evidence, one.used)
+            for one in files
+            if (one.run == run.number and one.run is not None)
+            or (one.certainty == "not told" and run is last)
+        ]
+        if mine:
+            run.observed = observed(mine)
+    for one in sorted(files, key=_tokens_counted):
+        if one.used and one.run is not None and one.evidence.kind == "prometheus-text":
             counted = {
                 reading.name: reading.value
                 for reading in one.evidence.readings
@@ -74,13 +91,21 @@ def take_counters(files: Sequence[Beside], runs: Sequence[Run]) -> None:
             next(run for run in runs if run.number == one.run).counters.update(counted)
 
 
+def _tokens_counted(one: Beside) -> float:
+    value = _value(one.evidence, "generation tokens")
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
 def _belongs(file: EvidenceFile, run: Run) -> Beside:
     agree: list[str] = []
     differ: list[str] = []
     tokens, said = _cache_tokens(file), run.measured.get("kv_cache_tokens")
     if tokens is not None and said is not None and isinstance(said.value, int | float):
         words = f"KV cache of {tokens:,} tokens here, {said.value:,} in the log"
-        (agree if tokens == said.value else differ).append(words)
+        replicas = run.setting("data_parallel_size")
+        # Some releases add up the blocks of all data-parallel engines.
+        same = tokens in (said.value, said.value * (replicas if isinstance(replicas, int) else 1))
+        (agree if same else differ).append(words)
     sure = bool(agree)
     if _began_elsewhere(file, run):
         differ.append("the process began at another time")
@@ -88,11 +113,72 @@ def _belongs(file: EvidenceFile, run: Run) -> Beside:
     if isinstance(model, str) and served:
         words = f"model {model} here, {served[0]} in the log"
         (agree if any(_same_model(model, one) for one in served) else differ).append(words)
+    sure = sure or _has_pid(file, run)
+    if _has_pid(file, run):
+        agree.append("a process id of the log")
+    differ += _other_machine(file, run)
+    agree += _same_build(file, run)
     if sure and not differ:
         return Beside(file, run.number, "sure", tuple(agree))
     if differ:
         return Beside(file, None, "contradicted", tuple(differ))
     return Beside(file, run.number, "likely", tuple(agree)) if agree else Beside(file)
+
+
+def _has_pid(file: EvidenceFile, run: Run) -> bool:
+    """Return whether a file names a process that wrote the log."""
+    pids = {str(process.pid) for process in run.processes if process.pid is not None}
+    return bool(pids) and any(
+        _PID.search(_words(one)) and pids & set(_PID.findall(_words(one))) for one in file.readings
+    )
+
+
+# thread 2532738, memory of process 10291 python, 21394 cicc
+_PID = re.compile(r"\b\d{2,8}\b")
+
+
+def _words(one: Reading) -> str:
+    """Return the part of a reading that may hold a process id."""
+    if one.unit == "pid name" or one.name == "xid process":
+        return str(one.value)
+    return f"{one.name if one.name.startswith('memory of process') else ''} {one.subject if one.subject.startswith(('thread', 'pid')) else ''}"
+
+
+def _other_machine(file: EvidenceFile, run: Run) -> list[str]:
+    """Return why a file can't be of the run's machine: no card used, fewer cards or ranks than the run has."""
+    found = []
+    if file.kind in _OF_CARDS and run.platform == "cpu":
+        found.append("the run used no card")
+    world = _value(file, "world size")
+    ranks = _ranks(run)
+    if isinstance(world, int) and ranks is not None and world != ranks:
+        found.append(f"world size {world} here, {ranks} in the log")
+    if any(one.name == "operators" for one in file.readings) and run.platform not in ("cpu", None):
+        found.append("a profile without a kernel")
+    return found
+
+
+def _same_build(file: EvidenceFile, run: Run) -> list[str]:
+    """Return what agrees with the run beyond its model: the ranks of a profile with steps of vLLM."""
+    found = []
+    world, ranks = _value(file, "world size"), _ranks(run)
+    if isinstance(world, int) and world == ranks and any(one.name == "steps" for one in file.readings):
+        found.append(f"world size {world} and steps of vLLM")
+    return found
+
+
+def _ranks(run: Run) -> int | None:
+    ranks = [run.setting(name) for name in ("tensor_parallel_size", "pipeline_parallel_size")]
+    return ranks[0] * ranks[1] if all(isinstance(one, int) for one in ranks) else None
+
+
+_OF_CARDS = frozenset(
+    (
+        "nvidia-smi-table", "nvidia-smi-q", "nvidia-smi-xml", "nvidia-smi-csv", "nvidia-smi-dmon", "nvidia-smi-pmon", "nvidia-smi-topo",
+        "nvidia-smi-nvlink", "rocm-smi-json", "amd-smi", "amd-smi-json", "npu-smi", "dcgm-exporter", "dcgmi-dmon", "gpu-series-csv",
+        "nsys-stats-text", "nsys-stats-csv", "nsys-sqlite",
+    )
+)  # fmt: skip
 
 
 def _began_elsewhere(file: EvidenceFile, run: Run) -> bool:
@@ -101,7 +187,7 @@ def _began_elsewhere(file: EvidenceFile, run: Run) -> bool:
     if not isinstance(began, int | float) or not run.year_known or run.started is None or run.ended is None:
         return False
     # The zone of a log is not printed: no two zones are farther apart.
-    return not run.started - _ZONES <= began <= run.ended + _ZONES
+    return not run.started - _ZONES <= began - _YEAR_2000 <= run.ended + _ZONES
 
 
 def _cache_tokens(file: EvidenceFile) -> int | None:

@@ -12,6 +12,7 @@ from vllm_logdoctor.engines.model import EngineLog
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.run.job import JobEnd
+from vllm_logdoctor.run.observed import Observed
 from vllm_logdoctor.scan import AccessKey
 
 Provenance = Literal["explicit", "reported", "adjusted", "default", "derived"]
@@ -249,6 +250,7 @@ class Run(Struct):
             thinned out beyond a bound, the last one kept.
         benchmarks: results of `vllm bench` in the same file.
         counters: what a /metrics beside the log counted that surely is this run's: "preemptions", "prompt tokens" ...
+        observed: what files beside the log measured of it.
         records: what is worth a second look, in order: start, errors, blocks, end (bounded, see `records_left_out`).
         tail: the last lines of the file, for a run that reaches its end.
         launched_by: lines of the command whose words stand for the arguments, which the server did not print.
@@ -296,6 +298,7 @@ class Run(Struct):
     progress: list[Progress] = field(default_factory=list)
     benchmarks: list[Benchmark] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
+    observed: Observed = field(default_factory=Observed)
     records: list[Record] = field(default_factory=list)
     records_left_out: int = 0
     tail: list[Record] = field(default_factory=list)

@@ -23,6 +23,7 @@ from vllm_logdoctor.report.document.findings import (
     SpanClockOut,
     WhatIfOut,
 )
+from vllm_logdoctor.report.document.observed import ObservedOut
 from vllm_logdoctor.report.document.part import Part, means, plain
 from vllm_logdoctor.report.document.serving import ServingOut
 from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -162,6 +163,7 @@ class RunOut(Part):
     serving: ServingOut
     benchmarks: list[BenchmarkOut]
     engine_log: EngineLogOut | None
+    beside: Annotated[ObservedOut, means("measured beside the log")]
     bottleneck: BottleneckName
     bottleneck_detail: BottleneckOut
     findings: Annotated[list[FindingOut], means("in order of importance; a failure's root first")]
@@ -194,6 +196,7 @@ class RunOut(Part):
             serving=ServingOut.of_run(run),
             benchmarks=[BenchmarkOut.of_benchmark(one) for one in run.benchmarks],
             engine_log=EngineLogOut.of_run(run),
+            beside=ObservedOut.of_observed(run.observed),
             bottleneck=diagnosis.bottleneck.name,
             bottleneck_detail=BottleneckOut.of_limit(diagnosis.bottleneck, known),
             findings=[FindingOut.of_finding(finding) for finding in diagnosis.findings],

@@ -1,0 +1,226 @@
+"""What files beside the log add to a run: latency, kernels, cards; rules on them; nothing without them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from vllm_logdoctor import analyze
+from vllm_logdoctor.api import Report
+from vllm_logdoctor.evidence.given import evidence_from
+from vllm_logdoctor.evidence.kernels import class_of
+from vllm_logdoctor.evidence.read import read_evidence_file
+from vllm_logdoctor.pipeline import analyse
+from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.source import inputs_from
+
+ROOT = Path(__file__).resolve().parents[2]
+LOG = ROOT / "fixtures" / "vllm-0.11.2-kv-starved.log"
+PAIRS = sorted((ROOT.parent / "shared" / "corpus" / "cpu").glob("*/*.metrics.txt"))
+
+
+def tokens() -> int:
+    return int(analyze(str(LOG)).runs[0].run.measure("kv_cache_tokens") or 0)
+
+
+def scrape(generated: int, queue: float, start: float | None = None, observations: int = 10) -> str:
+    """Return /metrics of the fixture's run: `observations` requests that waited `queue` seconds each and took 10 s."""
+    lines = [
+        f'vllm:generation_tokens_total{{engine="0"}} {generated}.0',
+        'vllm:num_preemptions_total{engine="0"} 17.0',
+        f'vllm:cache_config_info{{block_size="128",num_gpu_blocks="{tokens() // 128}"}} 1.0',
+    ]
+    lines += [f"process_start_time_seconds {start}"] if start is not None else []
+    for name, seconds in (
+        ("request_queue_time", queue),
+        ("e2e_request_latency", 10.0),
+        ("time_to_first_token", queue + 1),
+    ):
+        lines += [
+            f'vllm:{name}_seconds_sum{{engine="0"}} {seconds * observations}',
+            f'vllm:{name}_seconds_bucket{{engine="0",le="5.0"}} {observations * (seconds < 5)}.0',
+            f'vllm:{name}_seconds_bucket{{engine="0",le="20.0"}} {observations}.0',
+            f'vllm:{name}_seconds_count{{engine="0"}} {observations}.0',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def analysed(tmp_path: Path, **files: str) -> Analysis:
+    names = []
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        names.append(str(tmp_path / name))
+    return analyse(inputs_from(str(LOG)), evidence=evidence_from(names))
+
+
+def ids(analysis: Analysis) -> set[str]:
+    return {finding.id for finding in analysis.runs[0].findings}
+
+
+def test_latency_of_a_scrape_has_means_and_bucket_bounds(tmp_path: Path) -> None:
+    observed = analysed(tmp_path, metrics=scrape(100, 9.0)).runs[0].run.observed
+    assert observed.number("latency", "queue time mean") == 9.0
+    assert [one.value for one in observed.of("latency", "queue time p95 lies in")] == [[5.0, 20.0]]
+
+
+def test_a_request_that_waits_longer_than_it_runs_is_a_finding(tmp_path: Path) -> None:
+    assert "requests-wait-in-queue" in ids(analysed(tmp_path, metrics=scrape(100, 9.0)))
+    assert "requests-wait-in-queue" not in ids(analysed(tmp_path, metrics=scrape(100, 0.5)))
+
+
+def test_without_files_no_rule_on_them_says_anything() -> None:
+    analysis = analyse(inputs_from(str(LOG)))
+    assert not analysis.runs[0].run.observed.groups
+
+
+def test_counters_are_subtracted_inside_one_life_only(tmp_path: Path) -> None:
+    before, after = scrape(50, 1.0, start=1000.0), scrape(100, 5.0, start=1000.0, observations=20)
+    one_life = analysed(tmp_path, before=before, after=after).runs[0].run.observed
+    assert one_life.number("latency", "queue time mean") == pytest.approx((5 * 20 - 1 * 10) / 10)
+    two_lives = (
+        analysed(tmp_path, before=before, after=after.replace("1000.0", "2000.0")).runs[0].run.observed
+    )
+    assert two_lives.number("latency", "queue time mean") == 5.0
+
+
+def test_v0_first_tokens_that_were_observed_again_are_left_out(tmp_path: Path) -> None:
+    again = scrape(100, 1.0).replace(
+        'time_to_first_token_seconds_count{engine="0"} 10.0',
+        'time_to_first_token_seconds_count{engine="0"} 58.0',
+    )
+    observed = analysed(tmp_path, metrics=again).runs[0].run.observed
+    assert not observed.of("latency", "TTFT mean")
+    assert observed.of("latency", "queue time mean")
+
+
+TRACE = {
+    "distributedInfo": {"rank": 0, "world_size": 1},
+    "traceEvents": [
+        {
+            "cat": "user_annotation",
+            "name": "execute_context_0(0)_generation_4(4)",
+            "ts": 0,
+            "dur": 40,
+            "ph": "X",
+        },
+        *(
+            {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": n, "dur": 1, "ph": "X"}
+            for n in range(300)
+        ),
+        {"cat": "kernel", "name": "ncclDevKernel_AllReduce", "ts": 0, "dur": 10, "ph": "X"},
+        {"cat": "kernel", "name": "flash_fwd_kernel", "ts": 5, "dur": 10, "ph": "X"},
+        {"cat": "kernel", "name": "sm90_xmma_gemm", "ts": 35, "dur": 5, "ph": "X"},
+    ],
+}
+
+
+def test_a_trace_gives_shares_by_class_and_the_union_of_overlapping_kernels(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json.gz"
+    file.write_bytes(gzip.compress(json.dumps(TRACE).encode()))
+    found = {(one.name, one.subject): one.value for one in read_evidence_file(file).readings}
+    assert found["class time", "communication"] == 10
+    assert found["class time", "attention"] == 10
+    assert found["gpu busy share", ""] == 0.5
+    assert (found["launches", ""], found["steps", ""]) == (300, 1)
+
+
+def test_a_truncated_trace_is_read_up_to_its_last_whole_event(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(TRACE)[:-60])
+    found = read_evidence_file(file)
+    assert "truncated" in found.note
+    assert next(one.value for one in found.readings if one.name == "kernel events") == 2
+
+
+def test_operators_of_a_cpu_trace_count_their_own_time(tmp_path: Path) -> None:
+    inner = {"cat": "cpu_op", "name": "aten::mm", "tid": 1, "ts": 2, "dur": 6, "ph": "X"}
+    outer = {"cat": "cpu_op", "name": "aten::linear", "tid": 1, "ts": 0, "dur": 10, "ph": "X"}
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps({"traceEvents": [outer, inner]}))
+    found = {(one.name, one.subject): one.value for one in read_evidence_file(file).readings}
+    assert (found["time", "aten::mm"], found["time", "aten::linear"]) == (6, 4)
+
+
+def database(path: Path, name_column: str = "demangledName") -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, {name_column} INT)")
+        connection.execute("CREATE TABLE StringIds (id INT, value TEXT)")
+        connection.execute("INSERT INTO StringIds VALUES (1, 'flash_fwd'), (2, 'ncclDevKernel_AllReduce')")
+        connection.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 10000, 1), (5000, 15000, 2), (20000, 30000, 1)"
+        )
+
+
+def test_an_nsys_database_gives_the_same(tmp_path: Path) -> None:
+    database(tmp_path / "a.sqlite")
+    found = read_evidence_file(tmp_path / "a.sqlite")
+    values = {(one.name, one.subject): one.value for one in found.readings}
+    assert found.kind == "nsys-sqlite"
+    assert (values["class time", "attention"], values["gpu busy share", ""]) == (20, round(25 / 30, 4))
+
+
+def test_an_nsys_database_of_another_version_is_one_line(tmp_path: Path) -> None:
+    database(tmp_path / "a.sqlite", "nameOfTheFuture")
+    found = read_evidence_file(tmp_path / "a.sqlite")
+    assert (found.kind, found.readings) == ("nsys-sqlite", ())
+    assert "another version" in found.note
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication"),
+        ("multimem_all_reduce_kernel", "communication"),
+        ("void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>", "KV cache write"),
+        ("void vllm::moe::topkGatingSoftmax<8, 128>", "MoE routing"),
+        ("fused_moe_kernel", "MoE GEMM"),
+        ("void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits>", "attention"),
+        ("void marlin::Marlin<__nv_bfloat16, 256>", "GEMM"),
+        ("nvjet_tst_128x64_64x7_1x2_h_bz_TNT", "GEMM"),
+        ("void vllm::rms_norm_kernel<c10::BFloat16>", "norm and activation"),
+        ("void vllm::act_and_mul_kernel<c10::BFloat16, &silu>", "norm and activation"),
+        ("void vllm::scaled_fp8_quant_kernel<float>", "quantize"),
+        ("void at::native::(anonymous namespace)::distribution_something", "other"),
+    ],
+)
+def test_kernels_are_classed_by_name(name: str, kind: str) -> None:
+    assert class_of(name) == kind
+
+
+def test_a_card_beside_a_run_on_the_cpu_is_contradicted(tmp_path: Path) -> None:
+    table = "Driver Version : 570.1\nAttached GPUs                             : 1\nGPU 00000000:01:00.0\n    Product Name                          : NVIDIA T\n"
+    (beside,) = analysed(tmp_path, smi=table).beside
+    assert beside.certainty == "contradicted"
+    assert "the run used no card" in (beside.why_not or "")
+
+
+def test_only_a_victim_of_this_run_was_killed_for_memory(tmp_path: Path) -> None:
+    pid = next(process.pid for process in analyse(inputs_from(str(LOG))).runs[0].run.processes if process.pid)
+    for victim, certainty in ((pid, "sure"), (999_999, "not told")):
+        (beside,) = analysed(
+            tmp_path, dmesg=f"[ 1.0] Out of memory: Killed process {victim} (python3) total-vm:10kB\n"
+        ).beside
+        assert beside.certainty == certainty
+
+
+@pytest.mark.skipif(not PAIRS, reason="needs the shared logs, which are no part of the project")
+@pytest.mark.parametrize("metrics", PAIRS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_counters_of_a_real_pair_are_exact_in_the_report(metrics: Path) -> None:
+    log = metrics.with_name(metrics.name.replace(".metrics.txt", ".log"))
+    truth = {one.name: one.value for one in read_evidence_file(metrics).readings}
+    if "generation tokens" not in truth and "requests finished" not in truth:
+        pytest.skip("the server kept no statistics")
+    analysis = analyse(inputs_from(str(log)), evidence=evidence_from([str(metrics)]))
+    (beside,) = analysis.beside
+    assert beside.used, beside.why_not
+    run = next(one.run for one in analysis.runs if one.run.number == beside.run)
+    for name in ("preemptions", "prompt tokens", "generation tokens", "prefix cache hits"):
+        assert run.observed.number("scheduler", name) == truth.get(name)
+
+
+def test_a_report_of_the_library_has_the_values(tmp_path: Path) -> None:
+    assert isinstance(analyze(str(LOG)), Report)

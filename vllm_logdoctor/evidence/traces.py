@@ -1,0 +1,254 @@
+"""Profiles that are streamed: Chrome traces of the torch profiler, and nsys databases; memory does not grow with the file."""
+
+from __future__ import annotations
+
+import gzip
+import heapq
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from vllm_logdoctor.evidence.kernels import KernelTimes
+from vllm_logdoctor.evidence.model import Reading
+
+WHERE = "traceEvents"
+_MOST_NAMES = 50_000
+_OUT_OF_ORDER = 200_000
+"""Kernels that wait to be put in order of time: those of several streams are written one after the other."""
+# execute_context_0(0)_generation_4(4): a step of vLLM's model runner that the profiler annotates
+_STEP = re.compile(r"^execute_(?:context|new|model|\d)")
+
+
+class Union:
+    """Length of the union of intervals that come roughly in order, in bounded memory.
+
+    Example:
+        >>> union = Union()
+        >>> for start, end in ((0, 10), (5, 15), (20, 30)):
+        ...     union.add(start, end)
+        >>> union.close(), union.first, union.last
+        (25.0, 0, 30)
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[float, float]] = []
+        self._reached = float("-inf")
+        self._busy = 0.0
+        self.first = float("inf")
+        self.last = float("-inf")
+
+    def add(self, start: float, end: float) -> None:
+        """Take an interval."""
+        self.first, self.last = min(self.first, start), max(self.last, end)
+        heapq.heappush(self._waiting, (start, end))
+        if len(self._waiting) > _OUT_OF_ORDER:
+            self._take(*heapq.heappop(self._waiting))
+
+    def close(self) -> float:
+        """Return the length of the union."""
+        while self._waiting:
+            self._take(*heapq.heappop(self._waiting))
+        return self._busy
+
+    def _take(self, start: float, end: float) -> None:
+        self._busy += max(0.0, end - max(start, self._reached))
+        self._reached = max(self._reached, end)
+
+
+class TraceTotals:
+    """What is kept of a trace while its events pass by."""
+
+    def __init__(self) -> None:
+        self.events = self.kernels = self.graphs = self.launches = 0
+        self.times = KernelTimes(Counter(), Counter())
+        self.operators = KernelTimes(Counter(), Counter())
+        self.busy = Union()
+        self.total = 0.0
+        self.steps = 0
+        self.head: dict[str, Any] = {}
+        self.device: Any = None
+        self._open: dict[Any, list[list[Any]]] = {}
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take one event."""
+        self.events += 1
+        kind, name = event.get("cat"), str(event.get("name", ""))
+        if "GraphLaunch" in name:
+            self.graphs += 1
+        if "LaunchKernel" in name or "GraphLaunch" in name:
+            self.launches += 1
+        if "dur" not in event or "ts" not in event:
+            return
+        start, length = float(event["ts"]), float(event["dur"])
+        if kind == "kernel":
+            self.kernels += 1
+            self.total += length
+            self.busy.add(start, start + length)
+            if len(self.times.times) < _MOST_NAMES or name in self.times.times:
+                self.times.add(name, length)
+        elif kind == "cpu_op":
+            self._operator(event.get("tid"), name, start, length)
+        elif (
+            kind in ("user_annotation", "gpu_user_annotation")
+            and kind == "user_annotation"
+            and _STEP.match(name)
+        ):
+            self.steps += 1
+
+    def _operator(self, thread: Any, name: str, start: float, length: float) -> None:
+        """Give an operator its own time: what operators inside it take is theirs."""
+        stack = self._open.setdefault(thread, [])
+        while stack and stack[-1][1] <= start:
+            stack.pop()
+        if len(self.operators.times) < _MOST_NAMES or name in self.operators.times:
+            self.operators.add(name, length)
+            if stack:
+                self.operators.times[stack[-1][0]] -= length  # type: ignore[assignment]
+        if len(stack) < 200:
+            stack.append([name, start + length])
+
+
+def read_trace(file: BinaryIO) -> Iterator[Reading]:
+    """Yield kernels of a trace: number, time by class and by name, span, and the share of the span in which one ran.
+
+    Args:
+        file: JSON, unpacked; a truncated one gives what it holds up to its last whole event.
+    """
+    totals = TraceTotals()
+    truncated = _stream(file, totals)
+    yield Reading("events", totals.events, "count", where=WHERE, how="count of traceEvents")
+    yield Reading("kernel events", totals.kernels, "count", where=WHERE, how="cat is kernel")
+    yield Reading("graph launches", totals.graphs, "count", where=WHERE, how="events named GraphLaunch")
+    for name, key in (("rank", "rank"), ("world size", "world_size")):
+        if (value := totals.head.get(key)) is not None:
+            yield Reading(name, value, where="distributedInfo")
+    if totals.kernels:
+        busy, span = totals.busy.close(), totals.busy.last - totals.busy.first
+        yield Reading("kernel time", round(totals.total), "us", where=WHERE, how="sum of dur")
+        yield Reading("kernel span", round(span), "us", where=WHERE, how="last end minus first start")
+        if span:
+            how = "union of kernel intervals over the span"
+            yield Reading("gpu busy share", round(busy / span, 4), "share", where=WHERE, how=how)
+    yield Reading(
+        "launches", totals.launches, "count", where=WHERE, how="events named LaunchKernel or GraphLaunch"
+    )
+    if totals.steps:
+        yield Reading("steps", totals.steps, "count", where=WHERE, how="annotations of vLLM's model runner")
+    if totals.device:
+        yield Reading("device", str(totals.device), where="deviceProperties")
+    chosen = totals.times if totals.kernels else totals.operators
+    if not totals.kernels and totals.operators.times:
+        yield Reading("operators", "CPU", where=WHERE, how="no kernel: operators by their own time")
+    yield from chosen.readings(WHERE)
+    yield from chosen.longest(WHERE)
+    if truncated:
+        yield Reading("truncated", True, where=WHERE, how="the JSON ends early")
+
+
+def _stream(file: BinaryIO, totals: TraceTotals) -> bool:
+    """Feed the events of a trace, an object or a bare list; return whether it ends early."""
+    import ijson
+
+    head = file.read(1)
+    while head.isspace():
+        head = file.read(1)
+    builder, prefix = None, "item" if head == b"[" else "traceEvents.item"
+    try:
+        for place, event, value in ijson.parse(_Behind(head, file), use_float=True):
+            if builder is None and place == prefix and event == "start_map":
+                builder = ijson.ObjectBuilder()
+            if builder is not None:
+                builder.event(event, value)
+                if place == prefix and event == "end_map":
+                    totals.take(builder.value)
+                    builder = None
+            elif place.startswith("distributedInfo.") and not isinstance(value, dict):
+                totals.head[place.partition(".")[2]] = value
+            elif place == "deviceProperties.item.name" and totals.device is None:
+                totals.device = value
+    except (ijson.JSONError, EOFError, OSError, UnicodeDecodeError):
+        return True
+    return False
+
+
+class _Behind:
+    """A stream whose first byte was already read."""
+
+    def __init__(self, head: bytes, file: BinaryIO) -> None:
+        self._head, self._file = head, file
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes; a read of none tells the type of the stream."""
+        if size == 0:
+            return b""
+        head, self._head = self._head, b""
+        return head + self._file.read(size - len(head) if size > 0 else size)
+
+
+def read_trace_file(path: Path) -> Iterator[Reading]:
+    """Yield the readings of a trace on disk, packed or not."""
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        with gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw) as file:
+            yield from read_trace(cast(BinaryIO, file))
+
+
+SQLITE = b"SQLite format 3\0"
+_KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+_GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+
+
+def read_nsys_sqlite(path: Path) -> Iterator[Reading]:
+    """Yield kernels of an nsys export by class and by name, and the share of their span in which one ran.
+
+    Raises:
+        ValueError: not a database of nsys, or of a version whose tables are named otherwise.
+    """
+    # The file is somebody's: opened for reading only, and nothing in it is run.
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    try:
+        tables = {
+            str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
+        if _KERNELS not in tables or "StringIds" not in tables:
+            raise ValueError(f"no table {_KERNELS}: no kernels were traced, or another version of nsys")
+        yield from _of_database(connection.execute, _GRAPHS in tables)
+    except sqlite3.Error as error:
+        raise ValueError(f"not readable as a database of nsys: {error}") from error
+    finally:
+        connection.close()
+
+
+def _of_database(execute: Callable[[str], sqlite3.Cursor], graphs: bool) -> Iterator[Reading]:
+    columns = {row[1] for row in execute(f"PRAGMA table_info({_KERNELS})")}
+    name = next((one for one in ("demangledName", "shortName", "mangledName") if one in columns), None)
+    if name is None or not {"start", "end"} <= columns:
+        raise ValueError(f"columns of {_KERNELS} are of another version of nsys")
+    rows = execute(
+        f"SELECT s.value, SUM(k.end - k.start) / 1000.0, COUNT(*) FROM {_KERNELS} k "
+        f"JOIN StringIds s ON s.id = k.{name} GROUP BY s.value"
+    )
+    times = KernelTimes.of((str(one), float(time), int(count)) for one, time, count in rows)
+    busy = Union()
+    for start, end in execute(f"SELECT start, end FROM {_KERNELS} ORDER BY start"):
+        busy.add(start / 1000, end / 1000)
+    if not times.times:
+        return
+    yield Reading("kernel events", sum(times.counts.values()), "count", where=_KERNELS, how="count of rows")
+    yield Reading(
+        "kernel time", round(sum(times.times.values())), "us", where=_KERNELS, how="sum of end minus start"
+    )
+    span, ran = busy.last - busy.first, busy.close()
+    yield Reading("kernel span", round(span), "us", where=_KERNELS, how="last end minus first start")
+    how = "union of kernel intervals over the span, all processes"
+    yield Reading("gpu busy share", round(ran / span, 4) if span else 0.0, "share", where=_KERNELS, how=how)
+    if graphs:
+        count = execute(f"SELECT COUNT(*) FROM {_GRAPHS}").fetchone()[0]
+        yield Reading("graph launches", count, "count", where=_GRAPHS, how="count of rows")
+    yield from times.readings(_KERNELS)
+    yield from times.longest(_KERNELS)

@@ -1,0 +1,57 @@
+"""What files beside the log measured of a run: a table for each group."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from vllm_logdoctor.report.escape import code, inline
+from vllm_logdoctor.report.figures import number, table
+from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.run.observed import Group, Measured
+
+_TITLES: dict[Group, str] = {
+    "fate": "How it ended",
+    "latency": "Latency and lengths",
+    "scheduler": "Scheduler",
+    "client": "Seen by the client",
+    "kernels": "Where the time goes",
+    "gpus": "Cards",
+    "links": "Links between the cards",
+    "host": "Host",
+}
+_MOST = 16
+
+
+def measured_beside(page: Page) -> list[str]:
+    """Return a table of each group that files beside the log measured."""
+    lines: list[str] = []
+    for group, title in _TITLES.items():
+        values = page.run.observed.of(group, joined=False)
+        shown = [one for one in values if one.name not in ("class time", "class launches")]
+        if shown:
+            rows = [[_name(one), _value(one), _place(one)] for one in shown[:_MOST]]
+            lines += ["", f"**{title}**", "", *table(["", "value", "source"], rows)]
+            left = len(shown) - len(rows)
+            lines += ["", f"{left} more in the JSON report."] if left > 0 else []
+    return lines[1:]
+
+
+def _name(one: Measured) -> str:
+    return inline(f"{one.subject}: {one.name}" if one.subject else one.name, 120)
+
+
+def _value(one: Measured) -> str:
+    unit = f" {inline(one.unit, 20)}" if one.unit and one.unit not in ("as printed", "count") else ""
+    if isinstance(one.value, list) and len(one.value) == 2 and isinstance(one.value[0], int | float):
+        low, high = one.value
+        return f"{number(low)} to {number(high)}{unit}" if high is not None else f"over {number(low)}{unit}"
+    if isinstance(one.value, int | float) and not isinstance(one.value, bool):
+        return f"{number(one.value)}{unit}"
+    return f"{code(str(one.value), 120)}{unit}"
+
+
+def _place(one: Measured) -> str:
+    place = f"L{one.line}" if one.line is not None else inline(one.where, 40)
+    doubt = "" if one.joined else "; names no run"
+    how = f" ({inline(one.how, 120)})" if one.how not in ("read", "bucket bounds") else ""
+    return f"{inline(PurePath(one.file).name, 120)} {place}{how}{doubt}"
