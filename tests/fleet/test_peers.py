@@ -1,0 +1,126 @@
+"""Peers, outliers and effects over rows made for it: robust, with n, spread and the number expected by chance."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_logdoctor.fleet.effects import effects_of
+from vllm_logdoctor.fleet.facts import jobs_of
+from vllm_logdoctor.fleet.peers import chance, outliers_of, slow_starts
+from vllm_logdoctor.fleet.store import Store
+from vllm_logdoctor.fleet.values import release_of
+
+_RUN = {
+    "run": 1, "kind": "server", "server": "vllm", "model": "org/model-8B", "release": "0.11.2", "version": "0.11.2", "platform": "cuda",
+    "tp": 2, "pp": 1, "dp": 1, "cards": 2, "clock": "ok", "span_s": 3600.0, "outcome": "clean_shutdown", "startup_complete": True,
+}  # fmt: skip
+
+
+def store_of(
+    place: Path, starts: list[float], settings: list[dict[str, str]] | None = None, **given: Any
+) -> Store:
+    """Write a store with one job per start-up time."""
+    store = Store(place)
+    store.create()
+    logs, runs, rows = [], [], []
+    for number, start in enumerate(starts):
+        key = f"{number:016d}"
+        logs.append(
+            {
+                "log": key,
+                "added": 1,
+                "path": f"/logs/vllm-{number}.log",
+                "files": [],
+                "state": "",
+                "job": f"log {number:03d}",
+                "status": "ok",
+                "modified": 1_000_000 * number,
+            }
+        )
+        runs.append({**_RUN, "log": key, "startup_s": start, **given})
+        for name, value in (settings[number] if settings else {}).items():
+            rows.append(
+                {
+                    "log": key,
+                    "run": 1,
+                    "scope": "config",
+                    "name": name,
+                    "value": value,
+                    "provenance": "explicit",
+                }
+            )
+    store.write_part("part", {"logs": logs, "runs": runs, "settings": rows})
+    return store
+
+
+def test_a_run_far_from_its_peers_is_found_with_what_it_differs_in(tmp_path: Path) -> None:
+    settings = [{"enforce_eager": "True" if number == 9 else "False"} for number in range(10)]
+    store = store_of(tmp_path / "s", [100, 101, 99, 100, 102, 98, 100, 101, 99, 300], settings)
+    (found,) = outliers_of(store, jobs_of(store)).found
+    assert (found.job, found.metric, found.n) == ("log 009", "startup_s", 10)
+    assert found.ratio == pytest.approx(3.0, rel=0.02)
+    assert found.differs_in == ("enforce_eager=True",)
+
+
+def test_fewer_than_eight_peers_are_no_group(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "s", [100.0] * 6 + [900.0])
+    result = outliers_of(store, jobs_of(store))
+    assert (result.found, result.groups) == ([], 0)
+
+
+@pytest.mark.parametrize("given", [{"release": None}, {"model": None}, {"server": "sglang"}])
+def test_runs_that_say_too_little_have_no_peers(tmp_path: Path, given: dict[str, Any]) -> None:
+    store = store_of(tmp_path / "s", [100.0] * 9 + [900.0], **given)
+    assert outliers_of(store, jobs_of(store)).groups == 0
+
+
+def test_equal_runs_give_about_as_many_outliers_as_announced(tmp_path: Path) -> None:
+    draw = random.Random(7)
+    starts = [100 * 2.718 ** draw.gauss(0, 0.2) for _ in range(1000)]
+    store = store_of(tmp_path / "s", starts)
+    result = outliers_of(store, jobs_of(store))
+    assert len(result.found) <= 3 * max(result.expected, 1.0)
+
+
+def test_a_wide_group_expects_more_by_chance_than_a_narrow_one() -> None:
+    assert chance(8, 0.05) < chance(8, 0.2) < 0.1
+
+
+def test_start_up_is_held_against_the_best_quarter(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "s", [100.0, 100.0, 100.0, 1900.0])
+    (slow,) = slow_starts(jobs_of(store))
+    assert slow.hours == pytest.approx(1800 * 2 / 3600)
+    assert slow.jobs == ("log 003",)
+
+
+def test_an_untrusted_clock_gives_no_hours(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "s", [100.0], clock="over 30 days")
+    (job,) = jobs_of(store)
+    assert (job.hours, job.hours_from) == (None, "clock not trusted: over 30 days")
+
+
+def test_one_changed_setting_is_an_effect_with_its_pairs(tmp_path: Path) -> None:
+    settings = [{"enforce_eager": "True" if number % 2 else "False"} for number in range(8)]
+    store = store_of(tmp_path / "s", [100.0, 50.0] * 4, settings)
+    effects = {(one.setting, one.before, one.after): one for one in effects_of(store, jobs_of(store))}
+    off = effects["enforce_eager", "False", "True"]
+    assert (off.metric, off.middle, off.pairs) == ("startup_seconds", 0.5, 4)
+    assert "measured in this fleet on 4 pairs" in off.words
+
+
+def test_two_changed_settings_are_no_effect(tmp_path: Path) -> None:
+    settings = [{"enforce_eager": str(number % 2), "max_num_seqs": str(number % 2)} for number in range(8)]
+    store = store_of(tmp_path / "s", [100.0, 50.0] * 4, settings)
+    assert effects_of(store, jobs_of(store)) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [("0.11.2", "0.11.2"), ("v0.8.5.post1", "0.8.5.post1"), ("0.32.0+cpu", "0.32.0"), ("0.1.dev15917+g0a6396b45", None), ("0.9.2.dev364+gb4", None)],
+)  # fmt: skip
+def test_source_builds_are_no_release(version: str, release: str | None) -> None:
+    assert release_of(version) == release
