@@ -18,25 +18,19 @@ def planned_changes(
     owner = {log["log"]: job for job in jobs for log in job.logs}
     # Only the last run of a job says what still waits.
     last = {(job.runs[-1]["log"], job.runs[-1]["run"]) for job in jobs if job.runs}
-    groups: dict[tuple[str, str | None], list[tuple[Row, Job]]] = defaultdict(list)
-    for row in store.table(
-        "changes", ["run", "knob", "kind", "after", "metric", "low", "high", "origin"]
-    ).to_pylist():
+    groups: dict[tuple[str, str, str | None], list[tuple[Row, Job]]] = defaultdict(list)
+    columns = ["run", "knob", "kind", "after", "metric", "low", "high", "origin"]
+    for row in store.table("changes", columns).to_pylist():
         if (row["log"], row["run"]) in last and row["log"] in owner:
-            groups[row["knob"], row["after"] if row["kind"] != "action" else None].append(
-                (row, owner[row["log"]])
-            )
+            groups[row["knob"], row["kind"], row["after"]].append((row, owner[row["log"]]))
     lines = []
-    for (knob, after), found in groups.items():
+    for (knob, kind, after), found in groups.items():
         own = {job.key: job for _, job in found}
-        cells = (
-            f"{knob} {after}" if after is not None else knob,
-            len(own),
-            *hours_of(list(own.values()))[:2],
-            _expected([row for row, _ in found]),
-            _measured(effects, knob, after),
+        expected, measured = _expected([row for row, _ in found]), _measured(effects, knob, after)
+        words = _words(knob, kind, after)
+        lines.append(
+            Line((words, len(own), *hours_of(list(own.values()))[:2], expected, measured), tuple(own))
         )
-        lines.append(Line(cells, tuple(own)))
     lines.sort(key=lambda line: (-_number(line.cells[2]), -_number(line.cells[3]), -len(line.jobs)))
     return Section(
         "changes",
@@ -46,6 +40,12 @@ def planned_changes(
         lines[:most],
         first=True,
     )
+
+
+def _words(knob: str, kind: str, after: str | None) -> str:
+    if kind == "action":
+        return knob
+    return f"{knob} {after}" if after is not None else f"drop {knob}"
 
 
 def _expected(rows: Sequence[Row]) -> str:
@@ -65,7 +65,8 @@ def _expected(rows: Sequence[Row]) -> str:
 def _measured(effects: Sequence[MeasuredEffect], knob: str, after: str | None) -> str:
     """Return what the same change did in this fleet; "" where it was not seen often enough."""
     name = knob.lstrip("-").replace("-", "_")
-    found = [one for one in effects if one.setting in (name, knob) and (after is None or one.after == after)]
+    wanted = (after,) if after is not None else (None, "False")
+    found = [one for one in effects if one.setting in (name, knob) and one.after in wanted]
     return "; ".join(f"{one.metric.replace('_', ' ')} x {one.words}" for one in found[:2])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -86,7 +86,7 @@ def cluster_workers(kind: str, values: Mapping[str, Any]) -> Iterator[Workers]:
 
 
 @contextmanager
-def scheduler_workers(scheduler_file: str) -> Iterator[Workers]:
+def scheduler_workers(scheduler_file: str, patience: float = 30) -> Iterator[Workers]:
     """Open the workers of a Dask scheduler that runs already.
 
     Raises:
@@ -94,7 +94,7 @@ def scheduler_workers(scheduler_file: str) -> Iterator[Workers]:
     """
     distributed = _import("distributed")
     try:
-        client = distributed.Client(scheduler_file=scheduler_file, timeout=30)
+        client = distributed.Client(scheduler_file=scheduler_file, timeout=patience)
     except (OSError, ValueError) as error:
         raise LogdoctorError(f"no scheduler behind {scheduler_file}: {error}") from error
     with client:
@@ -129,8 +129,6 @@ def _cluster(kind: str, site: Site) -> Iterator[Any]:
     with cluster:
         cluster.adapt(minimum_jobs=1, maximum_jobs=site.workers)
         yield cluster
-    with suppress(Exception):
-        cluster.close()
 
 
 def _job_options(kind: str, site: Site) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class MeasuredEffect(Struct, frozen=True):
     @property
     def words(self) -> str:
         """The range with its origin."""
-        return f"{self.low:.2f} to {self.high:.2f}, median {self.middle:.2f}, measured in this fleet on {self.pairs} pairs of {self.jobs} jobs"
+        return f"{self.low:.2f} to {self.high:.2f}, median {self.middle:.2f}, measured in this fleet on {self.pairs} pairs of {self.jobs} job series"
 
 
 def effects_of(store: Store, jobs: Iterable[Job]) -> list[MeasuredEffect]:

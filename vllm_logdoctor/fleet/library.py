@@ -148,8 +148,7 @@ class Fleet:
             for row in logs
             if job in (row["job"], row["job_number"], row["path"]) or row["log"] == key
         }
-        documents = self.table("documents").to_pylist() if wanted else []
-        found = [row["document"] for row in documents if row["log"] in wanted]
+        found = self.store.documents(wanted) if wanted else []
         if not found:
             reason = (
                 "its report was not kept"

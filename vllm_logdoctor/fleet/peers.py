@@ -263,9 +263,10 @@ def _with_differences(
     with_differences = []
     for one in found:
         most = max(1, _RARE * len(members[one.group]))
+        own = settings[one.log, one.run].items()
         rare = [
-            f"{name}={value}"
-            for name, value in settings[one.log, one.run].items()
+            name if value.startswith("text:") else f"{name}={value}"
+            for name, value in own
             if counts[one.group][name, value] <= most
         ]
         values = {name: getattr(one, name) for name in Outlier.__struct_fields__}

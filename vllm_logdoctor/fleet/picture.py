@@ -134,28 +134,33 @@ def _starts(jobs: Sequence[Job]) -> Section:
 
 def _outliers(store: Store, jobs: Sequence[Job]) -> Section:
     result = outliers_of(store, jobs)
-    lines = [
-        Line(
-            (
-                f"{METRICS[one.metric]}{f' at {one.level}' if one.level else ''}",
-                one.value,
-                one.median,
-                one.ratio,
-                one.n,
-                one.spread,
-                one.group,
-                ", ".join(one.differs_in),
-            ),
-            (one.job,),
-        )
-        for one in result.found[:_MOST_LINES]
-    ]
+    groups = _grouped(result.found, lambda one: (one.metric, one.level, one.group, one.ratio > 1))
+    lines = []
+    for (metric, level, group, _), found in groups.items():
+        ratios = sorted(one.ratio for one in found)
+        rare = _grouped((name for one in found for name in one.differs_in), str)
+        common = sorted(rare, key=lambda name: -len(rare[name]))[:3]
+        cells = (
+            f"{METRICS[metric]}{f' at {level}' if level else ''}", len({one.job for one in found}), ratios[0], ratios[-1], found[0].median,
+            found[0].n, found[0].spread, group, ", ".join(common),
+        )  # fmt: skip
+        lines.append(Line(cells, tuple(dict.fromkeys(one.job for one in found))))
     return Section(
         "outliers",
         "Outliers among peers",
         f"{len(result.found):,} of {result.compared:,} compared figures in {result.groups:,} groups of at least 8 peers; about "
         f"{result.expected:.0f} are to be expected by chance. Differs in: settings that few of the peers have, no proof of a cause.",
-        ("figure", "value", "median of peers", "ratio", "n", "spread", "peers", "differs in"),
+        (
+            "figure",
+            "jobs",
+            "lowest ratio",
+            "highest",
+            "median of peers",
+            "n",
+            "spread",
+            "peers",
+            "differs in",
+        ),
         lines,
         first=True,
     )

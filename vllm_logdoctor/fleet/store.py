@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -172,6 +172,13 @@ class Store:
         )
         keys = pc.binary_join_element_wise(rows["log"], rows["part"], "/")
         return rows.filter(pc.is_in(keys, valid))
+
+    def documents(self, logs: Collection[str]) -> list[str]:
+        """Return the JSON reports of logs."""
+        newest = self.newest()
+        parts = dict(zip(newest["log"].to_pylist(), newest["part"].to_pylist(), strict=True))
+        rows = self.dataset("documents").to_table(filter=pc.field("log").isin(list(logs))).to_pylist()
+        return [row["document"] for row in rows if parts.get(row["log"]) == row["part"]]
 
     def running(self, batch: str) -> Path:
         """Return the file that names the log which the worker of a batch reads."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _TITLE = "Fleet of vLLM jobs"
 _ON_FIRST_SCREEN = 5
 _MOST_WIDTH = 60
+_SHORT = 12
 
 
 def rendered(picture: Picture, name: str) -> str:
@@ -134,8 +135,13 @@ def _row_html(section: Section, number: int, line: Line, titles: dict[str, str])
         if isinstance(cell, int | float):
             cells.append(f'<td class=n><a href="#{section.id}/{number}">{text}</a></td>')
         else:
-            title = f' title="{escape(titles[str(cell)])}"' if position == 0 and str(cell) in titles else ""
-            cells.append(f"<td{title}>{text}</td>")
+            title = (
+                f"<br><span class=dim>{escape(titles[str(cell)])}</span>"
+                if position == 0 and str(cell) in titles
+                else ""
+            )
+            short = " class=s" if len(text) <= _SHORT else ""
+            cells.append(f"<td{short}>{text}{title}</td>")
     return f"<tr>{''.join(cells)}</tr>"
 
 

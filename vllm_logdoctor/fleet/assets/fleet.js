@@ -31,7 +31,7 @@
   };
   const link = (text, href) => make("a", text, null, href);
   const round = v => v === null ? "" : v.toLocaleString("en", {maximumFractionDigits: 2});
-  const back = parent => { const p = make("p", null, parent); p.className = "crumbs"; make("a", "all jobs on one page", p, "#"); };
+  const back = parent => { const p = make("p", null, parent); p.className = "crumbs"; make("a", "back to the page", p, "#"); };
   const row = n => {
     const one = report(n), last = one.runs.length ? run(one.runs[one.runs.length - 1]) : null;
     const top = last && last.findings.length ? last.findings[0][0] : "";

@@ -1,0 +1,127 @@
+"""Workers as batch jobs: the site's options, and real Slurm and PBS where they are on this host; the same rows from each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.fleet.cluster import _job_options, cluster_workers, scheduler_workers, site_of
+from vllm_logdoctor.fleet.library import Fleet
+from vllm_logdoctor.fleet.schema import TABLES
+
+TREE = Path(__file__).parents[2]
+NODE = TREE / "tests" / "hooks" / "slurm_node.sh"
+
+
+def rows(fleet: Fleet) -> dict[str, list[str]]:
+    """Return all rows without what differs from reading to reading."""
+    left_out = {"part", "added", "seconds"}
+    return {
+        table: sorted(
+            str({name: value for name, value in row.items() if name not in left_out})
+            for row in fleet.table(table).to_pylist()
+        )
+        for table in TABLES
+    }
+
+
+def test_the_site_s_options_reach_the_job_script() -> None:
+    site = site_of(
+        {
+            "queue": "cpu",
+            "account": "abc",
+            "walltime": "00:30:00",
+            "interface": "ib0",
+            "job_directives": ["--qos=x"],
+        }
+    )
+    options = _job_options("slurm", site)
+    assert (options["queue"], options["account"], options["interface"]) == ("cpu", "abc", "ib0")
+    assert options["job_extra_directives"] == ["--qos=x"]
+    assert options["worker_extra_args"][:2] == ["--lifetime", "1680s"]
+
+
+@pytest.mark.parametrize("values", [{"quueue": "cpu"}, {"workers": "many"}, {"walltime": "00:01:00"}])
+def test_a_wrong_option_is_named(values: dict[str, Any]) -> None:
+    with pytest.raises(LogdoctorError) as error:
+        _job_options("slurm", site_of(values))
+    assert next(iter(values)) in str(error.value)
+
+
+def test_a_scheduler_that_is_not_there_is_a_clear_word(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    (tmp_path / "scheduler.json").write_text('{"address": "tcp://127.0.0.1:9"}')
+    with (
+        pytest.raises(LogdoctorError, match="no scheduler"),
+        scheduler_workers(str(tmp_path / "scheduler.json"), patience=2),
+    ):
+        pass
+
+
+def test_a_running_scheduler_gives_the_same_rows(tmp_path: Path, logs: Path, fleet: Fleet) -> None:
+    distributed = pytest.importorskip("distributed")
+    file = tmp_path / "scheduler.json"
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.write_scheduler_file(str(file))
+        with scheduler_workers(str(file)) as workers:
+            other = Fleet(tmp_path / "other")
+            other.add([logs], workers=workers)
+    assert rows(other) == rows(fleet)
+
+
+def site(folder: Path) -> dict[str, Any]:
+    """Return what a worker on this host needs."""
+    return {
+        "python": sys.executable, "job_script_prologue": [f"export PYTHONPATH={TREE}"], "memory": "480MB", "workers": 1,
+        "log_directory": str(folder), "local_directory": str(folder),
+    }  # fmt: skip
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A one-node Slurm, started for one test."""
+    pytest.importorskip("dask_jobqueue")
+    if os.geteuid() != 0 or not (
+        shutil.which("slurmctld") and shutil.which("slurmd") and shutil.which("munged")
+    ):
+        pytest.skip("no Slurm that this user may start: as root, bash tests/hooks/slurm_node.sh install")
+    place = tmp_path / "slurm"
+    started = subprocess.run(["bash", NODE, "start", place], capture_output=True, text=True, check=False)
+    try:
+        if started.returncode:
+            pytest.skip(f"Slurm does not start here: {started.stderr[-300:]}")
+        monkeypatch.setenv("SLURM_CONF", str(place / "slurm.conf"))
+        yield place
+    finally:
+        subprocess.run(["bash", NODE, "stop", place], check=False)
+
+
+def test_jobs_of_slurm_give_the_same_rows(slurm: Path, tmp_path: Path, logs: Path, fleet: Fleet) -> None:
+    other = Fleet(tmp_path / "other")
+    with cluster_workers("slurm", {**site(slurm), "interface": "lo"}) as workers:
+        other.add([logs], workers=workers)
+    assert rows(other) == rows(fleet)
+
+
+def test_jobs_of_pbs_give_the_same_rows(tmp_path: Path, logs: Path, fleet: Fleet) -> None:
+    pytest.importorskip("dask_jobqueue")
+    if (
+        not shutil.which("qsub")
+        or subprocess.run(["qstat", "-B"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no PBS answers on this host")
+    other = Fleet(tmp_path / "other")
+    with cluster_workers("pbs", site(tmp_path)) as workers:
+        other.add([logs], workers=workers)
+    assert rows(other) == rows(fleet)

@@ -1,0 +1,94 @@
+"""The page: static, self-contained, every number opens its jobs, every job its report; nothing of a log acts in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.browser.chromium import Chromium, chromium_path
+from tests.fleet.conftest import STARVED
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.fleet.library import Fleet
+from vllm_logdoctor.fleet.writers import rendered
+
+needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium on this host")
+
+
+def test_the_first_line_counts_every_log_by_its_status(fleet: Fleet) -> None:
+    assert fleet.picture().headline == "7 logs, 7 jobs, 4 runs, 1 partial, 1 empty, 1 not-vllm, 1 other-tool"
+
+
+def test_hours_say_where_they_are_from(fleet: Fleet) -> None:
+    assert "0 % from accounting" in fleet.picture().hours
+
+
+def test_every_job_of_a_number_has_a_report(fleet: Fleet) -> None:
+    picture = fleet.picture()
+    named = {job for section in picture.sections for line in section.lines for job in line.jobs}
+    assert named
+    assert named <= set(picture.reports)
+
+
+def test_the_formats_hold_the_same_sections(fleet: Fleet) -> None:
+    picture = fleet.picture()
+    titles = [section.title for section in picture.sections]
+    assert [one["title"] for one in json.loads(rendered(picture, "x.json"))["sections"]] == titles
+    assert re.findall(r"^## (.*)$", rendered(picture, "x.md"), re.MULTILINE) == titles
+    assert all(title in rendered(picture, "x.html") for title in titles)
+    with pytest.raises(LogdoctorError, match=r"\.html, \.md or \.json"):
+        rendered(picture, "x.pdf")
+
+
+def test_the_page_asks_nothing_of_the_network_and_runs_its_own_script_only(fleet: Fleet) -> None:
+    page = fleet.to_html()
+    assert "default-src 'none'" in page
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", page)
+
+
+def test_names_of_files_are_text(tmp_path: Path) -> None:
+    folder = tmp_path / "<img src=x onerror=alert(1)>"
+    folder.mkdir()
+    shutil.copy(STARVED, folder / "a.log")
+    fleet = Fleet(tmp_path / "store")
+    fleet.add([folder], jobs=1)
+    page = fleet.to_html()
+    assert "<img" not in page
+    assert "\\u003cimg" in page
+
+
+def test_since_leaves_out_what_began_before(fleet: Fleet) -> None:
+    from datetime import datetime
+
+    assert fleet.picture(datetime(2999, 1, 1)).headline == "0 logs, 0 jobs, 0 runs"
+
+
+def test_an_empty_store_has_a_page(tmp_path: Path) -> None:
+    assert "0 logs" in Fleet(tmp_path / "nothing").to_html()
+
+
+@needs_chromium
+def test_a_number_opens_its_jobs_and_a_job_its_report(fleet: Fleet, tmp_path: Path) -> None:
+    page = tmp_path / "fleet.html"
+    page.write_text(fleet.to_html(), "utf-8")
+    with Chromium(str(chromium_path()), tmp_path / "profile") as browser:
+        began = time.monotonic()
+        browser.open(page)
+        assert time.monotonic() - began < 30
+        browser.evaluate("document.querySelector('#statuses td.n a').click()")
+        assert (
+            browser.evaluate(
+                "new Promise(r => setTimeout(() => r(document.querySelector('#drill h2').textContent), 100))"
+            )
+            == "ok: 3 jobs"
+        )
+        browser.evaluate("document.querySelector('#drill td a').click()")
+        assert "Run 1" in browser.evaluate(
+            "new Promise(r => setTimeout(() => r(document.querySelector('#drill').textContent), 100))"
+        )
+        assert browser.console == []
+        assert browser.requests == [page.as_uri()]
