@@ -38,6 +38,37 @@ File ~/env/lib/python3.10/site-packages/openai/_utils/_utils.py:275, in wrapper(
 
 TypeError: Completions.create() got an unexpected keyword argument 'top_k'
 """
+ASSERTION = """\
+ERROR 05-08 00:47:57 [core.py:396] EngineCore failed to start.
+ERROR 05-08 00:47:57 [core.py:396] Traceback (most recent call last):
+ERROR 05-08 00:47:57 [core.py:396]   File "/opt/env/lib/python3.12/site-packages/vllm/model_executor/models/x.py", line 64, in load_weights
+ERROR 05-08 00:47:57 [core.py:396]     weight_loader(param, loaded_weight)
+ERROR 05-08 00:47:57 [core.py:396]   File "/opt/env/lib/python3.12/site-packages/vllm/model_executor/layers/linear.py", line 99, in weight_loader
+ERROR 05-08 00:47:57 [core.py:396]     assert param_data.shape == loaded_weight.shape
+ERROR 05-08 00:47:57 [core.py:396] AssertionError
+"""
+EXTENSION = """\
+INFO 05-08 00:47:50 [__init__.py:239] Automatically detected platform cuda.
+Traceback (most recent call last):
+  File "/opt/env/lib/python3.10/site-packages/vllm/attention/backends/flash_attn.py", line 20, in <module>
+    from flash_attn import flash_attn_func
+ImportError: /opt/env/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi
+"""
+ASKED = """\
+INFO 05-08 00:47:50 [__init__.py:239] Automatically detected platform cuda.
+Traceback (most recent call last):
+  File "/opt/env/lib/python3.10/site-packages/vllm/config/vllm.py", line 20, in __post_init__
+    raise ValueError("Sparse attention requires kv_cache_dtype=fp8_e4m3")
+ValueError: Sparse attention requires kv_cache_dtype=fp8_e4m3
+"""
+BOX = """\
+\u2502 /opt/env/lib/python3.11/site-packages/vllm/worker/worke \u2502
+\u2502 r.py:440 in execute_model                               \u2502
+\u2502                                                         \u2502
+\u2502 \u2771 440 \u2502   slot = self.slots[name]                          \u2502
+\u2570\u2500\u2500\u2500\u2500\u2500\u2500\u2500\u2500\u256f
+KeyError: 'slot-3'
+"""
 OLD_NOTEBOOK = """\
 /usr/lib/python3/dist-packages/vllm/worker/worker.py in execute_model(self, request)
     118         # one step
@@ -75,6 +106,27 @@ def test_of_several_files_that_vllm_did_not_write_none_is_a_run(tmp_path: Path) 
     assert analyze(logs[0]).runs[0].findings[0].id == "unclassified-failure"
     with pytest.raises(LogdoctorError, match="nothing that vLLM writes"):
         analyze(logs)
+
+
+def test_an_assertion_without_words_is_told_by_what_it_asserts() -> None:
+    finding = root(ASSERTION)
+    assert finding.id == "checkpoint-format-mismatch"
+    assert "assert param_data.shape == loaded_weight.shape" in finding.explanation
+
+
+def test_a_foreign_extension_is_reinstalled_by_its_name() -> None:
+    finding = root(EXTENSION)
+    assert finding.id == "torch-abi-mismatch"
+    assert "`flash_attn`" in finding.alternatives[0]
+    assert not finding.changes  # vLLM itself is not reinstalled.
+
+
+def test_a_check_that_asks_for_a_setting_gives_it() -> None:
+    assert "`--kv-cache-dtype fp8_e4m3`" in root(ASKED).alternatives[0]
+
+
+def test_paths_that_a_narrow_box_breaks_are_joined() -> None:
+    assert root(BOX).title == "KeyError in vLLM's own code"
 
 
 def test_frames_of_an_old_notebook_have_owners() -> None:

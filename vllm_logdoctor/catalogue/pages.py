@@ -68,7 +68,6 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
         without: must not be found in the text, nor in the lines above within `within` that are no plain information.
         phase: what the process was doing (`run.blockphase`), one of these.
         serving: whether the engine had begun to serve.
-        versions: releases, "0.17.0-0.18.1".
         platform: one of these.
         facts: conditions on settings and figures: {"weights_share": ">=0.7"}.
         rank: "cause", "symptom" (something else may be behind it) or "echo" (of another process' failure).
@@ -94,7 +93,6 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
     without: str = ""
     phase: tuple[str, ...] = ()
     serving: bool | None = None
-    versions: str = ""
     platform: tuple[str, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     rank: Rank = "cause"

@@ -128,10 +128,6 @@ def _check_signature(signature: Signature) -> Iterator[Found]:
     for name in CONDITIONS:
         for message in problems_of_search(getattr(signature, name)):
             yield (name,), message
-    try:
-        parse_ranges(signature.versions or "any")
-    except ValueError as error:
-        yield ("versions",), str(error)
 
 
 def _check_fields(entry: PatternEntry) -> Iterator[Found]:

@@ -257,8 +257,9 @@ class RecordParser:
         if len(message) > LONGEST_TEXT:
             self.cut_characters += len(message) - LONGEST_TEXT
             message = message[:LONGEST_TEXT]
-        if "**" in message:
-            message = _BOLD_FIGURE.sub(r"\g<figure>", message)
+        plain = _BOLD_FIGURE.sub(r"\g<figure>", message) if "**" in message else message
+        if plain is not message:
+            message, head = plain, -1
         masked = mask(message)
         if head >= 0:
             shown = text[:head] + masked.text[:LONGEST_SHOWN]

@@ -192,6 +192,7 @@ class _Collector:
         self._open: dict[tuple[object, ...], _Open] = {}
         self._previous: dict[tuple[object, ...], int] = {}
         self._quoting = False
+        self._wrapped: dict[tuple[object, ...], str] = {}
 
     def blocks(self) -> Iterator[Block]:
         for position, whole in enumerate(self._records):
@@ -218,7 +219,7 @@ class _Collector:
         return self._quoting
 
     def _take(self, key: tuple[object, ...], position: int, record: Record) -> Iterator[Block]:
-        text = cleaned(record.message)
+        text = self._joined(key, record.message)
         waiting = self._open.get(key)
         if waiting and record.line - waiting.records[-1].line > 400:
             yield from self._close(key)
@@ -234,6 +235,23 @@ class _Collector:
         if waiting:
             yield from self._close(key)
         self._open_without_header(key, position, record, text)
+
+    def _joined(self, key: tuple[object, ...], message: str) -> str:
+        """Return a line of a traceback; in a narrow box, with the path that the line before began.
+
+        │ /opt/env/lib/python3.11/site-packages/langchain/chains/base. │
+        │ py:440 in run                                                │
+        """
+        text = cleaned(message)
+        if not message.lstrip().startswith("\u2502"):
+            return text
+        piece, begun = text.strip(), self._wrapped.pop(key, "")
+        whole = f"{begun} {piece}" if begun.endswith(" in") else begun + piece
+        if begun and frame_line(whole):
+            return whole
+        if piece.startswith("/") and not frame_line(piece):
+            self._wrapped[key] = piece
+        return text
 
     def _open_traceback(
         self, key: tuple[object, ...], position: int, record: Record, announced: str

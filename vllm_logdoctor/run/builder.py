@@ -43,7 +43,6 @@ _MOST_PREFIXES = 192
 _ROUTINE_HINTS = 200
 """After so many lines of one routine message the next ones say nothing new about engine and platform."""
 TROUBLES = ("Traceback", "usage: ")
-ENDS = frozenset({"server-process-finished", "shutdown-complete"})
 READY = frozenset({"startup-complete", "uvicorn-running"})
 _ROUTINE = frozenset(
     {
@@ -252,11 +251,6 @@ class RunBuilder:
         if time is None or self.statistics_time is None:
             return False
         return 0 < time - self.statistics_time <= 120
-
-    def first_event(self, *names: str) -> Event | None:
-        """Return the first event of any of the patterns, by line."""
-        found = [self.messages[name].first[0] for name in names if name in self.messages]
-        return min(found, key=lambda e: (e.record.file, e.record.line)) if found else None
 
     def _note_place(self, record: Record, event: Event | None) -> tuple[Record, Event | None]:
         """Note when and where a record was written; return it and its event, with the year where that is known."""
@@ -511,5 +505,4 @@ _READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
     "server-process-finished": _read_end,
     "shutdown-complete": _read_end,
 }
-READ = frozenset(_READERS)
 """Events that are read when they are folded in."""

@@ -36,7 +36,6 @@ class Clock(Struct):
     last: float | None = None
     newest: float | None = None
     year_known: bool = False
-    steps_back: int = 0
     falls: int = 0
     rises: int = 0
     away: float | None = None
@@ -96,7 +95,6 @@ class Clock(Struct):
 
     def _move(self, time: float) -> None:
         if self.last is not None:
-            self.steps_back += time < self.last - 300
             self.falls += time < self.last
             self.rises += time > self.last
         self.last = time

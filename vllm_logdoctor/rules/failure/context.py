@@ -142,7 +142,10 @@ class FailureContext:
 
 
 def _worded(raised: Raised) -> str:
-    """Return class and text of an exception; a notebook whose output is cut off shows the class alone."""
+    """Return class and text of an exception; where there is no text, what its class or the code that raised it says."""
+    code = raised.frames[-1].code if raised.frames else ""
+    if raised.name == "AssertionError" and not raised.text and code.startswith("assert "):
+        return f"{raised.type}: {code}"
     if raised.name == "OutOfMemoryError" and not raised.text:
         return f"{raised.type}: CUDA out of memory"
     return _without_guesses(raised.statement)

@@ -182,8 +182,6 @@ def _fits(
         return False
     if signature.platform and scene.run.platform not in signature.platform:
         return False
-    if signature.versions and not _in_versions(signature.versions, scene):
-        return False
     return all_hold(signature.facts, values)
 
 
@@ -265,11 +263,6 @@ def _deepest_own_place(observation: Observation) -> str:
     frames = acting_frames(observation.raised.frames) if observation.raised else ()
     own = next((frame for frame in reversed(frames) if is_vllm(frame.file)), None)
     return f"{own.file}:{own.function}" if own else ""
-
-
-def _in_versions(versions: str, scene: FailureContext) -> bool:
-    version = parse_version(str(scene.run.version.value)) if scene.run.version else None
-    return version is not None and any(version in span for span in parse_ranges(versions))
 
 
 def _near(signature: Signature, observation: Observation, above: Sequence[Record]) -> Record | None:

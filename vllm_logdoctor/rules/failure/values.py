@@ -204,6 +204,12 @@ def _trial_inputs(values: Mapping[str, Any]) -> Values:
     return {**_room(values), **({"item_limit": '{"image": 1}'} if several else {})}
 
 
+def _flag_of_setting(values: Mapping[str, Any]) -> Values:
+    """Return the flag of a setting that a check asks for: kv_cache_dtype=fp8 is --kv-cache-dtype fp8."""
+    setting = values.get("setting")
+    return {"flag": f"--{str(setting).replace('_', '-')}"} if setting else {}
+
+
 _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "gpu-memory-not-free-at-start": _free_at_start,
     "kv-cache-too-small-for-max-model-len": _kv_too_small,
@@ -220,6 +226,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "port-in-use": _next_port,
     "mm-item-larger-than-batch-budget": _item_budget,
     "engine-code-bug": _drafting,
+    "settings-refused": _flag_of_setting,
     "driver-too-old": _offered_cuda,
     "tp-sharding-bug": _split_sizes,
     "kernel-backend-unsupported-on-arch": _forced_kernel,
