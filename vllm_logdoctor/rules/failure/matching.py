@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from vllm_logdoctor.catalogue.pages import Signature
-from vllm_logdoctor.knowledge.versions import parse_ranges, parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
