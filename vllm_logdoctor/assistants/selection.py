@@ -26,8 +26,8 @@ _BEFORE, _AFTER = 6, 3
 _TAIL = 4
 _WARNINGS = 6
 _OTHER_RUNS = 6
-# Loading safetensors checkpoint shards:  50% Completed | 4/8 [00:52<00:41, 10.34s/it]      2%|2  | 10/499
-_PROGRESS = lazy_pattern(r"\d+%(?:\||\s+Completed)|^\s*[\^~]+\s*$")
+# Loading safetensors checkpoint shards:  50% Completed | 4/8 [00:52<00:41, 10.34s/it]      2%|2  | 10/499     ^^^^^^^^     ▄▄ ▄█ █
+_SAYS_NOTHING = lazy_pattern(r"\d+%(?:\||\s+Completed)|^[^A-Za-z0-9]*$")
 # What a line without a level says when something went wrong.
 _TROUBLE = lazy_pattern(
     r"(?i)\berror\b|error:|exception|fail(?:ed|ure)|fatal|abort|kill(?:ed)?\b|denied|not found|no such|unrecognized"
@@ -166,7 +166,8 @@ def _text_of(raised: Raised, block: Block) -> list[Record]:
     """Return the lines on which the text of an exception goes on."""
     rest = [line.strip() for line in raised.text.split("\n")[1:]]
     after = [one for one in block.records if one.line > raised.record.line]
-    return [one for one in after[: len(rest)] if any(line and line in one.message for line in rest)][:_TEXT]
+    said = [one for one in after[: len(rest)] if not _SAYS_NOTHING.search(one.message)]
+    return [one for one in said if any(line and line in one.message for line in rest)][:_TEXT]
 
 
 def _next(record: Record, block: Block) -> list[Record]:
@@ -203,8 +204,8 @@ def _neighbours(
     root = _root_block(run, blocks, failures)
     first = root.first.line if root else _decisive_line(failures)
     last = root.records[-1].line if root else first
-    before = [one for one in trail if one.line < first and not _PROGRESS.search(one.message)]
-    after = [one for one in trail if one.line > last and not _PROGRESS.search(one.message)]
+    before = [one for one in trail if one.line < first and not _SAYS_NOTHING.search(one.message)]
+    after = [one for one in trail if one.line > last and not _SAYS_NOTHING.search(one.message)]
     for record in (*before[-_BEFORE:], *after[:_AFTER]):
         yield 4, run.evidence(record)
 

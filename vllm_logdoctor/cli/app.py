@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 import typer
 
 from vllm_logdoctor.cli.analyze_options import parameter
-from vllm_logdoctor.cli.assistants import excerpt
+from vllm_logdoctor.cli.assistants import excerpt, mcp
 from vllm_logdoctor.cli.compare import compare, verify
 from vllm_logdoctor.cli.config import config
 from vllm_logdoctor.cli.fleet import fleet
@@ -100,3 +100,4 @@ app.command()(whatif)
 app.command()(plan)
 app.command()(explain)
 app.command()(excerpt)
+app.command()(mcp)

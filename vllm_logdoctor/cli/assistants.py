@@ -36,3 +36,28 @@ def excerpt(
     check_outputs([output or "-"], [one.path or "-" for one in inputs], chosen)
     analysis = analyse(inputs, options_of(settings_here()))
     write(rendered(excerpt_of(analysis, run, lines), chosen), output or "-")
+
+
+def mcp(
+    root: Annotated[
+        list[str],
+        typer.Option(
+            "--root", metavar="DIR", help="Folder whose logs may be read; may be given several times."
+        ),
+    ],
+) -> None:
+    """Serve read-only tools on logs to assistants and editors (Model Context Protocol, stdio)."""
+    from vllm_logdoctor.cli.options import options_of, settings_here
+    from vllm_logdoctor.errors import LogdoctorError
+    from vllm_logdoctor.mcp_server.roots import Roots
+
+    roots = Roots(root)
+    try:
+        from vllm_logdoctor.mcp_server.server import server_of
+    except ImportError as error:
+        raise LogdoctorError(
+            f"the extra mcp is not installed ({error}): pip install 'vllm-logdoctor[mcp]'", 2
+        ) from error
+    from vllm_logdoctor.mcp_server.tools import Tools
+
+    server_of(Tools(roots, options_of(settings_here()))).run("stdio")

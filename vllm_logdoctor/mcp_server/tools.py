@@ -1,0 +1,219 @@
+"""What the tools of the server do, without the protocol: each returns plain values of bounded size."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from vllm_logdoctor.assistants.excerpt import MOST, chosen, excerpt_of, plain
+from vllm_logdoctor.assistants.lines import MaskedLog
+from vllm_logdoctor.comparison import comparison
+from vllm_logdoctor.comparison.snapshot import snapshot_of
+from vllm_logdoctor.comparison.writers import result_of_comparison
+from vllm_logdoctor.errors import LogdoctorError, unknown_choice
+from vllm_logdoctor.mcp_server.facts import facts_of
+from vllm_logdoctor.mcp_server.paging import cut, page
+from vllm_logdoctor.mcp_server.roots import Roots
+from vllm_logdoctor.pipeline import Options, analyse
+from vllm_logdoctor.plan.formats import render_launch
+from vllm_logdoctor.plan.launch import changed, launch_of
+from vllm_logdoctor.plan.whatif import check_setting, what_if
+from vllm_logdoctor.report.first_screen import first_screen
+from vllm_logdoctor.report.json import document, run_document
+from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.writers import render_result
+from vllm_logdoctor.source import Input, inputs_of_paths
+
+_KEPT = 4
+"""Analyses that are kept while their files do not change."""
+_MOST_RUNS = 20
+_FINDINGS = 12
+SHAPES = ("shell", "yaml", "pbs", "slurm", "systemd", "compose", "kubernetes")
+_State = tuple[tuple[str, int, int], ...]
+"""Path, size and time of the last change of each file."""
+
+
+class Tools:
+    """The tools on the logs below some roots.
+
+    Args:
+        roots: where logs may be read.
+        options: how they are analysed.
+    """
+
+    def __init__(self, roots: Roots, options: Options | None = None) -> None:
+        self._roots = roots
+        self._options = options or Options()
+        self._analyses: OrderedDict[_State, Analysis] = OrderedDict()
+
+    def analyze(self, path: str, part: str = "", run: int | None = None, offset: int = 0) -> dict[str, Any]:
+        """Return the summary of an analysis, or one part of a run, page by page."""
+        analysis = self._analysis(path)
+        if not part:
+            return {
+                "runs": [_summary(analysis, one) for one in analysis.runs[-_MOST_RUNS:]],
+                "runs_in_all": len(analysis.runs),
+                "coverage": _coverage(analysis),
+                "parts": sorted(run_document(chosen(analysis, run))),
+            }
+        found = run_document(chosen(analysis, run))
+        if part not in found:
+            raise unknown_choice("part", part, sorted(found))
+        return {"run": found["number"], "part": part, **page(_items(found[part]), offset)}
+
+    def lines(
+        self, path: str, first: int | None = None, last: int | None = None, text: str = "", start: int = 1
+    ) -> dict[str, Any]:
+        """Return lines of one file by number or by text."""
+        log = MaskedLog(Input(path, path=self._roots.file(path)))
+        if text:
+            found = log.containing(text, max(1, start))
+        elif first is not None:
+            found = log.between(first, last if last is not None else first)
+        else:
+            raise LogdoctorError("name the lines: first and last, or a text that they hold", 2)
+        return {"lines": [{"line": int(one.at), "text": one.text} for one in found.lines], "next": found.next}
+
+    def configuration(
+        self, path: str, name: str = "", run: int | None = None, offset: int = 0
+    ) -> dict[str, Any]:
+        """Return the effective configuration, each value with who set it and the line that proves it."""
+        facts = chosen(self._analysis(path), run).run
+        field = name.lstrip("-").replace("-", "_")
+        rows = [
+            {
+                "name": key,
+                "value": cut(value.value),
+                "set_by": value.provenance,
+                "lines": [one.line for one in value.evidence[:3]],
+                **({"note": value.note} if value.note else {}),
+            }
+            for group in (facts.config, facts.environment)
+            for key, value in sorted(group.items())
+            if not name or key in (field, name)
+        ]
+        if name and not rows:
+            raise LogdoctorError(f"{name} is not in the log and has no known default in this release")
+        release = str(facts.version.value) if facts.version else None
+        return {"run": facts.number, "release": release, **page(rows, offset)}
+
+    def whatif(self, path: str, settings: dict[str, Any], run: int | None = None) -> dict[str, Any]:
+        """Return what the KV cache would hold with other settings."""
+        if not settings:
+            raise LogdoctorError('name a setting: {"gpu_memory_utilization": 0.95}', 2)
+        facts = _with_cache(self._analysis(path), run).run
+        version = str(facts.version.value) if facts.version else None
+        for name, value in settings.items():
+            check_setting(name, value, version)
+        answer = what_if(facts, settings)
+        figures = {"kv_cache_tokens": answer.kv_cache_tokens, "max_concurrency": answer.max_concurrency}
+        fields = ("before", "after", "low", "high", "basis")
+        return {name: {key: getattr(one, key) for key in fields} for name, one in figures.items()}
+
+    def plan(self, path: str, shape: str = "shell", run: int | None = None) -> dict[str, Any]:
+        """Return what to change, and the launch before and after."""
+        if shape not in SHAPES:
+            raise unknown_choice("shape", shape, SHAPES)
+        diagnosis = chosen(self._analysis(path), run)
+        launch, plan = launch_of(diagnosis.run), diagnosis.plan
+        after = changed(launch, (one.change for one in plan.changes)) if launch else None
+        return {
+            "run": diagnosis.run.number,
+            "changes": [
+                {
+                    "knob": one.change.knob,
+                    "from": cut(one.change.before),
+                    "to": cut(one.change.after),
+                    "safety": one.change.safety,
+                    "because_of": list(one.findings),
+                    "note": one.change.note,
+                }
+                for one in plan.changes
+            ],
+            "refused": [{"knob": knob, "reason": reason} for knob, reason in plan.refused],
+            "before": render_launch(launch, shape) if launch else None,
+            "after": render_launch(after, shape) if after else None,
+        }
+
+    def compare(self, before: str, after: str, offset: int = 0) -> dict[str, Any]:
+        """Return what differs between two logs, as lines of text."""
+        first, second = (snapshot_of(document(self._analysis(path))) for path in (before, after))
+        result = result_of_comparison(comparison.compare(first, second))
+        return page(render_result(result, "text").split("\n"), offset)
+
+    def explain(self, name: str, release: str = "", offset: int = 0) -> dict[str, Any]:
+        """Return what a rule, a message, a flag or a variable of vLLM means."""
+        return page(facts_of(name, release).split("\n"), offset)
+
+    def excerpt(self, path: str, run: int | None = None, lines: int = 80) -> str:
+        """Return what is needed to judge a run without its log, as Markdown."""
+        return excerpt_of(self._analysis(path), run, min(lines, MOST)).to_markdown()
+
+    def _analysis(self, path: str) -> Analysis:
+        """Return the analysis of a log or a folder; it is made anew when a file has changed."""
+        files = self._roots.files(path)
+        state = tuple(map(_state, files))
+        analysis = self._analyses.pop(state, None)
+        if analysis is None:
+            analysis = analyse(inputs_of_paths(files), self._options)
+            while len(self._analyses) >= _KEPT:
+                self._analyses.popitem(last=False)
+        self._analyses[state] = analysis
+        return analysis
+
+
+def _state(path: Path) -> tuple[str, int, int]:
+    found = path.stat()
+    return str(path), found.st_size, found.st_mtime_ns
+
+
+def _with_cache(analysis: Analysis, run: int | None) -> Diagnosis:
+    """Return the run that was asked for, else the last one whose KV cache is known."""
+    known = [one for one in analysis.runs if one.run.measure("kv_cache_tokens")]
+    return known[-1] if run is None and known else chosen(analysis, run)
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict):
+        return [{"name": name, "value": one} for name, one in value.items()]
+    return [value]
+
+
+def _summary(analysis: Analysis, diagnosis: Diagnosis) -> dict[str, Any]:
+    screen = first_screen(Page(analysis, diagnosis))
+    return {
+        "run": diagnosis.run.number,
+        "state": plain(screen.state),
+        "ran": plain(screen.ran),
+        "verdict": plain(screen.verdict),
+        "decisive_line": plain(screen.quote),
+        "figures": {plain(name): plain(value) for name, value in screen.figures},
+        "actions": [plain(one) for one in screen.actions],
+        "findings": [
+            {
+                "id": one.id,
+                "kind": one.kind,
+                "role": one.role,
+                "severity": one.severity,
+                "confidence": one.confidence,
+                "title": one.title,
+                "lines": [line.line for line in one.evidence[:3]],
+            }
+            for one in diagnosis.findings[:_FINDINGS]
+        ],
+        "not_known": list(diagnosis.unknowns[:4]),
+    }
+
+
+def _coverage(analysis: Analysis) -> dict[str, Any]:
+    found = analysis.coverage
+    return {
+        "lines": found.lines,
+        "of_vllm": found.vllm_lines,
+        "recognised": found.recognised,
+        "notes": list(found.notes[:5]),
+    }
