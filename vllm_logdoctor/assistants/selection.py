@@ -8,6 +8,7 @@ from itertools import pairwise
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.blocks import Block, Raised, blocks_of
 from vllm_logdoctor.run.lifecycle import trail_of
@@ -26,6 +27,8 @@ _BEFORE, _AFTER = 6, 3
 _TAIL = 4
 _WARNINGS = 6
 _OTHER_RUNS = 6
+_SHORT = 40
+"""A log of at most so many lines is shown as a whole."""
 # Loading safetensors checkpoint shards:  50% Completed | 4/8 [00:52<00:41, 10.34s/it]      2%|2  | 10/499     ^^^^^^^^     ▄▄ ▄█ █
 _SAYS_NOTHING = lazy_pattern(r"\d+%(?:\||\s+Completed)|^[^A-Za-z0-9]*$")
 # What a line without a level says when something went wrong.
@@ -86,7 +89,8 @@ def last_sign_of_life(diagnosis: Diagnosis) -> Evidence | None:
 
 
 def _failures(diagnosis: Diagnosis) -> list[Finding]:
-    return [one for one in diagnosis.findings if one.kind == "failure" or one.role == "root"]
+    broken = diagnosis.run.outcome in BROKEN
+    return [one for one in diagnosis.findings if one.kind == "failure" or (broken and one.role == "root")]
 
 
 def _candidates(
@@ -112,6 +116,8 @@ def _candidates(
     yield from ((6, one) for one in run.launched_by[:2])
     for measured in run.measured.values():
         yield from ((7, one) for one in measured.evidence[:1])
+    if len(trail) <= _SHORT:
+        yield from ((7, run.evidence(one)) for one in trail)
 
 
 def _proofs(findings: Sequence[Finding]) -> Iterator[Ranked]:
