@@ -19,7 +19,7 @@ from vllm_logdoctor.errors import LogdoctorError
 TIMEOUT = 120.0
 """Seconds for one answer, retries included."""
 _MOST_BYTES = 1 << 20
-_MOST_TOKENS = 2000
+MOST_TOKENS = 2000
 _ATTEMPTS = 3
 _LONGEST_PAUSE = 10.0
 _RETRIED = frozenset({429, 500, 502, 503, 504})
@@ -46,6 +46,7 @@ class Endpoint(Struct, frozen=True):
         model: name of the model.
         key: sent as bearer token; "" for none.
         timeout: seconds for one answer, retries included.
+        max_tokens: tokens of one answer at most.
         pause: waits between two attempts.
     """
 
@@ -53,6 +54,7 @@ class Endpoint(Struct, frozen=True):
     model: str
     key: str = ""
     timeout: float = TIMEOUT
+    max_tokens: int = MOST_TOKENS
     pause: Callable[[float], None] = time.sleep
 
     @property
@@ -68,7 +70,7 @@ class Endpoint(Struct, frozen=True):
             "messages": list(messages),
             "response_format": form,
             "temperature": 0,
-            "max_tokens": _MOST_TOKENS,
+            "max_tokens": self.max_tokens,
             "stream": False,
         }
         return json.dumps(request, ensure_ascii=False, indent=2).encode("utf-8", "replace")
@@ -231,5 +233,5 @@ def _content(body: bytes) -> str:
     if not isinstance(content, str) or not content.strip():
         raise EndpointError("the answer holds no text")
     if choice.get("finish_reason") == "length":
-        raise EndpointError(f"the answer was cut off at {_MOST_TOKENS} tokens")
+        raise EndpointError("the answer was cut off at the most tokens that it may have")
     return content

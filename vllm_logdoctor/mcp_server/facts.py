@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.knowledge.flags import flag_at, flag_history
-from vllm_logdoctor.knowledge.variables import variable_history, variable_known
+from vllm_logdoctor.knowledge.variables import variable_default, variable_known, variable_spans
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.explaining import explain
 
@@ -54,13 +54,17 @@ def _flag(name: str, release: str) -> str:
 
 
 def _variable(name: str, release: str) -> str:
-    eras = variable_history(name)
-    if not eras:
+    spans = variable_spans(name)
+    if not spans:
         raise LogdoctorError(f"no known release of vLLM declares the variable {name}", 2)
     lines = [f"# {name}", ""]
     if release:
         lines += [_in_release(bool(variable_known(name, release)), release), ""]
-    lines += [f"- {era.since} to {era.until}: default {era.default or 'none'}" for era in eras]
+    for span in spans:
+        default = variable_default(name, span.until)
+        lines.append(
+            f"- {span.since} to {span.until}: default {'none' if default is None else repr(default)}"
+        )
     return "\n".join(lines)
 
 
