@@ -170,6 +170,15 @@ def test_slow_storage_is_told_with_its_rate_and_the_seconds_of_a_local_disk() ->
     assert found.effect.high == pytest.approx(61.56 / 1073.6, abs=0.001)
 
 
+def test_stages_and_replicas_read_their_own_part_of_the_weights() -> None:
+    size, phases = {"model_weights_gib": 10.0}, (("read-weights", 100.0),)
+    alone = advice(a_run(measured=size, phases=phases))
+    staged = advice(a_run(set={"pipeline_parallel_size": 8}, measured=size, phases=phases))
+    replicas = advice(a_run(set={"data_parallel_size": 8}, measured=size, phases=phases))
+    assert "10.0 GiB" in alone["slow-weight-loading-storage"].explanation
+    assert "slow-weight-loading-storage" not in staged | replicas
+
+
 @pytest.mark.parametrize(("seconds", "gib"), [(20.0, 61.0), (100.0, 61.0)], ids=["soon over", "a fast disk"])
 def test_a_usual_load_is_not_called_slow(seconds: float, gib: float) -> None:
     run = a_run(measured={"model_weights_gib": gib}, phases=(("read-weights", seconds),))

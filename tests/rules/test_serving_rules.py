@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rules.making import a_run, advice, knobs, load
+from vllm_logdoctor.plan.planned import planned_run
 from vllm_logdoctor.rules.performance.serving import max_num_seqs_wanted
 
 UNDER_USED = {"running": 8, "generation": 412.2, "prompt": 78.5, "kv": 1.6}
@@ -119,6 +120,22 @@ def test_a_fixed_number_of_blocks_is_dropped_before_anything_else() -> None:
         samples=load((20, FULL)),
     )
     assert knobs(advice(run)["kv-cache-preemption"]) == {"--num-gpu-blocks-override": None}
+
+
+def test_without_a_fixed_number_the_cache_has_the_blocks_that_the_engine_had_counted() -> None:
+    run = a_run(
+        set={"num_gpu_blocks_override": 40, "max_model_len": 4096},
+        measured={"kv_cache_tokens": 5120, "max_concurrency": 1.25},
+        messages=("Overriding num_gpu_blocks=4096 with num_gpu_blocks_override=40",),
+        samples=load((20, {"running": 7, "waiting": 17, "kv": 98.0})),
+        platform="cpu",
+    )
+    found = advice(run)["kv-cache-preemption"]
+    assert "102 x the tokens" in found.effect.basis
+    assert "nothing waits" in found.effect.basis
+    planned = planned_run(run, found.changes)
+    assert planned.after.tokens == 524_288
+    assert (planned.run.samples[0].running, planned.run.samples[0].waiting) == (24, 0)
 
 
 def test_at_the_default_utilization_an_fp8_cache_is_proposed_as_changing_results() -> None:

@@ -49,6 +49,8 @@ GRAPH_SIZES = (
     "max_capture_size",
     "cuda_graph_sizes",
 )
+ANSWERED_WITHOUT = frozenset({"num_gpu_blocks_override"})
+"""Settings whose law answers what is without them."""
 LARGEST_CAPTURED = 512
 """The largest batch that vLLM captures by default, or twice max_num_seqs where that is less."""
 _LINE = Evidence("", 0, "as the plan sets it")
@@ -80,7 +82,8 @@ def planned_run(run: Run, changes: Iterable[Change]) -> PlannedRun:
     made = [change for change in changes if change.kind in ("flag", "env")]
     settings = {field_of(change): _wanted(run, change) for change in made if change.kind == "flag"}
     before = memory_of(run)
-    after = memory_with(run, {name: value for name, value in settings.items() if value is not None})
+    known = {name: value for name, value in settings.items() if value is not None or name in ANSWERED_WITHOUT}
+    after = memory_with(run, known)
     fails = after if isinstance(after, str) else ""
     memory = _on_cpu(before if isinstance(after, str) else after, made)
     changed = copy(run)

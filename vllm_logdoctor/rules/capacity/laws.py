@@ -209,7 +209,9 @@ def _heads(ratio: float) -> str:
 
 
 def blocks(memory: Memory, to: Settings) -> Memory | str:
-    """num_gpu_blocks_override: blocks times the tokens of a block."""
+    """num_gpu_blocks_override: blocks times the tokens of a block; without it the blocks that the engine had counted."""
+    if to.value is None:
+        return _blocks_of_the_engine(memory, to.run)
     number = to.number()
     if number is None:
         return "num_gpu_blocks_override is a number of blocks"
@@ -226,6 +228,18 @@ def blocks(memory: Memory, to: Settings) -> Memory | str:
         tokens / memory.high,
         f"{number:,.0f} blocks of {memory.block} tokens",
     )
+
+
+def _blocks_of_the_engine(memory: Memory, run: Run) -> Memory | str:
+    """Return the memory with as many blocks as the engine would take: it prints both numbers where one is overridden."""
+    seen = run.seen("kv-cache-blocks-overridden")
+    counted = seen.first[0].number("before") if seen else None
+    fixed = seen.first[0].number("blocks") if seen else None
+    if not counted or not fixed:
+        return "the log does not print how many blocks the engine would take by itself"
+    ratio = counted / fixed
+    step = f"{counted:,.0f} blocks, as the engine had counted, instead of {fixed:,.0f}"
+    return replace(memory.scaled(ratio, ratio, ratio, step), fixed="")
 
 
 def cache_bytes(memory: Memory, to: Settings) -> Memory | str:

@@ -109,7 +109,16 @@ def _drop_fixed_size(case: RuleContext, memory: Memory | None) -> Room | None:
         "safe",
         "the engine then takes all the memory that it may use",
     )
-    return Room(changes, None) if changes else None
+    if not changes:
+        return None
+    answer = (
+        LAWS["num_gpu_blocks_override"](memory, Settings(case.run, "num_gpu_blocks_override", None))
+        if memory
+        else ""
+    )
+    if isinstance(answer, str) or memory is None:
+        return Room(changes, None)
+    return Room(changes, _throughput(case, answer.tokens / memory.tokens, answer.steps[-1]))
 
 
 def _on_cpu(case: RuleContext, memory: Memory | None) -> Room | None:

@@ -15,6 +15,7 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.limits import ranks_of
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM, PAGE_CACHE_WARM
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -220,13 +221,15 @@ def shards_so_far(case: RuleContext) -> str:
 
 
 def read_gib(case: RuleContext) -> float | None:
-    """Return the size of what was read in GiB: the checkpoint as printed, else the weights of all ranks."""
+    """Return the size of what was read in GiB: the checkpoint as printed, else the weights of all ranks and stages; once for
+    each data parallel replica, which reads its own.
+    """
     event = case.event("checkpoint-size")
     size = event.number("gib") if event else None
-    if size:
-        return size
     weights = case.run.measure("model_weights_gib")
-    return weights * (whole(case.run.setting("tensor_parallel_size")) or 1) if weights else None
+    if not size and weights:
+        size = weights * ranks_of(case.run)
+    return size * (whole(case.run.setting("data_parallel_size")) or 1) if size else None
 
 
 def clock_seconds(text: str) -> float | None:
