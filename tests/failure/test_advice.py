@@ -110,7 +110,7 @@ def test_what_not_to_do_is_said():
 
 
 def test_alternatives_come_in_the_order_of_the_page():
-    assert root(examples()["port-in-use"]).alternatives[0].startswith("See who holds it")
+    assert root(examples()["port-in-use"]).alternatives[0].startswith("Find the process")
 
 
 def test_no_other_way_repeats_the_change():

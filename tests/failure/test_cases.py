@@ -81,7 +81,7 @@ CASES = {
     ),
     "a transfer engine without its network": RuleContext(
         "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",
-        "kv-connector-failure", "KV transfer engine cannot use the network or memory", "wrote just above",
+        "kv-connector-failure", "KV transfer engine cannot use the network or memory", "just above",
     ),
     "a fabric that is not up": RuleContext(
         "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
@@ -140,7 +140,7 @@ CASES = {
     ),
     "a graph that Gaudi's compiler refuses": RuleContext(
         "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_BRIDGE Exception in Launch thread...\nGraph compile failed. synStatus=synStatus 26 [Generic failure].",
-        "accelerator-compiler-failure", "Accelerator compiler failed on the model", "newest compiler",
+        "accelerator-compiler-failure", "Accelerator compiler failed on the model", "newest matching versions of compiler",
         proof="Graph compile failed",
     ),
     "ranks of Ascend that miss each other": RuleContext(

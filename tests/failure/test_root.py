@@ -318,5 +318,5 @@ AttributeError: 'Factory' object has no attribute 'Prototype'"""
 
 
 def test_an_error_around_the_engine_is_said_to_be_none_of_its_own():
-    assert "in the program that calls vLLM" in root(NOTEBOOK).explanation
-    assert "in the program that calls vLLM" not in root(NOTEBOOK.replace("papermill/", "vllm/")).explanation
+    assert "the program that calls vLLM" in root(NOTEBOOK).explanation
+    assert "the program that calls vLLM" not in root(NOTEBOOK.replace("papermill/", "vllm/")).explanation

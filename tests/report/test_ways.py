@@ -21,7 +21,7 @@ def told(log: str) -> str:
 
 def test_a_crash_report_says_each_action_once() -> None:
     report = told(KILLED)
-    assert report.lower().count("look at the node at that time") == 1
+    assert report.lower().count("check the node at that time") == 1
     assert "dmesg -T" in report.partition("\n## ")[0]
 
 

@@ -208,9 +208,9 @@ def test_an_offline_engine_that_prints_nothing_may_have_worked_all_the_same() ->
     ("request_", "name", "words"),
     [
         (("POST", "/v1/completions", 200), "none-clear", "Requests were served"),
-        (("POST", "/v1/completions", 500), "none-clear", "No request was answered with success"),
-        (("GET", "/v1/models", 200), "startup-only", "a start and no load"),
-        (("GET", "/favicon.ico", 404), "startup-only", "a start and no load"),
+        (("POST", "/v1/completions", 500), "none-clear", "No request succeeded"),
+        (("GET", "/v1/models", 200), "startup-only", "the start-up and no load"),
+        (("GET", "/favicon.ico", 404), "startup-only", "the start-up and no load"),
     ],
 )
 def test_only_requests_to_the_model_are_a_load(request_: tuple[str, str, int], name: str, words: str) -> None:
@@ -231,7 +231,7 @@ def test_a_queue_without_a_single_prompt_is_no_prefill() -> None:
     queue = load((9, {"running": 12, "waiting": 4, "kv": 12.0, "generation": 900.0}))
     found = bottleneck_of(a_run(set={"max_num_seqs": 256}, samples=queue))
     assert found.name == "none-clear"
-    assert "something else admits no more" in found.reason
+    assert "something else holds them back" in found.reason
 
 
 def test_requests_of_a_batch_that_hardly_decode_while_prompts_are_computed_are_held_up_by_prompts() -> None:

@@ -32,7 +32,7 @@ _NEUTRAL = frozenset({"kv_cache_usage_max", "prefix_cache_hit_rate"})
 
 
 class SettingDifference(Struct, frozen=True):
-    """A setting that is not the same: None on a side whose log does not tell it.
+    """A setting that is not the same: None on a side whose log does not show it.
 
     Attributes:
         name: EngineArgs field, or "vLLM version", "model", "platform", "engine", "kind".

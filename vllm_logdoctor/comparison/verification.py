@@ -84,7 +84,7 @@ def _checked_change(planned: PlannedKnob, after: Snapshot) -> CheckedChange:
     if found is None:
         if planned.after is None:
             return CheckedChange(planned, None, "took-effect", "no longer among the settings")
-        return CheckedChange(planned, None, "not-told", "the log does not tell this setting")
+        return CheckedChange(planned, None, "not-told", "the log does not show this setting")
     wanted, was = _meant(planned.knob, planned.after), _meant(planned.knob, planned.before)
     if _fits(wanted, found):
         return CheckedChange(planned, found, "took-effect")
@@ -146,7 +146,7 @@ def _measured(finding: KnownFinding, metric: str, comparison: Comparison) -> tup
     for figure in comparison.figures:
         if figure.name == name and figure.ratio is not None:
             return figure.ratio, f"{figure.before:,.6g} before, {figure.after:,.6g} after"
-    return None, "one of the logs does not tell it"
+    return None, "one of the logs does not show it"
 
 
 def _measured_speed(finding: KnownFinding, metric: str, comparison: Comparison) -> tuple[float | None, str]:

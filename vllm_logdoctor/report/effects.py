@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vllm_logdoctor.catalogue.topics import Safety
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.alternatives import in_full
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import number, setting
@@ -21,6 +22,12 @@ SAFETY: dict[Safety, str] = {
     "needs-test": "test first, it may fail or slow down other work",
     "changes-results": "answers may differ",
 }
+
+
+# pip install --force-reinstall vllm==<version>      rm -r ~/.cache/vllm/torch_compile_cache
+_COMMAND = lazy_pattern(
+    r"(?!.* (?:shows?|must|the|after|into) )(?:pip|rm|ls|dmesg|nvidia-smi|python3?|ray|df|lscpu|nvcc|ss) [^;,`]*"
+)
 
 
 def change_words(change: Change) -> str:
@@ -61,7 +68,8 @@ def action_words(change: Change, ways: Sequence[str] = ()) -> str:
     if way:
         words = prose(way.removeprefix("Or ").rstrip("."))
     elif change.kind == "action" and isinstance(change.after, str):
-        words = f"{prose(change.knob)}: {prose(change.after)}"
+        after = code(change.after) if _COMMAND.fullmatch(change.after) else prose(change.after)
+        words = f"{prose(change.knob)}: {after}"
     else:
         words = change_words(change)
     return words + (f": {prose(change.note).rstrip('.')}" if change.note else "")

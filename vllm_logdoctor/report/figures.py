@@ -68,11 +68,12 @@ def statuses(by_status: Mapping[int, int]) -> str:
     """Return HTTP statuses with their counts in words.
 
     Example:
-        >>> statuses({200: 56}), statuses({200: 3, 404: 1})
-        ('all 200', '3 with 200, 1 with 404')
+        >>> statuses({200: 56}), statuses({200: 1}), statuses({200: 3, 404: 1})
+        ('all 200', 'status 200', '3 with 200, 1 with 404')
     """
     if len(by_status) == 1:
-        return f"all {next(iter(by_status))}"
+        status, amount = next(iter(by_status.items()))
+        return f"{'all' if amount > 1 else 'status'} {status}"
     return ", ".join(f"{amount:,} with {status}" for status, amount in sorted(by_status.items()))
 
 

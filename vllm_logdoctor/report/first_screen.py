@@ -5,6 +5,7 @@ All texts are escaped inline Markdown.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Literal
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital, count
 from vllm_logdoctor.report.key_figures import benchmark_result, key_figures
-from vllm_logdoctor.report.naming import BROKEN, LIMITS, PHASES, STATES, is_client, run_title
+from vllm_logdoctor.report.naming import BROKEN, LIMITS, PHASES, STATES, is_client, run_title, shows_a_run
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.rules.model import Confidence, Finding
@@ -32,9 +33,9 @@ _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
 _SEVERE = ("critical", "high")
 _QUOTE = 240
 _REPEATED = 6
-_LABEL = 30
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
-_EXCEPTION = lazy_pattern(r"^(?:[\w.]+: )?[\w.]*(?:Error|Exception|Failure|Exit|Interrupt|Timeout): ")
+# Compiler error: ...    First mismatch: ...
+_QUOTATION = lazy_pattern(r"(?:^|(?<=[.!?] ))[A-Z][^.:]{2,40}: ")
 _ACTION = 140
 _CLAUSE_END = lazy_pattern(r"(?<=\w{3}): |; |(?<=\w{3}) \(")
 _UNNAMED = "unclassified-failure"
@@ -106,11 +107,9 @@ def level_of(page: Page) -> Level:
         return "failed"
     if run.server != VLLM or is_cut_off(page):
         return "cut"
-    if not _shows_a_run(page):
+    if not shows_a_run(page.run) and page.diagnosis.bottleneck.name == "startup-only":
         return "cut"
-    limited = page.diagnosis.bottleneck.name in _LIMITING or any(
-        finding.severity in _SEVERE and finding.changes for finding in (*page.advice, *page.diagnosis.hidden)
-    )
+    limited = page.diagnosis.bottleneck.name in _LIMITING or _severe(page)
     return "limited" if limited else "healthy"
 
 
@@ -125,7 +124,7 @@ def state(page: Page) -> str:
     if level == "failed":
         return f"{STATES[run.outcome]}: cause not in this log"
     if level == "cut":
-        return f"CUT OFF: {'the log ends during start-up' if is_cut_off(page) else 'no complete start and no load in this log'}"
+        return f"CUT OFF: {'the log ends during start-up' if is_cut_off(page) else 'the log shows neither a complete start nor a load'}"
     if level == "limited":
         return f"LIMITED: {LIMITS[limit] if limit in _LIMITING else 'by its configuration'}"
     if is_client(run):
@@ -146,7 +145,18 @@ def sentence(page: Page) -> str:
         return f"Log of a benchmark client; it contains no server lines. {benchmark_result(page)}"
     if is_cut_off(page):
         return _cut_off(page)
-    return f"{capital(prose(limit.reason).rstrip('.'))}{page.cited(limit.evidence, 2)}."
+    words = f"{capital(prose(limit.reason).rstrip('.'))}{page.cited(limit.evidence, 2)}."
+    level, first = level_of(page), _severe(page)
+    if level == "cut":
+        first = list(page.advice)
+    elif level != "limited" or limit.name in _LIMITING:
+        first = []
+    return f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}. {words}" if first else words
+
+
+def _severe(page: Page) -> list[Finding]:
+    """Return the findings of the configuration that limit a run, by their severity."""
+    return [one for one in (*page.advice, *page.diagnosis.hidden) if one.severity in _SEVERE and one.changes]
 
 
 def worthwhile(page: Page) -> tuple[Finding, ...]:
@@ -173,20 +183,29 @@ def split_lead(text: str) -> tuple[str, str]:
 
 
 def meaning(root: Finding) -> str:
-    """Return the explanation of a failure without a repetition of its decisive line.
+    """Return the explanation of a failure without the quotations that its decisive line or title repeats.
 
     Example:
         >>> from vllm_logdoctor.run.model import Evidence
-        >>> line = Evidence("a.log", 1, "KeyError: 'rows'")
-        >>> meaning(Finding("x", "failure", "high", "high", "t", "The exception: KeyError: 'rows'. Raised in a.py.", "root", (line,)))
+        >>> line = Evidence("a.log", 1, "KeyError: 'rows' of 3")
+        >>> meaning(Finding("x", "failure", "high", "high", "t", "Exception: 'rows' of.... Raised in a.py.", "root", (line,)))
         'Raised in a.py.'
     """
-    said = excerpt(root.evidence[0].text, limit=10_000) if root.evidence else ""
-    for part in (said, _EXCEPTION.sub("", said)):
-        label, found, rest = root.explanation.partition(part) if len(part) >= _REPEATED else ("", "", "")
-        if found and len(label) <= _LABEL:
-            return rest.lstrip(" .…")
-    return root.explanation
+    text = root.explanation
+    said = " ".join(f"{root.evidence[0].text if root.evidence else ''} {root.title} ".split())
+    for label in _QUOTATION.finditer(text):
+        value = text[label.end() :]
+        starts = [at for at in range(len(said)) if said.startswith(value[:_REPEATED], at)]
+        shared = max((_alike(value, said[at:]) for at in starts), default=0)
+        rest = value[shared:].lstrip(".…")
+        if shared >= min(_REPEATED, len(value.rstrip("."))) and (not rest or rest.startswith(" ")):
+            return f"{text[: label.start()].rstrip()} {rest.lstrip()}".strip()
+    return text
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many characters at the beginning of two texts are equal."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def remaining_ways(root: Finding) -> tuple[str, ...]:
@@ -197,13 +216,6 @@ def remaining_ways(root: Finding) -> tuple[str, ...]:
 def is_cut_off(page: Page) -> bool:
     """Return True if the log ends before anything was served, without an error."""
     return page.run.outcome == "truncated" and not page.run.startup_complete and not is_client(page.run)
-
-
-def _shows_a_run(page: Page) -> bool:
-    """Return True if a log shows a complete start, a load or its end."""
-    run = page.run
-    seen = run.startup_complete or run.samples or run.progress or run.benchmarks or run.accesses
-    return bool(seen) or page.diagnosis.bottleneck.name != "startup-only" or run.outcome == "clean_shutdown"
 
 
 def _cause(root: Finding) -> str:
@@ -226,10 +238,9 @@ def _with_lines(page: Page, text: str, root: Finding) -> str:
 
 def _remedies(root: Finding) -> list[str]:
     """Return what to do about a failure, first choice first."""
-    ways = [capital(action_words(change, root.alternatives)) for change in root.changes]
-    return ways + [
-        capital(prose(way.removeprefix("Or "))) for way in other_ways(root.changes, root.alternatives)
-    ]
+    ways = [action_words(change, root.alternatives) for change in root.changes]
+    ways += [prose(way.removeprefix("Or ")) for way in other_ways(root.changes, root.alternatives)]
+    return [f"{capital(way).rstrip('.')}." for way in ways]
 
 
 def _action(page: Page, finding: Finding) -> str:

@@ -46,6 +46,12 @@ def startup_seconds(phases: Sequence[Phase]) -> float | None:
     return next((phase.seconds for phase in phases if phase.name == "startup"), None)
 
 
+def start_of(run: Run) -> float | None:
+    """Return the length of the start-up, or None where the log shows neither all of it nor where it failed."""
+    open_end = run.outcome in ("running", "unknown") and not run.startup_complete
+    return None if open_end else startup_seconds(run.phases)
+
+
 def per_request(points: Sequence[Point]) -> float | None:
     """Return the median of generated tokens/s per running request, or None where no line shows both."""
     rates = [
@@ -112,7 +118,7 @@ def _of_requests(run: Run) -> Iterator[Figure]:
 
 
 def _of_start(run: Run) -> Iterator[Figure]:
-    total = startup_seconds(run.phases)
+    total = start_of(run)
     if total:
         parts = [phase for phase in run.phases if phase.parent == "startup" and phase.name in PHASES]
         longest = max(parts, key=lambda phase: phase.seconds or 0.0, default=None)

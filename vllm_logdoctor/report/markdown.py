@@ -114,7 +114,9 @@ def screen_lines(page: Page, screen: FirstScreen, several: bool = False) -> list
 
 def _run(page: Page, several: bool) -> list[str]:
     screen = screen_lines(page, first_screen(page), several)
-    sections = _OF_A_FAILED_START if page.run.outcome == "crashed_at_startup" else _OF_A_RUN
+    run = page.run
+    no_load = page.root is not None and not run.samples and not run.progress
+    sections = _OF_A_FAILED_START if run.outcome == "crashed_at_startup" or no_load else _OF_A_RUN
     bodies = {title: body for title, section in sections if any(body := section(page))}
     read = page.analysis.coverage.lines
     room = 2 * read + _ROOM if read <= _SHORT_LOG else None

@@ -114,7 +114,7 @@ _MOST_PARTS = 4
 
 
 def is_client(run: Run) -> bool:
-    """Say whether a log holds a benchmark's result and nothing of the engine that it measured."""
+    """Return whether a log holds a benchmark's result and nothing of the engine that it measured."""
     return bool(run.benchmarks) and not (run.startup_complete or run.samples or run.model or run.accesses)
 
 
@@ -214,6 +214,17 @@ def run_title(run: Run) -> str:
         parts.append(spread)
     if run.started is not None and run.ended is not None and run.ended - run.started >= 1:
         parts.append(duration(run.ended - run.started))
-    ended = "results at the end" if is_client(run) and run.outcome in ("truncated", "unknown") else None
-    parts.append(ended or OUTCOMES[run.outcome])
+    parts.append(_end(run))
     return " · ".join(parts)
+
+
+def shows_a_run(run: Run) -> bool:
+    """Return True if a log shows a complete start, a load or its end, not only a piece between them."""
+    seen = run.startup_complete or run.samples or run.progress or run.benchmarks or run.accesses
+    return bool(seen) or run.outcome == "clean_shutdown"
+
+
+def _end(run: Run) -> str:
+    if is_client(run) and run.outcome in ("truncated", "unknown"):
+        return "results at the end"
+    return OUTCOMES["unknown" if run.outcome == "running" and not shows_a_run(run) else run.outcome]

@@ -15,7 +15,7 @@ from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import count, share
 from vllm_logdoctor.report.first_screen import FirstScreen, Level, first_screen, level_of, state
-from vllm_logdoctor.report.key_figures import startup_seconds
+from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import PHASES, run_title
 from vllm_logdoctor.report.page import Page
@@ -171,7 +171,7 @@ def _shown(text: str) -> str:
 
 def _startup(page: Page) -> Iterator[RenderableType]:
     """Yield the longest phases of a start, in their order."""
-    total = startup_seconds(page.run.phases)
+    total = start_of(page.run)
     phases = [one for one in page.run.phases if one.parent == "startup" and one.seconds]
     if not total or not phases:
         return

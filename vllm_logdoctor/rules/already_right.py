@@ -74,9 +74,7 @@ def prefix_caching(run: Run, load: Load) -> AlreadyRight | None:
     state = "on" + (f"; hit rate {load.hit_rate:g} % at the end" if load.hit_rate is not None else "")
     computed = any(span.sample.prompt > 0 for span in load.busy)
     alone = load.hit_rate is not None and load.hit_rate < 5 and computed
-    brings = "equal beginnings of prompts are computed once" + (
-        "; here prompts share little" if alone else ""
-    )
+    brings = "shared prefixes of prompts are computed once" + ("; here prompts share little" if alone else "")
     rates = [sample for sample in run.samples if sample.prefix_hit is not None]
     return AlreadyRight(
         "prefix caching",

@@ -102,7 +102,8 @@ def _without_statistics(run: Run) -> Bottleneck:
             "startup-only", "The engine started; offline engines print no statistics by default"
         )
     if run.startup_complete or run.config or run.measured or run.phases:
-        return Bottleneck("startup-only", "The log shows a start and no load")
+        part = "the" if run.startup_complete else "a part of the"
+        return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
     return Bottleneck("startup-only", "The log shows no load")
 
 
@@ -111,7 +112,7 @@ def _asked(run: Run) -> str:
     answers = [status for (method, _, status) in run.accesses if method == "POST"]
     if any(status < 400 for status in answers):
         return "Requests were served; the log has no statistics lines"
-    return "No request was answered with success; the log has no statistics lines" if answers else ""
+    return "No request succeeded; the log has no statistics lines" if answers else ""
 
 
 def one_by_one(batches: Sequence[Progress]) -> bool:
@@ -129,7 +130,8 @@ def _of_single_prompts(batches: Sequence[Progress]) -> Bottleneck:
 def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
     """Return what the progress bars of an offline engine say; they know prompts and time, not what limits them."""
     done, seconds = sum(one.done for one in batches), sum(one.seconds or 0.0 for one in batches)
-    whole = "prompts" if all(one.done == one.total for one in batches) else "prompts of unfinished batches"
+    prompts = "prompt" if done == 1 else "prompts"
+    whole = prompts if all(one.done == one.total for one in batches) else f"{prompts} of unfinished batches"
     took = f" in {minutes(seconds)}" if seconds else ""
     told = f"{done:,} {whole} completed{took}; the log has no statistics lines that show what limits them"
     ends = (batches[0], batches[-1]) if len(batches) > 1 else batches
@@ -157,7 +159,7 @@ _MEANING: dict[BottleneckName, str] = {
     "kv-cache-limited": "KV cache full for {span}",
     "max-num-seqs-limited": "All max_num_seqs slots in use for {span}: requests queued while the KV cache had room",
     "prefill-limited": "Requests queued behind prompts (prefill) for {span}, with free slots and KV cache",
-    "host-limited": "Steps far slower than reading the weights for {span}: the host (CPU) sets the pace, not the device",
+    "host-limited": "Decode steps much slower than the GPU needs for {span}: the host (CPU) is the likely limit",
     "interconnect-limited": "Ranks on different nodes waited for the network in every step for {span}",
     "none-clear": "Requests ran for {span} without progress: neither tokens nor KV cache use changed",
 }
@@ -194,13 +196,11 @@ def meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
     """Return in words what a limit means in a run, with a place for its time."""
     held = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
     if name == "none-clear" and any(span.sample.generation > 0 for span in held):
-        return "Requests waited for {span} with free slots and KV cache while no prompt was computed: something else admits no more"
+        return "Requests waited for {span} with free slots and KV cache while no prompt was computed: something else holds them back"
     if name == "client-limited" and any(span.waits for span in held):
         return "Almost no request queued for {span}: the client set the pace"
     if name == "prefill-limited" and not any(span.waits for span in held):
-        return (
-            "Prompts (prefill) took the steps for {span}: running requests got less than one token per second"
-        )
+        return "Prefill of prompts took the steps for {span}: running requests got less than one token per second"
     across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
     if name == "interconnect-limited" and not across:
         return f"Slow steps for {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"

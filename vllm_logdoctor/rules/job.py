@@ -36,7 +36,7 @@ def job_killed_at_limit(case: RuleContext) -> Advice | None:
 
 
 def startup_seconds(run: Run) -> float | None:
-    """Return how long the start took, or None where the log does not tell."""
+    """Return how long the start took, or None where the log does not show."""
     return next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
 
 

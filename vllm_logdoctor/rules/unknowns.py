@@ -9,6 +9,8 @@ from vllm_logdoctor.run.model import Run
 
 # No release of vLLM prints the names of cards or their links; a line of the job script does.
 _CARDS = {"rocm": "rocm-smi --showproductname"}
+CARD_LISTS = ("gpu-listed", "gpu-named")
+"""Patterns of the lines of nvidia-smi that name a card."""
 _LINKS = {"rocm": "rocm-smi --showtopo"}
 
 
@@ -61,7 +63,7 @@ def _hardware_unknowns(run: Run) -> Iterator[str]:
 
 
 def _names_card(run: Run) -> bool:
-    """Return True if a line names the GPU: files of tuned kernels carry its name."""
-    return any(
+    """Return True if a line names the GPU: the job script listed it, or files of tuned kernels carry its name."""
+    return any(run.seen(name) for name in CARD_LISTS) or any(
         "device_name=" in event.record.message for seen in run.messages.values() for event in seen.first[:1]
     )

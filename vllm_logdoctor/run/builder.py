@@ -163,7 +163,8 @@ class RunBuilder:
             self.environment.read(record, self.evidence(record), begun=bool(self.openers))
         if not record.level and self.launches.may_tell(record):
             self.launches.read(record, self.evidence(record), begun=self._begun())
-        continues, recognised = self.continuations.belongs(record, event is not None)
+        traceback = record.message.startswith("Traceback (most recent call last)")
+        continues, recognised = self.continuations.belongs(record, event is not None or traceback)
         if record.level and (recognised or self.continuations.may_be_vllms(record)):
             self.vllm_records += count
             self.recognised += count if recognised else 0

@@ -22,6 +22,8 @@ _FRONT_END_KNOWS = frozenset({"data_parallel_size"})
 # Arguments of the server that are not settings of the engine keep their names; these are the same thing twice.
 _ARGUMENT_NAMES = {"model_tag": "model"}
 _PRINTED_NAMES = {name: printed for printed, name in _ENGINE_NAMES.items()}
+# Parts of nested settings that the engine prints under another name than the arguments.
+_PRINTED_PARTS = {"num_spec_tokens": "num_speculative_tokens"}
 # Of an overlong line evidence shows its head and what stands around the setting.
 _HEAD = 160
 _BEFORE = 40
@@ -151,7 +153,7 @@ def _merge_engine_value(
         if _same_setting(before.value, value):
             config[name] = Value(value, "explicit", before.evidence + evidence)
         else:
-            config[name] = Value(value, "adjusted", before.evidence + evidence, f"asked for {before.value}")
+            config[name] = Value(value, "adjusted", before.evidence + evidence, f"user: {before.value}")
         return
     config[name] = Value(value, "reported", evidence)
 
@@ -177,6 +179,10 @@ def plain_value(value: Any) -> Any:
 
 
 def _same_setting(a: Any, b: Any) -> bool:
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        printed = {_PRINTED_PARTS.get(name, name): value for name, value in b.items()}
+        chosen = ((name, value) for name, value in a.items() if value not in (None, "", "auto", [], {}))
+        return all(_same_setting(value, printed[name]) for name, value in chosen if name in printed)
     if isinstance(a, list) and len(a) == 1 and not isinstance(b, list):
         return _same_setting(a[0], b)
     short = {"half": "float16", "float": "float32"}

@@ -76,7 +76,7 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
         *_encoder(builder, timed),
     ]
     found += _serving(run, builder, ready)
-    return _ordered(_inside(_fitted(_with_parts_of_compile(found))))
+    return _ordered(_inside(_fitted(_without_lost_wholes(_with_parts_of_compile(found)))))
 
 
 def _with_parts_of_compile(phases: Sequence[Phase]) -> list[Phase]:
@@ -86,6 +86,17 @@ def _with_parts_of_compile(phases: Sequence[Phase]) -> list[Phase]:
         replace(phase, parent="compile")
         if phase.name in _PARTS_OF_COMPILE and phase.process in compiled
         else phase
+        for phase in phases
+    ]
+
+
+def _without_lost_wholes(phases: Sequence[Phase]) -> list[Phase]:
+    """Make a part of a phase that the log does not show (a load that failed) a part of the start-up."""
+    known = {phase.name for phase in phases}
+    if "startup" not in known:
+        return list(phases)
+    return [
+        phase if not phase.parent or phase.parent in known else replace(phase, parent="startup")
         for phase in phases
     ]
 

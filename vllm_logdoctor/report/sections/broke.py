@@ -17,6 +17,8 @@ from vllm_logdoctor.run.model import Evidence
 
 LINES = 6
 _CUT = 300
+_FEWEST_WORDS = 3
+_WORD = lazy_pattern(r"[A-Za-z]{2,}")
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
@@ -74,7 +76,8 @@ def _is_new(page: Page, last: Record) -> bool:
 
 
 def _says_something(record: Record) -> bool:
-    return bool(record.message.strip()) and not _MEMBER.fullmatch(record.message)
+    words = len(_WORD.findall(record.message))
+    return words >= _FEWEST_WORDS and not _MEMBER.fullmatch(record.message)
 
 
 def _last_lines(page: Page) -> list[str]:

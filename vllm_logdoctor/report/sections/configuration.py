@@ -13,7 +13,7 @@ from vllm_logdoctor.run.model import Provenance, Run, Value
 ORDER: tuple[Provenance, ...] = ("explicit", "adjusted", "derived", "reported")
 MEANING: dict[Provenance, str] = {
     "explicit": "user",
-    "adjusted": "vLLM changed it",
+    "adjusted": "vLLM",
     "reported": "engine",
     "derived": "computed",
     "default": "default",
@@ -70,7 +70,7 @@ def configuration_summary(page: Page) -> list[str]:
     )
     if others:
         proof = page.cited((e for name in others for e in config[name].evidence), 2)
-        lines += ["", f"{'Not set by the user' if rows else 'In effect'}{proof}: {_in_line(config, others)}."]
+        lines += ["", f"{'Also in effect' if rows else 'In effect'}{proof}: {_in_line(config, others)}."]
     return [*lines, *_variables(page)]
 
 
@@ -155,13 +155,13 @@ def _is_set(value: Any) -> bool:
 
 
 def _row(page: Page, name: str, value: Value) -> list[str]:
-    note = f"; {prose(value.note, 200)}" if value.note else ""
+    note = f"; {prose(value.note, 120)}" if value.note else ""
     return [code(name), _shown(value), MEANING[value.provenance] + note, page.cite(value.evidence, 2)]
 
 
 def _shown(value: Value) -> str:
     if isinstance(value.value, dict):
-        return code(spread(value.value), 300) or "nothing set"
+        return code(spread(value.value), 160) or "nothing set"
     return setting(value.value)
 
 

@@ -10,6 +10,7 @@ from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.naming import accelerators, parallelism
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.unknowns import CARD_LISTS
 from vllm_logdoctor.run.model import Run
 
 Row = list[str]
@@ -86,7 +87,11 @@ def _software(page: Page) -> Iterator[Row]:
 
 
 def device_name(run: Run) -> tuple[str, Event] | None:
-    """Return the name of the accelerator and the event that holds it, or None: few lines of vLLM name it."""
+    """Return the name of the accelerator and the event that holds it, or None: by what the job script listed, or by files of tuned kernels."""
+    for pattern in CARD_LISTS:
+        listed = run.seen(pattern)
+        if listed is not None and listed.first:
+            return listed.first[0].text("name"), listed.first[0]
     for seen in run.messages.values():
         for event in seen.first[:1]:
             match = _DEVICE_NAME.search(event.record.message)
@@ -111,4 +116,5 @@ def _logged(page: Page, facts: tuple[tuple[str, str, str], ...]) -> Iterator[Row
 
 
 def _shown(value: object) -> str:
-    return number(value) if isinstance(value, float) else str(value)
+    # AttentionBackendEnum.TRITON_ATTN
+    return number(value) if isinstance(value, float) else str(value).rpartition("Enum.")[2]

@@ -52,7 +52,8 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
         "",
     ]
     rows = [row for name, pick, _ in CURVES if (row := _row(name, busy, pick)) is not None]
-    lines += table(["", "mean", "median", "min", "max"], rows) if rows else []
+    header = ["", "mean", "median", "min", "max"] if len(busy) > 1 else ["", "value"]
+    lines += table(header, [row[: len(header)] for row in rows]) if rows else []
     extra = list(_extra(figures))
     lines += ["", f"{'; '.join(extra)}."] if extra else []
     return [*lines, "", *_engines(page, figures)] if several else lines

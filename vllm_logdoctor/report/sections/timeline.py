@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from vllm_logdoctor.report.clock import clock, duration, time_of_day
 from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.figures import count, number, share, table
-from vllm_logdoctor.report.key_figures import startup_seconds
+from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.naming import LIMITS, PHASES, accelerator_unit, accelerators
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.run.model import Evidence, Phase
 
 _PERIODS = 8
+_DEEPEST = 3
 
 
 def timeline(page: Page) -> list[str]:
@@ -44,7 +45,7 @@ def _open_end(page: Page) -> str:
 
 def _cost(page: Page) -> str:
     """Return what the start-up cost in device hours, where several devices waited for it."""
-    total, ranks = startup_seconds(page.run.phases), accelerators(page.run)
+    total, ranks = start_of(page.run), accelerators(page.run)
     if not total or not ranks or ranks < 2 or page.run.platform in (None, "cpu"):
         return ""
     unit = accelerator_unit(page.run)
@@ -54,7 +55,7 @@ def _cost(page: Page) -> str:
 
 
 def _phases(page: Page) -> list[str]:
-    total = startup_seconds(page.run.phases)
+    total = start_of(page.run)
     apart = ("startup", "serving", "idle", "shutdown")
     shown = [
         phase
@@ -64,7 +65,7 @@ def _phases(page: Page) -> list[str]:
     if not any(phase.name != "unexplained" and phase.seconds for phase in shown):
         return []
     several = len({phase.process for phase in shown}) > 1
-    rows = [_row(page, phase, total, several, part) for phase, part in nested(shown)]
+    rows = [_row(page, phase, total, several, depth) for phase, depth in nested(shown)]
     if total:
         rows.append(
             ["**start-up**", *([""] if several else []), "", f"**{duration(total)}**", "**100 %**", ""]
@@ -73,20 +74,19 @@ def _phases(page: Page) -> list[str]:
     return [*table(header, rows), ""]
 
 
-def nested(phases: Sequence[Phase]) -> Iterator[tuple[Phase, bool]]:
-    """Yield the phases in order, each followed by its parts, and whether it is a part."""
+def nested(phases: Sequence[Phase]) -> Iterator[tuple[Phase, int]]:
+    """Yield the phases in order, each followed by its parts, with the depth of its nesting."""
     names = {phase.name for phase in phases}
-    placed: set[int] = set()
     for phase in phases:
-        if phase.parent in names:
-            continue
-        yield phase, False
-        for part in phases:
-            if part.parent == phase.name and id(part) not in placed and _belongs(part, phase, phases):
-                placed.add(id(part))
-                yield part, True
-                inner = [one for one in phases if one.parent == part.name and one.parent != phase.name]
-                yield from ((one, True) for one in inner if _belongs(one, part, phases))
+        if phase.parent not in names:
+            yield from _with_parts(phase, phases, 0)
+
+
+def _with_parts(phase: Phase, phases: Sequence[Phase], depth: int) -> Iterator[tuple[Phase, int]]:
+    yield phase, depth
+    for part in phases:
+        if depth < _DEEPEST and part.parent == phase.name != part.name and _belongs(part, phase, phases):
+            yield from _with_parts(part, phases, depth + 1)
 
 
 def _belongs(part: Phase, whole: Phase, phases: Sequence[Phase]) -> bool:
@@ -100,13 +100,12 @@ def _belongs(part: Phase, whole: Phase, phases: Sequence[Phase]) -> bool:
     return whole is (begun[-1] if begun else chosen[0])
 
 
-def _row(page: Page, phase: Phase, total: float | None, several: bool, part: bool) -> list[str]:
+def _row(page: Page, phase: Phase, total: float | None, several: bool, depth: int) -> list[str]:
     name = PHASES.get(phase.name, phase.name.replace("-", " "))
-    inside = "· " if part else ""
     known = total is not None and phase.seconds is not None and phase.seconds <= total
     of_start = share(phase.seconds or 0.0, total or 0.0) if known else ""
     cells = [
-        inside + prose(name),
+        "· " * depth + prose(name),
         *([inline(phase.process, 60)] if several else []),
         time_of_day(phase.start),
     ]

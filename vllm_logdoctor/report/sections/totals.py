@@ -110,7 +110,8 @@ def _results(page: Page, kind: str, results: Sequence[Benchmark]) -> list[str]:
 
 
 def _batch_words(batch: Progress) -> str:
-    shown = f"{batch.done:,} of {count(batch.total, 'prompt')} completed in {duration(batch.seconds)}"
+    took = f" in {duration(batch.seconds)}" if batch.seconds else ""
+    shown = f"{batch.done:,} of {count(batch.total, 'prompt')} completed{took}"
     speeds = [
         f"{name} {number(rate)} tokens/s"
         for name, rate in (("input", batch.input), ("output", batch.output))

@@ -51,7 +51,7 @@ class Ceiling(Struct, frozen=True):
 def ceiling_of(run: Run, load: Load | None = None) -> Ceiling | None:
     """Return the decode ceiling of a run, whose load may be known already.
 
-    None where the log does not tell card, weights or a steady decode load, for models of which a step reads
+    None where the log does not show card, weights or a steady decode load, for models of which a step reads
     only a part, with drafts, which make several tokens a step, and with pipeline stages, which work on different
     requests at a time. A measured rate above the bound shows that not all weights are read: then there is none.
     """

@@ -63,10 +63,10 @@ def utilization(memory: Memory, to: Settings) -> Memory | str:
     if memory.fixed:
         return memory.scaled(1, 1, 1, f"no effect: {memory.fixed}")
     if memory.utilization is None:
-        return "the log does not tell the present gpu_memory_utilization"
+        return "the log does not show the present gpu_memory_utilization"
     if memory.available is None or total is None:
         return (
-            "the log does not tell the memory of the device"
+            "the log does not show the memory of the device"
             if memory.available
             else "the log does not print the memory of the KV cache"
         )
@@ -153,7 +153,7 @@ def step_tokens(memory: Memory, to: Settings) -> Memory | str:
     if memory.fixed:
         return memory.scaled(1, 1, 1, f"no effect: {memory.fixed}")
     if not isinstance(old, int | float) or not old:
-        return "the log does not tell the present max_num_batched_tokens"
+        return "the log does not show the present max_num_batched_tokens"
     ratio = new / float(old)
     if memory.activation is not None and memory.available is not None:
         most = memory.activation * (ratio - 1)
@@ -217,7 +217,7 @@ def blocks(memory: Memory, to: Settings) -> Memory | str:
         return "num_gpu_blocks_override is a number of blocks"
     if memory.block is None or memory.hybrid:
         return (
-            "the log does not tell how many tokens a block holds"
+            "the log does not show how many tokens a block holds"
             if memory.block is None
             else "layers of several kinds share the blocks"
         )
@@ -279,7 +279,7 @@ def quantization(memory: Memory, to: Settings) -> Memory | str:
     if to.before:
         return f"the weights are quantized already ({to.before}); their size in another format is not known"
     if old is None or new is None or memory.weights is None or memory.available is None:
-        return "the log does not tell weights in GiB and their type, or the format is not known"
+        return "the log does not show weights in GiB and their type, or the format is not known"
     kept = [
         memory.weights * (share + (1 - share) * bytes_ / old.low)
         for share, bytes_ in zip(UNQUANTIZED, (new.low, _middle(new.low, new.high), new.high), strict=True)

@@ -31,7 +31,7 @@ class Size(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True):
-    """Memory of one rank; sizes in GiB, None where the log does not tell.
+    """Memory of one rank; sizes in GiB, None where the log does not show.
 
     Attributes:
         tokens, low, high: tokens that the cache holds, with bounds.

@@ -72,7 +72,7 @@ class FailureContext:
         return self.ending.kinds[number]
 
     def phase(self, block: Block) -> BlockPhase:
-        """Return what was going on when a block was raised; where its frames do not tell, by the messages above."""
+        """Return what was going on when a block was raised; where its frames do not show, by the messages above."""
         if block.start not in self._phases:
             self._phases[block.start] = phase_of_block(block) or self._phase_above(block.start)
         return self._phases[block.start]

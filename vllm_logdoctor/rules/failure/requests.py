@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
@@ -15,6 +17,7 @@ from vllm_logdoctor.rules.model import Finding
 REFUSED = "request-error-not-server-fault"
 NO_TEMPLATE = "chat-template-missing"
 _FEW = 3
+_FAILED = "Error while processing a request; the server kept running"
 
 
 def request_findings(
@@ -104,8 +107,9 @@ def _refusals(
         "what": shown(words.most_common(1)[0][0]) if words else None,
     }
     records = [one.record for one in texts[:2]]
+    rule = rules.rule(REFUSED)
     return finding_of(
-        rules.rule(REFUSED),
+        rule if refused else replace(rule, title=_FAILED),
         scene.run,
         role=None,
         confidence="high",

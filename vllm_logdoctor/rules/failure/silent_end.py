@@ -229,7 +229,7 @@ def _suspicion(
     )
     if rule_id != NOT_IN_LOG:
         return replace(finding, title=f"Possibly: {finding.title}")
-    words = f"The log ends at {values.get('what')}. Either it was copied while the start went on, or the process was killed without logging it."
+    words = f"The log ends at {values.get('what')}. Either the log was copied during start-up, or the process was killed without logging it."
     return replace(finding, title="Log ends before start-up completes", explanation=words)
 
 

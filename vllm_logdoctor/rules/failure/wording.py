@@ -27,6 +27,8 @@ MOST_EVIDENCE = 8
 _LONGEST_VALUE = 160
 _WITHOUT_NCCL = frozenset({"npu", "hpu", "tpu", "xpu", "neuron", "cpu"})
 # Lower `--max-model-len` to the estimate ...      Put `HF_MODULES_CACHE` (or `HF_HOME=/data`) on storage ...
+# A line of a template that only quotes: Compiler error: {what}.
+_QUOTATION = lazy_pattern(r"[A-Z][^{}.:]{2,40}: \{\w+\}\.?")
 _KNOB = lazy_pattern(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
 
 
@@ -35,9 +37,7 @@ def finding_of(
     values: Mapping[str, Any], explain: str = "", kind: RuleKind | None = None, severity: Severity | None = None,
 ) -> Finding:  # fmt: skip
     """Build the finding of a rule; the first record is the decisive one."""
-    words = filled_lines(device_named(explain or rule.explain, run), values) or device_named(
-        rule.meaning, run
-    )
+    words = explained(device_named(explain or rule.explain, run), values, device_named(rule.meaning, run))
     changes = changes_of(rule, run, values)
     return Finding(
         id=rule.id,
@@ -92,6 +92,17 @@ def filled_lines(template: str, values: Mapping[str, Any]) -> str:
     """
     lines = (filled(line.strip(), values) for line in template.strip().split("\n"))
     return " ".join(line for line in lines if line)
+
+
+def explained(template: str, values: Mapping[str, Any], meaning: str) -> str:
+    """Return the explanation of a failure: a template that only quotes the log comes after the rule's meaning.
+
+    >>> explained("Mismatch: {what}.", {"what": "size 3"}, "Shapes differ.")
+    'Shapes differ. Mismatch: size 3.'
+    """
+    lines = [line for line in map(str.strip, template.strip().split("\n")) if filled(line, values)]
+    quotes_only = all(_QUOTATION.fullmatch(line) for line in lines)
+    return " ".join(filter(None, (meaning if quotes_only else "", filled_lines(template, values))))
 
 
 def filled(template: str, values: Mapping[str, Any]) -> str | None:

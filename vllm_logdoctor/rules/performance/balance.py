@@ -47,7 +47,7 @@ def engines_loaded_unevenly(case: RuleContext) -> Advice | None:
                 "several API servers each see only their own requests",
             ),
         ),
-        avoid="More max_num_seqs or memory first: a part of what is there is not used.",
+        avoid="Raising --max-num-seqs or memory first: a part of what exists is not used.",
         verify="`Running` of all engines within a fifth of each other, and `Waiting` at 0 while any has room.",
     )
 

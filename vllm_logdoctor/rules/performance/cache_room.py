@@ -62,11 +62,7 @@ def room_changes(case: RuleContext) -> Room:
             others = (way for way in _other_ways(case) if not way.startswith(knobs))
             return Room(room.changes, room.effect, (*room.alternatives, *others, _REPLICAS))
     return Room(
-        (
-            action(
-                "more memory for the KV cache: more cards per replica, or more replicas, whose caches add up"
-            ),
-        ),
+        (action("more memory for the KV cache: more cards per replica, or more replicas"),),
         None,
         _other_ways(case),
     )

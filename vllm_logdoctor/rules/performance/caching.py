@@ -41,7 +41,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
     text = (
         "`enable_prefix_caching=False` in the engine's configuration, and no argument asked for it: vLLM"
         " switches it off for some models (those that mix attention with state space layers, encoders,"
-        " pooling). Equal beginnings of prompts are computed each time."
+        " pooling). Shared prefixes of prompts are computed each time."
     )
     if heavy:
         text += (
@@ -78,7 +78,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
         ),
         verify=(
             "`enable_prefix_caching=True` in the engine's configuration and a hit rate above 0 % where"
-            " prompts begin alike."
+            " prompts share a prefix."
         ),
     )
 
@@ -112,7 +112,7 @@ def prefix_caching_switched_off(case: RuleContext) -> Advice | None:
         return None
     why = "by an argument" if run.engine == "V1" else "as V0 does unless asked"
     text = (
-        f"Prefix caching is off ({why}). The log does not tell whether prompts begin alike; if they do"
+        f"Prefix caching is off ({why}). The log does not show whether prompts share a prefix; if they do"
         " (system prompts, conversations), their prefill is computed each time."
     )
     return Advice(

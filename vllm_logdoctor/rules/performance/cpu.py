@@ -77,7 +77,7 @@ def cpu_threads_not_bound(case: RuleContext) -> Advice | None:
     asked = binding is not None and binding.text("bind") == "nobind"
     text = (
         "Threads of the CPU backend are not bound to cores: the system moves them, and with them the memory they are near"
-        " to. On one socket that costs little, on several a lot; the log does not tell how many there are."
+        " to. On one socket that costs little, on several a lot; the log does not show how many there are."
     )
     changes: tuple[Change, ...] = (
         action("install numa and psutil, so that vLLM can bind threads, or set the cores"),

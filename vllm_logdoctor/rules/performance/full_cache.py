@@ -68,10 +68,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         effect=room.effect,
         alternatives=room.alternatives if pressed else (ONLY_WHEN_WAITING,),
         avoid="Raising --max-num-seqs: more requests would share the same full cache.",
-        verify=(
-            "KV usage stays below 90 % in the statistics lines while requests wait no more; `GPU KV cache"
-            " size` is larger."
-        ),
+        verify=("KV cache usage stays below 90 % and `Waiting` drops to 0; `GPU KV cache size` is larger."),
     )
     if few:
         return replace(found, title=HELD_BY_FEW)
@@ -113,19 +110,21 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
         usage = max(span.sample.kv_usage or 0.0 for span in full)
         return (
             f"For {time} {plural(few, 'request')} held up to {usage:g} % of the KV cache, and what was free was less"
-            f" than one more of that size takes{queue} A max_num_seqs of {few} would look the same: see what was set."
+            f" than one more of that size takes{queue} A max_num_seqs of {few} has the same effect: check which value was set."
         )
     return f"The KV cache was full for {time}, peak usage {case.load.peak_kv:g} %{queue}"
 
 
 def _preemptions(case: RuleContext, waiting: int) -> str:
     if case.load.preemptions:
-        return f" {case.load.preemptions:,} preemptions are printed."
+        return f" The log shows {plural(case.load.preemptions, 'preemption')}."
     if not waiting:
-        return " Nothing waited yet, but the next request or the next long answer would."
+        return " No request waited yet, but the next one would."
     if case.run.engine == "V0":
-        return " New requests wait until others end; V0 prints a line for one preemption in fifty only."
-    return " V1 prints no preemption: requests that ran go back to the queue and are computed anew."
+        return " New requests wait until others end. V0 logs only one preemption in fifty."
+    return (
+        " This release does not log preemptions: preempted requests return to the queue and are recomputed."
+    )
 
 
 def _size(case: RuleContext) -> str:

@@ -68,7 +68,7 @@ def eager_mode(case: RuleContext) -> Advice | None:
         + ("." if run.engine == "V0" or compiles(run) else ", and torch.compile is off.")
         + (f" {_usual_requests(case)}:" if load.busy_seconds else " How much it costs depends on the load:")
         + (
-            " steps are long, launching is a small part of them."
+            " steps are long and launching is a small part of them."
             if load.running >= LOADED
             else " with few requests a step is short and launching is a large part of it."
         )
@@ -86,8 +86,8 @@ def eager_mode(case: RuleContext) -> Advice | None:
         effect=effect,
         alternatives=("if graphs do not fit: fewer capture sizes instead of none",),
         avoid=(
-            "Keeping --enforce-eager because it once made a crash go away: find the kernel or the memory that"
-            " was at fault."
+            "Keeping --enforce-eager because it once made a crash go away: find the kernel or the"
+            " memory problem instead."
         ),
         verify="`Capturing CUDA graphs` and `Graph capturing finished in N secs` at the start.",
     )
@@ -234,7 +234,7 @@ def cuda_graphs_smaller_than_batch(case: RuleContext) -> Advice | None:
     text = (
         f"The largest captured batch has {largest:,} requests, {load.running:.0f} ran in the median: most"
         " decode steps were replayed from no graph. vLLM captures up to twice max_num_seqs, 512 at most,"
-        " unless told otherwise."
+        " by default."
     )
     return Advice(
         text,
@@ -271,7 +271,7 @@ def jit_compilation_while_serving(case: RuleContext) -> Advice | None:
         return None
     names = sorted({event.text("kernel") for event in seen.first})
     text = (
-        f"{seen.count} times a kernel was compiled while requests waited ({', '.join(names[:3])} ...): the"
+        f"{plural(seen.count, 'kernel')} compiled while requests waited ({', '.join(names[:3])} ...): the"
         " first request of each shape is slow, later ones are not."
     )
     first = "send one request of each kind after the start, before real traffic"

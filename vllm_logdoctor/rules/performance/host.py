@@ -88,7 +88,7 @@ def async_scheduling_off(case: RuleContext) -> Advice | None:
     change: tuple[Change, ...] = flag(case, "--async-scheduling", False, None, "needs-test")
     text = (
         "Asynchronous scheduling is off by an argument: between two steps the card waits until the next one is"
-        " prepared. One measured pair had 0.89 times the 95th percentile of latency with it."
+        " prepared. In one measured pair it lowered the 95th percentile of latency by 11 %."
     )
     return Advice(
         text,

@@ -45,8 +45,8 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
     last = longest.spans[-1].sample
     text = (
         f"{plural(last.running or 0, 'request')} generated for {minutes(longest.seconds)} without a pause and held"
-        f" {last.kv_usage or 0.0:g} % of the KV cache, about {longest.tokens:,.0f} tokens each: an answer that nobody"
-        " limited looks like this."
+        f" {last.kv_usage or 0.0:g} % of the KV cache, about {longest.tokens:,.0f} tokens each: an answer without a"
+        " length limit looks like this."
         + (f" It happened {len(found)} times." if len(found) > 1 else "")
         + " Where such answers are wanted (reasoning, long documents) nothing is wrong."
     )

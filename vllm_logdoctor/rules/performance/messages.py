@@ -73,17 +73,17 @@ def slower_paths_taken(case: RuleContext) -> Advice | None:
     serious = any(pattern.severity in ("high", "medium") for pattern in patterns)
     severity: Severity = "low" if serious else "info"
     text = (
-        "vLLM says that it takes a slower way: "
+        "vLLM reports slower code paths: "
         + " ".join(told)
         + more
-        + " How much each costs is not logged."
+        + " The log does not show how much each costs."
     )
     return Advice(
         text,
         message_lines(case, *ids, most=MOST_TOLD),
         confidence="medium",
         severity=severity,
-        verify="these lines are gone at the start.",
+        verify="no such lines at start-up.",
     )
 
 

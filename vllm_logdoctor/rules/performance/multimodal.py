@@ -55,7 +55,7 @@ def multimodal_preprocessing_bound(case: RuleContext) -> Advice | None:
         f" most of the work ({load.prompt:,.0f} prompt tokens/s, {rounded(load.generation)} generated), and only"
         f" {load.running:.0f} at a time reached the engine. Decoding and resizing happen in the API server's process"
         " before the engine counts a request: if the client sends more than that, its processor is the limit. The log"
-        " does not tell the two apart."
+        " does not show the two apart."
     )
     return Advice(
         text,

@@ -70,8 +70,8 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
     worst = Counter({key: count for key, count in posts.items() if key[2] >= SERVER_ERROR}).most_common(1)
     (_, path, status), most = worst[0]
     text = (
-        f"{failed:,} of {total:,} posted requests ({100 * failed / total:.3g} %) were answered with an error of the"
-        f" server: {plural(most, 'time')} {status} to {path}. Latency and throughput of the others say nothing of these."
+        f"{failed:,} of {total:,} POST requests ({100 * failed / total:.3g} %) got a server error (HTTP"
+        f" 5xx): {plural(most, 'time')} {status} for {path}. They are not counted in latency and throughput."
     )
     return Advice(
         text,

@@ -185,7 +185,7 @@ def inter_node_network_bound(case: RuleContext) -> Advice | None:
     local = whole(event.number("local"))
     sockets = case.event("nccl-over-sockets") is not None
     text = (
-        f"{ranks or 'The'} tensor parallel ranks do not sit on one node"
+        f"{ranks or 'The'} tensor parallel ranks are not on one node"
         + (f" ({local} of the cards are there)" if local else "")
         + ": every layer of every step waits for the network twice."
         + (" NCCL goes over TCP sockets, not RDMA." if sockets else "")
@@ -225,7 +225,7 @@ def _more_ranks_than_cards(case: RuleContext) -> Advice | None:
         return None
     ranks, sockets = ranks_of(case.run), tensor_ranks_over_sockets(case.run)
     rate = max(span.sample.generation / (span.sample.running or 1) for span in held)
-    text = f"{ranks} ranks work on each request, more than most machines have cards, and a request got at most {rate:.2g} tokens/s."
+    text = f"{ranks} ranks share each request, more than most machines have cards, and a request got at most {rate:.2g} tokens/s."
     text += (
         " NCCL says that it goes over TCP sockets, and tensor parallel ranks exchange twice in every layer of every step."
         if sockets

@@ -34,9 +34,10 @@ def pipeline_stages_idle(case: RuleContext) -> Advice | None:
         return None
     running = round(load.running)
     text = (
-        f"{plural(running, 'request')} ran at once in the median, and the layers lie one behind the other on"
+        f"{plural(running, 'request')} running in the median, and the layers are split over"
         f" {stages} stages: a token passes them in turn, so that at most {running} of {stages} work at any moment and"
-        " the others wait. Pipeline parallel makes room for a model, and speed only with more requests than stages."
+        " the others wait. Pipeline parallelism gives memory for a large model; it gives speed only with more requests than"
+        " stages."
     )
     return Advice(
         text,

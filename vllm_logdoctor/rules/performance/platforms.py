@@ -79,7 +79,7 @@ def _share_kept(
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
     """Return the share that gives the cache what it had: as a change, or in words where the user chose the share.
 
-    A chosen share may allow for the graphs already: the log does not tell for which release it was chosen.
+    A chosen share may allow for the graphs already: the log does not show for which release it was chosen.
     """
     if not now or not before or before >= now:
         return (), ()

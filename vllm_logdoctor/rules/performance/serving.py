@@ -84,11 +84,11 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     )
     text = (
         f"For {minutes(case.seconds('client-limited'))} of {minutes(load.busy_seconds)} with requests{together},"
-        f" {'at most one waited' if any(span.waits for span in held) else 'none waited'}: vLLM ran {usual} and had {free}. Settings of"
-        " capacity (max_num_seqs, gpu_memory_utilization, cache type) change nothing for this load. Look at"
-        " the client: requests sent one after the other, a pool of threads or connections, one worker"
-        " process, steps of an agent that wait for each other. If the load is what you want to serve, there"
-        " is nothing to change here."
+        f" {'at most one waited' if any(span.waits for span in held) else 'none waited'}: vLLM ran {usual} and had {free}."
+        " Capacity settings"
+        " (max_num_seqs, gpu_memory_utilization, cache type) change nothing for this load. If the load is what you"
+        " want to serve, there is nothing to change. Otherwise check the client: requests sent one after the"
+        " other, a small pool of threads or connections, agent steps that wait for each other."
     )
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
     text += _near_the_limit(most, growth, max_num_seqs)
@@ -130,7 +130,7 @@ def _prompts_one_by_one(case: RuleContext, batches: Sequence[Progress]) -> Advic
     text = (
         f"{len(batches):,} calls of the offline engine had one prompt each, so that it never ran two at once"
         + (f" ({rounded(median(rates))} generated tokens/s in the median)." if rates else ".")
-        + " Steps cost hardly more with many prompts than with one: given all together, prompts share them."
+        + " A step with many prompts takes hardly longer than a step with one: pass all prompts in one call."
     )
     return Advice(
         text,
@@ -158,7 +158,7 @@ def room_to_grow(usage: float, running: int, max_num_seqs: int | None) -> float:
 def _more_requests(case: RuleContext, growth: float) -> tuple[Change, ...]:
     if growth < LEAST_ROOM:
         return ()
-    words = "send more requests at once from the client, if more are there to send"
+    words = "send more requests at once from the client, if it has more to send"
     return (action(words, before=round(case.load.running) or 1),)
 
 
@@ -192,20 +192,20 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         + (
             f"all {plural(max_num_seqs, 'max_num_seqs slot')} were taken"
             if known
-            else f"the number of running requests stood still at {max_num_seqs:,}"
+            else f"exactly {max_num_seqs:,} requests ran"
         )
         + f" and up to {plural(waiting, 'request')} waited, while at most {usage:g} % of the KV cache was used."
     )
     if not known:
         text += (
-            " The log does not tell max_num_seqs: a number that stands still looks like it. If yours is higher,"
-            " something else admits no more (with LoRA the number of adapters in a batch, --max-loras)."
+            " max_num_seqs is not in the log; a constant number of running requests suggests it. If yours is higher,"
+            " something else limits the batch (with LoRA the number of adapters, --max-loras)."
         )
     if target is None:
         text += " The cache holds hardly more of them: a larger max_num_seqs would fill it."
     else:
         text += (
-            f" A max_num_seqs of {target:,} would take the queue"
+            f" A max_num_seqs of {target:,} would empty the queue"
             if target >= max_num_seqs + waiting
             else f" {target:,} requests fit"
         )
@@ -274,11 +274,11 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
         f"For {minutes(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.3g} % of the"
         " busy time) "
         + (
-            f"up to {plural(waiting, 'request')} waited although max_num_seqs slots and cache were free:"
+            f"up to {plural(waiting, 'request')} waited with free max_num_seqs slots and KV cache:"
             if waiting
             else f"up to {plural(running, 'request')} ran and got less than a token per second each:"
         )
-        + f" a step takes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it (up"
+        + f" a step processes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it (up"
         f" to {prompt:,.0f} prompt tokens/s"
         + ("" if pools(case.run) else f", {rounded(case.load.generation)} generated tokens/s in the median")
         + ")."
@@ -291,8 +291,8 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
         confidence="medium",
         changes=_prefill_changes(case, tokens),
         alternatives=(
-            "prefix caching, where prompts begin alike (see `Prefix cache hit rate`)",
-            "more replicas: prefill is arithmetic, it scales with cards",
+            "prefix caching, where prompts share a prefix (see `Prefix cache hit rate`)",
+            "more replicas: prefill is compute-bound and scales with the cards",
             "shorter prompts",
         ),
         avoid="Raising --max-num-seqs: slots are free.",

@@ -107,18 +107,17 @@ def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
     drafted = len(found.positions) or _drafted(case)
     never = found.is_useless or (found.rate is not None and found.rate < LEAST_SENSE)
     text = (
-        "Drafts are mostly thrown away:"
+        "Most drafted tokens are rejected:"
         + (f" {found.length:.3g} tokens a step in the mean," if found.length else "")
-        + (f" {found.rate:.3g} % of the drafted tokens are taken" if found.rate is not None else "")
+        + (f" {found.rate:.3g} % of the drafted tokens are accepted" if found.rate is not None else "")
         + (
             f"; by position {', '.join(f'{rate:.2g}' for rate in found.positions)}."
             if found.positions
             else "."
         )
         + (NEVER_TAKEN if never and _method(case.run.setting("speculative_config")) != "ngram" else "")
-        + " Drafted tokens are computed whether they are taken or not. Judge by tokens per second at your"
-        " number of requests, not by acceptance: the longest accepted drafts were the slowest setting in"
-        " one measured series."
+        + " Drafted tokens cost time whether they are accepted or not. Judge by tokens per second at your"
+        " number of requests, not by acceptance."
     )
     return Advice(
         text,

@@ -76,7 +76,7 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
     )
     checkpoint = case.event("checkpoint-size")
     if checkpoint is not None and checkpoint.text("filesystem"):
-        text += f" The checkpoint lies on {checkpoint.text('filesystem')}."
+        text += f" The checkpoint is on {checkpoint.text('filesystem')}."
     return Advice(
         text,
         (
@@ -106,10 +106,9 @@ def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
         return None
     cold = case.event("graph-compiled") is not None
     text = f"torch.compile took {seconds:,.0f} s" + (
-        " with nothing in its cache: a second start with the same model, settings and cache folder loads the"
-        " result."
+        " with a cold cache: a second start with the same model, settings and cache folder loads the result."
         if cold
-        else "; the log does not tell whether its cache was used."
+        else "; the log does not show whether its cache was used."
     )
     return Advice(
         text,
@@ -140,9 +139,9 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
     ):
         return None
     text = (
-        f"Of {whole_start:,.0f} s of engine start {capture:,.0f} s went into capturing CUDA graphs and"
-        f" {tracing:,.0f} s into tracing the model. Both come with every start; a warm compile cache does not"
-        " save them."
+        f"Of {whole_start:,.0f} s of engine start {capture:,.0f} s were CUDA graph capture and"
+        f" {tracing:,.0f} s Dynamo tracing. Both recur at every start; a warm compile cache does not"
+        " avoid them."
     )
     return Advice(
         text,
@@ -152,7 +151,7 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
         alternatives=(
             "a fixed --kv-cache-memory-bytes as the engine prints it: the start then skips profiling",
         ),
-        avoid="--enforce-eager to save the seconds: every step pays for them.",
+        avoid="Setting --enforce-eager to save these seconds: it makes every step slower.",
         verify="fewer seconds in `Graph capturing finished in`.",
     )
 
@@ -173,8 +172,8 @@ def slow_startup_encoder_profiling(case: RuleContext) -> Advice | None:
     skip = flag(case, "--skip-mm-profiling", None, True)
     text = (
         f"{seconds:,.0f} s of the start went into a run with the largest images, sound or video that a request may carry,"
-        " made up and prepared on the host: vLLM measures so how much memory it needs. What requests may carry sets its"
-        " length."
+        " prepared on the host, to measure how much memory vLLM needs. Its length depends on the largest request"
+        " that is allowed."
     )
     return Advice(
         text,

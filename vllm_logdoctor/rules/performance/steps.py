@@ -34,11 +34,11 @@ def engine_makes_no_progress(case: RuleContext) -> Advice | None:
     last = still[-1].sample
     ends = case.load.busy[-1].sample is last
     text = (
-        f"For {minutes(sum(span.seconds for span in still))} {plural(last.running or 0, 'request')} ran and nothing"
-        f" moved: no prompt, no token, KV usage at {last.kv_usage or 0.0:g} % throughout. A long prompt would take"
-        " cache with every chunk; this is a step that does not end: a collective that waits for a rank, a kernel"
-        " that hangs or is being compiled, a grammar that is being built."
-        + (" The log ends so." if ends else " Later lines show tokens again.")
+        f"For {minutes(sum(span.seconds for span in still))} {plural(last.running or 0, 'request')} ran without"
+        f" progress: no prompt, no token, KV usage at {last.kv_usage or 0.0:g} % throughout. A long prompt would"
+        " take cache with every chunk; here a step does not end: a collective waits for a rank, a kernel hangs or"
+        " is being compiled, or a grammar is being built."
+        + (" The log ends in this state." if ends else " Later lines show tokens again.")
     )
     return Advice(
         text,
@@ -46,12 +46,12 @@ def engine_makes_no_progress(case: RuleContext) -> Advice | None:
         confidence="high" if ends else "medium",
         changes=(
             action(
-                "py-spy dump --pid of the engine core and of each worker while it stands still",
+                "py-spy dump --pid of the engine core and of each worker while it hangs",
                 "shows what the step waits for",
             ),
         ),
         alternatives=("VLLM_LOGGING_LEVEL=DEBUG and NCCL_DEBUG=INFO before the next start",),
-        avoid="Raising --max-num-seqs or memory settings: the queue grows because nothing is finished.",
+        avoid="Raising --max-num-seqs or memory settings: the queue grows because no request completes.",
         verify="`Avg generation throughput` above 0 in every line with `Running` above 0.",
     )
 
@@ -74,11 +74,10 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
         else f"For {minutes(case.seconds('host-limited'))} at most {most} ran and got no tokens."
     )
     text += (
-        f" No card reads its own memory so slowly (all of it at least twice a second, so {SLOW_CARD:g} tokens/s are"
-        " left even for weights that fill it): the step waits for something else. What it is does not stand in the"
-        " log. Usual: too few processor cores for the engine's processes (a container's CPU limit, other jobs),"
-        " weights or cache outside the card's memory, another program on the card, a card held at low clocks, and"
-        " with several ranks their links."
+        f" Reading all weights takes less: even weights that fill a card allow {SLOW_CARD:g} tokens/s. So the step waits"
+        " for something that is not in the log. Usual causes: too few CPU cores for the engine's processes (a"
+        " container's CPU limit, other jobs), weights or cache outside the card's memory, another program on the card,"
+        " low GPU clocks, or with several ranks slow links between them."
     )
     return Advice(
         text,
@@ -90,12 +89,14 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
         confidence="medium",
         changes=(
             action(
-                "look at the engine core and the workers while a request runs: top -H (one core at 100 %, or waiting?)"
+                "profile the engine core and the workers while a request runs: top -H (one core at 100 %, or waiting?)"
                 " and nvidia-smi dmon -s pucvt (clocks, power, use by others)"
             ),
-            action("give each engine process and each worker a core of its own (the container's CPU limit)"),
+            action(
+                "give each engine process and each worker its own CPU core (check the container's CPU limit)"
+            ),
         ),
-        avoid="Settings of capacity (--max-num-seqs, --gpu-memory-utilization): nothing waits.",
+        avoid="Raising capacity (--max-num-seqs, --gpu-memory-utilization): no request waits.",
         verify="more tokens/s for a single request.",
     )
 

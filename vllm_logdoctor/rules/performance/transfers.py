@@ -38,7 +38,7 @@ def requests_wait_for_remote_cache(case: RuleContext) -> Advice | None:
     waiting = max(span.sample.waiting or 0 for span in held)
     text = (
         f"For {minutes(sum(span.seconds for span in held))} ({100 * share:.3g} % of the busy time) up to"
-        f" {plural(waiting, 'request')} waited although max_num_seqs slots and cache were free, and this engine computed no prompt:"
+        f" {plural(waiting, 'request')} waited with free max_num_seqs slots and KV cache, and this engine computed no prompt:"
         " their KV cache comes from elsewhere through the connector. They wait for the engine that computes it, or for"
         f" the transfer.{_transfer_time(case)}"
     )
@@ -77,7 +77,7 @@ def remote_cache_never_hits(case: RuleContext) -> Advice | None:
         return None
     text = (
         f"The KV store behind the connector was asked in all {len(asked)} statistics lines that print its hit rate, and"
-        " gave nothing (0 %). Each prompt is stored there all the same. Either prompts do not begin alike, or what is"
+        " gave nothing (0 %). Each prompt is stored there all the same. Either prompts do not share prefixes, or what is"
         " stored is not found again: another model name or cache key, a chunk size longer than what prompts share, a store"
         " that is too small, or prompts that the prefix cache on the card answers already."
     )
