@@ -97,3 +97,22 @@ def test_a_run_limited_by_its_configuration_is_said_to_be_so_in_the_first_senten
         if text.startswith("# LIMITED: by its configuration"):
             verdict = next(line for line in text.splitlines() if line.startswith("**"))
             assert not verdict.startswith("**No request queued")
+
+
+def test_an_excerpt_is_not_said_to_end_during_start_up() -> None:
+    text = report(
+        [
+            "INFO 05-01 10:00:00 [cumem.py:174] Sleep mode freed 23.74 GiB memory, 1.20 GiB memory is still in use."
+        ]
+    )
+    assert "ends during start-up" not in text
+    assert "log ends before start-up completed" not in text
+
+
+def test_a_first_sentence_of_a_failure_is_more_than_a_path() -> None:
+    full = "OSError: [Errno 28] No space left on device: '/scratch/cache/a.bin'"
+    screen = report(
+        [*FAILED_LOAD[:-1], FAILED_LOAD[-1].replace("KeyError: 'layers.0.attention.wk.weight'", full)]
+    )
+    verdict = next(line for line in screen.splitlines() if line.startswith("**"))
+    assert verdict.startswith("**A file could not be written")

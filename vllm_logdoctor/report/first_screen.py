@@ -17,7 +17,16 @@ from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital, count
 from vllm_logdoctor.report.key_figures import benchmark_result, key_figures
-from vllm_logdoctor.report.naming import BROKEN, LIMITS, PHASES, STATES, is_client, run_title, shows_a_run
+from vllm_logdoctor.report.naming import (
+    BROKEN,
+    LIMITS,
+    PHASES,
+    STATES,
+    is_client,
+    run_title,
+    shows_a_run,
+    start_seen,
+)
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.rules.model import Confidence, Finding
@@ -215,14 +224,16 @@ def remaining_ways(root: Finding) -> tuple[str, ...]:
 
 def is_cut_off(page: Page) -> bool:
     """Return True if the log ends before anything was served, without an error."""
-    return page.run.outcome == "truncated" and not page.run.startup_complete and not is_client(page.run)
+    run = page.run
+    return run.outcome == "truncated" and start_seen(run) and not (run.startup_complete or is_client(run))
 
 
 def _cause(root: Finding) -> str:
     """Return the title of a cause; the exception itself where no rule names it."""
     said = excerpt(root.evidence[0].text, limit=110) if root.evidence else ""
     if root.id == _UNNAMED and _WORD.search(said):
-        return inline(said)
+        # pytest marks the lines of an exception:  E   AttributeError: ...
+        return inline(said.removeprefix("E "))
     return prose(root.title)
 
 

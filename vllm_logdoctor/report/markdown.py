@@ -57,6 +57,7 @@ _OF_A_RUN: tuple[tuple[str, Section], ...] = (
 )
 
 
+_NAMED = 3
 _SHORT_LOG = 60
 _ROOM = 40
 """A log of so many lines gets a report of at most twice its length and so many more."""
@@ -131,9 +132,9 @@ def _run(page: Page, several: bool) -> list[str]:
 
 def _overview(analysis: Analysis, linked: bool) -> list[str]:
     pages = [Page(analysis, diagnosis, linked=linked) for diagnosis in analysis.runs]
-    files = ", ".join(inline(source.file, 200) for source in analysis.sources[:4])
-    more = f" and {len(analysis.sources) - 4} more" if len(analysis.sources) > 4 else ""
-    lines = [f"# {count(len(analysis.runs), 'run')} of vLLM in {files}{more}", ""]
+    names = [inline(source.file, 200) for source in analysis.sources]
+    files = ", ".join(names) if len(names) <= _NAMED else count(len(names), "file")
+    lines = [f"# {count(len(analysis.runs), 'run')} of vLLM in {files}", ""]
     lines += [REVERSED, ""] if any(page.run.newest_first for page in pages) else []
     rows = [[str(page.run.number), _place(page), run_title(page.run), state(page)] for page in pages]
     return [*lines, _worst(pages), "", *table(["run", "lines", "what ran", "state"], rows), ""]

@@ -224,7 +224,14 @@ def shows_a_run(run: Run) -> bool:
     return bool(seen) or run.outcome == "clean_shutdown"
 
 
+def start_seen(run: Run) -> bool:
+    """Return True if a log shows the beginning of a start: an excerpt shows nothing by where it ends."""
+    reported = run.version is not None and run.version.provenance == "reported"
+    return reported or bool(run.config or run.phases)
+
+
 def _end(run: Run) -> str:
     if is_client(run) and run.outcome in ("truncated", "unknown"):
         return "results at the end"
-    return OUTCOMES["unknown" if run.outcome == "running" and not shows_a_run(run) else run.outcome]
+    unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))
+    return OUTCOMES["unknown" if unsaid and not shows_a_run(run) else run.outcome]

@@ -153,7 +153,7 @@ def _merge_engine_value(
         if _same_setting(before.value, value):
             config[name] = Value(value, "explicit", before.evidence + evidence)
         else:
-            config[name] = Value(value, "adjusted", before.evidence + evidence, f"user: {before.value}")
+            config[name] = Value(value, "adjusted", before.evidence + evidence, f"arguments: {before.value}")
         return
     config[name] = Value(value, "reported", evidence)
 

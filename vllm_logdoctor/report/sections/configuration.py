@@ -12,7 +12,7 @@ from vllm_logdoctor.run.model import Provenance, Run, Value
 
 ORDER: tuple[Provenance, ...] = ("explicit", "adjusted", "derived", "reported")
 MEANING: dict[Provenance, str] = {
-    "explicit": "user",
+    "explicit": "arguments",
     "adjusted": "vLLM",
     "reported": "engine",
     "derived": "computed",

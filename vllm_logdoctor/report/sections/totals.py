@@ -115,6 +115,6 @@ def _batch_words(batch: Progress) -> str:
     speeds = [
         f"{name} {number(rate)} tokens/s"
         for name, rate in (("input", batch.input), ("output", batch.output))
-        if rate is not None
+        if rate
     ]
     return f"{shown}: {', '.join(speeds)}" if speeds else shown

@@ -10,7 +10,7 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
-from vllm_logdoctor.rules.limits import SLOW_CARD, runs_on_cpu
+from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.load import Span, minutes
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.stalls import stalled
@@ -74,7 +74,7 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
         else f"For {minutes(case.seconds('host-limited'))} at most {most} ran and got no tokens."
     )
     text += (
-        f" Reading all weights takes less: even weights that fill a card allow {SLOW_CARD:g} tokens/s. So the step waits"
+        " No GPU needs that long to read its memory, so the step waits"
         " for something that is not in the log. Usual causes: too few CPU cores for the engine's processes (a"
         " container's CPU limit, other jobs), weights or cache outside the card's memory, another program on the card,"
         " low GPU clocks, or with several ranks slow links between them."
