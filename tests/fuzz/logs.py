@@ -2,55 +2,48 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from random import Random
 
-FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("*.log"))
-SECRET = "Zq7mPlantedSecret9xK2"
-MARKUP = "<img src=x onerror=alert(1)>"
-_LONGEST = 60_000
+from tests.fuzz.grammar import MARKUP, SECRET, lines_of_server, soup
 
-_PREFIXES = (
-    "", "(APIServer pid={p}) ", "(EngineCore_DP0 pid={p}) ", "(Worker_TP1 pid={p}) ", "(RayWorkerWrapper pid={p}, ip=10.0.7.2) ",
-    "2026-03-{d:02}T05:{m:02}:07.187960600Z ", "Mar  4 05:{m:02}:07 host vllm[{p}]: ", "web-1  | ", "[rank{d}]: ", "9999-12-31T23:59:59Z ",
-)  # fmt: skip
-_HEADERS = (
-    "", "INFO 03-{d:02} 10:{m:02}:{s:02} [core.py:{p}] ", "ERROR 03-{d:02} 10:{m:02}:{s:02} [engine.py:7] ", "DEBUG 12-31 23:59:{s:02} [a.py:1] ",
-    "WARNING 2026-03-{d:02} 10:{m:02}:{s:02},123 [gpu/worker.py:64] ", "INFO 13-45 99:99:99 [x.py:1] ",
-)  # fmt: skip
-_MESSAGES = (
-    "vLLM API server version 0.{d}.{m}", "non-default args: {{'model': 'org/m', 'port': {p}, 'api_key': '" + SECRET + "'}}",
-    "Initializing a V1 LLM engine (v0.{d}.0) with config: model='org/m', dtype=torch.bfloat16, max_seq_len={p}",
-    "Engine 00{d}: Avg prompt throughput: {p}.0 tokens/s, Avg generation throughput: -{m}.1 tokens/s, Running: {d} reqs, Waiting: -1 reqs, "
-    "GPU KV cache usage: {p}.9%, Prefix cache hit rate: nan%",
-    "GPU KV cache size: {p} tokens", "Maximum concurrency for {p} tokens per request: 0.00x", "Model loading took {p} GiB and -{s}.5 seconds",
-    "init engine (profile, create kv cache, warmup model) took {p}.5 seconds", "Graph capturing finished in {s} secs, took 0.20 GiB",
-    "Traceback (most recent call last):", '  File "/opt/vllm/v1/f{d}.py", line {p}, in step', "torch.OutOfMemoryError: CUDA out of memory.",
-    "RuntimeError: Engine core initialization failed. " + MARKUP, 'INFO:     10.0.0.1:{p} - "POST /v1/{d} HTTP/1.1" 500 Internal Server Error',
-    "INFO:     Application startup complete.", "INFO:     Finished server process [{p}]", "Killed", "[1]    {p} segmentation fault (core dumped)",
-    "Received request cmpl-{p}: prompt: 'INFO 01-01 00:00:00 [a.py:1] " + MARKUP + "', params: SamplingParams(n=1).",
-    "vllm serve org/m --api-key " + SECRET, '{{"message": "INFO 03-04 10:11:12 [core.py:93] text", "level": "INFO"}}', "\x1b[31mred\x1b[0m\r", "",
-)  # fmt: skip
+__all__ = ["MARKUP", "SECRET", "log_of"]
+FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("*.log"))
+_LONGEST = 60_000
+_SHORTEST = 3_000
+
+
+@cache
+def _fixture(path: Path) -> tuple[bytes, ...]:
+    return tuple(path.read_bytes()[:_LONGEST].split(b"\n"))
 
 
 def composed(random: Random) -> bytes:
-    """Return a log put together from prefixes, headers and messages."""
-    lines = []
-    for _ in range(random.randint(1, 60)):
-        parts = random.choice(_PREFIXES) + random.choice(_HEADERS) + random.choice(_MESSAGES)
-        numbers = {"p": random.choice((0, 1, 7, 4711, 10**12)), "d": random.randint(1, 28)}
-        line = parts.format(**numbers, m=random.randint(0, 59), s=random.randint(0, 59))
-        lines += [line] * random.choice((1, 1, 1, 2, 40))
-    return "\n".join(lines).encode("utf-8", "surrogatepass")
+    """Return lines of any kind in any order."""
+    return "\n".join(soup(random, random.randint(1, 16))).encode("utf-8", "surrogatepass")
+
+
+def served(random: Random) -> bytes:
+    """Return the lives of one to three servers by grammar: in order, cut, repeated or side by side."""
+    lives = [lines_of_server(random) for _ in range(random.choice((1, 1, 1, 2, 3)))]
+    if len(lives) > 1 and random.random() < 0.5:
+        lines = [line for life in lives for line in life]
+        random.shuffle(lines)
+    else:
+        lines = [line for life in lives for line in life]
+    end = random.choice(("\n", "\n", "\n", "\r\n", "\n\n", "\r"))
+    return end.join(lines).encode("utf-8", "surrogatepass")
 
 
 def mutated(random: Random) -> bytes:
     """Return a part of a fixture with lines and bytes changed."""
-    data = random.choice(FIXTURES).read_bytes()[:_LONGEST]
-    lines = data.split(b"\n")
+    whole = _fixture(random.choice(FIXTURES))
+    first = random.choice((0, 0, random.randrange(len(whole))))
+    lines = list(whole[first : first + random.choice((10, 30, 90))])
     for _ in range(random.randint(1, 12)):
         at, other = random.randrange(len(lines)), random.randrange(len(lines))
-        kind = random.randrange(6)
+        kind = random.randrange(7)
         if kind == 0:
             lines[at] = lines[other]
         elif kind == 1:
@@ -63,12 +56,15 @@ def mutated(random: Random) -> bytes:
             lines[at] = lines[at][:cut] + random.randbytes(random.randint(0, 9)) + lines[at][cut:]
         elif kind == 4:
             lines[at] = lines[at] * random.choice((2, 50))
+        elif kind == 5:
+            lines[at], lines[other] = lines[other], lines[at]
         else:
             lines[at] = lines[at].replace(b"1", random.choice((b"-1", b"99999999999999999999", b"0", b"nan")))
     return b"\n".join(lines)
 
 
 def log_of(number: int) -> bytes:
-    """Return the log of a number: two in three are composed."""
+    """Return the log of a number: of ten, one is a changed fixture, three are any lines, six the lives of servers."""
     random = Random(number)
-    return mutated(random) if number % 3 == 0 else composed(random)
+    make = {0: mutated, 1: composed, 2: composed, 3: composed}.get(number % 10, served)
+    return make(random)

@@ -28,7 +28,7 @@ def timed_columns(places: Sequence[Place], width: int) -> list[float | None]:
     """Return the mean of each of at most `width` equal spans of time; None in spans where lines are missing.
 
     Args:
-        places: in order of time; without times each is one step.
+        places: values with their times, which a clock that was set back may have out of order; without times each is one step.
         width: most columns.
 
     Example:
@@ -38,15 +38,16 @@ def timed_columns(places: Sequence[Place], width: int) -> list[float | None]:
     known = [(time, value) for time, value in places if value is not None and math.isfinite(value)]
     if not known:
         return []
-    times = [time for time, _ in known if time is not None]
+    times = sorted(time for time, _ in known if time is not None)
     if len(times) < len(known) or times[-1] <= times[0]:
         return _in_equal_parts([value for _, value in known], min(width, len(known)))
     length = times[-1] - times[0]
     width = min(width, round(length / (usual_step(times) or length)) + 1)
     step = length / width
     columns: list[list[float]] = [[] for _ in range(width)]
-    for time, value in zip(times, (value for _, value in known), strict=True):
-        columns[min(width - 1, int((time - times[0]) / step))].append(value)
+    for time, value in known:
+        if time is not None:
+            columns[min(width - 1, int((time - times[0]) / step))].append(value)
     return _carried(columns, gap_length(times) / step)
 
 

@@ -15,6 +15,7 @@ _MISSING_COMMA = lazy_pattern(r"\s+(?=[A-Za-z_]\w*=)")
 _ENUM_MEMBER = lazy_pattern(r"[A-Z]\w*\.(?P<name>[A-Z]\w*)\s*:\s*(?:'(?P<text>[^']*)'|[\d(-])")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _DEPTH = 60
+_MOST = 1e18
 
 
 def read_pairs(text: str) -> dict[str, Any]:
@@ -37,6 +38,14 @@ def read_value(text: str) -> Any:
         {'model': 'm', 'enforce_eager': True, 'lora': [{'name': 'a'}]}
     """
     return _Reader(text).value(stop=",}])", depth=0)
+
+
+def _number(text: str) -> int | float | str:
+    """Return a number, or the text of one that no setting of an engine has: arithmetic on it would overflow."""
+    value = float(text)
+    if not abs(value) < _MOST:
+        return text
+    return value if set(text) & set(".eE") else int(text)
 
 
 class _Reader:
@@ -81,7 +90,7 @@ class _Reader:
         number = _NUMBER.match(self._text, self._at)
         if number and self._text[number.end() : number.end() + 1] in ("", *",)]} \t\r\n"):
             self._at = number.end()
-            return float(number[0]) if set(number[0]) & set(".eE") else int(number[0])
+            return _number(number[0])
         return self._word(stop, depth)
 
     def _word(self, stop: str, depth: int) -> Any:

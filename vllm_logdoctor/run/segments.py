@@ -192,7 +192,7 @@ class Segmenter:
             and not before.ended
             and not before.troubled
             and None not in ports
-            and len(set(ports)) == 2
+            and ports[0] != ports[1]
         ):
             run.other_server = before.evidence(before.first)
 

@@ -24,7 +24,7 @@ _ACCESS = re.compile(
     + _COLOUR
     + rb"([0-9]{3}))"
 )
-_MARK = b" HTTP/1."
+_MARK = b" HTTP/"
 _LEVEL = b"INFO:"
 _KNOWN_LIMIT = 16
 _PATH_LIMIT = 64
@@ -39,9 +39,9 @@ class AccessCounter:
     def count(self, data: bytes, start: int, end: int) -> Counter[AccessKey]:
         """Count the access lines in data[start:end]."""
         counts: Counter[AccessKey] = Counter()
-        if data.find(b" HTTP/", start, end) < 0:
-            return counts
         total = data.count(_MARK, start, end)
+        if not total:
+            return counts
         found = 0
         for tail, key in self._known.items():
             number = data.count(tail, start, end)
@@ -106,7 +106,7 @@ class AccessBlock(Counter[AccessKey]):
         """Return the counts by what stands before the level of their lines."""
         prefixes: dict[bytes, Counter[AccessKey]] = {}
         for line in self._lines():
-            for tail, method, target, status in _ACCESS.findall(line) if b" HTTP/" in line else ():
+            for tail, method, target, status in _ACCESS.findall(line) if _MARK in line else ():
                 prefix = line[: max(0, line.rfind(_LEVEL, 0, line.find(tail)))]
                 prefixes.setdefault(prefix, Counter())[_key(method, target, status)] += 1
         return {prefix: Counter(self._paths.limited(counts)) for prefix, counts in prefixes.items()}
