@@ -17,6 +17,24 @@ INFO 03-02 10:00:00 [__init__.py:216] Automatically detected platform cuda.
 Avg generation throughput: 50.0 tokens/s, Running: 2 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%, \
 Prefix cache hit rate: 0.0%
 """
+# The same server stopped from outside, and one whose engine failed a minute before.
+STOPPED_LOG = (
+    SERVER_LOG
+    + """\
+(APIServer pid=11) INFO:     Shutting down
+(APIServer pid=11) INFO:     Application shutdown complete.
+(APIServer pid=11) INFO:     Finished server process [11]
+"""
+)
+CRASHED_LOG = (
+    SERVER_LOG
+    + """\
+(EngineCore_DP0 pid=21) ERROR 03-02 10:00:45 [core.py:710] EngineCore encountered a fatal error.
+(EngineCore_DP0 pid=21) ERROR 03-02 10:00:45 [core.py:710] Traceback (most recent call last):
+(EngineCore_DP0 pid=21) ERROR 03-02 10:00:45 [core.py:710]   File "/opt/vllm/v1/engine/core.py", line 701, in run_engine_core
+(EngineCore_DP0 pid=21) ERROR 03-02 10:00:45 [core.py:710] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+"""
+)
 
 
 def command(path: Path, body: str) -> str:

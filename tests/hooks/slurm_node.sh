@@ -5,6 +5,8 @@
 #   slurm_node.sh start DIRECTORY    state, logs and configuration live there; TaskEpilog=DIRECTORY/task_epilog.sh
 #   slurm_node.sh stop DIRECTORY
 #
+# SLURM_ACCOUNTING: lines of slurm.conf on the accounting storage; none without it.
+#
 # Only processes that it started itself, by the ids it wrote down, are ended.
 set -eu
 
@@ -48,17 +50,20 @@ SlurmctldLogFile=$1/slurmctld.log
 SlurmdLogFile=$1/slurmd.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=1
+JobAcctGatherParams=OverMemoryKill
 SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
 MpiDefault=none
 SchedulerParameters=sched_interval=1,batch_sched_delay=0,default_queue_depth=100
 ReturnToService=2
 KillWait=2
 MinJobAge=300
 TaskEpilog=$1/task_epilog.sh
-NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=1000 State=UNKNOWN
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=2000 State=UNKNOWN
 PartitionName=test Nodes=$host Default=YES MaxTime=INFINITE State=UP
+${SLURM_ACCOUNTING:-AccountingStorageType=accounting_storage/none}
 CONF
 }
 
