@@ -33,6 +33,8 @@ from vllm_logdoctor.source import (
     opened,
     read_chunks,
     read_pieces,
+    servers_apart,
+    servers_apart,
     sets_of,
 )
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, Reading
@@ -219,7 +221,7 @@ def analyse(
     analyser = Analyser(options or Options(), files)
     failures: list[LogdoctorError] = []
     try:
-        for input_set in sets_of(selected.logs):
+        for input_set in servers_apart(sets_of(selected.logs)):
             streams = [_items(analyser, stream, failures, progress) for stream in input_set.streams]
             try:
                 analyser.take(streams[0] if len(streams) == 1 else merged(streams))

@@ -118,10 +118,17 @@ def _launch_problems(launch: Launch) -> list[str]:
     expected = {
         "shell": [f"${word}" if hidden else word for word, hidden in zip(words, masked, strict=True)],
         "systemd": [f"${{{word}}}" if hidden else word for word, hidden in zip(words, masked, strict=True)],
-        "compose": [f"${{{word}:?the log masks it}}" if hidden else word for word, hidden in zip(words, masked, strict=True)],
+        "compose": [
+            f"${{{word}:?the log masks it}}" if hidden else word
+            for word, hidden in zip(words, masked, strict=True)
+        ],
         "kubernetes": [f"$({word})" if hidden else word for word, hidden in zip(words, masked, strict=True)],
     }
-    found = [f"{form}: {read[form]!r:.300} for {expected[form]!r:.300}" for form in read if read[form] != expected[form]]
+    found = [
+        f"{form}: {read[form]!r:.300} for {expected[form]!r:.300}"
+        for form in read
+        if read[form] != expected[form]
+    ]
     try:
         settings = yaml.load(render_launch(launch, "yaml"), Loader=_loader()) or {}
     except yaml.YAMLError as error:
@@ -148,7 +155,10 @@ def _shell_words(text: str, masked: list[str | None]) -> list[str]:
         return shlex.split(command.replace("\\\n", " "))
     variables = {word: f"${word}" for word in masked if word}
     done = subprocess.run(
-        ["bash", "-c", f'printf "%s\\0" {command}'], capture_output=True, env={**variables, "LC_ALL": "C.UTF-8"}, check=False
+        ["bash", "-c", f'printf "%s\\0" {command}'],
+        capture_output=True,
+        env={**variables, "LC_ALL": "C.UTF-8"},
+        check=False,
     )
     return done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]
 
@@ -162,7 +172,11 @@ def _systemd_words(text: str) -> list[str]:
 
     def escaped(match: re.Match[str]) -> str:
         code = match[1]
-        return chr(int(code[1:], 16)) if code[0] in "uUx" and len(code) > 1 else {"n": "\n", "t": "\t"}.get(code, code)
+        return (
+            chr(int(code[1:], 16))
+            if code[0] in "uUx" and len(code) > 1
+            else {"n": "\n", "t": "\t"}.get(code, code)
+        )
 
     words = [match[1] if match[1] is not None else match[2] for match in _SYSTEMD_WORD.finditer(line)]
     return [_SYSTEMD_ESCAPE.sub(escaped, word).replace("%%", "%").replace("$$", "$") for word in words]

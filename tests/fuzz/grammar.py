@@ -81,16 +81,17 @@ def message(random: Random) -> str:
         return random.choice(_samples())
     if kind == 1:
         template = random.choice(_templates())
-        return re.sub(
-            r"%[-0-9.]*[sdrfxg]|\{[^{}]{0,40}\}", lambda _: random.choice(_VALUES), template
-        )
+        return re.sub(r"%[-0-9.]*[sdrfxg]|\{[^{}]{0,40}\}", lambda _: random.choice(_VALUES), template)
     numbers = {"p": random.choice((0, 1, 7, 4711, 10**12)), "d": random.randint(1, 28)}
     return random.choice(_MESSAGES).format(**numbers, m=random.randint(0, 59), s=random.randint(0, 59))
 
 
 def _filled(text: str, random: Random) -> str:
     return text.format(
-        p=random.choice((0, 1, 7, 4711, 10**12)), d=random.randint(1, 28), m=random.randint(0, 59), s=random.randint(0, 59)
+        p=random.choice((0, 1, 7, 4711, 10**12)),
+        d=random.randint(1, 28),
+        m=random.randint(0, 59),
+        s=random.randint(0, 59),
     )
 
 
@@ -98,7 +99,11 @@ def soup(random: Random, count: int) -> list[str]:
     """Return so many lines of any kind, some of them repeated."""
     lines: list[str] = []
     for _ in range(count):
-        line = _filled(random.choice(_PREFIXES), random) + _filled(random.choice(_HEADERS), random) + message(random)
+        line = (
+            _filled(random.choice(_PREFIXES), random)
+            + _filled(random.choice(_HEADERS), random)
+            + message(random)
+        )
         lines += [line] * random.choice((1, 1, 1, 1, 1, 1, 2, 20))
     return lines
 
@@ -133,10 +138,17 @@ def lines_of_server(random: Random) -> list[str]:
     if random.random() < 0.8:
         lines.append(f"{api}{clock.header('INFO', 'utils.py:233')}non-default args: {arguments(random)!r}")
     if random.random() < 0.7:
-        extra = ", ".join(f"{name}={random.choice(_VALUES)}" for name in random.sample(("dtype", "max_seq_len", "tensor_parallel_size", "quantization"), 2))
-        lines.append(f"{core}{clock.header('INFO', 'core.py:93')}Initializing a V1 LLM engine (v{version}) with config: model='org/m', {extra}")
+        extra = ", ".join(
+            f"{name}={random.choice(_VALUES)}"
+            for name in random.sample(("dtype", "max_seq_len", "tensor_parallel_size", "quantization"), 2)
+        )
+        lines.append(
+            f"{core}{clock.header('INFO', 'core.py:93')}Initializing a V1 LLM engine (v{version}) with config: model='org/m', {extra}"
+        )
     if random.random() < 0.7:
-        lines.append(f"{core}{clock.header('INFO', 'kv_cache_utils.py:1087')}GPU KV cache size: {random.choice(('100,000', '0', '17', '9' * 20))} tokens")
+        lines.append(
+            f"{core}{clock.header('INFO', 'kv_cache_utils.py:1087')}GPU KV cache size: {random.choice(('100,000', '0', '17', '9' * 20))} tokens"
+        )
     lines += _middle(random, clock, api, core)
     lines += _end(random, clock, api, core)
     if random.random() < 0.3:
@@ -156,12 +168,25 @@ def _middle(random: Random, clock: _Clock, api: str, core: str) -> list[str]:
             f"GPU KV cache usage: {random.choice(('1.0', '99.9', '100.0', '140.0'))}%, Prefix cache hit rate: {random.choice(('0.0', '87.5'))}%"
         )
         if random.random() < 0.4:
-            path = random.choice(("/v1/completions", "/health?x=" + SECRET[:2], "/" + "a" * random.choice((3, 90)), f"/x?api_key={SECRET}"))
-            lines.append(f'{api}INFO:     10.0.0.1:5 - "POST {path} HTTP/1.1" {random.choice((200, 404, 500, 999))} OK')
+            path = random.choice(
+                (
+                    "/v1/completions",
+                    "/health?x=" + SECRET[:2],
+                    "/" + "a" * random.choice((3, 90)),
+                    f"/x?api_key={SECRET}",
+                )
+            )
+            lines.append(
+                f'{api}INFO:     10.0.0.1:5 - "POST {path} HTTP/1.1" {random.choice((200, 404, 500, 999))} OK'
+            )
         if random.random() < 0.2:
-            lines.append(f"{api}{clock.header('INFO', 'logger.py:40')}Received request cmpl-{clock.now}: prompt: {json.dumps(message(random))}, params: x")
+            lines.append(
+                f"{api}{clock.header('INFO', 'logger.py:40')}Received request cmpl-{clock.now}: prompt: {json.dumps(message(random))}, params: x"
+            )
         if random.random() < 0.3:
-            lines.append(f"{random.choice((api, core))}{clock.header(random.choice(('INFO', 'WARNING', 'ERROR')), 'core.py:1')}{message(random)}")
+            lines.append(
+                f"{random.choice((api, core))}{clock.header(random.choice(('INFO', 'WARNING', 'ERROR')), 'core.py:1')}{message(random)}"
+            )
     return lines
 
 
@@ -172,6 +197,16 @@ def _end(random: Random, clock: _Clock, api: str, core: str) -> list[str]:
     if kind == 1:
         head = f"{core}{clock.header('ERROR', 'core.py:710')}"
         frames = [f'  File "/v/f{n}.py", line {n}, in f' for n in range(random.choice((1, 3, 30)))]
-        error = random.choice(("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9 GiB.", "ValueError: " + random.choice(_VALUES), "KeyError: 'x'"))
-        return [head + "Traceback (most recent call last):", *(head + frame for frame in frames), head + error]
+        error = random.choice(
+            (
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9 GiB.",
+                "ValueError: " + random.choice(_VALUES),
+                "KeyError: 'x'",
+            )
+        )
+        return [
+            head + "Traceback (most recent call last):",
+            *(head + frame for frame in frames),
+            head + error,
+        ]
     return soup(random, random.randint(1, 4)) if kind < 4 else []

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 SECONDS = 900
 
@@ -26,9 +27,8 @@ class BatchSystem(ABC):
 
     name: str
     hook: str
-    outputs: Mapping[str, Sequence[str]]
-    limits: Mapping[str, Sequence[str]]
-    exit_in_second_life: str
+    outputs: ClassVar[Mapping[str, Sequence[str]]]
+    limits: ClassVar[Mapping[str, Sequence[str]]]
     status_words: str
 
     def __init__(self, logdoctor: str, folder: Path, user: str = "") -> None:
@@ -41,11 +41,18 @@ class BatchSystem(ABC):
         command = [self.logdoctor, "hook", self.name, "--kind", kind, "--command", self.logdoctor]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    def run(self, *command: str, folder: Path | None = None, variables: Mapping[str, str] | None = None) -> str:
+    def run(
+        self, *command: str, folder: Path | None = None, variables: Mapping[str, str] | None = None
+    ) -> str:
         """Run a command as the user of the jobs and return what it printed."""
         prefix = ["runuser", "-u", self.user, "--"] if self.user else []
         done = subprocess.run(
-            [*prefix, *command], cwd=folder or self.folder, env={**os.environ, **(variables or {})}, capture_output=True, text=True, check=False
+            [*prefix, *command],
+            cwd=folder or self.folder,
+            env={**os.environ, **(variables or {})},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return done.stdout
 
@@ -81,23 +88,39 @@ class Pbs(BatchSystem):
     """OpenPBS; MOM enforces memory limits with `$enforce mem`."""
 
     name, hook, status_words = "pbs", "hook", "Exit_status"
-    outputs = {
+    outputs: ClassVar = {
         "joined": ["-j", "oe"], "apart": [], "-k oe": ["-k", "oe"], "-k oed": ["-k", "oed"], "-o elsewhere": ["-j", "oe", "-o", "{}"],
         "sandbox": ["-W", "sandbox=private"], "array": ["-J", "1-2"],
     }  # fmt: skip
-    limits = {"time limit": ["-l", "walltime=8"], "memory limit": ["-l", "mem=300mb"], "requeued": ["-r", "y"], "node failure": ["-r", "n"]}
-    exit_in_second_life = '[ "${PBS_RUNCOUNT:-1}" -lt 2 ] || exit 7'
+    limits: ClassVar = {
+        "time limit": ["-l", "walltime=8"],
+        "memory limit": ["-l", "mem=300mb"],
+        "requeued": ["-r", "y"],
+        "node failure": ["-r", "n"],
+    }
 
     def asked(self, job: str) -> str:
         return self.run("qstat", "-xf", job).replace("\n\t", "")
 
     def submit(self, script: Path, options: Sequence[str], variables: Mapping[str, str]) -> str:
         given = ["-v", ",".join(f"{name}={value}" for name, value in variables.items())] if variables else []
-        return self.run("qsub", "-N", "kind", "-l", "ncpus=6", *options, *given, str(script), folder=script.parent).strip()
+        return self.run(
+            "qsub", "-N", "kind", "-l", "ncpus=6", *options, *given, str(script), folder=script.parent
+        ).strip()
 
     def follow(self, job: str, log: str, folder: Path) -> str:
         given = f"LOGDOCTOR_JOB={job}" + (f",LOGDOCTOR_LOG={log}" if log else "")
-        return self.run("qsub", "-l", "select=1:ncpus=1", "-W", f"depend=afterany:{job}", "-v", given, str(self._reporter), folder=folder).strip()
+        return self.run(
+            "qsub",
+            "-l",
+            "select=1:ncpus=1",
+            "-W",
+            f"depend=afterany:{job}",
+            "-v",
+            given,
+            str(self._reporter),
+            folder=folder,
+        ).strip()
 
     def act(self, job: str, end: str) -> None:
         self.wait(job, r"job_state = [RFX]")
@@ -126,9 +149,18 @@ class Slurm(BatchSystem):
     """Slurm; memory limits by cgroups or `JobAcctGatherParams=OverMemoryKill`."""
 
     name, hook, status_words = "slurm", "TaskEpilog", "state and ExitCode"
-    outputs = {"joined": [], "apart": ["-e", "apart-%j.err"], "-o elsewhere": ["-o", "{}"], "array": ["--array=1-2"]}
-    limits = {"time limit": ["-t", "0:08"], "memory limit": ["--mem=300M"], "requeued": ["--requeue"], "node failure": ["--no-requeue"]}
-    exit_in_second_life = '[ "${SLURM_RESTART_COUNT:-0}" -lt 1 ] || exit 7'
+    outputs: ClassVar = {
+        "joined": [],
+        "apart": ["-e", "apart-%j.err"],
+        "-o elsewhere": ["-o", "{}"],
+        "array": ["--array=1-2"],
+    }
+    limits: ClassVar = {
+        "time limit": ["-t", "0:08"],
+        "memory limit": ["--mem=300M"],
+        "requeued": ["--requeue"],
+        "node failure": ["--no-requeue"],
+    }
 
     def asked(self, job: str) -> str:
         return self.run("scontrol", "show", "job", job)
@@ -139,7 +171,15 @@ class Slurm(BatchSystem):
 
     def follow(self, job: str, log: str, folder: Path) -> str:
         given = f"ALL,LOGDOCTOR_JOB={job}" + (f",LOGDOCTOR_LOG={log}" if log else "")
-        return self.run("sbatch", "--parsable", "--mem=400M", f"--dependency=afterany:{job}", f"--export={given}", str(self._reporter), folder=folder).strip()
+        return self.run(
+            "sbatch",
+            "--parsable",
+            "--mem=400M",
+            f"--dependency=afterany:{job}",
+            f"--export={given}",
+            str(self._reporter),
+            folder=folder,
+        ).strip()
 
     def act(self, job: str, end: str) -> None:
         self.wait(job, r"JobState=(?!PENDING)")
@@ -147,7 +187,9 @@ class Slurm(BatchSystem):
         if end == "node failure":
             host = os.uname().nodename.partition(".")[0]
             for state in ("down", "resume"):
-                subprocess.run(["scontrol", "update", f"node={host}", f"state={state}", "reason=test"], check=False)
+                subprocess.run(
+                    ["scontrol", "update", f"node={host}", f"state={state}", "reason=test"], check=False
+                )
                 time.sleep(3)
             return
         if end == "deleted":

@@ -81,7 +81,8 @@ def submitted(system: BatchSystem, kind: Kind, number: int) -> tuple[str, str]:
     lines = [f"#!/bin/{kind.shell}", f'cd "{folder}"', *([f"export LOGDOCTOR_LOG={log}"] if log else [])]
     if kind.way == "fragment":
         lines.append(system.fragment)
-    lines += [fill, *([system.exit_in_second_life] if kind.end == "requeued" else []), ENDS[kind.end]]
+    ends_at_once = f"[ ! -e lived.{number} ] || exit 7; : >lived.{number}"
+    lines += [fill, *([ends_at_once] if kind.end == "requeued" else []), ENDS[kind.end]]
     script = folder / f"job{number}.sh"
     script.write_text("\n".join([*lines, ""]))
     asked = {"LOGDOCTOR": "1", **({"LOGDOCTOR_LOG": log} if log else {})} if kind.way == system.hook else {}
@@ -100,7 +101,9 @@ def row(system: BatchSystem, kind: Kind, job: str, reporter: str) -> str:
     texts = [place.read_text(errors="replace") for place in outputs if place.is_file()]
     lines = [line for text in texts[:2] for line in text.splitlines() if line.startswith("logdoctor: ")]
     said = re.sub(r"^logdoctor: (?:vLLM \S+, \S+: )?", "", lines[0]) if lines else ""
-    first = said.partition(";")[0] if said.startswith("no report") else said.partition(";")[0].partition(": ")[0]
+    first = (
+        said.partition(";")[0] if said.startswith("no report") else said.partition(";")[0].partition(": ")[0]
+    )
     first = re.sub(r"(?:/\S+/|\bjob |own\.|nodes\.)[\w.]*\d+[\w.]*", "...", first)
     return f"| {kind.words()} | {status} | {len(lines)} | {first} |"
 
@@ -146,7 +149,10 @@ def main() -> None:
     if os.geteuid() != 0:
         chosen = [kind for kind in chosen if kind.end != "node failure"]
     chosen = [kind for kind in chosen if shutil.which(kind.shell)]
-    print(f"| kind of job | {system.status_words} | lines | what the first line says |\n|---|---|---|---|", flush=True)
+    print(
+        f"| kind of job | {system.status_words} | lines | what the first line says |\n|---|---|---|---|",
+        flush=True,
+    )
     for line in table(system, chosen):
         print(line, flush=True)
 

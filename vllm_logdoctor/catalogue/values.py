@@ -35,9 +35,9 @@ def convert(text: str | None, kind: str) -> Value:
         number = float(text.replace(",", "").replace("_", ""))
     except ValueError:
         return None
-    if kind == "int":
-        return int(number) if math.isfinite(number) else None
-    return number
+    if not math.isfinite(number):
+        return None
+    return int(number) if kind == "int" else number
 
 
 def field_values(pattern: Pattern, groups: Mapping[str, str | None]) -> dict[str, Value]:

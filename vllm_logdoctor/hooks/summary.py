@@ -11,6 +11,7 @@ from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES, model_name
 from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.run.job import words_of_limit
 from vllm_logdoctor.run.model import Run
 
 _WIDTH = 240
@@ -57,7 +58,7 @@ def _how_it_ended(run: Run) -> str:
         used = f" after {duration(job.elapsed)}" if job.elapsed is not None else ""
         return f"killed at the walltime{used}{f' of {duration(job.walltime)}' if used and job.walltime is not None else ''}"
     if job.limit:
-        return f"killed at the {job.limit} limit of the job"
+        return f"killed {words_of_limit(job.limit)}"
     if job.signal is not None:
         return f"{outcome} (job ended by signal {job.signal})"
     return f"{outcome} (job's exit status {job.exit_status})" if job.exit_status else outcome

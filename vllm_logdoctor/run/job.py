@@ -12,9 +12,25 @@ from vllm_logdoctor.parse import NO_PROCESS, Record
 from vllm_logdoctor.run.termination import StopKind, stops_in
 
 # Exit_status of PBS for a job that its MOM killed at a limit; 256 + n for one that signal n ended.
-_PBS_LIMITS = {-24: "cpu", -25: "cpu", -26: "memory", -27: "memory", -28: "cpu", -29: "walltime"}
-_SLURM_LIMITS = {"TIMEOUT": "walltime", "DEADLINE": "walltime", "OUT_OF_MEMORY": "memory"}
+# -4 to -6: MOM started anew and found the job; -11: the job was requeued.
+_PBS_LIMITS = {
+    -4: "node failure",
+    -5: "node failure",
+    -6: "node failure",
+    -11: "requeue",
+    -24: "cpu",
+    -25: "cpu",
+    -26: "memory",
+    -27: "memory",
+    -28: "cpu",
+    -29: "walltime",
+}
+_SLURM_LIMITS = {"TIMEOUT": "walltime", "DEADLINE": "walltime", "OUT_OF_MEMORY": "memory", "NODE_FAIL": "node failure", "BOOT_FAIL": "node failure",
+    "REQUEUED": "requeue", "PREEMPTED": "requeue"}  # fmt: skip
 _UNITS = {"": 1, "b": 1, "w": 8, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+
+
+_WORDS_OF_LIMIT = {"node failure": "by a failure of its node", "requeue": "so that its job runs again"}
 
 
 class JobEnd(Struct, frozen=True):
@@ -24,7 +40,7 @@ class JobEnd(Struct, frozen=True):
         job: "PBS job 12.head"; "" where no batch system is known.
         exit_status: of the job script, or None.
         signal: that ended the script, or None.
-        limit: "walltime", "memory" or "cpu" where the job was killed at it, else "".
+        limit: what the batch system ended the job for: the limit "walltime", "memory" or "cpu", "node failure", "requeue"; else "".
         words: what says so, as printed: "Exit_status = -29".
         elapsed, walltime: seconds used and asked for, or None.
         used_memory, memory: bytes used and asked for, or None.
@@ -44,14 +60,25 @@ class JobEnd(Struct, frozen=True):
     line: int = 0
 
 
+def words_of_limit(limit: str) -> str:
+    """Return for what the batch system killed a job.
+
+    Example:
+        >>> words_of_limit("memory"), words_of_limit("node failure")
+        ('at the memory limit of its job', 'by a failure of its node')
+    """
+    return _WORDS_OF_LIMIT.get(limit) or f"at the {limit} limit of its job"
+
+
 def shell_job_end(status: int, job: str = "") -> JobEnd:
     """Return the end of a job from the exit status that its shell reports.
 
     Example:
-        >>> shell_job_end(143).signal, shell_job_end(7).exit_status
-        (15, 7)
+        >>> shell_job_end(143).signal, shell_job_end(271).signal, shell_job_end(7).exit_status
+        (15, 15, 7)
     """
-    signal = status - 128 if 128 < status < 193 else None
+    # ksh adds 256 to the number of a signal.
+    signal = next((status - base for base in (128, 256) if base < status < base + 65), None)
     return JobEnd(job, None if signal else status, signal, words=f"exit status {status}")
 
 

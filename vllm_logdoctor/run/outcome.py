@@ -13,6 +13,7 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, kind_of_block
 from vllm_logdoctor.run.blockphase import phase_of_block
 from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.job import words_of_limit
 from vllm_logdoctor.run.lifecycle import (
     AFTERWARDS,
     BIND,
@@ -332,8 +333,8 @@ class _Judge:
             return self._crashed(first, fatal)
         job = self.run.job
         if job is not None and job.limit:
-            limit = "memory limit" if job.limit == "memory" else f"{job.limit} limit"
-            return "killed", f"was killed at the {limit} of its job", [self.stop.record] if self.stop else []
+            words = f"was killed {words_of_limit(job.limit)}"
+            return "killed", words, [self.stop.record] if self.stop else []
         if self.stop is not None:
             return self._stopped(self.stop)
         killed = next((stop for stop in self.stops if stop.kind in ("memory", "kill")), None)

@@ -22,6 +22,7 @@ _HEAD = re.compile(
     rb"\[[A-Za-z0-9_./]{1,120}:[0-9]{1,6}\] (?P<word>Received|Added|Finished) request "
 )
 _SHORT = re.compile(rb"[^\s]{1,200}\r?$", re.MULTILINE)
+_WORDS = re.compile(rb"\] (?:Received|Added|Finished) request ")
 MARK = b"d request "
 """Ends the words that every request line has."""
 _LONGEST_HEAD = 310
@@ -115,7 +116,7 @@ class RequestLines:
         ends = [find(b"\n", mark) for mark in marks]
         if ends and ends[-1] < 0:
             ends = [end if end >= 0 else len(data) for end in ends]
-        return [
+        lines = [
             RequestLine(start, end, mark, kind)
             for start, mark, end, kind in zip(starts, marks, ends, kinds, strict=True)
             if kind is not None
@@ -125,6 +126,17 @@ class RequestLines:
                 else _SHORT.match(data, mark)
             )
         ]
+        if b"\r" not in data and len(set(starts)) == len(starts):
+            return lines
+        return [line for line in lines if not _holds_several(data, line)]
+
+
+def _holds_several(data: bytes, line: RequestLine) -> bool:
+    """Return whether a line holds several records: redraws, or request lines of writers that interrupted each other."""
+    if data.find(b"\r", line.start, line.end - 1) >= 0:
+        return True
+    first = _WORDS.search(data, line.start, line.end)
+    return first is not None and _WORDS.search(data, first.end(), line.end) is not None
 
 
 def marks_in(data: bytes) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -14,6 +14,9 @@ _OUTPUT = re.compile(r"[._-](?:stdout|stderr|out|err|OU|ER)(?=$|[._-])")
 _PBS_OUTPUT = re.compile(r"\.[oe](?=\d+(?:\.\d+)?$)")
 # rank0.log, node-1.log, worker_2.log
 _RANK = re.compile(r"(?P<word>rank|node|worker|proc)[-_.]?\d+")
+# (APIServer pid=11) INFO 03-02 10:00:05 [api_server.py:1839] vLLM API server version 0.11.2
+_SERVER = re.compile(rb"API server version |Application startup complete|Uvicorn running on ")
+_HEAD_BYTES = 1 << 18
 
 
 class Stream(Struct, frozen=True):
@@ -45,6 +48,25 @@ def sets_of(inputs: Sequence[Input]) -> list[InputSet]:
         rank = _RANK.search(_base(stem))
         together.setdefault(family_of(stem), []).append(Stream(tuple(members), rank[0] if rank else ""))
     return [InputSet(tuple(members)) for members in together.values()]
+
+
+def servers_apart(sets: Iterable[InputSet]) -> Iterator[InputSet]:
+    """Yield sets in which at most one stream starts a server: logs of nodes that each run one are no ranks of one run."""
+    for one in sets:
+        ranked = len(one.streams) > 1 and all(stream.label for stream in one.streams)
+        if ranked and sum(map(_starts_server, one.streams)) > 1:
+            yield from (InputSet((Stream(stream.inputs),)) for stream in one.streams)
+        else:
+            yield one
+
+
+def _starts_server(stream: Stream) -> bool:
+    try:
+        with stream.inputs[0].open() as file:
+            return _SERVER.search(file.read(_HEAD_BYTES)) is not None
+    except Exception:
+        # What can't be read is named where it is analysed.
+        return False
 
 
 def _base(name: str) -> str:
