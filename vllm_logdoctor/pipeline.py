@@ -34,7 +34,6 @@ from vllm_logdoctor.source import (
     read_chunks,
     read_pieces,
     servers_apart,
-    servers_apart,
     sets_of,
 )
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, Reading

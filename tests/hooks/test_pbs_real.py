@@ -1,53 +1,99 @@
-"""The PBS scripts under a real PBS, where one answers on this host: every kind of job, as an ordinary user."""
+"""The PBS scripts under a real PBS, where one answers on this host: kinds of jobs, as an ordinary user."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hook_samples import command
 
 KINDS = Path(__file__).with_name("job_kinds.py")
-# What `$?` and PBS say of each end: no report changes it.
-STATUSES = {"exit 0": "0", "exit 7": "7", "SIGKILL": "137", "qdel": "271", "walltime": "-29"}
+SITE = [path for path in sys.path if path]
+# What PBS says of each end: no report changes it.
+STATUSES = {"exit 0": "0", "exit 7": "7", "SIGKILL": "137", "deleted": "271", "time limit": "-29"}
+CHOSEN = "fragment, .*own log: (exit 7|SIGKILL|deleted|time limit)|afterany, output .*: exit 7|hook, output (joined|apart): (exit 7|deleted|time limit)"
+
+
+def pbs_answers() -> bool:
+    """Return whether a PBS server answers here."""
+    if shutil.which("qstat") is None:
+        return False
+    return subprocess.run(["qstat", "-B"], capture_output=True, check=False).returncode == 0
+
+
+def python_of_jobs(user: str) -> str:
+    """Return a Python that the user of the jobs may run: that of the tests may lie where only root can go."""
+    beside = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    prefix = ["runuser", "-u", user, "--"] if user else []
+    for python in (sys.executable, shutil.which(beside, path="/usr/bin:/usr/local/bin")):
+        tried = [*prefix, python, "-c", "pass"]
+        if python and subprocess.run(tried, capture_output=True, check=False).returncode == 0:
+            return python
+    pytest.skip(f"no Python {beside} that the user {user} may run")
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
-    """The rows of the table of job kinds."""
-    if (
-        shutil.which("qsub") is None
-        or subprocess.run(["qstat", "-B"], capture_output=True, check=False).returncode
-    ):
+def rows() -> Iterator[list[list[str]]]:
+    """The rows of the table of job kinds, for some kinds."""
+    user = os.environ.get("LOGDOCTOR_PBS_USER", "") if os.geteuid() == 0 else ""
+    if not pbs_answers():
         pytest.skip("no PBS answers on this host")
-    if os.geteuid() == 0:
-        pytest.skip("PBS runs no jobs of root: run this test as an ordinary user")
-    logdoctor = Path(sys.executable).with_name("logdoctor")
-    if not logdoctor.exists():
-        pytest.skip("logdoctor is not installed beside this Python")
-    folder = tmp_path_factory.mktemp("kinds")
-    done = subprocess.run(
-        [sys.executable, KINDS, logdoctor, folder], capture_output=True, text=True, check=True
+    if os.geteuid() == 0 and not user:
+        pytest.skip("PBS runs no jobs of root: name a user in LOGDOCTOR_PBS_USER")
+    python = python_of_jobs(user)
+    home = Path(f"~{user}").expanduser()
+    folder = home / f"logdoctor-kinds-{os.getpid()}"
+    folder.mkdir()
+    try:
+        folder.chmod(0o777)
+        body = f'PYTHONPATH={":".join(SITE)} PYTHONDONTWRITEBYTECODE=1 exec {python} -c "from vllm_logdoctor.cli import main; main()" "$@"'
+        logdoctor = command(folder / "logdoctor", body)
+        run = [sys.executable, str(KINDS), "pbs", logdoctor, str(folder), "--user", user, "--only", CHOSEN]
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        yield [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
+    finally:
+        shutil.rmtree(folder)
+
+
+def has_hook() -> bool:
+    """Return whether the epilogue hook is installed."""
+    listed = subprocess.run(
+        ["qmgr", "-c", "list hook logdoctor"], capture_output=True, text=True, check=False
     )
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
+    return "execjob_epilogue" in listed.stdout
 
 
 def test_no_report_changes_how_a_job_ends(rows: list[list[str]]) -> None:
-    for kind, status, _, _ in rows:
-        if not kind.startswith("afterany"):
-            assert status == STATUSES[kind.rpartition(": ")[2]], kind
+    assert {kind: status for kind, status, _, _ in rows} == {
+        kind: STATUSES[kind.rpartition(": ")[2]] for kind, _, _, _ in rows
+    }
 
 
 def test_every_fragment_reports_unless_its_shell_was_killed(rows: list[list[str]]) -> None:
-    for kind, _, lines, first in rows:
-        if kind.startswith("fragment"):
-            assert lines == ("0" if kind.endswith("SIGKILL") else "3"), kind
-        if kind.startswith("fragment") and kind.endswith("walltime"):
-            assert first.startswith("killed at the walltime"), kind
+    lines = {kind: lines for kind, _, lines, _ in rows if kind.startswith("fragment")}
+    assert lines == {kind: "0" if kind.endswith("SIGKILL") else "3" for kind in lines}
 
 
 def test_a_job_after_the_other_reports_on_every_kind_of_output(rows: list[list[str]]) -> None:
     assert {lines for kind, _, lines, _ in rows if kind.startswith("afterany")} == {"3"}
+
+
+def test_the_hook_reports_on_joined_output_and_output_apart(rows: list[list[str]]) -> None:
+    if not has_hook():
+        pytest.skip("the epilogue hook is not installed, or this user may not ask")
+    assert {lines for kind, _, lines, _ in rows if kind.startswith("hook")} == {"3"}
+
+
+def test_a_walltime_that_is_over_is_named(rows: list[list[str]]) -> None:
+    said = [
+        first for kind, _, _, first in rows if kind.endswith("time limit") and kind.startswith("fragment")
+    ]
+    assert said
+    assert all(re.match(r"killed at the walltime after \d+ s of 8 s", first) for first in said)
