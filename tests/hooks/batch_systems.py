@@ -200,5 +200,7 @@ class Slurm(BatchSystem):
     def ended(self, job: str) -> tuple[str, list[Path]]:
         text = self.wait(job, r"JobState=(?!PENDING|RUNNING|COMPLETING|REQUEUED)(?s:.*?)EndTime=(?!Unknown)")
         state, status = re.search(r"JobState=(\w+)", text), re.search(r"ExitCode=(\S+)", text)
-        named = [Path(path.replace("%j", job)) for path in re.findall(r"Std(?:Out|Err)=(.+)", text)]
+        named = list(
+            dict.fromkeys(Path(path.replace("%j", job)) for path in re.findall(r"Std(?:Out|Err)=(.+)", text))
+        )
         return f"{state[1] if state else 'none'} {status[1] if status else ''}", named

@@ -58,7 +58,7 @@ SelectTypeParameters=CR_CPU_Memory
 MpiDefault=none
 SchedulerParameters=sched_interval=1,batch_sched_delay=0,default_queue_depth=100
 ReturnToService=2
-KillWait=2
+KillWait=30
 MinJobAge=7200
 TaskEpilog=$1/task_epilog.sh
 NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=2000 State=UNKNOWN

@@ -30,6 +30,7 @@ def job_end(
     facts: Mapping[str, str],
     outputs: Sequence[Path],
     query: Query,
+    ended: bool = False,
 ) -> JobEnd | None:
     """Return how a job ended, or None where nothing says it.
 
@@ -40,6 +41,7 @@ def job_end(
         facts: attributes that a PBS hook saw; {} asks the batch system.
         outputs: files that the batch system may have written its own words to.
         query: how the batch system is asked.
+        ended: the script of the job has ended, though the batch system may still call it running.
     """
     wanted = job_id or environ.get("PBS_JOBID") or environ.get("SLURM_JOB_ID") or ""
     in_pbs = bool(environ.get("PBS_JOBID"))
@@ -51,6 +53,8 @@ def job_end(
         end = combined(end, pbs_job_end(facts or _with_elapsed(attributes_of(wanted, query)), name))
     elif wanted:
         end = combined(end, slurm_job_end(_slurm_fields(wanted, query), name))
+    if ended and (end is None or not end.words):
+        end = combined(end, JobEnd(words="the script of the job has ended"))
     return _at_limit(end) if end else None
 
 

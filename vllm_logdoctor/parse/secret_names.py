@@ -133,7 +133,9 @@ def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_Value]:
         yield _Value(value.start, cut.start(), True)
         return
     yield value
-    several = "," in (name["assign"] or "") or (option and "key" in name[0])
+    # API_KEYS=abc,def     ('api_key', 'abc', 'def')     --api-key abc def
+    plural = not value.quoted and name["core"].endswith(("keys", "tokens", "secrets", "passwords"))
+    several = plural or "," in (name["assign"] or "") or (option and "key" in name[0])
     while several:
         after = _BETWEEN.match(text, value.end)
         following = _value_at(text, after.end()) if after and after.end() > value.end else None

@@ -26,10 +26,13 @@ _PLACES = (
     "curl",
     "login",
     "sshpass",
+    "mysql",
+    "redis-cli",
     "headers",
     "eceived request",
     "enerated response",
 )
+_COMMANDS = ("curl", "login", "sshpass", "mysql", "redis-cli")
 # Authorization: Bearer abc     'authorization': 'Basic dXNlcjpw'     (b'authorization', b'Bearer abc')     X-Authorization: abc
 _AUTHORIZATION = lazy_pattern(
     r"(?P<name>\b(?:Bearer |Basic |(?:Proxy-|X-)?Authorization[\"']?\s?[=:,]\s?b?[\"']?(?:[A-Za-z]{2,12} )?))"
@@ -59,10 +62,10 @@ _COOKIE = lazy_pattern(
     r"(?P<name>\b(?:Set-)?Cookie[\"']?\s?[=:,]\s?b?[\"']?)(?P<value>[\w.%-]{1,80}=[^\"'\n]{4,})",
     re.IGNORECASE,
 )
-# curl -u user:password     sshpass -p abc     docker login -p abc     wandb login abc
+# curl -u user:password     sshpass -p abc     docker login -p abc     wandb login abc     mysql -u root -pabc     redis-cli -a abc
 _COMMAND = lazy_pattern(
     r"(?P<name>\bcurl\b[^|;\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:'\"]{1,80}:|\bsshpass\s{1,3}-p\s?[\"']?|\blogin\b[^|;\n]{0,120}?\s-p[ =]?[\"']?"
-    r"|\bwandb login (?:--relogin )?)(?P<value>[^\s\"'|;*][^\s\"']{3,})"
+    r"|\bwandb login (?:--relogin )?|\bmysql(?:dump|admin)?\b[^|;\n]{0,120}?\s-p[\"']?(?=\S)|\bredis-cli\b[^|;\n]{0,120}?\s(?:-a|--pass)[ =][\"']?)(?P<value>[^\s\"'|;*][^\s\"']{3,})"
 )
 # Received request cmpl-1: prompt: 'text', params:      Generated response cmpl-1: output: 'text', output_token_ids:
 _PROMPT = lazy_pattern(r"(?:Received request|Generated response) [^:]{1,200}: (?:prompt|output): ", re.DOTALL)
@@ -180,6 +183,6 @@ def _mask_places(text: str, kinds: dict[str, None]) -> str:
         text = _HEADERS.sub(headers, text)
     if "cookie" in lowered:
         text = _COOKIE.sub(placed("cookie"), text)
-    if "curl" in lowered or "login" in lowered or "sshpass" in lowered:
+    if any(word in lowered for word in _COMMANDS):
         text = _COMMAND.sub(placed("password"), text)
     return text

@@ -428,7 +428,7 @@ class _Judge:
         if self.offline and last and PROGRESS_OPEN.search(last[0].message):
             return "truncated", "ends while it works on prompts", last
         job = self.run.job
-        if job is not None and job.exit_status is not None:
+        if job is not None and (job.exit_status is not None or job.words):
             # bash reports 0 to its trap where a signal ended it.
             status = f"; its job ended with exit status {job.exit_status}" if job.exit_status else ""
             return "unknown", f"does not say how it ended{status}", last
