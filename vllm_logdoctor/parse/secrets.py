@@ -65,7 +65,8 @@ _COOKIE = lazy_pattern(
 # curl -u user:password     sshpass -p abc     docker login -p abc     wandb login abc     mysql -u root -pabc     redis-cli -a abc
 _COMMAND = lazy_pattern(
     r"(?P<name>\bcurl\b[^|;\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:'\"]{1,80}:|\bsshpass\s{1,3}-p\s?[\"']?|\blogin\b[^|;\n]{0,120}?\s-p[ =]?[\"']?"
-    r"|\bwandb login (?:--relogin )?|\bmysql(?:dump|admin)?\b[^|;\n]{0,120}?\s-p[\"']?(?=\S)|\bredis-cli\b[^|;\n]{0,120}?\s(?:-a|--pass)[ =][\"']?)(?P<value>[^\s\"'|;*][^\s\"']{3,})"
+    r"|\bwandb login (?:--relogin )?|\bmysql(?:dump|admin)?\b[^|;\n]{0,120}?\s-p[\"']?(?=\S)"
+    r"|\bredis-cli\b[^|;\n]{0,120}?\s(?:-a|--pass)[ =][\"']?)(?P<value>[^\s\"'|;*][^\s\"']{3,})"
 )
 # Received request cmpl-1: prompt: 'text', params:      Generated response cmpl-1: output: 'text', output_token_ids:
 _PROMPT = lazy_pattern(r"(?:Received request|Generated response) [^:]{1,200}: (?:prompt|output): ", re.DOTALL)
