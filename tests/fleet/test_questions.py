@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,34 +13,14 @@ from vllm_logdoctor.fleet.library import Fleet
 
 pytest.importorskip("duckdb")
 
-QUESTIONS = {
-    "Which root causes cost the most hours?": (
-        "select root, count(*) jobs, sum(card_hours) card_hours from jobs where root is not null group by root order by card_hours desc"
-    ),
-    "What is new since a day?": (
-        "select root, min(started) first from jobs where root is not null group by root having first >= '2026-11-01' order by first"
-    ),
-    "Which releases run, and how often do they fail?": (
-        "select release, count(*) runs, avg((outcome like 'crashed%')::int) failed from runs group by release order by runs desc"
-    ),
-    "Who still runs V0 or eager mode?": (
-        "select job, runs.engine, eager from runs join logs using (log) where runs.engine = 'V0' or eager order by job"
-    ),
-    "How long do starts take, by model?": (
-        "select model, count(*) n, median(startup_s) startup from runs where clock = 'ok' group by model order by startup desc"
-    ),
-    "Which change waits in the most jobs?": (
-        "select knob, after, count(distinct log) logs from changes group by all order by logs desc limit 10"
-    ),
-    "Where do credentials leak?": (
-        "select job, unnest(secret_places) place from runs join logs using (log) where secrets > 0"
-    ),
-    "Whose KV cache is full?": "select job, kv_max, preemptions from runs join logs using (log) where kv_max >= 90 order by kv_max desc",
-    "Which settings differ between two jobs?": (
-        "select name, list(distinct value) as found from settings group by name having count(distinct value) > 1 order by name"
-    ),
-    "What was not read, and why?": "select status, note, count(*) logs from logs where status <> 'ok' group by all order by logs desc",
-}
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "fleet.md"
+QUESTIONS = dict(
+    re.findall(r"^(\w[^\n]*\?)\n\n```sql\n(.*?)\n```", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+)
+
+
+def test_the_how_to_holds_ten_questions() -> None:
+    assert len(QUESTIONS) == 10
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
