@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from vllm_logdoctor.fleet.peers import METRICS, outliers_of, slow_starts
 from vllm_logdoctor.fleet.schema import STATUSES
 from vllm_logdoctor.fleet.sections import Line, Section, hours_of, hours_words, rule_titles, share
 from vllm_logdoctor.fleet.store import Store
+from vllm_logdoctor.knowledge.versions import parse_version
 
 SCHEMA = "logdoctor-fleet/1"
 _MOST_LINES = 20
@@ -227,8 +228,13 @@ def _releases(jobs: Sequence[Job]) -> Section:
         "Releases",
         "Source builds (0.1.devN and others between releases) are none. Failure shares compare only where the work is alike.",
         ("vLLM release", "jobs", "card hours", "job hours", "failed", "share"),
-        sorted(lines, key=lambda line: str(line.cells[0])),
+        sorted(lines, key=lambda line: _release_order(str(line.cells[0])), reverse=True),
     )
+
+
+def _release_order(release: str) -> tuple[bool, Any]:
+    version = parse_version(release)
+    return version is not None, version.sort_key if version is not None else release
 
 
 def _modes(jobs: Sequence[Job]) -> Section:
