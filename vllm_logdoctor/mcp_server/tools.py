@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from vllm_logdoctor.assistants.excerpt import MOST, chosen, excerpt_of, plain
 from vllm_logdoctor.assistants.lines import MaskedLog
@@ -31,6 +33,12 @@ _KEPT = 4
 _MOST_RUNS = 20
 _FINDINGS = 12
 SHAPES = ("shell", "yaml", "pbs", "slurm", "systemd", "compose", "kubernetes")
+Log = Annotated[str, Field(description="A log or a folder of logs, below a root of the server.")]
+OneLog = Annotated[str, Field(description="A log below a root of the server.")]
+RunNumber = Annotated[
+    int | None, Field(description="Number of the run; default: the last that failed, else the last.")
+]
+Offset = Annotated[int, Field(description="next_offset of the page before, to go on.")]
 _State = tuple[tuple[str, int, int], ...]
 """Path, size and time of the last change of each file."""
 
@@ -48,8 +56,16 @@ class Tools:
         self._options = options or Options()
         self._analyses: OrderedDict[_State, Analysis] = OrderedDict()
 
-    def analyze(self, path: str, part: str = "", run: int | None = None, offset: int = 0) -> dict[str, Any]:
-        """Return the summary of an analysis, or one part of a run, page by page."""
+    def analyze(
+        self,
+        path: Log,
+        part: Annotated[
+            str, Field(description="One of the parts that the summary names; empty for the summary.")
+        ] = "",
+        run: RunNumber = None,
+        offset: Offset = 0,
+    ) -> dict[str, Any]:
+        """Return what ran, what broke and why, and what to change: a summary first, parts of a run on demand."""
         analysis = self._analysis(path)
         if not part:
             return {
@@ -64,9 +80,18 @@ class Tools:
         return {"run": found["number"], "part": part, **page(_items(found[part]), offset)}
 
     def lines(
-        self, path: str, first: int | None = None, last: int | None = None, text: str = "", start: int = 1
+        self,
+        path: OneLog,
+        first: Annotated[int | None, Field(description="Number of the first line, from 1.")] = None,
+        last: Annotated[
+            int | None, Field(description="Number of the last line; at most 100 are returned.")
+        ] = None,
+        text: Annotated[
+            str, Field(description="Return lines that hold this text instead, in any case of letters.")
+        ] = "",
+        start: Annotated[int, Field(description="Line to search from: next of the answer before.")] = 1,
     ) -> dict[str, Any]:
-        """Return lines of one file by number or by text."""
+        """Return lines of a log by number or by text, secrets masked."""
         log = MaskedLog(Input(path, path=self._roots.file(path)))
         if text:
             found = log.containing(text, max(1, start))
@@ -77,7 +102,11 @@ class Tools:
         return {"lines": [{"line": int(one.at), "text": one.text} for one in found.lines], "next": found.next}
 
     def configuration(
-        self, path: str, name: str = "", run: int | None = None, offset: int = 0
+        self,
+        path: Log,
+        name: Annotated[str, Field(description="One setting; empty for all.")] = "",
+        run: RunNumber = None,
+        offset: Offset = 0,
     ) -> dict[str, Any]:
         """Return the effective configuration, each value with who set it and the line that proves it."""
         facts = chosen(self._analysis(path), run).run
@@ -99,8 +128,15 @@ class Tools:
         release = str(facts.version.value) if facts.version else None
         return {"run": facts.number, "release": release, **page(rows, offset)}
 
-    def whatif(self, path: str, settings: dict[str, Any], run: int | None = None) -> dict[str, Any]:
-        """Return what the KV cache would hold with other settings."""
+    def whatif(
+        self,
+        path: Log,
+        settings: Annotated[
+            dict[str, Any], Field(description='New values by name: {"max_model_len": 8192}.')
+        ],
+        run: RunNumber = None,
+    ) -> dict[str, Any]:
+        """Return what the KV cache of a logged run would hold with other settings."""
         if not settings:
             raise LogdoctorError('name a setting: {"gpu_memory_utilization": 0.95}', 2)
         facts = _with_cache(self._analysis(path), run).run
@@ -112,8 +148,15 @@ class Tools:
         fields = ("before", "after", "low", "high", "basis")
         return {name: {key: getattr(one, key) for key in fields} for name, one in figures.items()}
 
-    def plan(self, path: str, shape: str = "shell", run: int | None = None) -> dict[str, Any]:
-        """Return what to change, and the launch before and after."""
+    def plan(
+        self,
+        path: Log,
+        shape: Annotated[
+            str, Field(description="shell, yaml, pbs, slurm, systemd, compose or kubernetes.")
+        ] = "shell",
+        run: RunNumber = None,
+    ) -> dict[str, Any]:
+        """Return what to change, and the launch command before and after; nothing is started."""
         if shape not in SHAPES:
             raise unknown_choice("shape", shape, SHAPES)
         diagnosis = chosen(self._analysis(path), run)
@@ -137,18 +180,33 @@ class Tools:
             "after": render_launch(after, shape) if after else None,
         }
 
-    def compare(self, before: str, after: str, offset: int = 0) -> dict[str, Any]:
-        """Return what differs between two logs, as lines of text."""
+    def compare(self, before: Log, after: Log, offset: Offset = 0) -> dict[str, Any]:
+        """Return what differs between two runs: settings, start-up, capacity, speed at equal load, findings."""
         first, second = (snapshot_of(document(self._analysis(path))) for path in (before, after))
         result = result_of_comparison(comparison.compare(first, second))
         return page(render_result(result, "text").split("\n"), offset)
 
-    def explain(self, name: str, release: str = "", offset: int = 0) -> dict[str, Any]:
-        """Return what a rule, a message, a flag or a variable of vLLM means."""
+    def explain(
+        self,
+        name: Annotated[
+            str,
+            Field(
+                description="Id of a finding or message, a flag (--max-num-seqs) or a variable (VLLM_USE_V1)."
+            ),
+        ],
+        release: Annotated[str, Field(description="Release of vLLM, for flags and variables.")] = "",
+        offset: Offset = 0,
+    ) -> dict[str, Any]:
+        """Return what a rule, a message, a flag or a variable of vLLM means, and which releases have it."""
         return page(facts_of(name, release).split("\n"), offset)
 
-    def excerpt(self, path: str, run: int | None = None, lines: int = 80) -> str:
-        """Return what is needed to judge a run without its log, as Markdown."""
+    def excerpt(
+        self,
+        path: Log,
+        run: RunNumber = None,
+        lines: Annotated[int, Field(description="Most lines, 30 to 150.")] = 80,
+    ) -> str:
+        """Return what is needed to judge a run without its log, as Markdown: facts, decisive lines, what is not known."""
         return excerpt_of(self._analysis(path), run, min(lines, MOST)).to_markdown()
 
     def _analysis(self, path: str) -> Analysis:
