@@ -47,6 +47,16 @@ def test_the_sizes_that_divide_the_heads():
     assert "1, 2, 4, 5, 8, 10, 20, 40" in finding.explanation
 
 
+def test_a_cache_larger_than_the_host_gets_what_the_host_has_and_no_share_of_a_card():
+    finding = crashed(
+        "ValueError: Available memory on node 0 (18.96/23.54 GiB) on kv cache allocation is less than requested memory"
+        " for kv (200.0 GiB). Decrease --kv-cache-memory-bytes, VLLM_CPU_KVCACHE_SPACE, or reduce CPU memory used by"
+        " other processes."
+    )
+    assert changes(finding) == {"VLLM_CPU_KVCACHE_SPACE": 15}
+    assert "200 GiB" in finding.explanation
+
+
 def test_the_number_of_requests_that_blocks_allow():
     assert changes(root(examples()["mamba-cache-blocks-too-few"]))["--max-num-seqs"] == 731
 

@@ -500,14 +500,15 @@ def test_a_start_that_waits_for_made_up_images_says_what_shortens_it(seconds: fl
     assert ("slow-startup-encoder-profiling" in found) is told
 
 
-def test_untuned_block_sizes_name_the_kind_and_are_not_sure() -> None:
+def test_untuned_block_sizes_are_told_and_change_nothing() -> None:
     line = (
         "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found at"
         " /opt/configs/N=1536,K=4096.json"
     )
     found = advice(a_run(messages=(line,)))["block-kernel-untuned"]
-    assert "W8A8 block FP8" in found.explanation
-    assert found.confidence == "low"
+    assert "block-quantized" in found.explanation
+    assert found.severity == "low"
+    assert not found.changes
 
 
 def test_libraries_that_the_cpu_backend_misses_are_named() -> None:

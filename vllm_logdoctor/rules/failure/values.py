@@ -103,6 +103,9 @@ def _divisors(values: Mapping[str, Any]) -> Values:
         return {}
     fitting = [n for n in range(1, int(heads) + 1) if heads % n == 0 and n <= 64]
     below = [n for n in fitting if n < size]
+    if values.get("platform") == "cpu":
+        # The CPU backend binds each rank to a NUMA node of its own; that there are several shows in no log.
+        below = below[:1]
     return {"fitting_size": below[-1] if below else None, "fitting_sizes": ", ".join(map(str, fitting))}
 
 
@@ -148,6 +151,14 @@ def _room(values: Mapping[str, Any]) -> Values:
     if size:
         found["double_size"] = int(size) * 2
     return found
+
+
+def _cache_room(values: Mapping[str, Any]) -> Values:
+    """Return the size of a cache that the host has room for, where the CPU backend names what is free; else room on a card."""
+    free = _real(values.get("host_free"))
+    if free is not None:
+        return {"host_cache": int(0.8 * free) or None}
+    return {**_room(values), "device_share": values.get("gpu_memory_utilization")}
 
 
 def _next_port(values: Mapping[str, Any]) -> Values:
@@ -222,7 +233,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "oom-warmup": _room,
     "oom-runtime-headroom": _room,
     "oom-weights-load": _room,
-    "no-memory-left-for-kv-cache": _room,
+    "no-memory-left-for-kv-cache": _cache_room,
     "port-in-use": _next_port,
     "mm-item-larger-than-batch-budget": _item_budget,
     "engine-code-bug": _drafting,

@@ -168,44 +168,6 @@ def moe_kernel_untuned(case: RuleContext) -> Advice | None:
     )
 
 
-def block_kernel_untuned(case: RuleContext) -> Advice | None:
-    """No tuned block sizes for a block-quantized matrix. Needs the engine's warning."""
-    event = case.event("block-quantization-config-default")
-    if event is None:
-        return None
-    text = (
-        f"No tuned block sizes are shipped for this W8A8 block {event.text('kind')} shape on this card."
-        " Tuning can gain a little, and matters less where another kernel (DeepGEMM, CUTLASS) does the work."
-    )
-    return Advice(
-        text,
-        message_lines(case, "block-quantization-config-default"),
-        confidence="low",
-        changes=(action("tune the block sizes with vLLM's benchmark script for W8A8 block kernels"),),
-        verify="`Using configuration from ... for W8A8 Block` instead of the warning.",
-    )
-
-
-def sampler_in_pytorch(case: RuleContext) -> Advice | None:
-    """Top-p and top-k run in PyTorch. Needs the engine's line that says so."""
-    event = case.event("sampler-fallback-flashinfer-missing")
-    if event is None:
-        return None
-    text = (
-        f"{event.text('reason')}: top-p and top-k run as PyTorch operations. It matters only for requests"
-        " that ask for them, at large batches; greedy and plain temperature sampling do not use them. No"
-        " measured range is known."
-    )
-    return Advice(
-        text,
-        message_lines(case, "sampler-fallback-flashinfer-missing"),
-        confidence="high",
-        alternatives=("FlashInfer's sampler in the version that this release pins: compare",),
-        avoid="Counting on a quoted 20 or 30 %: sampling is a small part of a step.",
-        verify="`Using FlashInfer for top-p & top-k sampling.` at the start.",
-    )
-
-
 def _tuned_folder(case: RuleContext) -> tuple[Change, ...]:
     words = action("tune with vLLM's benchmark_moe.py --tune for this model, card and number of ranks")
     if at_least(case.version, "0.10.2"):
@@ -224,6 +186,4 @@ RULES = (
     Rule("quantization-emulated", quantization_emulated),
     Rule("mxfp4-without-flashinfer", mxfp4_without_flashinfer, needs=("mxfp4-without-flashinfer",)),
     Rule("moe-kernel-untuned", moe_kernel_untuned, needs=("moe-config-default",)),
-    Rule("block-kernel-untuned", block_kernel_untuned, needs=("block-quantization-config-default",)),
-    Rule("sampler-in-pytorch", sampler_in_pytorch, needs=("sampler-fallback-flashinfer-missing",)),
 )

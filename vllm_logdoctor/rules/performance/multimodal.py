@@ -25,10 +25,6 @@ LONG_ENOUGH = 60.0
 # what comes less than once a second and a half is hardly held up.
 LEAST_ADDED = 10
 LEAST_APART, MOST_APART = 0.15, 1.5
-CACHE_OFF = (
-    "multi-modal-processor-cache-disabled-because-not",
-    "multi-model-preprocessor-cache-disabled-api-server",
-)
 TOO_LARGE, TOO_LARGE_SHARED = (
     "skipping-multi-modal-processor-cache-insert-item",
     "mm-input-too-large-cache-raise-mm",
@@ -128,26 +124,6 @@ def slow_image_processor(case: RuleContext) -> Advice | None:
     )
 
 
-def multimodal_cache_off(case: RuleContext) -> Advice | None:
-    """Prepared images are not kept, because of several API servers. Needs the engine's warning."""
-    if case.event(*CACHE_OFF) is None:
-        return None
-    text = (
-        "With several API server processes, or engines without one of their own, this release keeps no prepared images:"
-        " one that is sent again is prepared again. It matters only where requests repeat images; later releases keep them."
-    )
-    return Advice(
-        text,
-        (*message_lines(case, *CACHE_OFF), *setting_lines(case, "api_server_count")),
-        confidence="high",
-        alternatives=(
-            "one API server process, where images repeat and preparing them is not the limit",
-            "a later release",
-        ),
-        verify="no such warning at the start, and `MM cache hit rate` in the statistics lines.",
-    )
-
-
 def multimodal_items_larger_than_cache(case: RuleContext) -> Advice | None:
     """Images or videos are too large for the cache of prepared ones. Needs the engine's warnings, with sizes."""
     event = case.event(TOO_LARGE, TOO_LARGE_SHARED)
@@ -181,5 +157,4 @@ RULES = (
     Rule("slow-image-processor", slow_image_processor, needs=("slow-image-processor",)),
     Rule("multimodal-preprocessing-bound", multimodal_preprocessing_bound),
     Rule("multimodal-items-larger-than-cache", multimodal_items_larger_than_cache),
-    Rule("multimodal-cache-off", multimodal_cache_off),
 )
