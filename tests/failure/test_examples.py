@@ -8,8 +8,8 @@ from vllm_logdoctor.catalogue.pages import read_page
 from vllm_logdoctor.rules.failure.signatures import failure_rules
 
 OF_REQUESTS = {"chat-template-missing", "request-error-not-server-fault"}
-# A job that reached a limit is told by its scheduler, beside the log.
-WITHOUT_EXAMPLE = {"errors-that-followed", "job-killed-at-limit"}
+# A job that reached a limit, or was killed for host memory, is known from its scheduler or the kernel, beside the log.
+WITHOUT_EXAMPLE = {"errors-that-followed", "job-killed-at-limit", "killed-for-host-memory"}
 FAILURES = [page.id for page in map(read_page, page_files(builtin_root())) if page.kind == "failure"]
 
 

@@ -1,4 +1,4 @@
-"""What is asked of most lines at little cost: a head that nothing but a process stands before, a text that needs no second look."""
+"""What is asked of most lines at little cost: a head that nothing but a process precedes, a text that needs no second look."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PlainHead = tuple[Process, str, "float | None", bool, tuple[str, int]]
 
 @lru_cache(maxsize=512)  # The lines of a traceback have one head, and the ranks that print it a few.
 def plain_head(head: str) -> PlainHead | None:
-    """Read a head that nothing but a process stands before; the first "] " of a line ends it."""
+    """Read a head that nothing but a process precedes; the first "] " of a line ends it."""
     parts = _parts_of(alike(head))
     if parts is None:
         return None
@@ -58,27 +58,27 @@ _HeadParts = tuple["slice | None", "slice | None", str, slice, slice, slice]
 
 
 def may_hold_header(text: str) -> bool:
-    """Say, at little cost, whether a text may hold the header of a record: a time, a file and a line."""
+    """Return, at little cost, whether a text may hold the header of a record: a time, a file and a line."""
     return "]" in text and text.count(":") >= 3
 
 
 def may_hold_other_header(text: str) -> bool:
-    """Say, at little cost, whether a text may hold the header of a logger that someone else configured."""
+    """Return, at little cost, whether a text may hold the header of a logger that someone else configured."""
     return ".py" in text or ":vllm" in text or " - vllm" in text
 
 
 def is_plain(message: str) -> bool:
-    """Say whether what stands behind a plain head is one record: no other header in it, and nothing to take off first."""
+    """Return whether the text behind a plain head is one record: no other header in it, and nothing to take off first."""
     return ".py:" not in message and not _is_wrapped(message)
 
 
 def _is_wrapped(text: str) -> bool:
-    """Say whether a line holds what is taken off before its header is read: redraws, colours, quotes of CSV and HTML."""
+    """Return whether a line holds what is taken off before its header is read: redraws, colours, quotes of CSV and HTML."""
     return "\r" in text or '""' in text or "&quot;" in text or "&lt;" in text or may_be_coloured(text)
 
 
 def may_be_coloured(text: str) -> bool:
-    """Say, at little cost, whether a text may hold colour codes."""
+    """Return, at little cost, whether a text may hold colour codes."""
     if "\x1b" in text or "^[" in text or "#033" in text or "<-" in text:
         return True
     if not text.isascii() and ("\u2190" in text or "\x9b" in text):
@@ -87,7 +87,7 @@ def may_be_coloured(text: str) -> bool:
 
 
 def is_usual(message: str) -> bool:
-    """Say whether a message needs nothing but its end cut off: no secret in it, no bold figure, nothing of what wraps lines."""
+    """Return whether a message needs nothing but its end cut off: no secret in it, no bold figure, nothing of what wraps lines."""
     if len(message) <= LONGEST_REMEMBERED:
         return _are_usual(alike(message))
     return len(message) < LONGEST_SHOWN - LONGEST_HEAD and _asks_for_nothing(message)
@@ -95,7 +95,7 @@ def is_usual(message: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _are_usual(same: bytes) -> bool:
-    """Say whether all texts are usual that differ in nothing but digits."""
+    """Return whether all texts are usual that differ in nothing but digits."""
     text = text_of(same)
     # "#033" is a lost escape character.
     return "#0" not in text and _asks_for_nothing(text)

@@ -39,7 +39,7 @@ _LIST_NUMBER = lazy_pattern(r"\s+\d+\s*[|:]\s(?=\()")
 
 
 class Prefix(NamedTuple):
-    """What stands before the text of a line.
+    """What precedes the text of a line.
 
     Attributes:
         end: offset at which the text starts.

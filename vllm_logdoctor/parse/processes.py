@@ -26,12 +26,12 @@ def process_of(name: str, pid: int | None, rank: str = "", host: str = "") -> Pr
     """
     if not name and pid is None and not host:
         return NO_PROCESS
-    role, rank_words = _told_by(name)
+    role, rank_words = _role_and_rank(name)
     return Process(name, role, pid, rank_words or rank, host)
 
 
 @lru_cache(maxsize=1024)
-def _told_by(name: str) -> tuple[str, str]:
+def _role_and_rank(name: str) -> tuple[str, str]:
     """Return what a name tells of role and rank: a server that starts again has the name and another pid."""
     return _role(name), "_".join(_RANK_WORDS.findall(name))
 

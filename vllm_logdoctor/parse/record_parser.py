@@ -167,7 +167,7 @@ class RecordParser:
                 rest = yield from self._parse_segment(line, rest)
 
     def _plain(self, line: Line, head: PlainHead, message: str, text: str) -> Record:
-        """Frame a record that nothing but its process stands before: the same as the long way, in fewer steps."""
+        """Frame a record that nothing but its process precedes: the same as the long way, in fewer steps."""
         process, level, time, year_known, site = head
         return self._record(
             line,
@@ -182,7 +182,7 @@ class RecordParser:
         )
 
     def _parse_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
-        """Yield the first record of a text, with what stands before it; return what is glued behind it."""
+        """Yield the first record of a text, with what precedes it; return what is glued behind it."""
         header = _HEADER.search(text, 0, 4000) if may_hold_header(text) else None
         if header is not None and header.start() > 0 and _is_quoted(text, header.start()):
             header = None
@@ -279,7 +279,7 @@ class RecordParser:
         )  # fmt: skip
 
     def _without_line_number(self, line: Line, process: Process) -> Process:
-        """Tell "12: " of a numbered listing from "12: " of a rank (srun -l)."""
+        """Distinguish "12: " of a numbered listing from "12: " of a rank (srun -l)."""
         if process.name or process.pid is not None or not process.rank.isdigit():
             return process
         last_line, last_number = self._number
@@ -357,7 +357,7 @@ class RecordParser:
 
 
 def _is_quoted(text: str, end: int) -> bool:
-    """Say whether a header stands in quoted text, other than the message of a wrapper (msg="INFO ...")."""
+    """Return whether a header is in quoted text, other than the message of a wrapper (msg="INFO ...")."""
     quoted = _QUOTED.search(text, 0, end)
     return quoted is not None and quoted["name"].lower().strip("({[,") not in _MESSAGE_NAMES
 
@@ -402,7 +402,7 @@ def _process_anywhere(text: str, prefix: Prefix) -> Prefix:
 
 @lru_cache(maxsize=1024)
 def writer_of(head: bytes) -> Process:
-    """Return who wrote a line, from what stands before its level.
+    """Return who wrote a line, from what precedes its level.
 
     Example:
         >>> writer_of(b"\x1b[0;36m(APIServer pid=7)\x1b[0;0m ").pid, writer_of(b"web-1  | ").host

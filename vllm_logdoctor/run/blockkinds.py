@@ -103,7 +103,7 @@ _REQUEST_TYPES = lazy_pattern(
 
 
 def kind_of_block(block: Block) -> BlockKind:
-    """Tell what a block is to its run, from its own lines alone."""
+    """Return what a block is to its run, from its own lines alone."""
     last = block.last_raised
     if block.level in ("WARNING", "INFO", "DEBUG") or _NOISE_ANNOUNCED.search(block.announcement):
         return "noise"
@@ -121,7 +121,7 @@ def kind_of_block(block: Block) -> BlockKind:
 
 
 def _kind_of_wrapper(block: Block) -> BlockKind:
-    """Tell what a wrapper is: an exception group of a web framework holds one request's trouble, not the engine's."""
+    """Return what a wrapper is: an exception group of a web framework holds one request's trouble, not the engine's."""
     if not any("Group" in one.name for one in block.raised):
         return "wrapper"
     if _NOISE_EXCEPTION.search(block.raised[0].statement[:300]):
@@ -131,12 +131,12 @@ def _kind_of_wrapper(block: Block) -> BlockKind:
 
 
 def wrapped(raised: Raised) -> bool:
-    """Say whether an exception only says that another process or exception failed."""
+    """Return whether an exception only says that another process or exception failed."""
     return bool(WRAPPER.search(raised.statement[:600])) and not ECHO.search(raised.statement[:200])
 
 
 def is_request(block: Block) -> bool:
-    """Say whether a block tells of one request that failed, by who logged it and where it was raised."""
+    """Return whether a block tells of one request that failed, by who logged it and where it was raised."""
     refused = any(_REQUEST_TYPES.search(one.statement[:300]) for one in block.raised)
     if _in_engine(block) and not refused:
         return False
@@ -154,7 +154,7 @@ def is_request(block: Block) -> bool:
 
 
 def is_transfer(block: Block) -> bool:
-    """Say whether a connector logged that a peer or a transfer failed: the engine goes on, and computes again what did not come."""
+    """Return whether a connector logged that a peer or a transfer failed: the engine goes on, and computes again what did not come."""
     if not block.level:
         return False
     by_site = block.call_site is not None and _TRANSFER_SITES.search(block.call_site[0])
@@ -162,7 +162,7 @@ def is_transfer(block: Block) -> bool:
 
 
 def _is_test_check(block: Block) -> bool:
-    """Say whether a test says that a result is not the expected one: E   AssertionError: assert '' == 'SELECT'"""
+    """Return whether a test says that a result is not the expected one: E   AssertionError: assert '' == 'SELECT'"""
     bare = not any(one.frames for one in block.raised)
     return (
         bare
@@ -172,12 +172,12 @@ def _is_test_check(block: Block) -> bool:
 
 
 def _in_engine(block: Block) -> bool:
-    """Say whether an exception was raised by the engine's step, which all requests share."""
+    """Return whether an exception was raised by the engine's step, which all requests share."""
     return any(_ENGINE_STEP.match(frame.function) for one in block.raised for frame in one.frames)
 
 
 def _ends_script(block: Block, last: Raised) -> bool:
-    """Say whether an exception left a program that calls the engine itself: nothing of it runs on, whatever was refused.
+    """Return whether an exception left a program that calls the engine itself: nothing of it runs on, whatever was refused.
 
     File "batch.py", line 40, in <module>, then vllm/entrypoints/llm.py, then the error, and no logger printed it.
     """

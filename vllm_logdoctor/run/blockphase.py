@@ -1,4 +1,4 @@
-"""What a process was doing when a block was raised, told from the functions of its frames."""
+"""What a process was doing when a block was raised, read from the functions of its frames."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Raised(Struct, frozen=True):
 
 
 class Block(Struct, frozen=True):
-    """One traceback with its chain, or an exception line that stands alone.
+    """One traceback with its chain, or an exception line on its own.
 
     Attributes:
         process: who wrote it.
@@ -206,7 +206,7 @@ class _Collector:
             yield from self._closed(waiting)
 
     def _quoted(self, record: Record) -> bool:
-        """Say whether a line is the inside of a prompt or an answer that the server logs."""
+        """Return whether a line is the inside of a prompt or an answer that the server logs."""
         if record.call_site or record.level:
             opening = _PROMPT_OPENS.search(record.message, 0, 400)
             self._quoting = bool(opening) and not _PROMPT_CLOSES.search(
@@ -296,7 +296,7 @@ class _Collector:
             self._previous[("process", record.file, record.process)] = position
 
     def _open_without_header(self, key: tuple[object, ...], position: int, record: Record, text: str) -> None:
-        """Open a block at an exception that stands alone, or inside a traceback whose head is not in the log."""
+        """Open a block at an exception on its own, or inside a traceback whose head is not in the log."""
         place = frame_line(text)
         if place and (not record.level or text.startswith(" ")):
             frame = Frame(place.file, place.line, place.function, "", record)

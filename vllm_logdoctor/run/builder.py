@@ -152,7 +152,7 @@ class RunBuilder:
         return Counter()
 
     def add(self, record: Record, event: Event | None, count: int = 1) -> None:
-        """Fold in a record with its event, or None where no pattern knows it; it stands for `count` like it."""
+        """Fold in a record with its event, or None where no pattern knows it; it represents `count` like it."""
         if self._unflushed:
             self.flush()
         if self.engine_reader is not None:
@@ -226,7 +226,7 @@ class RunBuilder:
         self._unflushed.clear()
 
     def counts_as_sample(self, process: Process) -> bool:
-        """Say whether figures of a process are the server's: a prompt or an answer may quote such a line."""
+        """Return whether figures of a process are the server's: a prompt or an answer may quote such a line."""
         return process.pid is not None or not self.front_is_named() or self.goes_on(self.now)
 
     def add_accesses(self, counts: Counter[AccessKey]) -> None:
@@ -244,11 +244,11 @@ class RunBuilder:
         return evidence_of(record, self.files)
 
     def front_is_named(self) -> bool:
-        """Say whether the API server names itself: text of its shape without a name is what a prompt or an answer says."""
+        """Return whether the API server names itself: text of its shape without a name is what a prompt or an answer says."""
         return any(process.role == "api-server" and process.pid is not None for process in self.processes)
 
     def goes_on(self, time: float | None) -> bool:
-        """Say whether a time follows the last statistics line: then a name was torn off by another writer."""
+        """Return whether a time follows the last statistics line: then a name was torn off by another writer."""
         if time is None or self.statistics_time is None:
             return False
         return 0 < time - self.statistics_time <= 120
@@ -346,12 +346,12 @@ def _whole_text(record: Record) -> str:
 
 
 def troubles(record: Record) -> bool:
-    """Say whether a record begins what may have ended a run."""
+    """Return whether a record begins what may have ended a run."""
     return record.message.startswith(TROUBLES) and not _comes_from_import(record)
 
 
 def _comes_from_import(record: Record) -> bool:
-    """Say whether a package's own start wrote a record: a plug-in that can't be loaded ends nothing."""
+    """Return whether a package's own start wrote a record: a plug-in that can't be loaded ends nothing."""
     return record.call_site is not None and record.call_site[0].endswith("__init__.py")
 
 

@@ -24,7 +24,7 @@ _ARGUMENT_NAMES = {"model_tag": "model"}
 _PRINTED_NAMES = {name: printed for printed, name in _ENGINE_NAMES.items()}
 # Parts of nested settings that the engine prints under another name than the arguments.
 _PRINTED_PARTS = {"num_spec_tokens": "num_speculative_tokens"}
-# Of an overlong line evidence shows its head and what stands around the setting.
+# Of an overlong line evidence shows its head and what is around the setting.
 _HEAD = 160
 _BEFORE = 40
 _BEHIND = 240
@@ -62,8 +62,8 @@ def arguments_of(event: Event) -> tuple[dict[str, Any], bool]:
     text = event.text("arguments")
     complete = event.pattern.id == "arguments-namespace"
     found = read_pairs(text.removesuffix(")")) if complete else read_value(text)
-    told = found if isinstance(found, dict) else {}
-    return {name: value for name, value in told.items() if name not in _PARSERS_OWN}, complete
+    values = found if isinstance(found, dict) else {}
+    return {name: value for name, value in values.items() if name not in _PARSERS_OWN}, complete
 
 
 def engine_config_of(event: Event) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def effective_configuration(
 
     Args:
         stated: what the log says.
-        default_of: gives (value, note) of a field's default in this version, or None where it can't be told.
+        default_of: gives (value, note) of a field's default in this version, or None where it is not known.
         fields: fields for which a default is wanted.
     """
     config: dict[str, Value] = {}

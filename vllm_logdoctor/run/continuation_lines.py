@@ -19,7 +19,7 @@ class Continuations:
 
     def __init__(self) -> None:
         self._last: dict[Process, _Said] = {}
-        # What the writer of the line before said stands apart: most lines follow one of their own process.
+        # What the writer of the line before said is apart: most lines follow one of their own process.
         self._writer: Process | None = None
         self._said = _NOTHING
         self._names_call_sites = False

@@ -77,7 +77,7 @@ class Environment(Struct):
 
 
 def may_tell(record: Record) -> bool:
-    """Say, at little cost, whether a record can show a variable."""
+    """Return, at little cost, whether a record can show a variable."""
     message = record.message
     if record.level:
         return "VLLM_" in message

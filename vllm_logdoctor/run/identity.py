@@ -126,7 +126,7 @@ def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None,
         name = {"ascend": "npu", "amd": "rocm"}.get(name, name)
         if name in _PLATFORMS:
             return name, (builder.evidence(detected.first[0].record),)
-    # device_config=cuda, cuda:1, or None where the platform is told later
+    # device_config=cuda, cuda:1, or None where the platform is named later
     device = str(builder.stated.engine.get("device_config") or "").lower().partition(":")[0]
     for platform, files in _FILES:
         if any(files.search(file) for file, _ in builder.call_sites) and platform in (
@@ -146,7 +146,7 @@ def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None,
 
 
 def _hinted_platform(builder: RunBuilder) -> str | None:
-    """Tell the platform from words; accelerators first, as their logs mention CUDA and CPUs as well."""
+    """Return the platform that words name; accelerators first, as their logs mention CUDA and CPUs as well."""
     hints = builder.hints
     for platform in ("npu", "hpu", "neuron", "tpu"):
         if hints[platform] and hints[platform] >= hints["cuda"]:
@@ -164,7 +164,7 @@ def _hinted_platform(builder: RunBuilder) -> str | None:
 
 
 def kind_of(builder: RunBuilder) -> Kind:
-    """Tell a server from an offline engine."""
+    """Return whether the run is a server or an offline engine."""
     server = (
         "api-server-version",
         "startup-complete",
@@ -193,7 +193,7 @@ def kind_of(builder: RunBuilder) -> Kind:
 
 
 def is_same_model(one: str, other: str) -> bool:
-    """Say whether two names may be those of one model: a path may stand for a name of the hub."""
+    """Return whether two names may be those of one model: a path may stand for a name of the hub."""
     first, second = (name.rstrip("/").rsplit("/", 1)[-1].lower() for name in (one, other))
     return first in second or second in first
 

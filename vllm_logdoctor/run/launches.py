@@ -81,7 +81,7 @@ class Launches(Struct):
     _last: tuple[int, int] = (-1, -1)
 
     def may_tell(self, record: Record) -> bool:
-        """Say, at little cost, whether text that no logger framed can be a part of a command."""
+        """Return, at little cost, whether text that no logger framed can be a part of a command."""
         return bool(self._lines) or any(mark in record.message for mark in _MARKS)
 
     def read(self, record: Record, evidence: Evidence, begun: bool) -> None:
@@ -175,7 +175,7 @@ def _close(found: dict[str, Any], words: Sequence[str]) -> None:
 
 
 def _value(word: str) -> Any:
-    """Return a word of a command line as the value that it stands for.
+    """Return a word of a command line as the value that it means.
 
     Example:
         >>> _value("0.9"), _value("32k"), _value("auto"), _value('{"a": 1}')

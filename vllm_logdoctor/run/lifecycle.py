@@ -13,7 +13,7 @@ from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.model import Run
 
 Place = tuple[int, int]
-"""Where something stands: file and line, or the position among files that were read together."""
+"""Where something is: file and line, or the position among files that were read together."""
 
 # Lines that say that a process of the run is dead, whatever printed them.
 _DEATH = re.compile(
@@ -87,7 +87,7 @@ SERVED = lazy_pattern(
 
 
 def within_engine(block: Block) -> bool:
-    """Say whether a block is the engine's own, also where its process has no name."""
+    """Return whether a block is the engine's own, also where its process has no name."""
     if block.process.role in ("engine-core", "worker") or _WITHIN_ENGINE.search(block.announcement):
         return True
     if any(_ENGINE_LOOP.match(frame.function) for one in block.raised for frame in one.frames):
@@ -100,7 +100,7 @@ _SERVING_SITES = lazy_pattern(r"(?:^|/)(?:serving(?:_\w+)?|loggers|request_logge
 
 
 def has_no_server(run: Run, trail: Sequence[Record]) -> bool:
-    """Say whether a run that looks like a server is a program of its own: a batch run has the server's arguments too."""
+    """Return whether a run that looks like a server is a program of its own: a batch run has the server's arguments too."""
     if run.accesses or any(process.role == "api-server" for process in run.processes):
         return False
     return any(process.name == "MainProcess" for process in run.processes) and not any(
@@ -173,7 +173,7 @@ class Order:
         self._places = {(record.file, record.line): position for position, record in places}
 
     def place(self, record: Record) -> Place:
-        """Return where a record stands among the others."""
+        """Return the position of a record among the others."""
         if not self.several:
             return record.file, record.line
         return 0, self._places.get((record.file, record.line), len(self._places))

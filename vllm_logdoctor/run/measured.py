@@ -55,7 +55,7 @@ def block_size_of(run: Run, builder: RunBuilder) -> Value | None:
 
 
 def _size_by_concurrency(builder: RunBuilder) -> Value | None:
-    """Tell the block size of V0 from its blocks and the requests of full length that they hold, where only one fits."""
+    """Return the block size of V0 from its blocks and the requests of full length that they hold, where only one fits."""
     blocks = _first_with(builder, "kv-cache-blocks", "blocks")
     held = _first_with(builder, "kv-cache-concurrency", "concurrency")
     if blocks is None or held is None:

@@ -101,7 +101,7 @@ class Sample(Struct, frozen=True):
         kv_usage: percent.
         prefix_hit, external_hit, mm_hit: percent, or None where not printed.
         preemptions: in this interval, or None where not printed.
-        count: how many lines it stands for.
+        count: how many lines it represents.
         file: number of the file of that line.
         text: that line, secrets masked.
 
@@ -226,10 +226,10 @@ class Run(Struct):
         engine_log: what the log of another engine says, or None.
         kind: "server" (an API server), "offline" (LLM class, batch) or "unknown".
         engine: "V0", "V1" or None.
-        version: vLLM version; provenance "derived" where told from call sites.
+        version: vLLM version; provenance "derived" where worked out from call sites.
         model: model name or path.
         platform: "cuda", "rocm", "tpu", "xpu", "cpu", "hpu", "npu", "neuron" or None.
-        first_line, last_line: 1-based, in the file in which each stands.
+        first_line, last_line: 1-based, in the file that holds each.
         first_file, last_file: names of the files.
         files: names of all files read, by number.
         started, ended: seconds on the run's clock (see `year_known`), or None.

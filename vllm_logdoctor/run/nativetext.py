@@ -42,7 +42,7 @@ def native_above(records: Sequence[Record], start: int, outside: Sequence[int]) 
 
 
 def is_native(record: Record) -> bool:
-    """Say whether a line is text of a library, compiler, shell or kernel that no logger of vLLM framed."""
+    """Return whether a line is text of a library, compiler, shell or kernel that no logger of vLLM framed."""
     return not record.level and _reads_native(record.message)
 
 

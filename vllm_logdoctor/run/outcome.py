@@ -1,4 +1,4 @@
-"""How a run ended, told from the traces of its end and from what broke before them."""
+"""How a run ended, by the traces of its end and from what broke before them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Ending(Struct, frozen=True):
 
 
 def outcome_of(run: Run, blocks: Sequence[Block]) -> Ending:
-    """Tell how a run ended, with the lines that show it.
+    """Return how a run ended, with the lines that show it.
 
     Args:
         run: the run; its `startup_complete`, `records`, `tail` and `samples` are read.
@@ -148,18 +148,18 @@ class _Judge:
         return True
 
     def _is_clients(self, block: Block) -> bool:
-        """Say whether a client's program wrote a traceback into the log of a server that answers requests."""
+        """Return whether a client's program wrote a traceback into the log of a server that answers requests."""
         files = [frame.file for one in block.raised for frame in one.frames]
         if block.level or not files or any(is_vllm(file) for file in files):
             return False
         return bool(self.run.accesses) or "request" in self.kinds
 
     def _went_on(self, block: Block) -> bool:
-        """Say whether the engine made tokens long after a block: then the block did not end it."""
+        """Return whether the engine made tokens long after a block: then the block did not end it."""
         return self._tokens_behind(block.records[-1].line) and self._healthy_end(block)
 
     def _tokens_behind(self, line: int) -> bool:
-        """Say whether tokens were made behind a line: the first statistics may still count what was made before it."""
+        """Return whether tokens were made behind a line: the first statistics may still count what was made before it."""
         # From the end, where they are: a log of a million statistics lines has as many blocks to ask for.
         later = (one for one in reversed(self.run.samples) if one.line > line and one.generation > 0)
         return next(islice(later, 1, None), None) is not None
@@ -171,7 +171,7 @@ class _Judge:
         return any(self.order.place(one) < place for one in self.deaths)
 
     def _death_after(self, block: Block) -> bool:
-        """Say whether the run's death follows a block of the front process: else it was one request's trouble."""
+        """Return whether the run's death follows a block of the front process: else it was one request's trouble."""
         place = self.order.place(block.first)
         number = bisect_left(self._ends, place)
         return (
@@ -189,7 +189,7 @@ class _Judge:
         return sorted(self.order.place(one) for one in (*wrappers, *self.deaths))
 
     def _soon(self, block: Block, number: int) -> bool:
-        """Say whether an end follows a block closely enough to be its consequence."""
+        """Return whether an end follows a block closely enough to be its consequence."""
         end = self._ends[number]
         then, now = self._time_at(self.order.place(block.first)), self._time_at(end)
         if then is not None and now is not None:
@@ -238,7 +238,7 @@ class _Judge:
         return [limit, *(stop for stop in self.stops if stop is not limit)]
 
     def _from_parent(self, stop: Stop) -> bool:
-        """Say whether a child was ended by its own parent: one that failed, or an offline program that was done."""
+        """Return whether a child was ended by its own parent: one that failed, or an offline program that was done."""
         if stop.kind != "signal" or stop.record.process.role not in ("engine-core", "worker"):
             return False
         if self.offline and self._parent_shuts_down(stop):
@@ -249,7 +249,7 @@ class _Judge:
         )  # fmt: skip
 
     def _parent_shuts_down(self, stop: Stop) -> bool:
-        """Say whether the program announced the end of its engine just before: [shutdown] MPClient: start"""
+        """Return whether the program announced the end of its engine just before: [shutdown] MPClient: start"""
         before = [one for one in self.trail if self.order.place(one) < self.order.place(stop.record)][-12:]
         return any(OWN_SHUTDOWN.search(one.message) for one in before)
 
@@ -262,7 +262,7 @@ class _Judge:
         ]
 
     def _just_reaction(self, stop: Stop) -> bool:
-        """Say whether the run was dead already when it was asked to stop: the front process then ends the others."""
+        """Return whether the run was dead already when it was asked to stop: the front process then ends the others."""
         return any(self.order.place(one) < self.order.place(stop.record) for one in self.deaths) or any(
             kind in ("wrapper",) and self.order.place(block.first) < self.order.place(stop.record)
             for block, kind in zip(self.blocks, self.kinds, strict=True)
@@ -301,14 +301,14 @@ class _Judge:
         return (0, 0) if self.run.startup_complete and self._accesses_served() else None
 
     def _place_of_sample(self, file: int) -> Place:
-        """Return where the first statistics line stands, which is not among the records."""
+        """Return the place of the first statistics line, which is not among the records."""
         sample = self.run.samples[0]
         if not self.order.several or sample.time is None:
             return file, sample.line
         return next((place for place, time in self._clock if time >= sample.time), _NOWHERE)
 
     def _accesses_served(self) -> bool:
-        """Say whether a server was up: uvicorn answers once the engine is there; a client's errors prove less."""
+        """Return whether a server was up: uvicorn answers once the engine is there; a client's errors prove less."""
         return any(not 400 <= status < 500 for (_, _, status) in self.run.accesses)
 
     def _is_clean_offline_end(self) -> bool:
@@ -357,7 +357,7 @@ class _Judge:
         return "crashed_at_startup", "broke before it could serve", [first]
 
     def _served_by_its_errors(self, fatal: Sequence[int]) -> bool:
-        """Say whether the errors show that the engine had begun to serve; the first one that tells a phase decides."""
+        """Return whether the errors show that the engine had begun to serve; the first one that tells a phase decides."""
         blocks = [self.blocks[number] for number in fatal[:40]]
         if any(SERVED.search(block.last_raised.statement[:300]) for block in blocks):
             return True
@@ -439,13 +439,13 @@ class _Judge:
         return "unknown", "does not say how it ended", last
 
     def _only_ended_untidily(self) -> bool:
-        """Say whether all errors were ignored by an interpreter that ended: Exception ignored in: <function Worker.__del__>"""
+        """Return whether all errors were ignored by an interpreter that ended: Exception ignored in: <function Worker.__del__>"""
         ignored = [block.announcement.startswith("Exception ignored") for block in self.blocks]
         torn_down = any("Teardown complete" in one.message for one in self.trail[-4:])
         return torn_down or (bool(ignored) and all(ignored) and not self._began())
 
     def _answers_requests(self) -> bool:
-        """Say whether an excerpt holds nothing but trouble of single requests: who refuses them is up."""
+        """Return whether an excerpt holds nothing but trouble of single requests: who refuses them is up."""
         return "request" in self.kinds and "wrapper" not in self.kinds
 
     def _began(self) -> bool:

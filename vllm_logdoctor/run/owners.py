@@ -71,7 +71,7 @@ def owner_of(file: str) -> str:
 
 
 def is_vllm(file: str) -> bool:
-    """Say whether a file is vLLM's own or of one of its platform plugins."""
+    """Return whether a file is vLLM's own or of one of its platform plugins."""
     return owner_of(file).startswith(VLLM)
 
 

@@ -154,13 +154,13 @@ def _timed_phases(builder: RunBuilder) -> Iterator[Phase]:
         seen = builder.messages.get(pattern)
         of_rank: dict[Process, int] = defaultdict(int)
         together: dict[int, list[Phase]] = defaultdict(list)
-        told = set()
+        counted = set()
         for number, event in enumerate(seen.first if seen else ()):
             seconds = event.number(field_name)
             # A stream that was captured twice says the same thing twice.
             same = (event.record.process, event.record.time, event.record.message)
-            if seconds is not None and not (event.record.time is not None and same in told):
-                told.add(same)
+            if seconds is not None and not (event.record.time is not None and same in counted):
+                counted.add(same)
                 phase = _timed(builder, name, event, builder.times.get((pattern, number)), seconds, parent)
                 together[of_rank[event.record.process]].append(phase)
                 of_rank[event.record.process] += 1

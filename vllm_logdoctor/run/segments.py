@@ -1,4 +1,4 @@
-"""Which run a record belongs to: restarts, retries, sweeps and two servers in one file are told apart."""
+"""Which run a record belongs to: restarts, retries, sweeps and two servers in one file are kept apart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ARGUMENT_LINES = frozenset({"arguments-namespace", "arguments-non-default"})
 ENGINE_LINES = frozenset({"engine-config"})
 IMPORT_LINES = frozenset({"platform-detected", "platform-plugin-activated"})
 MOST_RUNS = 200
-"""Runs of one set that are told; the rest is counted. A supervisor that restarts a server all night writes thousands."""
+"""Runs of one set that are reported; the rest is counted. A supervisor that restarts a server all night writes thousands."""
 OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
 BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
@@ -62,7 +62,7 @@ class _Claims(Generic[_Key]):
             self._keys.setdefault(id(run), set()).add(key)
 
     def has_any(self, run: RunBuilder) -> bool:
-        """Say whether a run has a key."""
+        """Return whether a run has a key."""
         return bool(self._keys.get(id(run)))
 
     def free(self, key: _Key) -> None:
@@ -215,7 +215,7 @@ class Segmenter:
         return waiting[0] if waiting else self.current
 
     def _waits_for(self, run: RunBuilder, process: Process) -> bool:
-        """Say whether a living server of the same host has no process of that name yet."""
+        """Return whether a living server of the same host has no process of that name yet."""
         if run.ended or run.troubled or not self._by_pid.has_any(run):
             return False
         front = run.openers.get("version") or run.openers.get("arguments")
@@ -253,7 +253,7 @@ class Segmenter:
         return run
 
     def _leave_out(self, run: RunBuilder) -> None:
-        """Count a run instead of keeping it: the first ones and the last one are told, however many there are."""
+        """Count a run instead of keeping it: the first ones and the last one are reported, however many there are."""
         self.left_out += 1
         self.records_left_out += run.vllm_records
         self.recognised_left_out += run.recognised
@@ -282,7 +282,7 @@ class Segmenter:
         return "engine" in run.openers and not _is_child_of_same(run, record.process)
 
     def _is_other_server(self, run: RunBuilder, name: str, event: Event) -> bool:
-        """Say whether a front process serves something else; one that only runs again asks for the same."""
+        """Return whether a front process serves something else; one that only runs again asks for the same."""
         front = run.openers["version" if name in VERSION_LINES else "arguments"]
         if front.host != event.record.process.host:
             return True
@@ -299,7 +299,7 @@ class Segmenter:
 
 
 def _lives_beside(run: RunBuilder, process: Process) -> bool:
-    """Say whether a process has the name of the run's front process, and another pid or host."""
+    """Return whether a process has the name of the run's front process, and another pid or host."""
     front = run.openers.get("version") or run.openers.get("arguments")
     if front is None or front.name != process.name or process.role not in ("api-server", ""):
         return False

@@ -78,8 +78,8 @@ def _number(text: str) -> float | None:
 class Series:
     """A growing series of samples in bounded memory.
 
-    Samples are merged in rounds: a round that has twice as many as are told leaves half of them to the next one. As soon as it has more than
-    are told, its samples are merged on the way, with what they will be merged with in the end.
+    Samples are merged in rounds: a round that has twice as many as are reported leaves half of them to the next one. As soon as it has more than
+    are reported, its samples are merged on the way, with what they will be merged with in the end.
 
     Attributes:
         count: how many were added.
@@ -129,7 +129,7 @@ class Series:
         self._merged += len(texts)
 
     def note_hit_rate(self, rate: float) -> None:
-        """Give the last sample a hit rate that stands on a line of its own."""
+        """Give the last sample a hit rate from a line of its own."""
         self.extremes.prefix_hit_last = rate
         if self._texts:
             self._rows[_PREFIX_HIT - _WIDTH] = rate
@@ -271,7 +271,7 @@ def _picked(column: array[float], places: _Places) -> _Column:
 
 
 def _is_unknown(column: array[float]) -> bool:
-    """Say whether a column holds no figure at all: most servers never print swapped requests, or hits of other caches."""
+    """Return whether a column holds no figure at all: most servers never print swapped requests, or hits of other caches."""
     return column.tobytes() == array("d", [_UNKNOWN]).tobytes() * len(column)
 
 

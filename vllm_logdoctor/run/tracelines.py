@@ -105,7 +105,7 @@ def _without_foreign_prefix(text: str) -> str:
 
 
 def opens(text: str) -> str | None:
-    """Return what stands before the opening of a traceback, or None where the line opens none.
+    """Return what precedes the opening of a traceback, or None where the line opens none.
 
     >>> opens("EngineCore hit an exception: Traceback (most recent call last):")
     'EngineCore hit an exception:'

@@ -22,7 +22,7 @@ _FARTHEST = 4000
 # Raylet is terminated. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user or system OOM killer, ...
 _GUESSES = ("Possible reasons include", "There are some potential root causes")
 _MARKS_REACH = 400
-"""A message tells the phase of what stands so many records below it."""
+"""A message tells the phase of the records below it, up to so many."""
 
 
 class Observation(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Observation(Struct, frozen=True):
         block: the block that holds it, or None for a line outside of tracebacks.
         raised: the exception, or None.
         wrapper: whether it only says that something else failed.
-        position: where it stands in the trail.
+        position: its position in the trail.
         place: the same, as the order of the run has it.
     """
 
@@ -64,7 +64,7 @@ class FailureContext:
         self._phases: dict[int, BlockPhase] = {}
 
     def place(self, record: Record) -> Place:
-        """Return where a record stands among the others."""
+        """Return the position of a record among the others."""
         return self.ending.order.place(record)
 
     def kind(self, number: int) -> BlockKind:
@@ -89,12 +89,12 @@ class FailureContext:
     @cached_property
     def _marks(self) -> tuple[list[int], list[BlockPhase]]:
         """Positions in the trail of the messages that tell a phase, and the phases: asked for at every block."""
-        found = [(position, _phase_told(record.message)) for position, record in enumerate(self.trail)]
-        told = [(position, phase) for position, phase in found if phase]
-        return [position for position, _ in told], [phase for _, phase in told]
+        found = [(position, _phase_of_message(record.message)) for position, record in enumerate(self.trail)]
+        marked = [(position, phase) for position, phase in found if phase]
+        return [position for position, _ in marked], [phase for _, phase in marked]
 
     def served_before(self, place: Place) -> bool:
-        """Say whether the engine had begun to serve before a place; an excerpt may tell it by its end alone."""
+        """Return whether the engine had begun to serve before a place; an excerpt may tell it by its end alone."""
         ready = self.ending.ready
         if ready is None:
             return self.ending.outcome == "crashed_while_serving"
@@ -181,5 +181,5 @@ _MARKS: tuple[tuple[str, BlockPhase], ...] = (
 )
 
 
-def _phase_told(message: str) -> BlockPhase:
+def _phase_of_message(message: str) -> BlockPhase:
     return next((phase for words, phase in _MARKS if words in message), "")

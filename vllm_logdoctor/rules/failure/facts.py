@@ -34,7 +34,7 @@ def facts_of(run: Run) -> dict[str, Any]:
 
 
 def holds(condition: str, value: Any) -> bool:
-    """Say whether a value meets a condition; an unknown value meets none.
+    """Return whether a value meets a condition; an unknown value meets none.
 
     >>> holds(">1", 2), holds("=awq", "awq"), holds(">1", None)
     (True, True, False)
@@ -53,5 +53,5 @@ def holds(condition: str, value: Any) -> bool:
 
 
 def all_hold(conditions: Mapping[str, str], facts: Mapping[str, Any]) -> bool:
-    """Say whether all conditions are met."""
+    """Return whether all conditions are met."""
     return all(holds(condition, facts.get(name)) for name, condition in conditions.items())

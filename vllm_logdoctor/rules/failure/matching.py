@@ -193,7 +193,7 @@ _SPECIFIC = 60
 
 
 def broke_by_itself(raised: Raised) -> bool:
-    """Say whether an exception that could be a refusal was raised by no check: too many values to unpack."""
+    """Return whether an exception that could be a refusal was raised by no check: too many values to unpack."""
     frames = acting_frames(raised.frames)
     code = frames[-1].code if frames else ""
     loading = any("load_weights" in frame.function or "weight_loader" in frame.function for frame in frames)
@@ -215,7 +215,7 @@ def _frames_fit(signature: Signature, observation: Observation) -> bool:
         return False
     if not signature.frames:
         return True
-    if told_by_place(signature) and observation.raised is not None:
+    if matches_by_place(signature) and observation.raised is not None:
         everywhere = _places(_around_the_fault(observation.raised), observation)
     return bool(expression(signature.frames).search(everywhere))
 
@@ -236,17 +236,17 @@ def _around_the_fault(raised: Raised) -> Sequence[Frame]:
 
 
 def _is_vague(rule_id: str, signature: Signature) -> bool:
-    """Say whether a signature needs no words, or only common ones."""
-    return told_by_place(signature) or (rule_id in _REFUSALS and signature.priority < _SPECIFIC)
+    """Return whether a signature needs no words, or only common ones."""
+    return matches_by_place(signature) or (rule_id in _REFUSALS and signature.priority < _SPECIFIC)
 
 
 def is_vague(match: RuleMatch) -> bool:
-    """Say whether a match needs no words of the message, or only common ones."""
+    """Return whether a match needs no words of the message, or only common ones."""
     return _is_vague(match.rule.id, match.signature)
 
 
-def told_by_place(signature: Signature) -> bool:
-    """Say whether a signature takes any message: then only the place of the exception tells."""
+def matches_by_place(signature: Signature) -> bool:
+    """Return whether a signature takes any message: then only the place of the exception tells."""
     return (
         not signature.near and signature.where in ("exception", "any") and _takes_any_message(signature.regex)
     )

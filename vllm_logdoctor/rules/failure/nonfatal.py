@@ -42,19 +42,19 @@ def aside_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[st
 def transfer_findings(scene: FailureContext, rules: FailureRules) -> Iterator[Finding]:
     """Yield the failed transfers and handshakes of a connector that the engine went on after, as one finding."""
     fatal = frozenset(scene.ending.fatal)
-    told = [
+    failed = [
         block for number, block in enumerate(scene.blocks)
         if number not in fatal and scene.kind(number) == "error" and is_transfer(block)
     ]  # fmt: skip
-    if scene.ending.failed or not told or TRANSFER not in rules:
+    if scene.ending.failed or not failed or TRANSFER not in rules:
         return
-    values = {"what": shown(told[0].last_raised.statement.split("\n")[0])}
+    values = {"what": shown(failed[0].last_raised.statement.split("\n")[0])}
     finding = finding_of(
         rules.rule(TRANSFER), scene.run, role=None, confidence="medium", values=values,
-        records=[record for block in told[:3] for record in (block.last_raised.record, block.introduction or block.first)],
+        records=[record for block in failed[:3] for record in (block.last_raised.record, block.introduction or block.first)],
         kind="configuration", severity="medium",
     )  # fmt: skip
-    number = "A transfer" if len(told) == 1 else f"{len(told):,} transfers"
+    number = "A transfer" if len(failed) == 1 else f"{len(failed):,} transfers"
     words = (
         f"{number} of the KV cache, or the handshake before it, failed. vLLM goes on after such an error; the request that needed"
         f" it fails or is computed again. {finding.explanation}"
@@ -81,11 +81,11 @@ def limit_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[st
 
 
 def _before_start(scene: FailureContext, observation: Observation) -> bool:
-    """Say whether something stands before the engine was ready: the start that followed did not need it."""
+    """Return whether something happened before the engine was ready: the start that followed did not need it."""
     return scene.ending.ready is None or observation.place < scene.ending.ready
 
 
 def _ended_a_command(block: Block) -> bool:
-    """Say whether a traceback left the program: it is raw, and its outermost place is the command itself."""
+    """Return whether a traceback left the program: it is raw, and its outermost place is the command itself."""
     first = block.raised[0].frames[:1] if block.raised else ()
     return not block.level and any(bool(_COMMAND.search(frame.file)) for frame in first)

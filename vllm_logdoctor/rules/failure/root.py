@@ -29,7 +29,7 @@ _WARNING = lazy_pattern(
 _BAD_ENDS = frozenset({"crashed_at_startup", "crashed_while_serving", "truncated", "unknown", "killed"})
 _BEFORE_LINES = 20
 _GUESS = 40
-"""Names of a lower priority are told from the place alone."""
+"""Names of a lower priority rest on the place alone."""
 _CAUSE, _SYMPTOM, _ECHO, _WRAPPER = 0, 1, 2, 3
 _LAST_RESORT = frozenset({UNKNOWN, CODE, NOT_IN_LOG})
 
@@ -74,7 +74,7 @@ def verdict_of(scene: FailureContext, rules: FailureRules, facts: Mapping[str, A
 
 
 def _says_the_same(one: RuleMatch, root: RuleMatch) -> bool:
-    """Say whether another match agrees with the root: of last resort are only the same words."""
+    """Return whether another match agrees with the root: of last resort are only the same words."""
     if one.rule is not root.rule:
         return False
     return root.rule.id not in _LAST_RESORT or one.observation.text == root.observation.text
@@ -84,13 +84,13 @@ def _from_blocks(
     scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> Iterator[_Candidate]:
     """Yield one candidate per block that may have broken the run: its chain's best-known exception."""
-    told = {
+    with_frames = {
         one.statement for number in scene.ending.fatal for one in scene.blocks[number].raised if one.frames
     }
     for number in scene.ending.fatal:
         raised = scene.blocks[number].raised
-        if not any(one.frames for one in raised) and raised[-1].statement in told:
-            continue  # A logger printed the exception, the traceback with its places stands elsewhere.
+        if not any(one.frames for one in raised) and raised[-1].statement in with_frames:
+            continue  # A logger printed the exception, the traceback with its places is elsewhere.
         found: list[_Candidate] = []
         for observation in scene.exceptions([number]):
             names = match_rules(observation, scene, rules, facts)
@@ -151,12 +151,12 @@ def _from_lines(scene: FailureContext, rules: FailureRules, facts: Mapping[str, 
 
 
 def _is_close(observation: Observation, starts: Sequence[int], scene: FailureContext) -> bool:
-    """Say whether a line stands among the last ones before the first broken block."""
+    """Return whether a line is among the last ones before the first broken block."""
     return scene.trail[starts[0]].line - observation.record.line <= _BEFORE_LINES
 
 
 def _settled(observation: Observation, scene: FailureContext) -> bool:
-    """Say whether the run went on after a line, or was asked to stop before it."""
+    """Return whether the run went on after a line, or was asked to stop before it."""
     ready, stop = scene.ending.ready, scene.ending.stop
     if stop is not None and scene.place(stop.record) < observation.place:
         return True
@@ -171,7 +171,7 @@ def _settled(observation: Observation, scene: FailureContext) -> bool:
 
 
 def _only_warns(observation: Observation) -> bool:
-    """Say whether a line is a warning or a remark: it can explain an error, but is none."""
+    """Return whether a line is a warning or a remark: it can explain an error, but is none."""
     if observation.framed:
         return observation.record.level not in ("ERROR", "CRITICAL")
     return bool(_WARNING.search(observation.text[:300]))
@@ -184,7 +184,7 @@ def _is_request_text(observation: Observation) -> bool:
 def _explains(
     signature: Signature, observation: Observation, starts: Sequence[int], scene: FailureContext
 ) -> bool:
-    """Say whether a broken block stands close below a line."""
+    """Return whether a broken block follows closely below a line."""
     start = next((start for start in starts if start >= observation.position), None)
     if start is None:
         return False

@@ -60,13 +60,13 @@ _STEPS = lazy_pattern(
 
 
 def end_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what is to say of a run that did not break by itself: who stopped it, or where it stands still."""
+    """Yield what is to say of a run that did not break by itself: who stopped it, or where it hangs."""
     outcome, stop = scene.ending.outcome, scene.ending.stop
     if outcome in ("killed", "clean_shutdown") and stop is not None:
         yield from _stopped(scene, rules, facts, stop)
     elif outcome == "killed":
         yield from _killed(scene, rules)
-    elif outcome == "truncated" or _stands_still(scene, facts):
+    elif outcome == "truncated" or _gives_no_token(scene, facts):
         yield from _silent(scene, rules, facts)
     elif scene.ending.failed and scene.ending.deaths:
         values = {"exception": shown(scene.ending.deaths[0].message.strip())}
@@ -136,7 +136,7 @@ def _noise_after(scene: FailureContext, stop: Stop) -> list[Any]:
 
 
 def _first_process_of_container(scene: FailureContext, stop: Stop) -> bool:
-    """Say whether the process that was stopped is number 1, as in a container, or was run by kubelet or a pod."""
+    """Return whether the process that was stopped is number 1, as in a container, or was run by kubelet or a pod."""
     if any(process.pid == 1 for process in scene.run.processes) or stop.record.process.pid == 1:
         return True
     return any("Started server process [1]" in record.message for record in scene.trail[:400])
@@ -151,8 +151,8 @@ def _ended_from_above(
         if early and run.ended is not None and run.started is not None
         else None
     )
-    told = Observation(stop.record.message, stop.record, 0, scene.place(stop.record))
-    named = next((one for one in match_rules(told, scene, rules, facts) if one.rule.id == ORCHESTRATOR), None)
+    seen = Observation(stop.record.message, stop.record, 0, scene.place(stop.record))
+    named = next((one for one in match_rules(seen, scene, rules, facts) if one.rule.id == ORCHESTRATOR), None)
     rule = rule_of_case(named) if named is not None else rules.rule(ORCHESTRATOR)
     # A probe or a user's patience may have been too short for the start; who was preempted had no such limit.
     budget = f"more than {seconds * 2:,} seconds" if named is None and seconds and seconds > 20 else None
@@ -173,7 +173,7 @@ def _killed(scene: FailureContext, rules: FailureRules) -> Iterator[Finding]:
         )
 
 
-def _stands_still(scene: FailureContext, facts: Mapping[str, Any]) -> bool:
+def _gives_no_token(scene: FailureContext, facts: Mapping[str, Any]) -> bool:
     """Return whether an offline run with several ranks never gave a first token."""
     last = _last_words(scene.trail)
     if scene.ending.outcome not in ("running", "unknown") or not last:
@@ -194,7 +194,7 @@ def _several_ranks(scene: FailureContext, facts: Mapping[str, Any]) -> bool:
 
 
 def _silent(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the finding for a log that ends, or stands still, without a word: by its last step."""
+    """Yield the finding for a log that ends, or a run that hangs, without a message: by its last step."""
     last = _last_words(scene.trail)
     end = last[-1] if last else None
     values = {"what": shown(end.message.strip()) if end else None, "silent": True}
@@ -211,7 +211,7 @@ def _silent(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 
 
 def _start_seen(scene: FailureContext) -> bool:
-    """Say whether the log holds the begin of the start and not its end: an excerpt tells nothing by where it ends."""
+    """Return whether the log holds the begin of the start and not its end: an excerpt tells nothing by where it ends."""
     begun = scene.run.version is not None and scene.run.version.provenance == "reported"
     return begun and not any(words in one.message for one in scene.trail for words in _STARTED)
 
@@ -234,7 +234,7 @@ def _suspicion(
 
 
 def _young(run: Run) -> bool:
-    """Say whether a start may well be going on still where its log ends."""
+    """Return whether a start may well be going on still where its log ends."""
     if run.started is None or run.ended is None:
         return True
     return run.ended - run.started < _YOUNG_SECONDS
@@ -280,7 +280,7 @@ def _waited_for(scene: FailureContext) -> str:
 
 
 def _stopped_at_work(scene: FailureContext, stalls: Sequence[Record]) -> bool:
-    """Say whether requests ran, no token was made any more, and nothing but waiting followed."""
+    """Return whether requests ran, no token was made any more, and nothing but waiting followed."""
     latest: dict[int, Sample] = {}
     for sample in scene.run.samples:
         latest[sample.engine] = sample

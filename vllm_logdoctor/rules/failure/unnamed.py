@@ -1,4 +1,4 @@
-"""What no rule knows, told by itself: the exception as raised, whose code raised it, in which phase, and a step that fits the owner."""
+"""What no rule knows, by its own words: the exception as raised, whose code raised it, in which phase, and a step that fits the owner."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _elsewhere(observation: Observation, rules: FailureRules) -> RuleMatch | Non
 
 
 def _is_code_fault(raised: Raised, frames: Sequence[Frame], phase: BlockPhase) -> bool:
-    """Say whether the innermost acting code is vLLM's, or a library's that refuses what vLLM hands it."""
+    """Return whether the innermost acting code is vLLM's, or a library's that refuses what vLLM hands it."""
     if not frames or _ELSEWHERE.search(raised.statement[:400]):
         return False
     owners = [owner_of(frame.file) for frame in frames]
@@ -177,7 +177,7 @@ def _confidence(raised: Raised | None, rule_id: str, owner: str | None) -> Confi
 
 
 def _is_close(owner: str | None) -> bool:
-    """Say whether vLLM itself raised an exception, or a tensor library that it called."""
+    """Return whether vLLM itself raised an exception, or a tensor library that it called."""
     return owner is not None and (owner.startswith(VLLM) or owner in TENSOR_LIBRARIES)
 
 

@@ -26,7 +26,7 @@ def explained_by_packs(scene: FailureContext, found: Sequence[Finding]) -> list[
         found: what the rules of the tool say, the root first.
 
     Returns:
-        The same, or with a root of the user's pack; what was the root then stands beside it, if it says anything.
+        The same, or with a root of the user's pack; what was the root then follows it, if it says anything.
     """
     roots = [finding for finding in found if finding.role == "root"]
     named = [one for one in roots if one.kind == "failure" and one.id not in _LEAVES_OPEN]
@@ -55,11 +55,11 @@ def _finding(scene: FailureContext, event: Event) -> Finding:
 
 def _cause_of_end(scene: FailureContext) -> Event | None:
     """Return the last message that a pack of the user's own calls a cause of failure and that the run did not outlive."""
-    told = [event for event in _told(scene) if _not_outlived(scene, event)]
-    return max(told, key=lambda event: scene.place(event.record), default=None)
+    fitting = [event for event in _fitting(scene) if _not_outlived(scene, event)]
+    return max(fitting, key=lambda event: scene.place(event.record), default=None)
 
 
-def _told(scene: FailureContext) -> Iterator[Event]:
+def _fitting(scene: FailureContext) -> Iterator[Event]:
     for seen in scene.run.messages.values():
         pattern = seen.first[0].pattern
         if not pattern.trusted and pattern.verdict == _CAUSE:
@@ -67,7 +67,7 @@ def _told(scene: FailureContext) -> Iterator[Event]:
 
 
 def _not_outlived(scene: FailureContext, event: Event) -> bool:
-    """Say whether a run ended after a message: nothing was served any more, and the start did not succeed behind it."""
+    """Return whether a run ended after a message: nothing was served any more, and the start did not succeed behind it."""
     place, ready, outcome = scene.place(event.record), scene.ending.ready, scene.ending.outcome
     if outcome == "clean_shutdown" or (ready is not None and place < ready):
         return False

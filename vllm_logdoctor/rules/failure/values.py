@@ -167,7 +167,7 @@ def _next_port(values: Mapping[str, Any]) -> Values:
 
 
 def _split_sizes(values: Mapping[str, Any]) -> Values:
-    """Say whether two sizes differ by the number of ranks: one side was split and the other was not."""
+    """Return whether two sizes differ by the number of ranks: one side was split and the other was not."""
     one, other = _real(values.get("a")), _real(values.get("b"))
     ranks = {_real(values.get("tensor_parallel_size")), _real(values.get("ranks"))} - {None, 0, 1}
     split = one and other and max(one, other) / min(one, other) in ranks
@@ -175,12 +175,12 @@ def _split_sizes(values: Mapping[str, Any]) -> Values:
 
 
 def _drafting(values: Mapping[str, Any]) -> Values:
-    """Say whether an error was raised where tokens are drafted: vllm/v1/spec_decode/ngram_proposer.py:propose"""
+    """Return whether an error was raised where tokens are drafted: vllm/v1/spec_decode/ngram_proposer.py:propose"""
     return {"in_drafter": True if _DRAFTER.search(str(values.get("raised_in"))) else None}
 
 
 def _forced_kernel(values: Mapping[str, Any]) -> Values:
-    """Say which backend of linear layers was asked for, and whether weight-only FP8 kernels could do the work."""
+    """Return which backend of linear layers was requested, and whether weight-only FP8 kernels could do the work."""
     linear, asked = str(values.get("linear") or ""), values.get("linear_backend")
     forced = asked if linear and isinstance(asked, str) and asked != "auto" else None
     return {

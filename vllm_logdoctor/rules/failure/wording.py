@@ -110,9 +110,11 @@ def filled(template: str, values: Mapping[str, Any]) -> str | None:
     names = [name for _, name, _, _ in string.Formatter().parse(template) if name]
     if any(values.get(name) is None for name in names):
         return None
-    told = template.format_map({name: shown(values[name]) for name in names}) if names else template.format()
+    sentence = (
+        template.format_map({name: shown(values[name]) for name in names}) if names else template.format()
+    )
     # What a value ends with ends the sentence too, unless it was cut.
-    return f"{told[:-2]}." if told.endswith("..") and not told.endswith("...") else told
+    return f"{sentence[:-2]}." if sentence.endswith("..") and not sentence.endswith("...") else sentence
 
 
 def shown(value: Any) -> str:
@@ -150,7 +152,7 @@ def _change(template: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Ch
 
 
 def knob_known(knob: str, kind: str, run: Run) -> bool:
-    """Say whether a flag or variable may be advised for the run's version; unknown versions get what is known today."""
+    """Return whether a flag or variable may be advised for the run's version; unknown versions get what is known today."""
     version = str(run.version.value) if run.version else None
     if kind == "env" and knob.startswith("NCCL_"):
         return run.platform not in _WITHOUT_NCCL
@@ -170,6 +172,6 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
         knobs = _KNOB.findall(text)
         flags = [knob for knob in knobs if knob.startswith(("--", "VLLM_"))]
         known = all(knob_known(knob, "flag" if knob.startswith("--") else "env", run) for knob in flags)
-        told = in_words_of_device(text, run)
-        if told and known and not (knobs and changed.issuperset(knobs)):
-            yield told
+        worded = in_words_of_device(text, run)
+        if worded and known and not (knobs and changed.issuperset(knobs)):
+            yield worded
