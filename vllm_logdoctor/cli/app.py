@@ -14,6 +14,7 @@ from vllm_logdoctor.cli.fleet import fleet
 from vllm_logdoctor.cli.follow import follow
 from vllm_logdoctor.cli.hook import hook
 from vllm_logdoctor.cli.man import man
+from vllm_logdoctor.cli.measure import baseline, collect
 from vllm_logdoctor.cli.patterns import explain, patterns
 from vllm_logdoctor.cli.plan import plan
 from vllm_logdoctor.cli.whatif import whatif
@@ -101,3 +102,5 @@ app.command()(plan)
 app.command()(explain)
 app.command()(excerpt)
 app.command()(mcp)
+app.command()(baseline)
+app.command()(collect)

@@ -19,8 +19,8 @@ WHERE = "traceEvents"
 _MOST_NAMES = 50_000
 _OUT_OF_ORDER = 200_000
 """Kernels that wait to be put in order of time: those of several streams are written one after the other."""
-# execute_context_0(0)_generation_4(4): a step of vLLM's model runner that the profiler annotates
-_STEP = re.compile(r"^execute_(?:context|new|model|\d)")
+# execute_context_0(0)_generation_4(4): a step of vLLM's model runner that the profiler annotates; one of nothing is none
+_STEP = re.compile(r"^execute_(?!context_0\(0\)_generation_0\(0\))(?:context_\d|new_\d|\d)")
 
 
 class Union:

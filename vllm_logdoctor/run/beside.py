@@ -110,7 +110,8 @@ def _belongs(file: EvidenceFile, run: Run) -> Beside:
     if _began_elsewhere(file, run):
         differ.append("the process began at another time")
     model, served = _value(file, "model") or _value(file, "model_id"), _names(run)
-    if isinstance(model, str) and served:
+    # lscpu calls the processor a model.
+    if isinstance(model, str) and served and file.kind != "lscpu":
         words = f"model {model} here, {served[0]} in the log"
         (agree if any(_same_model(model, one) for one in served) else differ).append(words)
     sure = sure or _has_pid(file, run)

@@ -1,0 +1,88 @@
+"""The baseline document: each value with its source, each gap with a command; and the script that gathers what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vllm_logdoctor.baseline.commands import collecting
+from vllm_logdoctor.baseline.document import render
+from vllm_logdoctor.evidence.given import evidence_from
+from vllm_logdoctor.pipeline import analyse
+from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.source import inputs_from
+
+LOG = Path(__file__).resolve().parents[2] / "fixtures" / "vllm-0.11.2-kv-starved.log"
+TABLE = """         Name    Self CPU %     Self CUDA   Self CUDA %      Self CPU    # of Calls
+fused_moe_kernel         0.00%      64.000ms        64.00%       0.000us           100
+  flash_fwd_kernel         0.00%      16.000ms        16.00%       0.000us            50
+  mxfp8_quantize         0.00%      20.000ms        20.00%       0.000us           200
+"""
+
+
+def document(tmp_path: Path, **files: str) -> list[str]:
+    names = []
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        names.append(str(tmp_path / name))
+    return render(analyse(inputs_from(str(LOG)), evidence=evidence_from(names)).runs[-1]).splitlines()
+
+
+def row(lines: list[str], name: str) -> list[str]:
+    return next(
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in lines
+        if line.startswith(f"| {name} ")
+    )
+
+
+def test_every_row_has_a_value_with_its_source_or_a_command(tmp_path: Path) -> None:
+    rows = [line for line in document(tmp_path) if line.startswith("| ") and "what measures it" not in line]
+    assert len(rows) > 25
+    for line in rows:
+        _, value, source = (cell.strip() for cell in line.strip("|").split(" | ", 2))
+        assert value
+        assert source
+        assert value != "?" or source.startswith("`")
+
+
+def test_a_log_alone_leaves_kernels_open_with_the_command(tmp_path: Path) -> None:
+    assert row(document(tmp_path), "attention")[1] == "?"
+    assert "start_profile" in row(document(tmp_path), "attention")[2]
+
+
+def test_a_profile_fills_shares_time_each_and_quantization(tmp_path: Path) -> None:
+    lines = document(tmp_path, profile=TABLE)
+    assert row(lines, "MoE FC1 and FC2")[1] == "64.0 %, 640 µs each"
+    assert row(lines, "time in quantize kernels")[1] == "20,000 µs"
+
+
+def test_settings_have_their_line(tmp_path: Path) -> None:
+    _, value, source = row(document(tmp_path), "max_num_seqs")
+    assert (value, source[: source.index(" L")]) == ("64", LOG.name)
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"SLURM_JOB_ID": "7"}, "sacct -j 7"),
+        ({"PBS_JOBID": "7.head"}, "qstat -xf 7.head"),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubectl describe pod"),
+        ({}, "curl -s localhost:8123/metrics"),
+    ],
+)
+def test_the_script_is_for_this_launch_and_scheduler(variables: dict[str, str], words: str) -> None:
+    script = "\n".join(collecting(Run(arguments={"port": 8123}), variables, 60, "job"))
+    assert words in script
+
+
+def test_a_job_id_can_not_become_a_command() -> None:
+    script = "\n".join(collecting(None, {"SLURM_JOB_ID": "7; rm -rf /"}, 60, "job"))
+    assert "'7; rm -rf /'" in script
+
+
+def test_a_card_of_another_maker_is_asked_with_its_own_tool() -> None:
+    script = "\n".join(collecting(Run(platform="rocm"), {}, 60, "job"))
+    assert "amd-smi" in script
+    assert "nvidia-smi" not in script

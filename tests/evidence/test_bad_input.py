@@ -1,0 +1,86 @@
+"""Files beside a log that are damaged, hostile or huge: one line each, nothing lost, no verdict turned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.evidence.samples import SAMPLES
+from vllm_logdoctor.evidence.given import evidence_from
+from vllm_logdoctor.evidence.read import read_evidence
+from vllm_logdoctor.pipeline import analyse
+from vllm_logdoctor.report import markdown
+from vllm_logdoctor.source import inputs_from
+
+LOG = Path(__file__).resolve().parents[2] / "fixtures" / "vllm-0.11.2-kv-starved.log"
+
+
+def test_entities_of_xml_are_not_expanded() -> None:
+    bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaa"><!ENTITY b "&a;&a;">]>\n' + SAMPLES["nvidia-smi-xml"].replace(
+        "NVIDIA T", "&b;"
+    )
+    values = [one.value for one in read_evidence("q.xml", bomb.encode()).readings if one.name == "product"]
+    assert values == ["&b;"]
+
+
+def test_a_formula_in_a_csv_is_text(tmp_path: Path) -> None:
+    file = tmp_path / "smi.csv"
+    file.write_text("name, memory.used [MiB], power.draw [W]\n=HYPERLINK(1), 12 MiB, 3 W\n")
+    analysis = analyse(inputs_from(str(LOG)), evidence=evidence_from([str(file)]))
+    assert analysis.beside[0].evidence.kind == "nvidia-smi-csv"
+    assert "HYPERLINK" not in markdown.render(analysis) or "`=HYPERLINK(1)`" in markdown.render(analysis)
+
+
+def test_secrets_are_masked() -> None:
+    text = SAMPLES["collect-env"] + "HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz0123456789\n"
+    assert "hf_abcdefghijklmnop" not in str(read_evidence("env.txt", text.encode()))
+
+
+@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"nsys-sqlite"}))
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_a_truncated_file_is_no_error(name: str, share: float) -> None:
+    text = SAMPLES[name]
+    read_evidence(name, text[: int(len(text) * share)].encode())
+
+
+def test_a_folder_of_many_files_is_read_with_a_line_each(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number:05}.txt").write_text(SAMPLES["free"] if number % 3 else "nothing\n")
+    analysis = analyse(inputs_from(str(LOG)), evidence=evidence_from([str(tmp_path)]))
+    assert len(analysis.beside) == 300
+    assert len({one.evidence.file for one in analysis.beside}) == 300
+
+
+def test_deep_json_ends_without_an_error() -> None:
+    deep = '{"traceEvents": ' + "[" * 5000
+    assert read_evidence("t.json", deep.encode()).kind == "torch-chrome-trace"
+
+
+def test_figures_that_are_no_numbers_decide_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.txt"
+    file.write_text(SAMPLES["prometheus-text"].replace("10.0", "NaN").replace("5.0", "+Inf"))
+    plain = analyse(inputs_from(str(LOG)))
+    beside = analyse(inputs_from(str(LOG)), evidence=evidence_from([str(file)]))
+    assert [one.id for one in beside.runs[0].findings] == [one.id for one in plain.runs[0].findings]
+
+
+def test_a_trace_is_streamed(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    event = json.dumps({"cat": "kernel", "name": "gemm", "ts": 1, "dur": 1, "args": {"stack": "x" * 900}})
+    with file.open("w") as out:
+        out.write('{"traceEvents": [')
+        for _ in range(2000):
+            out.write(event + ",\n")
+        out.write(event + "]}")
+    import tracemalloc
+
+    tracemalloc.start()
+    from vllm_logdoctor.evidence.read import read_evidence_file
+
+    found = read_evidence_file(file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert next(one.value for one in found.readings if one.name == "kernel events") == 2001
+    assert peak < file.stat().st_size

@@ -1,0 +1,323 @@
+"""Fills the baseline document from a run and the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from vllm_logdoctor.baseline import commands
+from vllm_logdoctor.knowledge.cards import card_for
+from vllm_logdoctor.report.escape import code, inline, prose
+from vllm_logdoctor.report.figures import number, table
+from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.rules.equal_load import load_levels
+from vllm_logdoctor.run.model import Run, Value
+from vllm_logdoctor.run.observed import Group, Measured
+
+_KERNEL_ROWS = (
+    "MoE GEMM",
+    "MoE routing",
+    "attention",
+    "GEMM",
+    "norm and activation",
+    "quantize",
+    "communication",
+    "KV cache write",
+    "sampling",
+    "copy",
+    "other",
+)
+_NO_SHORT_NAME = 60
+
+
+class Entry(Struct, frozen=True):
+    """One cell of the document: a value with its source, or the command that measures it.
+
+    Example:
+        >>> Entry("queue time", "0.65 s", "metrics.txt L427").command
+        ''
+    """
+
+    name: str
+    value: str = ""
+    source: str = ""
+    command: str = ""
+
+
+def render(diagnosis: Diagnosis) -> str:
+    """Return the document of a run as Markdown."""
+    run = diagnosis.run
+    model = inline(str(run.model.value), 120) if run.model else "model not in the log"
+    version = inline(str(run.version.value), 60) if run.version else "release not in the log"
+    lines = [f"# Baseline: {model}, vLLM {version}", ""]
+    lines += [
+        "Each value stands with its source. A gap names the one command that measures it; nothing is guessed.",
+        "",
+    ]
+    for title, entries in _sections(diagnosis):
+        rows = [
+            [
+                inline(one.name, 120),
+                one.value or "?",
+                one.source or code(commands.filled(one.command, run), 400),
+            ]
+            for one in entries
+        ]
+        lines += [f"## {title}", "", *table(["", "value", "source, or what measures it"], rows), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _sections(diagnosis: Diagnosis) -> Iterator[tuple[str, list[Entry]]]:
+    run = diagnosis.run
+    yield "Configuration", list(_configuration(run))
+    yield "Kernel breakdown", list(_kernels(run))
+    yield "Memory bandwidth", list(_bandwidth(run))
+    yield "CPU threads", list(_threads(run))
+    yield "Asynchronous scheduling", list(_scheduling_modes(run))
+    yield "Scheduler", list(_scheduler(run))
+    yield "Launches", list(_launches(run))
+    yield "Quantization", list(_quantization(run))
+    yield "Decoding speed", list(_speed(run))
+    yield "Findings", list(_findings(diagnosis))
+
+
+def _configuration(run: Run) -> Iterator[Entry]:
+    for name, value in (
+        ("model", run.model),
+        ("quantization", run.config.get("quantization")),
+        ("dtype", run.config.get("dtype")),
+        ("vllm_version", run.version),
+        ("tensor_parallel_size", run.config.get("tensor_parallel_size")),
+        ("max_num_seqs", run.config.get("max_num_seqs")),
+    ):
+        yield _of_value(name, value, commands.ENVIRONMENT)
+    yield (
+        _measured(
+            run,
+            "gpus",
+            ("name", "product", "market_name"),
+            "card",
+            "npu-smi info" if run.platform == "npu" else commands.CARD,
+        )
+        if run.platform != "cpu"
+        else Entry("card", "none (CPU)", "log")
+    )
+    yield _measured(run, "host", ("model",), "processor", "lscpu > lscpu.txt")
+    yield Entry("flashinfer", command=commands.ENVIRONMENT)
+
+
+def _kernels(run: Run) -> Iterator[Entry]:
+    """Yield share, time and launches of each class; MoE's two GEMMs have one name and can't be told apart by it."""
+    shares = {one.subject: one for one in _profile(run, "share")}
+    times = {one.subject: one for one in _profile(run, "class time")}
+    counts = {one.subject: one for one in _profile(run, "class launches")}
+    steps = next((one for one in _profile(run, "steps")), None)
+    for kind in _KERNEL_ROWS:
+        name = {"MoE GEMM": "MoE FC1 and FC2", "norm and activation": "LayerNorm and activation"}.get(
+            kind, kind
+        )
+        if kind not in shares:
+            if not shares:
+                yield Entry(name, command=commands.PROFILE)
+            continue
+        share, time, count = shares[kind], times.get(kind), counts.get(kind)
+        words = f"{share.value} %"
+        if time and count and _positive(time) and _positive(count):
+            words += f", {number(_positive(time) / _positive(count))} µs each"
+        if count and steps and _positive(steps):
+            words += f", {number(_positive(count) / _positive(steps))} a step"
+        yield Entry(name, words, _place(share))
+    if not shares:
+        yield Entry("other", command=commands.PROFILE)
+    elif steps is None:
+        yield Entry("instances per token", command=commands.PROFILE)
+
+
+def _bandwidth(run: Run) -> Iterator[Entry]:
+    name = next(
+        (str(one.value) for one in run.observed.of("gpus", joined=False) if one.name in ("name", "product")),
+        "",
+    )
+    card = card_for(name) if name else None
+    if card is not None and card.bandwidth_gbs:
+        yield Entry(
+            "theoretical peak", f"{number(card.bandwidth_gbs)} GB/s", f"data sheet: {inline(card.source, 80)}"
+        )
+    elif run.platform == "cpu":
+        yield Entry("theoretical peak", command="sudo dmidecode -t memory > dmidecode.txt")
+    else:
+        yield Entry("theoretical peak", command=commands.CARD)
+    tool = "perf stat -a -e uncore_imc/data_reads/ sleep 10" if run.platform == "cpu" else commands.BANDWIDTH
+    yield Entry("measured during decoding", command=tool)
+
+
+def _threads(run: Run) -> Iterator[Entry]:
+    threads = [one for one in run.observed.of("host", joined=False) if one.name.startswith("cpu of ")]
+    for one in threads[:8]:
+        yield Entry(f"{one.name.removeprefix('cpu of ')} ({one.subject})", f"{one.value} %", _place(one))
+    if not threads:
+        for name in ("main thread", "scheduler (EngineCore)", "ZMQ", "other"):
+            yield Entry(name, command=commands.TOP)
+    yield Entry("the same without requests", command=commands.IDLE_TOP)
+
+
+def _scheduling_modes(run: Run) -> Iterator[Entry]:
+    mode = run.config.get("async_scheduling")
+    yield _of_value("async_scheduling of this run", mode, commands.ENVIRONMENT)
+    yield _measured(run, "latency", ("TTFT mean",), "time to first token, this mode", commands.METRICS)
+    other = "--no-async-scheduling" if mode is not None and mode.value else "--async-scheduling"
+    yield Entry(
+        "the other mode",
+        command=f"{commands.filled('{launch}', run)} {other} > other.log 2>&1; logdoctor compare vllm.log other.log",
+    )
+
+
+def _scheduler(run: Run) -> Iterator[Entry]:
+    yield _measured(run, "latency", ("queue time mean",), "queue time of a request", commands.METRICS)
+    yield _measured(run, "latency", ("prefill time mean",), "prefill time", commands.METRICS)
+    yield _measured(run, "latency", ("decode time mean",), "decode time", commands.METRICS)
+    yield _measured(run, "latency", ("ITL mean", "TPOT mean"), "inter-token latency", commands.METRICS)
+    yield _measured(run, "scheduler", ("preemptions",), "preemptions", commands.METRICS)
+    gap = _gap(run)
+    yield gap or Entry("time between two kernels", command=commands.NSYS)
+    yield Entry("decision of the scheduler", command=commands.STACKS)
+    yield Entry("serialization between processes", command=commands.STACKS)
+
+
+def _gap(run: Run) -> Entry | None:
+    """Return the mean time between kernels: idle time of the profile over the kernels in it."""
+    busy, span = (
+        next(iter(_profile(run, "gpu busy share")), None),
+        next(iter(_profile(run, "kernel time")), None),
+    )
+    count = sum(_positive(one) for one in _profile(run, "class launches"))
+    if busy is None or span is None or not count or not _positive(busy):
+        return None
+    idle = _positive(span) / _positive(busy) * (1 - _positive(busy))
+    return Entry(
+        "time between two kernels",
+        f"{number(idle / count)} µs",
+        f"{_place(busy)}, computed: idle time over kernels",
+    )
+
+
+def _launches(run: Run) -> Iterator[Entry]:
+    steps, launches = next(iter(_profile(run, "steps")), None), next(iter(_profile(run, "launches")), None)
+    if steps is not None and launches is not None and _positive(steps) and run.platform != "cpu":
+        yield Entry(
+            "kernel launches a step",
+            number(_positive(launches) / _positive(steps)),
+            f"{_place(launches)}, over {steps.value} steps",
+        )
+    elif run.platform == "cpu":
+        operators = sum(_positive(one) for one in _profile(run, "class launches"))
+        each = (
+            number(operators / _positive(steps))
+            if steps is not None and operators and _positive(steps)
+            else ""
+        )
+        yield Entry(
+            "operators a step (no kernels on a CPU)",
+            each,
+            _place(steps) if steps and each else "",
+            commands.PROFILE,
+        )
+    else:
+        yield Entry("kernel launches a step", command=commands.PROFILE)
+    yield (
+        Entry("overhead of a launch", command=commands.NSYS)
+        if run.platform != "cpu"
+        else Entry("overhead of a launch", "none (CPU)", "log")
+    )
+    eager = run.config.get("enforce_eager")
+    graphs = (
+        "off (--enforce-eager)"
+        if eager is not None and eager.value
+        else "captured"
+        if run.seen("graph-capture")
+        else ""
+    )
+    yield Entry(
+        "CUDA graphs",
+        graphs,
+        _line(eager) if graphs and eager else "log" if graphs else "",
+        commands.ENVIRONMENT,
+    )
+
+
+def _quantization(run: Run) -> Iterator[Entry]:
+    time = next((one for one in _profile(run, "class time") if one.subject == "quantize"), None)
+    profiled = bool(_profile(run, "class time"))
+    if time is not None:
+        yield Entry("time in quantize kernels", f"{number(_positive(time))} µs", _place(time))
+    elif profiled:
+        yield Entry("time in quantize kernels", "none in the profile", _place(_profile(run, "class time")[0]))
+    else:
+        yield Entry("time in quantize kernels", command=commands.PROFILE)
+    yield Entry("memory traffic of conversions", command=commands.TRAFFIC)
+
+
+def _speed(run: Run) -> Iterator[Entry]:
+    for level in load_levels(run.samples):
+        running = f"{level.low}" if level.low == level.high else f"{level.low} to {level.high}"
+        yield Entry(
+            f"{running} running",
+            f"{number(level.generation[1])} tokens/s, median of {level.samples} samples",
+            "log, statistics lines",
+        )
+    yield Entry("tg32 of this engine and others", command=commands.BENCH)
+    yield Entry("kernel and CPU shares of other engines", command=commands.OTHERS)
+
+
+def _findings(diagnosis: Diagnosis) -> Iterator[Entry]:
+    for found in diagnosis.findings[:5]:
+        line = (
+            f"{inline(found.evidence[0].file.rpartition('/')[2], 80)} L{found.evidence[0].line}"
+            if found.evidence
+            else "log"
+        )
+        yield Entry(found.title, prose(found.explanation), line)
+    if not diagnosis.findings:
+        yield Entry("bottlenecks", "none found", "log")
+
+
+def _profile(run: Run, name: str) -> list[Measured]:
+    """Return the values of the first profile: two profiles of one run are never added up."""
+    found = run.observed.of("kernels", joined=False)
+    chosen = next((one.file for one in found if one.name == "share"), None)
+    return [one for one in found if one.name == name and one.file == chosen]
+
+
+def _measured(run: Run, group: Group, names: tuple[str, ...], title: str, command: str) -> Entry:
+    for one in run.observed.of(group, joined=False):
+        if one.name in names:
+            unit = f" {one.unit}" if one.unit and one.unit not in ("count", "as printed") else ""
+            shown = (
+                number(one.value)
+                if isinstance(one.value, int | float)
+                else inline(str(one.value), _NO_SHORT_NAME)
+            )
+            return Entry(title, f"{shown}{unit}", _place(one))
+    return Entry(title, command=command)
+
+
+def _of_value(name: str, value: Value | None, command: str) -> Entry:
+    if value is None:
+        return Entry(name, command=command)
+    return Entry(name, inline(str(value.value), 120), _line(value))
+
+
+def _line(value: Value) -> str:
+    if value.evidence:
+        return f"{inline(value.evidence[0].file.rpartition('/')[2], 80)} L{value.evidence[0].line}"
+    return f"default {inline(value.note, 60)}".strip()
+
+
+def _place(one: Measured) -> str:
+    place = f"L{one.line}" if one.line is not None else inline(one.where, 40)
+    return f"{inline(one.file.rpartition('/')[2], 100)} {place}".strip()
+
+
+def _positive(one: Measured) -> float:
+    return float(one.value) if isinstance(one.value, int | float) else 0.0

@@ -1,0 +1,61 @@
+"""The commands baseline and collect: the document of a run, and the script that gathers what its log does not print."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from vllm_logdoctor.errors import LogdoctorError
+
+
+def baseline(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="LOG...", help="Logs, or a directory with files beside them.")
+    ],
+    beside: Annotated[
+        list[str] | None, typer.Option("--with", help="A file beside the log (repeatable).")
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File to write; - for standard output.")
+    ] = "-",
+) -> None:
+    """Write the baseline document of a run: each value with its source, each gap with the command that measures it."""
+    from vllm_logdoctor.baseline.document import render
+    from vllm_logdoctor.cli.options import options_of, settings_here
+    from vllm_logdoctor.cli.output import check_outputs, write
+    from vllm_logdoctor.evidence.given import evidence_from
+    from vllm_logdoctor.pipeline import analyse
+    from vllm_logdoctor.run.servers import VLLM
+    from vllm_logdoctor.source import inputs_of_paths
+
+    inputs = inputs_of_paths(paths)
+    check_outputs([output], [one.path or "-" for one in inputs], "markdown")
+    analysis = analyse(inputs, options_of(settings_here()), evidence=evidence_from(beside or []))
+    runs = [one for one in analysis.runs if one.run.server == VLLM]
+    if not runs:
+        raise LogdoctorError("no run of vLLM: a baseline is of one", 4)
+    write(render(runs[-1]), output)
+
+
+def collect(
+    log: Annotated[
+        str | None, typer.Argument(metavar="[LOG]", help="Log of the server, for its port and platform.")
+    ] = None,
+    seconds: Annotated[int, typer.Option(min=20, help="How long to watch.")] = 60,
+    folder: Annotated[str, typer.Option("--folder", help="Where the script puts the files.")] = "job",
+) -> None:
+    """Print the commands that gather what a log does not print, for this launch and scheduler; runs none of them."""
+    from vllm_logdoctor.baseline.commands import collecting
+
+    run = None
+    if log is not None:
+        from vllm_logdoctor.cli.options import options_of, settings_here
+        from vllm_logdoctor.pipeline import analyse
+        from vllm_logdoctor.source import inputs_from
+
+        analysis = analyse(inputs_from(log), options_of(settings_here()))
+        run = analysis.runs[-1].run if analysis.runs else None
+    sys.stdout.write("\n".join(collecting(run, os.environ, seconds, folder)) + "\n")
