@@ -214,7 +214,7 @@ def analyse(
         LogdoctorError: nothing could be read (exit code 3), or nothing of vLLM is in it (4).
     """
     selected = split_by_kind(inputs)
-    if selected.others and not selected.logs and not selected.evidence:
+    if not selected.logs and not selected.evidence:
         raise LogdoctorError(_no_log(selected.others), 4)
     files = (*evidence, *selected.evidence)
     analyser = Analyser(options or Options(), files)
@@ -248,6 +248,8 @@ def _rules_left_out() -> Iterator[str]:
 
 
 def _no_log(others: Sequence[SourceSummary]) -> str:
+    if not others:
+        return "no log of vLLM among these files; name the log itself"
     names = ", ".join(f"{one.file} ({one.kind})" for one in others[:3])
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     return f"no log of vLLM: {names}{more}"

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.run.model import SourceSummary
 from vllm_logdoctor.source import Input
+from vllm_logdoctor.source.inputs import OTHER_FILE
 from vllm_logdoctor.source.kinds import HEAD_BYTES, kind_of_file
 
 # INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.8.5
@@ -43,7 +44,13 @@ def split_by_kind(inputs: Iterable[Input]) -> Selected:
     """Part logs from files that lie beside them and from files that are neither."""
     found = Selected()
     for source in inputs:
-        kind = _kind_of(source) or source.kind or None
+        kind = _kind_of(source)
+        if kind is None and source.kind == OTHER_FILE:
+            # A folder may hold weights and sources: only what is recognized is named.
+            if not _is_log(source):
+                continue
+        else:
+            kind = kind or source.kind or None
         if kind is None:
             found.logs.append(source)
         elif source.path is not None and (evidence := _evidence_of(source.path, kind)) is not None:
@@ -62,6 +69,15 @@ def _evidence_of(path: Path, kind: str) -> EvidenceFile | None:
     from vllm_logdoctor.evidence.read import read_evidence_file
 
     return read_evidence_file(path) if any(one.name == kind for one in KINDS) else None
+
+
+def _is_log(source: Input) -> bool:
+    """Return whether a file begins as a log of a server."""
+    try:
+        with source.open() as stream:
+            return bool(_OF_SERVER.search(stream.read(HEAD_BYTES)))
+    except Exception:
+        return False
 
 
 def _kind_of(source: Input) -> str | None:

@@ -112,3 +112,21 @@ def test_a_missing_file_is_one_line_and_status_3(logdoctor: Run, tmp_path: Path)
     assert (status, printed) == (3, "")
     assert said.count("\n") == 1
     assert "gone.txt" in said
+
+
+def test_each_file_of_a_folder_is_recognized_by_content_whatever_its_name(logdoctor: Run, tmp_path: Path) -> None:
+    (tmp_path / "server").write_text(LOG.read_text(encoding="utf-8"))
+    (tmp_path / "scrape.prom").write_text(SAMPLES["prometheus-text"])
+    (tmp_path / "q").write_text(SAMPLES["nvidia-smi-q"])
+    (tmp_path / "weights.safetensors").write_bytes(b"\0\1\2" * 1000)
+    (tmp_path / "serve.py").write_text("import vllm\n")
+    document = json.loads(logdoctor("analyze", tmp_path, "--format", "json")[1])
+    assert len(document["runs"]) == 1
+    assert {one["kind"] for one in document["evidence"]} == {"prometheus-text", "nvidia-smi-q"}
+
+
+def test_a_folder_of_evidence_alone_ends_with_4(logdoctor: Run, tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text(SAMPLES["nvidia-smi-q"])
+    status, _, said = logdoctor("analyze", tmp_path)
+    assert status == 4
+    assert "nvidia-smi-q" in said

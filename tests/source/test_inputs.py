@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.pipeline import analyse
 from vllm_logdoctor.source import Input, inputs_from, sets_of
+from vllm_logdoctor.source.inputs import OTHER_FILE
 
 LINE = b"INFO 03-04 10:11:12 [core.py:93] vLLM\n"
 
@@ -38,14 +40,15 @@ def test_a_directory_gives_the_logs_of_vllm_in_it(tmp_path: Path) -> None:
     found = inputs_from(tmp_path)
     assert names(one for one in found if not one.kind) == ["server.log"]
     assert [(one.name.rpartition("/")[2], one.kind) for one in found if one.kind] == [
-        ("shopping.txt", "text without a line of vLLM")
+        ("shopping.txt", "text without a line of vLLM"),
+        ("weights.bin", OTHER_FILE),
     ]
 
 
 def test_a_directory_without_a_log_of_vllm_is_told(tmp_path: Path) -> None:
     (tmp_path / "shopping.txt").write_bytes(b"milk\n")
     with pytest.raises(LogdoctorError, match="no log of vLLM") as told:
-        inputs_from(tmp_path)
+        analyse(inputs_from(tmp_path))
     assert told.value.exit_code == 4
 
 

@@ -25,6 +25,7 @@ _OF_VLLM = re.compile(
     rb"v\0?l\0?l\0?m|VLLM|vLLM|(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:|throughput: |Uvicorn|Traceback"
 )
 OTHER_TEXT = "text without a line of vLLM"
+OTHER_FILE = "file of a folder whose name is not that of a log"
 _SNIFFED_BYTES = 1 << 18
 _WORTH_A_THREAD = 1 << 16
 """Packed bytes on disk from which unpacking gets a thread of its own."""
@@ -171,11 +172,18 @@ def _inputs_of_path(source: PathLike) -> list[Input]:
 
 
 def _inputs_of_directory(folder: Path) -> list[Input]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and looks_like_log(path.name))
-    found = [Input(str(path), path=path, kind="" if may_be_of_vllm(path) else OTHER_TEXT) for path in files]
-    if all(one.kind for one in found):
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    found = [Input(str(path), path=path, kind=_kind_by_name(path)) for path in files]
+    if not found:
         raise LogdoctorError(f"no log of vLLM in directory {folder}; name the files themselves", 4)
     return _in_rotation_order(found)
+
+
+def _kind_by_name(path: Path) -> str:
+    """Return what a file of a folder may be: content decides on one whose name is not that of a log."""
+    if not looks_like_log(path.name):
+        return OTHER_FILE
+    return "" if may_be_of_vllm(path) else OTHER_TEXT
 
 
 def may_be_of_vllm(path: Path) -> bool:
