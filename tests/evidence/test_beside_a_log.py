@@ -114,7 +114,9 @@ def test_a_missing_file_is_one_line_and_status_3(logdoctor: Run, tmp_path: Path)
     assert "gone.txt" in said
 
 
-def test_each_file_of_a_folder_is_recognized_by_content_whatever_its_name(logdoctor: Run, tmp_path: Path) -> None:
+def test_each_file_of_a_folder_is_recognized_by_content_whatever_its_name(
+    logdoctor: Run, tmp_path: Path
+) -> None:
     (tmp_path / "server").write_text(LOG.read_text(encoding="utf-8"))
     (tmp_path / "scrape.prom").write_text(SAMPLES["prometheus-text"])
     (tmp_path / "q").write_text(SAMPLES["nvidia-smi-q"])
