@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.assistants.answering import CACHE, CRASH, LOG, VERSION, Canned, answe
 from tests.report.test_formats import acts, tags
 from vllm_logdoctor import Report, analyze
 from vllm_logdoctor.assistants.asking import ask
+from vllm_logdoctor.assistants.question import schema
 from vllm_logdoctor.assistants.sources import line_source
 from vllm_logdoctor.report.opinion import Opinion
 from vllm_logdoctor.report.reader import reader
@@ -249,6 +251,19 @@ def test_more_lines_are_given_by_number_and_by_text_and_may_be_cited(tmp_path: A
         "L202|",
         "L337|",
     ]
+
+
+def test_the_schema_bounds_every_text_and_every_list() -> None:
+    def unbounded(part: Any) -> Iterator[Any]:
+        if isinstance(part, dict):
+            if (part.get("type") == "string" and "maxLength" not in part) or (
+                part.get("type") == "array" and "maxItems" not in part
+            ):
+                yield part
+            for one in part.values():
+                yield from unbounded(one)
+
+    assert list(unbounded(schema(may_ask=True))) == []
 
 
 def test_requests_for_lines_come_to_an_end() -> None:

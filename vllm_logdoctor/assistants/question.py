@@ -78,7 +78,7 @@ def schema(may_ask: bool) -> dict[str, Any]:
     from typing import get_args
 
     text = {"type": "string"}
-    citation = _object(line=text, text={**text, "maxLength": 200})
+    citation = _object(line={**text, "maxLength": 20}, text={**text, "maxLength": 200})
     change = _object(setting={**text, "maxLength": 80}, value={**text, "maxLength": 80})
     claim = _object(
         kind={"enum": list(get_args(ClaimKind))},
