@@ -98,13 +98,14 @@ def first_screen(page: Page) -> FirstScreen:
             note=_note(page, root, ()),
         )
     chosen = worthwhile(page)[:SHOWN] if level != "cut" else ()
+    verdict = sentence(page)
     return FirstScreen(
         level,
         state(page),
         run_title(page.run),
-        sentence(page),
+        verdict,
         figures=key_figures(page.run) if level != "failed" else (),
-        actions=tuple(_action(page, finding) for finding in chosen) or _without_change(page, level),
+        actions=tuple(_action(page, finding, verdict) for finding in chosen) or _without_change(page, level),
         note=_note(page, chosen[0] if chosen else None, chosen),
     )
 
@@ -254,12 +255,16 @@ def _remedies(root: Finding) -> list[str]:
     return [f"{capital(way).rstrip('.')}." for way in ways]
 
 
-def _action(page: Page, finding: Finding) -> str:
+def _action(page: Page, finding: Finding, verdict: str) -> str:
     words = capital(_short("; ".join(change_words(change) for change in finding.changes[:2])))
     gain = (
         f" Gain: {effect_range(finding.effect)} ({ORIGINS[finding.effect.origin]})." if finding.effect else ""
     )
-    return f"**{words}** ({prose(finding.title)}{page.cited(finding.evidence, 2)}).{gain}"
+    title = prose(finding.title)
+    why = (
+        page.cite(finding.evidence, 2) if title in verdict else f"({title}{page.cited(finding.evidence, 2)})"
+    )
+    return f"**{words}** {why}.{gain}"
 
 
 def _short(words: str) -> str:
