@@ -16,7 +16,7 @@ from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.parse import Process
 from vllm_logdoctor.pipeline import OBJECTIVES, Options, analyse
-from vllm_logdoctor.plan.model import Plan, WhatIf
+from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.report import frames, json, markdown, text
 from vllm_logdoctor.report.key_figures import startup_seconds
 from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -170,6 +170,7 @@ class RunView:
 
     Attributes:
         title: one line that says what ran, on what, how long and how it ended.
+        run: the facts underneath.
         number, kind, outcome, bottleneck, version, model, platform: as in the JSON document.
         started, ended, duration: when it ran, and how many seconds; `year_source` says where the year is from.
         startup_seconds: length of the start-up, or None.
@@ -188,106 +189,42 @@ class RunView:
     """
 
     def __init__(self, analysis: Analysis, diagnosis: Diagnosis, times: frames.Times | None = None) -> None:
+        run, times = diagnosis.run, times or frames.Times.of_run(diagnosis.run)
         self._analysis = analysis
         self.diagnosis = diagnosis
-        self.times = times or frames.Times.of_run(diagnosis.run)
-
-    @property
-    def run(self) -> Run:
-        """The facts underneath."""
-        return self.diagnosis.run
+        self.run = run
+        self.times = times
+        self.number = run.number
+        self.kind: str = run.kind
+        self.outcome: str = run.outcome
+        self.bottleneck: str = diagnosis.bottleneck.name
+        self.version = str(run.version.value) if run.version else None
+        self.model = str(run.model.value) if run.model else None
+        self.platform = run.platform
+        self.startup_seconds = startup_seconds(run.phases)
+        self.started = times.at(run.started)
+        self.ended = times.at(run.ended)
+        self.year_source = times.source
+        self.duration = None if run.started is None or run.ended is None else run.ended - run.started
+        self.config = Settings(run.config)
+        self.measured = Settings(run.measured)
+        self.plan = diagnosis.plan
+        self.phases: Rows[Phase] = Rows(run.phases, lambda: frames.phases_frame([(run, times)]))
+        self.stats: Rows[Sample] = Rows(run.samples, lambda: frames.stats_frame(run, times))
+        self.findings: Rows[Finding] = Rows(
+            diagnosis.findings, lambda: frames.findings_frame(diagnosis.findings)
+        )
+        self.periods: Rows[ServingPeriod] = Rows(
+            diagnosis.bottleneck.periods, lambda: frames.periods_frame([(diagnosis, times)])
+        )
+        self.messages: Rows[Message] = Rows(diagnosis.messages, lambda: frames.messages_frame([diagnosis]))
+        self.what_if: Rows[WhatIf] = Rows(diagnosis.what_if, lambda: frames.what_if_frame([diagnosis]))
+        self.processes: Rows[Process] = Rows(run.processes, lambda: frames.processes_frame([run]))
 
     @property
     def title(self) -> str:
         """One line that says what ran, on what, how long and how it ended."""
         return text.plain_text(run_title(self.run), 10_000).strip()
-
-    @property
-    def number(self) -> int:
-        """1-based position among the runs."""
-        return self.run.number
-
-    @property
-    def kind(self) -> str:
-        """server, offline or unknown."""
-        return self.run.kind
-
-    @property
-    def outcome(self) -> str:
-        """How it ended."""
-        return self.run.outcome
-
-    @property
-    def bottleneck(self) -> str:
-        """What limits it."""
-        return self.diagnosis.bottleneck.name
-
-    @property
-    def version(self) -> str | None:
-        """The vLLM version, or None where nothing tells it."""
-        return str(self.run.version.value) if self.run.version else None
-
-    @property
-    def model(self) -> str | None:
-        """Name or path of the model, or None."""
-        return str(self.run.model.value) if self.run.model else None
-
-    @property
-    def platform(self) -> str | None:
-        """cuda, rocm, tpu, xpu, cpu, hpu, npu, neuron or None."""
-        return self.run.platform
-
-    @property
-    def startup_seconds(self) -> float | None:
-        """Length of the start-up, or None where the log does not show it from its beginning."""
-        return startup_seconds(self.run.phases)
-
-    @property
-    def started(self) -> datetime | None:
-        """When the run began, or None where no year is known; see `year_source`."""
-        return self.times.at(self.run.started)
-
-    @property
-    def ended(self) -> datetime | None:
-        """When the run ended, or None where no year is known."""
-        return self.times.at(self.run.ended)
-
-    @property
-    def year_source(self) -> str:
-        """Where the year is from: "log", "parameter", "file date", or "" where none is known."""
-        return self.times.source
-
-    @property
-    def duration(self) -> float | None:
-        """Length of the run in seconds, or None where its lines have no time."""
-        run = self.run
-        return None if run.started is None or run.ended is None else run.ended - run.started
-
-    @property
-    def config(self) -> Settings:
-        """Effective configuration by EngineArgs field."""
-        return Settings(self.run.config)
-
-    @property
-    def measured(self) -> Settings:
-        """What the engine printed of itself."""
-        return Settings(self.run.measured)
-
-    @property
-    def phases(self) -> Rows[Phase]:
-        """Phases of start-up and serving."""
-        return Rows(self.run.phases, lambda: frames.phases_frame([(self.run, self.times)]))
-
-    @property
-    def stats(self) -> Rows[Sample]:
-        """The statistics lines."""
-        return Rows(self.run.samples, lambda: frames.stats_frame(self.run, self.times))
-
-    @property
-    def findings(self) -> Rows[Finding]:
-        """Findings in order of importance."""
-        found = self.diagnosis.findings
-        return Rows(found, lambda: frames.findings_frame(found))
 
     @property
     def events(self) -> Rows[Event]:
@@ -307,32 +244,6 @@ class RunView:
         counts = sorted(self.run.accesses_by_minute.items())
         rows = [(minute, status, count) for minute, by in counts for status, count in sorted(by.items())]
         return Rows(rows, lambda: frames.requests_by_minute_frame(self.run, self.times))
-
-    @property
-    def periods(self) -> Rows[ServingPeriod]:
-        """Periods in which one thing limited the run."""
-        pair = (self.diagnosis, self.times)
-        return Rows(self.diagnosis.bottleneck.periods, lambda: frames.periods_frame([pair]))
-
-    @property
-    def messages(self) -> Rows[Message]:
-        """Warnings and errors with their verdict."""
-        return Rows(self.diagnosis.messages, lambda: frames.messages_frame([self.diagnosis]))
-
-    @property
-    def what_if(self) -> Rows[WhatIf]:
-        """What the KV cache would hold with other settings."""
-        return Rows(self.diagnosis.what_if, lambda: frames.what_if_frame([self.diagnosis]))
-
-    @property
-    def processes(self) -> Rows[Process]:
-        """The processes that wrote into the log."""
-        return Rows(self.run.processes, lambda: frames.processes_frame([self.run]))
-
-    @property
-    def plan(self) -> Plan:
-        """The merged changes with the launch command before and after."""
-        return self.diagnosis.plan
 
     @property
     def plot(self) -> Plots:

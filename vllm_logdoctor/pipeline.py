@@ -302,7 +302,7 @@ def _scanned(
 
 
 def nothing_of_vllm(sources: Sequence[SourceSummary]) -> str:
-    """Say what was seen where nothing of vLLM was."""
+    """Return what was seen where nothing of vLLM was."""
     lines, size = sum(s.lines for s in sources), sum(s.bytes for s in sources)
     names = sources[0].file if len(sources) == 1 else f"{len(sources)} files"
     if size == 0:

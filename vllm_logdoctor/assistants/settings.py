@@ -1,4 +1,4 @@
-"""Whether a setting that a model proposes exists in the release, is new, and passes the plan's checks."""
+"""Return whether a setting that a model proposes exists in the release, is new, and passes the plan's checks."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _key_name(location: Sequence[int | str]) -> str:
 
 
 def _advice(error: Mapping[str, Any]) -> str:
-    """Say in one sentence what is wrong with a value and what to write instead."""
+    """Return in one sentence what is wrong with a value and what to write instead."""
     kind, given, context = error["type"], error.get("input"), error.get("ctx", {})
     if kind == "missing":
         return "is missing; add it"

@@ -81,7 +81,7 @@ def _nested(nodes: Sequence[Node]) -> str | None:
 
 
 def _one_way(body: Sequence[Node]) -> bool:
-    """Say whether a text can be cut into rounds of a body in one way only."""
+    """Return whether a text can be cut into rounds of a body in one way only."""
     if not _changing(body):
         return True
     if len(body) == 1 and isinstance(body[0], Choice):
@@ -95,7 +95,7 @@ def _one_way(body: Sequence[Node]) -> bool:
 
 
 def _changing(body: Sequence[Node]) -> bool:
-    """Say whether a body can match texts of several lengths, or one text in several ways."""
+    """Return whether a body can match texts of several lengths, or one text in several ways."""
     return any(
         isinstance(node, (Choice, Again))
         or (isinstance(node, Repeat) and (node.least != node.most or _changing(node.body)))
@@ -214,7 +214,7 @@ def _restart_problem(part: _Open | Look, stops: Sequence[Sequence[Chars]]) -> st
 
 
 def _ends(reach: frozenset[int], stop: Sequence[Chars]) -> bool:
-    """Say whether a part can't run over a text: one of its characters is not among the part's."""
+    """Return whether a part can't run over a text: one of its characters is not among the part's."""
     return any(not chars.allowed & reach for chars in stop)
 
 

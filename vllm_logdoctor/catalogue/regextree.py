@@ -75,7 +75,7 @@ def tree(regex: str) -> tuple[Node, ...]:
 
 
 def ignores_case(regex: str) -> bool:
-    """Say whether a regex, or a part of it, ignores case.
+    """Return whether a regex, or a part of it, ignores case.
 
     >>> ignores_case("(?i:a)b")
     True

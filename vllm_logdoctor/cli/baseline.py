@@ -166,7 +166,7 @@ def gated(analysis: Analysis, gate: Gate, today: date, replan: Replan | None = N
 
 
 def reaches(analysis: Analysis, severity: Severity) -> bool:
-    """Tell whether a finding is as severe as `severity`, or more."""
+    """Return whether a finding is as severe as `severity`, or more."""
     limit = SEVERITIES.index(severity)
     return any(
         SEVERITIES.index(finding.severity) <= limit for one in analysis.runs for finding in one.findings
@@ -198,7 +198,7 @@ def _fits(entry: Suppression, run: Run, finding: Finding) -> bool:
 
 
 def _names(entry: Suppression, identity: str) -> bool:
-    """Tell whether an entry names what has a fingerprint; one without a knob names the rule with any."""
+    """Return whether an entry names what has a fingerprint; one without a knob names the rule with any."""
     return (
         identity == f"{entry.finding} {entry.knob}" if entry.knob else identity.split(" ")[0] == entry.finding
     )

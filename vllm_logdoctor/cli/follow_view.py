@@ -82,7 +82,7 @@ def _findings(diagnosis: Diagnosis, files: bool, room: int) -> list[str]:
 
 
 def _cited_files(analysis: Analysis) -> bool:
-    """Tell whether a line number needs its file: once the log was rotated, it does."""
+    """Return whether a line number needs its file: once the log was rotated, it does."""
     return len(analysis.sources) > 1
 
 

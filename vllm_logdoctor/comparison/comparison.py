@@ -155,7 +155,7 @@ def room_used(before: Snapshot, after: Snapshot) -> RoomUsed | None:
 
 
 def same_value(before: Any, after: Any) -> bool:
-    """Tell whether two values of a setting are the same, however they were spelt.
+    """Return whether two values of a setting are the same, however they were spelt.
 
     Example:
         >>> same_value("0.90", 0.9), same_value("auto", "Auto"), same_value(True, 1), same_value(None, 0)
@@ -201,14 +201,14 @@ def _is_told_once(one: SettingDifference) -> bool:
 
 
 def _is_given_once(one: SettingDifference, before: Snapshot, after: Snapshot) -> bool:
-    """Tell whether a setting was given in one run and left out in the other, whose log has arguments too."""
+    """Return whether a setting was given in one run and left out in the other, whose log has arguments too."""
     other = after if one.after is None else before
     known = other.environment if is_variable(one.name) else other.config
     return _is_told_once(one) and any(setting.provenance == "explicit" for setting in known.values())
 
 
 def is_variable(name: str) -> bool:
-    """Tell whether a setting is an environment variable.
+    """Return whether a setting is an environment variable.
 
     Example:
         >>> is_variable("VLLM_USE_V1"), is_variable("max_num_seqs")
@@ -284,7 +284,7 @@ def _finding_differences(before: Snapshot, after: Snapshot) -> Iterator[FindingD
 
 
 def _why_unclear(finding: KnownFinding, other: Snapshot) -> str:
-    """Say why the absence of a finding is no evidence: the other log could not have shown it."""
+    """Return why the absence of a finding is no evidence: the other log could not have shown it."""
     if finding.kind == "performance" and not other.busy_samples:
         return "the later log shows no request being served"
     if finding.kind == "failure" and not other.started and other.outcome not in ("clean_shutdown", "running"):

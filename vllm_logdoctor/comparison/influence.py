@@ -125,12 +125,12 @@ def influence_of(setting: str) -> frozenset[Subject]:
 
 
 def makes_room(setting: str) -> bool:
-    """Tell whether a setting lets more requests run at once."""
+    """Return whether a setting lets more requests run at once."""
     return setting in _ROOM
 
 
 def without_effect(setting: str) -> bool:
-    """Tell whether a setting is a place, a name or an address that moves no figure."""
+    """Return whether a setting is a place, a name or an address that moves no figure."""
     return setting.rpartition(".")[2] in _WITHOUT_EFFECT or setting in _WITHOUT_EFFECT
 
 

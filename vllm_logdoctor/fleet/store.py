@@ -69,7 +69,7 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever added."""
+        """Return whether anything was ever added."""
         return (self.path / MARKER).is_file()
 
     def parts(self, table: str = "logs") -> list[str]:

@@ -88,7 +88,7 @@ def _final_path(log: Path, environ: Mapping[str, str], facts: Mapping[str, str])
 
 
 def is_spooled(log: Path) -> bool:
-    """Say whether a file is one that PBS moves away at the end of its job: from its spool or a private sandbox."""
+    """Return whether a file is one that PBS moves away at the end of its job: from its spool or a private sandbox."""
     return log.suffix in (".OU", ".ER") and (log.parent.name == "spool" or log.parent.name.startswith("pbs."))
 
 

@@ -123,7 +123,7 @@ def _reason(ended: _Ended, request: HookRequest, logs: list[Path]) -> str:
 
 
 def holds_vllm(log: Path) -> bool:
-    """Tell whether the beginning or the end of a file names vLLM: cheap enough for every job of a cluster."""
+    """Return whether the beginning or the end of a file names vLLM: cheap enough for every job of a cluster."""
     if log.is_dir():
         return True
     try:

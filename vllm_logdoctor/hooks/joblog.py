@@ -102,7 +102,7 @@ def _job(environ: Mapping[str, str], job_id: str, query: Query) -> _Found:
 
 
 def has_text(place: Path) -> bool:
-    """Say whether a path is a file that is not empty."""
+    """Return whether a path is a file that is not empty."""
     try:
         return place.is_file() and place.stat().st_size > 0
     except OSError:

@@ -93,7 +93,7 @@ def flag_at(flag: str, version: VersionLike) -> Flag | None:
 
 
 def flag_exists(flag: str, version: VersionLike) -> bool | None:
-    """Does that version accept the flag; None when the version is not known.
+    """Return whether that version accepts the flag; None when the version is not known.
 
     >>> flag_exists("--swap-space", "0.17.1"), flag_exists("--swap-space", "0.18.0")
     (True, False)

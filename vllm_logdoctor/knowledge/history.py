@@ -32,7 +32,7 @@ def facts_at(table: str, name: str, version: VersionLike) -> Facts | None:
 
 
 def exists(table: str, name: str, version: VersionLike) -> bool | None:
-    """Is `name` in `table` for `version`; None when the version is not known."""
+    """Return whether `name` is in `table` for `version`; None when the version is not known."""
     if release_number(version) is None:
         return None
     return facts_at(table, name, version) is not None

@@ -44,7 +44,7 @@ def literal_parts(template: str, style: str) -> tuple[str, ...]:
 
 
 def could_print(parts: tuple[str, ...], message: str) -> bool:
-    """Can a template with these literal parts have printed `message`, of which the end may be cut off?
+    """Return whether a template with these literal parts can have printed `message`.
 
     Placeholders stand for any text. A message of several lines may be given by its first line alone.
 

@@ -11,7 +11,7 @@ from vllm_logdoctor.knowledge.versions import VersionLike
 
 
 def variable_known(name: str, version: VersionLike) -> bool | None:
-    """Does that version declare the variable; None when the version is not known.
+    """Return whether that version declares the variable; None when the version is not known.
 
     >>> variable_known("VLLM_ATTENTION_BACKEND", "0.14.1"), variable_known("VLLM_ATTENTION_BACKEND", "0.15.0")
     (True, False)

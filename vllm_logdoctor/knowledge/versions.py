@@ -208,7 +208,7 @@ def number_of(release: str) -> int:
 
 
 def at_least(version: VersionLike, release: str) -> bool | None:
-    """Is `version` the given known release or later; None when the version is not known.
+    """Return whether `version` is the given known release or later; None when the version is not known.
 
     >>> at_least("0.11.2", "0.11.0"), at_least("0.9.1.dev3", "0.9.1"), at_least(None, "0.9.1")
     (True, False, None)
@@ -222,7 +222,7 @@ def at_least(version: VersionLike, release: str) -> bool | None:
 
 
 def is_older_than_known(version: VersionLike) -> bool:
-    """Say whether a version names a release before the oldest known one.
+    """Return whether a version names a release before the oldest known one.
 
     >>> is_older_than_known("0.3.3"), is_older_than_known("0.1.dev15917+g0a6396b45")
     (True, False)

@@ -69,7 +69,7 @@ class _Value(NamedTuple):
 
 
 def may_hold_name(text: str) -> bool:
-    """Say, at little cost, whether a text may hold the name of a credential with a value behind it."""
+    """Return, at little cost, whether a text may hold the name of a credential with a value behind it."""
     lowered = _lowered(text)
     return _ASSIGNED.search(lowered) is not None or ("--" in lowered and _OPTION.search(lowered) is not None)
 
@@ -214,7 +214,7 @@ def _is_strong(core: str, before: str) -> bool:
 
 
 def _bare_is_credential(text: str, name: re.Match[str], found: str, end: int) -> bool:
-    """Tell a credential without quotes from code and prose: api_key=self.key, api_key = f(x), password: required."""
+    """Distinguish a credential without quotes from code and prose: api_key=self.key, api_key = f(x), password: required."""
     # Of a variable of the environment any word is the value: HF_TOKEN=abc
     if name["assign"] == "=" and text[name.start("core") : name.end("core")].isupper():
         return True

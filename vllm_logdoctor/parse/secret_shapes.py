@@ -67,7 +67,7 @@ _HEX = lazy_pattern(r"[0-9a-f]+\Z")
 
 
 def may_be_shaped(text: str, lowered: str) -> bool:
-    """Say, at little cost, whether a text may hold a credential that its shape gives away."""
+    """Return, at little cost, whether a text may hold a credential that its shape gives away."""
     for mark in _MARKS:
         if mark in lowered:
             return True
@@ -99,7 +99,7 @@ def mask_shaped(text: str, kinds: dict[str, None]) -> str:
 
 
 def looks_random(value: str) -> bool:
-    """Say whether a value looks like a generated credential rather than a word, a name, a path or a number.
+    """Return whether a value looks like a generated credential rather than a word, a name, a path or a number.
 
     Example:
         >>> looks_random("Zq7hTk2Lw9XbV3nR"), looks_random("Qwen2.5-32B-Instruct"), looks_random("gpu_memory_utilization")

@@ -111,7 +111,7 @@ def mask(text: str) -> Masked:
 
 
 def may_hold_secret(text: str) -> bool:
-    """Say, at little cost, whether a text may hold what is masked; the same of texts that differ in digits only."""
+    """Return, at little cost, whether a text may hold what is masked; the same of texts that differ in digits only."""
     lowered = text.lower()
     for mark in _PLACES:
         if mark in lowered:
@@ -120,7 +120,7 @@ def may_hold_secret(text: str) -> bool:
 
 
 def continues_secret(line: str, before: str) -> bool:
-    """Say whether a line is the rest of a secret that began in the line before it: of a private key, or behind a bare name.
+    """Return whether a line is the rest of a secret that began in the line before it: of a private key, or behind a bare name.
 
     Example:
         >>> continues_secret("Zq7hTk2Lw9XbV3nR", "args: api_key=")

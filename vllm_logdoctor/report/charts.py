@@ -185,7 +185,7 @@ def _sampled(run: Run, points: Sequence[Point], bands: Sequence[dict[str, Any]])
             "generation", "Generation throughput", "tokens/s", [("generation", "blue", True, generation)]
         ),
         frame.chart("prompt", "Prompt throughput", "tokens/s", [("prompt", "orange", True, prompt)]),
-        frame.chart("queue", "Requests running and waiting", "", queue, _seats(run)),
+        frame.chart("queue", "Requests running and waiting", "", queue, _slots(run)),
         frame.chart("kv", "KV cache usage", "%", used),
     ]
 
@@ -205,7 +205,7 @@ Line = tuple[str, str, bool, Sequence[float | None]]
 Limit = dict[str, Any]
 
 
-def _seats(run: Run) -> Limit | None:
+def _slots(run: Run) -> Limit | None:
     """Return max_num_seqs as a limit across the queue, unless it is far above what ran."""
     max_num_seqs, most = run.setting("max_num_seqs"), run.extremes.running or 0
     near = isinstance(max_num_seqs, int) and max_num_seqs <= _NEAR * most

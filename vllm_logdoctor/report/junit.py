@@ -30,7 +30,7 @@ def render(analysis: Analysis) -> str:
 
 
 def fails(finding: Finding) -> bool:
-    """Tell whether a finding fails its case."""
+    """Return whether a finding fails its case."""
     return finding.kind == "failure" or finding.severity in ("critical", "high")
 
 

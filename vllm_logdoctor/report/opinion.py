@@ -40,7 +40,7 @@ class Claim(Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether it cites lines and all citations hold."""
+        """Return whether it cites lines and all citations hold."""
         return bool(self.citations) and all(one.holds for one in self.citations)
 
 

@@ -40,7 +40,7 @@ class Beside(Struct, frozen=True):
 
     @property
     def used(self) -> bool:
-        """Whether its readings were taken over into a run."""
+        """Return whether its readings were taken over into a run."""
         return self.certainty in ("sure", "likely") and bool(self.evidence.readings)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from vllm_logdoctor.engines.model import EngineReader
@@ -12,11 +12,11 @@ from vllm_logdoctor.events import Event, FastLine, LinePrefix
 from vllm_logdoctor.parse import NO_PROCESS, Process, Record
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
 from vllm_logdoctor.run.clock import Clock
-from vllm_logdoctor.run.configuration import ConfigSources, arguments_of, engine_config_of
+from vllm_logdoctor.run.configuration import ConfigSources
 from vllm_logdoctor.run.continuation_lines import Continuations
 from vllm_logdoctor.run.environment import Environment, may_tell
+from vllm_logdoctor.run.event_readers import READERS
 from vllm_logdoctor.run.launches import Launches
-from vllm_logdoctor.run.metrics import added, progress_of, speculation_of, transfer_of
 from vllm_logdoctor.run.minutes import RequestsByMinute
 from vllm_logdoctor.run.model import (
     Evidence,
@@ -25,12 +25,11 @@ from vllm_logdoctor.run.model import (
     Speculation,
     Transfer,
     Unknown,
-    Value,
     evidence_of,
 )
 from vllm_logdoctor.run.platform_detection import hints_in
 from vllm_logdoctor.run.sampling import RecordBudget, RecordSampler, template_of
-from vllm_logdoctor.run.series import Series, sample_of
+from vllm_logdoctor.run.series import Series
 from vllm_logdoctor.run.servers import VLLM
 from vllm_logdoctor.run.year import YearFinder, dated, dated_event, moved
 from vllm_logdoctor.scan import AccessKey
@@ -174,7 +173,7 @@ class RunBuilder:
             self.keeper.add(record, serious=record.level not in ("INFO", "DEBUG"))
             return
         self._note_message(event, count)
-        reader = _READERS.get(event.name)
+        reader = READERS.get(event.name)
         if reader is not None:
             reader(self, event)
         if event.pattern.id not in _ROUTINE or record.level in ("ERROR", "CRITICAL"):
@@ -353,157 +352,3 @@ def troubles(record: Record) -> bool:
 def _comes_from_import(record: Record) -> bool:
     """Return whether a package's own start wrote a record: a plug-in that can't be loaded ends nothing."""
     return record.call_site is not None and record.call_site[0].endswith("__init__.py")
-
-
-def _read_throughput(run: RunBuilder, event: Event) -> None:
-    if not run.counts_as_sample(event.record.process):
-        return
-    sample = sample_of(event, run.now)
-    if sample is not None:
-        run.series.add(sample)
-        run.statistics_time = run.now
-        run.ready = True
-
-
-def _read_running(run: RunBuilder, event: Event) -> None:
-    """Read the first statistics of V1 (0.7.0), which hold no rates: gauges without a sample."""
-    seen = run.series.extremes
-    running, waiting = event.number("running"), event.number("waiting")
-    if running is not None and waiting is not None:
-        seen.running = max(seen.running or 0, int(running))
-        seen.waiting = max(seen.waiting or 0, int(waiting))
-        run.ready = True
-
-
-def _read_speculation(run: RunBuilder, event: Event) -> None:
-    found = speculation_of(event, run.now, run.evidence(event.record))
-    if found is not None:
-        run.speculation = added(run.speculation, found)
-
-
-def _read_transfer(run: RunBuilder, event: Event) -> None:
-    found = transfer_of(event, run.now, run.evidence(event.record))
-    if found is not None:
-        run.transfers = added(run.transfers, found)
-
-
-def _read_progress(run: RunBuilder, event: Event) -> None:
-    found = progress_of(event, run.evidence(event.record))
-    if found is not None:
-        run.progress = added(run.progress, found)
-
-
-def _read_benchmark(run: RunBuilder, event: Event) -> None:
-    run.benchmarks.add(event, run.evidence(event.record))
-
-
-def _read_hit_rate(run: RunBuilder, event: Event) -> None:
-    rate = event.number("gpu")
-    if rate is not None:
-        run.series.note_hit_rate(rate)
-
-
-def _read_preemption(run: RunBuilder, event: Event) -> None:
-    total = event.number("total")
-    if total is not None:
-        run.series.extremes.preemptions = max(run.series.extremes.preemptions, int(total))
-
-
-def _read_arguments(run: RunBuilder, event: Event) -> None:
-    if run.stated.arguments:
-        return
-    run.stated.arguments, run.stated.arguments_complete = arguments_of(event)
-    run.stated.arguments_evidence = (run.evidence(event.record),)
-    run.stated.arguments_text = event.record.message
-
-
-def _read_engine_config(run: RunBuilder, event: Event) -> None:
-    if run.stated.engine:
-        return
-    run.stated.engine = engine_config_of(event)
-    run.stated.engine_evidence = (run.evidence(event.record),)
-    run.stated.engine_text = event.record.message
-
-
-def _read_config_dump(run: RunBuilder, event: Event) -> None:
-    if "engine-config" not in run.messages:
-        _read_engine_config(run, event)
-
-
-def _adjusts(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
-    def read(run: RunBuilder, event: Event) -> None:
-        value = event.fields.get(field_name)
-        if value is not None:
-            run.stated.adjusted[setting] = Value(value, "reported", (run.evidence(event.record),))
-
-    return read
-
-
-def _states_first(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
-    """Read a line that a draft model of speculative decoding prints again, with its own value."""
-    adjust = _adjusts(setting, field_name)
-
-    def read(run: RunBuilder, event: Event) -> None:
-        if setting not in run.stated.adjusted:
-            adjust(run, event)
-
-    return read
-
-
-def _mentions(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
-    def read(run: RunBuilder, event: Event) -> None:
-        value = event.fields.get(field_name)
-        if value is not None:
-            run.stated.mentioned.setdefault(setting, Value(value, "reported", (run.evidence(event.record),)))
-
-    return read
-
-
-def _read_async(run: RunBuilder, event: Event) -> None:
-    enabled = event.text("state") == "enabled"
-    run.stated.adjusted["async_scheduling"] = Value(enabled, "reported", (run.evidence(event.record),))
-
-
-def _read_ready(run: RunBuilder, event: Event) -> None:
-    run.ready = True
-
-
-def _read_end(run: RunBuilder, event: Event) -> None:
-    run.ended = True
-
-
-_READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
-    "throughput": _read_throughput,
-    "running-waiting": _read_running,
-    "speculation": _read_speculation,
-    "speculation-v0": _read_speculation,
-    "kv-transfer": _read_transfer,
-    "offline-progress": _read_progress,
-    "benchmark-serving-begins": _read_benchmark,
-    "benchmark-figure": _read_benchmark,
-    "benchmark-throughput": _read_benchmark,
-    "benchmark-latency": _read_benchmark,
-    "prefix-hit-rate": _read_hit_rate,
-    "preempted": _read_preemption,
-    "arguments-namespace": _read_arguments,
-    "arguments-non-default": _read_arguments,
-    "engine-config": _read_engine_config,
-    "engine-config-dump": _read_config_dump,
-    "chunked-prefill-enabled": _adjusts("max_num_batched_tokens", "tokens"),
-    "max-model-len-used": _states_first("max_model_len", "tokens"),
-    "max-model-len-fitted": _adjusts("max_model_len", "tokens"),
-    "block-size-set": _adjusts("block_size", "tokens"),
-    "memory-profile-budget": _mentions("gpu_memory_utilization", "utilization"),
-    "memory-profile-results": _mentions("gpu_memory_utilization", "utilization"),
-    "memory-initial-debug": _mentions("gpu_memory_utilization", "utilization"),
-    "memory-left-hint": _mentions("gpu_memory_utilization", "utilization"),
-    "graph-memory-equivalent": _mentions("gpu_memory_utilization", "utilization"),
-    "kv-cache-size": _mentions("max_model_len", "length"),
-    "kv-cache-concurrency": _mentions("max_model_len", "length"),
-    "async-scheduling": _read_async,
-    "startup-complete": _read_ready,
-    "uvicorn-running": _read_ready,
-    "server-process-finished": _read_end,
-    "shutdown-complete": _read_end,
-}
-"""Events that are read when they are folded in."""

@@ -43,7 +43,7 @@ class Clock(Struct):
 
     @property
     def backwards(self) -> bool:
-        """Whether time falls from line to line: an export with the newest line first."""
+        """Return whether time falls from line to line: an export with the newest line first."""
         return runs_backwards((self,))
 
     @property

@@ -11,7 +11,7 @@ _TRACEBACK = ("Traceback (most recent call last)", '  File "')
 
 
 class Continuations:
-    """Tells for each record whether it continues the record that its process wrote before.
+    """Notes for each record whether it continues the record that its process wrote before.
 
     A line of the same process, level, call site and second as the line before it belongs to the same
     message: the rest of a traceback, of a configuration dump, of a list.

@@ -71,7 +71,7 @@ class Ending(Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether the run broke by itself."""
+        """Return whether the run broke by itself."""
         return self.outcome in ("crashed_at_startup", "crashed_while_serving")
 
 

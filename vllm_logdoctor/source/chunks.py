@@ -246,7 +246,7 @@ def _decoded(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def is_utf16(head: bytes) -> bool:
-    """Say whether a log begins as UTF-16 does."""
+    """Return whether a log begins as UTF-16 does."""
     return _utf16_decoder(head) is not None
 
 

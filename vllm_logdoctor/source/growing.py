@@ -72,7 +72,7 @@ class GrowingFile:
 
     @property
     def there(self) -> bool:
-        """Whether the file has been found."""
+        """Return whether the file has been found."""
         return self._file is not None
 
     def read(self) -> Iterator[Piece]:
@@ -148,7 +148,7 @@ class GrowingStream(Struct):
 
     @property
     def there(self) -> bool:
-        """Whether the stream has been found: it always is."""
+        """Return whether the stream has been found: it always is."""
         return True
 
     def wait(self, seconds: float, wake: int) -> None:

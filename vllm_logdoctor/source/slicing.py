@@ -63,7 +63,7 @@ def read_pieces(
 
 
 def _is_read_as_it_is(descriptor: int) -> bool:
-    """Say whether a file is text whose lines are those of the log, as far as its beginning tells."""
+    """Return whether a file is text whose lines are those of the log, as far as its beginning tells."""
     try:
         head = os.pread(descriptor, SAMPLE_BYTES, 0)
     except OSError:

@@ -49,7 +49,7 @@ class Observation(Struct, frozen=True):
 
     @property
     def framed(self) -> bool:
-        """Whether a logger printed it."""
+        """Return whether a logger printed it."""
         return bool(self.record.level)
 
 
