@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import median
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -108,4 +107,6 @@ class EngineReader(Protocol):
 def middle(values: Iterable[float]) -> float | None:
     """Return the median, or None of nothing."""
     kept = list(values)
+    from statistics import median
+
     return median(kept) if kept else None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.engines.llamacpp import LlamaCppReader
-from vllm_logdoctor.engines.model import EngineReader
-from vllm_logdoctor.engines.sglang import SGLangReader
+from typing import TYPE_CHECKING
 
-READERS: dict[str, type[EngineReader]] = {"sglang": SGLangReader, "llama.cpp": LlamaCppReader}
+if TYPE_CHECKING:
+    from vllm_logdoctor.engines.model import EngineReader
 
 
 def reader_of(server: str) -> EngineReader | None:
@@ -16,5 +15,13 @@ def reader_of(server: str) -> EngineReader | None:
         >>> reader_of("ollama") is None
         True
     """
-    reader = READERS.get(server)
-    return reader() if reader else None
+    # Few logs are of other engines: a start does not pay for their readers.
+    if server == "sglang":
+        from vllm_logdoctor.engines.sglang import SGLangReader
+
+        return SGLangReader()
+    if server == "llama.cpp":
+        from vllm_logdoctor.engines.llamacpp import LlamaCppReader
+
+        return LlamaCppReader()
+    return None

@@ -7,7 +7,6 @@ gets no answer.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Mapping
@@ -162,6 +161,8 @@ def check_setting(name: str, value: Any, version: str | None) -> None:
     flag = flag_for_field(field, version) if version else None
     if field not in LAWS and field not in UNRELATED and flag is None:
         fields = sorted({*LAWS, *UNRELATED, *(one[2:].replace("-", "_") for one in flags_of(version))})
+        import difflib
+
         near = difflib.get_close_matches(field, fields, n=1, cutoff=0.6)
         hint = f" (did you mean {near[0]}?)" if near else "; logdoctor config LOG lists those of a run"
         raise LogdoctorError(f"unknown setting {name!r}{hint}", 2)

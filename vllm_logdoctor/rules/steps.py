@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from statistics import median
 
 from msgspec.structs import replace
 
@@ -28,6 +27,8 @@ def acceptance_length(run: Run) -> float | None:
         lengths = [rate.acceptance for rate in run.engine_log.rates if rate.acceptance]
     else:
         lengths = [one.mean_length for one in run.speculation if one.mean_length]
+    from statistics import median
+
     return round(median(lengths), 3) if lengths else None
 
 
