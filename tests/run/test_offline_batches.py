@@ -1,0 +1,20 @@
+"""The progress bar of the offline engine: its last state is the batch, with what the bar says of its speed."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.pipeline import Options, analyse
+from vllm_logdoctor.run.metrics import batches_of
+from vllm_logdoctor.source import inputs_from
+
+LOG = """INFO 05-01 10:00:00 [llm_engine.py:77] Initializing a V1 LLM engine (v0.11.2) with config: model='org/m'
+Processed prompts:  50%|#####     | 5/10 [00:01<00:01,  4.20it/s, est. speed input: 12.30 toks/s, output: 45.60 toks/s]
+Processed prompts: 100%|##########| 10/10 [00:02<00:00,  5.00it/s, est. speed input: 20.00 toks/s, output: 80.00 toks/s]
+Processed prompts: 100%|##########| 4/4 [00:03<00:00,  1.30it/s, est. speed input: 6.00 toks/s, output: 90.00 toks/s]
+"""
+
+
+def test_each_batch_is_read_from_the_last_state_of_its_bar() -> None:
+    (diagnosis,) = analyse(inputs_from(LOG.encode()), Options()).runs
+    batches = batches_of(diagnosis.run)
+    assert [(batch.done, batch.total) for batch in batches] == [(10, 10), (4, 4)]
+    assert [(batch.input, batch.output) for batch in batches] == [(20.0, 80.0), (6.0, 90.0)]
