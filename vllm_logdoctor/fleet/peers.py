@@ -23,7 +23,7 @@ LEAST_RATIO = 1.3
 _LEAST_SPREAD = 0.05
 _RARE = 0.1
 _MOST_DIFFERENCES = 5
-_DRAWS = 300
+_DRAWN = 6000
 _TO_DEVIATION = 1.4826
 
 METRICS = {
@@ -187,11 +187,12 @@ def chance(n: int, spread: float) -> float:
 def _chance(n: int, spread: float) -> float:
     draw = random.Random(n * 1000 + round(spread * 100))
     far = 0
-    for _ in range(_DRAWS):
+    groups = _DRAWN // n
+    for _ in range(groups):
         values = [draw.gauss(0.0, spread) for _ in range(n)]
         middle, width = _robust_logs(values)
         far += sum(_is_far(value, middle, width) for value in values)
-    return far / (_DRAWS * n)
+    return far / (groups * n)
 
 
 def _groups(runs: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
