@@ -134,6 +134,16 @@ def test_a_mistake_in_the_settings_is_told(log: Path, text: str) -> None:
     assert "ask" in told.stderr
 
 
+def test_a_model_is_not_asked_about_another_engine(log: Path) -> None:
+    log.write_text(
+        "[2025-05-20 10:00:00] server_args=ServerArgs(model_path='org/m', tokenizer_path='org/m', port=30000, tp_size=1)\n"
+        "[2025-05-20 10:00:09] max_total_num_tokens=100000, chunked_prefill_size=8192, max_running_requests=64\n"
+    )
+    with serving(GOOD) as (url, seen):
+        asked = call(log.parent, "vllm.log", "--ask", url, "--model", "tiny")
+    assert (seen, asked.returncode) == ([], 4)
+
+
 def test_nothing_but_asking_opens_a_connection(monkeypatch: pytest.MonkeyPatch, log: Path) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("a connection was opened")

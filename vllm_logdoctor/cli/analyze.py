@@ -83,7 +83,7 @@ def run_analyze(request: Request) -> int:
     with _progress(inputs, request.quiet) as progress:
         analysis = analyse(inputs, options, progress, evidence)
     analysis, failed = _gated(analysis, request, settings)
-    if request.ask is None:
+    if request.ask is None or all(one.run.server != VLLM for one in analysis.runs):
         write_outputs(analysis, request)
     else:
         from vllm_logdoctor.cli.ask import write_with_opinion
