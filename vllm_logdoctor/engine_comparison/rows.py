@@ -14,6 +14,8 @@ from vllm_logdoctor.rules.equal_load import EqualLoad, LoadLevel, band, equal_lo
 Kind = Literal["compared", "side by side", "refused", "not in the log"]
 _FEWEST = 2
 _TOKENS_OF_A_TEST = (32, 128)
+_MOST_ALONE = 4
+"""Levels that are shown where no two sides share one."""
 
 
 class Claims(Struct, frozen=True):
@@ -112,7 +114,7 @@ def _level_rows(
     by_side = [{band(level.low): level for level in levels(side)} for side in sides]
     shared = sorted(number for number in set().union(*by_side) if sum(number in one for one in by_side) > 1)
     alone = "per accepted length below" if drafts else ""
-    for number in shared:
+    for number in shared or sorted(set().union(*by_side))[:_MOST_ALONE]:
         here = [one.get(number) for one in by_side]
         cells = tuple(
             Cell(level.generation[1], note=count(level.samples, "sample")) if level else None
