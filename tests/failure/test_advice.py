@@ -53,7 +53,7 @@ def test_a_cache_larger_than_the_host_gets_what_the_host_has_and_no_share_of_a_c
         " for kv (200.0 GiB). Decrease --kv-cache-memory-bytes, VLLM_CPU_KVCACHE_SPACE, or reduce CPU memory used by"
         " other processes."
     )
-    assert changes(finding) == {"VLLM_CPU_KVCACHE_SPACE": 15}
+    assert changes(finding) == {"VLLM_CPU_KVCACHE_SPACE": 9}
     assert "200 GiB" in finding.explanation
 
 

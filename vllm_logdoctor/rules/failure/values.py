@@ -157,7 +157,7 @@ def _cache_room(values: Mapping[str, Any]) -> Values:
     """Return the size of a cache that the host has room for, where the CPU backend names what is free; else room on a card."""
     free = _real(values.get("host_free"))
     if free is not None:
-        return {"host_cache": int(0.8 * free) or None}
+        return {"host_cache": int(free / 2) or None}
     return {**_room(values), "device_share": values.get("gpu_memory_utilization")}
 
 
