@@ -81,7 +81,7 @@ def test_says_first_what_ran_and_how_it_ended(analysis):
     first, _, ran, _, verdict, *_ = markdown.render(analysis).split("\n")
     assert first == "# LIMITED: by its configuration"
     assert ran == "vLLM 0.18.1 · Qwen · 4 GPUs (TP=4) · 6 min 40 s · clean shutdown"
-    assert verdict == "**Nobody asked Qwen [L12].**"
+    assert verdict == "**one seat Qwen [L7 and 4 more]. Nobody asked Qwen [L12].**"
 
 
 def test_sections_come_in_the_order_of_the_reader_s_questions(analysis_of):

@@ -9,7 +9,7 @@ from vllm_logdoctor.report.figures import count, table
 from vllm_logdoctor.report.first_screen import REVERSED, FirstScreen, first_screen, level_of, state
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import run_title
-from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.page import Page, file_name
 from vllm_logdoctor.report.sections.advice import changes, other_findings
 from vllm_logdoctor.report.sections.beside import files_beside
 from vllm_logdoctor.report.sections.broke import broke
@@ -132,7 +132,7 @@ def _run(page: Page, several: bool) -> list[str]:
 
 def _overview(analysis: Analysis, linked: bool) -> list[str]:
     pages = [Page(analysis, diagnosis, linked=linked) for diagnosis in analysis.runs]
-    names = [inline(source.file, 200) for source in analysis.sources]
+    names = [inline(file_name(analysis, source.file) or source.file, 200) for source in analysis.sources]
     files = ", ".join(names) if len(names) <= _NAMED else count(len(names), "file")
     lines = [f"# {count(len(analysis.runs), 'run')} of vLLM in {files}", ""]
     lines += [REVERSED, ""] if any(page.run.newest_first for page in pages) else []
@@ -143,7 +143,8 @@ def _overview(analysis: Analysis, linked: bool) -> list[str]:
 def _place(page: Page) -> str:
     run = page.run
     place = f"L{run.first_line} to L{run.last_line}"
-    return f"{inline(run.first_file, 120)} {place}" if len(page.analysis.sources) > 1 else place
+    name = file_name(page.analysis, run.first_file)
+    return f"{inline(name, 120)} {place}" if name else place
 
 
 def _worst(pages: list[Page]) -> str:
