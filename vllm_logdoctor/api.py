@@ -24,6 +24,7 @@ from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.rules.bottleneck import ServingPeriod
 from vllm_logdoctor.rules.model import Finding, Message
 from vllm_logdoctor.run.model import Coverage, Phase, Run, Sample, SourceSummary, Value
+from vllm_logdoctor.run.observed import Measured
 from vllm_logdoctor.source import Input, inputs_from
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ class RunView:
         startup_seconds: length of the start-up, or None.
         config: effective configuration by EngineArgs field.
         measured: what the engine printed of itself.
+        beside: what files beside the log measured; rows with `to_frame()`.
         phases, stats, periods, findings, messages, events, requests, what_if, processes: rows; each has `to_frame()`.
         plan: the merged changes with the launch command before and after.
         plot: figures (matplotlib).
@@ -209,6 +211,8 @@ class RunView:
         self.config = Settings(run.config)
         self.measured = Settings(run.measured)
         self.plan = diagnosis.plan
+        beside = [one for values in run.observed.groups.values() for one in values]
+        self.beside: Rows[Measured] = Rows(beside, lambda: frames.measured_frame(run))
         self.phases: Rows[Phase] = Rows(run.phases, lambda: frames.phases_frame([(run, times)]))
         self.stats: Rows[Sample] = Rows(run.samples, lambda: frames.stats_frame(run, times))
         self.findings: Rows[Finding] = Rows(

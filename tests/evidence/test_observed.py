@@ -224,3 +224,21 @@ def test_counters_of_a_real_pair_are_exact_in_the_report(metrics: Path) -> None:
 
 def test_a_report_of_the_library_has_the_values(tmp_path: Path) -> None:
     assert isinstance(analyze(str(LOG)), Report)
+
+
+def test_compare_shows_the_latency_before_and_after(tmp_path: Path) -> None:
+    from vllm_logdoctor.comparison.comparison import compare
+    from vllm_logdoctor.comparison.snapshot import snapshot_of
+    from vllm_logdoctor.report.json import document
+
+    sides = [snapshot_of(document(analysed(tmp_path, metrics=scrape(100, queue)))) for queue in (9.0, 0.5)]
+    found = {one.name: one for one in compare(*sides).figures}["ttft_mean_ms"]
+    assert (found.before, found.after, found.verdict) == (10_000.0, 1500.0, "better")
+
+
+def test_the_library_has_the_values_as_a_frame(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    from vllm_logdoctor.report.frames import measured_frame
+
+    frame = measured_frame(analysed(tmp_path, metrics=scrape(100, 9.0)).runs[0].run)
+    assert frame[frame.name == "queue time mean"].number.tolist() == [9.0]

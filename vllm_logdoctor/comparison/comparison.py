@@ -22,7 +22,7 @@ from vllm_logdoctor.rules.equal_load import EqualLoad, equal_load
 FIRST_START = 0.035
 """The first start after an installation plans up to 3 % fewer KV cache tokens; rounded up."""
 
-_LOWER_IS_BETTER = ("_seconds", "preemptions", "model_weights_gib", "graph_capture_gib")
+_LOWER_IS_BETTER = ("_seconds", "_ms", "preemptions", "model_weights_gib", "graph_capture_gib")
 _TOLERANCE = {"start-up": 0.10, "capacity": 0.005, "memory": 0.005, "weights": 0.005, "speed": 0.03}
 _SHORTEST_SECONDS = 2.0
 _ROLES = ("cause", "follows", "idle")

@@ -201,6 +201,10 @@ def _figures(run: Node, serving: Node) -> Iterator[tuple[str, float]]:
     yield from _number("kv_cache_usage_max", (serving.get("kv_cache_usage") or {}).get("max"))
     yield from _number("prefix_cache_hit_rate", (serving.get("prefix_cache_hit_rate") or {}).get("last"))
     yield from _number("preemptions", serving.get("preemptions"))
+    for one in (run.get("beside") or {}).get("latency") or ():
+        # Means of /metrics beside each log: "TTFT mean" -> ttft_mean_ms.
+        if one["joined"] and one["unit"] == "s" and one["name"].endswith(" mean"):
+            yield from _number(f"{one['name'].lower().replace(' ', '_')}_ms", 1000 * one["value"])
 
 
 def _number(name: str, value: Any) -> Iterator[tuple[str, float]]:

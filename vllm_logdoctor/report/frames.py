@@ -257,6 +257,33 @@ def processes_frame(runs: Iterable[Run]) -> pandas.DataFrame:
     )
 
 
+MEASURED: tuple[Column, ...] = (
+    ("run", "Int64", "number in the report"),
+    ("group", "string", "latency, scheduler, kernels, gpus ..."),
+    ("name", "string", ""),
+    ("subject", "string", "card, thread, class of kernels"),
+    ("value", "string", "as read"),
+    ("number", "Float64", "the value, where it is one number"),
+    ("unit", "string", ""),
+    ("file", "string", ""),
+    ("line", "Int64", ""),
+    ("joined", "boolean", "whether the file names this run"),
+)
+
+
+def measured_frame(run: Run) -> pandas.DataFrame:
+    """Return what files beside the log measured of a run."""
+    rows = (
+        (
+            run.number, group, one.name, one.subject, str(one.value),
+            float(one.value) if isinstance(one.value, int | float) else None, one.unit, one.file, one.line, one.joined,
+        )
+        for group, values in run.observed.groups.items()
+        for one in values
+    )  # fmt: skip
+    return _frame(MEASURED, rows)
+
+
 def stats_frame(run: Run, times: Times) -> pandas.DataFrame:
     """Return the statistics lines, one row each (or one per thinned group, see `count`)."""
     return _frame(STATS, (_stats_row(times, sample) for sample in run.samples))
