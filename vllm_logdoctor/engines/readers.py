@@ -1,11 +1,8 @@
-"""The reader of each engine whose log is read for facts."""
+"""The reader of each engine whose log is read for facts; imported when such a log is met."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from vllm_logdoctor.engines.model import EngineReader
+from vllm_logdoctor.engines.model import EngineReader
 
 
 def reader_of(server: str) -> EngineReader | None:
@@ -15,7 +12,6 @@ def reader_of(server: str) -> EngineReader | None:
         >>> reader_of("ollama") is None
         True
     """
-    # Few logs are of other engines: a start does not pay for their readers.
     if server == "sglang":
         from vllm_logdoctor.engines.sglang import SGLangReader
 
