@@ -27,9 +27,12 @@ def acceptance_length(run: Run) -> float | None:
         lengths = [rate.acceptance for rate in run.engine_log.rates if rate.acceptance]
     else:
         lengths = [one.mean_length for one in run.speculation if one.mean_length]
+    if not lengths:
+        return None
+    # Most runs draft nothing: a start does not pay for the module.
     from statistics import median
 
-    return round(median(lengths), 3) if lengths else None
+    return round(median(lengths), 3)
 
 
 def _lengths(run: Run) -> dict[tuple[int, int], float]:
