@@ -164,7 +164,7 @@ class Analyser:
 
     def close(self) -> None:
         """Judge the runs of the current run set and begin the next one; only the results are kept."""
-        self._results.add(self._group.result(self.options.objective))
+        self._results.add(self._group.result(self.options.objective, judged=not self._results.full))
         self._group = RunSet(self.options.job, self.evidence)
 
     def check_time(self) -> None:

@@ -57,14 +57,14 @@ class RunSet:
         self.readings.append(Reading())
         return len(self.names) - 1
 
-    def result(self, objective: str) -> Result:
-        """Judge the runs as known so far."""
+    def result(self, objective: str, *, judged: bool = True) -> Result:
+        """Return the runs as known so far, judged unless they are only counted by their outcome."""
         runs, defects = self.runs()
         attach(self.evidence, runs)
         diagnoses = []
         for run in runs:
             try:
-                diagnoses.append(diagnosed(run, objective))
+                diagnoses.append(diagnosed(run, objective) if judged else Diagnosis(run))
             except Exception as error:
                 defects.append(defect(f"run at line {run.first_line} of {run.first_file}", error))
         sources = [
@@ -160,6 +160,11 @@ class Results(Struct):
     total: Coverage = field(default_factory=lambda: Coverage(0, 0, 0, 0, ()))
     notes_left_out: int = 0
     foreign: list[Diagnosis] = field(default_factory=list)
+
+    @property
+    def full(self) -> bool:
+        """Whether further runs are only counted."""
+        return len(self.diagnoses) >= MOST_RUNS_IN_DETAIL
 
     def add(self, result: Result) -> None:
         """Add what a run set gave."""

@@ -72,11 +72,12 @@ def no_report(reason: str) -> str:
 def _reported(request: HookRequest, environ: Mapping[str, str]) -> list[str]:
     environ = _with_absolute_log(environ, request.folder)
     logs = _present(request) or find_job_log(environ, job_id=request.job, own_output=_own_output(request))
-    of_vllm = [log for log in logs if holds_vllm(log)]
-    if request.only_vllm and not of_vllm:
-        return []
-    # An error file that holds the batch system's words alone is no run of its own.
-    logs = of_vllm or logs
+    if request.only_vllm or len(logs) > 1:
+        of_vllm = [log for log in logs if holds_vllm(log)]
+        if request.only_vllm and not of_vllm:
+            return []
+        # An error file that holds the batch system's words alone is no run of its own.
+        logs = of_vllm or logs
     facts = facts_of(request.facts)
     finals = final_paths(logs, environ, facts)
     outputs = [Path(facts[name]) for name in ("stdout_file", "stderr_file") if name in facts] or _outputs(
