@@ -57,6 +57,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("objektive = 'latency'", "objektive: no such key"),
+        ("path = 'other.toml'", "path: no such key"),
         ("objective = 'speed'", "objective"),
         ("fail_on = 'terrible'", "fail_on"),
         ("[[suppress]]\nfinding = 'x'\nuntil = 2027-01-01", "suppress.0.reason"),
