@@ -65,7 +65,7 @@ def _followed(page: Page) -> list[str]:
         line for finding in page.failures[1:] if finding.role == "cascade" for line in finding.evidence
     ]
     lines = [f"Follow-up errors, not the cause:{page.cited(followed)}.", ""] if followed else []
-    last = next((record for record in reversed(page.run.tail) if _says_something(record)), None)
+    last = next((record for record in reversed(page.run.tail) if _is_sentence(record)), None)
     if last is not None and page.run.last_of_file and _is_new(page, last):
         lines.append(f"Last line: {code(last.message, 160)}{page.cited([page.run.evidence(last)])}")
     return lines
@@ -75,9 +75,12 @@ def _is_new(page: Page, last: Record) -> bool:
     return all(one.line != last.line for finding in page.failures for one in finding.evidence)
 
 
+def _is_sentence(record: Record) -> bool:
+    return _says_something(record) and len(_WORD.findall(record.message)) >= _FEWEST_WORDS
+
+
 def _says_something(record: Record) -> bool:
-    words = len(_WORD.findall(record.message))
-    return words >= _FEWEST_WORDS and not _MEMBER.fullmatch(record.message)
+    return bool(record.message.strip()) and not _MEMBER.fullmatch(record.message)
 
 
 def _last_lines(page: Page) -> list[str]:
