@@ -163,7 +163,7 @@ class Results(Struct):
 
     @property
     def full(self) -> bool:
-        """Whether further runs are only counted."""
+        """Return whether further runs are only counted."""
         return len(self.diagnoses) >= MOST_RUNS_IN_DETAIL
 
     def add(self, result: Result) -> None:
