@@ -136,6 +136,7 @@ class RunSet:
             cut_characters=sum(reader.parser.cut_characters for reader in self.readers),
             unknown=tuple(u for run in runs for u in run.unknown if u.level not in ("INFO", "DEBUG")),
             notes=tuple(notes),
+            tracebacks=sum(run.tracebacks for run in runs),
         )
 
 
@@ -238,6 +239,7 @@ class Results(Struct):
             cut_characters=total.cut_characters + found.cut_characters,
             unknown=tuple(unknown[:_MOST_UNKNOWN]),
             notes=(*total.notes, *new[:room]),
+            tracebacks=total.tracebacks + found.tracebacks,
         )
 
 

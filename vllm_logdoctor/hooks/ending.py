@@ -46,7 +46,7 @@ def job_end(
     wanted = job_id or environ.get("PBS_JOBID") or environ.get("SLURM_JOB_ID") or ""
     in_pbs = bool(environ.get("PBS_JOBID"))
     name = f"{'PBS' if in_pbs else 'Slurm'} job {wanted}" if wanted else ""
-    end = next((found for output in outputs if (found := _said_in(output))), None)
+    end = next((found for output in outputs if (found := said_in(output))), None)
     if status is not None:
         end = combined(end, shell_job_end(status, name))
     if in_pbs and wanted:
@@ -101,7 +101,8 @@ def _default_name(log: Path, environ: Mapping[str, str]) -> str:
     )
 
 
-def _said_in(output: Path) -> JobEnd | None:
+def said_in(output: Path) -> JobEnd | None:
+    """Return what a batch system wrote of a job's end at the end of a file, or None."""
     try:
         with output.open("rb") as file:
             file.seek(max(0, output.stat().st_size - _WORDS_BYTES))

@@ -59,6 +59,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.last_of_file = bool(tail)
     run.unknown = list(builder.unknown.values())
     run.vllm_records, run.recognised_records = builder.vllm_records, builder.recognised
+    run.tracebacks = builder.tracebacks
     _take_command(run, builder)
     run.engine_config, run.arguments = builder.stated.engine, builder.stated.arguments
     _identify(run, builder)

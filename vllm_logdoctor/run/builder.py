@@ -100,6 +100,7 @@ class RunBuilder:
         self.call_sites: dict[tuple[str, int], str] = {}
         self.vllm_records = 0
         self.recognised = 0
+        self.tracebacks = 0
         self.continuations = Continuations()
         self.openers: dict[str, Process] = {}
         self.ready = False
@@ -163,6 +164,7 @@ class RunBuilder:
         if not record.level and self.launches.may_tell(record):
             self.launches.read(record, self.evidence(record), begun=self._begun())
         traceback = record.message.startswith("Traceback (most recent call last)")
+        self.tracebacks += traceback
         continues, recognised = self.continuations.belongs(record, event is not None or traceback)
         if record.level and (recognised or self.continuations.may_be_vllms(record)):
             self.vllm_records += count

@@ -314,6 +314,7 @@ class Run(Struct):
     followed: bool = False
     vllm_records: int = 0
     recognised_records: int = 0
+    tracebacks: int = 0
 
     def seen(self, pattern_id: str) -> Occurrences | None:
         """Return how often a message was seen, or None."""
@@ -360,6 +361,7 @@ class Coverage(Struct, frozen=True):
     cut_characters: int
     unknown: tuple[Unknown, ...]
     notes: tuple[str, ...] = ()
+    tracebacks: int = 0
 
 
 def evidence_of(record: Record, files: Mapping[int, str] | Sequence[str]) -> Evidence:

@@ -232,6 +232,7 @@ class CoverageOut(Part):
     cut_characters: int
     unknown_warnings: list[UnknownOut]
     notes: list[str]
+    tracebacks: Annotated[int, means("tracebacks that processes printed")]
 
     @classmethod
     def of_coverage(cls, coverage: Coverage) -> CoverageOut:
