@@ -107,7 +107,7 @@ class Analyser:
     Example:
         >>> analyser = Analyser(Options())
         >>> number = analyser.open("vllm.log")
-        >>> analyser.feed(Chunk(number, 1, b"INFO 01-01 00:00:00 [a.py:1] hello\\n"))
+        >>> analyser.feed(Chunk(number, 1, b"INFO 01-01 00:00:00 [api_server.py:1043] vLLM API server version 0.9.0\\n"))
         >>> len(analyser.analysis().runs)
         1
     """

@@ -29,7 +29,7 @@ def setting_value(name: str, value: Any) -> str | None:
         >>> setting_value("max_num_seqs", 256), setting_value("dtype", "bfloat16"), setting_value("x", None)
         ('256', 'bfloat16', None)
         >>> setting_value("chat_template", "You are a helpful assistant")
-        'text:d2d9a7cb'
+        'text:217005ca'
     """
     if value is None:
         return None
