@@ -6,6 +6,7 @@ And texts that differ in digits only, made the same, so that what is asked of on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import AnyStr, Generic
 
 _KEY = 6
@@ -39,6 +40,16 @@ class TextIndex(Generic[AnyStr]):
         found = {number for key in keys for number in by_key[key] if texts[number] in text}
         found.update(number for number in self._short if texts[number] in text)
         return found
+
+
+def shared_start(one: str, other: str) -> int:
+    """Return how many characters at the beginning of two texts are equal.
+
+    Example:
+        >>> shared_start("/logs/may/a.log", "/logs/june/a.log")
+        6
+    """
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 _DIGITS = bytes.maketrans(b"23456789", b"11111111")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import Any
 
 from vllm_logdoctor.comparison.comparison import FigureDifference, RoomUsed, SettingDifference
@@ -11,6 +10,7 @@ from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import number, setting
 from vllm_logdoctor.report.naming import PHASES
 from vllm_logdoctor.rules.equal_load import EqualLoad
+from vllm_logdoctor.texts import shared_start
 
 FIGURES: dict[str, tuple[str, str]] = {
     "startup_seconds": ("start-up in all", "s"),
@@ -79,8 +79,7 @@ def both_names(before: str, after: str) -> str:
         >>> both_names("/logs/may/a.log", "/logs/june/a.log"), both_names("/logs/a.log, run 1", "/logs/a.log, run 2")
         ('may/a.log → june/a.log', 'a.log, run 1 → a.log, run 2')
     """
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
-    shared = before.rfind("/", 0, same) + 1
+    shared = before.rfind("/", 0, shared_start(before, after)) + 1
     return f"{inline(before[shared:], 200)} → {inline(after[shared:], 200)}"
 
 

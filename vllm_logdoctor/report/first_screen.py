@@ -5,7 +5,6 @@ All texts are escaped inline Markdown.
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import Literal
 
 from msgspec import Struct
@@ -31,6 +30,7 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.servers import NAMES, VLLM
+from vllm_logdoctor.texts import shared_start
 
 Level = Literal["healthy", "limited", "failed", "cut"]
 
@@ -206,16 +206,11 @@ def meaning(root: Finding) -> str:
     for label in _QUOTATION.finditer(text):
         value = text[label.end() :]
         starts = [at for at in range(len(said)) if said.startswith(value[:_REPEATED], at)]
-        shared = max((_alike(value, said[at:]) for at in starts), default=0)
+        shared = max((shared_start(value, said[at:]) for at in starts), default=0)
         rest = value[shared:].lstrip(".…")
         if shared >= min(_REPEATED, len(value.rstrip("."))) and (not rest or rest.startswith(" ")):
             return f"{text[: label.start()].rstrip()} {rest.lstrip()}".strip()
     return text
-
-
-def _alike(one: str, other: str) -> int:
-    """Return how many characters at the beginning of two texts are equal."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def remaining_ways(root: Finding) -> tuple[str, ...]:

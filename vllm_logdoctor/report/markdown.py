@@ -132,8 +132,9 @@ def _run(page: Page, several: bool) -> list[str]:
 
 def _overview(analysis: Analysis, linked: bool) -> list[str]:
     pages = [Page(analysis, diagnosis, linked=linked) for diagnosis in analysis.runs]
-    names = [inline(file_name(analysis, source.file) or source.file, 200) for source in analysis.sources]
-    files = ", ".join(names) if len(names) <= _NAMED else count(len(names), "file")
+    sources = analysis.sources
+    names = (inline(file_name(analysis, source.file) or source.file, 200) for source in sources)
+    files = ", ".join(names) if len(sources) <= _NAMED else count(len(sources), "file")
     lines = [f"# {count(len(analysis.runs), 'run')} of vLLM in {files}", ""]
     lines += [REVERSED, ""] if any(page.run.newest_first for page in pages) else []
     rows = [[str(page.run.number), _place(page), run_title(page.run), state(page)] for page in pages]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from msgspec import Struct, field
 
 from vllm_logdoctor.plan.model import Plan, WhatIf
@@ -11,6 +13,7 @@ from vllm_logdoctor.rules.capacity.ceiling import Ceiling
 from vllm_logdoctor.rules.model import AlreadyRight, Finding, Message
 from vllm_logdoctor.run.beside import Beside
 from vllm_logdoctor.run.model import Coverage, Run, SourceSummary
+from vllm_logdoctor.texts import shared_start
 
 __all__ = ["SCHEMA", "AlreadyRight", "Analysis", "Diagnosis", "Message"]
 
@@ -36,7 +39,7 @@ class Diagnosis(Struct, frozen=True):
     hidden: tuple[Finding, ...] = ()
 
 
-class Analysis(Struct, frozen=True):
+class Analysis(Struct, frozen=True, dict=True):
     """Everything that is known of a set of logs: sources, runs with findings and plans, coverage; and what models say."""
 
     sources: tuple[SourceSummary, ...]
@@ -45,3 +48,18 @@ class Analysis(Struct, frozen=True):
     objective: str = "balanced"
     beside: tuple[Beside, ...] = ()
     opinions: tuple[Opinion, ...] = ()
+
+    @cached_property
+    def file_numbers(self) -> dict[str, int]:
+        """Number of each input by its name, in order."""
+        numbers: dict[str, int] = {}
+        for number, source in enumerate(self.sources):
+            numbers.setdefault(source.file, number)
+        return numbers
+
+    @cached_property
+    def shared_folder(self) -> str:
+        """Folder that all inputs are below, with its last slash; "" where there is none."""
+        # The smallest and the largest name begin alike where all do.
+        first, last = min(self.file_numbers, default=""), max(self.file_numbers, default="")
+        return first[: first.rfind("/", 0, shared_start(first, last)) + 1]

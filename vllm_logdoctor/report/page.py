@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import takewhile
 
 from msgspec import Struct
 
@@ -118,16 +117,9 @@ class Page(Struct, frozen=True):
 
 def file_name(analysis: Analysis, file: str) -> str:
     """Return a file's name below the folder that all inputs share, or nothing where there is only one input."""
-    files = [source.file for source in analysis.sources]
-    if len(files) < 2:
-        return ""
-    # The smallest and the largest name begin alike where all do.
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(min(files), max(files), strict=False))
-    shared = "".join(sign for sign, _ in pairs).rpartition("/")[0]
-    return file.removeprefix(f"{shared}/") if shared else file
+    return "" if len(analysis.sources) < 2 else file.removeprefix(analysis.shared_folder)
 
 
 def anchor(analysis: Analysis, file: str, line: int) -> str:
     """Return the name under which a line stands in the HTML report."""
-    names = [source.file for source in analysis.sources]
-    return f"e{names.index(file) if file in names else len(names)}-{line}"
+    return f"e{analysis.file_numbers.get(file, len(analysis.sources))}-{line}"
