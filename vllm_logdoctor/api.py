@@ -381,7 +381,7 @@ class Report:
             run: number of the run; default: the last one that failed, else the last one.
 
         Raises:
-            LogdoctorError: no such run. What goes wrong with the client is told by the opinion's `error`.
+            LogdoctorError: no such run. What goes wrong with the client is in the opinion's `error`.
         """
         from vllm_logdoctor.assistants.asking import ask
         from vllm_logdoctor.assistants.sources import line_source

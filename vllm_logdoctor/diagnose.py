@@ -43,8 +43,8 @@ def judge(run: Run, objective: str = "balanced") -> Diagnosis:
     messages = parts.get("list of warnings", lambda: messages_of(run, failures), _NOTHING)
     unknowns = parts.get("list of unknowns", lambda: unknowns_of(run), _NOTHING)
     ceiling = parts.get("distance to the limit", lambda: ceiling_of(run, load), None)
-    told = (*unknowns, *parts.failed)
-    return Diagnosis(run, findings, bottleneck, plan, what_if, right, messages, told, ceiling)
+    not_known = (*unknowns, *parts.failed)
+    return Diagnosis(run, findings, bottleneck, plan, what_if, right, messages, not_known, ceiling)
 
 
 def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -13,10 +13,10 @@ _KEY = 6
 
 
 class TextIndex(Generic[AnyStr]):
-    """Finds which of many texts stand in another one.
+    """Finds which of many texts another one contains.
 
     Args:
-        texts: what is looked for; a text is told by its number among them, and may be there twice.
+        texts: what is looked for; a text is identified by its number among them, and may be there twice.
 
     Example:
         >>> sorted(TextIndex(["out of memory", "OOM", "memory"]).found_in("CUDA out of memory"))
@@ -34,7 +34,7 @@ class TextIndex(Generic[AnyStr]):
                 self._by_key.setdefault(text[:_KEY], []).append(number)
 
     def found_in(self, text: AnyStr) -> set[int]:
-        """Return the numbers of the texts that stand in a text."""
+        """Return the numbers of the texts that a text contains."""
         texts, by_key = self._texts, self._by_key
         keys = {text[start : start + _KEY] for start in range(len(text) - _KEY + 1)} & by_key.keys()
         found = {number for key in keys for number in by_key[key] if texts[number] in text}

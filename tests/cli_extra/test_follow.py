@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from vllm_logdoctor.cli.follow import Feed, Stop, follow
-from vllm_logdoctor.cli.follow_view import Told, new_lines, screen
+from vllm_logdoctor.cli.follow_view import Reported, new_lines, screen
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.pipeline import Analyser, Options
 
@@ -37,7 +37,7 @@ class Followed:
 
     def __init__(self) -> None:
         self.feed = Feed(Analyser(Options()), "vllm.log")
-        self.told = Told()
+        self.told = Reported()
         self.lines = 0
 
     def say(self, text: str) -> list[str]:

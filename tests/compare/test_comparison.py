@@ -24,7 +24,7 @@ def verdicts(comparison: Comparison) -> dict[str, str]:
 def test_a_run_does_not_differ_from_itself() -> None:
     one = snapshot({"max_num_seqs": 4}, {"kv_cache_tokens": 1000}, samples(4, 100, 30), startup=60)
     result = compare(one, one)
-    assert (result.settings, result.ties, result.told_once) == ((), (), ())
+    assert (result.settings, result.attributions, result.one_sided) == ((), (), ())
     assert set(verdicts(result).values()) == {"same"}
     assert result.load.verdict == "same"
     assert "No setting that could matter differs." in render(result)
@@ -57,7 +57,7 @@ def test_a_setting_that_one_log_does_not_tell_is_no_change() -> None:
     before, after = snapshot({"max_num_seqs": 1}), snapshot(chosen={"block_size": 16})
     result = compare(before, after)
     assert result.settings == ()
-    assert [one.name for one in result.told_once] == ["max_num_seqs"]
+    assert [one.name for one in result.one_sided] == ["max_num_seqs"]
 
 
 def test_a_variable_of_the_launch_is_compared_like_a_setting() -> None:
@@ -65,7 +65,7 @@ def test_a_variable_of_the_launch_is_compared_like_a_setting() -> None:
     after = snapshot({"seed": 0}, environment={"VLLM_ATTENTION_BACKEND": "FLASH_ATTN", "VLLM_PORT": "2"})
     result = compare(before, after)
     assert roles(result) == {"VLLM_ATTENTION_BACKEND": "cause", "VLLM_PORT": "idle"}
-    assert result.ties[0].subjects == {"memory", "capacity", "speed"}
+    assert result.attributions[0].subjects == {"memory", "capacity", "speed"}
 
 
 def test_a_variable_that_only_one_log_shows_is_a_change_only_where_both_logs_show_some() -> None:
@@ -75,15 +75,15 @@ def test_a_variable_that_only_one_log_shows_is_a_change_only_where_both_logs_sho
     }
     silent = compare(before, snapshot({"seed": 0}))
     assert silent.settings == ()
-    assert [one.name for one in silent.told_once] == ["OMP_NUM_THREADS", "VLLM_USE_V1"]
+    assert [one.name for one in silent.one_sided] == ["OMP_NUM_THREADS", "VLLM_USE_V1"]
 
 
 def test_another_version_is_a_cause_of_everything() -> None:
     before = snapshot(measured={"kv_cache_tokens": 1000}, version="0.11.2")
     after = snapshot(measured={"kv_cache_tokens": 1200}, version="0.12.0")
-    (tie,) = compare(before, after).ties
-    assert tie.change.name == "vLLM version"
-    assert [one.name for one in tie.figures] == ["kv_cache_tokens"]
+    (attribution,) = compare(before, after).attributions
+    assert attribution.change.name == "vLLM version"
+    assert [one.name for one in attribution.figures] == ["kv_cache_tokens"]
 
 
 def test_a_change_is_tied_to_what_it_can_have_moved() -> None:
@@ -93,10 +93,12 @@ def test_a_change_is_tied_to_what_it_can_have_moved() -> None:
     after = snapshot(
         {"gpu_memory_utilization": 0.9, "load_format": "dummy"}, {"kv_cache_tokens": 1500}, startup=20
     )
-    ties = {tie.change.name: tie for tie in compare(before, after).ties}
-    assert [one.name for one in ties["gpu_memory_utilization"].figures] == ["kv_cache_tokens"]
-    assert [one.name for one in ties["load_format"].figures] == ["startup_seconds"]
-    assert ties["load_format"].shared_with == ()
+    attributions = {
+        attribution.change.name: attribution for attribution in compare(before, after).attributions
+    }
+    assert [one.name for one in attributions["gpu_memory_utilization"].figures] == ["kv_cache_tokens"]
+    assert [one.name for one in attributions["load_format"].figures] == ["startup_seconds"]
+    assert attributions["load_format"].shared_with == ()
 
 
 def test_two_changes_that_can_both_have_done_it_share_it() -> None:
@@ -107,8 +109,10 @@ def test_two_changes_that_can_both_have_done_it_share_it() -> None:
     before, after = (
         snapshot(one, {"kv_cache_tokens": tokens}) for one, tokens in zip(settings, (1000, 2300), strict=True)
     )
-    ties = {tie.change.name: tie for tie in compare(before, after).ties}
-    assert ties["kv_cache_dtype"].shared_with == ("gpu_memory_utilization",)
+    attributions = {
+        attribution.change.name: attribution for attribution in compare(before, after).attributions
+    }
+    assert attributions["kv_cache_dtype"].shared_with == ("gpu_memory_utilization",)
     assert "two logs can't tell which it was" in render(compare(before, after))
 
 
@@ -149,7 +153,7 @@ def test_room_that_waiting_requests_used_is_told() -> None:
     result = compare(before, after)
     assert result.room is not None
     assert result.room.ratio == pytest.approx(14, rel=0.01)
-    assert result.ties[0].room
+    assert result.attributions[0].room
     assert "now 20 run at once, not 1" in render(result)
 
 
@@ -186,8 +190,8 @@ def test_a_finding_that_went_is_tied_to_the_setting_it_is_about() -> None:
         {"max_num_seqs": 1}, series=samples(1, 50, 9), findings=(finding("a", "--max-num-seqs"),)
     )
     after = snapshot({"max_num_seqs": 9}, series=samples(1, 50, 9))
-    (tie,) = compare(before, after).ties
-    assert [one.finding.rule for one in tie.findings] == ["a"]
+    (attribution,) = compare(before, after).attributions
+    assert [one.finding.rule for one in attribution.findings] == ["a"]
 
 
 @pytest.mark.parametrize(

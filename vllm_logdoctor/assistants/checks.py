@@ -19,7 +19,7 @@ from vllm_logdoctor.report.opinion import Citation, Claim, ProposedChange
 from vllm_logdoctor.run.model import Value
 
 SHORTEST_CITATION = 12
-"""Characters of a citation: less stands on many lines. A shorter line may be cited whole."""
+"""Characters of a citation: fewer occur in many lines. A shorter line may be cited whole."""
 _LONGEST_STATEMENT = 400
 _MOST_CITATIONS, _MOST_CHANGES = 5, 3
 _REPEATED_WORDS = 6

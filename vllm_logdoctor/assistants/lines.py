@@ -21,7 +21,7 @@ MOST_LINES = 100
 LONGEST_TEXT = 200
 SHORTEST_TEXT = 3
 _BEFORE = 80
-"""Lines read before the first one: a private key or a value on a line of its own is masked by what stands before it."""
+"""Lines read before the first one: a private key or a value on a line of its own is masked by what precedes it."""
 _LONGEST_READ = 1 << 16
 _WORD = lazy_pattern(r"[A-Za-z0-9_]+")
 
@@ -48,7 +48,7 @@ class MaskedLog:
 
     Args:
         source: the file; it may grow between two requests.
-        label: what stands before each number, "2:" for the second of several files.
+        label: what precedes each number, "2:" for the second of several files.
     """
 
     def __init__(self, source: Input, label: str = "") -> None:

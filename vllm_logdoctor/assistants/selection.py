@@ -1,4 +1,4 @@
-"""The lines of a run that an excerpt shows: what proves the cause, what stands around it, and signs of life."""
+"""The lines of a run that an excerpt shows: what proves the cause, the lines around it, and signs of life."""
 
 from __future__ import annotations
 

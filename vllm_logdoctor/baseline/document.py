@@ -52,7 +52,7 @@ def render(diagnosis: Diagnosis) -> str:
     version = inline(str(run.version.value), 60) if run.version else "release not in the log"
     lines = [f"# Baseline: {model}, vLLM {version}", ""]
     lines += [
-        "Each value stands with its source. A gap names the one command that measures it; nothing is guessed.",
+        "Each value names its source. A gap names the one command that measures it; nothing is guessed.",
         "",
     ]
     for title, entries in _sections(diagnosis):
@@ -108,7 +108,7 @@ def _configuration(run: Run) -> Iterator[Entry]:
 
 
 def _kernels(run: Run) -> Iterator[Entry]:
-    """Yield share, time and launches of each class; MoE's two GEMMs have one name and can't be told apart by it."""
+    """Yield share, time and launches of each class; MoE's two GEMMs share one name."""
     shares = {one.subject: one for one in _profile(run, "share")}
     times = {one.subject: one for one in _profile(run, "class time")}
     counts = {one.subject: one for one in _profile(run, "class launches")}

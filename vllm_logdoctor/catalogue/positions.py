@@ -1,4 +1,4 @@
-"""Where in a pack file a key stands: TOML readers keep no line numbers."""
+"""Where in a pack file a key is: TOML readers keep no line numbers."""
 
 from __future__ import annotations
 

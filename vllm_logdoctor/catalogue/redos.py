@@ -4,7 +4,7 @@ The backtracking of `re` costs more than that when two open-ended parts can shar
 characters in many ways. The rules here are stricter than need be, and simple enough to say which
 part to change:
 
-1. A part of changing length may stand in a repeat only where each round has a character that
+1. A part of changing length may be in a repeat only where each round has a character that
    nothing else in it can take, so that a text falls into rounds in one way.
 2. Two open-ended parts may not touch when they can take the same character, unless the regex ends
    with the second.
@@ -185,7 +185,7 @@ def _way_problem(way: Sequence[_Part], *, anywhere: bool) -> str | None:
             tries *= part.rounds or 1
     most = MOST_TRIES_PER_PLACE * _period(stops[0]) if stops else MOST_TRIES
     if tries > most:
-        return f"has limits that multiply to {tries} tries; let a part exclude what stands behind it"
+        return f"has limits that multiply to {tries} tries; let a part exclude what follows it"
     return None
 
 

@@ -18,7 +18,7 @@ _ID = re.compile(r'^id = "(?P<id>[^"]+)"\s*$', re.MULTILINE)
 
 
 class PatternText(Struct, frozen=True):
-    """One pattern as it stands in a pack file, with the line at which it starts."""
+    """One pattern as it is in a pack file, with the line at which it starts."""
 
     path: Path
     line: int

@@ -38,7 +38,7 @@ class Request(Struct):
         quiet: no progress bar.
         job: look for the log of the batch job that this runs in.
         fail_on: severity at which the exit status is 1.
-        baseline: earlier JSON report; only findings that it lacks are told.
+        baseline: earlier JSON report; only findings that it lacks are reported.
         beside: files that are no logs: metrics, benchmark results, output of nvidia-smi ...
         ask: address of a model that is asked for a second opinion, or "config".
         model: its name.

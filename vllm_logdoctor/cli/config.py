@@ -69,7 +69,7 @@ def markdown_text(analysis: Analysis, diagnosis: Diagnosis) -> str:
 
 
 def yaml_text(run: Run) -> str:
-    """Return a run as a file for `vllm serve --config`; what else was in effect stands in comments."""
+    """Return a run as a file for `vllm serve --config`; what else was in effect is in comments."""
     from vllm_logdoctor.plan.formats import yaml_config
     from vllm_logdoctor.plan.launch import launch_of
 

@@ -143,12 +143,12 @@ def _watch(source: Growing, feed: Feed, every: float, stop: Stop) -> None:
         if not console.is_dumb_terminal:
             _watch_on_terminal(source, feed, every, stop, console)
             return
-    from vllm_logdoctor.cli.follow_view import Told, new_lines
+    from vllm_logdoctor.cli.follow_view import Reported, new_lines
 
-    told = Told()
+    reported = Reported()
 
     def show(analysis: Analysis) -> None:
-        for line in new_lines(analysis, told):
+        for line in new_lines(analysis, reported):
             print(line, flush=True)
 
     _look_again_and_again(source, feed, every, stop, show)
@@ -163,7 +163,7 @@ def _watch_on_terminal(source: Growing, feed: Feed, every: float, stop: Stop, co
     with Live(console=console, auto_refresh=False, screen=False, transient=True) as live:
 
         def show(analysis: Analysis) -> None:
-            # One line is left free: the cursor stands below the last one.
+            # One line is left free: the cursor is below the last one.
             lines = screen(analysis, console.width, console.height - 1)
             live.update(Text("\n".join(lines)), refresh=True)
 

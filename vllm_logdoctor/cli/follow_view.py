@@ -22,7 +22,7 @@ _FINDINGS_SHOWN = 12
 _WIDTH = 300
 
 
-class Told(Struct):
+class Reported(Struct):
     """What follow has said already, so that a pipe gets each thing once."""
 
     titles: dict[int, str] = field(default_factory=dict)
@@ -46,15 +46,15 @@ def still_written(analysis: Analysis) -> Analysis:
     return replace(analysis, runs=(*analysis.runs[:-1], alive))
 
 
-def new_lines(analysis: Analysis, told: Told) -> list[str]:
-    """Return what an analysis says that was not told before, one line each.
+def new_lines(analysis: Analysis, reported: Reported) -> list[str]:
+    """Return what an analysis says that was not reported before, one line each.
 
     Args:
         analysis: what is known so far.
-        told: what was said; what is returned is added to it.
+        reported: what was said; what is returned is added to it.
     """
     files = _cited_files(analysis)
-    return [_plain(line) for diagnosis in analysis.runs for line in _new_of_run(diagnosis, told, files)]
+    return [_plain(line) for diagnosis in analysis.runs for line in _new_of_run(diagnosis, reported, files)]
 
 
 def screen(analysis: Analysis, width: int, height: int = 100) -> list[str]:
@@ -104,33 +104,33 @@ def _curves(samples: list[Sample], width: int) -> list[str]:
 
 
 def _says_something(diagnosis: Diagnosis) -> bool:
-    """Wait with the announcement of a run whose first lines have not yet told what runs."""
+    """Wait with the announcement of a run whose first lines do not yet show what runs."""
     run = diagnosis.run
     known = run.version is not None or run.model is not None
     return bool(known or run.startup_complete or run.sample_count or diagnosis.findings)
 
 
-def _new_of_run(diagnosis: Diagnosis, told: Told, files: bool) -> Iterator[str]:
+def _new_of_run(diagnosis: Diagnosis, reported: Reported, files: bool) -> Iterator[str]:
     run = diagnosis.run
     title = _title(diagnosis)
-    if told.titles.get(run.number) != title and _says_something(diagnosis):
-        told.titles[run.number] = title
+    if reported.titles.get(run.number) != title and _says_something(diagnosis):
+        reported.titles[run.number] = title
         yield f"run {run.number}: {title}"
-    if run.startup_complete and run.number not in told.ready:
-        told.ready.add(run.number)
+    if run.startup_complete and run.number not in reported.ready:
+        reported.ready.add(run.number)
         seconds = next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
         yield f"run {run.number}: ready{f' after {duration(seconds)}' if seconds else ''}"
     for finding in diagnosis.findings:
         identity = (run.number, fingerprint(finding))
-        if identity not in told.findings:
-            told.findings.add(identity)
+        if identity not in reported.findings:
+            reported.findings.add(identity)
             yield f"finding, {finding.severity}: {_finding(finding, files)}"
-    if run.sample_count > told.samples.get(run.number, 0) and run.samples:
-        told.samples[run.number] = run.sample_count
+    if run.sample_count > reported.samples.get(run.number, 0) and run.samples:
+        reported.samples[run.number] = run.sample_count
         yield _rates(run.samples[-1])
     stage = _stage(diagnosis)
-    if (run.startup_complete or diagnosis.findings) and told.stages.get(run.number) != stage:
-        told.stages[run.number] = stage
+    if (run.startup_complete or diagnosis.findings) and reported.stages.get(run.number) != stage:
+        reported.stages[run.number] = stage
         yield f"run {run.number}: {_verdict(diagnosis)}"
 
 

@@ -73,7 +73,7 @@ def list_patterns(
 def show(
     name: Annotated[str, typer.Argument(metavar="ID", help="Id of a pattern.")], packs: Packs = None
 ) -> None:
-    """Print a pattern as it stands in its pack file, with the place."""
+    """Print a pattern as it is in its pack file, with the place."""
     from vllm_logdoctor.catalogue.locate import builtin_root
     from vllm_logdoctor.catalogue.sources import PatternTexts
 

@@ -76,7 +76,7 @@ def _figure(figure: Any) -> dict[str, Any]:
 def _words(name: str, figure: dict[str, Any]) -> str:
     title = {"kv_cache_tokens": "KV cache tokens", "max_concurrency": "requests of max_model_len"}[name]
     if figure["after"] is None:
-        return f"{title}: can't be told: {figure['basis']}\n"
+        return f"{title}: not known: {figure['basis']}\n"
     return (
         f"{title}: {figure['before']:,} -> {figure['after']:,} ({figure['low']:,} to {figure['high']:,})\n "
         f" {figure['basis']}\n"

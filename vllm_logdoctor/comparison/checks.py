@@ -132,15 +132,15 @@ def _change(one: CheckedChange) -> Check:
     after = "" if one.state == "not-told" else found
     note = f" ({one.note})" if one.note else ""
     asked = f"{knob} {wanted}".strip()
-    told = f"; found: {after}" if after else ""
-    said = f"{one.state.replace('-', ' ')}: {asked}{told}{note}"
+    seen = f"; found: {after}" if after else ""
+    said = f"{one.state.replace('-', ' ')}: {asked}{seen}{note}"
     return Check("change", one.planned.knob, _OF_CHANGE[one.state], one.state, "medium", said, wanted, after)
 
 
 def _prediction(one: CheckedPrediction) -> Check:
     wanted, came = _plain(expected(one)), times(one.ratio)
-    told = f"; came: {came}" if came else ""
-    said = f"{one.state.replace('-', ' ')}: {one.title}: {wanted}{told} ({one.note})"
+    seen = f"; came: {came}" if came else ""
+    said = f"{one.state.replace('-', ' ')}: {one.title}: {wanted}{seen} ({one.note})"
     verdict = _OF_PREDICTION[one.state]
     return Check("prediction", one.rule, verdict, one.state, "low", said, wanted, came, ratio=one.ratio)
 

@@ -113,12 +113,12 @@ class Comparison(Struct, frozen=True):
     before: Snapshot
     after: Snapshot
     settings: tuple[SettingDifference, ...]
-    told_once: tuple[SettingDifference, ...]
+    one_sided: tuple[SettingDifference, ...]
     figures: tuple[FigureDifference, ...]
     load: EqualLoad
     room: RoomUsed | None
     findings: tuple[FindingDifference, ...]
-    ties: tuple[Attribution, ...]
+    attributions: tuple[Attribution, ...]
 
 
 def compare(before: Snapshot, after: Snapshot) -> Comparison:
@@ -128,15 +128,15 @@ def compare(before: Snapshot, after: Snapshot) -> Comparison:
         before, after: the runs.
 
     Returns:
-        What differs. Settings that only one log tells are kept apart: a line that is missing says nothing.
+        What differs. Settings that only one log shows are separate: a missing line proves nothing.
     """
-    changed, told_once = _setting_differences(before, after)
+    changed, one_sided = _setting_differences(before, after)
     load = equal_load(before.levels, after.levels)
     figures = tuple(_figure_differences(before, after, changed))
     findings = tuple(_finding_differences(before, after))
     room = room_used(before, after)
-    ties = tuple(_ties(changed, figures, findings, load, room))
-    return Comparison(before, after, changed, told_once, figures, load, room, findings, ties)
+    attributions = tuple(_attributions(changed, figures, findings, load, room))
+    return Comparison(before, after, changed, one_sided, figures, load, room, findings, attributions)
 
 
 def room_used(before: Snapshot, after: Snapshot) -> RoomUsed | None:
@@ -181,13 +181,15 @@ def _setting_differences(
         *_sides(before.config, after.config),
         *_sides(before.environment, after.environment),
     ]
-    told_once = tuple(one for one in pairs if _is_told_once(one) and not _is_given_once(one, before, after))
-    changed = [one for one in pairs if _differs(one) or _is_given_once(one, before, after)]
+    one_sided = tuple(
+        one for one in pairs if _is_one_sided(one) and not _is_given_on_one_side(one, before, after)
+    )
+    changed = [one for one in pairs if _differs(one) or _is_given_on_one_side(one, before, after)]
     changed.sort(key=lambda one: (_ROLES.index(one.role), not _is_explicit(one)))
     if not any(one.role == "cause" for one in changed):
         # Nobody changed a setting: what vLLM chose otherwise is all there is to go by.
         changed = [replace(one, role="cause") if one.role == "follows" else one for one in changed]
-    return tuple(changed), told_once
+    return tuple(changed), one_sided
 
 
 def _differs(one: SettingDifference) -> bool:
@@ -196,15 +198,15 @@ def _differs(one: SettingDifference) -> bool:
     )
 
 
-def _is_told_once(one: SettingDifference) -> bool:
+def _is_one_sided(one: SettingDifference) -> bool:
     return (one.before is None) != (one.after is None) and _is_explicit(one)
 
 
-def _is_given_once(one: SettingDifference, before: Snapshot, after: Snapshot) -> bool:
+def _is_given_on_one_side(one: SettingDifference, before: Snapshot, after: Snapshot) -> bool:
     """Return whether a setting was given in one run and left out in the other, whose log has arguments too."""
     other = after if one.after is None else before
     known = other.environment if is_variable(one.name) else other.config
-    return _is_told_once(one) and any(setting.provenance == "explicit" for setting in known.values())
+    return _is_one_sided(one) and any(setting.provenance == "explicit" for setting in known.values())
 
 
 def is_variable(name: str) -> bool:
@@ -292,7 +294,7 @@ def _why_unclear(finding: KnownFinding, other: Snapshot) -> str:
     return ""
 
 
-def _ties(
+def _attributions(
     changed: tuple[SettingDifference, ...],
     figures: tuple[FigureDifference, ...],
     findings: tuple[FindingDifference, ...],

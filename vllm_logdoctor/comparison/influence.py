@@ -1,4 +1,4 @@
-"""Which figures a setting can move: what ties a change to an effect is that it can have had it."""
+"""Which figures a setting can move: a change explains an effect only if it can move it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Subject = Literal["weights", "memory", "start-up", "speed", "capacity"]
 EVERYTHING: frozenset[Subject] = frozenset({"weights", "memory", "start-up", "speed", "capacity"})
 _MEMORY: frozenset[Subject] = frozenset({"memory", "capacity"})
 
-# Settings by EngineArgs field; a dotted name falls back to what stands before its last dot.
+# Settings by EngineArgs field; a dotted name falls back to what precedes its last dot.
 _INFLUENCE: dict[str, frozenset[Subject]] = {
     "model": EVERYTHING,
     "revision": EVERYTHING,

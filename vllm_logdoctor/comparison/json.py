@@ -42,14 +42,14 @@ def _comparison(comparison: Comparison) -> Document:
         "before": _side(comparison.before),
         "after": _side(comparison.after),
         "settings": [_setting_difference(one) for one in comparison.settings],
-        "told_by_one_log": [_setting_difference(one) for one in comparison.told_once],
+        "told_by_one_log": [_setting_difference(one) for one in comparison.one_sided],
         "figures": [_figure(one) for one in comparison.figures],
         "equal_load": _load(comparison.load),
         "room_used": {**to_builtins(comparison.room), "ratio": comparison.room.ratio}
         if comparison.room
         else None,
         "findings": [_finding_difference(one) for one in comparison.findings],
-        "ties": [_tie(one) for one in comparison.ties],
+        "ties": [_attribution(one) for one in comparison.attributions],
     }
 
 
@@ -101,15 +101,15 @@ def _finding_difference(one: FindingDifference) -> Document:
     return {**_finding(one.finding), "state": one.state, "note": one.note or None}
 
 
-def _tie(tie: Attribution) -> Document:
+def _attribution(attribution: Attribution) -> Document:
     return {
-        "setting": tie.change.name,
-        "can_move": sorted(tie.subjects),
-        "figures": [one.name for one in tie.figures],
-        "findings": [{"id": one.finding.rule, "state": one.state} for one in tie.findings],
-        "speed_at_equal_load": tie.speed,
-        "room_used": tie.room,
-        "shared_with": list(tie.shared_with),
+        "setting": attribution.change.name,
+        "can_move": sorted(attribution.subjects),
+        "figures": [one.name for one in attribution.figures],
+        "findings": [{"id": one.finding.rule, "state": one.state} for one in attribution.findings],
+        "speed_at_equal_load": attribution.speed,
+        "room_used": attribution.room,
+        "shared_with": list(attribution.shared_with),
     }
 
 

@@ -44,12 +44,12 @@ def render(comparison: Comparison) -> str:
     if comparison.load.ratio is not None:
         lines += [*(f"- Take care: {inline(warning)}." for warning in comparison.load.warnings), ""]
     for title, body in (
-        ("What changed, and what came of it", _ties(comparison)),
+        ("What changed, and what came of it", _attributions(comparison)),
         (LEVELS, _levels(comparison.load)),
         ("Start-up and capacity", _figures(comparison.figures, speed=False)),
         ("The whole run", _whole_run(comparison)),
         ("Findings", _findings(comparison.findings)),
-        ("Settings told by one log only", _told_once(comparison)),
+        ("Settings that only one log shows", _one_sided(comparison)),
     ):
         if body:
             lines += [f"## {title}", "", *body, ""]
@@ -73,7 +73,7 @@ def headline(comparison: Comparison) -> str:
     if comparison.room:
         said.append(f"{_capital(room_words(comparison.room))}.")
     said += [f"{_capital(moved_words(figure))}." for figure in _telling(comparison.figures)]
-    if not comparison.ties:
+    if not comparison.attributions:
         said.append("No setting that could matter differs.")
     return f"**{' '.join(said)}**"
 
@@ -91,8 +91,10 @@ def _outcome(name: str) -> str:
     return next((words for outcome, words in OUTCOMES.items() if outcome == name), inline(name, 60))
 
 
-def _ties(comparison: Comparison) -> list[str]:
-    lines = [line for tie in comparison.ties for line in _tie(tie, comparison)]
+def _attributions(comparison: Comparison) -> list[str]:
+    lines = [
+        line for attribution in comparison.attributions for line in _attribution(attribution, comparison)
+    ]
     for role, words in (
         ("follows", "vLLM itself chose otherwise"),
         ("idle", "Different too, but moves no figure"),
@@ -104,27 +106,27 @@ def _ties(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _tie(tie: Attribution, comparison: Comparison) -> list[str]:
-    found = [moved_words(figure) for figure in tie.figures]
-    if tie.speed:
+def _attribution(attribution: Attribution, comparison: Comparison) -> list[str]:
+    found = [moved_words(figure) for figure in attribution.figures]
+    if attribution.speed:
         found.append(f"speed at equal load {times(comparison.load.ratio)}")
-    if tie.room and comparison.room:
+    if attribution.room and comparison.room:
         found.append(room_words(comparison.room))
-    found += [f"{_STATES[one.state].lower()}: {prose(one.finding.title)}" for one in tie.findings]
-    if tie.shared_with:
-        names = [setting_name(name) for name in tie.shared_with[:_NAMES_SHOWN]]
+    found += [f"{_STATES[one.state].lower()}: {prose(one.finding.title)}" for one in attribution.findings]
+    if attribution.shared_with:
+        names = [setting_name(name) for name in attribution.shared_with[:_NAMES_SHOWN]]
         found.append(f"{joined(names)} can have moved the same; two logs can't tell which it was")
     return [
-        f"- {change_words(tie.change)}",
-        *(f"    - {line}" for line in found or [_nothing_moved(tie, comparison.load)]),
+        f"- {change_words(attribution.change)}",
+        *(f"    - {line}" for line in found or [_nothing_moved(attribution, comparison.load)]),
     ]
 
 
-def _nothing_moved(tie: Attribution, load: EqualLoad) -> str:
-    if not tie.subjects:
+def _nothing_moved(attribution: Attribution, load: EqualLoad) -> str:
+    if not attribution.subjects:
         return "what it moves is not known here"
-    if "speed" in tie.subjects and load.verdict == "unknown":
-        return "what it does to the speed can't be told: no equal load"
+    if "speed" in attribution.subjects and load.verdict == "unknown":
+        return "its effect on the speed is not known: no equal load"
     return "nothing that it can move has moved"
 
 
@@ -193,10 +195,10 @@ def _findings(findings: Sequence[FindingDifference]) -> list[str]:
     return lines
 
 
-def _told_once(comparison: Comparison) -> list[str]:
+def _one_sided(comparison: Comparison) -> list[str]:
     rows = [
         [setting_name(one.name), side(one.before), side(one.after)]
-        for one in comparison.told_once
+        for one in comparison.one_sided
         if one.role != "idle"
     ]
     return table(["setting", "before", "after"], rows) if rows else []

@@ -49,8 +49,8 @@ def github(checks: Sequence[Check]) -> str:
 
 def sarif(checks: Sequence[Check]) -> str:
     """Return the findings with their state against the run before, and every other check that failed."""
-    told = [one for one in checks if one.group == "finding" or one.verdict == "failed"]
-    rules = list(dict.fromkeys(_rule_id(one) for one in told))
+    reported = [one for one in checks if one.group == "finding" or one.verdict == "failed"]
+    rules = list(dict.fromkeys(_rule_id(one) for one in reported))
     return log_text(
         {
             "$schema": SCHEMA_ADDRESS,
@@ -59,7 +59,7 @@ def sarif(checks: Sequence[Check]) -> str:
                 {
                     "tool": driver([{"id": rule} for rule in rules]),
                     "columnKind": "unicodeCodePoints",
-                    "results": [_result(one, rules.index(_rule_id(one))) for one in told],
+                    "results": [_result(one, rules.index(_rule_id(one))) for one in reported],
                 }
             ],
         }

@@ -118,9 +118,9 @@ def _predictions(
             continue
         tried = [states.get(knob, "not-applied") for knob in finding.knobs]
         if all(state == "not-applied" for state in tried):
-            yield _told(finding, None, "not-tried", "its changes are not in the next log")
+            yield _checked(finding, None, "not-tried", "its changes are not in the next log")
         elif "other-value" in tried:
-            yield _told(finding, None, "not-tried", "another value than the planned one was set")
+            yield _checked(finding, None, "not-tried", "another value than the planned one was set")
         else:
             yield _judged(finding, finding.effect, comparison)
 
@@ -128,11 +128,11 @@ def _predictions(
 def _judged(finding: KnownFinding, effect: Predicted, comparison: Comparison) -> CheckedPrediction:
     ratio, how = _measured(finding, effect.metric, comparison)
     if ratio is None:
-        return _told(finding, None, "not-told", how)
+        return _checked(finding, None, "not-told", how)
     margin = _MARGIN["speed" if effect.metric in _SPEED else _margin_of(effect.metric)]
     if ratio < effect.low * (1 - margin):
-        return _told(finding, ratio, "less", how)
-    return _told(finding, ratio, "more" if ratio > effect.high * (1 + margin) else "as-predicted", how)
+        return _checked(finding, ratio, "less", how)
+    return _checked(finding, ratio, "more" if ratio > effect.high * (1 + margin) else "as-predicted", how)
 
 
 def _margin_of(metric: str) -> str:
@@ -165,6 +165,6 @@ def _measured_speed(finding: KnownFinding, metric: str, comparison: Comparison) 
     return load.ratio, f"at equal load, in {len(load.pairs)} levels of running requests{doubts}"
 
 
-def _told(finding: KnownFinding, ratio: float | None, state: str, note: str) -> CheckedPrediction:
+def _checked(finding: KnownFinding, ratio: float | None, state: str, note: str) -> CheckedPrediction:
     assert finding.effect is not None
     return CheckedPrediction(finding.rule, finding.title, finding.knobs, finding.effect, ratio, state, note)

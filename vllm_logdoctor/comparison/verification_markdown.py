@@ -14,14 +14,14 @@ CHANGE_STATES = {
     "took-effect": "took effect",
     "not-applied": "**not applied**",
     "other-value": "**another value**",
-    "not-told": "can't be told",
+    "not-told": "not known",
 }
 PREDICTION_STATES = {
     "as-predicted": "as predicted",
     "more": "more than predicted",
     "less": "**less than predicted**",
     "not-tried": "not tried",
-    "not-told": "can't be told",
+    "not-told": "not known",
 }
 
 
@@ -59,7 +59,7 @@ def _verdict(verification: Verification) -> str:
     hidden = sum(one.state == "not-told" for one in changes)
     said = [f"{done} of {count(len(changes), 'planned change')} took effect"]
     if hidden:
-        said.append(f"{hidden} can't be told from the log")
+        said.append(f"{hidden} can't be seen in the log")
     judged = [one for one in predictions if one.state in ("as-predicted", "more", "less")]
     if judged:
         right = sum(one.state == "as-predicted" for one in judged)

@@ -45,7 +45,7 @@ class Workers(Struct, frozen=True):
 
 
 def pool(jobs: int | None = None) -> Workers:
-    """Return a pool of processes on this machine, one per core unless told otherwise."""
+    """Return a pool of processes on this machine, one per core by default."""
     return Workers(jobs or usable_cores(), _process_pool, isolated=False)
 
 

@@ -1,4 +1,4 @@
-"""What may stand in a table: numbers, and text that names something; never free text of a log."""
+"""What a table may hold: numbers, and text that names something; never free text of a log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def setting_value(name: str, value: Any) -> str | None:
 
 
 def digest(text: str) -> str:
-    """Return a short hash by which two texts can be told apart."""
+    """Return a short hash that distinguishes two texts."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 

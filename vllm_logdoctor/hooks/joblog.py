@@ -68,7 +68,7 @@ def find_job_log(
 def job_output(
     environ: Mapping[str, str], *, job_id: str = "", own_output: Path | None = None, query: Query = ask
 ) -> Path | None:
-    """Return the file that the job's standard output goes to, or None where it can't be told."""
+    """Return the file that the job's standard output goes to, or None where that is not known."""
     try:
         job = _job(environ, job_id, query)
         return next((place for places in job.places for place in places if place.is_file()), own_output)

@@ -23,7 +23,7 @@ class SlurmJob(Struct, frozen=True):
     Attributes:
         id: what scontrol is asked for; of a whole array all tasks are meant.
         own: whether this process runs in it.
-        words: value by the letter that stands for it in a file name pattern.
+        words: value by the letter that represents it in a file name pattern.
         folder: directory of submission.
     """
 

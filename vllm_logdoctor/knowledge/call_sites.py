@@ -1,4 +1,4 @@
-"""Which release wrote a log, told from where messages are printed: ``[core.py:187] init engine ...``."""
+"""Which release wrote a log, inferred from where messages are printed: ``[core.py:187] init engine ...``."""
 
 from __future__ import annotations
 

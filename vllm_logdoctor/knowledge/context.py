@@ -15,7 +15,7 @@ Platform = Literal["cuda", "rocm", "tpu", "xpu", "cpu", "hpu", "npu", "neuron"]
 
 
 class Context(Struct, frozen=True):
-    """What a log told about a run so far; None everywhere means "not known", never "no".
+    """What a log has shown of a run so far; None everywhere means "not known", never "no".
 
     `gpu_memory_gib`: memory of one device in GiB. `world_size`: tensor times pipeline parallel size.
     `enable_chunked_prefill`, `max_num_seqs`, `max_num_batched_tokens`, `max_model_len` ...: settings in
@@ -49,7 +49,7 @@ class Context(Struct, frozen=True):
 
     @property
     def memory_gib(self) -> float | None:
-        """Memory of one device: as told, else from the data sheet of the named device."""
+        """Memory of one device: as logged, else from the data sheet of the named device."""
         if self.gpu_memory_gib is not None:
             return self.gpu_memory_gib
         card = card_for(self.device_name) if self.device_name else None

@@ -54,7 +54,7 @@ def fixed(value: Any) -> Callable[[Context], Any]:
 
 
 def undecided(context: Context) -> Any:
-    """A value that cannot be told."""
+    """A value that is not known."""
     return UNSET
 
 

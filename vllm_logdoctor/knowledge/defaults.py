@@ -86,7 +86,7 @@ def default_of(
 
 
 def _filled(version: VersionLike, context: Context, asked: str) -> Context:
-    # Rules lean on a few other settings; where the log is silent on those, their own defaults stand in.
+    # Rules lean on a few other settings; where the log is silent on those, their own defaults are used.
     for name in ("engine", "enable_prefix_caching", "enable_chunked_prefill"):
         if name == asked:
             break

@@ -1,6 +1,6 @@
 """Which knob took over from which, written down by hand in data/renames.csv; when each exists is in the other tables.
 
-The rows of one name stand in order of preference; a row without a new name says why a knob is gone.
+The rows of one name are in order of preference; a row without a new name says why a knob is gone.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _long_name_anywhere(flag: str) -> str:
 
 
 def _renamed(name: str, version: VersionLike) -> Renamed | None:
-    # Renames of one name stand in order of preference; the first that this version has is the answer.
+    # Renames of one name are in order of preference; the first that this version has is the answer.
     for rename in renames():
         if rename.name != name or not rename.to:
             continue

@@ -41,7 +41,7 @@ def plain_head(head: str) -> PlainHead | None:
 
 @lru_cache(maxsize=1024)  # Heads that differ in their digits have the same parts at the same places.
 def _parts_of(same: bytes) -> _HeadParts | None:
-    """Return where the parts stand in all plain heads that differ in nothing but digits."""
+    """Return where the parts are in all plain heads that differ in nothing but digits."""
     text = text_of(same)
     found = _PLAIN.fullmatch(text)
     if found is None or _BARE_COLOUR.search(text) is not None:

@@ -381,7 +381,7 @@ def _innermost(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _last_field(text: str) -> str:
-    """Read the last, quoted field of a CSV row: its quotes stand twice."""
+    """Read the last, quoted field of a CSV row: its quotes are doubled."""
     field = _CSV_FIELD.match(text)
     return field["before"] + field["text"].replace('""', '"') if field else text
 

@@ -1,4 +1,4 @@
-"""Credentials that stand behind a name: `api_key='...'`, `--hf-token ...`, `"password": "..."`, `?sig=...`."""
+"""Credentials that follow a name: `api_key='...'`, `--hf-token ...`, `"password": "..."`, `?sig=...`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def may_hold_name(text: str) -> bool:
 
 
 def mask_named(text: str, kinds: dict[str, None]) -> str:
-    """Mask the values that stand behind names of credentials.
+    """Mask the values that follow names of credentials.
 
     Args:
         text: the text.

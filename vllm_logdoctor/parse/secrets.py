@@ -16,7 +16,7 @@ from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mask_shaped, 
 
 _Replace = Callable[[re.Match[str]], str]
 
-# In small letters: one of these stands before a secret that its place gives away, or before a prompt.
+# In small letters: one of these precedes a secret that its place gives away, or before a prompt.
 _PLACES = (
     "bearer ",
     "basic ",

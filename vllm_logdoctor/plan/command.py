@@ -63,7 +63,7 @@ def quoted(word: str) -> str:
 
 
 def escaped_unprintable(text: str) -> str:
-    r"""Return text in which characters that are not printed stand as escapes that bash and systemd share.
+    r"""Return text in which characters that are not printable become escapes that bash and systemd share.
 
     Example:
         >>> print(escaped_unprintable("a\x1bb"))

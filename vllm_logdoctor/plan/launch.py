@@ -39,7 +39,7 @@ _COMPUTED_DEFAULTS = {"int(ssl.CERT_NONE)": 0}
 
 
 class SecretVariable(str):
-    """Name of the variable that stands for a word which the log masks."""
+    """Name of the variable in place of a word that the log masks."""
 
 
 class Launch(Struct, frozen=True):
@@ -156,7 +156,7 @@ def _without_masks(words: Sequence[str], flag: str) -> Iterator[str]:
 
 
 def secret_variables(launch: Launch) -> list[str]:
-    """Return the variables that stand for what the log masks, each once: who starts the launch must set them."""
+    """Return the variables in place of what the log masks, each once: who starts the launch must set them."""
     words = [*program(launch), *(word for found in flag_words(launch) for word in found)]
     masked = [name for name, value in launch.environment.items() if MASK in value]
     return list(dict.fromkeys([*masked, *(str(word) for word in words if isinstance(word, SecretVariable))]))
@@ -204,7 +204,7 @@ def cards_of(flags: Mapping[str, Any]) -> int:
 
 
 def _flag_name(name: str, value: Any, version: str | None) -> str | None:
-    """Return the flag of an argument, or None where it is no flag or stands at its default."""
+    """Return the flag of an argument, or None where it is no flag or has its default value."""
     # A name that is none may hold a line end, and with it lines of a file that is written from it.
     if not name.isidentifier() or not name.isascii():
         return None
@@ -218,13 +218,13 @@ def _flag_name(name: str, value: Any, version: str | None) -> str | None:
     off = flag.default is None and value is False and flag.form != "switch-pair"
     if not flag.default_is_source and (flag.default == value or off):
         return None
-    # A computed default of a namespace dump stands as "auto" or an empty text.
+    # A computed default of a namespace dump is "auto" or an empty text.
     computed = ("auto", flag.default, _COMPUTED_DEFAULTS.get(str(flag.default)))
     return None if flag.default_is_source and value in computed else flag.name
 
 
 def _is_default_elsewhere(flag: str, value: Any) -> bool:
-    """Return whether a flag that this version is not known to have stands at its default in one that has it: a build between two."""
+    """Return whether a flag that this version is not known to have has its default value in one that has it: a build between two."""
     eras = flag_history(flag)
     return any(era.flag.default == value for era in eras if not era.flag.default_is_source) or (
         value is False and any(era.flag.form.startswith("switch") for era in eras)

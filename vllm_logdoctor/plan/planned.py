@@ -109,7 +109,7 @@ def field_of(change: Change) -> str:
 
 
 def _wanted(run: Run, change: Change) -> Any:
-    """Return the new value of a flag; one that is dropped stands at the default of the version, None where it is computed."""
+    """Return the new value of a flag; one that is dropped takes the default of the version, None where it is computed."""
     if change.knob.startswith("--no-") and change.after:
         return False
     if change.after is not None:

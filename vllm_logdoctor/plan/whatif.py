@@ -36,7 +36,7 @@ _BOUNDS: dict[str, tuple[float | None, float]] = {
 
 
 class Figure(Struct, frozen=True):
-    """A figure before and after with its range; `after` is None where `basis` says why it can't be told."""
+    """A figure before and after with its range; `after` is None where `basis` says why it is not known."""
 
     before: float | None
     after: float | None
@@ -110,7 +110,7 @@ def ordered(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def applied(memory: Memory, settings: Settings) -> Memory | str:
-    """Return the memory after one change, or why it can't be told."""
+    """Return the memory after one change, or why it is not known."""
     law = LAWS.get(settings.name)
     if law is not None:
         return law(memory, settings)

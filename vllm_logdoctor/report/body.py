@@ -22,7 +22,7 @@ _SHORT_CODE = 28
 
 
 class Block(Struct):
-    """A heading with what stands below it up to the next heading.
+    """A heading with what is below it up to the next heading.
 
     Attributes:
         level: 1 for the title.
@@ -63,7 +63,7 @@ def blocks_in(text: str) -> list[Block]:
 
 
 def block_html(block: Block, lines: Mapping[str, Evidence]) -> str:
-    """Return what stands below a heading: its charts, its text, and the lines it cites."""
+    """Return what is below a heading: its charts, its text, and the lines it cites."""
     return charts_html(block.charts) + block.html + cited_html(block.cited, lines)
 
 

@@ -86,7 +86,7 @@ def negated(flag: str) -> str:
 
 
 def _value(value: object) -> str:
-    # words that stand for a value ("the toolkit's directory") are no code
+    # words in place of a value ("the toolkit's directory") are no code
     if isinstance(value, str) and " " in value and value[0] not in "{[\"'-":
         return prose(value)
     return setting(value)

@@ -32,18 +32,18 @@ def annotation(finding: Finding) -> str:
         >>> annotation(Finding("a-rule", "failure", "high", "high", "a: b", "100 %"))
         '::error title=a-rule%3A a%3A b::100 %25'
     """
-    told = [finding.explanation or finding.title]
-    told += [f"Change: {plain_text(change_words(change), 10_000).strip()}." for change in finding.changes]
+    message = [finding.explanation or finding.title]
+    message += [f"Change: {plain_text(change_words(change), 10_000).strip()}." for change in finding.changes]
     line = finding.evidence[0] if finding.evidence else None
-    return command(finding.severity, f"{finding.id}: {finding.title}", " ".join(told), line)
+    return command(finding.severity, f"{finding.id}: {finding.title}", " ".join(message), line)
 
 
-def command(severity: Severity, title: str, told: str, line: Evidence | None = None) -> str:
+def command(severity: Severity, title: str, message: str, line: Evidence | None = None) -> str:
     """Return one workflow command, at a line where there is one."""
     properties = {"file": line.file, "line": str(line.line)} if line else {}
     properties["title"] = title
     joined = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{COMMANDS[severity]} {joined}::{_data(told)}"
+    return f"::{COMMANDS[severity]} {joined}::{_data(message)}"
 
 
 def _data(text: str) -> str:

@@ -196,8 +196,8 @@ def version_words(run: Run) -> str:
         return f"{name} {inline(str(build), 80)}" if build else f"{name}, release not in the log"
     if run.version is None or run.version.value in (None, ""):
         return "vLLM, release not in the log"
-    told = "" if run.version.provenance == "reported" else " (inferred from its messages)"
-    return f"vLLM {inline(str(run.version.value), 80)}{told}"
+    source = "" if run.version.provenance == "reported" else " (inferred from its messages)"
+    return f"vLLM {inline(str(run.version.value), 80)}{source}"
 
 
 def run_title(run: Run) -> str:

@@ -121,5 +121,5 @@ def file_name(analysis: Analysis, file: str) -> str:
 
 
 def anchor(analysis: Analysis, file: str, line: int) -> str:
-    """Return the name under which a line stands in the HTML report."""
+    """Return the anchor of a line in the HTML report."""
     return f"e{analysis.file_numbers.get(file, len(analysis.sources))}-{line}"

@@ -23,7 +23,7 @@ try:
 except ImportError as missing:
     raise LogdoctorError("matplotlib is not installed; pip install 'vllm-logdoctor[plot]'", 2) from missing
 
-# Okabe and Ito's palette: told apart by most colour-blind readers and in grey print
+# Okabe and Ito's palette: distinct for most colour-blind readers and in grey print
 BLUE, ORANGE, GREEN, RED, SKY, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#777777"
 _CONTROL_PICTURES = lazy_pattern("[\u2400-\u2421\ufffd]")
 _SIZE = (9.0, 4.2)
@@ -128,9 +128,9 @@ def _figure(run: Run, title: str, rows: int = 1, height: float = _SIZE[1]) -> tu
     axes: list[Axes] = [row[0] for row in grid]
     # The second line keeps the place for what ran, in smaller letters.
     heading = figure.suptitle(f"{title}\n ", x=0.01, ha="left", fontsize=14, fontweight="bold")
-    told = _literal(shorten(plain_text(run_title(run), 10_000).strip(), 130))
+    title = _literal(shorten(plain_text(run_title(run), 10_000).strip(), 130))
     ran = axes[0].annotate(
-        told, (0, 0.12), xycoords=heading, fontsize=9, color=GREY, va="bottom", annotation_clip=False
+        title, (0, 0.12), xycoords=heading, fontsize=9, color=GREY, va="bottom", annotation_clip=False
     )
     ran.set_in_layout(False)
     for one in axes:

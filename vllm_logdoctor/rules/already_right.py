@@ -114,7 +114,7 @@ def async_scheduling(run: Run, load: Load) -> AlreadyRight | None:
 
 
 def attention(run: Run, load: Load) -> AlreadyRight | None:
-    """The attention backend that was chosen; told as right only where it was the first of the possible ones."""
+    """The attention backend that was chosen; reported as right only where it was the first of the possible ones."""
     seen = run.seen("attention-backend")
     event = seen.first[0] if seen else None
     name, choices = (event.text("backend"), event.text("choices")) if event else ("", "")

@@ -27,7 +27,7 @@ from vllm_logdoctor.run.model import Evidence, Progress, Run
 RUN_SHARE = 0.20
 """Share of the busy time from which a limit of the server is the run's."""
 MOST_PERIODS = 60
-"""A load that changes its limit more often is told in equal pieces, each by the limit that holds most often.
+"""A load that changes its limit more often is reported in equal pieces, each by the limit that holds most often.
 """
 LEAST_CALLS = 10
 """Calls of an offline engine with one prompt each; fewer are a trial."""
@@ -79,8 +79,8 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
 def _without_statistics(run: Run) -> Bottleneck:
     if run.seen("stats-disabled-api-servers"):
         return Bottleneck("none-clear", "This release prints no statistics with several API servers")
-    if told := _asked(run):
-        return Bottleneck("none-clear", told)
+    if reason := _asked(run):
+        return Bottleneck("none-clear", reason)
     batches = batches_of(run)
     if one_by_one(batches):
         return _of_single_prompts(batches)
@@ -123,8 +123,10 @@ def one_by_one(batches: Sequence[Progress]) -> bool:
 def _of_single_prompts(batches: Sequence[Progress]) -> Bottleneck:
     seconds = sum(one.seconds or 0.0 for one in batches)
     took = f" in {minutes(seconds)}" if seconds else ""
-    told = f"{len(batches):,} prompts completed{took}, each in its own call: the engine never had two at once"
-    return Bottleneck("client-limited", told, (batches[0].evidence, batches[-1].evidence))
+    reason = (
+        f"{len(batches):,} prompts completed{took}, each in its own call: the engine never had two at once"
+    )
+    return Bottleneck("client-limited", reason, (batches[0].evidence, batches[-1].evidence))
 
 
 def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
@@ -133,9 +135,9 @@ def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
     prompts = "prompt" if done == 1 else "prompts"
     whole = prompts if all(one.done == one.total for one in batches) else f"{prompts} of unfinished batches"
     took = f" in {minutes(seconds)}" if seconds else ""
-    told = f"{done:,} {whole} completed{took}; the log has no statistics lines that show what limits them"
+    reason = f"{done:,} {whole} completed{took}; the log has no statistics lines that show what limits them"
     ends = (batches[0], batches[-1]) if len(batches) > 1 else batches
-    return Bottleneck("none-clear", told, tuple(one.evidence for one in ends))
+    return Bottleneck("none-clear", reason, tuple(one.evidence for one in ends))
 
 
 def _overall(load: Load, limits: Sequence[BottleneckName]) -> BottleneckName:

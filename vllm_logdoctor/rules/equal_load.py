@@ -59,7 +59,7 @@ class EqualLoad(Struct, frozen=True):
 
     Attributes:
         pairs: levels that both have, with samples enough.
-        ratio: generation throughput after/before over these levels, or None where it can't be told.
+        ratio: generation throughput after/before over these levels, or None where it is not known.
         low, high: range of the ratio by the spread of the samples (two standard errors).
         share_before, share_after: share of the busy samples that lies in these levels.
         verdict: "faster", "slower", "same" (no clear difference) or "unknown".

@@ -8,7 +8,7 @@ A statistics line is judged by these rules, the first that holds:
    preemption: this is how it looks.
 3. Something waits, the cache has room, and at least 95 % of max_num_seqs run: max_num_seqs
    limits. Where the log does not tell it, a number of running requests at which most of the waiting
-   lines stand still is one, unless the arguments leave max_num_seqs open and no default is so small.
+   lines stay the same is one, unless the arguments leave max_num_seqs open and no default is so small.
 4. Something waits with max_num_seqs slots and cache free, and it is more than one request that has just come: the tokens of a
    step are spent on prompts (prefill). Where no such line of the run shows a prompt, it is something else that
    admits no more, and nothing is said of it.
@@ -233,7 +233,7 @@ def cache_is_full(running: int, usage: float) -> bool:
 
 
 def apparent_max_num_seqs(spans: Sequence[Span], least: int = 1) -> int | None:
-    """Return the number of running requests, `least` or more, at which waiting lines stand still, or None where there
+    """Return the number of running requests, `least` or more, at which waiting lines stay the same, or None where there
     is none.
     """
     waiting = [

@@ -11,7 +11,7 @@ BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
 
 # RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
 # Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.
-# RuntimeError: cancelled      (a queue is told to give up because the process at its other end is gone)
+# RuntimeError: cancelled      (a queue has to give up because the process at its other end is gone)
 # vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.
 WRAPPER = lazy_pattern(
     r"Engine ?[Cc]ore initialization failed|Engine (?:core |process )?failed to start"

@@ -26,7 +26,7 @@ from vllm_logdoctor.run.tracelines import (
 _LONGEST_TEXT = 12_000
 _TEXT_LINES = 80
 _STRANGE_LINES = 40
-"""Lines of other writers that may stand between two lines of an unmarked traceback."""
+"""Lines of other writers that may be between two lines of an unmarked traceback."""
 
 # What a prompt log opens; its text may hold anything, tracebacks too.
 # INFO 05-01 12:00:00 [logger.py:43] Received request cmpl-1: prompt: '...

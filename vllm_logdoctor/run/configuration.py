@@ -39,7 +39,7 @@ class ConfigSources(Struct):
         arguments_complete: whether the dump holds all arguments, not only those that differ from their default.
         engine, engine_evidence: the engine's configuration line.
         adjusted: settings that a later line changes.
-        mentioned: settings that a line on something else names, rounded at times: they stand where nothing else does.
+        mentioned: settings that a line on something else names, rounded at times: they are used where nothing else names them.
     """
 
     arguments: dict[str, Any] = field(default_factory=dict)

@@ -103,7 +103,7 @@ class AccessBlock(Counter[AccessKey]):
         self._paths = paths
 
     def by_prefix(self) -> dict[bytes, Counter[AccessKey]]:
-        """Return the counts by what stands before the level of their lines."""
+        """Return the counts by what precedes the level of their lines."""
         prefixes: dict[bytes, Counter[AccessKey]] = {}
         for line in self._lines():
             for tail, method, target, status in _ACCESS.findall(line) if _MARK in line else ():

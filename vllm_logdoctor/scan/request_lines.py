@@ -45,7 +45,7 @@ class Residue(Struct):
     """The text of a piece without its request lines; of each its line end is left, so that line numbers stay.
 
     Attributes:
-        data: the text as it stands in the log.
+        data: the text as it is in the log.
         rest: the text without request lines.
         found: the request lines.
         offsets: where each of them stood in `rest`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _SHORTEST = 4
-# A quantifier may leave out what stands before it; a group, a class or an escape of letters is no text.
+# A quantifier may leave out what precedes it; a group, a class or an escape of letters is no text.
 _TOKEN = re.compile(
     r"(?P<group>\()|(?P<close>\))|(?P<any>\[\^?\]?(?:\\.|[^\]\\])*\]|\\[A-Za-z0-9]|[.^$])|\\(?P<escaped>[^A-Za-z0-9])"
     r"|(?P<repeat>[*?]|\{[0-9,]*\})|(?P<more>\+)|(?P<or>\|)|(?P<plain>.)",

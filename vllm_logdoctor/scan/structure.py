@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Colour codes may stand between the parts of a header; their escape character is sometimes lost.
+# Colour codes may be between the parts of a header; their escape character is sometimes lost.
 _COLOUR = r"(?:\x1b?\[[0-9;]{0,8}m){0,3}"
 
 _LEVELS = ("INFO", "WARNING", "ERROR", "CRITICAL")

@@ -24,7 +24,7 @@ _AHEAD = 4
 _SCANNED_AHEAD = 8
 """Pieces that this process may have scanned while an earlier one is under way elsewhere."""
 _BUFFER_BYTES = 1 << 20
-"""Room for one piece whose bytes stand in no plain file."""
+"""Room for one piece whose bytes are in no plain file."""
 
 
 class _Task(Struct, frozen=True):

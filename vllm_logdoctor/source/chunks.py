@@ -28,7 +28,7 @@ _NO_BREAK = "\u00a0".encode()
 
 
 class FileSlice(Struct, frozen=True):
-    """Where bytes stand in an open file: a process that inherited it reads them by itself.
+    """Where bytes are in an open file: a process that inherited it reads them by itself.
 
     Attributes:
         descriptor: of the open file.
@@ -71,7 +71,7 @@ class Chunk(Struct):
     Attributes:
         file: number of the file in the set of inputs.
         first_line: 1-based number of the line on which they start.
-        content: the bytes, or where they stand; they end with "\\n" unless the file ends, or a line was too long.
+        content: the bytes, or where they are; they end with "\\n" unless the file ends, or a line was too long.
         lines: line ends in them; who takes the chunk may fill it in, so that they are counted once.
     """
 

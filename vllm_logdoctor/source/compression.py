@@ -88,7 +88,7 @@ def _pieces_of_gz(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _up_to_the_damage(member: Any, packed: bytes) -> Iterator[bytes]:
-    """Unpack in small steps what stands before damaged bytes."""
+    """Unpack in small steps what precedes damaged bytes."""
     with suppress(zlib.error):
         while piece := member.decompress(packed, _SMALL_PIECE_BYTES):
             yield piece
@@ -100,7 +100,7 @@ _ZST_BYTES = 2048
 
 
 def _pieces_of_zst(stream: BinaryIO) -> Iterator[bytes]:
-    """Unpack frames one after the other; damage and a cut are told as an OSError, as the other decompressors tell them."""
+    """Unpack frames one after the other; raise OSError for damage and a cut, as the other decompressors do."""
     import zstandard
 
     frame: Any = None

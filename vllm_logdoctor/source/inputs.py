@@ -187,7 +187,7 @@ def _kind_by_name(path: Path) -> str:
 
 
 def may_be_of_vllm(path: Path) -> bool:
-    """Look at the first bytes only: a directory may hold a thousand other texts. What can't be read is kept and told."""
+    """Look at the first bytes only: a directory may hold a thousand other texts. What can't be read is kept and reported."""
     try:
         with Input(str(path), path=path).open() as stream:
             return bool(_OF_VLLM.search(stream.read(_SNIFFED_BYTES)))

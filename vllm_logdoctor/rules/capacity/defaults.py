@@ -66,7 +66,7 @@ def context_of(run: Run) -> Context:
 
 
 def defaulted(run: Run, name: str) -> DefaultValue | None:
-    """Return the default of a field in this run's version and on its device, or None where it can't be told."""
+    """Return the default of a field in this run's version and on its device, or None where it is not known."""
     return default_of(name, str(run.version.value), context_of(run)) if run.version else None
 
 

@@ -1,4 +1,4 @@
-"""Laws of the KV cache: how one setting moves it, each with the measured facts that it stands on."""
+"""Laws of the KV cache: how one setting moves it, each with the measured facts behind it."""
 
 from __future__ import annotations
 

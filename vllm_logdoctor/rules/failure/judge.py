@@ -97,25 +97,27 @@ def failure_findings(run: Run, blocks: Sequence[Block], ending: Ending | None = 
         Findings; none of kind "failure" for a healthy run.
     """
     ending = ending or outcome_of(run, blocks)
-    scene = FailureContext(run, blocks, ending)
+    context = FailureContext(run, blocks, ending)
     rules = failure_rules()
     facts = facts_of(run)
-    verdict = verdict_of(scene, rules, facts)
-    found = _broken(scene, rules, verdict) if verdict is not None else list(end_findings(scene, rules, facts))
-    found = explained_by_packs(scene, found)
+    verdict = verdict_of(context, rules, facts)
+    found = (
+        _broken(context, rules, verdict) if verdict is not None else list(end_findings(context, rules, facts))
+    )
+    found = explained_by_packs(context, found)
     beside = [
-        *aside_findings(scene, rules, facts),
-        *transfer_findings(scene, rules),
-        *limit_findings(scene, rules, facts),
+        *aside_findings(context, rules, facts),
+        *transfer_findings(context, rules),
+        *limit_findings(context, rules, facts),
     ]
-    return (*found, *beside, *request_findings(scene, rules, facts))
+    return (*found, *beside, *request_findings(context, rules, facts))
 
 
-def _broken(scene: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
-    context = [*memory_of(verdict, scene), *verdict.agreeing, *context_of(verdict, scene)]
-    root = named_finding(verdict.root, scene.run, "root", context)
-    contributing = [named_finding(named, scene.run, "contributing") for named in verdict.contributing]
-    return [root, *contributing, *_apart_from(root, _followed(scene, rules, verdict))]
+def _broken(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
+    lines = [*memory_of(verdict, context), *verdict.agreeing, *context_of(verdict, context)]
+    root = named_finding(verdict.root, context.run, "root", lines)
+    contributing = [named_finding(named, context.run, "contributing") for named in verdict.contributing]
+    return [root, *contributing, *_apart_from(root, _followed(context, rules, verdict))]
 
 
 def _apart_from(root: Finding, followed: Iterable[Finding]) -> Iterator[Finding]:
@@ -127,16 +129,16 @@ def _apart_from(root: Finding, followed: Iterable[Finding]) -> Iterator[Finding]
             yield replace(finding, evidence=left)
 
 
-def memory_of(verdict: Verdict, scene: FailureContext) -> list[Record]:
+def memory_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     """Return what the engine said of memory before it ran out: the numbers behind the failure."""
     if verdict.root.rule.exhausts != "device-memory":
         return []
-    above = scene.trail[: verdict.root.observation.position]
+    above = context.trail[: verdict.root.observation.position]
     found = {words: record for record in above for words in _MEMORY if words in record.message}
     return [found[words] for words in _MEMORY if words in found][:2]
 
 
-def context_of(verdict: Verdict, scene: FailureContext) -> list[Record]:
+def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     """Return lines that show where the root was raised: the exception, the deepest place in vLLM, the announcement."""
     block, raised = verdict.root.observation.block, verdict.root.observation.raised
     if block is None or raised is None:
@@ -168,7 +170,7 @@ def _code_line(record: Record, block: Block) -> Record:
     return record
 
 
-def _followed(scene: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
+def _followed(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
     """Return one finding for all that followed from the root: first, last, how many of which process."""
     if not verdict.followed or FOLLOWED not in rules:
         return []
@@ -185,7 +187,7 @@ def _followed(scene: FailureContext, rules: FailureRules, verdict: Verdict) -> l
     records = [block.last_raised.record for block in (blocks[0], blocks[-1])]
     finding = finding_of(
         rule,
-        scene.run,
+        context.run,
         role="cascade",
         confidence=verdict.root.confidence,
         records=records,

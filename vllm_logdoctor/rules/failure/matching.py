@@ -63,13 +63,13 @@ class RuleMatch(Struct, frozen=True):
 
 
 def match_rules(
-    observation: Observation, scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+    observation: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> list[RuleMatch]:
     """Return the rules that know an observation, the best first."""
     found = []
     for rule, signature in rules.candidates(_searched(observation)):
         try:
-            named = _try(rule, signature, observation, scene, facts)
+            named = _try(rule, signature, observation, context, facts)
         except (re.error, ValueError) as error:
             rules.leave_out(rule, error)
             continue
@@ -102,7 +102,7 @@ def _try(
     rule: FailureRule,
     signature: Signature,
     observation: Observation,
-    scene: FailureContext,
+    context: FailureContext,
     facts: Mapping[str, Any],
 ) -> RuleMatch | None:
     if not _right_place(signature, observation):
@@ -113,12 +113,14 @@ def _try(
     raised_in = _deepest_own_place(observation)
     place = raised_in.rpartition("/")[2].replace(":", ", ")
     named_groups = {"raised_in": raised_in, "place": place, **match.groupdict()}
-    values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, scene.run)
-    if not _fits(rule.id, signature, observation, scene, values):
+    values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, context.run)
+    if not _fits(rule.id, signature, observation, context, values):
         return None
     if is_ruled_out(rule.id, facts, _searched(observation)):
         return None
-    above = scene.above(observation.position, signature.within) if signature.near or signature.without else ()
+    above = (
+        context.above(observation.position, signature.within) if signature.near or signature.without else ()
+    )
     if signature.without and _first(signature.without, observation, above):
         return None
     near = _near(signature, observation, above)
@@ -158,7 +160,7 @@ def _fits(
     rule_id: str,
     signature: Signature,
     observation: Observation,
-    scene: FailureContext,
+    context: FailureContext,
     values: Mapping[str, Any],
 ) -> bool:
     """Check the conditions that need no other line."""
@@ -174,12 +176,12 @@ def _fits(
     if signature.raised_in and not expression(signature.raised_in).search(_deepest_own_place(observation)):
         return False
     if signature.phase:
-        phase = scene.phase(block) if block else scene.phase_at(observation.position)
+        phase = context.phase(block) if block else context.phase_at(observation.position)
         if phase not in signature.phase:
             return False
-    if signature.serving is not None and scene.served_before(observation.place) != signature.serving:
+    if signature.serving is not None and context.served_before(observation.place) != signature.serving:
         return False
-    if signature.platform and scene.run.platform not in signature.platform:
+    if signature.platform and context.run.platform not in signature.platform:
         return False
     return all_hold(signature.facts, values)
 

@@ -23,34 +23,36 @@ _WELL = frozenset({"running", "clean_shutdown"})
 _COMMAND = lazy_pattern(r"(?:bin/vllm|openai/api_server\.py|<frozen runpy>|/runpy\.py)$")
 
 
-def aside_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
+def aside_findings(
+    context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> Iterator[Finding]:
     """Yield what broke a second command that wrote into the log of a run that is well, at most one."""
-    if scene.ending.outcome not in _WELL:
+    if context.ending.outcome not in _WELL:
         return
-    for number, block in enumerate(scene.blocks):
-        if scene.kind(number) != "error" or not _ended_a_command(block):
+    for number, block in enumerate(context.blocks):
+        if context.kind(number) != "error" or not _ended_a_command(block):
             continue
-        for observation in scene.exceptions([number]):
-            for named in match_rules(observation, scene, rules, facts):
+        for observation in context.exceptions([number]):
+            for named in match_rules(observation, context, rules, facts):
                 if named.signature.rank == "cause" and named.rule.kind == "failure":
-                    finding = named_finding(named, scene.run, None)
+                    finding = named_finding(named, context.run, None)
                     words = f"A second command that wrote into this log failed; this run went on. {finding.explanation}"
                     yield replace(finding, kind="configuration", severity="medium", explanation=words)
                     return
 
 
-def transfer_findings(scene: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+def transfer_findings(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
     """Yield the failed transfers and handshakes of a connector that the engine went on after, as one finding."""
-    fatal = frozenset(scene.ending.fatal)
+    fatal = frozenset(context.ending.fatal)
     failed = [
-        block for number, block in enumerate(scene.blocks)
-        if number not in fatal and scene.kind(number) == "error" and is_transfer(block)
+        block for number, block in enumerate(context.blocks)
+        if number not in fatal and context.kind(number) == "error" and is_transfer(block)
     ]  # fmt: skip
-    if scene.ending.failed or not failed or TRANSFER not in rules:
+    if context.ending.failed or not failed or TRANSFER not in rules:
         return
     values = {"what": shown(failed[0].last_raised.statement.split("\n")[0])}
     finding = finding_of(
-        rules.rule(TRANSFER), scene.run, role=None, confidence="medium", values=values,
+        rules.rule(TRANSFER), context.run, role=None, confidence="medium", values=values,
         records=[record for block in failed[:3] for record in (block.last_raised.record, block.introduction or block.first)],
         kind="configuration", severity="medium",
     )  # fmt: skip
@@ -62,27 +64,29 @@ def transfer_findings(scene: FailureContext, rules: FailureRules) -> Iterator[Fi
     yield replace(finding, title="KV transfers failed", explanation=words)
 
 
-def limit_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
+def limit_findings(
+    context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> Iterator[Finding]:
     """Yield the limits of the host that a run reached and lived on with: files that can't be opened, disks that are full."""
-    if scene.ending.outcome not in _WELL:
+    if context.ending.outcome not in _WELL:
         return
-    aside = [number for number in range(len(scene.blocks)) if number not in scene.ending.fatal]
-    lines = (one for one in scene.lines() if not one.framed or one.record.level in ("ERROR", "CRITICAL"))
+    aside = [number for number in range(len(context.blocks)) if number not in context.ending.fatal]
+    lines = (one for one in context.lines() if not one.framed or one.record.level in ("ERROR", "CRITICAL"))
     reached: dict[str, list[RuleMatch]] = {}
-    for observation in (*scene.exceptions(aside), *lines):
-        for named in match_rules(observation, scene, rules, facts)[:1]:
-            if named.rule.id in _LIMITS and not _before_start(scene, observation):
+    for observation in (*context.exceptions(aside), *lines):
+        for named in match_rules(observation, context, rules, facts)[:1]:
+            if named.rule.id in _LIMITS and not _before_start(context, observation):
                 reached.setdefault(named.rule.id, []).append(named)
     for named, *others in reached.values():
-        finding = named_finding(named, scene.run, None, [one.decisive for one in others[-1:]])
+        finding = named_finding(named, context.run, None, [one.decisive for one in others[-1:]])
         times = "once" if not others else f"{len(others) + 1:,} times"
         words = f"The log says so {times}; the server went on, and refused or lost what needed it. {finding.explanation}"
         yield replace(finding, kind="configuration", severity="high", explanation=words)
 
 
-def _before_start(scene: FailureContext, observation: Observation) -> bool:
+def _before_start(context: FailureContext, observation: Observation) -> bool:
     """Return whether something happened before the engine was ready: the start that followed did not need it."""
-    return scene.ending.ready is None or observation.place < scene.ending.ready
+    return context.ending.ready is None or observation.place < context.ending.ready
 
 
 def _ended_a_command(block: Block) -> bool:

@@ -21,84 +21,84 @@ _FAILED = "Error while processing a request; the server kept running"
 
 
 def request_findings(
-    scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+    context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> Iterator[Finding]:
     """Yield what is to say of requests that failed: a missing chat template, and the refused ones with their count."""
-    observed = list(_observed(scene))
-    template = next((one for one in observed if _is(NO_TEMPLATE, one, scene, rules, facts)), None)
+    observed = list(_observed(context))
+    template = next((one for one in observed if _is(NO_TEMPLATE, one, context, rules, facts)), None)
     if template is not None and NO_TEMPLATE in rules:
         yield finding_of(
             rules.rule(NO_TEMPLATE),
-            scene.run,
+            context.run,
             role=None,
             confidence="high",
             records=[template.record],
             values={},
         )
-    refused = _refused(scene)
+    refused = _refused(context)
     texts = [one for one in observed if one is not template]
-    fault = _server_fault(texts, scene, rules, facts)
+    fault = _server_fault(texts, context, rules, facts)
     if fault is not None:
-        yield named_finding(fault, scene.run, "root")
+        yield named_finding(fault, context.run, "root")
         texts = [one for one in texts if one.block is not fault.observation.block]
     if REFUSED in rules and (sum(refused.values()) >= _FEW or texts):
-        yield _refusals(scene, rules, refused, texts)
+        yield _refusals(context, rules, refused, texts)
 
 
 def _server_fault(
-    observed: Sequence[Observation], scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+    observed: Sequence[Observation], context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> RuleMatch | None:
     """Return the fault of the server that failed a request with status 500, where a rule knows it by its own words."""
     for one in observed:
         if one.block is None or "Exception in ASGI application" not in one.block.announcement:
             continue
-        for named in match_rules(one, scene, rules, facts):
+        for named in match_rules(one, context, rules, facts):
             known = named.signature.rank == "cause" and named.rule.kind == "failure" and not is_vague(named)
             if known and named.rule.id not in (REFUSED, NO_TEMPLATE):
                 return named
     return None
 
 
-def _observed(scene: FailureContext) -> Iterator[Observation]:
+def _observed(context: FailureContext) -> Iterator[Observation]:
     numbers = [
         n
-        for n, kind in enumerate(scene.ending.kinds)
-        if kind in ("request", "noise") and not _after_stop(scene, n)
+        for n, kind in enumerate(context.ending.kinds)
+        if kind in ("request", "noise") and not _after_stop(context, n)
     ]
-    for observation in scene.exceptions(numbers):
+    for observation in context.exceptions(numbers):
         if (
-            scene.ending.kinds[scene.blocks.index(observation.block)] == "request"
+            context.ending.kinds[context.blocks.index(observation.block)] == "request"
             or "template" in observation.text
         ):
             yield observation
 
 
-def _after_stop(scene: FailureContext, number: int) -> bool:
-    stop, first = scene.ending.stop, scene.blocks[number].first
-    return stop is not None and scene.place(stop.record) < scene.place(first)
+def _after_stop(context: FailureContext, number: int) -> bool:
+    stop, first = context.ending.stop, context.blocks[number].first
+    return stop is not None and context.place(stop.record) < context.place(first)
 
 
 def _is(
     rule_id: str,
     observation: Observation,
-    scene: FailureContext,
+    context: FailureContext,
     rules: FailureRules,
     facts: Mapping[str, Any],
 ) -> bool:
-    return any(named.rule.id == rule_id for named in match_rules(observation, scene, rules, facts))
+    return any(named.rule.id == rule_id for named in match_rules(observation, context, rules, facts))
 
 
-def _refused(scene: FailureContext) -> Counter[int]:
+def _refused(context: FailureContext) -> Counter[int]:
     """Return the answers with 4xx to posted requests, by status; 401 and 404 to strangers who look around do not count."""
     refused: Counter[int] = Counter()
-    for (method, path, status), count in scene.run.accesses.items():
+    for (method, path, status), count in context.run.accesses.items():
         if method == "POST" and 400 <= status < 500 and "/v1/" in path:
             refused[status] += count
     return refused
 
 
 def _refusals(
-    scene: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
+    context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
     words = Counter(one.text.split("\n")[0][:120] for one in texts)
     values = {
@@ -110,7 +110,7 @@ def _refusals(
     rule = rules.rule(REFUSED)
     return finding_of(
         rule if refused else replace(rule, title=_FAILED),
-        scene.run,
+        context.run,
         role=None,
         confidence="high",
         records=records,

@@ -52,17 +52,17 @@ class _Candidate(Struct, frozen=True):
     place: Place
 
 
-def verdict_of(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Verdict | None:
+def verdict_of(context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Verdict | None:
     """Return what broke the run, or None where nothing shows that it broke by itself."""
-    if scene.ending.outcome not in _BAD_ENDS:
+    if context.ending.outcome not in _BAD_ENDS:
         return None
     candidates = sorted(
-        [*_from_blocks(scene, rules, facts), *_from_lines(scene, rules, facts)],
+        [*_from_blocks(context, rules, facts), *_from_lines(context, rules, facts)],
         key=lambda one: (one.place, one.tier),
     )
     if not candidates:
         return None
-    chosen = _chosen(candidates, scene)
+    chosen = _chosen(candidates, context)
     root = chosen.named
     if root is None:
         return None
@@ -70,7 +70,7 @@ def verdict_of(scene: FailureContext, rules: FailureRules, facts: Mapping[str, A
         one.named for one in candidates if one.named and one is not chosen and _says_the_same(one.named, root)
     ]
     agreeing = tuple(record for named in same[:2] for record in (named.decisive, named.observation.record))
-    return Verdict(root, tuple(_contributing(candidates, chosen)), _followed(scene, chosen), agreeing)
+    return Verdict(root, tuple(_contributing(candidates, chosen)), _followed(context, chosen), agreeing)
 
 
 def _says_the_same(one: RuleMatch, root: RuleMatch) -> bool:
@@ -81,25 +81,28 @@ def _says_the_same(one: RuleMatch, root: RuleMatch) -> bool:
 
 
 def _from_blocks(
-    scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+    context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> Iterator[_Candidate]:
     """Yield one candidate per block that may have broken the run: its chain's best-known exception."""
     with_frames = {
-        one.statement for number in scene.ending.fatal for one in scene.blocks[number].raised if one.frames
+        one.statement
+        for number in context.ending.fatal
+        for one in context.blocks[number].raised
+        if one.frames
     }
-    for number in scene.ending.fatal:
-        raised = scene.blocks[number].raised
+    for number in context.ending.fatal:
+        raised = context.blocks[number].raised
         if not any(one.frames for one in raised) and raised[-1].statement in with_frames:
             continue  # A logger printed the exception, the traceback with its places is elsewhere.
         found: list[_Candidate] = []
-        for observation in scene.exceptions([number]):
-            names = match_rules(observation, scene, rules, facts)
+        for observation in context.exceptions([number]):
+            names = match_rules(observation, context, rules, facts)
             # What a wrapper looks like says nothing of what it wraps.
             named = next((one for one in names if not _guessed(one, observation)), None)
-            named = named or unnamed_match(observation, scene, rules, facts)
+            named = named or unnamed_match(observation, context, rules, facts)
             found.append(
                 _Candidate(
-                    _tier(observation, named), observation, named, scene.place(scene.blocks[number].first)
+                    _tier(observation, named), observation, named, context.place(context.blocks[number].first)
                 )
             )
         if found:
@@ -124,47 +127,49 @@ def _tier(observation: Observation, named: RuleMatch | None) -> int:
     return _CAUSE if named.signature.rank == "cause" else _SYMPTOM
 
 
-def _from_lines(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[_Candidate]:
+def _from_lines(
+    context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> Iterator[_Candidate]:
     """Yield lines outside of tracebacks that name a failure by themselves or explain a block below them."""
-    starts = [scene.blocks[number].start for number in scene.ending.fatal]
+    starts = [context.blocks[number].start for number in context.ending.fatal]
     # What a logger says before a traceback is the traceback's; what a library printed before it is not.
-    announced = [scene.blocks[number].introduction for number in scene.ending.fatal]
+    announced = [context.blocks[number].introduction for number in context.ending.fatal]
     introductions = {id(record) for record in announced if record is not None and not is_native(record)}
-    begun = next((scene.place(one) for one in scene.trail if one.call_site), (0, 0))
-    for observation in scene.lines():
-        if id(observation.record) in introductions or _settled(observation, scene):
+    begun = next((context.place(one) for one in context.trail if one.call_site), (0, 0))
+    for observation in context.lines():
+        if id(observation.record) in introductions or _settled(observation, context):
             continue
         if (
             starts
             and not observation.framed
             and observation.place < begun
-            and not _is_close(observation, starts, scene)
+            and not _is_close(observation, starts, context)
         ):
             continue  # A command before the start failed: pip, a download. The start that broke came after it.
         warns = _only_warns(observation)
-        for named in match_rules(observation, scene, rules, facts):
+        for named in match_rules(observation, context, rules, facts):
             if warns and not (named.signature.rank == "echo" and observation.record.level == "WARNING"):
                 continue
-            if named.signature.alone or _explains(named.signature, observation, starts, scene):
+            if named.signature.alone or _explains(named.signature, observation, starts, context):
                 yield _Candidate(_tier(observation, named), observation, named, observation.place)
                 break
 
 
-def _is_close(observation: Observation, starts: Sequence[int], scene: FailureContext) -> bool:
+def _is_close(observation: Observation, starts: Sequence[int], context: FailureContext) -> bool:
     """Return whether a line is among the last ones before the first broken block."""
-    return scene.trail[starts[0]].line - observation.record.line <= _BEFORE_LINES
+    return context.trail[starts[0]].line - observation.record.line <= _BEFORE_LINES
 
 
-def _settled(observation: Observation, scene: FailureContext) -> bool:
+def _settled(observation: Observation, context: FailureContext) -> bool:
     """Return whether the run went on after a line, or was asked to stop before it."""
-    ready, stop = scene.ending.ready, scene.ending.stop
-    if stop is not None and scene.place(stop.record) < observation.place:
+    ready, stop = context.ending.ready, context.ending.stop
+    if stop is not None and context.place(stop.record) < observation.place:
         return True
     if (
         ready is not None
         and observation.place < ready
-        and scene.run.startup_complete
-        and not scene.ending.failed
+        and context.run.startup_complete
+        and not context.ending.failed
     ):
         return True
     return observation.record.level in ("INFO", "DEBUG") and _is_request_text(observation)
@@ -182,20 +187,20 @@ def _is_request_text(observation: Observation) -> bool:
 
 
 def _explains(
-    signature: Signature, observation: Observation, starts: Sequence[int], scene: FailureContext
+    signature: Signature, observation: Observation, starts: Sequence[int], context: FailureContext
 ) -> bool:
     """Return whether a broken block follows closely below a line."""
     start = next((start for start in starts if start >= observation.position), None)
     if start is None:
         return False
-    first = scene.trail[start]
+    first = context.trail[start]
     if first.file != observation.record.file or first.line - observation.record.line > _EXPLAINS_LINES:
         return False
-    then, now = observation.record.time, scene.time_at(start)
+    then, now = observation.record.time, context.time_at(start)
     return then is None or now is None or now - then <= _INCIDENT_SECONDS
 
 
-def _chosen(candidates: Sequence[_Candidate], scene: FailureContext) -> _Candidate:
+def _chosen(candidates: Sequence[_Candidate], context: FailureContext) -> _Candidate:
     """Return the earliest cause of the first incident; a known cause there goes before an earlier symptom."""
     best = min(one.tier for one in candidates)
     if best >= _ECHO:
@@ -250,10 +255,10 @@ def _contributing(candidates: Sequence[_Candidate], chosen: _Candidate) -> Itera
             yield one.named
 
 
-def _followed(scene: FailureContext, chosen: _Candidate) -> tuple[Block, ...]:
+def _followed(context: FailureContext, chosen: _Candidate) -> tuple[Block, ...]:
     return tuple(
-        scene.blocks[number]
-        for number in scene.ending.fatal
-        if scene.blocks[number] is not chosen.observation.block
-        and scene.place(scene.blocks[number].first) > chosen.place
+        context.blocks[number]
+        for number in context.ending.fatal
+        if context.blocks[number] is not chosen.observation.block
+        and context.place(context.blocks[number].first) > chosen.place
     )

@@ -59,63 +59,63 @@ _STEPS = lazy_pattern(
 )
 
 
-def end_findings(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
+def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what is to say of a run that did not break by itself: who stopped it, or where it hangs."""
-    outcome, stop = scene.ending.outcome, scene.ending.stop
+    outcome, stop = context.ending.outcome, context.ending.stop
     if outcome in ("killed", "clean_shutdown") and stop is not None:
-        yield from _stopped(scene, rules, facts, stop)
+        yield from _stopped(context, rules, facts, stop)
     elif outcome == "killed":
-        yield from _killed(scene, rules)
-    elif outcome == "truncated" or _gives_no_token(scene, facts):
-        yield from _silent(scene, rules, facts)
-    elif scene.ending.failed and scene.ending.deaths:
-        values = {"exception": shown(scene.ending.deaths[0].message.strip())}
-        yield _finding(scene, rules, NOT_IN_LOG, "medium", scene.ending.deaths[:2], values)
+        yield from _killed(context, rules)
+    elif outcome == "truncated" or _gives_no_token(context, facts):
+        yield from _silent(context, rules, facts)
+    elif context.ending.failed and context.ending.deaths:
+        values = {"exception": shown(context.ending.deaths[0].message.strip())}
+        yield _finding(context, rules, NOT_IN_LOG, "medium", context.ending.deaths[:2], values)
 
 
 def _stopped(
-    scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any], stop: Stop
+    context: FailureContext, rules: FailureRules, facts: Mapping[str, Any], stop: Stop
 ) -> Iterator[Finding]:
     batch = stop.kind in ("scheduler", "walltime")
-    early = scene.ending.outcome == "killed" and scene.ending.ready is None
-    if early and (hang := _hang_before(scene, rules, facts, stop)) is not None:
+    early = context.ending.outcome == "killed" and context.ending.ready is None
+    if early and (hang := _hang_before(context, rules, facts, stop)) is not None:
         yield hang  # Whoever stopped it, a user, a probe or the time limit: the start was waiting for this.
         return
-    if batch or (early and stop.kind == "signal" and _first_process_of_container(scene, stop)):
-        yield _ended_from_above(scene, rules, facts, stop, early)
+    if batch or (early and stop.kind == "signal" and _first_process_of_container(context, stop)):
+        yield _ended_from_above(context, rules, facts, stop, early)
         return
-    noise = _noise_after(scene, stop)
-    if stop.kind == "shutdown" and not noise and scene.ending.outcome != "killed":
+    noise = _noise_after(context, stop)
+    if stop.kind == "shutdown" and not noise and context.ending.outcome != "killed":
         return
     values = {"what": shown(stop.record.message.strip()), "count": _errors(len(noise)) if noise else None}
     records = [stop.record, *(block.last_raised.record for block in noise[:2])]
-    yield _finding(scene, rules, STOPPED, "high" if stop.kind != "shutdown" else "medium", records, values)
+    yield _finding(context, rules, STOPPED, "high" if stop.kind != "shutdown" else "medium", records, values)
 
 
 def _hang_before(
-    scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any], stop: Stop
+    context: FailureContext, rules: FailureRules, facts: Mapping[str, Any], stop: Stop
 ) -> Finding | None:
     """Return the finding for a start that waited for something until it was stopped, or None."""
-    words = takewhile(lambda one: scene.place(one) < scene.place(stop.record), _last_words(scene.trail))
+    words = takewhile(lambda one: context.place(one) < context.place(stop.record), _last_words(context.trail))
     before = list(takewhile(lambda one: not _SIGNAL_REPORT.match(one.message), words))
     times = [one.time for one in before if one.time is not None]
     later = next(
         (
             one.time
-            for one in scene.trail
-            if scene.place(one) >= scene.place(stop.record) and one.time is not None
+            for one in context.trail
+            if context.place(one) >= context.place(stop.record) and one.time is not None
         ),
         None,
     )
     waited = later - times[-1] if later is not None and times else None
     if waited is not None and waited < _LONG_WAIT:
         return None
-    reading = next(_readings(scene, before, facts), None)
+    reading = next(_readings(context, before, facts), None)
     if reading is None or reading[0] not in rules:
         return None
     rule_id, records, confidence = reading
     return _finding(
-        scene,
+        context,
         rules,
         rule_id,
         confidence,
@@ -128,31 +128,35 @@ def _errors(number: int) -> str:
     return "1 error" if number == 1 else f"{number:,} errors"
 
 
-def _noise_after(scene: FailureContext, stop: Stop) -> list[Any]:
-    place = scene.place(stop.record)
+def _noise_after(context: FailureContext, stop: Stop) -> list[Any]:
+    place = context.place(stop.record)
     return [
-        block for block in scene.blocks if scene.place(block.first) >= place or stop.record in block.records
+        block
+        for block in context.blocks
+        if context.place(block.first) >= place or stop.record in block.records
     ]
 
 
-def _first_process_of_container(scene: FailureContext, stop: Stop) -> bool:
+def _first_process_of_container(context: FailureContext, stop: Stop) -> bool:
     """Return whether the process that was stopped is number 1, as in a container, or was run by kubelet or a pod."""
-    if any(process.pid == 1 for process in scene.run.processes) or stop.record.process.pid == 1:
+    if any(process.pid == 1 for process in context.run.processes) or stop.record.process.pid == 1:
         return True
-    return any("Started server process [1]" in record.message for record in scene.trail[:400])
+    return any("Started server process [1]" in record.message for record in context.trail[:400])
 
 
 def _ended_from_above(
-    scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any], stop: Stop, early: bool
+    context: FailureContext, rules: FailureRules, facts: Mapping[str, Any], stop: Stop, early: bool
 ) -> Finding:
-    run = scene.run
+    run = context.run
     seconds = (
         round(run.ended - run.started)
         if early and run.ended is not None and run.started is not None
         else None
     )
-    seen = Observation(stop.record.message, stop.record, 0, scene.place(stop.record))
-    named = next((one for one in match_rules(seen, scene, rules, facts) if one.rule.id == ORCHESTRATOR), None)
+    seen = Observation(stop.record.message, stop.record, 0, context.place(stop.record))
+    named = next(
+        (one for one in match_rules(seen, context, rules, facts) if one.rule.id == ORCHESTRATOR), None
+    )
     rule = rule_of_case(named) if named is not None else rules.rule(ORCHESTRATOR)
     # A probe or a user's patience may have been too short for the start; who was preempted had no such limit.
     budget = f"more than {seconds * 2:,} seconds" if named is None and seconds and seconds > 20 else None
@@ -164,68 +168,68 @@ def _ended_from_above(
     )
 
 
-def _killed(scene: FailureContext, rules: FailureRules) -> Iterator[Finding]:
-    stop = next((one for one in scene.ending.stops if one.kind in ("memory", "kill")), None)
+def _killed(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    stop = next((one for one in context.ending.stops if one.kind in ("memory", "kill")), None)
     if stop is not None:
         values = {"what": shown(stop.record.message.strip())}
         yield _finding(
-            scene, rules, MEMORY if stop.kind == "memory" else KILLED, "high", [stop.record], values
+            context, rules, MEMORY if stop.kind == "memory" else KILLED, "high", [stop.record], values
         )
 
 
-def _gives_no_token(scene: FailureContext, facts: Mapping[str, Any]) -> bool:
+def _gives_no_token(context: FailureContext, facts: Mapping[str, Any]) -> bool:
     """Return whether an offline run with several ranks never gave a first token."""
-    last = _last_words(scene.trail)
-    if scene.ending.outcome not in ("running", "unknown") or not last:
+    last = _last_words(context.trail)
+    if context.ending.outcome not in ("running", "unknown") or not last:
         return False
-    stalls = sum(bool(_STALL.search(one.message)) for one in scene.trail[-30:])
+    stalls = sum(bool(_STALL.search(one.message)) for one in context.trail[-30:])
     return (
-        _several_ranks(scene, facts)
+        _several_ranks(context, facts)
         and bool(_NO_TOKEN_YET.search(last[-1].message))
-        and scene.run.kind != "server"
+        and context.run.kind != "server"
     ) or stalls >= _STALLS_SERVING
 
 
-def _several_ranks(scene: FailureContext, facts: Mapping[str, Any]) -> bool:
+def _several_ranks(context: FailureContext, facts: Mapping[str, Any]) -> bool:
     """Return whether the settings or the log show that several devices work together."""
     return facts.get("tensor_parallel_size") not in (None, 1) or any(
-        _NCCL.search(one.message) for one in scene.trail
+        _NCCL.search(one.message) for one in context.trail
     )
 
 
-def _silent(scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
+def _silent(context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the finding for a log that ends, or a run that hangs, without a message: by its last step."""
-    last = _last_words(scene.trail)
+    last = _last_words(context.trail)
     end = last[-1] if last else None
     values = {"what": shown(end.message.strip()) if end else None, "silent": True}
-    for rule_id, records, confidence in _readings(scene, last, facts):
+    for rule_id, records, confidence in _readings(context, last, facts):
         if rule_id in rules:
             memory = _FREE_RAM.search(records[0].message) if records else None
             if rule_id == HANG:
-                values["what"] = _waited_for(scene)
+                values["what"] = _waited_for(context)
             values["ram"] = f"{number(memory['ram'])} GiB" if memory else None
-            yield _suspicion(scene, rules, rule_id, confidence, [*records, *last[-1:]], values)
+            yield _suspicion(context, rules, rule_id, confidence, [*records, *last[-1:]], values)
             return
-    if _start_seen(scene):
-        yield _suspicion(scene, rules, NOT_IN_LOG, "low", last[-2:], values)
+    if _start_seen(context):
+        yield _suspicion(context, rules, NOT_IN_LOG, "low", last[-2:], values)
 
 
-def _start_seen(scene: FailureContext) -> bool:
+def _start_seen(context: FailureContext) -> bool:
     """Return whether the log holds the begin of the start and not its end: an excerpt tells nothing by where it ends."""
-    begun = scene.run.version is not None and scene.run.version.provenance == "reported"
-    return begun and not any(words in one.message for one in scene.trail for words in _STARTED)
+    begun = context.run.version is not None and context.run.version.provenance == "reported"
+    return begun and not any(words in one.message for one in context.trail for words in _STARTED)
 
 
 def _suspicion(
-    scene: FailureContext, rules: FailureRules, rule_id: str, confidence: Confidence, records: Sequence[Record],
+    context: FailureContext, rules: FailureRules, rule_id: str, confidence: Confidence, records: Sequence[Record],
     values: Mapping[str, Any],
 ) -> Finding:  # fmt: skip
     """Return the finding for a silent end; a weak one is no failure, the log may have been copied while it was written."""
     if confidence != "low":
-        return _finding(scene, rules, rule_id, confidence, records, values)
-    severity: Severity = "low" if _young(scene.run) else "medium"
+        return _finding(context, rules, rule_id, confidence, records, values)
+    severity: Severity = "low" if _young(context.run) else "medium"
     finding = _finding(
-        scene, rules, rule_id, confidence, records, values, kind="configuration", severity=severity
+        context, rules, rule_id, confidence, records, values, kind="configuration", severity=severity
     )
     if rule_id != NOT_IN_LOG:
         return replace(finding, title=f"Possibly: {finding.title}")
@@ -241,7 +245,7 @@ def _young(run: Run) -> bool:
 
 
 def _readings(
-    scene: FailureContext, last: Sequence[Record], facts: Mapping[str, Any]
+    context: FailureContext, last: Sequence[Record], facts: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[Record], Confidence]]:
     """Yield what a silent end may be, the likeliest first."""
     tail = last[-8:]
@@ -253,7 +257,7 @@ def _readings(
         yield P2P_TEST, [test], "medium"
     waiting = next((one for one in reversed(tail) if _NO_TOKEN_YET.search(one.message)), None)
     if waiting is not None:
-        if not _several_ranks(scene, facts):
+        if not _several_ranks(context, facts):
             yield NOT_IN_LOG, [waiting], "low"
         elif not is_ruled_out(NCCL_TRAFFIC, facts, ""):
             yield NCCL_TRAFFIC, [waiting], "medium"
@@ -263,26 +267,26 @@ def _readings(
     ):
         yield NCCL_START, [nccl], "low"
     stalls = [one for one in last[-30:] if _STALL.search(one.message)]
-    if len(stalls) >= (_STALLS_SERVING if scene.run.startup_complete else _STALLS_STARTING):
-        yield HANG, [stalls[0]], "medium" if _stopped_at_work(scene, stalls) else "low"
+    if len(stalls) >= (_STALLS_SERVING if context.run.startup_complete else _STALLS_STARTING):
+        yield HANG, [stalls[0]], "medium" if _stopped_at_work(context, stalls) else "low"
     memory = [
         one
         for one in last
         if (found := _FREE_RAM.search(one.message)) and float(found["ram"]) < _LITTLE_RAM_GIB
     ]
-    if memory and scene.ending.outcome == "truncated":
+    if memory and context.ending.outcome == "truncated":
         yield MEMORY, [memory[-1]], "low"
 
 
-def _waited_for(scene: FailureContext) -> str:
-    waits = sum(bool(_STALL.search(one.message)) for one in scene.trail)
-    return f"a worker: the message of a wait of 60 s stands {waits} times in the log, up to its end"
+def _waited_for(context: FailureContext) -> str:
+    waits = sum(bool(_STALL.search(one.message)) for one in context.trail)
+    return f"a worker: the message of a wait of 60 s is {waits} times in the log, up to its end"
 
 
-def _stopped_at_work(scene: FailureContext, stalls: Sequence[Record]) -> bool:
+def _stopped_at_work(context: FailureContext, stalls: Sequence[Record]) -> bool:
     """Return whether requests ran, no token was made any more, and nothing but waiting followed."""
     latest: dict[int, Sample] = {}
-    for sample in scene.run.samples:
+    for sample in context.run.samples:
         latest[sample.engine] = sample
     held = [one for one in latest.values() if one.running and not one.generation and not one.prompt]
     return bool(held) and all(
@@ -296,10 +300,10 @@ def _last_words(trail: Sequence[Record]) -> list[Record]:
 
 
 def _finding(
-    scene: FailureContext, rules: FailureRules, rule_id: str, confidence: Confidence, records: Sequence[Record],
+    context: FailureContext, rules: FailureRules, rule_id: str, confidence: Confidence, records: Sequence[Record],
     values: Mapping[str, Any], kind: RuleKind | None = None, severity: Severity | None = None,
 ) -> Finding:  # fmt: skip
     return finding_of(
-        rules.rule(rule_id), scene.run, role="root", confidence=confidence, records=records, values=values,
+        rules.rule(rule_id), context.run, role="root", confidence=confidence, records=records, values=values,
         kind=kind, severity=severity,
     )  # fmt: skip

@@ -59,7 +59,7 @@ _NAME = lazy_pattern(r"\w{1,60}")
 
 
 def unnamed_match(
-    observation: Observation, scene: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+    observation: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> RuleMatch | None:
     """Return the finding of last resort for an observation: its own words, place, owner and phase."""
     if observation.wrapper or observation.echo:
@@ -67,7 +67,7 @@ def unnamed_match(
     raised = observation.raised
     if (
         raised is not None
-        and (compiler := _compiler_error(observation, scene)) is not None
+        and (compiler := _compiler_error(observation, context)) is not None
         and UNKNOWN in rules
     ):
         return _build_failure(compiler, observation, rules)
@@ -75,7 +75,7 @@ def unnamed_match(
         return _torn(raised, observation, rules)
     frames = acting_frames(raised.frames) if raised is not None else ()
     owner = owner_of(frames[-1].file) if frames else None
-    phase = scene.phase(observation.block) if observation.block is not None else ""
+    phase = context.phase(observation.block) if observation.block is not None else ""
     rule_id = CODE if raised is not None and _is_code_fault(raised, frames, phase) else UNKNOWN
     if rule_id not in rules:
         return None
@@ -93,7 +93,7 @@ def unnamed_match(
         "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
         title=_title(raised, rule_id, owner), remedy=_next_steps(owner, rule_id),
     )  # fmt: skip
-    values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, scene.run)
+    values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, context.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
 
 
@@ -122,12 +122,12 @@ def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:
     return RuleMatch(rules.rule(UNKNOWN), signature, observation, observation.record, values)
 
 
-def _compiler_error(observation: Observation, scene: FailureContext) -> Record | None:
+def _compiler_error(observation: Observation, context: FailureContext) -> Record | None:
     """Return the first error of a compiler above the exception of a build tool, which only says that the tool failed."""
     raised = observation.raised
     if raised is None or raised.name not in _TOOL_FAILED:
         return None
-    above = scene.above(observation.position, _BUILD_LINES)
+    above = context.above(observation.position, _BUILD_LINES)
     return next((record for record in above if _COMPILER_ERROR.search(record.message[:500])), None)
 
 

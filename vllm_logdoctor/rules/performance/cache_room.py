@@ -238,7 +238,7 @@ def _smaller_weights(case: RuleContext, memory: Memory | None) -> Room | None:
 def _throughput(case: RuleContext, gain: float, basis: str) -> Effect:
     """Return what more room brings while the cache is full: by the run's own levels up to the next limit, else its bounds."""
     max_num_seqs = max_num_seqs_of(case.run)
-    told = f"{basis}: {gain:.3g} x the tokens"
+    tokens = f"{basis}: {gain:.3g} x the tokens"
     found = forecast(case.run, case.load, case.limits, Limits(max_num_seqs), Limits(max_num_seqs, gain))
     if found is None:
         high = round(max(1.0, min(gain, CACHE_RAISED.high)), 3)
@@ -247,15 +247,15 @@ def _throughput(case: RuleContext, gain: float, basis: str) -> Effect:
             1.0,
             high,
             "computed",
-            f"{told}; throughput gains at most as much while the cache is full",
+            f"{tokens}; throughput gains at most as much while the cache is full",
         )
     at = f"{found.running[0]:.0f} -> {found.running[1]:.0f} requests at once"
     then = f"then {NEXT[found.next_limit]}"
     if found.measured:
-        basis = f"{told}; {at} by this run's own throughput at other numbers of requests; {then}"
+        basis = f"{tokens}; {at} by this run's own throughput at other numbers of requests; {then}"
         return _acting(found, found.low, found.high, basis)
     high = min(found.high, CACHE_RAISED.high)
-    basis = f"{told}; {at}, throughput gains at most as much ({CACHE_RAISED.words()}); {then}"
+    basis = f"{tokens}; {at}, throughput gains at most as much ({CACHE_RAISED.words()}); {then}"
     return _acting(found, 1.0, max(1.0, high), basis)
 
 

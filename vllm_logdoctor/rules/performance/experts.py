@@ -154,7 +154,7 @@ def _moving_seconds(event: Event) -> float | None:
 
 
 def _moves(case: RuleContext) -> int:
-    """Return how often experts were moved while serving, told once by the first rank."""
+    """Return how often experts were moved while serving, as the first rank logs it."""
     seen = [found for name in REARRANGED if (found := case.run.seen(name)) is not None]
     trials = sum("profile" in event.record.message for found in seen for event in found.first)
     return max(sum(found.count for found in seen) - trials, 0)

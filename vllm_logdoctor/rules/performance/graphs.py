@@ -311,7 +311,7 @@ def compile_cache_disabled(case: RuleContext) -> Advice | None:
 
 
 def largest_captured(config: Any) -> int | None:
-    """Return the largest captured batch of a compilation configuration, or None where it is not told."""
+    """Return the largest captured batch of a compilation configuration, or None where the log does not show it."""
     if not isinstance(config, dict):
         return None
     for name in GRAPH_SIZES:

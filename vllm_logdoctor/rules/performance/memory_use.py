@@ -86,7 +86,7 @@ def weights_on_the_host(case: RuleContext) -> Advice | None:
 
 
 def cache_larger_than_load(case: RuleContext) -> Advice | None:
-    """The device could be shared: most of the cache was never used. Told for the objective "memory" only.
+    """The device could be shared: most of the cache was never used. Reported for the objective "memory" only.
 
     Needs a load, and the memory of the device and its share for vLLM.
     """

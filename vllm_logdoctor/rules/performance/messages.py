@@ -50,7 +50,7 @@ _TOPICS = frozenset(
         "logging",
     }
 )
-MOST_TOLD = 5
+MOST_SHOWN = 5
 _POINT = lazy_pattern(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
 
 
@@ -68,19 +68,19 @@ def slower_paths_taken(case: RuleContext) -> Advice | None:
     if not ids:
         return None
     patterns = [case.run.messages[name].first[0].pattern for name in ids]
-    told = list(dict.fromkeys(pattern.meaning for pattern in patterns if pattern.meaning))[:MOST_TOLD]
-    more = f" And {len(ids) - MOST_TOLD} more." if len(ids) > MOST_TOLD else ""
+    meanings = list(dict.fromkeys(pattern.meaning for pattern in patterns if pattern.meaning))[:MOST_SHOWN]
+    more = f" And {len(ids) - MOST_SHOWN} more." if len(ids) > MOST_SHOWN else ""
     serious = any(pattern.severity in ("high", "medium") for pattern in patterns)
     severity: Severity = "low" if serious else "info"
     text = (
         "vLLM reports slower code paths: "
-        + " ".join(told)
+        + " ".join(meanings)
         + more
         + " The log does not show how much each costs."
     )
     return Advice(
         text,
-        message_lines(case, *ids, most=MOST_TOLD),
+        message_lines(case, *ids, most=MOST_SHOWN),
         confidence="medium",
         severity=severity,
         verify="no such lines at start-up.",
@@ -123,7 +123,7 @@ def _advice_of_page(case: RuleContext, page: RulePage, messages: tuple[str, ...]
     source = [f"So says the pack {pack}, which is not part of logdoctor." for pack in others]
     return Advice(
         " ".join([*(meanings or [_first_paragraph(page.meaning)]), *source]),
-        message_lines(case, *messages, most=MOST_TOLD),
+        message_lines(case, *messages, most=MOST_SHOWN),
         confidence="medium" if others else "high",
         alternatives=_points(page.remedy),
         verify=_first_paragraph(page.verification),

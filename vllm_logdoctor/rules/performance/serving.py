@@ -35,7 +35,7 @@ from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.metrics import batches_of
 from vllm_logdoctor.run.model import Progress, Sample
 
-# A limit of the server is told when it held for this share of the busy time, or when the queue behind it was
+# A limit of the server is reported when it held for this share of the busy time, or when the queue behind it was
 # long; and only when it explains a fair part of the waiting: a batch that is offered all at once waits for
 # everything.
 LEAST_SHARE = 0.05

@@ -1,4 +1,4 @@
-"""Rules on single steps: an engine that stands still, and steps far slower than their memory."""
+"""Rules on single steps: an engine that makes no progress, and steps far slower than their memory."""
 
 from __future__ import annotations
 
