@@ -171,3 +171,62 @@ def test_the_command_writes_each_form(tmp_path: Path) -> None:
     wrong = subprocess.run([*call, "-f", "pdf"], capture_output=True, text=True)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert subprocess.run([*call, "-o", log], capture_output=True).returncode == 2
+
+
+TRACE = (
+    "Traceback (most recent call last):",
+    '  File "/opt/vllm/v1/worker/model_runner.py", line 9, in execute',
+    "    hidden = self.model(",
+    "             ^^^^^^^^^^^",
+    '  File "/opt/vllm/attention/backend.py", line 7, in forward',
+    "    return flash(q, k, v)",
+)
+MARKED = "(EngineCore_DP0 pid=9) ERROR 03-04 10:13:00 [core.py:708] "
+QUIET = tuple(
+    f"(APIServer pid=5) INFO 03-04 10:12:{n:02} [odd.py:{n}] widget {chr(97 + n % 26) * (5 + n // 26)} is at work"
+    for n in range(60)
+)
+
+
+def test_the_places_of_the_traceback_are_there_when_its_error_was_announced_before() -> None:
+    announced = f"{MARKED}Error in model execution: CUDA error: an illegal memory access was encountered"
+    trace = [f"{MARKED}{line}" for line in TRACE]
+    shown = at(excerpt_of(*QUIET, announced, *trace, CRASH)).values()
+    assert any("attention/backend.py" in text for text in shown)
+    assert any("flash(q, k, v)" in text for text in shown)
+    assert not any(text.endswith("^^^") for text in shown)
+
+
+def test_the_statement_that_raised_is_there_when_its_place_is_broken_over_lines() -> None:
+    broken = (
+        *TRACE,
+        '  File "/opt/vllm/loader/download',
+        'er.py", line 80, in fetch',
+        '    raise WidgetError(self.pool, "gone")',
+    )
+    shown = at(excerpt_of(*QUIET, *broken, "RuntimeError: the widget is gone")).values()
+    assert any("raise WidgetError" in text for text in shown)
+
+
+def test_what_the_process_that_failed_said_to_go_without_is_there() -> None:
+    without = "(EngineCore_DP0 pid=9) INFO 03-04 10:11:12 [importing.py:27] 0 active drivers found. Disabling widgets to prevent errors."
+    of_another = without.replace("pid=9", "pid=8").replace("EngineCore_DP0", "EngineCore_DP1")
+    shown = at(excerpt_of(without, of_another, *QUIET, *TRACE[:1], CRASH)).values()
+    assert without in shown
+    assert of_another not in shown
+
+
+@pytest.mark.parametrize(
+    ("host", "left"),
+    [("203.0.114.7", False), ("[2a00:1450::7]", False), ("2a00:1450:0:0:0:0:0:7", False)]
+    + [("127.0.0.1", True), ("10.1.2.3", True), ("192.168.1.9", True), ("999.1.1.1", True)],
+)
+def test_the_address_of_a_client_on_the_internet_does_not_leave(host: str, left: bool) -> None:
+    shown = excerpt_of(f'INFO:     {host}:53124 - "POST /v1/completions HTTP/1.1" 200 OK', CRASH)
+    assert all((host in text) == left for text in forms(shown))
+    assert any(':53124 - "POST' in text for text in at(shown).values())
+
+
+def test_a_server_that_was_stopped_did_not_fail_first_anywhere() -> None:
+    stopped = "(EngineCore_DP0 pid=9) KeyboardInterrupt"
+    assert "failed first in" not in {one.name for one in excerpt_of(*TRACE, stopped).signs}

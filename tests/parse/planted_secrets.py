@@ -220,6 +220,7 @@ HF_TOKEN not set
 Please set a HF_TOKEN to enable higher rate limits and faster downloads
 hf_token=None, token=True
 request_id=chatcmpl-4f3b8ac2b1d64a6e9a7b8c9d0e1f2a3b
+num_scheduled_tokens={chatcmpl-4f3b8ac2b1d64a6e9a7b8c9d0e1f2a3b: 1, chatcmpl-6505bbb4a369474fb64b00f9e8e36de7: 1, chatcmpl-a0b407784af14747b4a9af20d4d69829: 1}
 ssl_keyfile='/etc/ssl/key.pem', private_key=/etc/x.key
 Bearer token is required
 model='Qwen/Qwen3-235B-A22B-Instruct-2507-FP8', tokenizer_mode=auto

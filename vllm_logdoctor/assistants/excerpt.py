@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from ipaddress import ip_address
 from pathlib import PurePath
 from typing import Annotated, Any
 
@@ -11,6 +13,7 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.assistants.selection import decisive_place, last_sign_of_life, selected
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.first_screen import first_screen
@@ -34,6 +37,11 @@ _LEAST_LOG = 8
 _FINDINGS = 4
 _SETTINGS = 40
 _LONGEST_FACT = 300
+# 203.0.113.7:53124 - "POST /v1/chat/completions HTTP/1.1" 200 OK     [2001:db8::7]:53124 - "GET / HTTP/1.1" 404
+_CLIENT = lazy_pattern(
+    r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.]{2,45}\]|[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{0,4}){2,7}):(?P<port>\d{1,5})(?= - \"[A-Z]{3,8} )"
+)
+_BLANKS = lazy_pattern(r"\s{17,}")
 
 
 class Fact(Struct, frozen=True):
@@ -125,8 +133,8 @@ def excerpt_of(analysis: Analysis, run: int | None = None, lines: int = MOST) ->
     """
     check_lines(lines)
     diagnosis = chosen(analysis, run)
-    others = [one for one in analysis.runs if one is not diagnosis and _failed(one)]
-    frame = _without_lines(analysis, diagnosis, others, brief=lines < _BRIEF)
+    others = [one for one in analysis.runs if one is not diagnosis]
+    frame = _without_lines(analysis, diagnosis, list(filter(_failed, others)), brief=lines < _BRIEF)
     room = max(_LEAST_LOG, lines - frame.to_markdown().count("\n"))
     places = Places(diagnosis.run)
     shown = selected(diagnosis, others, room)
@@ -216,9 +224,17 @@ def plain(markdown: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a line of at most `LONGEST_LINE` characters without anything that acts."""
-    shown = visible(text.rstrip())
+    """Return a line of at most `LONGEST_LINE` characters without anything that acts, and without addresses of strangers."""
+    shown = _BLANKS.sub(" " * 16, visible(_CLIENT.sub(_without_address, text.rstrip())))
     return shown if len(shown) <= LONGEST_LINE else f"{shown[: LONGEST_LINE - 1]}…"
+
+
+def _without_address(found: re.Match[str]) -> str:
+    """Mask the address of a client on the internet: it stands for a person."""
+    try:
+        return f"***:{found['port']}" if ip_address(found["host"].strip("[]")).is_global else found[0]
+    except ValueError:
+        return found[0]
 
 
 def _settings(run: Run, places: Places) -> Iterable[Fact]:
@@ -261,7 +277,9 @@ def _signs(diagnosis: Diagnosis, places: Places) -> Iterable[Fact]:
     if decisive is None:
         return
     writer = next((one.process for one in diagnosis.run.records if (one.file, one.line) == decisive), None)
-    if writer is not None and (writer.name or writer.pid):
+    # Who was told to stop did not fail.
+    failed = any(one.kind == "failure" for one in diagnosis.findings)
+    if failed and writer is not None and (writer.name or writer.pid):
         words = [writer.name, f"pid {writer.pid}" if writer.pid else "", writer.rank, writer.host]
         yield Fact("failed first in", visible(" ".join(dict.fromkeys(filter(None, words)))))
     alive = last_sign_of_life(diagnosis)

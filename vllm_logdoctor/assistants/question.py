@@ -124,7 +124,7 @@ def _question(excerpt: Excerpt) -> Iterator[str]:
     for title, facts in (
         ("Set or changed", excerpt.settings),
         ("Environment", excerpt.environment),
-        ("First failure", excerpt.signs),
+        ("Before the end", excerpt.signs),
         ("Load", excerpt.load),
     ):
         if facts:

@@ -34,8 +34,10 @@ _SAYS_NOTHING = lazy_pattern(r"\d+%(?:\||\s+Completed)|^[^A-Za-z0-9]*$")
 # What a line without a level says when something went wrong.
 _TROUBLE = lazy_pattern(
     r"(?i)\berror\b|error:|exception|fail(?:ed|ure)|fatal|abort|kill(?:ed)?\b|denied|not found|no such|unrecognized"
-    r"|unsupported|out of memory|cannot|can't|could not|invalid|refused|timed? ?out|assert|panic|\bsignal\b|missing"
+    r"|unsupported|out of memory|cannot|can't|could not|invalid|refused|timed?[ -]?out\b|assert|panic|\bsignal\b|missing"
 )
+# What a process goes without, said long before it matters: Disabling Triton to prevent runtime errors.
+_GOES_WITHOUT = lazy_pattern(r"(?i)\bdisabl(?:ing|ed)\b|\bfall(?:ing|s)? back\b|\bnot available\b|\bunavailable\b")
 Ranked = tuple[int, Evidence]
 
 
@@ -44,7 +46,7 @@ def selected(diagnosis: Diagnosis, others: Sequence[Diagnosis], most: int) -> li
 
     Args:
         diagnosis: the run.
-        others: further runs of the log that failed.
+        others: the further runs of the log.
         most: lines that they take at most together with the marks of gaps.
     """
     run = diagnosis.run
@@ -99,14 +101,15 @@ def _candidates(
     run = diagnosis.run
     failures = _failures(diagnosis)
     yield from _proofs(failures or diagnosis.findings)
-    for other in others[:_OTHER_RUNS]:
+    for other in [one for one in others if _failures(one)][:_OTHER_RUNS]:
         yield from ((2, one) for finding in _failures(other)[:1] for one in finding.evidence[:2])
     blocks = blocks_of(trail)
     if failures or run.outcome not in ("running", "clean_shutdown"):
         yield from _blocks(run, blocks, failures)
         yield from _errors(run, trail, blocks, failures)
         yield from _neighbours(run, trail, blocks, failures)
-    yield from ((4, run.evidence(one)) for one in run.tail[-_TAIL:])
+        yield from _of_same_process(diagnosis, others)
+    yield from ((4, run.evidence(one)) for one in _each_kind_once(run.tail)[-_TAIL:])
     yield from _signs_of_life(diagnosis)
     for message in diagnosis.messages[:_WARNINGS]:
         if message.verdict not in ("information", "harmless"):
@@ -127,12 +130,10 @@ def _proofs(findings: Sequence[Finding]) -> Iterator[Ranked]:
 
 
 def _root_block(run: Run, blocks: Sequence[Block], failures: Sequence[Finding]) -> Block | None:
-    """Return the traceback that holds the decisive line, else the first one."""
-    decisive = {(one.file, one.line) for finding in failures[:1] for one in finding.evidence[:1]}
-    for block in blocks:
-        if any((run.evidence(record).file, record.line) in decisive for record in block.records):
-            return block
-    return blocks[0] if blocks and not decisive else None
+    """Return the traceback that holds the first line of the proof that is in any, or the first one where nothing is proved."""
+    proof = [(one.file, one.line) for finding in failures[:1] for one in finding.evidence]
+    holders = {(run.evidence(one).file, one.line): block for block in blocks for one in block.records}
+    return next((holders[place] for place in proof if place in holders), None if proof else next(iter(blocks), None))
 
 
 def _blocks(run: Run, blocks: Sequence[Block], failures: Sequence[Finding]) -> Iterator[Ranked]:
@@ -162,6 +163,7 @@ def _lines_of(block: Block) -> Iterator[Record]:
     yield block.first
     for raised in block.raised[:4]:
         yield raised.record
+        yield from _before(raised.record, block)
         yield from _text_of(raised, block)
         for frame in raised.frames[-_FRAMES:]:
             yield frame.record
@@ -174,6 +176,12 @@ def _text_of(raised: Raised, block: Block) -> list[Record]:
     after = [one for one in block.records if one.line > raised.record.line]
     said = [one for one in after[: len(rest)] if not _SAYS_NOTHING.search(one.message)]
     return [one for one in said if any(line and line in one.message for line in rest)][:_TEXT]
+
+
+def _before(record: Record, block: Block) -> list[Record]:
+    """Return the line above that of an exception: the statement that raised it, also where its frame is printed in pieces."""
+    above = [one for one in block.records if one.line < record.line and not _SAYS_NOTHING.search(one.message)]
+    return above[-1:]
 
 
 def _next(record: Record, block: Block) -> list[Record]:
@@ -189,7 +197,7 @@ def _errors(
     middle = _decisive_line(failures) or (trail[-1].line if trail else 0)
     troubles: dict[str, Record] = {}
     for record in trail:
-        if id(record) in inside or record.level == "DEBUG":
+        if id(record) in inside or record.level == "DEBUG" or _SAYS_NOTHING.search(record.message):
             continue
         if record.level in ("ERROR", "CRITICAL") or _TROUBLE.search(record.message[:400]):
             troubles.setdefault(template_of(record.message), record)
@@ -214,6 +222,33 @@ def _neighbours(
     after = [one for one in trail if one.line > last and not _SAYS_NOTHING.search(one.message)]
     for record in (*before[-_BEFORE:], *after[:_AFTER]):
         yield 4, run.evidence(record)
+
+
+def _of_same_process(diagnosis: Diagnosis, others: Sequence[Diagnosis]) -> Iterator[Ranked]:
+    """Yield what the process that failed said before, in this run or an earlier one of the log, that it has to go without."""
+    place = decisive_place(diagnosis)
+    run = diagnosis.run
+    failed = next((one.process.pid for one in run.records if (one.file, one.line) == place), None)
+    if place is None or failed is None:
+        return
+    # A run whose end is not in the log may be the beginning of this one: other processes wrote in between.
+    begun = [one for one in others if one.run.number < run.number and one.run.outcome == "unknown"]
+    for one in (*begun, diagnosis):
+        said = [
+            record
+            for record in one.run.records
+            if record.process.pid == failed
+            and (record.file, record.line) < place
+            and (_GOES_WITHOUT.search(record.message) or record.level == "WARNING")
+        ]
+        yield from ((3, one.run.evidence(record)) for record in _each_kind_once(said)[-_BEFORE:])
+
+
+def _each_kind_once(records: Sequence[Record]) -> list[Record]:
+    """Return the last record of each kind that says something, in order."""
+    latest = {template_of(one.message): (one.file, one.line) for one in records}
+    said = [one for one in records if not _SAYS_NOTHING.search(one.message)]
+    return [one for one in said if latest[template_of(one.message)] == (one.file, one.line)]
 
 
 def _signs_of_life(diagnosis: Diagnosis) -> Iterator[Ranked]:

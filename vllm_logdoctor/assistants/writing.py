@@ -52,7 +52,7 @@ def _markdown(excerpt: Excerpt) -> Iterator[str]:
         yield from fence(excerpt.launch, "sh")
     yield from _facts("Set or changed", excerpt.settings)
     yield from _facts("Environment", excerpt.environment)
-    yield from _facts("First failure", excerpt.signs)
+    yield from _facts("Before the end", excerpt.signs)
     yield from _facts("Load", excerpt.load)
     yield from map(_conclusion, excerpt.concluded)
     if not excerpt.concluded:
