@@ -37,7 +37,9 @@ _TROUBLE = lazy_pattern(
     r"|unsupported|out of memory|cannot|can't|could not|invalid|refused|timed?[ -]?out\b|assert|panic|\bsignal\b|missing"
 )
 # What a process goes without, said long before it matters: Disabling Triton to prevent runtime errors.
-_GOES_WITHOUT = lazy_pattern(r"(?i)\bdisabl(?:ing|ed)\b|\bfall(?:ing|s)? back\b|\bnot available\b|\bunavailable\b")
+_GOES_WITHOUT = lazy_pattern(
+    r"(?i)\bdisabl(?:ing|ed)\b|\bfall(?:ing|s)? back\b|\bnot available\b|\bunavailable\b"
+)
 Ranked = tuple[int, Evidence]
 
 
@@ -133,7 +135,9 @@ def _root_block(run: Run, blocks: Sequence[Block], failures: Sequence[Finding]) 
     """Return the traceback that holds the first line of the proof that is in any, or the first one where nothing is proved."""
     proof = [(one.file, one.line) for finding in failures[:1] for one in finding.evidence]
     holders = {(run.evidence(one).file, one.line): block for block in blocks for one in block.records}
-    return next((holders[place] for place in proof if place in holders), None if proof else next(iter(blocks), None))
+    return next(
+        (holders[place] for place in proof if place in holders), None if proof else next(iter(blocks), None)
+    )
 
 
 def _blocks(run: Run, blocks: Sequence[Block], failures: Sequence[Finding]) -> Iterator[Ranked]:

@@ -136,7 +136,9 @@ def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_Value]:
     # API_KEYS=abc,def     ('api_key', 'abc', 'def')     --api-key abc def; but num_scheduled_tokens={chatcmpl-1f: 1, chatcmpl-2e: 1}
     first = text[value.start : value.end]
     of_ids = first.startswith("{") and first.endswith(":")
-    plural = not (value.quoted or of_ids) and name["core"].endswith(("keys", "tokens", "secrets", "passwords"))
+    plural = not (value.quoted or of_ids) and name["core"].endswith(
+        ("keys", "tokens", "secrets", "passwords")
+    )
     several = plural or "," in (name["assign"] or "") or (option and "key" in name[0])
     while several:
         after = _BETWEEN.match(text, value.end)
