@@ -6,6 +6,7 @@ python -m tests.fuzz --seconds 3600 --first 1000 --keep /tmp/found
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import time
 from functools import cache
@@ -16,7 +17,7 @@ from tests.fuzz.checks import problems_of
 from tests.fuzz.logs import log_of
 from vllm_logdoctor.catalogue.loading import load_all
 
-_PROGRESS = 5000
+_PROGRESS = 1000
 
 
 def main() -> None:
@@ -42,6 +43,10 @@ def main() -> None:
                     options.keep.mkdir(parents=True, exist_ok=True)
                     (options.keep / f"{number}.log").write_bytes(data)
             number += 1
+            if number == options.first + 50:
+                # What is loaded by now stays: it is not looked at again.
+                gc.collect()
+                gc.freeze()
             if number % _PROGRESS == 0:
                 print(f"# {_figures(number - options.first, size, failed)}", flush=True)
     print(_figures(number - options.first, size, failed))

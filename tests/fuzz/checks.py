@@ -44,7 +44,7 @@ def problems_of(data: bytes, number: int = 0) -> list[str]:
     try:
         analysis = _analysed(data, Options())
         texts = {name: render(analysis, name) for name in ("json", "markdown")}
-        if number % 16 == 0:
+        if number % 64 == 0:
             texts |= {name: render(analysis, name) for name in _RARE_FORMATS}
     except LogdoctorError as error:
         return [] if error.exit_code in (3, 4) else [f"exit code {error.exit_code}: {error}"]
@@ -59,7 +59,7 @@ def problems_of(data: bytes, number: int = 0) -> list[str]:
     found += [f"planted secret in {name}" for name, text in texts.items() if SECRET in text]
     if MARKUP in texts.get("html", ""):
         found.append("markup of the log in html")
-    if number % 4 == 0:
+    if number % 8 == 0:
         found += _differences(data, texts["json"], number)
     for diagnosis in analysis.runs:
         launch = launch_of(diagnosis.run)
@@ -74,9 +74,9 @@ def _analysed(data: bytes, options: Options) -> Analysis:
 def _differences(data: bytes, expected: str, number: int) -> list[str]:
     """Return in which other ways of reading the same bytes the report is another one."""
     ways: dict[str, Any] = {}
-    size = _CHUNKS[number // 4 % len(_CHUNKS)] if number else 257
+    size = _CHUNKS[number // 8 % len(_CHUNKS)] if number else 257
     ways[f"for pieces of {size} bytes"] = lambda: _analysed(data, Options(chunk_bytes=size))
-    if number % 64 == 0:
+    if number % 128 == 0:
         ways["from a pipe"] = lambda: _from_pipe(data)
         ways["with two processes"] = lambda: _from_file(data)
     return [f"another report {way}" for way, read in ways.items() if render(read(), "json") != expected]

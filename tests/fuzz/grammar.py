@@ -52,6 +52,21 @@ _ARGUMENTS: tuple[object, ...] = (
 )  # fmt: skip
 
 
+# Secrets over more than one line: what precedes them, and what they are in.
+_SPLIT_SECRETS = (
+    ("-----BEGIN PRIVATE KEY-----", SECRET * 3, "-----END PRIVATE KEY-----"), ("args: api_key=", SECRET), ("  - name: DB_PASSWORD", f"    value: {SECRET}"),
+    ("    - --api-key", f"    - {SECRET}"), ("api-key:", f"  - {SECRET}", "port: 8000"), ("api_key", f"  Input is wrong [input_value='{SECRET}', input_type=str]"),
+)  # fmt: skip
+# Last words of shells, batch systems and launchers.
+_LAST_WORDS = (
+    "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-04T10:00:00 DUE TO TIME LIMIT ***", "=>> PBS: job killed: walltime 3605 exceeded limit 3600",
+    "srun: error: n1: task 0: Killed", "srun: error: n2: task 1: Exited with exit code 1", "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been OOM Killed.", "Terminated", "Killed",
+    "/var/spool/slurmd/job7/slurm_script: line 9: 4711 Killed                  vllm serve org/m", "=>> PBS: job killed: mem 629145600 exceeded limit 314572800",
+    "E0304 10:00:00.000000 7 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 1 (pid: 7) of binary: python", "command terminated with exit code 137",
+)  # fmt: skip
+
+
 @cache
 def _samples() -> tuple[str, ...]:
     """Return what the tables of patterns give as samples: one of each message with a meaning."""
@@ -121,7 +136,7 @@ class _Clock:
         self.random, self.now = random, random.randrange(86_000)
 
     def header(self, level: str, site: str) -> str:
-        self.now += self.random.choice((0, 1, 1, 10, 10, 10, 3600, -5))
+        self.now += self.random.choice((0, 1, 1, 10, 10, 10, 10, 3600, 200_000, -5, -7200))
         day, second = 4 + self.now // 86_400, self.now % 86_400
         return f"{level} 03-{day:02} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02} [{site}] "
 
@@ -129,8 +144,20 @@ class _Clock:
 def lines_of_server(random: Random) -> list[str]:
     """Return the life of one server: start, load, statistics, requests, failure and end, each of which may be missing."""
     clock, server, engine = _Clock(random), random.randrange(1, 40_000), random.randrange(1, 40_000)
-    api = random.choice((f"(APIServer pid={server}) ", "", f"node{random.randint(1, 3)}: "))
-    core = random.choice((f"(EngineCore_DP0 pid={engine}) ", "", f"(EngineCore_0 pid={engine}) "))
+    host = random.choice(
+        (
+            "",
+            "",
+            "",
+            f"node{random.randint(1, 3)}: ",
+            f"{random.randint(0, 3)}: ",
+            f"[{random.randint(0, 1)}] ",
+        )
+    )
+    api = host + random.choice((f"(APIServer pid={server}) ", ""))
+    core = host + random.choice(
+        (f"(EngineCore_DP{random.choice((0, 0, 1, 7))} pid={engine}) ", "", f"(EngineCore_0 pid={engine}) ")
+    )
     version = f"0.{random.choice((6, 8, 9, 10, 11, 12, 15))}.{random.randint(0, 3)}"
     lines: list[str] = []
     if random.random() < 0.9:
@@ -150,7 +177,12 @@ def lines_of_server(random: Random) -> list[str]:
             f"{core}{clock.header('INFO', 'kv_cache_utils.py:1087')}GPU KV cache size: {random.choice(('100,000', '0', '17', '9' * 20))} tokens"
         )
     lines += _middle(random, clock, api, core)
+    if random.random() < 0.2:
+        before = random.choice(("", "", api, core + clock.header("INFO", "core.py:7")))
+        lines += [before + line for line in random.choice(_SPLIT_SECRETS)]
     lines += _end(random, clock, api, core)
+    if random.random() < 0.2:
+        lines += random.sample(_LAST_WORDS, random.choice((1, 1, 2)))
     if random.random() < 0.3:
         del lines[random.randrange(len(lines) + 1) :]
     return lines
@@ -163,7 +195,7 @@ def _middle(random: Random, clock: _Clock, api: str, core: str) -> list[str]:
     for _ in range(random.choice((0, 1, 2, 9))):
         running, waiting = random.choice(((1, 0), (4, 9), (256, 1000), (0, 0)))
         lines.append(
-            f"{api}{clock.header('INFO', 'loggers.py:127')}Engine 000: Avg prompt throughput: {random.choice(('9.0', '0.0', 'nan', '1e9'))} tokens/s, "
+            f"{api}{clock.header('INFO', 'loggers.py:127')}Engine 00{random.choice((0, 0, 0, 1))}: Avg prompt throughput: {random.choice(('9.0', '0.0', 'nan', '1e9'))} tokens/s, "
             f"Avg generation throughput: {random.randrange(5000)}.0 tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, "
             f"GPU KV cache usage: {random.choice(('1.0', '99.9', '100.0', '140.0'))}%, Prefix cache hit rate: {random.choice(('0.0', '87.5'))}%"
         )

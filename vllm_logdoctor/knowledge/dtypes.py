@@ -85,7 +85,8 @@ def weight_bytes(quantization: str | None, dtype: str | None = None) -> Bytes | 
     0.53125
     """
     if quantization:
-        return _WEIGHTS.get(quantization.lower())
+        # What a log states may be of any type.
+        return _WEIGHTS.get(str(quantization).lower())
     return None if dtype is None else _PLAIN.get(_bare(dtype))
 
 

@@ -26,8 +26,7 @@ from vllm_logdoctor.parse.plain_headers import (
 from vllm_logdoctor.parse.prefixes import Prefix, read_prefix
 from vllm_logdoctor.parse.processes import process_of
 from vllm_logdoctor.parse.record import NO_PROCESS, Process, Record
-from vllm_logdoctor.parse.secret_shapes import MASK
-from vllm_logdoctor.parse.secrets import continues_secret, mask
+from vllm_logdoctor.parse.secrets import OpenSecret, mask, open_secret
 from vllm_logdoctor.scan import Line
 
 LONGEST_TEXT = 1 << 16
@@ -125,7 +124,7 @@ class RecordParser:
         self.secrets: list[Secret] = []
         self.secret_count = 0
         self.cut_characters = 0
-        self._unfinished: tuple[int, int, str] | None = None
+        self._unfinished: tuple[int, int, OpenSecret] | None = None
         self._number: tuple[int, int] = (0, -1)
         self._numbered = 0
 
@@ -266,8 +265,9 @@ class RecordParser:
         else:
             # A secret may be in front of the message too, and one that is cut in two has no shape any more.
             shown = mask(text[: LONGEST_SHOWN + len(message)]).text[:LONGEST_SHOWN]
-        if "PRIVATE KEY" in message or message.rstrip().endswith(("=", ":")):
-            self._unfinished = (line.file, line.number, message[-200:].rstrip())
+        unfinished = open_secret(text, message)
+        if unfinished is not None:
+            self._unfinished = (line.file, line.number, unfinished)
         if masked.names:
             self._note_secret(line, masked.names, shown)
         process = self._without_line_number(line, prefix.process)
@@ -291,12 +291,16 @@ class RecordParser:
     def _without_rest_of_secret(self, line: Line, text: str) -> str:
         """Mask a line that continues a secret of the line before it."""
         assert self._unfinished is not None
-        file, number, before = self._unfinished
+        file, number, secret = self._unfinished
         self._unfinished = None
-        if (line.file, line.number) != (file, number + 1) or not continues_secret(text, before):
+        if (line.file, line.number) != (file, number + 1):
             return text
-        self._unfinished = (file, line.number, before) if "PRIVATE KEY" in before else None
-        return MASK
+        masked, following = secret.without_rest(text)
+        if following is not None:
+            self._unfinished = (file, line.number, following)
+        if masked is not text and secret.name:
+            self._note_secret(line, mask(f"{secret.name}=Zq7hTk2Lw9XbV3nR").names, masked)
+        return masked
 
     def _note_secret(self, line: Line, names: tuple[str, ...], shown: str) -> None:
         self.secret_count += 1

@@ -15,10 +15,11 @@ _CORE = (
 )
 # Digits of an encoded character (%3D) may be 1: `may_hold_name` is asked of texts whose digits were made the same.
 # api_key='abc'   "api_key": "abc"   \"api_key\": \"abc\"   api_key%3Dabc   ('api_key', 'abc')   <password>abc<   {"name": "HF_TOKEN", "value": "abc"}
+# api_key -> abc     | api_key   | abc |     <add key="ApiSecret" value="abc"/>
 # Incorrect API key provided: abc     the password is abc     using token abc
 _ASSIGNED = re.compile(
     _CORE + r"(?:(?P<close>\\{0,3}[\"'`]|%[12][127]|[\])]|\*{1,2})?"
-    r"(?P<assign>\s{0,3}(?:=>|[=:]=?|%[13][ad]|>(?!=))(?:%[12]0|\s{0,3})|,\s?\\{0,3}[\"']?value\\{0,3}[\"']?\s?[=:]\s?|\s?,\s?(?=[bu]?\\{0,3}[\"']))"
+    r"(?P<assign>\s{0,3}(?:=>|->|\s{0,40}\||[=:]=?|%[13][ad]|>(?!=))(?:%[12]0|\s{0,3})|(?:,\s?|\s)\\{0,3}[\"']?value\\{0,3}[\"']?\s?[=:]\s?|\s?,\s?(?=[bu]?\\{0,3}[\"']))"
     r"|(?P<verbal>\s(?:(?:provided|is|was|set to|given|used|value):?\s)?)(?=\S{12}))"
 )
 # --api-key abc     --api-key a b c
@@ -233,7 +234,11 @@ def _bare_is_credential(text: str, name: re.Match[str], found: str, end: int) ->
         # An argument of a call is most often a name.
         return "." not in found and "_" not in found and text[end : end + 1] not in (",", ")")
     if name["assign"].isspace():
-        return " --" in text[end:] or "serve" in text[: name.start()]
+        return (
+            " --" in text[end:]
+            or "serve" in text[: name.start()]
+            or (len(found) >= 16 and found.isalpha() and not found.islower() and not found[1:].islower())
+        )
     return False
 
 

@@ -24,12 +24,16 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("Terraform token", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}"),
     ("Azure secret", r"[A-Za-z0-9][\w~.-]{2}\dQ~[\w~.-]{30,}"),
     ("JSON web token", r"eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){0,3}"),
+    ("encoded credentials", r"(?:eyJ|ZXlK)[\w+/-]{40,}={0,2}"),
     ("PASETO token", r"v[1-4]\.(?:public|local)\.[\w-]{30,}"),
     ("API key", r"(?:dapi[a-f0-9]{32}|LTAI[A-Za-z0-9]{12,}|AKID[A-Za-z0-9]{13,}|ALTAK-[\w/-]{20,}|AQVN[\w-]{35,}|SK[a-f0-9]{32}\b"
         r"|EAAA[\w-]{50,}|AGE-SECRET-KEY-[A-Z0-9]{30,}|ATATT[\w=-]{30,}|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}|hv[sbr]\.[\w-]{20,}"
         r"|ops_eyJ[\w+/=-]{40,}|[a-f0-9]{32}-us[0-9]{1,2}\b)"),
+    ("API key", r"(?:dt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{60,}|EZ[AT]K[A-Za-z0-9]{50,}|sha256~[\w-]{43}\b|v1\.0-[a-f0-9]{24}-[a-f0-9]{100,}"
+        r"|key-[a-f0-9]{32}\b|webhook\.office\.com/webhookb2/[\w@/-]{30,}|pat\.[\w-]{22}\.[A-Za-z0-9]{20,}\.[A-Za-z0-9]{20,})"),
     ("API key", r"(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|tvly|pcsk|jina|whsec|pypi|npm|dckr|dop|doo|dor|glc|glsa|lsv2|ntn|figd|esecret|sntrys|sntryu"
-        r"|PMAK|NRAK|NRII|shpat|shpss|shpca|shppa|sbp|pscale|tskey|rubygems|duffel)[_-](?:[a-z0-9]{1,10}[_-]){0,3}(?=[A-Za-z_-]{0,40}[0-9])"
+        r"|PMAK|NRAK|NRII|shpat|shpss|shpca|shppa|sbp|pscale|tskey|rubygems|duffel|fio-u|pul|pnu|rdme|xkeysib|xsmtpsib|sm_[aps]at|shippo|sgp|sq0[a-z]{3}|api_org"
+        r"|FLWSECK|HRKU|KGAT|NRJS|tk-us|s-s4t2[a-z]{2})[_-](?:[a-z0-9]{1,10}[_-]){0,3}(?=[A-Za-z_-]{0,40}[0-9])"
         r"[A-Za-z0-9][\w.+/=-]{19,}"),
     (_PREFIXED, r"(?:key|fc|fw|r8|e2b|lin|napi|nfp|rnd|wandb|fo1|flb|tfp|tgp|pat|secret|api|sess|live|prod|token|auth|ak|as|ms|v1)[_-]"
         r"(?:[a-z0-9]{1,10}[_-]){0,3}[A-Za-z0-9]{20,}"),
@@ -60,10 +64,14 @@ _MARKS = (
     "hooks.slack",
     "_v1_",
     "lsv",
+    "zxlk",
+    "webhook.office",
 )
 # q7F2kd93mPzX0a: what no word is. All digits but zero may have been made 1 before this is asked.
 _RUN = lazy_pattern(r"[A-Za-z0-9]{14,}")
 _HEX = lazy_pattern(r"[0-9a-f]+\Z")
+# glptt-0300d26fcede782d7e9d: behind a prefix no run needs to look random. cmpl-0300d26fcede782d7e9d is a request.
+_PREFIX = lazy_pattern(r"(?:\b(?:EZ[AT]K|SK)|(?<!cmpl)[-_.~])[A-Za-z0-9]{0,40}\d[A-Za-z0-9]{10}")
 
 
 def may_be_shaped(text: str, lowered: str) -> bool:
@@ -71,7 +79,7 @@ def may_be_shaped(text: str, lowered: str) -> bool:
     for mark in _MARKS:
         if mark in lowered:
             return True
-    return any(
+    return _PREFIX.search(text) is not None or any(
         not run.isalpha() and not _HEX.match(run) and _class_changes(run) >= 0.3 * len(run)
         for run in _RUN.findall(text)
     )

@@ -18,7 +18,7 @@ _Replace = Callable[[re.Match[str]], str]
 
 # In small letters: one of these precedes a secret that its place gives away, or before a prompt.
 _PLACES = (
-    "bearer ",
+    "bearer",
     "basic ",
     "authorization",
     "://",
@@ -28,14 +28,15 @@ _PLACES = (
     "sshpass",
     "mysql",
     "redis-cli",
+    "alias set",
     "headers",
     "eceived request",
     "enerated response",
 )
-_COMMANDS = ("curl", "login", "sshpass", "mysql", "redis-cli")
+_COMMANDS = ("curl", "login", "sshpass", "mysql", "redis-cli", "alias set")
 # Authorization: Bearer abc     'authorization': 'Basic dXNlcjpw'     (b'authorization', b'Bearer abc')     X-Authorization: abc
 _AUTHORIZATION = lazy_pattern(
-    r"(?P<name>\b(?:Bearer |Basic |(?:Proxy-|X-)?Authorization[\"']?\s?[=:,]\s?b?[\"']?(?:[A-Za-z]{2,12} )?))"
+    r"(?P<name>(?<![A-Za-z])(?:Bearer(?: |%20)|Basic |(?:Proxy-|X-)?Authorization[\"']?\s?[=:,]\s?b?[\"']?(?:[A-Za-z]{2,12} )?))"
     r"(?P<value>[^\s\"',;*=][^\s\"',;]{5,})",
     re.IGNORECASE,
 )
@@ -63,10 +64,11 @@ _COOKIE = lazy_pattern(
     re.IGNORECASE,
 )
 # curl -u user:password     sshpass -p abc     docker login -p abc     wandb login abc     mysql -u root -pabc     redis-cli -a abc
+# mc alias set s3 URL user abc
 _COMMAND = lazy_pattern(
     r"(?P<name>\bcurl\b[^|;\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:'\"]{1,80}:|\bsshpass\s{1,3}-p\s?[\"']?|\blogin\b[^|;\n]{0,120}?\s-p[ =]?[\"']?"
     r"|\bwandb login (?:--relogin )?|\bmysql(?:dump|admin)?\b[^|;\n]{0,120}?\s-p[\"']?(?=\S)"
-    r"|\bredis-cli\b[^|;\n]{0,120}?\s(?:-a|--pass)[ =][\"']?)(?P<value>[^\s\"'|;*][^\s\"']{3,})"
+    r"|\bredis-cli\b[^|;\n]{0,120}?\s(?:-a|--pass)[ =][\"']?|\balias set \S{1,40} \S{1,200} \S{1,80} )(?P<value>[^\s\"'|;*][^\s\"']{3,})"
 )
 # Received request cmpl-1: prompt: 'text', params:      Generated response cmpl-1: output: 'text', output_token_ids:
 _PROMPT = lazy_pattern(r"(?:Received request|Generated response) [^:]{1,200}: (?:prompt|output): ", re.DOTALL)
@@ -79,8 +81,20 @@ _PROMPT_ENDS = (
 )
 
 
-# MIIEpAIBAAKCAQEA...: a line of a private key
-_KEY_LINE = lazy_pattern(r"\s*[A-Za-z0-9+/]{16,76}={0,2}\s*\Z")
+# MIIEpAIBAAKCAQEA...: a line of a private key, the last one is shorter
+_KEY_LINE = lazy_pattern(r"(?P<lead>.*?)(?P<value>[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,15}={1,2})\s*\Z")
+_LONG_KEY_LINE = 40
+_KEY_HEADERS = ("Proc-Type:", "DEK-Info:", "Comment:", "Version:")
+# args: api_key=     - name: DB_PASSWORD     - --api-key     "--api-key",     api_key
+_NAME_AT_END = lazy_pattern(
+    r"(?:^|[\s\"'{,])(?P<name>-{0,2}[A-Za-z][\w.-]{2,80})[\"']?\s?(?P<assign>[:=]?)\s?(?:,|\|-?)?\Z"
+)
+# Zq7hTk2L     - Zq7hTk2L     value: Zq7hTk2L     "value": "Zq7hTk2L",
+# Input should be None [type=none_required, input_value='Zq7hTk2L', input_type=str]
+_VALUE_LINE = lazy_pattern(
+    r"\s*(?P<item>-\s{1,8})?(?P<named>[\"']?value[\"']?\s?[:=]\s?|.{0,200}\binput_value=)?[\"']?(?P<value>[^\s\"',]{3,})[\"']?(?(named)[,\s\]].*|,?\s*)?\Z"
+)
+_FEW_WORDS = 3
 
 
 class Masked(NamedTuple):
@@ -119,16 +133,74 @@ def may_hold_secret(text: str) -> bool:
     return may_hold_name(text) or may_be_shaped(text, lowered)
 
 
-def continues_secret(line: str, before: str) -> bool:
-    """Return whether a line is the rest of a secret that began in the line before it: of a private key, or behind a bare name.
+class OpenSecret(NamedTuple):
+    """What the next line may go on with: lines of a private key, or the value of a name.
+
+    Attributes:
+        name: of the value; "" for a private key.
+        assigned: an equals sign or a colon is behind the name: any value belongs to it, not only one that looks generated.
+        lead: what precedes the lines of a private key, without digits.
+    """
+
+    name: str
+    assigned: bool = False
+    lead: str = ""
+
+    def without_rest(self, text: str) -> tuple[str, OpenSecret | None]:
+        """Return a line with what continues the secret masked, and what the line after it may continue.
+
+        Example:
+            >>> OpenSecret("api_key", True).without_rest("Zq7hTk2Lw9XbV3nR")
+            ('***', None)
+        """
+        if not self.name:
+            return self._without_key_line(text)
+        found = _VALUE_LINE.match(text)
+        if found is None:
+            return text, None
+        assigned = self.assigned or found["item"] or found["named"]
+        if not mask(f"{self.name}{'=' if assigned else ' is '}{found['value']}").names:
+            return text, None
+        return f"{text[: found.start('value')]}{MASK}{text[found.end('value') :].rstrip()}", (
+            self if found["item"] else None
+        )
+
+    def _without_key_line(self, text: str) -> tuple[str, OpenSecret | None]:
+        if not text.strip() or text.strip().startswith(_KEY_HEADERS):
+            return text, self
+        line = _KEY_LINE.match(text[-400:])
+        if line is None or "-----END" in text:
+            return text, None
+        if len(line["value"]) < _LONG_KEY_LINE and _without_digits(line["lead"]) != self.lead:
+            return text, None
+        return f"{line['lead']}{MASK}", self
+
+
+def open_secret(text: str, message: str) -> OpenSecret | None:
+    """Return the secret that a line of a log begins and the next one may continue, or None.
+
+    Args:
+        text: the line.
+        message: its text without the header.
 
     Example:
-        >>> continues_secret("Zq7hTk2Lw9XbV3nR", "args: api_key=")
-        True
+        >>> open_secret("  - name: DB_PASSWORD", "  - name: DB_PASSWORD").name
+        'DB_PASSWORD'
     """
-    if "PRIVATE KEY" in before or _KEY_LINE.match(before):
-        return _KEY_LINE.match(line) is not None and "END" not in line
-    return len(line.split()) == 1 and mask(f"{before}{line.strip()}").names != mask(before).names
+    begin = text.find("-----BEGIN")
+    if begin >= 0 and "PRIVATE KEY" in text and "-----END" not in text:
+        return OpenSecret("", lead=_without_digits(text[:begin]))
+    end = message[-200:].rstrip()
+    if not end.endswith(("=", ":")) and len(end.split(None, _FEW_WORDS)) > _FEW_WORDS:
+        return None
+    found = _NAME_AT_END.search(end)
+    if found is None or not may_hold_name(f"{found['name']}=aaaaaaaaaaaa"):
+        return None
+    return OpenSecret(found["name"], bool(found["assign"]))
+
+
+def _without_digits(text: str) -> str:
+    return re.sub(r"\d+", "", text).strip()
 
 
 def _without_prompts(text: str) -> str:
@@ -152,7 +224,7 @@ def _mask_places(text: str, kinds: dict[str, None]) -> str:
                 value.strip("*") == ""
                 or value.isdigit()
                 or value[0] in "$<{"
-                or (value.isalpha() and value[1:].islower())
+                or (value.rstrip(":.!?").isalpha() and value[1:].islower())
             ):
                 return match[0]
             kinds[kind] = None
@@ -175,7 +247,7 @@ def _mask_places(text: str, kinds: dict[str, None]) -> str:
         return match["name"] + re.sub(r"=[^,]+", f"={MASK}", match["value"])
 
     lowered = text.lower()
-    if "bearer " in lowered or "basic " in lowered or "authorization" in lowered:
+    if "bearer" in lowered or "basic " in lowered or "authorization" in lowered:
         text = _PARAMETERS.sub(placed("Authorization header"), text)
         text = _AUTHORIZATION.sub(placed("Authorization header"), text)
     if "://" in text and "@" in text:
