@@ -141,8 +141,13 @@ class _Clock:
         return f"{level} 03-{day:02} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02} [{site}] "
 
 
-def lines_of_server(random: Random) -> list[str]:
-    """Return the life of one server: start, load, statistics, requests, failure and end, each of which may be missing."""
+def lines_of_server(random: Random, whole: bool = True) -> list[str]:
+    """Return the life of one server: start, load, statistics, requests, failure and end, each of which may be missing.
+
+    Args:
+        random: decides.
+        whole: the lines stay together, so that a secret may be in several.
+    """
     clock, server, engine = _Clock(random), random.randrange(1, 40_000), random.randrange(1, 40_000)
     host = random.choice(
         (
@@ -177,7 +182,7 @@ def lines_of_server(random: Random) -> list[str]:
             f"{core}{clock.header('INFO', 'kv_cache_utils.py:1087')}GPU KV cache size: {random.choice(('100,000', '0', '17', '9' * 20))} tokens"
         )
     lines += _middle(random, clock, api, core)
-    if random.random() < 0.2:
+    if whole and random.random() < 0.2:
         before = random.choice(("", "", api, core + clock.header("INFO", "core.py:7")))
         lines += [before + line for line in random.choice(_SPLIT_SECRETS)]
     lines += _end(random, clock, api, core)

@@ -26,8 +26,10 @@ def composed(random: Random) -> bytes:
 
 def served(random: Random) -> bytes:
     """Return the lives of one to three servers by grammar: in order, cut, repeated or side by side."""
-    lives = [lines_of_server(random) for _ in range(random.choice((1, 1, 1, 2, 3)))]
-    if len(lives) > 1 and random.random() < 0.5:
+    count = random.choice((1, 1, 1, 2, 3))
+    shuffled = count > 1 and random.random() < 0.5
+    lives = [lines_of_server(random, whole=not shuffled) for _ in range(count)]
+    if shuffled:
         lines = [line for life in lives for line in life]
         random.shuffle(lines)
     else:

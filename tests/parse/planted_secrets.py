@@ -230,5 +230,12 @@ sort_key=lambda x: x
 AttributeError: 'X' object has no attribute 'api_key'
 for key, value in x: auth = self._auth(user)
 docker run -u 1000:1000 curl http://x
+Basic usage: see the docs
+secret_name: vllm-hf-token
+libcudart-d0da41ae.so.11.0
+GPU-3f2a9c1e-7b44-4c1d-9e6f-0a1b2c3d4e5f
+models--Qwen--Qwen3-8B/snapshots/b968826d9c46dd6066d109eabc6255188de91218
+sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+key=layers.0.self_attn.q_proj.weight_scale_inv
 tokenizer='a/b', new_tokens: 12
 """.splitlines()

@@ -301,3 +301,43 @@ x = _key()
 _add("Ray redis password", x, _SITE + f"ray start --address=h:6379 --redis-password='{x}'")
 x = _text(48, _HEX)
 _add("jupyter url", x, f"http://127.0.0.1:8888/lab?token={x}")
+# Over several lines, in tables, and behind prefixes.
+for name, text in (
+    ("Kubernetes env", "        - name: DB_PASSWORD\n          value: {}"),
+    ("YAML list", "api-key:\n  - first-key-8Qx\n  - {}\nport: 8000"),
+    ("YAML arguments", "    args:\n    - --api-key\n    - {}\n    - --port"),
+    ("arguments with headers", _SITE + "    - --api-key\n" + _SITE + "    - {}"),
+    ("pydantic", "api_key\n  Input should be None [type=none_required, input_value='{}', input_type=str]"),
+    ("table", "| api_key           | {} |"),
+    ("arrow", "api_key -> {}"),
+    ("XML", '<add key="ApiSecret" value="{}"/>'),
+    ("percent-encoded bearer", "/cb?header=Authorization%3A%20Bearer%20{}"),
+    ("minio alias", "mc alias set s3 https://minio.example.com minioadmin {}"),
+    ("registry credentials", '{{"auths": {{"registry.example.com": {{"auth": "{}"}}}}}}'),
+):
+    x = _key()
+    _add(name, x, text.format(x))
+for name, text in (
+    ("mailgun", "key-{}"), ("kaggle", "KGAT_{}"), ("rubygems", "rubygems_{}"), ("gitlab trigger", "glptt-{}"), ("pulumi", "pul-{}"), ("infracost", "ico-{}"),
+    ("twilio", "SK{}"), ("origin CA", "v1.0-" + _text(24, _HEX) + "-{}" + _text(114, _HEX)), ("shippo", "shippo_live_{}"), ("readme", "rdme_{}"),
+):  # fmt: skip
+    x = _text(32, _HEX)
+    _add(name, x, _SITE + f"unexpected {text.format(x)} here")
+x = base64.b64encode(b'{"auths": {"r": {"auth": "' + _text(30).encode()).decode()
+_add("dockerconfigjson", x, f"  .dockerconfigjson: {x}")
+for before in (_SITE, "(EngineCore_DP0 pid=9) ", "    ", ""):
+    x = _text(64)
+    lines = [
+        "-----BEGIN RSA PRIVATE KEY-----",
+        _text(64),
+        x,
+        _text(20) + "==",
+        "-----END RSA PRIVATE KEY-----",
+    ]
+    _add(f"private key behind {before!r}", x, "\n".join(before + line for line in lines))
+x = _text(64)
+_add(
+    "encrypted private key",
+    x,
+    f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,{_text(32, _CAPITALS)}\n\n{x}",
+)

@@ -101,6 +101,9 @@ _GLUED = lazy_pattern(
 # Processed prompts:   2%|2| 10/499 [00:05<02:36, ...]WARNING 07-18 ...     (without its picture where Markdown took it away)
 _BAR = lazy_pattern(r"\d+%(?:\|| +\d+/\d+ \[)")
 
+_NEXT_LINES = 2
+"""A secret goes on in the next line, or behind a blank one, which is no record."""
+
 
 class Secret(Struct, frozen=True):
     """A line that held a secret: where, under which names, and the line with it masked."""
@@ -131,7 +134,7 @@ class RecordParser:
     def parse(self, line: Line) -> Iterable[Record]:
         """Return the records of a line in order."""
         text = line.data.decode("utf-8", "replace")
-        if self._unfinished is not None:
+        if self._unfinished is not None and "\r" not in text[:-1]:
             text = self._without_rest_of_secret(line, text)
         head = text[: text.find("] ", 0, LONGEST_HEAD) + 2]
         plain = plain_head(head)
@@ -162,6 +165,9 @@ class RecordParser:
             text = _COLOURS.sub("", text)
         for segment in text.split("\r") if "\r" in text else (text,):
             rest = segment
+            # Redraws, or line ends of old systems.
+            if segment is not text and segment.strip() and self._unfinished is not None:
+                rest = self._without_rest_of_secret(line, segment)
             while rest and not rest.isspace():
                 rest = yield from self._parse_segment(line, rest)
 
@@ -293,7 +299,7 @@ class RecordParser:
         assert self._unfinished is not None
         file, number, secret = self._unfinished
         self._unfinished = None
-        if (line.file, line.number) != (file, number + 1):
+        if line.file != file or line.number > number + _NEXT_LINES:
             return text
         masked, following = secret.without_rest(text)
         if following is not None:

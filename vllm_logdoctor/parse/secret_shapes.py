@@ -30,7 +30,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
         r"|EAAA[\w-]{50,}|AGE-SECRET-KEY-[A-Z0-9]{30,}|ATATT[\w=-]{30,}|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}|hv[sbr]\.[\w-]{20,}"
         r"|ops_eyJ[\w+/=-]{40,}|[a-f0-9]{32}-us[0-9]{1,2}\b)"),
     ("API key", r"(?:dt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{60,}|EZ[AT]K[A-Za-z0-9]{50,}|sha256~[\w-]{43}\b|v1\.0-[a-f0-9]{24}-[a-f0-9]{100,}"
-        r"|key-[a-f0-9]{32}\b|webhook\.office\.com/webhookb2/[\w@/-]{30,}|pat\.[\w-]{22}\.[A-Za-z0-9]{20,}\.[A-Za-z0-9]{20,})"),
+        r"|key-[a-f0-9]{32}\b|ico-[A-Za-z0-9]{32}\b|webhook\.office\.com/webhookb2/[\w@/-]{30,}|pat\.[\w-]{22}\.[A-Za-z0-9]{20,}\.[A-Za-z0-9]{20,})"),
     ("API key", r"(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|tvly|pcsk|jina|whsec|pypi|npm|dckr|dop|doo|dor|glc|glsa|lsv2|ntn|figd|esecret|sntrys|sntryu"
         r"|PMAK|NRAK|NRII|shpat|shpss|shpca|shppa|sbp|pscale|tskey|rubygems|duffel|fio-u|pul|pnu|rdme|xkeysib|xsmtpsib|sm_[aps]at|shippo|sgp|sq0[a-z]{3}|api_org"
         r"|FLWSECK|HRKU|KGAT|NRJS|tk-us|s-s4t2[a-z]{2})[_-](?:[a-z0-9]{1,10}[_-]){0,3}(?=[A-Za-z_-]{0,40}[0-9])"

@@ -84,6 +84,7 @@ _PROMPT_ENDS = (
 # MIIEpAIBAAKCAQEA...: a line of a private key, the last one is shorter
 _KEY_LINE = lazy_pattern(r"(?P<lead>.*?)(?P<value>[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,15}={1,2})\s*\Z")
 _LONG_KEY_LINE = 40
+_LONGEST_HEAD = 400
 _KEY_HEADERS = ("Proc-Type:", "DEK-Info:", "Comment:", "Version:")
 # args: api_key=     - name: DB_PASSWORD     - --api-key     "--api-key",     api_key
 _NAME_AT_END = lazy_pattern(
@@ -95,6 +96,9 @@ _VALUE_LINE = lazy_pattern(
     r"\s*(?P<item>-\s{1,8})?(?P<named>[\"']?value[\"']?\s?[:=]\s?|.{0,200}\binput_value=)?[\"']?(?P<value>[^\s\"',]{3,})[\"']?(?(named)[,\s\]].*|,?\s*)?\Z"
 )
 _FEW_WORDS = 3
+_BARE_NAME = lazy_pattern(
+    r"(?:key|token|secret|pass[a-z]{0,6}|pwd|cred|auth)s?[\"']?\s{0,3}[=:,|]?-?\s{0,3}\Z"
+)
 
 
 class Masked(NamedTuple):
@@ -130,7 +134,7 @@ def may_hold_secret(text: str) -> bool:
     for mark in _PLACES:
         if mark in lowered:
             return True
-    return may_hold_name(text) or may_be_shaped(text, lowered)
+    return may_hold_name(text) or may_be_shaped(text, lowered) or _BARE_NAME.search(lowered[-40:]) is not None
 
 
 class OpenSecret(NamedTuple):
@@ -155,7 +159,9 @@ class OpenSecret(NamedTuple):
         """
         if not self.name:
             return self._without_key_line(text)
-        found = _VALUE_LINE.match(text)
+        # A process or the header of a record may precede it.
+        head = max(text.rfind(end, 0, _LONGEST_HEAD) for end in ("] ", ") ")) + 2
+        found = _VALUE_LINE.match(text) or _VALUE_LINE.match(text, head)
         if found is None:
             return text, None
         assigned = self.assigned or found["item"] or found["named"]
