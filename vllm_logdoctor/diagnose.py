@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.rules.bottleneck import Bottleneck
@@ -49,6 +51,11 @@ def judge(run: Run, objective: str = "balanced") -> Diagnosis:
 
 def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Put failures first, then leaked secrets and what limits the speed, then remarks on clients, stops and settings."""
+    ends = tuple(found for found in advice if found.kind == "failure")
+    failures, advice = (
+        _with_end(failures, ends),
+        tuple(found for found in advice if found.kind != "failure"),
+    )
     remarks = tuple(found for found in failures if found.kind != "failure")
     settings = tuple(found for found in advice if found.kind == "configuration")
     return (
@@ -59,10 +66,27 @@ def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tup
     )
 
 
+_NO_CAUSE = "process-killed-externally"
+
+
+def _with_end(failures: tuple[Finding, ...], ends: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Put what a file beside the log says of the end before the rest; it is the root where the log names no cause."""
+    root = next((found for found in failures if found.role == "root"), None)
+    if not ends:
+        return failures
+    if root is not None and root.id != _NO_CAUSE:
+        return (*failures, *(replace(found, role="contributing") for found in ends))
+    followed = (replace(found, role="cascade") if found is root else found for found in failures)
+    return (replace(ends[0], role="root"), *followed)
+
+
 def _failures(run: Run) -> tuple[Finding, ...]:
     from vllm_logdoctor.rules.failure import failures_of
 
     run.outcome, findings = failures_of(run)
+    if run.outcome in ("running", "truncated", "unknown") and run.observed.kills_for_memory():
+        # A killed process writes nothing: its log just ends.
+        run.outcome = "killed"
     if run.outcome == "running" and run.followed:
         # It does not run any more: an offline engine was done, a server left without a word.
         run.outcome = "clean_shutdown" if run.kind == "offline" else "unknown"

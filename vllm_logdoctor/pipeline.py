@@ -218,6 +218,7 @@ def analyse(
         raise LogdoctorError(_no_log(selected.others), 4)
     files = (*evidence, *selected.evidence)
     analyser = Analyser(options or Options(), files)
+    analyser.interrupted = selected.interrupted
     failures: list[LogdoctorError] = []
     try:
         for input_set in servers_apart(sets_of(selected.logs)):

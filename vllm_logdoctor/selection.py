@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -22,6 +22,13 @@ _OF_SERVER = re.compile(
     rb"|vllm serve|Avg (?:prompt|generation) throughput"
 )
 _MOST_BYTES = 16 << 20
+_MOST_PASTED = 1 << 20
+"""A larger text is a log."""
+# ```text    > ~~~    [10:05] bob: yes    and how collect_env, nvidia-smi, /metrics, top and the machine's words on an end begin
+_MAY_BE_PASTED = re.compile(
+    rb"\n[ \t>]*(?:```|~~~)|\n\[?\d\d?:\d\d(?: [AP]M)?\]? |\n# (?:HELP|TYPE) \w|\ntop - \d|Collecting environment information|NVIDIA-SMI \d"
+    rb'|NVRM: |Killed process \d|"OOMKilled"|QoS Class:|Job Id: '
+)
 # A client's own log, Ray's words on a dead worker and another engine's table are read as logs where --with does not name them.
 _LOGS_TOO = frozenset({"dmesg", "ray-log", "llama-bench-text"})
 
@@ -33,27 +40,33 @@ class Selected(Struct):
         logs: logs in the same order.
         others: each other file with its kind and how it was taken.
         evidence: what was read of those that are of a known kind.
+        interrupted: whether standard input was interrupted before a log began.
     """
 
     logs: list[Input] = field(default_factory=list)
     others: list[SourceSummary] = field(default_factory=list)
     evidence: list[EvidenceFile] = field(default_factory=list)
+    interrupted: bool = False
 
 
 def split_by_kind(inputs: Iterable[Input]) -> Selected:
-    """Part logs from files that lie beside them and from files that are neither."""
+    """Part logs from files that lie beside them and from files that are neither; a pasted text is parted itself."""
     found = Selected()
-    for source in inputs:
-        kind = _kind_of(source)
+    for given in inputs:
+        source = _with_begin(given, found)
+        head = _head_of(source)
+        kind = _kind_of(source, head)
         if kind is None and source.kind == OTHER_FILE:
             # A folder may hold weights and sources: only what is recognized is named.
-            if not _is_log(source):
+            if not _OF_SERVER.search(head):
                 continue
         else:
             kind = kind or source.kind or None
         if kind is None:
-            found.logs.append(source)
-        elif source.path is not None and (evidence := _evidence_of(source.path, kind)) is not None:
+            found.logs.append(
+                _parted(source, found.evidence) if _MAY_BE_PASTED.search(b"\n" + head) else source
+            )
+        elif (evidence := _evidence_of(source, kind)) is not None:
             found.evidence.append(evidence)
             found.others.append(
                 SourceSummary(source.name, source.size or 0, 0, f"{kind}, read beside the log", kind)
@@ -63,40 +76,79 @@ def split_by_kind(inputs: Iterable[Input]) -> Selected:
     return found
 
 
-def _evidence_of(path: Path, kind: str) -> EvidenceFile | None:
+def _evidence_of(source: Input, kind: str) -> EvidenceFile | None:
     """Return what was read of a file of one of the kinds that lie beside a log; None for reports and other texts."""
     from vllm_logdoctor.evidence.kinds import KINDS
-    from vllm_logdoctor.evidence.read import read_evidence_file
+    from vllm_logdoctor.evidence.read import read_evidence, read_evidence_file
 
-    return read_evidence_file(path) if any(one.name == kind for one in KINDS) else None
+    if not any(one.name == kind for one in KINDS):
+        return None
+    if source.path is not None:
+        return read_evidence_file(source.path)
+    with source.open() as stream:
+        return read_evidence(source.name, stream.read(_MOST_BYTES))
 
 
-def _is_log(source: Input) -> bool:
-    """Return whether a file begins as a log of a server."""
+def _with_begin(source: Input, found: Selected) -> Input:
+    """Return an input; standard input with its begin in memory, whole where it is short and may be more than a log."""
+    if source.path is not None or source.data is not None or sys.stdin is None:
+        return source
+    stream = sys.stdin.buffer
+    read = getattr(stream, "read1", stream.read)
+    begin, wanted = b"", HEAD_BYTES
+    try:
+        while len(begin) < wanted and (piece := read(wanted - len(begin))):
+            begin += piece
+            is_log = _OF_SERVER.search(begin) and not _MAY_BE_PASTED.search(b"\n" + begin)
+            wanted = HEAD_BYTES if is_log else _MOST_PASTED + 1
+    except KeyboardInterrupt:
+        found.interrupted = True
+        return Input(source.name, data=begin)
+    return Input(source.name, data=begin) if len(begin) < wanted else Input(source.name, begin=begin)
+
+
+def _parted(source: Input, evidence: list[EvidenceFile]) -> Input:
+    """Return the log of a text that may be pasted; what other tools printed in it goes to the evidence."""
+    if source.begin:
+        return source
+    from vllm_logdoctor.evidence.pasted import pasted
+
+    with source.open() as stream:
+        data = stream.read(_MOST_PASTED + 1)
+    if len(data) > _MOST_PASTED:
+        return source
+    found = pasted(source.name, data)
+    evidence += found.evidence
+    return source if found.log is data else Input(source.name, data=found.log)
+
+
+def _head_of(source: Input) -> bytes:
+    """Return the first bytes of an input; b"" where there are none to look at."""
+    if source.begin or (source.path is None and source.data is None):
+        return source.begin[:HEAD_BYTES]
     try:
         with source.open() as stream:
-            return bool(_OF_SERVER.search(stream.read(HEAD_BYTES)))
+            return stream.read(HEAD_BYTES)
     except Exception:
-        return False
+        # What can't be read is no reason to stop here: reading it names the reason.
+        return b""
 
 
-def _kind_of(source: Input) -> str | None:
-    if source.path is None and source.data is None:
+def _kind_of(source: Input, head: bytes) -> str | None:
+    own = kind_of_file(head)
+    if own is not None or not head or _OF_SERVER.search(head):
+        return own
+    # Most inputs are logs, which never get here: a start does not pay for the kinds.
+    from vllm_logdoctor.evidence.kinds import kind_of
+
+    found = kind_of(head.decode("utf-8", "replace"))
+    # A job's log may print the state of its cards before the server starts.
+    if found is None or found.name in _LOGS_TOO:
+        return None
+    if source.begin:
         return None
     try:
         with source.open() as stream:
-            head = stream.read(HEAD_BYTES)
-            own = kind_of_file(head)
-            if own is not None or _OF_SERVER.search(head):
-                return own
-            # Most inputs are logs, which never get here: a start does not pay for the kinds.
-            from vllm_logdoctor.evidence.kinds import kind_of
-
-            found = kind_of(head.decode("utf-8", "replace"))
-            # A job's log may print the state of its cards before the server starts.
-            if found is None or found.name in _LOGS_TOO:
-                return None
             return None if _OF_SERVER.search(stream.read(_MOST_BYTES)) else found.name
     except Exception:
-        # What can't be read is no reason to stop here: reading it names the reason.
         return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.evidence.model import Lines, Reading, number
 from vllm_logdoctor.evidence.tables import json_values
 
@@ -20,6 +22,10 @@ _DEVICE = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]+)")
 _DRIVER = re.compile(r"NVRM: loading NVIDIA .*?\s(\d+\.\d+(?:\.\d+)?)\s")
 # pt_main_thread[2536443]: segfault at 7f797fe00000 ip ... error 4 in libnccl.so.2[7f7c7ac00000+...]
 _SEGFAULT = re.compile(r"(\S+)\[(\d+)\]: segfault at (\S+) .*? in (\S+?)(?:\[|$|\s)")
+# [Mon Nov 22 10:00:01 2026] x     Aug 01 18:01:30 host kernel: x     kern  :warn  : 2025-01-21T04:41:44,285060+00:00 x
+_CLOCK = re.compile(
+    r"^(?:\[(\w{3} \w{3} +\d{1,2} [\d:]{8} \d{4})\]|(\w{3} +\d{1,2} [\d:]{8}) |(?:\w+ *:\w+ *: )?(\d{4}-\d\d-\d\dT[\d:]{8}))"
+)
 _MOST_LINES = 40
 
 
@@ -30,7 +36,8 @@ def read_kernel_log(lines: Lines) -> Iterator[Reading]:
         for reading in _kernel_line(text, line):
             shown += 1
             if shown <= _MOST_LINES:
-                yield reading
+                clock = _CLOCK.match(text)
+                yield replace(reading, time=next(filter(None, clock.groups())) if clock else "")
 
 
 def _kernel_line(text: str, line: int) -> Iterator[Reading]:
@@ -173,6 +180,8 @@ def read_sacct(lines: Lines) -> Iterator[Reading]:
             in (
                 "State",
                 "ExitCode",
+                "Start",
+                "End",
                 "Elapsed",
                 "Timelimit",
                 "MaxRSS",

@@ -24,6 +24,7 @@ class Reading(Struct, frozen=True):
         line: 1-based line, several lines for a value made from them, None in files without lines.
         where: place in a file without lines, such as "traceEvents".
         how: "read", or how the value was made from what was read.
+        time: clock of its line as printed, in a kernel's log; else "".
 
     Example:
         >>> Reading("driver", "590.48.01", line=3).how
@@ -37,6 +38,7 @@ class Reading(Struct, frozen=True):
     line: int | tuple[int, ...] | None = None
     where: str = ""
     how: str = "read"
+    time: str = ""
 
 
 class EvidenceFile(Struct, frozen=True):
@@ -48,6 +50,7 @@ class EvidenceFile(Struct, frozen=True):
         readings: the values, at most 80.
         note: what was left out, and why.
         adds: what its kind tells that a log does not.
+        place: first and last line, where it is a part of a pasted text.
     """
 
     file: str
@@ -55,6 +58,7 @@ class EvidenceFile(Struct, frozen=True):
     readings: tuple[Reading, ...] = ()
     note: str = ""
     adds: str = ""
+    place: tuple[int, int] | None = None
 
 
 Lines = Sequence[str]

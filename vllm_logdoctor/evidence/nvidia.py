@@ -13,7 +13,9 @@ _VERSIONS = re.compile(
     r"NVIDIA-SMI \S+\s+(?:KMD Version|Driver Version): ?(\S+)\s+CUDA (?:UMD )?Version: ?(\S+)"
 )
 # |   0  NVIDIA H200                    On  |   00000000:83:00.0 Off |                    0 |
-_CARD = re.compile(r"^\|\s{1,4}(\d{1,3})\s{1,4}(\S.*?)\s{2,}(?:On|Off|N/A)\s+\|\s+[0-9A-Fa-f]{4,8}:")
+_CARD = re.compile(
+    r"^\|\s{1,4}(\d{1,3})\s{1,4}(\S.*?)\s{2,}(?:On|Off|N/A)\s+\|\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
+)
 # | N/A   52C    P0            628W /  700W |   32362MiB / 143771MiB |    100%      Default |
 _STATE = re.compile(
     r"^\|\s*\S+\s+(\d+|N/A|ERR!)C?\s+\S+\s+(\S+?)W?\s*/\s*(\S+?)W?\s*\|\s*(\S+(?: */ +\S+)?)\s*\|\s*(\S+?)%?\s+\S+"
@@ -37,6 +39,7 @@ def read_table(lines: Lines) -> Iterator[Reading]:
         elif found := _CARD.match(text):
             card = f"gpu {found[1]}"
             yield Reading("name", found[2], subject=card, line=line)
+            yield Reading("bus", found[3], subject=card, line=line)
         elif card and (found := _STATE.match(text)):
             yield from _state(found, card, line)
         elif processes < _MOST_PROCESSES and (found := _PROCESS.match(text)):

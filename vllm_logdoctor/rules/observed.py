@@ -116,12 +116,18 @@ def pcie_link_narrow(case: RuleContext) -> Advice | None:
 
 
 def killed_for_host_memory(case: RuleContext) -> Advice | None:
-    """The kernel killed a process of this run for host memory. Needs the kernel's log with the process id."""
-    found = case.run.observed.of("fate", "oom killed")
-    if not found or case.run.outcome in ("clean_shutdown", "running"):
+    """A process, the container or the job of this run was killed for host memory. Needs the kernel's or the scheduler's words on it."""
+    found = case.run.observed.kills_for_memory()
+    if not found or case.run.outcome == "clean_shutdown":
         return None
+    first = found[0]
+    words = (
+        f"The kernel's out-of-memory killer ended process {first.value}."
+        if first.name == "oom killed"
+        else f"The container or the job was ended at its memory limit: {first.name} is {first.value}."
+    )
     return Advice(
-        f"The kernel's out-of-memory killer ended process {found[0].value}.",
+        words,
         _lines(found),
         "high",
         changes=(action("give the host or the container more memory, or lower what the run holds in it"),),

@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading
+from vllm_logdoctor.run.lifetimes import ZONES, in_time_of, lived_together
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.observed import observed
 from vllm_logdoctor.run.servers import VLLM
@@ -17,9 +18,9 @@ from vllm_logdoctor.run.servers import VLLM
 Certainty = Literal["sure", "likely", "not told", "contradicted"]
 
 
-_ZONES = 26 * 3600.0
 _YEAR_2000 = 946_684_800.0
 """Where the clock of a run begins, in seconds since 1970."""
+_TIMES = {True: "began and ended with the log", False: "of another time"}
 
 
 class Beside(Struct, frozen=True):
@@ -60,9 +61,33 @@ def joined(files: Sequence[EvidenceFile], runs: Sequence[Run]) -> tuple[Beside, 
     order: tuple[Certainty, ...] = ("sure", "likely", "not told", "contradicted")
     found = []
     for file in files:
-        tried = [_belongs(file, run) for run in runs if run.server == "vllm"] or [Beside(file)]
+        tried = [_belongs(file, run) for run in runs if run.server == VLLM] or [Beside(file)]
         found.append(min(reversed(tried), key=lambda one: order.index(one.certainty)))
-    return tuple(found)
+    return tuple(_by_card(one, found, runs) for one in found)
+
+
+def _by_card(one: Beside, files: Sequence[Beside], runs: Sequence[Run]) -> Beside:
+    """Return a kernel's log that names no process of a run with the run whose cards it names in its time."""
+    if one.evidence.kind != "dmesg" or one.certainty != "not told":
+        return one
+    faulty = _cards_in(one.evidence)
+    for other in files:
+        run = next((run for run in runs if other.used and run.number == other.run), None)
+        if run is None or other.evidence.kind not in _OF_CARDS or not faulty & _cards_in(other.evidence):
+            continue
+        if any(reading.time and in_time_of(run, reading.time) for reading in one.evidence.readings):
+            return Beside(
+                one.evidence, run.number, "likely", (f"a card of {other.evidence.file}, in the run's time",)
+            )
+    return one
+
+
+# GPU 00000000:83:00.0     gpu 0000:b3:00
+_BUS = re.compile(r"\b[0-9a-fA-F]{4,8}:([0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b")
+
+
+def _cards_in(file: EvidenceFile) -> set[str]:
+    return {bus.lower() for one in file.readings for bus in _BUS.findall(f"{one.subject} {one.value}")}
 
 
 def attach(evidence: Sequence[EvidenceFile], runs: Sequence[Run]) -> None:
@@ -114,10 +139,16 @@ def _belongs(file: EvidenceFile, run: Run) -> Beside:
     if isinstance(model, str) and served and file.kind != "lscpu":
         words = f"model {model} here, {served[0]} in the log"
         (agree if any(_same_model(model, one) for one in served) else differ).append(words)
-    sure = sure or _has_pid(file, run)
     if _has_pid(file, run):
+        sure = True
         agree.append("a process id of the log")
+    together = lived_together(file, run)
+    if together is not None:
+        (agree if together else differ).append(_TIMES[together])
     differ += _other_machine(file, run)
+    # A kernel's log names the processes it is of.
+    if file.place and file.file in (run.first_file, run.last_file) and file.kind != "dmesg":
+        agree.append("in the text of the log")
     agree += _same_build(file, run)
     if sure and not differ:
         return Beside(file, run.number, "sure", tuple(agree))
@@ -130,7 +161,9 @@ def _has_pid(file: EvidenceFile, run: Run) -> bool:
     """Return whether a file names a process that wrote the log."""
     pids = {str(process.pid) for process in run.processes if process.pid is not None}
     return bool(pids) and any(
-        _PID.search(_words(one)) and pids & set(_PID.findall(_words(one))) for one in file.readings
+        pids & set(_PID.findall(_words(one)))
+        for one in file.readings
+        if not one.time or in_time_of(run, one.time) is not False
     )
 
 
@@ -140,7 +173,7 @@ _PID = re.compile(r"\b\d{2,8}\b")
 
 def _words(one: Reading) -> str:
     """Return the part of a reading that may hold a process id."""
-    if one.unit == "pid name" or one.name == "xid process":
+    if one.unit == "pid name" or one.name in ("xid process", "process"):
         return str(one.value)
     return f"{one.name if one.name.startswith('memory of process') else ''} {one.subject if one.subject.startswith(('thread', 'pid')) else ''}"
 
@@ -188,7 +221,7 @@ def _began_elsewhere(file: EvidenceFile, run: Run) -> bool:
     if not isinstance(began, int | float) or not run.year_known or run.started is None or run.ended is None:
         return False
     # The zone of a log is not printed: no two zones are farther apart.
-    return not run.started - _ZONES <= began - _YEAR_2000 <= run.ended + _ZONES
+    return not run.started - ZONES <= began - _YEAR_2000 <= run.ended + ZONES
 
 
 def _cache_tokens(file: EvidenceFile) -> int | None:

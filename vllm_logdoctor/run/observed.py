@@ -53,6 +53,19 @@ class Observed(Struct):
         found = (one.value for one in self.of(group, name) if not subject or one.subject == subject)
         return next((float(value) for value in found if isinstance(value, int | float)), None)
 
+    def kills_for_memory(self) -> list[Measured]:
+        """Return what says that a process, the container or the job of the run was ended for host memory."""
+        return [one for one in self.of("fate") if _is_kill_for_memory(one)]
+
+
+def _is_kill_for_memory(one: Measured) -> bool:
+    """Return whether a value of a kernel, Docker (a truth value), Kubernetes (OOMKilled) or Slurm (OUT_OF_MEMORY) says so."""
+    return (
+        one.name == "oom killed"
+        or (one.name == "OOMKilled" and one.value is True)
+        or (one.name in ("reason", "State") and str(one.value).startswith(("OOMKilled", "OUT_OF_ME")))
+    )
+
 
 def observed(files: Iterable[tuple[EvidenceFile, bool]]) -> Observed:
     """Return what files measured; each comes with whether it is joined to the run."""

@@ -7,13 +7,16 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.source.compression import compression_of, decompressed
+from vllm_logdoctor.source.iterator_io import IteratorIO
 
 PathLike = str | os.PathLike[str]
 
@@ -40,6 +43,7 @@ class Input(Struct, frozen=True):
         name: how evidence names it.
         path: file to open, or None.
         data: bytes in memory, or None; with neither, standard input is read.
+        begin: bytes of standard input that were taken from it before.
         kind: what it is, where its name or place says that it is no log; "" for what may be one.
     """
 
@@ -47,6 +51,7 @@ class Input(Struct, frozen=True):
     path: Path | None = None
     data: bytes | None = None
     kind: str = ""
+    begin: bytes = b""
 
     @property
     def size(self) -> int | None:
@@ -81,6 +86,9 @@ class Input(Struct, frozen=True):
             if sys.stdin is None:
                 raise LogdoctorError("standard input is closed: name a log, or pipe one in")
             raw = sys.stdin.buffer
+            if self.begin:
+                rest = iter(partial(getattr(raw, "read1", raw.read), 1 << 17), b"")
+                raw = cast(BinaryIO, IteratorIO(chain((self.begin,), rest), raw.close))
         else:
             try:
                 raw = self.path.open("rb", buffering=1 << 17)

@@ -29,12 +29,20 @@ class IteratorIO(io.BufferedIOBase):
     def readable(self) -> bool:
         return True
 
+    def peek(self, size: int = 0) -> bytes:
+        """Return the next bytes without taking them; b"" at the end."""
+        self._left()
+        return self._piece[self._taken :]
+
+    def _left(self) -> int:
+        """Return how many bytes of a piece are left; a piece of which none is left gives way to the next one."""
+        if self._taken == len(self._piece):
+            self._piece, self._taken = next(self._pieces, b""), 0
+        return len(self._piece) - self._taken
+
     def read1(self, size: int | None = -1) -> bytes:
         """Return the rest of a piece, or as much of it as is wanted; b"" at the end."""
-        left = len(self._piece) - self._taken
-        if not left:
-            self._piece, self._taken = next(self._pieces, b""), 0
-            left = len(self._piece)
+        left = self._left()
         first, behind = self._taken, left if size is None or size < 0 else min(size, left)
         self._taken += behind
         return self._piece[first : self._taken]

@@ -16,13 +16,19 @@ def files_beside(analysis: Analysis) -> list[str]:
     if not analysis.beside:
         return []
     rows = [
-        [inline(one.evidence.file, 200), one.evidence.kind or "unknown", _use(one)] for one in analysis.beside
+        [inline(one.evidence.file, 200) + _part(one), one.evidence.kind or "unknown", _use(one)]
+        for one in analysis.beside
     ]
     lines = table(["file", "kind", "use"], rows)
     for one in analysis.beside[:8]:
         if one.evidence.readings and one.certainty != "contradicted":
-            lines += ["", f"{inline(one.evidence.file, 200)}:", "", *_readings(one)]
+            lines += ["", f"{inline(one.evidence.file, 200)}{_part(one)}:", "", *_readings(one)]
     return lines
+
+
+def _part(one: Beside) -> str:
+    """Return the lines of a part of a pasted text."""
+    return " L{} to L{}".format(*one.evidence.place) if one.evidence.place else ""
 
 
 def _use(one: Beside) -> str:
