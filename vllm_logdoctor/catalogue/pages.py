@@ -45,6 +45,7 @@ KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
 Where = Literal["exception", "message", "native", "frames", "any"]
 Rank = Literal["cause", "symptom", "echo"]
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
+_POINT = re.compile(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
 # Object contains unknown field `priorty` - at `$.signature[0]`      Expected `str`, got `int` - at `$.title`
 _WRONG = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?")
 _NAMED = re.compile(r"(?:unknown|required) field `(?P<name>[^`]+)`")
@@ -271,6 +272,21 @@ def split_sections(body: str) -> dict[str, str]:
     """
     pieces = _HEADING.split(body)
     return {heading: text.strip() for heading, text in zip(pieces[1::2], pieces[2::2], strict=True)}
+
+
+def first_paragraph(text: str) -> str:
+    """Return the first paragraph of a section on one line."""
+    return " ".join(text.strip().split("\n\n", 1)[0].split())
+
+
+def points(text: str) -> tuple[str, ...]:
+    """Return the points of a list, each as one line; without a list, the first paragraph.
+
+    >>> points("- Lower it.\n- Or use\n  another.\n")
+    ('Lower it.', 'Or use another.')
+    """
+    pieces = _POINT.split(text)
+    return tuple(first_paragraph(piece) for piece in (pieces[1:] or pieces) if piece.strip())
 
 
 def problem(path: Path, text: str, key: tuple[int | str, ...], message: str) -> Problem:

@@ -10,13 +10,19 @@ from msgspec import Struct, json
 
 from vllm_logdoctor.catalogue.errors import Problem
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
-from vllm_logdoctor.catalogue.pages import ChangeTemplate, RulePage, Signature, read_pages
+from vllm_logdoctor.catalogue.pages import (
+    ChangeTemplate,
+    RulePage,
+    Signature,
+    first_paragraph,
+    points,
+    read_pages,
+)
 from vllm_logdoctor.catalogue.topics import Resource, RuleKind, Severity, Topic
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.texts import TextIndex
 
 SHIPPED = "failures.json"
-_BULLET = lazy_pattern(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
 _FENCE = lazy_pattern(r"^```.*?^```\s*", re.MULTILINE | re.DOTALL)
 
 
@@ -138,23 +144,12 @@ def _rule_of(page: RulePage) -> FailureRule:
         exhausts=page.exhausts,
         explain=page.explain,
         avoid=page.avoid,
-        verify=_first_paragraph(sections["How to see that it worked"]),
-        meaning=_first_paragraph(sections["What it means"]),
+        verify=first_paragraph(sections["How to see that it worked"]),
+        meaning=first_paragraph(sections["What it means"]),
         changes=page.changes,
-        alternatives=bullets(sections["What to do"]),
+        alternatives=points(sections["What to do"]),
         signatures=page.signatures,
     )
-
-
-def _first_paragraph(text: str) -> str:
-    return " ".join(text.split("\n\n", 1)[0].split())
-
-
-def bullets(text: str) -> tuple[str, ...]:
-    """Return the points of a list, each as one line; without a list, the first paragraph."""
-    if not _BULLET.search(text):
-        return (_first_paragraph(text),) if text else ()
-    return tuple(" ".join(piece.split("\n\n", 1)[0].split()) for piece in _BULLET.split(text)[1:])
 
 
 @lru_cache(maxsize=2048)

@@ -38,7 +38,7 @@ def finding_of(
 ) -> Finding:  # fmt: skip
     """Build the finding of a rule; the first record is the decisive one."""
     words = explained(device_named(explain or rule.explain, run), values, device_named(rule.meaning, run))
-    changes = changes_of(rule, run, values)
+    changes = changes_of(rule.changes, run, values)
     return Finding(
         id=rule.id,
         kind=kind or rule.kind,
@@ -125,9 +125,11 @@ def shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
-def changes_of(rule: FailureRule, run: Run, values: Mapping[str, Any]) -> tuple[Change, ...]:
-    """Return the changes of a rule whose values the log gives, whose knobs this version knows and that the run does not have."""
-    found = (_change(template, run, values) for template in rule.changes)
+def changes_of(
+    templates: Iterable[ChangeTemplate], run: Run, values: Mapping[str, Any]
+) -> tuple[Change, ...]:
+    """Return the changes of a page whose values the log gives, whose knobs this version knows and that the run does not have."""
+    found = (_change(template, run, values) for template in templates)
     return tuple(change for change in found if change is not None and not already_set(run, change))
 
 

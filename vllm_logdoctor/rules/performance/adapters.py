@@ -16,7 +16,6 @@ from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.rule import Advice, Rule
 
 LOADED = "loaded-new-lora-adapter-name-path"
-UNTUNED = "using-default-lora-kernel-configs"
 # Adapters of a batch take memory each; beyond this number it is not proposed without a look.
 MOST_SLOTS = 8
 LEAST_LINES = 2
@@ -62,25 +61,6 @@ def adapters_take_turns(case: RuleContext) -> Advice | None:
     )
 
 
-def lora_kernel_untuned(case: RuleContext) -> Advice | None:
-    """The kernels of adapters run with default sizes. Needs the engine's warning, and adapters that are on."""
-    if case.event(UNTUNED) is None or case.run.setting("enable_lora") is False:
-        return None
-    text = (
-        "No tuned sizes of the LoRA kernels are there for this card: they run with defaults. What tuning gains is not"
-        " known here; for the kernels of experts it was 2 to 17 %."
-    )
-    return Advice(
-        text,
-        message_lines(case, UNTUNED, "no-lora-kernel-configs-found"),
-        confidence="medium",
-        alternatives=(
-            "tune them with vLLM's benchmark script for LoRA kernels, and set VLLM_TUNED_CONFIG_FOLDER",
-        ),
-        verify="`Using tuned LoRA kernel configs from ...` at the start.",
-    )
-
-
 def _free_but_waiting(case: RuleContext) -> list[Span]:
     limited = ("kv-cache-limited", "idle")
     max_num_seqs = whole(case.run.setting("max_num_seqs"))
@@ -112,7 +92,4 @@ def _adapters(case: RuleContext) -> int:
     return max(at_start, len({event.text("lora_name") for event in events if event is not None}))
 
 
-RULES = (
-    Rule("adapters-take-turns", adapters_take_turns),
-    Rule("lora-kernel-untuned", lora_kernel_untuned),
-)
+RULES = (Rule("adapters-take-turns", adapters_take_turns),)

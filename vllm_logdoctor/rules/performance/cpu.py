@@ -46,25 +46,6 @@ def cpu_backend_thread_or_memory_binding(case: RuleContext) -> Advice | None:
     )
 
 
-def cpu_libraries_not_preloaded(case: RuleContext) -> Advice | None:
-    """The CPU backend misses the libraries it is tuned for. Needs its warnings."""
-    seen = case.run.seen("cpu-preload-missing")
-    if seen is None:
-        return None
-    names = sorted({event.text("library") for event in seen.first})
-    text = (
-        f"{' and '.join(names)} not preloaded: the CPU backend is tuned for this allocator and this OpenMP"
-        " runtime. How much it gains depends on the host."
-    )
-    return Advice(
-        text,
-        message_lines(case, "cpu-preload-missing"),
-        confidence="medium",
-        changes=(action("set LD_PRELOAD to the paths of libtcmalloc_minimal and libiomp5"),),
-        verify="no such warning at the start.",
-    )
-
-
 def cpu_threads_not_bound(case: RuleContext) -> Advice | None:
     """Threads of the CPU backend are not bound to cores.
 
@@ -139,7 +120,6 @@ RULES = (
     Rule(
         "cpu-backend-thread-or-memory-binding", cpu_backend_thread_or_memory_binding, removes="host-limited"
     ),
-    Rule("cpu-libraries-not-preloaded", cpu_libraries_not_preloaded, needs=("cpu-preload-missing",)),
     Rule("cpu-threads-not-bound", cpu_threads_not_bound),
     Rule("cpu-block-size-unsuited", cpu_block_size_unsuited),
     Rule("torch-threads-while-serving", torch_threads_while_serving),

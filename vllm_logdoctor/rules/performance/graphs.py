@@ -198,25 +198,6 @@ def cuda_graphs_not_captured(case: RuleContext) -> Advice | None:
     )
 
 
-def cudagraph_mode_reduced(case: RuleContext) -> Advice | None:
-    """The attention backend can't be captured whole. Needs the engine's line that says so."""
-    event = case.event("cudagraph-mode-reduced")
-    if event is None:
-        return None
-    used = event.text("used") or "a smaller mode"
-    text = (
-        f"CUDA graphs of kind {event.text('mode')} are not possible with {event.text('reason')}; {used} is"
-        " used. Decode at small batches launches attention kernel by kernel."
-    )
-    return Advice(
-        text,
-        message_lines(case, "cudagraph-mode-reduced"),
-        confidence="high",
-        alternatives=("another attention backend, where the model allows one",),
-        verify="no such line at the start.",
-    )
-
-
 def cuda_graphs_smaller_than_batch(case: RuleContext) -> Advice | None:
     """Batches are larger than any captured graph.
 
@@ -339,7 +320,6 @@ RULES = (
         objectives=("latency",),
     ),
     Rule("cuda-graphs-smaller-than-batch", cuda_graphs_smaller_than_batch),
-    Rule("cudagraph-mode-reduced", cudagraph_mode_reduced, needs=("cudagraph-mode-reduced",)),
     Rule("jit-compilation-while-serving", jit_compilation_while_serving, objectives=("latency",)),
     Rule(
         "compile-cache-disabled",

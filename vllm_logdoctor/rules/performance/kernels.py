@@ -14,24 +14,6 @@ from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.published import MARLIN_FOR_AWQ, MOE_TUNED
 from vllm_logdoctor.rules.rule import Advice, Rule
 
-# Lines of single formats that say the same: weights are unpacked in every step.
-EMULATED = (
-    "quantization-emulated",
-    "aiter-not-found-not-supported-current-platform",
-    "current-mode-supports-mx-use-mxfp4-aiter",
-    "current-mode-supports-mx-use-rocm-aiter",
-    "current-platform-not-support-native-mxfp4-computation",
-    "current-platform-not-support-native-mxfp4-computation-2",
-    "current-platform-not-support-native-mxfp4-mxfp6",
-    "current-platform-supports-native-mxfp4-computation-but",
-    "current-platform-supports-native-mxfp4-mxfp6-computation",
-    "using-mxfp8-emulationtritonexperts-moe-backend-weights",
-    "using-nvfp4-quantizationemulationtritonexperts-moe-backend",
-    "using-ocp-mx-emulation-qwen3-8-flash",
-    "using-ocp-mxquantizationemulationtritonexperts-moe-backend",
-    "w4-a8-mxfp4-fp8-aiter-triton-kernel",
-)
-
 
 def slow_quantization_kernel_selected(case: RuleContext) -> Advice | None:
     """--quantization forces an old kernel. Needs the engine's line that says so."""
@@ -105,51 +87,6 @@ def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
     )
 
 
-def quantization_emulated(case: RuleContext) -> Advice | None:
-    """Weights are unpacked in every step. Needs the engine's line that says so."""
-    if case.event(*EMULATED) is None:
-        return None
-    text = (
-        "The card or the build has no kernel for the checkpoint's format: weights are unpacked to 16 bit in"
-        " every step."
-    )
-    return Advice(
-        text,
-        message_lines(case, *EMULATED),
-        confidence="high",
-        changes=(
-            action(
-                "a checkpoint in a format that this card computes in, or a build with the kernel",
-                safety="changes-results",
-            ),
-        ),
-        verify="no emulation line at the start.",
-    )
-
-
-def mxfp4_without_flashinfer(case: RuleContext) -> Advice | None:
-    """MXFP4 experts without FlashInfer's kernels. Needs the engine's warning."""
-    event = case.event("mxfp4-without-flashinfer")
-    if event is None:
-        return None
-    text = (
-        f"MXFP4 experts run without FlashInfer's kernels, which are the fast ones on {event.text('card')};"
-        " Triton or Marlin kernels do the work. How much that costs is not measured in this log."
-    )
-    return Advice(
-        text,
-        message_lines(case, "mxfp4-without-flashinfer"),
-        confidence="medium",
-        changes=(
-            action(
-                "install FlashInfer in the version that this vLLM release pins (pip install vllm[flashinfer])"
-            ),
-        ),
-        avoid="Counting on a quoted speed-up: compare the generation throughput at the same load.",
-        verify="no such line at the start, and a line that names FlashInfer kernels for MXFP4.",
-    )
-
-
 def moe_kernel_untuned(case: RuleContext) -> Advice | None:
     """No tuned block sizes for these experts on this card. Needs the engine's warning."""
     if case.event("moe-config-default") is None:
@@ -183,7 +120,5 @@ RULES = (
     ),
     Rule("gguf-slow-path", gguf_slow_path, removes="host-limited"),
     Rule("quantization-without-fast-kernel", quantization_without_fast_kernel),
-    Rule("quantization-emulated", quantization_emulated),
-    Rule("mxfp4-without-flashinfer", mxfp4_without_flashinfer, needs=("mxfp4-without-flashinfer",)),
     Rule("moe-kernel-untuned", moe_kernel_untuned, needs=("moe-config-default",)),
 )

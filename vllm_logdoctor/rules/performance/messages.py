@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from typing import Any
 
-from vllm_logdoctor.catalogue.pages import RulePage, rule_names, rule_page
+from vllm_logdoctor.catalogue.pages import RulePage, first_paragraph, points, rule_names, rule_page
 from vllm_logdoctor.catalogue.topics import Severity
-from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.events import Event
 from vllm_logdoctor.rules.context import RuleContext, message_lines
+from vllm_logdoctor.rules.failure.wording import changes_of, filled_lines, other_ways
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Run
 
@@ -51,7 +52,6 @@ _TOPICS = frozenset(
     }
 )
 MOST_SHOWN = 5
-_POINT = lazy_pattern(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
 
 
 def slower_paths_taken(case: RuleContext) -> Advice | None:
@@ -116,25 +116,30 @@ def rules_of_patterns(run: Run, checked: Collection[str]) -> Iterator[Rule]:
 
 
 def _advice_of_page(case: RuleContext, page: RulePage, messages: tuple[str, ...]) -> Advice:
-    """Return what a page advises where a message shows that it applies."""
-    patterns = [case.run.messages[name].first[0].pattern for name in messages]
-    others = sorted({pattern.pack for pattern in patterns if not pattern.trusted})
-    meanings = list(dict.fromkeys(pattern.meaning for pattern in patterns if pattern.meaning))
+    """Return what a page advises where a message shows that it applies; fields of messages fill in its words."""
+    seen = [event for name in messages for event in case.run.messages[name].first]
+    others = sorted({event.pattern.pack for event in seen if not event.pattern.trusted})
+    values = _values(seen)
+    meanings = dict.fromkeys(event.pattern.meaning for event in seen if event.pattern.meaning)
+    words = filled_lines(page.explain, values) or " ".join(meanings) or first_paragraph(page.meaning)
     source = [f"So says the pack {pack}, which is not part of logdoctor." for pack in others]
+    changes = changes_of(page.changes, case.run, values)
     return Advice(
-        " ".join([*(meanings or [_first_paragraph(page.meaning)]), *source]),
+        " ".join([words, *source]),
         message_lines(case, *messages, most=MOST_SHOWN),
         confidence="medium" if others else "high",
-        alternatives=_points(page.remedy),
-        verify=_first_paragraph(page.verification),
+        changes=changes,
+        alternatives=other_ways(points(page.remedy), changes, case.run),
+        avoid=page.avoid,
+        verify=first_paragraph(page.verification),
     )
 
 
-def _points(text: str) -> list[str]:
-    """Return the points of a list, each as one line; without a list, the first paragraph."""
-    pieces = _POINT.split(text)
-    return [_first_paragraph(piece) for piece in (pieces[1:] or pieces) if piece.strip()]
-
-
-def _first_paragraph(text: str) -> str:
-    return " ".join(text.strip().split("\n\n", 1)[0].split())
+def _values(events: Sequence[Event]) -> dict[str, Any]:
+    """Return the fields of messages by name; texts that differ are listed."""
+    names = dict.fromkeys(name for event in events for name in event.fields)
+    found = {name: list(dict.fromkeys(e.fields[name] for e in events if name in e.fields)) for name in names}
+    return {
+        name: ", ".join(map(str, values)) if isinstance(values[0], str) else values[0]
+        for name, values in found.items()
+    }

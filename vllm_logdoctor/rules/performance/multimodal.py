@@ -98,32 +98,6 @@ def _admitted_one_by_one(case: RuleContext) -> Advice | None:
     )
 
 
-def slow_image_processor(case: RuleContext) -> Advice | None:
-    """Images are prepared by the slow processor. Needs Transformers' line."""
-    if case.event("slow-image-processor") is None:
-        return None
-    text = (
-        "Images are prepared by the slow processor of Transformers, on the processor of the host, before the"
-        " card sees them."
-    )
-    setting = flag(
-        case,
-        "--mm-processor-kwargs",
-        None,
-        '{"use_fast": true}',
-        "changes-results",
-        "pixels can differ in the last digits",
-    )
-    return Advice(
-        text,
-        message_lines(case, "slow-image-processor"),
-        confidence="medium",
-        changes=setting,
-        alternatives=("more API server processes (--api-server-count), where images are many",),
-        verify="no such line at the start.",
-    )
-
-
 def multimodal_items_larger_than_cache(case: RuleContext) -> Advice | None:
     """Images or videos are too large for the cache of prepared ones. Needs the engine's warnings, with sizes."""
     event = case.event(TOO_LARGE, TOO_LARGE_SHARED)
@@ -154,7 +128,6 @@ def _has(case: RuleContext, field: str) -> bool:
 
 
 RULES = (
-    Rule("slow-image-processor", slow_image_processor, needs=("slow-image-processor",)),
     Rule("multimodal-preprocessing-bound", multimodal_preprocessing_bound),
     Rule("multimodal-items-larger-than-cache", multimodal_items_larger_than_cache),
 )

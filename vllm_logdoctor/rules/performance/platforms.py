@@ -16,23 +16,6 @@ LARGE_GRAPHS = 0.25
 MOST_UTILIZATION = 0.95
 
 
-def pinned_memory_off(case: RuleContext) -> Advice | None:
-    """WSL can't pin host memory. Needs vLLM's warning."""
-    if case.event("pinned-memory-off-wsl") is None:
-        return None
-    text = (
-        "The run is under WSL, which can't pin host memory: copies to the card take longer. Nothing in vLLM"
-        " changes that; Linux on the machine itself does."
-    )
-    return Advice(
-        text,
-        message_lines(case, "pinned-memory-off-wsl"),
-        confidence="high",
-        alternatives=("Linux without WSL, where the last per cent count",),
-        verify="no such warning on plain Linux.",
-    )
-
-
 def kv_cache_smaller_after_upgrade(case: RuleContext) -> Advice | None:
     """Graphs are counted inside the budget and take a large part of it.
 
@@ -100,5 +83,4 @@ RULES = (
         kv_cache_smaller_after_upgrade,
         objectives=("long-context", "memory"),
     ),
-    Rule("pinned-memory-off", pinned_memory_off, needs=("pinned-memory-off-wsl",)),
 )

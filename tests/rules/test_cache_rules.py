@@ -1,0 +1,128 @@
+"""Prefix caching, chunked prefill and fp8 KV caches."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.making import a_run, advice, knobs, load
+
+BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
+PROMPTS = {"running": 1, "generation": 14.5, "prompt": 4373.0, "kv": 1.5}
+CACHE = {"model_weights_gib": 15.3, "available_kv_cache_gib": 57.5, "kv_cache_tokens": 418_720}
+
+
+def test_prefix_caching_that_vllm_switched_off_matters_where_prompts_are_the_load() -> None:
+    run = a_run(reported={"enable_prefix_caching": False}, samples=load((9, PROMPTS)), version="0.25.1")
+    found = advice(run)
+    assert next(iter(found)) == "prefix-caching-silently-off"
+    assert found["prefix-caching-silently-off"].severity == "high"
+
+
+def test_it_stands_behind_the_client_where_prompts_are_few() -> None:
+    run = a_run(reported={"enable_prefix_caching": False}, samples=load((9, BUSY)))
+    assert next(iter(advice(run))) == "client-concurrency-bound"
+
+
+def test_what_the_user_switched_off_is_not_called_silent() -> None:
+    found = advice(a_run(set={"enable_prefix_caching": False}, samples=load((9, PROMPTS))))
+    assert "prefix-caching-silently-off" not in found
+    assert knobs(found["prefix-caching-switched-off"]) == {"--enable-prefix-caching": True}
+
+
+def test_v0_without_prefix_caching_is_its_default() -> None:
+    run = a_run(
+        reported={"enable_prefix_caching": False}, engine="V0", version="0.6.3", samples=load((9, PROMPTS))
+    )
+    found = advice(run)
+    assert "prefix-caching-silently-off" not in found
+    assert "as V0 does" in found["prefix-caching-switched-off"].explanation
+
+
+def test_chunked_prefill_is_never_proposed_where_it_is_on() -> None:
+    assert "chunked-prefill-off" not in advice(a_run(reported={"enable_chunked_prefill": True}))
+    assert "chunked-prefill-off" in advice(a_run(set={"enable_chunked_prefill": False}))
+
+
+def test_models_that_embed_have_their_own_reasons_for_both() -> None:
+    settings = {"runner": "pooling", "enable_prefix_caching": False, "enable_chunked_prefill": False}
+    assert not {"chunked-prefill-off", "prefix-caching-switched-off"} & set(advice(a_run(set=settings)))
+
+
+def test_an_fp8_cache_is_worth_a_test_where_steps_read_more_cache_than_weights() -> None:
+    run = a_run(
+        set={"dtype": "bfloat16"},
+        default={"kv_cache_dtype": "auto"},
+        measured=CACHE,
+        version="0.18.0",
+        samples=load((9, {"running": 255, "generation": 8600.0, "kv": 38.6})),
+    )
+    found = advice(run)["kv-cache-reads-dominate"]
+    assert knobs(found) == {"--kv-cache-dtype": "fp8"}
+    assert found.confidence == "low"
+    assert found.effect is not None
+    assert found.effect.low < 1.0
+
+
+@pytest.mark.parametrize(
+    ("version", "kv", "platform"),
+    [("0.9.0", 38.6, "cuda"), ("0.18.0", 10.0, "cuda"), ("0.18.0", 38.6, "rocm")],
+    ids=["a release that falls back to V0", "little cache in use", "another platform"],
+)
+def test_an_fp8_cache_is_not_proposed_where_it_would_not_help(version: str, kv: float, platform: str) -> None:
+    run = a_run(
+        default={"kv_cache_dtype": "auto"},
+        measured=CACHE,
+        version=version,
+        platform=platform,
+        samples=load((9, {"running": 255, "generation": 8600.0, "kv": kv})),
+    )
+    assert "kv-cache-reads-dominate" not in advice(run)
+
+
+def test_a_long_context_that_hardly_fits_gets_an_fp8_cache_when_that_is_the_objective() -> None:
+    run = a_run(set={"max_model_len": 32768, "dtype": "bfloat16"}, measured={"max_concurrency": 1.3})
+    assert knobs(advice(run)["few-full-length-requests-fit"]) == {}
+    assert knobs(advice(run, "long-context")["few-full-length-requests-fit"]) == {"--kv-cache-dtype": "fp8"}
+
+
+def test_a_small_batch_that_waits_for_nothing_keeps_the_type_of_its_cache() -> None:
+    run = a_run(
+        set={"dtype": "bfloat16"},
+        default={"kv_cache_dtype": "auto"},
+        measured=CACHE,
+        version="0.18.0",
+        samples=load((9, {"running": 24, "generation": 900.0, "kv": 38.6})),
+    )
+    assert knobs(advice(run)["kv-cache-reads-dominate"]) == {}
+    assert knobs(advice(run, "throughput")["kv-cache-reads-dominate"]) == {"--kv-cache-dtype": "fp8"}
+
+
+def test_a_model_without_a_cache_has_none_that_is_too_small() -> None:
+    run = a_run(set={"max_model_len": 8192}, measured={"max_concurrency": 0.0})
+    assert "few-full-length-requests-fit" not in advice(run)
+
+
+def test_a_model_of_encoder_and_decoder_has_no_prefix_cache_to_switch_on() -> None:
+    def silent(architecture: str) -> bool:
+        run = a_run(
+            set={"model": "org/m"},
+            reported={"enable_prefix_caching": False},
+            messages=(f"Resolved architecture: {architecture}",),
+            samples=load((9, BUSY)),
+        )
+        return "prefix-caching-silently-off" in advice(run)
+
+    assert silent("GraniteMoeHybridForCausalLM")
+    assert not silent("WhisperForConditionalGeneration")
+
+
+@pytest.mark.parametrize(("platform", "told"), [("cuda", True), ("neuron", False)])
+def test_prefix_caching_is_not_proposed_to_v0_on_devices_that_had_none(platform: str, told: bool) -> None:
+    run = a_run(
+        engine="V0",
+        version="0.6.2",
+        platform=platform,
+        reported={"enable_prefix_caching": False},
+        samples=load((9, {"running": 4, "generation": 80.0, "prompt": 900.0})),
+    )
+    assert ("prefix-caching-switched-off" in advice(run)) is told

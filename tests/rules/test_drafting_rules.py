@@ -1,0 +1,103 @@
+"""Speculative decoding: acceptance, draft length, the token budget."""
+
+from __future__ import annotations
+
+from tests.rules.making import a_run, advice, knobs, load
+
+BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
+WELL_TAKEN = (
+    "SpecDecoding metrics: Mean acceptance length: 1.97, Accepted: 630 tokens, Drafted: 652 tokens,"
+    " Per-position acceptance rate: 0.966, Avg Draft acceptance rate: 96.6%"
+)
+
+
+def test_drafts_that_are_thrown_away_are_cut_to_the_useful_positions() -> None:
+    drafts = {"method": "ngram", "num_speculative_tokens": 5}
+    line = (
+        "SpecDecoding metrics: Mean acceptance length: 1.40, Accepted throughput: 9.0 tokens/s, Drafted"
+        " throughput: 50.0 tokens/s, Accepted: 9 tokens, Drafted: 50 tokens, Per-position acceptance rate:"
+        " 0.300, 0.200, 0.060, 0.020, 0.010, Avg Draft acceptance rate: 18.0%"
+    )
+    run = a_run(
+        set={"speculative_config": drafts}, messages=(line,), samples=load((9, {**BUSY, "running": 30}))
+    )
+    found = advice(run)["spec-decode-not-profitable"]
+    assert knobs(found) == {"--speculative-config": {"method": "ngram", "num_speculative_tokens": 2}}
+    assert found.effect is not None
+    assert "29 measured pairs" in found.effect.basis
+
+
+def test_well_accepted_drafts_are_left_alone() -> None:
+    line = (
+        "SpecDecoding metrics: Mean acceptance length: 2.60, Per-position acceptance rate: 0.900, 0.700, Avg"
+        " Draft acceptance rate: 80.0%"
+    )
+    assert "spec-decode-not-profitable" not in advice(a_run(messages=(line,)))
+
+
+def test_draft_slots_that_eat_the_step_raise_the_budget() -> None:
+    line = (
+        "max_num_scheduled_tokens is set to 1024 based on the speculative decoding settings. This may lead to"
+        " suboptimal performance. Consider increasing max_num_batched_tokens"
+    )
+    run = a_run(set={"max_num_batched_tokens": 2048}, messages=(line,), version="0.21.0")
+    assert knobs(advice(run)["speculative-decoding-eats-token-budget"]) == {"--max-num-batched-tokens": 4096}
+
+
+def test_accepted_drafts_of_a_single_stream_are_no_proof_that_drafting_pays() -> None:
+    run = a_run(messages=(WELL_TAKEN,), samples=load((1, {"running": 1, "generation": 128.0})))
+    found = advice(run)["speculation-not-compared"]
+    assert "does not tell whether drafting pays" in found.explanation
+    assert [change.kind for change in found.changes] == ["action"]
+    crowd = a_run(messages=(WELL_TAKEN,), samples=load((9, {**BUSY, "running": 30})))
+    assert "speculation-not-compared" not in advice(crowd)
+
+
+def test_long_drafts_of_a_short_trial_come_before_the_client() -> None:
+    rates = "0.660, 0.370, 0.210, 0.130, 0.030, 0.010"
+    line = (
+        "SpecDecoding metrics: Mean acceptance length: 2.41, Accepted: 300 tokens, Drafted: 1200 tokens,"
+        f" Per-position acceptance rate: {rates}, Avg Draft acceptance rate: 23.5%"
+    )
+    one = {"running": 1, "generation": 26.0, "kv": 0.1}
+    trial = advice(a_run(messages=(line,), samples=load((3, one))))
+    long_run = advice(a_run(messages=(line,), samples=load((30, one))))
+    assert next(iter(trial)) == "spec-decode-not-profitable"
+    assert next(iter(long_run)) == "client-concurrency-bound"
+
+
+def test_drafts_that_are_never_taken_come_before_a_client_that_sends_little() -> None:
+    line = (
+        "Speculative metrics: Draft acceptance rate: 0.000, System efficiency: 0.059, Number of speculative tokens: 16,"
+        " Number of accepted tokens: 0, Number of draft tokens: 42272, Number of emitted tokens: 2642."
+    )
+    found = advice(a_run(messages=(line,), engine="V0", version="0.5.3", samples=load((9, BUSY))))
+    assert next(iter(found)) == "spec-decode-not-profitable"
+    assert "made for this model" in found["spec-decode-not-profitable"].explanation
+
+
+def test_acceptance_is_judged_over_all_intervals_and_not_by_the_last_line() -> None:
+    def line(accepted: int, rate: float) -> str:
+        return (
+            f"SpecDecoding metrics: Mean acceptance length: 2.5, Accepted: {accepted} tokens, Drafted: 1000 tokens,"
+            f" Per-position acceptance rate: {rate}, {rate}, Avg Draft acceptance rate: {100 * rate:.1f}%"
+        )
+
+    poor_end = a_run(messages=(line(800, 0.8), line(700, 0.7), line(100, 0.1)), samples=load((9, BUSY)))
+    assert "spec-decode-not-profitable" not in advice(poor_end)
+
+
+def test_drafts_of_which_hardly_the_first_token_is_taken_are_given_up() -> None:
+    drafts = {"method": "ngram", "num_speculative_tokens": 3}
+    line = (
+        "SpecDecoding metrics: Mean acceptance length: 1.09, Accepted: 9 tokens, Drafted: 300 tokens,"
+        " Per-position acceptance rate: 0.050, 0.020, 0.010, Avg Draft acceptance rate: 2.7%"
+    )
+    found = advice(
+        a_run(
+            set={"speculative_config": drafts}, messages=(line,), samples=load((9, {**BUSY, "running": 30}))
+        )
+    )
+    assert next(iter(found)) == "spec-decode-not-profitable"
+    assert knobs(found["spec-decode-not-profitable"]) == {"--speculative-config": None}
+    assert "made for this model" not in found["spec-decode-not-profitable"].explanation

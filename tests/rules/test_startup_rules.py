@@ -1,0 +1,107 @@
+"""Slow starts: downloads, weight loading, torch.compile, CUDA graphs, profiling."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.making import a_run, advice, load
+
+BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
+
+
+def test_slow_storage_is_told_with_its_rate_and_the_seconds_of_a_local_disk() -> None:
+    run = a_run(
+        set={"tensor_parallel_size": 4},
+        measured={"model_weights_gib": 15.39},
+        phases=(("read-weights", 1073.6),),
+    )
+    found = advice(run)["slow-weight-loading-storage"]
+    assert "59 MiB/s" in found.explanation
+    assert found.effect is not None
+    assert found.effect.metric == "load_seconds"
+    assert found.effect.high == pytest.approx(61.56 / 1073.6, abs=0.001)
+
+
+def test_stages_and_replicas_read_their_own_part_of_the_weights() -> None:
+    size, phases = {"model_weights_gib": 10.0}, (("read-weights", 100.0),)
+    alone = advice(a_run(measured=size, phases=phases))
+    staged = advice(a_run(set={"pipeline_parallel_size": 8}, measured=size, phases=phases))
+    replicas = advice(a_run(set={"data_parallel_size": 8}, measured=size, phases=phases))
+    assert "10.0 GiB" in alone["slow-weight-loading-storage"].explanation
+    assert "slow-weight-loading-storage" not in staged | replicas
+
+
+@pytest.mark.parametrize(("seconds", "gib"), [(20.0, 61.0), (100.0, 61.0)], ids=["soon over", "a fast disk"])
+def test_a_usual_load_is_not_called_slow(seconds: float, gib: float) -> None:
+    run = a_run(measured={"model_weights_gib": gib}, phases=(("read-weights", seconds),))
+    assert "slow-weight-loading-storage" not in advice(run)
+
+
+def test_a_download_is_not_blamed_on_the_disk() -> None:
+    run = a_run(
+        messages=("Time spent downloading weights for org/m: 500.0 seconds",),
+        measured={"model_weights_gib": 15.0},
+        phases=(("download", 500.0), ("load-weights", 600.0)),
+    )
+    found = advice(run)
+    assert "slow-startup-model-download" in found
+    assert "slow-weight-loading-storage" not in found
+
+
+def test_a_cold_compile_cache_promises_the_measured_range() -> None:
+    run = a_run(
+        measured={"torch_compile_seconds": 210.0},
+        messages=(
+            "Compiling a graph for dynamic shape takes 180.00 s",
+            "torch.compile takes 210.00 s in total",
+        ),
+        phases=(("inductor", 180.0),),
+    )
+    effect = advice(run)["slow-startup-torch-compile"].effect
+    assert effect is not None
+    assert effect.low < effect.high < 1.0
+
+
+def test_graphs_and_tracing_that_take_half_of_a_long_start_are_told() -> None:
+    run = a_run(
+        measured={"init_engine_seconds": 34.1, "graph_capture_seconds": 17.0}, phases=(("dynamo", 7.5),)
+    )
+    assert "--enforce-eager" in advice(run)["slow-startup-graphs-and-dynamo"].avoid
+
+
+def test_a_start_is_seldom_its_findings_stand_behind_those_of_serving() -> None:
+    settings = {"measured": {"model_weights_gib": 15.0}, "phases": (("read-weights", 1000.0),)}
+    serving = advice(a_run(samples=load((60, BUSY)), **settings))  # type: ignore[arg-type]
+    assert list(serving)[-1] == "slow-weight-loading-storage"
+    starting = advice(a_run(samples=load((60, BUSY)), **settings), "startup")  # type: ignore[arg-type]
+    assert next(iter(starting)) == "slow-weight-loading-storage"
+
+
+def test_a_loading_that_the_log_leaves_unfinished_is_slow_already() -> None:
+    bar = "Loading safetensors checkpoint shards:  80% Completed | 77/96 [11:44<01:40,  4.77s/it]"
+    run = a_run(messages=(bar,), set={"tensor_parallel_size": 4})
+    found = advice(run)["slow-weight-loading-storage"]
+    assert "77 of 96 shards were loaded after 704 s" in found.explanation
+    assert any("--safetensors-load-strategy eager" in way for way in found.alternatives)
+    assert any("sharded_state" in way for way in found.alternatives)
+
+
+def test_a_loading_that_has_just_begun_is_not_slow() -> None:
+    bar = "Loading safetensors checkpoint shards:  10% Completed | 9/96 [00:44<06:40,  4.77s/it]"
+    assert "slow-weight-loading-storage" not in advice(a_run(messages=(bar,)))
+
+
+def test_with_the_compile_cache_switched_off_there_is_nothing_to_keep() -> None:
+    run = a_run(
+        measured={"torch_compile_seconds": 210.0},
+        messages=("vLLM's torch.compile cache is disabled.",),
+    )
+    found = advice(run)
+    assert "slow-startup-torch-compile" not in found
+    assert found["compile-cache-disabled"].severity == "medium"
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(90.0, True), (12.0, False)])
+def test_a_start_that_waits_for_made_up_images_says_what_shortens_it(seconds: float, told: bool) -> None:
+    found = advice(a_run(phases=(("encoder-profiling", seconds),)))
+    assert ("slow-startup-encoder-profiling" in found) is told
