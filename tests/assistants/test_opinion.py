@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.assistants.answering import CACHE, CRASH, LOG, VERSION, Canned, answer, claim
+from tests.assistants.answering import ARGUMENTS, CACHE, CRASH, LOG, VERSION, Canned, answer, claim
 from tests.report.test_formats import acts, tags
 from vllm_logdoctor import Report, analyze
 from vllm_logdoctor.assistants.asking import ask
@@ -20,6 +21,19 @@ from vllm_logdoctor.report.reader import reader
 FIXTURES = "fixtures/vllm-"
 
 
+KNOWN = (
+    VERSION,
+    ARGUMENTS.replace("'max_num_seqs'", "'tensor_parallel_size': 2, 'max_num_seqs'"),
+    CACHE,
+    "(EngineCore_DP0 pid=9) INFO 03-04 10:11:20 [core.py:93] Initializing a V1 LLM engine (v0.11.2) with config: model='org/m-7B', "
+    "speculative_config=None, tensor_parallel_size=2, enforce_eager=False, kv_cache_dtype=bfloat16, device_config=cuda, "
+    "enable_prefix_caching=True, use_async_output_proc=True",
+    "(Worker_TP0 pid=10) INFO 03-04 10:11:30 [gpu_model_runner.py:2653] Model loading took 14.2500 GiB and 4.150129 seconds",
+    CRASH,
+)
+"""What is known of a run: release, settings, figures, devices."""
+
+
 def opinion(*answers: Any, log: Any = LOG) -> Opinion:
     return analyze(log if isinstance(log, str) else list(log)).ask(Canned(*answers))
 
@@ -27,6 +41,10 @@ def opinion(*answers: Any, log: Any = LOG) -> Opinion:
 def only(found: Opinion) -> Any:
     (one,) = found.claims
     return one
+
+
+def at_crash(statement: str) -> dict[str, Any]:
+    return claim(statement, citations=[{"line": 6, "text": "an illegal memory access was encountered"}])
 
 
 def cites(line: Any, text: str) -> dict[str, Any]:
@@ -163,22 +181,50 @@ def test_two_values_for_one_setting_are_both_refused() -> None:
             "gpu_memory_utilization is 0.8 [L2], not 0.95",
         ),
         ("kv_cache_tokens = 5,000 is too few for the load.", "kv_cache_tokens is 100,000 [L3], not 5,000"),
-        ("This is a known defect of vLLM 0.6.3 in the kernel.", "the log says vLLM 0.11.2 [L1], not 0.6.3"),
+        ("This is a known defect of vLLM 0.6.3 in the kernel.", "the log says vLLM 0.11.2 [L4], not 0.6.3"),
+        (
+            "Prefix caching was not enabled, so all prompts are computed.",
+            "enable_prefix_caching is True [L4]",
+        ),
+        ("The eager path is slow: enforce_eager is on.", "enforce_eager is False [L4]"),
+        ("The kv-cache-dtype is fp8 and that kernel fails.", "kv_cache_dtype is bfloat16 [L4], not fp8"),
+        (
+            "It fails as the KV cache holds 5,000 tokens only.",
+            "kv_cache_tokens is 100,000 [L3], not 5,000 tokens",
+        ),
+        ("The model weights take 30 GiB of the card.", "model_weights_gib is 14.25 [L5], not 30 gib"),
+        ("Speculative decoding makes the kernel fail.", "speculative_config is None [L4]"),
+        ("The NIXL library fails in the kernel.", "kv_transfer_config is not set"),
+        ("The model is split over 8 GPUs and one of them is broken.", "the run used 2 devices, not 8"),
+        ("The server runs on ROCm, where this kernel is broken.", "the platform is cuda, not rocm"),
+        ("The model other/big-70B does not fit the card.", "the model is org/m-7B [L2], not other/big-70B"),
     ],
 )
 def test_a_claim_against_a_measured_fact_is_marked(statement: str, said: str) -> None:
-    found = opinion(answer(claim(statement)))
+    found = opinion(answer(at_crash(statement)), log=KNOWN)
     assert said in only(found).contradicts
     assert "(contradicts what logdoctor found)" in found.to_markdown()
 
 
-def test_a_fact_told_right_is_no_contradiction() -> None:
-    assert (
-        only(
-            opinion(answer(claim("The limit max_num_seqs is 64 in vLLM 0.11.2, set by the user.")))
-        ).contradicts
-        == ()
-    )
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "The limit max_num_seqs is 64 in vLLM 0.11.2, set by the user.",
+        "Prefix caching is enabled and enforce_eager is false, as usual.",
+        "If prefix caching is disabled the kernel is not used.",
+        "Setting max_num_seqs=16 leaves more memory for the kernel.",
+        "A max_num_seqs of 16 would leave more memory.",
+        "There is no speculative decoding and no LoRA in this run.",
+        "The kernel needs at least 8 GPUs for this model.",
+        "The model weights take 14 GiB on each of the 2 GPUs.",
+        "It was fixed after vLLM 0.10.0 and is removed in vLLM 0.14.0.",
+        "The KV cache holds 100k tokens of the model org/m-7B.",
+        "The kv_cache_dtype is too small for this kernel.",
+        "With a gpu_memory_utilization of 80 % the card is full.",
+    ],
+)
+def test_a_fact_told_right_and_what_is_supposed_is_no_contradiction(statement: str) -> None:
+    assert only(opinion(answer(at_crash(statement)), log=KNOWN)).contradicts == ()
 
 
 def test_a_cause_other_than_one_of_high_confidence_is_marked() -> None:
@@ -336,3 +382,10 @@ def test_secrets_that_a_model_writes_are_masked() -> None:
 @pytest.mark.parametrize("line", [CACHE, VERSION])
 def test_ordinary_lines_speak_to_nobody(line: str) -> None:
     assert opinion(answer(), log=[*LOG, line]).addressed == ()
+
+
+@pytest.mark.parametrize("words", ["= " * 150, "is " * 120, ": = " * 90, "max_num_seqs " * 30])
+def test_a_statement_made_to_be_slow_is_checked_at_once(words: str) -> None:
+    started = time.process_time()
+    opinion(answer(*[at_crash(f"The max_num_seqs {words}x kv cache {words}")] * 4), log=KNOWN)
+    assert time.process_time() - started < 5

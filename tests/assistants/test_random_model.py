@@ -2,7 +2,7 @@
 
 White space is forbidden, or such a model writes nothing else:
 
-    vllm serve MODEL --served-model-name tiny --max-model-len 32768 --structured-outputs-config '{"disable_any_whitespace": true}'
+    vllm serve MODEL --served-model-name tiny --max-model-len 32768 --structured-outputs-config '{"backend": "xgrammar", "disable_any_whitespace": true}'
     LOGDOCTOR_TEST_ENDPOINT=http://127.0.0.1:8000/v1 LOGDOCTOR_TEST_MODEL=tiny python -m pytest tests/assistants/test_random_model.py
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.assistants.contradictions import Facts
 from vllm_logdoctor.assistants.excerpt import LogLine, Places
 from vllm_logdoctor.assistants.injection import addresses_model, neutral
 from vllm_logdoctor.assistants.question import INSTRUCTIONS, MOST_CLAIMS, ChangeIn, CitationIn, ClaimIn
@@ -16,7 +17,6 @@ from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.opinion import Citation, Claim, ProposedChange
-from vllm_logdoctor.run.model import Value
 
 SHORTEST_CITATION = 12
 """Characters of a citation: fewer occur in many lines. A shorter line may be cited whole."""
@@ -24,18 +24,12 @@ _LONGEST_STATEMENT = 400
 _MOST_CITATIONS, _MOST_CHANGES = 5, 3
 _REPEATED_WORDS = 6
 """So many words in a row, taken over from a line, make a claim that line's words."""
-_TOLERANCE = 0.02
 _ENGLISH = frozenset(
     ("the", "a", "an", "is", "are", "was", "were", "be", "of", "to", "in", "on", "at", "and", "or", "not", "no", "for", "with", "by",
      "from", "that", "this", "it", "as", "than", "has", "have", "had", "can", "cannot", "because", "when", "which", "while", "before",
      "after", "its", "does", "did", "fails", "failed")
 )  # fmt: skip
 _WORD = lazy_pattern(r"[^\W\d_]+")
-_VERSION = lazy_pattern(r"\bvLLM(?: version| release)? v?(\d+\.\d+\.\d+)", 2)
-# max_num_seqs is 256     max_model_len=8192     --gpu-memory-utilization 0.9     kv_cache_tokens of 100,000
-_FIGURE = lazy_pattern(
-    r"(?:--)?(?P<name>[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+)['\"`]?(?: ?[=:] ?| (?:is|was|of|set to|at)? ?)['\"`]?(?P<value>\d[\d,]*(?:\.\d+)?)\b"
-)
 
 
 class Checks:
@@ -50,6 +44,7 @@ class Checks:
         self._diagnosis = diagnosis
         self._places = Places(diagnosis.run)
         self._settings = SettingChecks(diagnosis, self._places)
+        self._facts = Facts(diagnosis, self._places, [one.text for one in sent])
         self._lines: dict[str, list[str]] = {}
         for one in sent:
             self._lines.setdefault(one.at, []).append(_squeezed(neutral(one.text)))
@@ -71,7 +66,7 @@ class Checks:
                 dropped.append(reason)
                 continue
             changes = tuple(self._settings.checked(one) for one in _limited(claim.changes))
-            contradicts = tuple(self._contradictions(claim, statement, citations))
+            contradicts = tuple(dict.fromkeys(self._contradictions(claim, statement, citations)))
             kept.append(Claim(claim.kind, statement, citations, changes, contradicts))
         dropped += ["more claims than were asked for"] * (len(claims) > MOST_CLAIMS)
         return _with_one_value(kept), tuple(dropped)
@@ -86,12 +81,7 @@ class Checks:
 
     def _contradictions(self, claim: ClaimIn, statement: str, citations: Sequence[Citation]) -> Iterator[str]:
         yield from self._against_root(claim, citations)
-        yield from self._against_figures(statement)
-        version = self._diagnosis.run.version
-        if version is not None:
-            for found in _VERSION.findall(statement):
-                if not str(version.value).startswith(found):
-                    yield f"the log says vLLM {version.value}{self._at(version)}, not {found}"
+        yield from self._facts.against(statement)
         for at, shingles in self._addressed:
             if shingles & _shingles(statement):
                 yield f"its words are those of L{at}, a line that speaks to a language model"
@@ -109,19 +99,6 @@ class Checks:
         proofs = set(self._places.of(root.evidence, 20))
         if not proofs & {one.at for one in citations if one.holds}:
             yield f"{root.id} (confidence high, [{', '.join(f'L{at}' for at in sorted(proofs)[:3])}])"
-
-    def _against_figures(self, statement: str) -> Iterator[str]:
-        run = self._diagnosis.run
-        for found in _FIGURE.finditer(statement):
-            name, said = found["name"].replace("-", "_"), float(found["value"].replace(",", ""))
-            known = run.config.get(name) or run.measured.get(name)
-            if known is None or isinstance(known.value, bool) or not isinstance(known.value, int | float):
-                continue
-            if abs(known.value - said) > _TOLERANCE * max(abs(known.value), abs(said)):
-                yield f"{name} is {known.value:,}{self._at(known)}, not {found['value']}"
-
-    def _at(self, value: Value) -> str:
-        return "".join(f" [L{at}]" for at in self._places.of(value.evidence, 1))
 
 
 def _squeezed(text: str) -> str:
