@@ -216,3 +216,29 @@ def test_a_unit_that_does_not_stop_in_time_is_killed():
         SYSTEMD + "vllm.service: Main process exited, code=killed, status=9/KILL",
     ]
     assert outcome(START, READY, SERVED, stop) == "killed"
+
+
+def test_a_call_that_the_engine_answers_with_an_error_ends_nothing():
+    wake_up = framed(
+        "EngineCore pid=9",
+        [
+            "Invocation of wake_up method failed",
+            *traceback(("_invoke_utility_method", "result = get_result()"), ends="RuntimeError: CUDA Error: out of memory at /src/csrc/cumem_allocator.cpp:175"),
+        ],
+        "core.py:1449",
+        "10:40:12",
+    )  # fmt: skip
+    stop = ["(APIServer pid=1) INFO 05-01 10:41:12 [launcher.py:110] Shutting down FastAPI HTTP server."]
+    log = "\n".join([*START, *READY, *SERVED, *wake_up, *SERVED, *stop, *GONE])
+    found = diagnosis(log)
+    assert found.run.outcome == "clean_shutdown"
+    assert [finding.id for finding in found.findings if finding.role == "root"] == ["sleep-mode-wake-up-oom"]
+
+
+def test_a_worker_that_its_parent_ended_is_a_consequence_of_the_parents_error():
+    died = [
+        "ERROR 10-15 02:47:20 multiproc_worker_utils.py:117] Worker VllmWorkerProcess pid 17 died, exit code: -15"
+    ]
+    failed = traceback(("load_model", "torch.empty(size)"), ends="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.59 GiB.")  # fmt: skip
+    assert outcome(OFFLINE, died, failed) == "crashed_at_startup"
+    assert outcome(OFFLINE, died) == "killed"

@@ -320,3 +320,36 @@ AttributeError: 'Factory' object has no attribute 'Prototype'"""
 def test_an_error_around_the_engine_is_said_to_be_none_of_its_own():
     assert "the program that calls vLLM" in root(NOTEBOOK).explanation
     assert "the program that calls vLLM" not in root(NOTEBOOK.replace("papermill/", "vllm/")).explanation
+
+
+XID = "NVRM: Xid (PCI:0000:b3:00): 79, pid=1234, name={name}, GPU has fallen off the bus."
+BROKEN = [
+    "INFO 11-12 10:00:01 [api_server.py:1043] vLLM API server version 0.9.1",
+    "ERROR 11-12 10:01:12 [core.py:500] EngineCore failed to start.",
+    "ERROR 11-12 10:01:12 [core.py:500] Traceback (most recent call last):",
+    'ERROR 11-12 10:01:12 [core.py:500]   File "/opt/vllm/v1/worker/gpu_worker.py", line 140, in init_device',
+    "ERROR 11-12 10:01:12 [core.py:500]     torch.cuda.set_device(self.device)",
+    "ERROR 11-12 10:01:12 [core.py:500] RuntimeError: CUDA error: unspecified launch failure",
+]
+
+
+@pytest.mark.parametrize(
+    ("stamp", "name", "named"),
+    [
+        ("[Wed Nov 12 10:01:10 2025] ", "python3", True),
+        ("[Sat Nov  1 03:12:44 2025] ", "python3", False),
+        ("Nov 12 10:01:10 node3 kernel: ", "VLLM::Worker", True),
+        ("Oct 30 08:00:00 node3 kernel: ", "VLLM::Worker", False),
+        ("2025-11-01T03:12:44,100000+01:00 ", "python3", False),
+        ("[Wed Nov 12 10:01:10 2025] ", "Xorg", False),
+    ],
+)
+def test_what_the_kernel_says_of_another_day_or_program_is_no_root(stamp, name, named):
+    log = "\n".join(
+        [
+            *BROKEN[:1],
+            stamp + XID.format(name=name).replace("GPU has fallen off the bus", "GPU failed"),
+            *BROKEN[1:],
+        ]
+    )
+    assert (root(log).id == "gpu-hardware-or-driver-fault") is named

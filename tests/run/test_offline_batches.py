@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor import analyze
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.run.metrics import batches_of
 from vllm_logdoctor.source import inputs_from
@@ -18,3 +19,15 @@ def test_each_batch_is_read_from_the_last_state_of_its_bar() -> None:
     batches = batches_of(diagnosis.run)
     assert [(batch.done, batch.total) for batch in batches] == [(10, 10), (4, 4)]
     assert [(batch.input, batch.output) for batch in batches] == [(20.0, 80.0), (6.0, 90.0)]
+
+
+def test_the_time_that_a_progress_bar_counts_after_the_last_stamped_line_is_the_runs() -> None:
+    start = [
+        "INFO 05-01 10:00:00 [core.py:70] Initializing a V1 LLM engine (v0.11.2) with config: model='org/m', tensor_parallel_size=1",
+        "INFO 05-01 10:01:00 [core.py:200] init engine (profile, create kv cache, warmup model) took 30.0 seconds",
+    ]
+    bars = [
+        f"Processed prompts: 100%|##########| 8/8 [{took}<00:00, 1.2it/s, est. speed input: 10.0 toks/s, output: 20.0 toks/s]"
+        for took in ("02:00", "01:30")
+    ]
+    assert analyze([*start, *bars]).runs[0].duration == 60 + 120 + 90

@@ -157,3 +157,41 @@ def test_a_log_that_starts_and_ends_among_requests_is_a_server_s() -> None:
         ],
     )
     assert run.kind == "server"
+
+
+def test_ranks_with_one_name_that_start_at_once_are_one_run_whoever_tells_the_year() -> None:
+    banner = "INFO 06-17 07:32:38 [core.py:70] Initializing a V1 LLM engine (v0.9.1) with config: model='org/m', speculative_config=None"
+    found = runs(
+        [
+            "2025-06-17 07:32:29,783 INFO worker.py:1832 -- Started a local Ray instance.",
+            "INFO 06-17 07:32:31 [utils.py:384] Creating placement groups for data parallel",
+            f"(DPEngineCoreActor pid=316) {banner}",
+            f"(DPEngineCoreActor pid=317) {banner}",
+        ]
+    )
+    assert len(found) == 1
+
+
+def test_a_main_module_that_runs_again_draws_new_ids_and_is_no_other_server() -> None:
+    def front(pid: int, clock: str, drawn: str) -> list[str]:
+        where = f"(APIServer pid={pid}) INFO 08-05 {clock}"
+        return [
+            f"{where} [api_server.py:1043] vLLM API server version 0.20.0",
+            f"{where} [utils.py:404] non-default args: {{'model': 'org/m', 'port': 8425, 'kv_transfer_config': KVTransferConfig(engine_id='{drawn}')}}",
+        ]
+
+    found = runs(
+        front(11, "07:41:18", "b244e466-9edd-462b-8493-8b2e6c1f5eb9"),
+        front(12, "07:42:12", "ce6f409d-6e28-4649-8b13-172bbff0affa"),
+        [
+            "(EngineCore pid=13) INFO 08-05 07:43:05 [core.py:114] Initializing a V1 LLM engine (v0.20.0) with config: model='org/m'"
+        ],
+    )
+    assert len(found) == 1
+
+
+def test_access_lines_of_an_idle_hour_are_of_no_known_minute() -> None:
+    (run,) = runs(start(), [statistics(clock="03-04 10:06:00")], answers(700), [statistics(clock="03-04 11:06:00")], answers(3), stop())  # fmt: skip
+    by_minute = run.run.accesses_by_minute
+    assert sum(by_minute[-1].values()) == 700
+    assert sum(sum(counts.values()) for minute, counts in by_minute.items() if minute >= 0) == 3

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.run.lives_of_a_server import start, statistics
+from vllm_logdoctor import analyze
 from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.run.termination import _TRACES, stop_kind
 
@@ -53,3 +55,8 @@ def test_every_line_that_an_expression_takes_holds_one_of_its_words(
         assert any(word in text for word in words)
 
     holds()
+
+
+def test_a_segmentation_fault_that_a_library_caught_is_no_wanted_stop() -> None:
+    crash = "[node1:7:0:7] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)"
+    assert analyze([*start(), statistics(), crash]).runs[0].outcome == "crashed_while_serving"

@@ -63,7 +63,8 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
         where: which text: "exception" (class and text), "frames" (places and code of a traceback), "message"
             (a logger's record), "native" (text without a logger) or "any" (all but frames).
         type: must be found in the class of the exception.
-        frames, not_frames: must, must not be found among the places of the traceback.
+        frames, not_frames: must, must not be found among the places of the traceback; where `regex` takes any message and
+            `raised_in` does not name the place of the fault, among the innermost ones.
         raised_in: must be found in the deepest place of the traceback that is vLLM's own.
         near: must be found in a line above, at most `within` lines away (0: anywhere in the run).
         without: must not be found in the text, nor in the lines above within `within` that are no plain information.

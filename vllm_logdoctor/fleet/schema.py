@@ -79,7 +79,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "runs": _columns(
         *_RUN,
-        ("kind", "text", "server, offline or unknown"),
+        ("kind", "text", "server, offline, build or unknown"),
         ("server", "text", "engine that wrote the log: only vllm is judged"),
         ("engine", "text", "V0, V1 or null"),
         ("version", "text", "vLLM version as printed"),

@@ -20,7 +20,7 @@ from vllm_logdoctor.report.naming import (
     BROKEN,
     LIMITS,
     PHASES,
-    STATES,
+    failed_state,
     is_client,
     run_title,
     shows_a_run,
@@ -117,6 +117,8 @@ def level_of(page: Page) -> Level:
         return "failed"
     if run.server != VLLM or is_cut_off(page):
         return "cut"
+    if run.kind == "build":
+        return "healthy"
     if not shows_a_run(page.run) and page.diagnosis.bottleneck.name == "startup-only":
         return "cut"
     limited = page.diagnosis.bottleneck.name in _LIMITING or _severe(page)
@@ -129,17 +131,28 @@ def state(page: Page) -> str:
     if run.server != VLLM:
         return f"NOT JUDGED: log of {NAMES.get(run.server, run.server)}"
     if root is not None:
-        return f"{STATES.get(run.outcome, 'FAILED')}{DOUBT[root.confidence]}: {_cause(root)}"
+        return f"{failed_state(run)}{DOUBT[root.confidence]}: {_cause(root)}"
     level, limit = level_of(page), page.diagnosis.bottleneck.name
     if level == "failed":
-        return f"{STATES[run.outcome]}: cause not in this log"
+        return f"{failed_state(run)}: cause not in this log"
     if level == "cut":
         return f"CUT OFF: {'the log ends during start-up' if is_cut_off(page) else 'the log shows neither a complete start nor a load'}"
     if level == "limited":
-        return f"LIMITED: {LIMITS[limit] if limit in _LIMITING else 'by its configuration'}"
+        return f"LIMITED: {_limit(page)}"
+    if run.kind == "build":
+        return "BUILD: no error"
     if is_client(run):
         return "BENCHMARK CLIENT: results"
     return f"HEALTHY: {LIMITS[limit]}" if limit in ("idle", "startup-only", "none-clear") else "HEALTHY"
+
+
+def _limit(page: Page) -> str:
+    """Return what limits a run: requests that fail, before anything that makes the others slower."""
+    failing = _failing_requests(page)
+    if failing:
+        return prose(failing[0].title)
+    limit = page.diagnosis.bottleneck.name
+    return LIMITS[limit] if limit in _LIMITING else "by its configuration"
 
 
 def sentence(page: Page) -> str:
@@ -151,6 +164,8 @@ def sentence(page: Page) -> str:
         return split_lead(meaning(page.root))[0]
     if run.outcome in BROKEN:
         return "The log does not contain the cause."
+    if run.kind == "build":
+        return "Log of a build or an installation; no vLLM runs in it."
     if is_client(run):
         return f"Log of a benchmark client; it contains no server lines. {benchmark_result(page)}"
     if is_cut_off(page):
@@ -160,13 +175,18 @@ def sentence(page: Page) -> str:
     if level == "cut":
         first = list(page.advice)
     elif level != "limited" or limit.name in _LIMITING:
-        first = []
+        first = _failing_requests(page)
     return f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}. {words}" if first else words
 
 
 def _severe(page: Page) -> list[Finding]:
     """Return the findings of the configuration that limit a run, by their severity."""
     return [one for one in (*page.advice, *page.diagnosis.hidden) if one.severity in _SEVERE and one.changes]
+
+
+def _failing_requests(page: Page) -> list[Finding]:
+    """Return what says that most requests fail: whatever else limits a run comes after it."""
+    return [one for one in _severe(page) if one.topic == "serving" and one.kind == "configuration"]
 
 
 def worthwhile(page: Page) -> tuple[Finding, ...]:

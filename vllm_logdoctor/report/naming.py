@@ -30,6 +30,8 @@ STATES: dict[Outcome, str] = {
     "killed": "KILLED",
 }
 
+_BUILD_ENDS: dict[Outcome, str] = {"crashed_at_startup": "failed", "clean_shutdown": "succeeded"}
+
 BOTTLENECKS: dict[str, str] = {
     "idle": "idle: no request arrived",
     "client-limited": "limited by the client: no request queued",
@@ -207,8 +209,8 @@ def run_title(run: Run) -> str:
         parts.append(inline(model_name(str(run.model.value)), 120))
     if is_client(run):
         parts.append("benchmark client")
-    elif run.kind == "offline":
-        parts.append("offline")
+    elif run.kind != "server" and run.kind != "unknown":
+        parts.append(run.kind)
     spread = parallelism(run)
     if spread:
         parts.append(spread)
@@ -230,7 +232,14 @@ def start_seen(run: Run) -> bool:
     return reported or bool(run.config or run.phases)
 
 
+def failed_state(run: Run) -> str:
+    """Return the state of a run that failed, in capitals before a colon."""
+    return "BUILD FAILED" if run.kind == "build" else STATES.get(run.outcome, "FAILED")
+
+
 def _end(run: Run) -> str:
+    if run.kind == "build":
+        return _BUILD_ENDS.get(run.outcome, OUTCOMES["unknown"])
     if is_client(run) and run.outcome in ("truncated", "unknown"):
         return "results at the end"
     unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))

@@ -11,6 +11,7 @@ from vllm_logdoctor.knowledge.defaults import default_of
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.builder import RunBuilder
+from vllm_logdoctor.run.builds import is_build
 from vllm_logdoctor.run.configuration import effective_configuration
 from vllm_logdoctor.run.identity import (
     engine_of,
@@ -20,7 +21,9 @@ from vllm_logdoctor.run.identity import (
     platform_of,
     version_of,
 )
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.measured import block_size_of, measured_of
+from vllm_logdoctor.run.metrics import end_with_batches
 from vllm_logdoctor.run.minutes import AccessesByMinute
 from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.phases import phases_of
@@ -42,6 +45,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     """Make the run of a builder; `tail` holds the last lines of the file for the run that reaches them."""
     builder.flush()
     _note_end(builder, tail)
+    builder.date_accesses()
     run = Run(number=builder.number, server=builder.server)
     tail = [dated(record, builder.year_shift) for record in tail] if builder.year_shift else tail
     _place(run, builder, tail)
@@ -76,6 +80,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     )
     if derived is not None:
         run.config["block_size"] = derived
+    run.ended = end_with_batches(run)
     run.measured = measured_of(run, builder)
     run.phases = phases_of(run, builder)
     _take_engine_log(run, builder)
@@ -135,6 +140,8 @@ def _identify(run: Run, builder: RunBuilder) -> None:
     run.platform, run.platform_evidence = platform_of(builder, run.version)
     run.engine = engine_of(builder, run.version)
     run.kind = "server" if run.launched_by else kind_of(builder)
+    if run.kind == "unknown" and not run.vllm_records and is_build(trail_of(run)):
+        run.kind = "build"
     run.model = model_of(builder)
 
 

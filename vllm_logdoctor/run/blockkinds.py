@@ -91,6 +91,8 @@ _TRANSFER_SITES = lazy_pattern(
     r"(?:^|/)(?:nixl_connector|pull_worker|push_worker|moriio_\w+|mooncake_connector|hf3fs_\w+|lmcache\w*"
     r"|multi_process_adapter|vllm_v1_adapter)\.py$"
 )
+# Invocation of wake_up method failed
+_UTILITY_ANNOUNCED = lazy_pattern(r"^Invocation of \w{1,80} method failed")
 _OFFLINE_FRAMES = lazy_pattern(
     r"vllm/entrypoints/(?:llm|offline_utils)\.py$|vllm/entrypoints/(?:llm|offline)/"
 )
@@ -151,6 +153,11 @@ def is_request(block: Block) -> bool:
     if _PARSER_FRAMES.search(innermost):
         return True
     return not block.level and any(_REQUEST_FRAMES.search(frame.file) for frame in frames[:40])
+
+
+def is_utility_call(block: Block) -> bool:
+    """Return whether the engine core logged that a call from its front end failed: it answers with the error, and goes on."""
+    return bool(_UTILITY_ANNOUNCED.search(block.announcement))
 
 
 def is_transfer(block: Block) -> bool:

@@ -28,7 +28,7 @@ _FUNCTIONS: tuple[tuple[BlockPhase, str], ...] = (
         r"|download_and_prepare_model"),
     ("kv-cache", r"initialize_kv_cache\w*|_allocate_kv_cache\w*|initialize_cache|_initialize_kv_caches"
         r"|get_kv_cache_configs?|check_enough_kv_cache_memory|raise_if_cache_size_invalid"
-        r"|initialize_from_config|_init_cache_engine"),
+        r"|initialize_from_config|_?init_cache(?:_engine)?"),
     ("serving", r"run_busy_loop|_process_engine_step|run_engine_loop|engine_step"
         r"|start_worker_execution_loop|step_with_batch_queue|_run_engine|run_engine|generate"
         r"|output_handler|process_input_sockets|execute_model|execute_model_req|step_async"

@@ -42,7 +42,7 @@ _OTHER_RAW = lazy_pattern(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|Process \w+|Exception ignored|\[[WIE]\d{3,4} |\[rank\d"
     r"|Loading |Capturing |Processed prompts|nanobind:"
     r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|\s*\d+%\||slurmstepd|srun:|[-=]{20}|==> |usage: "
-    r"|Exception in thread|\+ \w|sys:1: |\S+/resource_tracker\.py"
+    r"|Exception in thread|\s*\[end of output\]|\+ \w|sys:1: |\S+/resource_tracker\.py"
 )
 _RAISES = lazy_pattern(r"raise (?P<type>[A-Z]\w*(?:Error|Exception|Timeout))\b")
 

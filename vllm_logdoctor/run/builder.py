@@ -39,6 +39,8 @@ _MOST_CALL_SITES = 4000
 _MOST_PROCESSES = 2000
 _MOST_HINTS = 4000
 _MOST_PREFIXES = 192
+_ACCESSES_OF_A_LINE = 120.0
+"""Seconds after a statistics line in which access lines without a time count to its minute."""
 _ROUTINE_HINTS = 200
 """After so many lines of one routine message the next ones say nothing new about engine and platform."""
 TROUBLES = ("Traceback", "usage: ")
@@ -114,6 +116,7 @@ class RunBuilder:
         self.statistics_time: float | None = None
         self._fast_prefixes: set[LinePrefix] = set()
         self._fast_prefix: LinePrefix | None = None
+        self._undated: Counter[AccessKey] = Counter()
         self._unflushed: dict[int, FastLine] = {}
 
     @cached_property
@@ -211,7 +214,7 @@ class RunBuilder:
         self.messages[prefix.pattern].count += line.lines
         if line.figures is not None and self.counts_as_sample(prefix.process):
             self.series.add_figures(line.figures, line.line, self.now)
-            self.statistics_time = self.now
+            self.note_statistics()
             self.ready = True
         self._unflushed.pop(id(prefix), None)
         self._unflushed[id(prefix)] = line
@@ -231,11 +234,24 @@ class RunBuilder:
         return process.pid is not None or not self.front_is_named() or self.goes_on(self.now)
 
     def add_accesses(self, counts: Counter[AccessKey]) -> None:
-        """Fold in access lines; they carry no time, so that they count to the minute of the statistics line before."""
+        """Fold in access lines; they carry no time, so that the lines around them have to tell their minute."""
         self.accesses.update(counts)
-        minute = -1 if self.statistics_time is None else int(self.statistics_time // 60)
-        self.requests_by_minute.add(minute, counts)
+        self._undated.update(counts)
         self.ready = True
+
+    def note_statistics(self) -> None:
+        """Note that a statistics line was written now."""
+        self.date_accesses()
+        self.statistics_time = self.now
+
+    def date_accesses(self) -> None:
+        """Count the access lines since the last statistics line to its minute; an idle server's may be of any time since."""
+        if not self._undated:
+            return
+        then, now = self.statistics_time, self.now
+        known = then is not None and (now is None or now - then <= _ACCESSES_OF_A_LINE)
+        self.requests_by_minute.add(int(then // 60) if then is not None and known else -1, self._undated)
+        self._undated = Counter()
 
     def _begun(self) -> bool:
         return bool(self.openers) or self.vllm_records > 0
@@ -291,6 +307,7 @@ class RunBuilder:
         self.requests_by_minute.shift(int(shift // 60))
         self.speculation = [moved(one, shift) for one in self.speculation]
         self.transfers = [moved(one, shift) for one in self.transfers]
+        self.progress = [moved(one, shift) for one in self.progress]
         self.keeper.change(lambda record: dated(record, shift))
         self.first = None if self.first is None else dated(self.first, shift)
         for seen in self.messages.values():

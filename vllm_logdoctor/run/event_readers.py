@@ -21,7 +21,7 @@ def _read_throughput(run: RunBuilder, event: Event) -> None:
     sample = sample_of(event, run.now)
     if sample is not None:
         run.series.add(sample)
-        run.statistics_time = run.now
+        run.note_statistics()
         run.ready = True
 
 
@@ -48,7 +48,7 @@ def _read_transfer(run: RunBuilder, event: Event) -> None:
 
 
 def _read_progress(run: RunBuilder, event: Event) -> None:
-    found = progress_of(event, run.evidence(event.record))
+    found = progress_of(event, run.now, run.evidence(event.record))
     if found is not None:
         run.progress = added(run.progress, found)
 

@@ -27,6 +27,8 @@ _DEATH = re.compile(
     # ./serve.sh: line 9: 124064 Segmentation fault      (core dumped) vllm serve ...      Fatal Python error: Aborted
     r"|(?:Segmentation fault|Aborted|Bus error|Illegal instruction) +\(core dumped\)|Fatal Python error: "
     r"|\*\*\* SIG(?:SEGV|ABRT|BUS|ILL|FPE) received at|Segfault encountered"
+    # [node1:7:0:7] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)      (UCX)
+    r"|Caught signal (?:4|6|7|8|11)\b"
     r"|(?:exited with|exit) code:? (?:139|134)\b|code=dumped, status=\d+|died with <Signals\.SIG(?:SEGV|ABRT|BUS)"
     # [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, ...) ran for 1800270 milliseconds
     r"|Watchdog caught collective operation timeout|watchdog got stuck for \d+ seconds"
@@ -42,7 +44,7 @@ _DEATH_WORDS = (
     "ailed", "died", "See ", "EngineDeadError", "Background loop", "not running", "already dead", "Task finished unexpectedly",
     "ProcessExitedException", "unhandled errors", "cancelled", "is dead", "exited", "EngineGenerateError", "server process",
     "fatal error", "hit an exception", "timed out", "ddress already in use", "error: ", "Synapse", "core dumped",
-    "*** SIG", "Segfault", "code", "timeout", "got stuck", "terminate called",
+    "*** SIG", "Segfault", "Caught signal", "code", "timeout", "got stuck", "terminate called",
     "GCS may", "[E",
 )  # fmt: skip
 READY = lazy_pattern(
@@ -58,6 +60,8 @@ PROGRESS_END = lazy_pattern(r"(?:Processed prompts|Adding requests): +100%|gener
 CLIENT_GONE = lazy_pattern(
     r"Engine core proc(?:ess)? \S+ died unexpectedly|Engine core process(?:es)? .{0,80}died unexpectedly"
 )
+# ERROR 10-15 02:47:20 multiproc_worker_utils.py:117] Worker VllmWorkerProcess pid 1017165 died, exit code: -15
+OF_CHILD = lazy_pattern(r"^Worker \S+ pid \d+ died, exit code")
 # Output of launchers and notebooks that go on after the engine left.
 AFTERWARDS = lazy_pattern(r"\[NbConvertApp\]|Exiting|Job finished|Done\b|All done|Finished processing")
 

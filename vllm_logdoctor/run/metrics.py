@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Evidence, Progress, Run, Speculation, Transfer
@@ -69,7 +71,7 @@ def transfer_of(event: Event, time: float | None, evidence: Evidence) -> Transfe
     return Transfer(time, evidence, figures) if figures else None
 
 
-def progress_of(event: Event, evidence: Evidence) -> Progress | None:
+def progress_of(event: Event, time: float | None, evidence: Evidence) -> Progress | None:
     """Read a state of the offline progress bar; the last one of a line that was redrawn."""
     done, total = event.number("done"), event.number("total")
     if done is None or total is None:
@@ -81,6 +83,7 @@ def progress_of(event: Event, evidence: Evidence) -> Progress | None:
         _seconds(event.text("elapsed")),
         event.number("input"),
         event.number("output"),
+        time,
     )
 
 
@@ -89,10 +92,22 @@ def batches_of(run: Run) -> list[Progress]:
     batches: list[Progress] = []
     for state in run.progress:
         if batches and _goes_on(batches[-1], state):
-            batches[-1] = state
+            batches[-1] = replace(state, time=batches[-1].time)
         else:
             batches.append(state)
     return [batch for batch in batches if batch.done]
+
+
+def end_with_batches(run: Run) -> float | None:
+    """Return when a run ended: at its last time, or later where progress bars, which print none, went on after it."""
+    if run.ended is None or run.setting("data_parallel_size") not in (None, 1):
+        return run.ended  # Bars of several engines at once are not told apart.
+    end, batches = 0.0, batches_of(run)
+    for batch in batches:
+        whole = batch.done == batch.total or batch is batches[-1]
+        if whole and batch.time is not None and batch.seconds is not None:
+            end = max(end, batch.time) + batch.seconds
+    return max(run.ended, end)
 
 
 def added(series: list[Gauge], gauge: Gauge) -> list[Gauge]:
@@ -102,7 +117,8 @@ def added(series: list[Gauge], gauge: Gauge) -> list[Gauge]:
 
 
 def _goes_on(before: Progress, state: Progress) -> bool:
-    return state.total == before.total and state.done >= before.done
+    slower = state.seconds is None or before.seconds is None or state.seconds >= before.seconds
+    return state.total == before.total and state.done >= before.done and slower
 
 
 def _seconds(elapsed: str) -> float | None:

@@ -25,7 +25,7 @@ Outcome = Literal[
     "truncated",
     "unknown",
 ]
-Kind = Literal["server", "offline", "unknown"]
+Kind = Literal["server", "offline", "build", "unknown"]
 
 
 class Evidence(Struct, frozen=True):
@@ -175,7 +175,10 @@ class Transfer(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True):
-    """One state of the offline engine's progress bar: prompts done of how many, seconds, tokens/s where printed."""
+    """One state of the offline engine's progress bar: prompts done of how many, seconds, tokens/s where printed.
+
+    `time` is that of the last line with one before the bar, or None.
+    """
 
     evidence: Evidence
     done: int
@@ -183,6 +186,7 @@ class Progress(Struct, frozen=True):
     seconds: float | None
     input: float | None = None
     output: float | None = None
+    time: float | None = None
 
 
 class Benchmark(Struct, frozen=True):
@@ -224,7 +228,7 @@ class Run(Struct):
         number: 1-based position among the runs.
         server: the engine that wrote the log (`run.servers`); only "vllm" is judged.
         engine_log: what the log of another engine says, or None.
-        kind: "server" (an API server), "offline" (LLM class, batch) or "unknown".
+        kind: "server" (an API server), "offline" (LLM class, batch), "build" (of vLLM, or an installation) or "unknown".
         engine: "V0", "V1" or None.
         version: vLLM version; provenance "derived" where worked out from call sites.
         model: model name or path.

@@ -10,14 +10,15 @@ from itertools import islice
 from msgspec import Struct, field
 
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, kind_of_block
+from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, is_utility_call, kind_of_block
 from vllm_logdoctor.run.blockphase import phase_of_block
 from vllm_logdoctor.run.blocks import Block
-from vllm_logdoctor.run.job import words_of_limit
+from vllm_logdoctor.run.builds import failed_step, last_step_done
 from vllm_logdoctor.run.lifecycle import (
     AFTERWARDS,
     BIND,
     CLIENT_GONE,
+    OF_CHILD,
     OWN_SHUTDOWN,
     PROGRESS_END,
     PROGRESS_OPEN,
@@ -31,7 +32,7 @@ from vllm_logdoctor.run.lifecycle import (
     trail_of,
     within_engine,
 )
-from vllm_logdoctor.run.model import Evidence, Outcome, Run
+from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.owners import is_vllm
 from vllm_logdoctor.run.termination import REQUESTED, Stop, stops_in
 
@@ -47,8 +48,6 @@ class Ending(Struct, frozen=True):
 
     Attributes:
         outcome: the word of the JSON contract.
-        words: the same in a sentence.
-        evidence: the lines that show it.
         stop: the first trace that someone or something ended the run, or None.
         kinds: what each block is, in the order of the blocks.
         fatal: positions in the blocks of what may have broken the run, in order.
@@ -59,8 +58,6 @@ class Ending(Struct, frozen=True):
     """
 
     outcome: Outcome
-    words: str
-    evidence: tuple[Evidence, ...] = ()
     stop: Stop | None = None
     kinds: tuple[BlockKind, ...] = ()
     fatal: tuple[int, ...] = ()
@@ -76,7 +73,7 @@ class Ending(Struct, frozen=True):
 
 
 def outcome_of(run: Run, blocks: Sequence[Block]) -> Ending:
-    """Return how a run ended, with the lines that show it.
+    """Return how a run ended.
 
     Args:
         run: the run; its `startup_complete`, `records`, `tail` and `samples` are read.
@@ -93,7 +90,8 @@ class _Judge:
         self.blocks = blocks
         self.trail = trail_of(run)
         self.order = Order(self.trail)
-        self.kinds = tuple(kind_of_block(block) for block in blocks)
+        self.offline = run.kind != "server" or has_no_server(run, self.trail)
+        self.kinds = tuple(self._kind(block) for block in blocks)
         inside = {id(record) for block in blocks for record in block.records}
         self.stops = list(stops_in(self.trail))
         harmless = {
@@ -109,16 +107,15 @@ class _Judge:
         )
         self.ready = self._ready()
         self.serving_seen = run.startup_complete
-        self.offline = run.kind != "server" or has_no_server(run, self.trail)
         self.stop = self._first_stop()
+
+    def _kind(self, block: Block) -> BlockKind:
+        return "request" if is_utility_call(block) and not self.offline else kind_of_block(block)
 
     def ending(self) -> Ending:
         fatal = self.fatal()
-        outcome, words, shown = self._outcome(fatal)
-        evidence = tuple(self.run.evidence(record) for record in shown)
         return Ending(
-            outcome, words, evidence, self.stop, self.kinds, fatal, self.deaths, self.ready, tuple(self.stops),
-            self.order,
+            self._outcome(fatal), self.stop, self.kinds, fatal, self.deaths, self.ready, tuple(self.stops), self.order
         )  # fmt: skip
 
     def fatal(self) -> tuple[int, ...]:
@@ -239,7 +236,10 @@ class _Judge:
 
     def _from_parent(self, stop: Stop) -> bool:
         """Return whether a child was ended by its own parent: one that failed, or an offline program that was done."""
-        if stop.kind != "signal" or stop.record.process.role not in ("engine-core", "worker"):
+        of_child = stop.record.process.role in ("engine-core", "worker") or OF_CHILD.search(
+            stop.record.message
+        )
+        if stop.kind != "signal" or not of_child:
             return False
         if self.offline and self._parent_shuts_down(stop):
             return True
@@ -318,7 +318,9 @@ class _Judge:
             and any(PROGRESS_END.search(one.message) for one in self.trail[-80:])
         )
 
-    def _outcome(self, fatal: Sequence[int]) -> tuple[Outcome, str, list[Record]]:
+    def _outcome(self, fatal: Sequence[int]) -> Outcome:
+        if self.run.kind == "build":
+            return self._build_outcome(fatal)
         deaths = [
             one
             for one in self.deaths
@@ -328,33 +330,35 @@ class _Judge:
         if self.offline and all(CLIENT_GONE.search(one.message) for one in deaths) and self._offline_done():
             deaths = []
         broken = [self.blocks[number].first for number in fatal] + deaths
-        first = min(broken, key=self.order.place) if broken else None
-        if first is not None:
-            return self._crashed(first, fatal)
+        if broken:
+            return self._crashed(min(broken, key=self.order.place), fatal)
         job = self.run.job
         if job is not None and job.limit:
-            words = f"was killed {words_of_limit(job.limit)}"
-            return "killed", words, [self.stop.record] if self.stop else []
+            return "killed"
         if self.stop is not None:
             return self._stopped(self.stop)
-        killed = next((stop for stop in self.stops if stop.kind in ("memory", "kill")), None)
-        if killed is not None:
-            return "killed", "was killed from outside", [killed.record]
-        ended = next((stop for stop in self.stops if stop.kind == "ended"), None)
-        if ended is not None:
-            return "clean_shutdown", "was shut down", [ended.record]
-        if job is not None and job.signal is not None:
-            return "killed", f"was ended by signal {job.signal}", []
-        return self._open_end()
+        if any(stop.kind in ("memory", "kill") for stop in self.stops):
+            return "killed"
+        if any(stop.kind == "ended" for stop in self.stops):
+            return "clean_shutdown"
+        return "killed" if job is not None and job.signal is not None else self._open_end()
 
-    def _crashed(self, first: Record, fatal: Sequence[int]) -> tuple[Outcome, str, list[Record]]:
+    def _build_outcome(self, fatal: Sequence[int]) -> Outcome:
+        """Return how a build ended: by the last word of its tools, else by what broke."""
+        done = last_step_done(self.trail)
+        end = self.order.place(done) if done is not None else (0, 0)
+        later = [one for one in self.trail if self.order.place(one) > end]
+        broke = any(self.order.place(self.blocks[number].first) > end for number in fatal)
+        if broke or failed_step(later) is not None:
+            return "crashed_at_startup"
+        return "clean_shutdown" if done is not None else "unknown"
+
+    def _crashed(self, first: Record, fatal: Sequence[int]) -> Outcome:
         if BIND.search(first.message):
-            return "crashed_at_startup", "could not open its port", [first]
+            return "crashed_at_startup"
         if self.ready is not None and self.ready <= self.order.place(first):
-            return "crashed_while_serving", "broke while it served", [first]
-        if self._served_by_its_errors(fatal):
-            return "crashed_while_serving", "broke while it served", [first]
-        return "crashed_at_startup", "broke before it could serve", [first]
+            return "crashed_while_serving"
+        return "crashed_while_serving" if self._served_by_its_errors(fatal) else "crashed_at_startup"
 
     def _served_by_its_errors(self, fatal: Sequence[int]) -> bool:
         """Return whether the errors show that the engine had begun to serve; the first one that tells a phase decides."""
@@ -363,80 +367,41 @@ class _Judge:
             return True
         return next((phase for block in blocks if (phase := phase_of_block(block))), "") == "serving"
 
-    def _stopped(self, stop: Stop) -> tuple[Outcome, str, list[Record]]:
-        shown = [stop.record]
-        ended = next(
-            (
-                one
-                for one in self.stops
-                if one.kind == "ended" and self.order.place(one.record) > self.order.place(stop.record)
-            ),
-            None,
-        )
+    def _stopped(self, stop: Stop) -> Outcome:
         if stop.kind in ("scheduler", "walltime"):
-            return "killed", "was ended by the batch system or orchestrator", shown
-        killed = self._killed_after(stop)
-        if killed is not None and ended is None:
-            return "killed", "was asked to stop, did not, and was killed", [*shown, killed]
-        if (
-            stop.kind != "shutdown"
-            and not self.run.startup_complete
-            and self.ready is None
-            and not self._offline_done()
-        ):
-            return "killed", "was stopped from outside before it could serve", shown
-        waits = next(
-            (one.record for one in self.stops if "Waiting for connections to close" in one.record.message),
-            None,
-        )
-        if waits is not None and ended is None:
-            return (
-                "killed",
-                "was asked to stop, waited for open connections and did not finish",
-                [*shown, waits],
-            )
-        return "clean_shutdown", "was asked to stop and stopped", shown
-
-    def _killed_after(self, stop: Stop) -> Record | None:
-        return next(
-            (
-                one.record
-                for one in self.stops
-                if one.kind in ("kill", "memory")
-                and self.order.place(one.record) > self.order.place(stop.record)
-            ),
-            None,
-        )
+            return "killed"
+        after = {
+            one.kind for one in self.stops if self.order.place(one.record) > self.order.place(stop.record)
+        }
+        if "ended" not in after:
+            waits = any("Waiting for connections to close" in one.record.message for one in self.stops)
+            if waits or after & {"kill", "memory"}:
+                return "killed"
+        began = self.run.startup_complete or self.ready is not None or self._offline_done()
+        return "clean_shutdown" if stop.kind == "shutdown" or began else "killed"
 
     def _offline_done(self) -> bool:
         return any(PROGRESS_END.search(one.message) for one in self.trail)
 
-    def _open_end(self) -> tuple[Outcome, str, list[Record]]:
-        last = [self.trail[-1]] if self.trail else []
-        if self.offline and self._offline_done():
-            return "clean_shutdown", "did its work and ended", last
-        if (
-            self.trail
-            and any(AFTERWARDS.search(one.message) for one in self.trail[-12:])
-            and self.run.startup_complete
-        ):
-            return "clean_shutdown", "did its work and ended", last
-        if self.offline and any(OWN_SHUTDOWN.search(one.message) for one in self.trail[-40:]):
-            return "clean_shutdown", "ended its engine after its work", last
-        if self.offline and self._only_ended_untidily():
-            return "clean_shutdown", "ended; its last errors are of the interpreter's end", last
-        if self.offline and last and PROGRESS_OPEN.search(last[0].message):
-            return "truncated", "ends while it works on prompts", last
+    def _open_end(self) -> Outcome:
+        if self._did_its_work():
+            return "clean_shutdown"
+        if self.offline and self.trail and PROGRESS_OPEN.search(self.trail[-1].message):
+            return "truncated"
         job = self.run.job
         if job is not None and (job.exit_status is not None or job.words):
-            # bash reports 0 to its trap where a signal ended it.
-            status = f"; its job ended with exit status {job.exit_status}" if job.exit_status else ""
-            return "unknown", f"does not say how it ended{status}", last
+            return "unknown"
         if self.run.startup_complete or self.ready is not None or self._answers_requests():
-            return "running", "was still serving when the log ends", last
-        if self.run.last_of_file and self._began():
-            return "truncated", "ends during start-up without a word", last
-        return "unknown", "does not say how it ended", last
+            return "running"
+        return "truncated" if self.run.last_of_file and self._began() else "unknown"
+
+    def _did_its_work(self) -> bool:
+        """Return whether a program ended by itself: its progress bar is full, its engine was shut down, a launcher went on."""
+        if self.offline and (self._offline_done() or self._only_ended_untidily()):
+            return True
+        if self.run.startup_complete and any(AFTERWARDS.search(one.message) for one in self.trail[-12:]):
+            return True
+        return self.offline and any(OWN_SHUTDOWN.search(one.message) for one in self.trail[-40:])
 
     def _only_ended_untidily(self) -> bool:
         """Return whether all errors were ignored by an interpreter that ended: Exception ignored in: <function Worker.__del__>"""

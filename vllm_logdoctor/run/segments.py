@@ -27,6 +27,8 @@ OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
 BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
 _INDEX = lazy_pattern(r"\d+")
+# kv_transfer_config=KVTransferConfig(kv_connector='NixlConnector', engine_id='b244e466-9edd-462b-8493-8b2e6c1f5eb9', ...
+_RANDOM_ID = lazy_pattern(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _COUNTED_BEFORE = frozenset({*BEGINNINGS, *SIGNATURES, "throughput"})
 """Access lines belong to the statistics line after them, and to the run before the one that begins."""
 _MOST_PREFIXES = 1024
@@ -286,7 +288,9 @@ class Segmenter:
         front = run.openers["version" if name in VERSION_LINES else "arguments"]
         if front.host != event.record.process.host:
             return True
-        return name in ARGUMENT_LINES and arguments_of(event)[0] != run.stated.arguments
+        return name in ARGUMENT_LINES and _without_ids(arguments_of(event)[0]) != _without_ids(
+            run.stated.arguments
+        )
 
     def _engine_again(self, run: RunBuilder, record: Record) -> bool:
         process = record.process
@@ -307,6 +311,11 @@ def _lives_beside(run: RunBuilder, process: Process) -> bool:
     return front.host != process.host or other_pid
 
 
+def _without_ids(arguments: object) -> str:
+    """Return arguments as text without the ids that each process draws anew."""
+    return _RANDOM_ID.sub("#", repr(arguments))
+
+
 def _had_a_life(run: RunBuilder) -> bool:
     """A log that starts in the middle of one server and goes on with the next; prose before a log is no life."""
     served = run.ready and bool(run.vllm_records or run.accesses)
@@ -314,10 +323,13 @@ def _had_a_life(run: RunBuilder) -> bool:
 
 
 def _is_repeated(run: RunBuilder, record: Record) -> bool:
-    """The same line at the same second, written twice by two captures of one stream."""
+    """Return whether the same line was written at the same second: by two captures of one stream, or by two ranks."""
     seen = run.messages.get("engine-config")
     before = seen.last.record if seen and seen.last else None
-    return before is not None and before.time == record.time and before.message == record.message
+    if before is None or before.message != record.message:
+        return False
+    time = None if record.time is None else record.time + run.year_shift
+    return before.time == time
 
 
 def _kind(name: str) -> str:

@@ -131,7 +131,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], re.Pattern[str]], ...] = (
         ("signal=SIG", "SIGTERM", "signal 15", "aught signal"),
         re.compile(
             r"trigger received signal=SIG(?!INT)\w+|[Rr]eceived (?:signal )?SIGTERM|[Rr]eceived signal 15"
-            r"|[Cc]aught (?:signal|SIGTERM)|got SIGTERM"
+            r"|[Cc]aught (?:signal (?:1|2|15)\b|SIGTERM)|got SIGTERM"
         ),
     ),
     (

@@ -10,9 +10,9 @@ from vllm_logdoctor.events import Event
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.parse.clock import seconds_of, with_year_of
-from vllm_logdoctor.run.model import Speculation, Transfer
+from vllm_logdoctor.run.model import Progress, Speculation, Transfer
 
-_Gauge = TypeVar("_Gauge", Speculation, Transfer)
+_Gauge = TypeVar("_Gauge", Speculation, Transfer, Progress)
 
 _NEAR = 2 * 86400.0
 """Zones differ by a day at most; a date further away is quoted, or of another run."""

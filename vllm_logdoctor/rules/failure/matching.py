@@ -116,7 +116,7 @@ def _try(
     values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, context.run)
     if not _fits(rule.id, signature, observation, context, values):
         return None
-    if is_ruled_out(rule.id, facts, _searched(observation)):
+    if is_ruled_out(rule, facts, _searched(observation)):
         return None
     above = (
         context.above(observation.position, signature.within) if signature.near or signature.without else ()
@@ -217,7 +217,7 @@ def _frames_fit(signature: Signature, observation: Observation) -> bool:
         return False
     if not signature.frames:
         return True
-    if matches_by_place(signature) and observation.raised is not None:
+    if matches_by_place(signature) and not signature.raised_in and observation.raised is not None:
         everywhere = _places(_around_the_fault(observation.raised), observation)
     return bool(expression(signature.frames).search(everywhere))
 

@@ -12,11 +12,18 @@ from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, shown
-from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.run.blockkinds import is_utility_call
 
 REFUSED = "request-error-not-server-fault"
 NO_TEMPLATE = "chat-template-missing"
 _FEW = 3
+_MANY = 20
+"""Refused requests from which on their share says something of the clients."""
+_CORRECT = Change(
+    "correct the requests: the most frequent refusal shows what the server did not take", "action"
+)
+_ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request; the server kept running"
 
 
@@ -40,7 +47,7 @@ def request_findings(
     fault = _server_fault(texts, context, rules, facts)
     if fault is not None:
         yield named_finding(fault, context.run, "root")
-        texts = [one for one in texts if one.block is not fault.observation.block]
+        texts = [one for one in texts if not _is(fault.rule.id, one, context, rules, facts)]
     if REFUSED in rules and (sum(refused.values()) >= _FEW or texts):
         yield _refusals(context, rules, refused, texts)
 
@@ -50,7 +57,7 @@ def _server_fault(
 ) -> RuleMatch | None:
     """Return the fault of the server that failed a request with status 500, where a rule knows it by its own words."""
     for one in observed:
-        if one.block is None or "Exception in ASGI application" not in one.block.announcement:
+        if one.block is None or not (is_utility_call(one.block) or _ASGI in one.block.announcement):
             continue
         for named in match_rules(one, context, rules, facts):
             known = named.signature.rank == "cause" and named.rule.kind == "failure" and not is_vague(named)
@@ -90,11 +97,16 @@ def _is(
 
 def _refused(context: FailureContext) -> Counter[int]:
     """Return the answers with 4xx to posted requests, by status; 401 and 404 to strangers who look around do not count."""
-    refused: Counter[int] = Counter()
+    return Counter({status: count for status, count in _posted(context).items() if 400 <= status < 500})
+
+
+def _posted(context: FailureContext) -> Counter[int]:
+    """Return the answers to requests posted to the API, by status."""
+    posted: Counter[int] = Counter()
     for (method, path, status), count in context.run.accesses.items():
-        if method == "POST" and 400 <= status < 500 and "/v1/" in path:
-            refused[status] += count
-    return refused
+        if method == "POST" and "/v1/" in path:
+            posted[status] += count
+    return posted
 
 
 def _refusals(
@@ -106,14 +118,14 @@ def _refusals(
         "statuses": ", ".join(f"{count} with {status}" for status, count in sorted(refused.items())) or None,
         "what": shown(words.most_common(1)[0][0]) if words else None,
     }
-    records = [one.record for one in texts[:2]]
     rule = rules.rule(REFUSED)
-    return finding_of(
-        rule if refused else replace(rule, title=_FAILED),
-        context.run,
-        role=None,
-        confidence="high",
-        records=records,
-        values=values,
-        kind="configuration",
+    finding = finding_of(
+        rule if refused else replace(rule, title=_FAILED), context.run, role=None, confidence="high",
+        records=[one.record for one in texts[:2]], values=values, kind="configuration",
+    )  # fmt: skip
+    share = refused.total() / (_posted(context).total() or 1)
+    if refused.total() < _MANY or share < 0.5:
+        return finding
+    return replace(
+        finding, severity="high", title=f"{share:.0%} of requests rejected with HTTP 4xx", changes=(_CORRECT,)
     )

@@ -11,10 +11,11 @@ from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
-from vllm_logdoctor.rules.failure.matching import RuleMatch, match_rules
+from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
-from vllm_logdoctor.rules.failure.unnamed import CODE, NOT_IN_LOG, UNKNOWN, unnamed_match
+from vllm_logdoctor.rules.failure.unnamed import CODE, NOT_IN_LOG, UNKNOWN, build_failure, unnamed_match
 from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.builds import compiler_error
 from vllm_logdoctor.run.lifecycle import Place
 from vllm_logdoctor.run.nativetext import is_native
 
@@ -122,7 +123,7 @@ def _tier(observation: Observation, named: RuleMatch | None) -> int:
         return _WRAPPER if observation.wrapper else _ECHO if observation.echo else _SYMPTOM
     if named.signature.rank == "echo":
         return _ECHO
-    if observation.wrapper:
+    if observation.wrapper or (observation.echo and is_vague(named)):
         return _ECHO
     return _CAUSE if named.signature.rank == "cause" else _SYMPTOM
 
@@ -136,6 +137,7 @@ def _from_lines(
     announced = [context.blocks[number].introduction for number in context.ending.fatal]
     introductions = {id(record) for record in announced if record is not None and not is_native(record)}
     begun = next((context.place(one) for one in context.trail if one.call_site), (0, 0))
+    refused = compiler_error(context.trail) if context.run.kind == "build" and UNKNOWN in rules else None
     for observation in context.lines():
         if id(observation.record) in introductions or _settled(observation, context):
             continue
@@ -153,6 +155,10 @@ def _from_lines(
             if named.signature.alone or _explains(named.signature, observation, starts, context):
                 yield _Candidate(_tier(observation, named), observation, named, observation.place)
                 break
+        else:
+            if observation.record is refused:
+                named = build_failure(refused, observation, rules)
+                yield _Candidate(_SYMPTOM, observation, named, observation.place)
 
 
 def _is_close(observation: Observation, starts: Sequence[int], context: FailureContext) -> bool:
@@ -161,8 +167,10 @@ def _is_close(observation: Observation, starts: Sequence[int], context: FailureC
 
 
 def _settled(observation: Observation, context: FailureContext) -> bool:
-    """Return whether the run went on after a line, or was asked to stop before it."""
+    """Return whether the run went on after a line, was asked to stop before it, or is of another day."""
     ready, stop = context.ending.ready, context.ending.stop
+    if not observation.framed and context.is_of_another_day(observation.record):
+        return True
     if stop is not None and context.place(stop.record) < observation.place:
         return True
     if (

@@ -18,6 +18,7 @@ from vllm_logdoctor.rules.failure.support import is_ruled_out
 from vllm_logdoctor.rules.failure.values import number
 from vllm_logdoctor.rules.failure.wording import finding_of, rule_of_case, shown
 from vllm_logdoctor.rules.model import Confidence, Finding
+from vllm_logdoctor.run.builds import failed_step
 from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.termination import Stop
 
@@ -62,7 +63,12 @@ _STEPS = lazy_pattern(
 def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what is to say of a run that did not break by itself: who stopped it, or where it hangs."""
     outcome, stop = context.ending.outcome, context.ending.stop
-    if outcome in ("killed", "clean_shutdown") and stop is not None:
+    if context.run.kind == "build":
+        failed = failed_step(context.trail) if context.ending.failed else None
+        if failed is not None:
+            values = {"exception": shown(failed.message.strip())}
+            yield _finding(context, rules, NOT_IN_LOG, "medium", [failed], values)
+    elif outcome in ("killed", "clean_shutdown") and stop is not None:
         yield from _stopped(context, rules, facts, stop)
     elif outcome == "killed":
         yield from _killed(context, rules)
@@ -110,7 +116,7 @@ def _hang_before(
     waited = later - times[-1] if later is not None and times else None
     if waited is not None and waited < _LONG_WAIT:
         return None
-    reading = next(_readings(context, before, facts), None)
+    reading = next(_readings(context, rules, before, facts), None)
     if reading is None or reading[0] not in rules:
         return None
     rule_id, records, confidence = reading
@@ -202,7 +208,7 @@ def _silent(context: FailureContext, rules: FailureRules, facts: Mapping[str, An
     last = _last_words(context.trail)
     end = last[-1] if last else None
     values = {"what": shown(end.message.strip()) if end else None, "silent": True}
-    for rule_id, records, confidence in _readings(context, last, facts):
+    for rule_id, records, confidence in _readings(context, rules, last, facts):
         if rule_id in rules:
             memory = _FREE_RAM.search(records[0].message) if records else None
             if rule_id == HANG:
@@ -245,7 +251,7 @@ def _young(run: Run) -> bool:
 
 
 def _readings(
-    context: FailureContext, last: Sequence[Record], facts: Mapping[str, Any]
+    context: FailureContext, rules: FailureRules, last: Sequence[Record], facts: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[Record], Confidence]]:
     """Yield what a silent end may be, the likeliest first."""
     tail = last[-8:]
@@ -259,7 +265,7 @@ def _readings(
     if waiting is not None:
         if not _several_ranks(context, facts):
             yield NOT_IN_LOG, [waiting], "low"
-        elif not is_ruled_out(NCCL_TRAFFIC, facts, ""):
+        elif NCCL_TRAFFIC in rules and not is_ruled_out(rules.rule(NCCL_TRAFFIC), facts, ""):
             yield NCCL_TRAFFIC, [waiting], "medium"
     nccl = next((one for one in reversed(tail) if _NCCL.search(one.message)), None)
     if nccl is not None and all(

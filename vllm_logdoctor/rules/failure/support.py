@@ -7,6 +7,7 @@ from typing import Any
 
 from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.failure.signatures import FailureRule
 from vllm_logdoctor.rules.model import Confidence
 
 # CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
@@ -25,18 +26,24 @@ _SEVERAL_DEVICES = lazy_pattern(r"nccl-p2p-hang|tp-sharding-bug")
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
-def is_ruled_out(rule_id: str, facts: Mapping[str, Any], shown: str) -> bool:
-    """Return whether the run's own settings exclude a failure: its feature is off, or it takes several devices.
+# What can break a build; all else takes a vLLM that runs.
+_OF_BUILDS = frozenset({"environment", "host", "hardware", "compile", "lifecycle", "engine"})
+
+
+def is_ruled_out(rule: FailureRule, facts: Mapping[str, Any], shown: str) -> bool:
+    """Return whether the run itself excludes a failure: its feature is off, it takes several devices, nothing ran.
 
     Args:
-        rule_id: the page of the failure.
+        rule: the failure.
         facts: settings of the run by name.
         shown: the error with its places, which may show the feature at work although a setting says nothing of it.
     """
+    if facts.get("kind") == "build" and rule.topic not in _OF_BUILDS:
+        return True
     for rules, setting, words in _FEATURES:
-        if rules.match(rule_id) and setting in facts and facts[setting] in _OFF and not words.search(shown):
+        if rules.match(rule.id) and setting in facts and facts[setting] in _OFF and not words.search(shown):
             return True
-    return bool(_SEVERAL_DEVICES.match(rule_id)) and is_one_device(facts)
+    return bool(_SEVERAL_DEVICES.match(rule.id)) and is_one_device(facts)
 
 
 def is_one_device(facts: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Frame, Raised
+from vllm_logdoctor.run.builds import compiler_error
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, TENSOR_LIBRARIES, VLLM, acting_frames, owner_of
 
 UNKNOWN = "unclassified-failure"
@@ -51,10 +52,6 @@ _QUOTES = lazy_pattern(
 )
 _TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecError", "BuildError"})
 _BUILD_LINES = 600
-# /src/csrc/cpu/attention.cpp:281:40: error: use of undeclared identifier      kernels.cu(96): error: expression must be constant
-_COMPILER_ERROR = lazy_pattern(
-    r"\.(?:cu|cuh|c|cc|cpp|cxx|h|hpp)(?::\d+(?::\d+)?|\(\d+\)): (?:fatal )?error[: ]|CMake Error at "
-)
 _NAME = lazy_pattern(r"\w{1,60}")
 
 
@@ -70,7 +67,7 @@ def unnamed_match(
         and (compiler := _compiler_error(observation, context)) is not None
         and UNKNOWN in rules
     ):
-        return _build_failure(compiler, observation, rules)
+        return build_failure(compiler, observation, rules)
     if raised is not None and raised.frames and not raised.type:
         return _torn(raised, observation, rules)
     frames = acting_frames(raised.frames) if raised is not None else ()
@@ -127,17 +124,18 @@ def _compiler_error(observation: Observation, context: FailureContext) -> Record
     raised = observation.raised
     if raised is None or raised.name not in _TOOL_FAILED:
         return None
-    above = context.above(observation.position, _BUILD_LINES)
-    return next((record for record in above if _COMPILER_ERROR.search(record.message[:500])), None)
+    return compiler_error(context.above(observation.position, _BUILD_LINES))
 
 
-def _build_failure(compiler: Record, observation: Observation, rules: FailureRules) -> RuleMatch:
+def build_failure(compiler: Record, observation: Observation, rules: FailureRules) -> RuleMatch:
+    """Return what a compiler, a linker or CMake refused, as the finding of an observation that follows from it."""
     values = {"exception": " ".join(compiler.message.split())[:300], "owner": "the build of a package"}
     signature = Signature(
-        "", rank="symptom", priority=8, confidence="medium", title="Compiler error in the build of a package",
+        "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed",
         remedy=_next_steps(BUILD, UNKNOWN),
     )  # fmt: skip
-    return RuleMatch(rules.rule(UNKNOWN), signature, observation, compiler, values, (observation.record,))
+    supporting = (observation.record,) if observation.record is not compiler else ()
+    return RuleMatch(rules.rule(UNKNOWN), signature, observation, compiler, values, supporting)
 
 
 def _elsewhere(observation: Observation, rules: FailureRules) -> RuleMatch | None:

@@ -24,6 +24,7 @@ TRACED = "vllm-trace-function-enabled-record-every-function"
 SERVER_ERROR = 500
 LEAST_ERRORS = 3
 LEAST_ERROR_SHARE = 0.01
+MANY_ERRORS = 20
 TRACE = "VLLM_TRACE_FUNCTION"
 PROFILE_ROUTE = "/start_profile"
 PROFILE_LINES = ("torch-profiling-enabled-traces-saved", "profiling-enabled-traces-saved")
@@ -66,6 +67,7 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
     total = sum(posts.values())
     if failed < LEAST_ERRORS or failed < LEAST_ERROR_SHARE * total:
         return None
+    half = failed >= total / 2 and failed >= MANY_ERRORS
     stack = flag(case, "--log-error-stack", None, True)
     worst = Counter({key: count for key, count in posts.items() if key[2] >= SERVER_ERROR}).most_common(1)
     (_, path, status), most = worst[0]
@@ -77,6 +79,8 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
         text,
         (),
         confidence="high",
+        severity="high" if half else None,
+        title=f"{failed / total:.0%} of requests answered with HTTP 5xx" if half else "",
         changes=(action("look for the traceback of one such request: standard error and the engine's log"),),
         alternatives=(f"{stack[0].knob}, where the log holds no traceback",) if stack else (),
         verify="no answers with 5xx at the same load.",

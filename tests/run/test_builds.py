@@ -1,0 +1,70 @@
+"""Builds and installations are runs of a kind of their own: what their tools refused first is the cause."""
+
+from __future__ import annotations
+
+from vllm_logdoctor import analyze
+
+_COMPILER = """\
+Building wheels for collected packages: vllm
+  Building wheel for vllm (pyproject.toml) ... error
+  error: subprocess-exited-with-error
+  running build_ext
+  [1/9] Building CXX object CMakeFiles/_C.dir/csrc/cpu/attention.cpp.o
+  FAILED: CMakeFiles/_C.dir/csrc/cpu/attention.cpp.o
+  /src/csrc/cpu/attention.cpp:281:40: error: use of undeclared identifier 'vcvt'
+  ninja: build stopped: subcommand failed.
+  ERROR: Failed building wheel for vllm
+"""
+
+
+def _first_run(tmp_path, text):
+    log = tmp_path / "build.log"
+    log.write_text(text)
+    return analyze(log).runs[0]
+
+
+def test_a_compiler_error_is_the_cause_of_a_failed_build(tmp_path):
+    result = _first_run(tmp_path, _COMPILER)
+    root = next(finding for finding in result.findings if finding.role == "root")
+    assert (result.kind, result.outcome) == ("build", "crashed_at_startup")
+    assert "attention.cpp:281:40: error" in root.evidence[0].text
+
+
+def test_what_only_a_running_vllm_can_suffer_is_not_named_in_a_build(tmp_path):
+    crash = _COMPILER.replace(
+        "/src/csrc/cpu/attention.cpp:281:40: error: use of undeclared identifier 'vcvt'",
+        "ptxas terminated (signal: 11)",
+    )
+    result = _first_run(tmp_path, crash)
+    root = next(finding for finding in result.findings if finding.role == "root")
+    assert root.id == "unclassified-failure"
+    assert "ptxas terminated" in root.evidence[0].text
+
+
+def test_a_build_whose_tools_say_only_that_it_failed_has_no_cause_in_the_log(tmp_path):
+    text = "error: subprocess-exited-with-error\n\n× Getting requirements to build wheel for vllm did not run successfully.\n"
+    result = _first_run(tmp_path, text)
+    assert [finding.id for finding in result.findings if finding.role == "root"] == ["cause-not-in-log"]
+
+
+def test_a_build_that_another_package_finished_after_its_error_failed(tmp_path):
+    text = f"{_COMPILER}Successfully built quantile-python\nERROR: Could not build wheels for vllm\n"
+    assert _first_run(tmp_path, text).outcome == "crashed_at_startup"
+
+
+def test_an_installation_that_is_done_is_no_failure(tmp_path):
+    text = "Collecting vllm==0.6.3\nCollecting torch==2.4.0\nInstalling collected packages: torch, vllm\nSuccessfully installed torch-2.4.0 vllm-0.6.3\n"
+    result = _first_run(tmp_path, text)
+    assert (result.kind, result.outcome) == ("build", "clean_shutdown")
+    assert result.findings == ()
+
+
+def test_kernels_that_fail_to_compile_in_a_running_engine_are_no_build(tmp_path):
+    text = """\
+ninja: build stopped: subcommand failed.
+Traceback (most recent call last):
+  File "/opt/env/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 12, in run_engine_core
+    engine_core = EngineCoreProc(*args, **kwargs)
+RuntimeError: Ninja build failed.
+"""
+    assert _first_run(tmp_path, text).kind != "build"

@@ -1,0 +1,59 @@
+"""Builds and installations: what pip, setuptools, CMake, ninja and docker print where no vLLM ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
+
+# error: subprocess-exited-with-error      ERROR: Failed building wheel for vllm      -- Configuring incomplete, errors occurred!
+# ERROR: failed to solve: process "/bin/sh -c pip install ..." did not complete successfully: exit code: 1
+_FAILED = lazy_pattern(
+    r"error: subprocess-exited-with-error|ERROR: (?:ERROR: )?(?:Failed (?:to build|building)|Could not (?:build|install|find a version))"
+    r"|^\s*(?:#\d+ [\d.]+ +)?(?:Failed to build |ninja: build stopped|-- Configuring incomplete|ERROR: failed to (?:solve|build))"
+    r"|did not complete successfully: exit code|metadata-generation-failed|The command '.{1,400}' returned a non-zero code"
+    r"|CMake Error|Command '\['cmake'"
+)
+# Successfully installed vllm-0.6.3      #19 naming to docker.io/library/vllm:dev done      Successfully tagged vllm:dev
+_DONE = lazy_pattern(r"Successfully (?:installed|built|tagged) |naming to \S+ (?:\S+ )?done")
+# -- Build files have been written to: /src/build      [144/237] Building CUDA object ...      Collecting torch==2.4.0      running build_ext
+_STEP = lazy_pattern(
+    r"^\s*(?:#\d+ [\d.]+ +)?(?:-- (?:Build files have|Configuring done|Build type|The CXX)|\[\d+/\d+\] (?:Building|Linking) "
+    r"|Collecting [\w.\[\]-]+|Building wheels? for |Processing /|Obtaining file:|running (?:build|bdist|dist_info|egg_info)"
+    r"|Requirement already satisfied: |Getting requirements to build )|^#\d+ \[|^Step \d+/\d+ : "
+)
+# File "/opt/env/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 12, in run_engine_core
+_RUNS = lazy_pattern(
+    r"File \"[^\"]{0,300}\bvllm/(?:v1|engine|worker|executor|entrypoints|model_executor|distributed|platforms)/"
+)
+# /src/csrc/cpu/attention.cpp:281:40: error: use of undeclared identifier      kernels.cu(96): error: expression must be constant
+# ptxas terminated (signal: 11)      c++: fatal error: Killed signal terminated program cc1plus      nvcc fatal   : Unsupported gpu
+_COMPILER_ERROR = lazy_pattern(
+    r"\.(?:cu|cuh|c|cc|cpp|cxx|h|hpp)(?::\d+(?::\d+)?|\(\d+\)): (?:fatal )?error[: ]|CMake Error(?: at |: )"
+    r"|ptxas (?:fatal|error|terminated \(signal)|nvcc (?:fatal|error) +:|\b(?:cc|c\+\+|g\+\+|gcc|clang(?:\+\+)?): (?:fatal )?error: "
+    r"|undefined reference to |\bld(?:\.\w+)?: (?:cannot find|error:)"
+)
+
+
+def is_build(records: Sequence[Record]) -> bool:
+    """Return whether records are of a build or an installation: nothing in them is of a vLLM that ran."""
+    if any(_RUNS.search(one.message) for one in records):
+        return False
+    steps = sum(bool(_STEP.search(one.message[:300])) for one in records)
+    return steps > 1 or failed_step(records) is not None
+
+
+def failed_step(records: Sequence[Record]) -> Record | None:
+    """Return the first line with which a build tool says that it failed, or None."""
+    return next((one for one in records if _FAILED.search(one.message[:600])), None)
+
+
+def last_step_done(records: Sequence[Record]) -> Record | None:
+    """Return the last line with which a build tool says that it is done, or None."""
+    return next((one for one in reversed(records) if _DONE.search(one.message[:600])), None)
+
+
+def compiler_error(records: Sequence[Record]) -> Record | None:
+    """Return the first error of a compiler, a linker or CMake: what the build tools say later follows from it."""
+    return next((one for one in records if _COMPILER_ERROR.search(one.message[:500])), None)
