@@ -53,7 +53,7 @@ def context_of(run: Run) -> Context:
     return Context(
         engine=run.engine if run.engine in ("V0", "V1") else None,  # type: ignore[arg-type]
         platform=run.platform,  # type: ignore[arg-type]
-        kind=run.kind if run.kind != "unknown" else None,
+        kind=run.kind if run.kind in ("server", "offline") else None,
         gpu_memory_gib=total.gib if total else None,
         world_size=(size("tensor_parallel_size") or 1) * (size("pipeline_parallel_size") or 1),
         pipeline_parallel_size=size("pipeline_parallel_size"),
