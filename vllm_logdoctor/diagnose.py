@@ -1,4 +1,4 @@
-"""Findings, plan and what is already right for one run, in the order of the rooms."""
+"""Findings, plan and what is already right for one run, in the order of the packages."""
 
 from __future__ import annotations
 

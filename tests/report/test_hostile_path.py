@@ -19,7 +19,7 @@ from tests.report.test_hostile_log import PAYLOADS, hostile_log
 from vllm_logdoctor import Report
 from vllm_logdoctor.cli.config import markdown_text
 from vllm_logdoctor.cli.follow import Feed
-from vllm_logdoctor.cli.follow_view import Told, new_lines, screen
+from vllm_logdoctor.cli.follow_view import Reported, new_lines, screen
 from vllm_logdoctor.cli.start import main
 from vllm_logdoctor.comparison.snapshot import snapshot_of
 from vllm_logdoctor.comparison.verification import verify
@@ -128,7 +128,7 @@ def test_follow_names_it_as_text(folder: Path) -> None:
     lines = hostile_log("x").splitlines(keepends=True)
     feed.take(0, 1, b"".join(lines[:12]))
     feed.take(1, 1, b"".join(lines[12:]))
-    told = [*new_lines(feed.analysis(), Told()), *screen(feed.analysis(), 100)]
+    told = [*new_lines(feed.analysis(), Reported()), *screen(feed.analysis(), 100)]
     assert acts("".join(told)) == []
     assert not [line for line in told if "\n" in line]
 

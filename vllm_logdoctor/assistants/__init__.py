@@ -1,1 +1,1 @@
-"""What leaves for an assistant, and what comes back: excerpts, second opinions and the checks on them."""
+"""Write excerpts for somebody who can't read the log, ask a model for a second opinion, and check what it says."""

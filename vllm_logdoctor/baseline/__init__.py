@@ -1,1 +1,1 @@
-"""The baseline document of a run: every value with its source, every gap with the one command that measures it."""
+"""Write the baseline document of a run: every value with its source, every gap with the command that measures it."""

@@ -1,1 +1,1 @@
-"""The packs room: what each message means, as data that people can read, test and extend."""
+"""Read, check and index the hand-written patterns and rule pages."""

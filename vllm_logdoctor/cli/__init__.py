@@ -1,4 +1,4 @@
-"""Command line: thin; every command calls one function of a room and writes what it returns."""
+"""The command line: each command calls one function of another package and writes what it returns."""
 
 from vllm_logdoctor.cli.start import main
 

@@ -1,4 +1,4 @@
-"""Compare room: what changed between two runs, and whether a plan did what it promised.
+"""Compare two runs, and check a plan against the log that came after it.
 
 Takes runs as the JSON report holds them, so that a log and an earlier report can be on either side.
 """

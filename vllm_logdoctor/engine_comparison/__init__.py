@@ -1,1 +1,1 @@
-"""Several engines side by side: which figures may be set in relation, and which may not."""
+"""Compare several engines: which figures may be set in relation, and which may not."""

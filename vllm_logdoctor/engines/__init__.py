@@ -1,1 +1,1 @@
-"""Readers of other engines' logs: SGLang and llama.cpp. They take lines and know no run."""
+"""Read other engines' logs: SGLang and llama.cpp. Takes lines and knows no run."""

@@ -1,4 +1,4 @@
-"""Events: a record becomes a typed event by the pattern that matches its message."""
+"""Turn a record into a typed event by the pattern that matches its message."""
 
 from vllm_logdoctor.events.event import Event
 from vllm_logdoctor.events.fast_path import (

@@ -15,7 +15,7 @@ class Event(NamedTuple):
     """A record whose message a pattern knows; a tuple, because many a log is full of them.
 
     Attributes:
-        name: name of the event, under which the run room reads it.
+        name: name of the event, under which the package run reads it.
         fields: values by field name, in the unit that the pattern states; absent groups are left out.
         pattern: the pattern that took the record.
         record: the record.

@@ -1,1 +1,1 @@
-"""Files beside the log: tell their kind by content and read the values that a person would copy from them. Knows no run."""
+"""Read files beside the log: recognize their kind by content, extract their values. Knows no run."""

@@ -1,4 +1,4 @@
-"""Thousands of logs: tables in Parquet, filled by any executor, and one page over them.
+"""Analyse thousands of logs into Parquet tables, by any executor, and write one page over them.
 
 Example:
     >>> import tempfile

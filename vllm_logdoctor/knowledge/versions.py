@@ -1,4 +1,4 @@
-"""vLLM's release numbers: how they are written in logs, how they order, and which of them this room knows."""
+"""vLLM's release numbers: how they are written in logs, how they order, and which of them this package knows."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Version(Struct, frozen=True, eq=False):
 
 
 VersionLike = Version | str | None
-"""What the functions of this room take for a version; None and unreadable text mean "not known"."""
+"""What the functions of this package take for a version; None and unreadable text mean "not known"."""
 
 
 class NearestRelease(Struct, frozen=True):
@@ -155,7 +155,7 @@ def _release(text: str) -> Version:
 
 @cache
 def known_versions() -> tuple[Version, ...]:
-    """Every release this room has facts about, oldest first.
+    """Every release this package has facts about, oldest first.
 
     >>> str(known_versions()[0])
     '0.4.1'

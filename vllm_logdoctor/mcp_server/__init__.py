@@ -1,1 +1,1 @@
-"""A server of the Model Context Protocol: read-only tools on logs below given folders."""
+"""Serve read-only tools on logs below given folders, over the Model Context Protocol."""

@@ -1,4 +1,4 @@
-"""Frame room: turns wanted lines into records; prefixes, clocks, colours, progress bars, JSON, secrets."""
+"""Turn wanted lines into records: prefixes, clocks, colours, progress bars, JSON, secrets."""
 
 from vllm_logdoctor.parse.plain_headers import is_plain
 from vllm_logdoctor.parse.record import NO_PROCESS, Process, Record

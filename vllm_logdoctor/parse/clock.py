@@ -34,7 +34,7 @@ _SHORT_MONTH = lazy_pattern(r"(\w{3})\w*\.? +(\d{1,2}) (\d\d):(\d\d):(\d\d)$")
 def seconds_of(text: str) -> tuple[float, bool] | None:
     """Turn a printed time into (seconds since January 1st 2000, whether the year was printed).
 
-    Without a printed year the year is taken as 2000; the run room resolves turns of the year by order.
+    Without a printed year the year is taken as 2000; the package run resolves turns of the year by order.
 
     Example:
         >>> seconds_of("01-02 00:00:01")

@@ -1,4 +1,4 @@
-"""Plan: findings become one set of changes that can be made together, a command before and after, and answers to what-ifs."""
+"""Merge the changes of the findings: one value per flag, the command before and after, and answers to what-ifs."""
 
 from __future__ import annotations
 

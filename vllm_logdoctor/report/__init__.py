@@ -1,1 +1,1 @@
-"""Report room: words and pictures; computes nothing."""
+"""Write an analysis in every format; nothing is computed here."""

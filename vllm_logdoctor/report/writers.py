@@ -23,7 +23,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "github": (),
     "csv": (".csv",),
 }
-"""Name of a format -> endings of its files. The module of that name in this room holds `render`."""
+"""Name of a format -> endings of its files. The module of that name in this package holds `render`."""
 
 _OF_ANALYSIS = ("markdown", "json", "text", "html", "sarif", "junit", "github", "csv")
 """Formats whose `render` takes an analysis: they need more of it than page and document hold."""

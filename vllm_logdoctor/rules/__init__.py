@@ -1,1 +1,1 @@
-"""Findings room: a run is judged."""
+"""Judge a run: what broke, what limits it, what to change."""

@@ -1,1 +1,1 @@
-"""Run room: events become one Run per server life."""
+"""Gather events into runs, one for each life of a server or engine."""

@@ -1,4 +1,4 @@
-"""Scan: decides which lines Python ever sees; the only loop over every byte."""
+"""Decide which lines Python ever sees; the only loop over every byte."""
 
 from vllm_logdoctor.scan.accesses import AccessBlock, AccessKey
 from vllm_logdoctor.scan.line_selection import Item, Line, Repeated, Selector

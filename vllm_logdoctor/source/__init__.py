@@ -1,4 +1,4 @@
-"""Source: opens whatever holds a log and gives chunks of bytes cut at line ends."""
+"""Open whatever holds a log and give chunks of bytes that end at line ends."""
 
 from vllm_logdoctor.source.chunks import Chunk, FileSlice, keep_freed_memory, read_chunks
 from vllm_logdoctor.source.inputs import Input, inputs_from, inputs_of_paths

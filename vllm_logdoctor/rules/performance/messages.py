@@ -14,7 +14,7 @@ from vllm_logdoctor.rules.failure.wording import changes_of, filled_lines, other
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Run
 
-# Messages that rules of this room read themselves.
+# Messages that rules of this package read themselves.
 _READ_ELSEWHERE = frozenset(
     {
         "eager-mode-in-effect",
