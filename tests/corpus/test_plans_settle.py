@@ -16,7 +16,7 @@ from vllm_logdoctor import analyze
 from vllm_logdoctor.diagnose import judge
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.plan import advice_on
-from vllm_logdoctor.plan.compose import new_findings
+from vllm_logdoctor.plan.compose import NEXT_LIMITS
 from vllm_logdoctor.plan.feasible import requests_held
 from vllm_logdoctor.plan.planned import planned_run
 from vllm_logdoctor.report.model import Diagnosis
@@ -90,9 +90,16 @@ def defects_of_the_planned_run(path: Path) -> list[str]:
             continue
         planned = planned_run(first.run, [item.change for item in first.plan.changes])
         known = {finding.id for finding in (*first.findings, *advice_on(first.run))}
-        found += [f"brings {finding.id}" for finding in new_findings(advice_on(planned.run), known)]
+        found += [
+            f"brings {finding.id}"
+            for finding in advice_on(planned.run)
+            if finding.id not in known
+            # A finding of severity info asks for nothing. With one limit gone another is next: the plan says which.
+            and finding.severity != "info"
+            and not (first.plan.next_limit and NEXT_LIMITS.get(finding.id) == first.plan.next_limit)
+        ]
         held = requests_held(planned.before, planned.after)
-        if planned.fails or (held and held[1] < min(1, held[0])):
+        if planned.fails or (held and held[1] < 1):
             found.append(f"run {first.run.number}: holds {held} requests, {planned.fails}")
     return found
 

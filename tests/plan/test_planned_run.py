@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tests.rules.making import a_run, load
-from vllm_logdoctor.plan import plan_of
+from vllm_logdoctor.plan import advice_on, plan_of
 from vllm_logdoctor.plan.planned import planned_run
-from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.rules.model import Change, Effect, Finding
 from vllm_logdoctor.run.model import Run
 
 FULL = {"running": 100, "waiting": 60, "kv": 97.0}
@@ -107,3 +109,63 @@ def test_the_planned_run_has_the_cache_and_the_load_that_the_change_gives() -> N
     assert planned.run.setting("kv_cache_dtype") == "fp8"
     now = planned.run.samples[0]
     assert (now.running, now.waiting) == (160, 0)
+
+
+def test_a_drop_of_fp8_that_fills_the_cache_again_is_held_back_beside_more_sequences() -> None:
+    """64 sequences of 20 % of an fp8 cache: 256 of them fill 80 %, and twice that with 16-bit elements."""
+    slots_taken = {"running": 64, "waiting": 5000, "kv": 20.0}
+    run = a_run(
+        set={"max_model_len": 8192, "max_num_seqs": 64, "kv_cache_dtype": "fp8", "enforce_eager": True},
+        measured={"kv_cache_tokens": 400_000, "available_kv_cache_gib": 24.0, "model_weights_gib": 15.0},
+        samples=load((20, slots_taken)),
+        version="0.16.0",
+    )
+    plan = plan_of(
+        run,
+        [
+            finding("scheduler-limit-not-memory", flag("--max-num-seqs", 64, 256)),
+            finding("engine-fell-back-to-v0", flag("--kv-cache-dtype", "fp8", None)),
+        ],
+    )
+    assert [item.change.knob for item in plan.changes] == ["--max-num-seqs"]
+    assert "KV cache full" in dict(plan.refused)["--kv-cache-dtype"]
+
+
+def test_each_request_keeps_its_pace_in_a_planned_load() -> None:
+    """A forecast that shared the same tokens among more requests would look like a card that has become slow."""
+    run = server()
+    now = run.samples[0]
+    then = planned_run(run, [flag("--kv-cache-dtype", "auto", "fp8")]).run.samples[0]
+    assert then.generation / (then.running or 1) == now.generation / (now.running or 1)
+
+
+def test_a_change_of_max_num_seqs_acts_where_the_log_does_not_print_it() -> None:
+    run = a_run(samples=load((20, {"running": 64, "waiting": 236, "kv": 3.0})), version="0.8.5")
+    then = planned_run(run, [flag("--max-num-seqs", 64, 512)]).run.samples[0]
+    assert (then.running, then.waiting) == (300, 0)
+
+
+def test_ranges_of_several_changes_are_not_multiplied() -> None:
+    """412 tokens/s times 4.1 (graphs) times 3.4 (replicas) is no figure that anybody measured."""
+    run = server()
+    effects = {"eager-mode": (1.0, 4.1), "small-model-split-over-cards": (2.35, 3.4)}
+    knobs = {"eager-mode": "--enforce-eager", "small-model-split-over-cards": "--tensor-parallel-size"}
+    findings = [
+        msgspec.structs.replace(
+            finding(id, flag(knobs[id], 4, 2)),
+            effect=Effect("generation_throughput", low, high, "published", "pairs"),
+        )
+        for id, (low, high) in effects.items()
+    ]
+    row = next(row for row in plan_of(run, findings).expected if row.figure == "generated tokens/s")
+    assert (row.low / row.now, row.high / row.now) == (2.35, 3.4)
+    assert "eager-mode adds to it was measured nowhere" in row.why
+
+
+def test_a_cache_below_one_request_gets_the_length_that_it_holds() -> None:
+    run = a_run(
+        set={"max_model_len": 131_072},
+        measured={"kv_cache_tokens": 69_920, "max_concurrency": 0.53},
+        version="0.8.4",
+    )
+    assert plan_of(run, advice_on(run)).changes[0].change.after == 67_584

@@ -50,7 +50,14 @@ def plan_of(
         before = shell(launch)
         after = shell(changed(launch, (planned.change for planned in found.changes)))
     expected = expectations(found.planned, found.changes, findings, load)
-    return Plan(found.changes, before, after, refused, expected, next_limit(found.changes, findings))
+    return Plan(
+        found.changes,
+        before,
+        after,
+        refused,
+        expected,
+        next_limit(found.changes, findings) or found.next_limit,
+    )
 
 
 def advice_on(run: Run, objective: str = "balanced") -> tuple[Finding, ...]:

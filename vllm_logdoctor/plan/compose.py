@@ -15,25 +15,21 @@ from vllm_logdoctor.rules.load import Load
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run
 
-NEXT_LIMITS = frozenset(
-    {
-        "kv-cache-preemption",
-        "scheduler-limit-not-memory",
-        "prefill-bound-queueing",
-        "client-concurrency-bound",
-    }
-)
-"""Findings that name the limit that comes next: with one limit gone, the planned run shows another. The plan says which."""
+NEXT_LIMITS = {"scheduler-limit-not-memory": "max_num_seqs", "client-concurrency-bound": "client"}
+"""Findings that name the limit which comes next, as `next_limit` of the plan does: with a full cache cured, more requests
+run until max_num_seqs or the client limits. A cache that is full then, or prompts that fill the steps, are defects of a plan.
+"""
 
 Judgement = Callable[[Run], Sequence[Finding]]
 
 
 class Composed(Struct, frozen=True):
-    """The changes of a plan, what was held back with the reason, and the run that they lead to."""
+    """The changes of a plan, what was held back with the reason, the run that they lead to, and what limits it newly."""
 
     changes: tuple[PlannedChange, ...]
     held_back: tuple[Refusal, ...]
     planned: PlannedRun
+    next_limit: str
 
 
 def composed(
@@ -67,8 +63,8 @@ def composed(
                 if item.change.knob != reason[0]
             ]
     kept = with_capture_sizes(run, kept)
-    kept, brought = _without_new_findings(run, kept, judgement, failures)
-    return Composed(tuple(kept), (*held, *brought), _with(run, kept))
+    kept, brought, limit = _without_new_findings(run, kept, judgement, failures)
+    return Composed(tuple(kept), (*held, *brought), _with(run, kept), limit)
 
 
 def _groups(items: Sequence[PlannedChange], failures: frozenset[str]) -> list[list[PlannedChange]]:
@@ -110,26 +106,29 @@ def _second_risk(first: PlannedChange | None, item: PlannedChange) -> str:
 
 def _without_new_findings(
     run: Run, items: list[PlannedChange], judgement: Judgement, failures: frozenset[str]
-) -> tuple[list[PlannedChange], list[Refusal]]:
-    """Hold back steps, the last first, until the planned run has no finding that this run has not."""
+) -> tuple[list[PlannedChange], list[Refusal], str]:
+    """Hold back steps, the last first, until the planned run has no finding that this run has not; and return its new limit."""
     held: list[Refusal] = []
     steps = [group for group in _groups(items, failures) if group[0].change.kind in ("flag", "env")]
     if not steps:
-        return items, held
+        return items, held, ""
     known = {finding.id for finding in judgement(run)}
     left = list(items)
-    new = new_findings(judgement(_with(run, left).run), known)
+    judged = judgement(_with(run, left).run)
     for step in reversed(steps):
+        new = new_findings(judged, known)
         if not new:
             break
         without = [other for other in left if other not in step]
-        still = new_findings(judgement(_with(run, without).run), known)
+        judged_without = judgement(_with(run, without).run)
+        still = {finding.id for finding in new_findings(judged_without, known)}
         if len(still) < len(new):
-            gone = next(finding for finding in new if finding.id not in {one.id for one in still})
+            gone = next(finding for finding in new if finding.id not in still)
             reason = f'the planned run would then have the finding "{gone.title}"'
             held += [(item.change.knob, reason) for item in step]
-            left, new = without, still
-    return left, held
+            left, judged = without, judged_without
+    limits = (NEXT_LIMITS[one.id] for one in judged if one.id in NEXT_LIMITS and one.id not in known)
+    return left, held, next(limits, "")
 
 
 def new_findings(findings: Sequence[Finding], known: set[str]) -> list[Finding]:

@@ -60,19 +60,20 @@ def next_limit(items: Sequence[PlannedChange], findings: Sequence[Finding]) -> s
 def _throughput(
     items: Sequence[PlannedChange], findings: Sequence[Finding], load: Load
 ) -> Expectation | None:
-    """Return the throughput over the run: at least what the best single change gives, at most all of them together."""
-    effects = [effect for _, effect in planned_effects(items, findings)]
+    """Return the throughput over the run that the best single change gives.
+
+    Ranges of several changes are not multiplied: they were measured apart, each from a slower start.
+    """
+    effects = planned_effects(items, findings)
     if not effects or load.generation < 1:
         return None
-    low, high = max(effect.over_run(effect.low) for effect in effects), 1.0
-    for effect in effects:
-        high *= effect.over_run(effect.high)
+    best, effect = max(effects, key=lambda pair: pair[1].over_run(pair[1].low * pair[1].high))
+    low, high = effect.over_run(effect.low), effect.over_run(effect.high)
     if high < 1 + LEAST_MOVE:
         return None
-    names = ", ".join(finding.id for finding, _ in planned_effects(items, findings))
-    origins = ", ".join(dict.fromkeys(effect.origin for effect in effects))
-    share = max(effect.share for effect in effects)
-    why = f"{names} ({origins}), acting in {100 * share:.3g} % of the busy time; over the whole run"
+    why = f"{best.id} ({effect.origin}), acting in {100 * effect.share:.3g} % of the busy time; over the whole run"
+    if others := [finding.id for finding, _ in effects if finding is not best]:
+        why += f"; what {', '.join(others)} adds to it was measured nowhere"
     now = load.generation
     return Expectation("generated tokens/s", now, round(now * low, 1), round(now * high, 1), why)
 

@@ -99,7 +99,9 @@ def planned_run(run: Run, changes: Iterable[Change]) -> PlannedRun:
         _capture_sizes_again(changed, settings["max_num_seqs"])
     planned = PlannedRun(changed, before, memory, fails)
     changed.measured = {**run.measured, **_measured(run, before, memory)}
-    _set_load(run, planned)
+    _set_load(
+        run, planned, next((change.before for change in made if field_of(change) == "max_num_seqs"), None)
+    )
     return planned
 
 
@@ -209,9 +211,13 @@ def largest_size(value: Any) -> int:
     return max(sizes, default=0)
 
 
-def _set_load(run: Run, planned: PlannedRun) -> None:
-    """Put the statistics lines in place that the planned run would print under the same demand."""
-    before, after = Limits(max_num_seqs_of(run)), Limits(max_num_seqs_of(planned.run), planned.room)
+def _set_load(run: Run, planned: PlannedRun, max_num_seqs: int | None) -> None:
+    """Put the statistics lines in place that the planned run would print under the same demand.
+
+    `max_num_seqs` is the value that a change starts from, which the load shows where the log does not print it.
+    """
+    before = Limits(max_num_seqs_of(run) or max_num_seqs)
+    after = Limits(max_num_seqs_of(planned.run) or max_num_seqs, planned.room)
     if before == after:
         return
     planned.run.samples = [under(sample, before, after) for sample in run.samples]

@@ -60,6 +60,8 @@ class Forecast(Struct, frozen=True):
 def under(sample: Sample, before: Limits, after: Limits) -> Sample:
     """Return a statistics line under the same demand and other limits.
 
+    Each request keeps its pace: a forecast must not look like a card that has become slow.
+
     Example:
         >>> full = Sample(0.0, 1, 0, 0.0, 900.0, running=100, waiting=80, kv_usage=98.0)
         >>> changed = under(full, Limits(256), Limits(256, room=1.5))
@@ -81,7 +83,11 @@ def under(sample: Sample, before: Limits, after: Limits) -> Sample:
         fits = int(FULL / each) if each > 0 else demand
         now = max(min(demand, after.max_num_seqs or demand, fits), now)
     return replace(
-        sample, running=now, waiting=running + waiting - now, kv_usage=round(min(100.0, each * now), 1)
+        sample,
+        running=now,
+        waiting=running + waiting - now,
+        kv_usage=round(min(100.0, each * now), 1),
+        generation=sample.generation * now / running,
     )
 
 
