@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.rules.making import a_run, advice, load, sample
+from tests.rules.making import a_run, advice, knobs, load, sample
 from vllm_logdoctor.rules.bottleneck import bottleneck_of, majority, smoothed
 from vllm_logdoctor.rules.limits import limit_of
 from vllm_logdoctor.rules.load import Span, load_of
@@ -307,3 +307,19 @@ def test_an_engine_that_computes_prompts_for_others_is_not_starved_of_tokens() -
     producer = {"kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_producer"}}
     busy = load((9, {"running": 3, "kv": 3.0, "generation": 1.4, "prompt": 9000.0}))
     assert bottleneck_of(a_run(set=producer, samples=busy)).name == "client-limited"
+
+
+@pytest.mark.parametrize(("running", "limit"), [(26, "prefill-limited"), (126, "max-num-seqs-limited")])
+def test_max_num_seqs_holds_for_each_rank_of_an_aggregate(running: int, limit: str) -> None:
+    """8 ranks of 16 slots take 128 requests: 26 leave most of them free, 126 are 98 %."""
+    samples = load((6, {"running": running, "waiting": 9, "kv": 10.0, "prompt": 900.0, "engine": -1}))
+    run = a_run(set={"data_parallel_size": 8, "max_num_seqs": 16}, samples=samples)
+    assert bottleneck_of(run).name == limit
+
+
+def test_a_queue_before_an_aggregate_is_shared_among_its_ranks() -> None:
+    """40 that wait before 8 ranks are 5 for each of them: 16 + 5 fit 32."""
+    samples = load((6, {"running": 128, "waiting": 40, "kv": 10.0, "engine": -1}))
+    found = advice(a_run(set={"data_parallel_size": 8, "max_num_seqs": 16}, samples=samples))
+    assert knobs(found["scheduler-limit-not-memory"]) == {"--max-num-seqs": 32}
+    assert "of each of 8 ranks" in found["scheduler-limit-not-memory"].explanation

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.plan.whatif import concurrency_of, memory_with
-from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
+from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.rules.forecast import Limits, under
 from vllm_logdoctor.rules.model import Change
@@ -216,8 +216,8 @@ def _set_load(run: Run, planned: PlannedRun, max_num_seqs: int | None) -> None:
 
     `max_num_seqs` is the value that a change starts from, which the load shows where the log does not print it.
     """
-    before = Limits(max_num_seqs_of(run) or max_num_seqs)
-    after = Limits(max_num_seqs_of(planned.run) or max_num_seqs, planned.room)
+    before = Limits(slots_in_a_line(run) or max_num_seqs)
+    after = Limits(slots_in_a_line(planned.run) or max_num_seqs, planned.room)
     if before == after:
         return
     planned.run.samples = [under(sample, before, after) for sample in run.samples]

@@ -33,7 +33,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from vllm_logdoctor.rules.capacity.defaults import least_max_num_seqs, max_num_seqs_of
+from vllm_logdoctor.rules.capacity.defaults import least_max_num_seqs, slots_in_a_line
 from vllm_logdoctor.rules.load import Load, Span
 from vllm_logdoctor.rules.stalls import stalled
 from vllm_logdoctor.rules.tasks import computes_for_others, pools
@@ -90,7 +90,7 @@ class Host(Struct, frozen=True):
 
 def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
     """Return what limits each span of the load."""
-    max_num_seqs = max_num_seqs_of(run) or apparent_max_num_seqs(load.spans, least_max_num_seqs(run))
+    max_num_seqs = slots_in_a_line(run) or apparent_max_num_seqs(load.spans, least_max_num_seqs(run))
     host = Host(
         runs_on_cpu(run),
         run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run),

@@ -20,6 +20,19 @@ def max_num_seqs_of(run: Run) -> int | None:
     return _whole(run.setting("max_num_seqs")) or _default(run, "max_num_seqs")
 
 
+def engines_in_a_line(run: Run) -> int:
+    """Return how many engines a statistics line adds up: all data-parallel ranks where only their aggregate is printed."""
+    # 8 Engines Aggregated: Avg prompt throughput: 100.0 tokens/s, Avg generation throughput: 800.0 tokens/s, Running: 26 reqs
+    aggregated = bool(run.samples) and all(sample.engine < 0 for sample in run.samples)
+    return _whole(run.setting("data_parallel_size")) or 1 if aggregated else 1
+
+
+def slots_in_a_line(run: Run) -> int | None:
+    """Return the requests that can run in the engines of a statistics line: max_num_seqs holds for each of them."""
+    each = max_num_seqs_of(run)
+    return each * engines_in_a_line(run) if each else None
+
+
 def least_max_num_seqs(run: Run) -> int:
     """Return the number that max_num_seqs can't be below: 1, or the smallest default on cards where the arguments leave
     it open.

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from vllm_logdoctor.knowledge.flags import flag_default
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
+from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.capacity.fp8 import ARITHMETIC, capability_of, condition_of_fp8
 from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
 from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of
@@ -237,9 +237,9 @@ def _smaller_weights(case: RuleContext, memory: Memory | None) -> Room | None:
 
 def _throughput(case: RuleContext, gain: float, basis: str) -> Effect:
     """Return what more room brings while the cache is full: by the run's own levels up to the next limit, else its bounds."""
-    max_num_seqs = max_num_seqs_of(case.run)
+    slots = slots_in_a_line(case.run)
     tokens = f"{basis}: {gain:.3g} x the tokens"
-    found = forecast(case.run, case.load, case.limits, Limits(max_num_seqs), Limits(max_num_seqs, gain))
+    found = forecast(case.run, case.load, case.limits, Limits(slots), Limits(slots, gain))
     if found is None:
         high = round(max(1.0, min(gain, CACHE_RAISED.high)), 3)
         return Effect(

@@ -8,7 +8,12 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.rules.bottleneck import one_by_one
 from vllm_logdoctor.rules.capacity.ceiling import distance
-from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, step_tokens_of
+from vllm_logdoctor.rules.capacity.defaults import (
+    engines_in_a_line,
+    max_num_seqs_of,
+    slots_in_a_line,
+    step_tokens_of,
+)
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -64,7 +69,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     if case.bottleneck.name not in ("client-limited", "idle") or not load.peak_running or significant(case):
         return None
     run = case.run
-    max_num_seqs = max_num_seqs_of(run)
+    max_num_seqs = slots_in_a_line(run)
     held = tuple(span for span in case.spans("client-limited") if span.sample.running)
     if len(held) < LEAST_LINES:
         return None
@@ -184,13 +189,15 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     known = max_num_seqs_of(case.run)
     max_num_seqs = known or max(span.sample.running or 0 for span in held)
     waiting = max(span.sample.waiting or 0 for span in held)
+    engines = engines_in_a_line(case.run)
+    queue = -(-waiting // engines)
     usage = max(span.sample.kv_usage or 0.0 for span in held)
-    target = max_num_seqs_wanted(max_num_seqs, waiting, usage, step_tokens_of(case.run))
+    target = max_num_seqs_wanted(max_num_seqs, queue, usage, step_tokens_of(case.run))
     text = (
         f"For {minutes(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.3g}"
         f" % of the busy time) "
         + (
-            f"all {plural(max_num_seqs, 'max_num_seqs slot')} were taken"
+            f"all {plural(max_num_seqs, 'max_num_seqs slot')}{f' of each of {engines} ranks' if engines > 1 else ''} were taken"
             if known
             else f"exactly {max_num_seqs:,} requests ran"
         )
@@ -206,7 +213,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     else:
         text += (
             f" A max_num_seqs of {target:,} would empty the queue"
-            if target >= max_num_seqs + waiting
+            if target >= max_num_seqs + queue
             else f" {target:,} requests fit"
         )
         text += f" at about {usage * target / max_num_seqs:.0f} % of the cache." if usage else "."
@@ -215,7 +222,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         (*sample_lines(case, held), *setting_lines(case, "max_num_seqs")),
         confidence=_max_num_seqs_confidence(case, known),
         changes=_max_num_seqs_change(case, max_num_seqs, target),
-        effect=_max_num_seqs_effect(case, max_num_seqs, target, waiting) if target is not None else None,
+        effect=_max_num_seqs_effect(case, max_num_seqs, target, queue) if target is not None else None,
         alternatives=("a second replica, where the speed of a single stream must not fall",),
         verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls to 0 at the same load.",
     )
@@ -234,11 +241,12 @@ def _max_num_seqs_change(case: RuleContext, max_num_seqs: int, target: int | Non
     return flag(case, "--max-num-seqs", max_num_seqs, target, "needs-test", note)
 
 
-def _max_num_seqs_effect(case: RuleContext, max_num_seqs: int, target: int, waiting: int) -> Effect:
+def _max_num_seqs_effect(case: RuleContext, max_num_seqs: int, target: int, queue: int) -> Effect:
     """What more requests at once bring: by the run's own levels, else the measured range bounded by the queue."""
     measured = MAX_NUM_SEQS_FROM_ONE if max_num_seqs == 1 else MAX_NUM_SEQS_RAISED
-    demand = (max_num_seqs + waiting) / max_num_seqs
-    found = forecast(case.run, case.load, case.limits, Limits(max_num_seqs), Limits(target))
+    demand, engines = (max_num_seqs + queue) / max_num_seqs, engines_in_a_line(case.run)
+    now, then = Limits(engines * max_num_seqs), Limits(engines * target)
+    found = forecast(case.run, case.load, case.limits, now, then)
     if found is not None and found.measured:
         basis = (
             f"{found.running[0]:.0f} -> {found.running[1]:.0f} requests at once by this run's own throughput at other"
