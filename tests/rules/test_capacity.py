@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rules.making import a_run, load
+from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes
 from vllm_logdoctor.rules.capacity.ceiling import ceiling_of
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
@@ -206,3 +207,41 @@ def test_experts_and_drafts_have_no_ceiling() -> None:
         " /opt/configs/E=256,N=768,device_name=AMD_Instinct_MI300X,dtype=fp8_w8a8.json"
     )
     assert ceiling_of(a_run(measured=MEASURED, samples=decode, messages=(kernels,))) is None
+
+
+def test_a_cache_shared_by_kinds_of_layers_holds_what_the_engine_prints_as_requests() -> None:
+    """gpt-oss-120b: 2,269,888 tokens are printed, and 32.56 requests of 131,072 fit: 4.27 million tokens, not 2.27."""
+    run = a_run(
+        set={"max_model_len": 131_072},
+        measured={"kv_cache_tokens": 2_269_888, "max_concurrency": 32.56, "available_kv_cache_gib": 77.93},
+    )
+    memory = memory_of(run)
+    assert memory is not None
+    assert memory.hybrid
+    assert memory.held == pytest.approx(32.56 * 131_072)
+    uniform = memory_of(card_of_24())
+    assert uniform is not None
+    assert uniform.held == uniform.tokens == 85_760
+
+
+def test_bytes_of_a_latent_token_are_656_for_576_elements() -> None:
+    """fp8_ds_mla: 512 fp8 elements, 4 scales of 4 bytes, 64 rotary elements of 2 bytes: 512 + 16 + 128 bytes."""
+    found = kv_cache_bytes("fp8_ds_mla")
+    assert found is not None
+    assert found.exact is not None
+    assert found.exact * 576 == 512 + 4 * 4 + 64 * 2
+
+
+def test_ranks_of_a_latent_cache_share_the_weights_and_not_the_cache() -> None:
+    """Twice the ranks free half of 15.39 GiB less 0.2 for buffers; each rank still keeps all of a token's latent."""
+    run = a_run(
+        set={"dtype": "bfloat16"},
+        measured=MEASURED,
+        messages=("Using FLASHMLA attention backend out of potential backends: ['FLASHMLA'].",),
+    )
+    memory = memory_of(run)
+    assert memory is not None
+    shared = LAWS["tensor_parallel_size"](memory, Settings(run, "tensor_parallel_size", 2))
+    assert not isinstance(shared, str)
+    assert shared.weights == pytest.approx(15.39 / 2)
+    assert shared.tokens / memory.tokens == pytest.approx((5.24 + 15.39 / 2 - 0.2) / 5.24)

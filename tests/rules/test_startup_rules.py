@@ -31,6 +31,19 @@ def test_stages_and_replicas_read_their_own_part_of_the_weights() -> None:
     assert "slow-weight-loading-storage" not in staged | replicas
 
 
+def test_the_pass_of_a_drafter_over_its_shards_is_not_that_of_the_model() -> None:
+    """21.75 GiB in 168.6 s are 132 MiB/s; the 0.88 GiB of the drafter in 6.3 s come after it."""
+    sizes = (21.75, 0.88)
+    run = a_run(
+        messages=tuple(
+            f"Filesystem type for checkpoints: EXT4. Checkpoint size: {size} GiB. Available RAM: 87.14 GiB."
+            for size in sizes
+        ),
+        phases=(("read-weights", 168.6), ("read-weights", 6.3)),
+    )
+    assert "169 s for 21.8 GiB, 132 MiB/s" in advice(run)["slow-weight-loading-storage"].explanation
+
+
 @pytest.mark.parametrize(("seconds", "gib"), [(20.0, 61.0), (100.0, 61.0)], ids=["soon over", "a fast disk"])
 def test_a_usual_load_is_not_called_slow(seconds: float, gib: float) -> None:
     run = a_run(measured={"model_weights_gib": gib}, phases=(("read-weights", seconds),))

@@ -117,7 +117,7 @@ def _one_request_does_not_fit(planned: PlannedRun) -> str:
         return ""
     memory = planned.after
     assert memory is not None
-    fits = int(memory.tokens * 0.98) // 1024 * 1024
+    fits = int(held[1] * (memory.length or 0) * 0.98) // 1024 * 1024
     shorter = f"; with it --max-model-len {fits} would fit" if fits else ""
     return (
         f"the cache would hold {int(memory.tokens):,} tokens, {held[1]:.2g} of one request of {memory.length:,}"

@@ -7,6 +7,7 @@ from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import number, percent, setting, table
 from vllm_logdoctor.report.naming import accelerator_unit, accelerators
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.capacity.memory import memory_of
 
 _GIB = 1024**3
 _KIB = 1024
@@ -30,8 +31,10 @@ def _sizes(page: Page) -> list[str]:
         parts.append(f"{number(tokens)} tokens{_proof(page, 'kv_cache_tokens')}")
     if room is not None:
         parts.append(f"{number(room)} GiB{each}{_proof(page, 'available_kv_cache_gib')}")
-    if tokens and room:
-        parts.append(f"{number(room * _GIB / tokens / _KIB)} KiB per token{each}")
+    memory = memory_of(run)
+    if memory and room:
+        per = f" per token{each}" + (" of a full-length request" if memory.hybrid else "")
+        parts.append(f"{number(room * _GIB / memory.held / _KIB)} KiB{per}")
     if full is not None:
         of = f" of {number(length)} tokens" if isinstance(length, int) else " of full length"
         parts.append(f"{number(full)} requests{of} at once{_proof(page, 'max_concurrency')}")

@@ -196,11 +196,12 @@ def _shared_out(memory: Memory, to: Settings, shares_cache: bool) -> Memory | st
         " GiB a rank"
     )
     moved = memory.with_available(gib, gib - 0.3, gib + 0.3, step)
-    if isinstance(moved, str) or not shares_cache:
+    if isinstance(moved, str):
         return moved
-    # With fewer KV heads than ranks the heads are copied: then nothing is gained per token.
-    shared = moved.scaled(ratio, min(1.0, ratio), max(1.0, ratio), _heads(ratio))
-    return replace(shared, weights=memory.weights / ratio)
+    if shares_cache:
+        # With fewer KV heads than ranks the heads are copied: then nothing is gained per token.
+        moved = moved.scaled(ratio, min(1.0, ratio), max(1.0, ratio), _heads(ratio))
+    return replace(moved, weights=memory.weights / ratio)
 
 
 def _heads(ratio: float) -> str:

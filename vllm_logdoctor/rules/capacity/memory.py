@@ -67,6 +67,19 @@ class Memory(Struct, frozen=True):
     block: int | None
     steps: tuple[str, ...] = ()
 
+    @property
+    def held(self) -> float:
+        """Return the tokens of full-length requests that the cache holds at once.
+
+        Where layers of several kinds share the cache the printed tokens count the blocks of all kinds, and windows keep the
+        last tokens only: the printed number of requests is the figure that holds.
+        """
+        return (
+            self.concurrency * self.length
+            if self.hybrid and self.concurrency and self.length
+            else self.tokens
+        )
+
     def scaled(self, ratio: float, low: float, high: float, step: str) -> Memory:
         """Return the memory with the cache grown by a ratio that lies between two others."""
         return replace(

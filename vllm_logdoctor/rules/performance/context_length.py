@@ -87,12 +87,12 @@ def _raised(case: RuleContext, limit: int, prompts: list[Refused]) -> tuple[tupl
     memory = memory_of(case.run)
     if not prompts or memory is None or not case.asked_for("max_model_len"):
         return (), ""
-    room = FREE * memory.tokens
+    room = FREE * memory.held
     lengths = [length for one in prompts if (length := -(-(one.prompt + one.answer) // 1024) * 1024) <= room]
     if not lengths or max(lengths) <= limit:
-        return (), f" The cache of {memory.tokens:,.0f} tokens holds none of them."
+        return (), f" The cache of {memory.held:,.0f} tokens holds none of them."
     note = "as far as the model was trained for such positions: vLLM refuses more at the start"
-    words = f" {len(lengths):,} of them fit the cache of {memory.tokens:,.0f} tokens."
+    words = f" {len(lengths):,} of them fit the cache of {memory.held:,.0f} tokens."
     return flag(case, "--max-model-len", limit, max(lengths), "needs-test", note), words
 
 

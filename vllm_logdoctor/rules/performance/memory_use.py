@@ -95,7 +95,7 @@ def cache_larger_than_load(case: RuleContext) -> Advice | None:
         return None
     if memory.utilization is None or memory.total is None or load.peak_kv > MOST_USED:
         return None
-    longest = memory.available * (memory.length or 0) / memory.tokens
+    longest = memory.available * (memory.length or 0) / memory.held
     wanted = max(USE_RESERVE * load.peak_kv / 100 * memory.available, FULL_RESERVE * longest)
     target = math.ceil(100 * (memory.utilization - (memory.available - wanted) / memory.total.gib)) / 100
     if target > memory.utilization - LEAST_SAVING:
