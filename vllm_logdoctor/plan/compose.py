@@ -15,9 +15,15 @@ from vllm_logdoctor.rules.load import Load
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run
 
-NEXT_LIMITS = {"scheduler-limit-not-memory": "max_num_seqs", "client-concurrency-bound": "client"}
+NEXT_LIMITS = {
+    "scheduler-limit-not-memory": "max_num_seqs",
+    "decode-limited-by-weight-reads": "memory bandwidth",
+    "kv-cache-reads-dominate": "memory bandwidth",
+    "client-concurrency-bound": "client",
+}
 """Findings that name the limit which comes next, as `next_limit` of the plan does: with a full cache cured, more requests
-run until max_num_seqs or the client limits. A cache that is full then, or prompts that fill the steps, are defects of a plan.
+run until max_num_seqs or the client limits; with graphs in place of eager mode, bytes that a step reads set its pace. A cache
+that is full then, or prompts that fill the steps, are defects of a plan.
 """
 
 Judgement = Callable[[Run], Sequence[Finding]]

@@ -106,7 +106,9 @@ class EffectOut(Part):
     share: Annotated[
         float, means("share of the busy time in which the change acts; the range holds for that time")
     ]
-    next_limit: Annotated[str | None, means("what limits then: max_num_seqs, KV cache or client")]
+    next_limit: Annotated[
+        str | None, means("what limits then: max_num_seqs, KV cache, memory bandwidth or client")
+    ]
 
 
 class FindingOut(Part):
@@ -164,7 +166,8 @@ class PlanOut(Part):
     refused: list[RefusedOut]
     expected: list[ExpectationOut]
     next_limit: Annotated[
-        str | None, means("what limits with the plan made: max_num_seqs, KV cache or client")
+        str | None,
+        means("what limits with the plan made: max_num_seqs, KV cache, memory bandwidth or client"),
     ]
 
     @classmethod
