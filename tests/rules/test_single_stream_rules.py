@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tests.rules.making import a_run, advice, load
-from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
+from vllm_logdoctor.run.model import Run, Value
 
 ONE = {"running": 1, "kv": 0.5, "generation": 7.6}
 
@@ -59,3 +61,23 @@ def test_one_answer_that_runs_on_is_capped_before_the_client_sends_more() -> Non
 def test_a_long_prompt_or_a_moment_is_no_long_answer() -> None:
     assert "long-answers-hold-the-server" not in advice(climbing(3, prompt=2000.0))
     assert "long-answers-hold-the-server" not in advice(climbing(1))
+
+
+def test_an_answer_that_fills_the_context_is_said_to() -> None:
+    run = climbing(8)
+    run.config["max_model_len"] = Value(26_000, "explicit")
+    assert "end of the context of 26,000 tokens" in advice(run)["long-answers-hold-the-server"].explanation
+
+
+def test_a_decode_step_of_four_streams_at_200_tokens_is_20_ms() -> None:
+    run = a_run(samples=load((5, {"running": 4, "generation": 200.0}), (5, {"running": 4, "prompt": 900.0})))
+    assert step_seconds(run, load_of(run)) == pytest.approx(4 / 200)
+    staged = a_run(set={"pipeline_parallel_size": 2}, samples=run.samples)
+    assert step_seconds(staged, load_of(staged)) is None
+
+
+def test_tokens_per_answer_need_answers_and_tokens() -> None:
+    run = a_run(samples=load((10, {"running": 1, "generation": 50.0})))
+    assert tokens_per_answer(run, load_of(run)) is None
+    run.accesses = {("POST", "/v1/chat/completions", 200): 20, ("GET", "/health", 200): 900}
+    assert tokens_per_answer(run, load_of(run)) == 10 * 10 * 50 / 20

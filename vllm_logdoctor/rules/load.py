@@ -15,6 +15,8 @@ from vllm_logdoctor.run.model import Evidence, Run, Sample
 # Statistics come every 10 seconds (5 in V0); a longer gap is silence of an idle engine, not a longer sample.
 USUAL_INTERVAL = 10.0
 LONGEST_INTERVALS = 3.0
+# A step with prompt tokens in it is no decode step; a sample with fewer of them than this share of its tokens is close.
+PROMPT_SHARE = 0.01
 
 
 class Span(Struct, frozen=True):
@@ -109,6 +111,17 @@ def spans_of(samples: Sequence[Sample]) -> list[Span]:
         by_engine[sample.engine].append(sample)
     spans = [span for series in by_engine.values() for span in _timed(series)]
     return sorted(spans, key=lambda span: (span.sample.file, span.sample.line))
+
+
+def decode_spans(spans: Iterable[Span]) -> list[Span]:
+    """Return the samples in which next to no prompt tokens were computed."""
+    return [
+        span
+        for span in spans
+        if span.sample.generation > 0
+        and span.sample.running
+        and span.sample.prompt <= PROMPT_SHARE * span.sample.generation
+    ]
 
 
 def weighted_median(spans: Iterable[Span], value: Callable[[Sample], float]) -> float:

@@ -1,4 +1,7 @@
-"""Decode steps per second at equal load: under speculative decoding tokens/s follow how many drafts are accepted."""
+"""Steps and answers: the time of a decode step, tokens of an answer, steps per second at equal load.
+
+Under speculative decoding tokens/s follow how many drafts are accepted; steps do not.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,36 @@ from bisect import bisect_right
 from msgspec.structs import replace
 
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
+from vllm_logdoctor.rules.load import Load, decode_spans, weighted_median
 from vllm_logdoctor.run.model import Run, Sample
+
+LEAST_LINES = 3
+LEAST_ANSWERS = 10
+"""Answers below which their mean length says little: those that still run are counted in tokens only."""
+_GENERATING = ("/completions", "/responses", "/messages", "/generate")
+
+
+def step_seconds(run: Run, load: Load) -> float | None:
+    """Return the seconds of a decode step: requests over tokens/s, times the tokens that a step makes of each.
+
+    None with less than three statistics lines without prompts, and with pipeline stages, which work on different requests.
+    """
+    spans = decode_spans(load.busy)
+    if len(spans) < LEAST_LINES or run.setting("pipeline_parallel_size") not in (None, 1):
+        return None
+    seconds = weighted_median(spans, lambda sample: (sample.running or 0) / sample.generation)
+    return seconds * (acceptance_length(run) or 1.0)
+
+
+def tokens_per_answer(run: Run, load: Load) -> float | None:
+    """Return the generated tokens per answered request, or None where the log does not hold both, or few answers."""
+    answers = sum(
+        count
+        for (method, path, status), count in run.accesses.items()
+        if method == "POST" and status == 200 and path.split("?")[0].endswith(_GENERATING)
+    )
+    tokens = sum(span.sample.generation * span.seconds for span in load.busy)
+    return tokens / answers if answers >= LEAST_ANSWERS and tokens and run.other_server is None else None
 
 
 def step_levels(run: Run) -> tuple[LoadLevel, ...]:

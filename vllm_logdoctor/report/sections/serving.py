@@ -13,6 +13,9 @@ from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculati
 from vllm_logdoctor.report.series import Point, is_probe, minutes_of, points_of
 from vllm_logdoctor.report.serving import Serving, is_busy_point, quantile, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
+from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
+from vllm_logdoctor.run.model import Run
 
 ENDPOINTS = 6
 COLUMNS = 60
@@ -54,7 +57,7 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
     rows = [row for name, pick, _ in CURVES if (row := _row(name, busy, pick)) is not None]
     header = ["", "mean", "median", "min", "max"] if len(busy) > 1 else ["", "value"]
     lines += table(header, [row[: len(header)] for row in rows]) if rows else []
-    extra = list(_extra(figures))
+    extra = [*_extra(figures), *_pace(page.run)]
     lines += ["", f"{'; '.join(extra)}."] if extra else []
     return [*lines, "", *_engines(page, figures)] if several else lines
 
@@ -75,6 +78,14 @@ def _extra(figures: Serving) -> Iterator[str]:
         yield f"external KV cache hit rate {percent(figures.external_hit)}"
     if figures.preemptions is not None:
         yield count(figures.preemptions, "preemption")
+
+
+def _pace(run: Run) -> Iterator[str]:
+    load = load_of(run)
+    if seconds := step_seconds(run, load):
+        yield f"a decode step took {number(1000 * seconds)} ms in the median of lines without prompts"
+    if tokens := tokens_per_answer(run, load):
+        yield f"about {tokens:,.0f} generated tokens per answer"
 
 
 def _engines(page: Page, figures: Serving) -> list[str]:

@@ -12,13 +12,17 @@ from vllm_logdoctor.knowledge.cards import Card, card_for
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
-from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of, weighted_median
+from vllm_logdoctor.rules.load import (
+    Load,
+    Span,
+    decode_spans,
+    evidence_of_sample,
+    load_of,
+    weighted_median,
+)
 from vllm_logdoctor.run.model import Evidence, Run
 
 GIB = 1024**3
-# A step with prompt tokens in it is no decode step; a sample with fewer of them than this share of its tokens
-# is close.
-PROMPT_SHARE = 0.01
 LEAST_SAMPLES = 3
 # A load of few prompts says nothing about how fast they could be computed.
 MEASURABLE = 0.05
@@ -89,17 +93,6 @@ def device_of(run: Run) -> Card | None:
         if found:
             return card_for(found["name"].replace("_", " "))
     return None
-
-
-def decode_spans(spans: tuple[Span, ...]) -> list[Span]:
-    """Return the samples in which next to no prompt tokens were computed."""
-    return [
-        span
-        for span in spans
-        if span.sample.generation > 0
-        and span.sample.running
-        and span.sample.prompt <= PROMPT_SHARE * span.sample.generation
-    ]
 
 
 def distance(run: Run, load: Load) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from vllm_logdoctor.rules.capacity.memory import memory_of
-from vllm_logdoctor.rules.context import RuleContext, action, plural, sample_lines
+from vllm_logdoctor.rules.context import RuleContext, action, plural, sample_lines, whole
 from vllm_logdoctor.rules.load import Span, minutes
 from vllm_logdoctor.rules.performance.order import ABOVE_THE_CLIENT
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -17,6 +17,8 @@ LEAST_SECONDS = 20.0
 LEAST_HELD = 20.0
 """Percent of the cache that each of the requests holds."""
 LEAST_TOKENS = 8192
+NEAR_THE_END = 0.95
+"""Share of max_model_len from which an answer was ended by the context: statistics come every ten seconds."""
 PROMPT_WINDOW = 60.0
 """Seconds before in which a prompt may have filled the cache instead."""
 
@@ -47,6 +49,7 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
         f"{plural(last.running or 0, 'request')} generated for {minutes(longest.seconds)} without a pause and held"
         f" {last.kv_usage or 0.0:g} % of the KV cache, about {longest.tokens:,.0f} tokens each: an answer without a"
         " length limit looks like this."
+        + _to_the_end(case, longest)
         + (f" It happened {len(found)} times." if len(found) > 1 else "")
         + " Where such answers are wanted (reasoning, long documents) nothing is wrong."
     )
@@ -62,6 +65,12 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
         ),
         verify="`GPU KV cache usage` no longer climbs for minutes while one request runs.",
     )
+
+
+def _to_the_end(case: RuleContext, stretch: Stretch) -> str:
+    length = whole(case.run.setting("max_model_len"))
+    reached = length is not None and NEAR_THE_END * length <= stretch.tokens
+    return f" It went to the end of the context of {length:,} tokens." if reached else ""
 
 
 def stretches(case: RuleContext) -> Iterator[Stretch]:
