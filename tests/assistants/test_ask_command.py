@@ -127,7 +127,7 @@ def test_an_incomplete_question_is_refused_before_anything_is_read(
         "[ask]\nurl='http://a/v1'\nmodel='m'\ntimeout=0\n",
     ],
 )
-def test_a_mistake_in_the_settings_is_told(log: Path, text: str) -> None:
+def test_a_mistake_in_the_settings_is_reported(log: Path, text: str) -> None:
     (log.parent / "logdoctor.toml").write_text(text)
     told = call(log.parent, "vllm.log")
     assert (told.returncode, told.stderr.count("\n")) == (2, 1)

@@ -103,7 +103,7 @@ def test_a_long_pause_is_not_kept() -> None:
         (reply(b"", 307, Location="/elsewhere"), "redirects to /elsewhere: refused"),
     ],
 )  # fmt: skip
-def test_an_answer_that_is_none_is_told_in_one_line(handler: Handler, words: str) -> None:
+def test_an_answer_that_is_none_is_reported_in_one_line(handler: Handler, words: str) -> None:
     assert words in failure(handler)
 
 

@@ -37,7 +37,7 @@ def forms(excerpt: Excerpt) -> list[str]:
     return [excerpt.to_markdown(), excerpt.to_text(), json.dumps(excerpt.to_dict(), ensure_ascii=False)]
 
 
-def test_every_line_stands_at_its_number_in_the_log() -> None:
+def test_every_line_is_at_its_number_in_the_log() -> None:
     path = FIXTURES / "vllm-0.16.0-kill-enginecore.log"
     log = path.read_bytes().decode().split("\n")
     shown = analyze(str(path)).excerpt()

@@ -167,7 +167,7 @@ def test_a_folder_gives_its_own_logs_only(tree: Path) -> None:
     assert {path.relative_to(tree).as_posix() for path in read} == {"vllm.log", "sub/vllm.log"}
 
 
-def test_what_is_outside_is_not_told_apart_from_what_is_not_there(tree: Path) -> None:
+def test_what_is_outside_is_not_distinguished_from_what_is_not_there(tree: Path) -> None:
     roots = Roots([str(tree)])
     told = set()
     for name in ("../outside/vllm.log", "../outside/nothing.log"):

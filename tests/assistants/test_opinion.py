@@ -223,7 +223,7 @@ def test_a_claim_against_a_measured_fact_is_marked(statement: str, said: str) ->
         "With a gpu_memory_utilization of 80 % the card is full.",
     ],
 )
-def test_a_fact_told_right_and_what_is_supposed_is_no_contradiction(statement: str) -> None:
+def test_a_fact_stated_right_and_what_is_supposed_is_no_contradiction(statement: str) -> None:
     assert only(opinion(answer(at_crash(statement)), log=KNOWN)).contradicts == ()
 
 

@@ -49,7 +49,7 @@ def test_loads_without_a_word_on_the_console_and_asks_for_nothing(browser, page)
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_all_text_stands_out_from_what_it_stands_on(browser, page, dark):
+def test_all_text_stands_out_from_its_background(browser, page, dark):
     browser.open(page, dark=dark)
     browser.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     assert browser.evaluate(f"({FAINT})()") == []
@@ -108,7 +108,7 @@ def test_nothing_is_wider_than_the_screen(browser, page, width, dark):
     assert browser.console == []
 
 
-def test_dark_and_light_are_told_apart(browser, page):
+def test_dark_and_light_are_distinguished(browser, page):
     browser.open(page, dark=True)
     dark = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     browser.open(page, dark=False)

@@ -37,7 +37,7 @@ def test_a_good_regex_matches(pattern: Pattern) -> None:
     assert found["gpus"] == "8"
 
 
-def test_an_exception_type_stands_before_the_message(pattern: Pattern) -> None:
+def test_an_exception_type_precedes_the_message(pattern: Pattern) -> None:
     search = partial(ForeignMatcher().match, pattern)
     assert find(search, "RuntimeError: wrapper: starting vllm on 8 GPUs of node7", anywhere=False)
     assert find(search, "  wrapper: starting vllm on 8 GPUs of node7", anywhere=False)

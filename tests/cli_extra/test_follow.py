@@ -126,7 +126,7 @@ def test_a_pipe_is_followed_to_its_end_and_the_report_comes_last(
     assert report.startswith("# HEALTHY\n\nvLLM 0.11.2")
 
 
-def test_what_the_settings_accept_is_told_neither_while_the_log_grows_nor_in_the_report(
+def test_what_the_settings_accept_is_reported_neither_while_the_log_grows_nor_in_the_report(
     piped: Callable[[str], None],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

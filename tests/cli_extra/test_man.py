@@ -52,7 +52,7 @@ def test_roff_takes_the_man_page_without_a_warning() -> None:
     assert done.stderr == ""
 
 
-def test_every_exit_code_has_a_meaning_and_stands_in_the_documentation() -> None:
+def test_every_exit_code_has_a_meaning_and_is_in_the_documentation() -> None:
     assert set(EXIT_MEANINGS) == set(ExitCode)
     rows = dict(re.findall(r"^\| (\d+) \| (.+?) \|", EXIT_PAGE.read_text("utf-8"), re.MULTILINE))
     assert rows == {str(int(code)): meaning for code, meaning in EXIT_MEANINGS.items()}

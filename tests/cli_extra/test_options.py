@@ -128,7 +128,7 @@ def test_the_format_is_that_of_the_file_where_none_is_asked_for(
 
 
 @pytest.mark.parametrize("command", ["plan", "follow", "whatif", "config", "compare"])
-def test_a_mistake_in_the_file_is_told_by_every_command(command: str, log: str, settings: Say) -> None:
+def test_a_mistake_in_the_file_is_reported_by_every_command(command: str, log: str, settings: Say) -> None:
     settings("objektive = 'latency'")
     more = {"whatif": ["--set", "max_num_seqs=1"], "compare": [log]}.get(command, [])
     done = CliRunner().invoke(app, [command, log, *more])

@@ -147,7 +147,7 @@ def test_throughput_over_the_whole_run_is_not_judged() -> None:
     assert result.load.verdict == "unknown"
 
 
-def test_room_that_waiting_requests_used_is_told() -> None:
+def test_room_that_waiting_requests_used_is_reported() -> None:
     before = snapshot({"max_num_seqs": 1}, series=samples(1, 50, 20, waiting=19))
     after = snapshot({"max_num_seqs": 32}, series=samples(20, 700, 20))
     result = compare(before, after)
@@ -250,14 +250,14 @@ def test_the_time_until_a_start_broke_off_is_no_time_of_a_start() -> None:
     assert not [one for one in compare(broken, whole).figures if one.name.startswith("startup")]
 
 
-def test_a_log_beside_itself_is_told() -> None:
+def test_a_log_beside_itself_is_reported() -> None:
     side = snapshot({"max_num_seqs": 1})
     assert "Both sides are the same run" in headline(compare(side, side))
     assert "Both sides" not in headline(compare(side, snapshot({"max_num_seqs": 2})))
 
 
 @pytest.mark.parametrize(("other", "differ"), [("org/large", True), ("/scratch/models/tiny", False)])
-def test_two_models_are_told_a_model_in_two_places_is_one(other: str, differ: bool) -> None:
+def test_two_models_are_reported_a_model_in_two_places_is_one(other: str, differ: bool) -> None:
     side = snapshot()
     after = replace(side, what={**side.what, "model": other})
     assert ("The models differ" in headline(compare(side, after))) == differ

@@ -97,7 +97,7 @@ def test_root_cause(name: str, number: int, accepted: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("name", "number", "failures"), runs_with("failures"))
-def test_no_failure_is_told_where_nothing_failed(name: str, number: int, failures: list[str]) -> None:
+def test_no_failure_is_reported_where_nothing_failed(name: str, number: int, failures: list[str]) -> None:
     assert [finding.id for finding in run_of(name, number).findings if finding.kind == "failure"] == failures
 
 

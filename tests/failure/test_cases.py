@@ -242,7 +242,7 @@ def first_action(log: str) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_case_is_told_apart(name: str) -> None:
+def test_case_is_distinguished(name: str) -> None:
     case = CASES[name]
     finding = root(log_of(case))
     assert (finding.id, finding.title) == (case.id, case.title)
@@ -264,7 +264,7 @@ def test_an_end_from_above_is_called_by_its_reason(line: str, title: str) -> Non
     assert root(log).title == title
 
 
-def test_a_preempted_start_is_not_told_to_be_patient() -> None:
+def test_a_preempted_start_is_not_advised_to_be_patient() -> None:
     late = "(EngineCore_DP0 pid=9) INFO 05-01 10:10:00 [core.py:90] Starting to load model m..."
     line = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-05-01T10:10:00 DUE TO {} ***".format(
         "PREEMPTION"
@@ -284,7 +284,7 @@ def test_a_native_stack_is_no_exception_of_its_own() -> None:
     assert "Segfault encountered" in finding.evidence[0].text
 
 
-def test_a_program_that_asks_for_what_is_refused_is_told_so() -> None:
+def test_a_program_that_asks_for_what_is_refused_is_reported() -> None:
     refused = [
         "Traceback (most recent call last):",
         '  File "/home/u/batch.py", line 9, in <module>',
@@ -298,7 +298,7 @@ def test_a_program_that_asks_for_what_is_refused_is_told_so() -> None:
     assert "temperature must be non-negative, got -1.0" in finding.explanation
 
 
-def test_a_start_that_a_person_stopped_is_told_as_that() -> None:
+def test_a_start_that_a_person_stopped_is_reported_as_that() -> None:
     stopped = [
         "^C(APIServer pid=1) Traceback (most recent call last):",
         '(APIServer pid=1)   File "/opt/vllm/v1/engine/utils.py", line 784, in wait_for_engine_startup',
@@ -393,7 +393,7 @@ def test_a_smaller_split_is_advised_only_where_heads_can_be_split_so() -> None:
     assert "--tensor-parallel-size" not in {change.knob for change in root(log_of(case)).changes}
 
 
-def test_a_server_that_runs_out_of_files_is_told_so_first() -> None:
+def test_a_server_that_runs_out_of_files_is_reported_first() -> None:
     served = (
         "(APIServer pid=1) INFO 05-01 10:00:{} [loggers.py:127] Engine 000: Avg prompt throughput: 10.0 tokens/s, "
         "Avg generation throughput: 90.0 tokens/s, Running: 9 reqs, Waiting: 0 reqs, GPU KV cache usage: 2.0%"

@@ -108,7 +108,7 @@ def test_of_several_files_that_vllm_did_not_write_none_is_a_run(tmp_path: Path) 
         analyze(logs)
 
 
-def test_an_assertion_without_words_is_told_by_what_it_asserts() -> None:
+def test_an_assertion_without_words_is_known_by_what_it_asserts() -> None:
     finding = root(ASSERTION)
     assert finding.id == "checkpoint-format-mismatch"
     assert "assert param_data.shape == loaded_weight.shape" in finding.explanation

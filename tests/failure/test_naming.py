@@ -212,14 +212,14 @@ def test_the_flag_for_drafting_is_that_of_the_release():
     assert flags == ["--speculative-model"]
 
 
-def test_a_queue_that_was_told_to_give_up_is_no_cause():
+def test_a_queue_that_had_to_give_up_is_no_cause():
     log = while_serving(
         "RuntimeError: cancelled", Place("vllm/distributed/device_communicators/shm_broadcast.py", "dequeue")
     )
     assert root(log).id == "cause-not-in-log"
 
 
-def test_a_death_without_a_traceback_is_told():
+def test_a_death_without_a_traceback_is_reported():
     lines = [line.format(version="0.11.0", size=1) for line in START]
     lines += [*READY, "(Worker_TP0 pid=80) ERROR 05-01 10:00:00 [multiproc_executor.py:671] WorkerProc hit an exception."]  # fmt: skip
     finding = root("\n".join(lines))
@@ -258,7 +258,7 @@ def test_what_a_collector_puts_before_raw_lines_hides_no_traceback(mark):
 
 
 @pytest.mark.parametrize(("clock", "severity"), [("09:59:40", "low"), ("10:31:40", "medium")])
-def test_a_young_start_that_goes_on_is_told_mildly(clock, severity):
+def test_a_young_start_that_goes_on_is_reported_mildly(clock, severity):
     lines = [line.format(version="0.11.0", size=1) for line in START]
     lines += [f"(EngineCore_DP0 pid=9) INFO 05-01 {clock} [gpu_model_runner.py:2392] Starting to load model org/m..."]  # fmt: skip
     finding = root("\n".join(lines))

@@ -294,7 +294,7 @@ def test_a_driver_is_named_by_the_cuda_release_that_it_offers():
     )
 
 
-def test_a_second_command_that_fails_beside_a_running_server_is_told_and_no_failure():
+def test_a_second_command_that_fails_beside_a_running_server_is_reported_and_no_failure():
     frames = ['  File "/opt/env/bin/vllm", line 8, in <module>', "    sys.exit(main())"]
     second = [*traceback(("x", "y"), ends="")[:1], *frames, "RuntimeError: Failed to infer device type"]
     stats = [

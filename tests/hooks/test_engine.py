@@ -129,7 +129,7 @@ def test_no_output_file_is_made_and_no_link_followed(server_log: Path, tmp_path:
     assert target.read_text() == "mine\n"
 
 
-def test_escapes_of_a_hostile_model_name_are_not_told(tmp_path: Path) -> None:
+def test_escapes_of_a_hostile_model_name_are_not_reported(tmp_path: Path) -> None:
     log = tmp_path / "vllm.log"
     log.write_text(
         "INFO 03-02 10:00:05 [api_server.py:1839] vLLM API server version 0.11.2\n"

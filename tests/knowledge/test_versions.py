@@ -19,14 +19,14 @@ from vllm_logdoctor.knowledge.versions import VERSIONS, at_least, nearest_releas
         ("0.10.1rc1", "0.10.0", False),
     ],
 )
-def test_a_printed_version_stands_for_a_release(printed: str, stands_for: str, exact: bool) -> None:
+def test_a_printed_version_means_a_release(printed: str, stands_for: str, exact: bool) -> None:
     nearest = nearest_release(printed)
     assert nearest is not None
     assert (str(nearest.release), nearest.exact) == (stands_for, exact)
 
 
 @pytest.mark.parametrize("printed", ["0.1.dev15917+g0a6396b45", "0.3.3", "dev", "", None])
-def test_what_says_nothing_about_a_release_stands_for_none(printed: str | None) -> None:
+def test_what_says_nothing_about_a_release_means_none(printed: str | None) -> None:
     assert nearest_release(printed) is None
 
 

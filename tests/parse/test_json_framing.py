@@ -29,7 +29,7 @@ def test_the_default_formatter_prints_the_message_alone() -> None:
     assert found.message == "vLLM API server version 0.16.0"
 
 
-def test_a_process_prefix_may_stand_before_the_json() -> None:
+def test_a_process_prefix_may_precede_the_json() -> None:
     found = record('(APIServer pid=5) {"message": "text", "levelname": "INFO"}')
     assert (found.process.pid, found.message) == (5, "text")
 

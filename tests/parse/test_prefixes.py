@@ -87,7 +87,7 @@ def test_wrappers_are_taken_off(wrapper: str, process: str) -> None:
         ("[2026-03-04 08:11:12] ", True),
     ],
 )
-def test_the_wrappers_clock_stands_beside_the_log_s_own(wrapper: str, year_known: bool) -> None:
+def test_the_wrappers_clock_is_beside_the_log_s_own(wrapper: str, year_known: bool) -> None:
     found = record(wrapper + HEADER)
     assert found.time is not None
     assert found.outer_time is not None

@@ -23,7 +23,7 @@ def flag(knob: str, before: object, after: object) -> Change:
     return Change(knob, "flag", before, after)
 
 
-def test_the_first_finding_has_the_first_word_and_the_other_one_is_told() -> None:
+def test_the_first_finding_has_the_first_word_and_the_other_one_is_reported() -> None:
     plan = merge(
         a_run(),
         [
@@ -94,7 +94,7 @@ def test_information_changes_nothing() -> None:
     assert merge(a_run(), [tip]).changes == ()
 
 
-def test_actions_stand_behind_what_makes_the_command() -> None:
+def test_actions_come_after_what_makes_the_command() -> None:
     plan = merge(
         a_run(),
         [finding("a", Change("look at the client", "action")), finding("b", flag("--max-num-seqs", 1, 32))],

@@ -52,7 +52,7 @@ def test_the_whole_report_has_the_parts_that_the_page_names() -> None:
     assert "--max-num-seqs" in report
 
 
-def test_the_failed_run_is_told_with_its_cause_and_the_length_that_fits() -> None:
+def test_the_failed_run_is_reported_with_its_cause_and_the_length_that_fits() -> None:
     run = vllm_logdoctor.analyze(FAILED).runs[0]
     root = run.findings[0]
     assert root.role == "root"

@@ -50,7 +50,7 @@ class TestWhatToLookFor:
         known = replace(finding, id="x", changes=(), severity="info", verify="no such line")
         assert "no such line" not in report_of(changed(findings=(finding, known)))
 
-    def test_an_offline_engine_is_told_where_its_flags_go(self):
+    def test_an_offline_engine_says_where_its_flags_go(self):
         diagnosis = changed()
         run = replace(diagnosis.run, kind="offline")
         plan = replace(diagnosis.plan, command_before=None, command_after=None)
@@ -128,7 +128,7 @@ class TestVerdict:
         assert "--max-num-batched-tokens" not in top
         assert "- Not yet: `--max-num-batched-tokens` make room first." in text
 
-    def test_a_start_that_the_log_does_not_see_to_its_end_is_told_as_that(self):
+    def test_a_start_that_the_log_does_not_see_to_its_end_is_reported_as_that(self):
         run = replace(
             changed().run,
             outcome="truncated",
@@ -170,7 +170,7 @@ class TestVerdict:
 
 
 class TestTimeline:
-    def test_parts_stand_under_their_whole_whenever_they_begin(self):
+    def test_parts_come_under_their_whole_whenever_they_begin(self):
         run = changed().run
         profiling = Phase("profiling", "", START + 64.5, START + 66, 1.5, (), "engine-init")
         run = replace(run, phases=[*run.phases[:2], profiling, *run.phases[2:]])
@@ -295,7 +295,7 @@ class TestWords:
 
 
 class TestSeveralRuns:
-    def test_what_an_earlier_run_told_is_not_told_again(self):
+    def test_what_an_earlier_run_said_is_not_reported_again(self):
         text = markdown.render(make_analysis(runs=2))
         first, second = text.split("## Run 2", 1)
         assert "- Evidence: " in first

@@ -25,7 +25,7 @@ def test_a_crash_report_says_each_action_once() -> None:
     assert "dmesg -T" in report.partition("\n## ")[0]
 
 
-def test_an_action_is_told_with_the_command_for_it() -> None:
+def test_an_action_is_reported_with_the_command_for_it() -> None:
     change = Change("keep the output", "action", None, "vllm serve ... > vllm.log 2>&1")
     assert in_full(change, ["Start again."]) is None
     assert other_ways([change], ["Start again."]) == ("Start again.",)

@@ -47,7 +47,7 @@ def test_a_thinned_series_keeps_its_rate_and_tells_no_totals() -> None:
     assert (found.accepted, found.drafted, found.acceptance) == (None, None, 50.0)
 
 
-def test_without_such_lines_nothing_is_told() -> None:
+def test_without_such_lines_nothing_is_reported() -> None:
     assert drafts_of(Run()) is None
     assert batches_of(Run()) == []
     assert transfers_of(Run()) == []
@@ -58,13 +58,13 @@ def test_each_progress_bar_is_a_batch_and_its_last_state_counts() -> None:
     assert [(one.done, one.total) for one in batches_of(Run(progress=states))] == [(8, 8), (8, 8), (3, 5)]
 
 
-def test_figures_of_a_connector_are_told_by_their_own_names() -> None:
+def test_figures_of_a_connector_are_known_by_their_own_names() -> None:
     lines = [Transfer(None, LINE, {"Throughput (MB/s)": value}) for value in (1.0, 5.0, 3.0)]
     (figure,) = transfers_of(Run(transfers=lines))
     assert (figure.name, figure.mean, figure.highest, figure.last) == ("Throughput (MB/s)", 3.0, 5.0, 3.0)
 
 
-def test_a_log_of_months_is_told_in_longer_steps() -> None:
+def test_a_log_of_months_is_reported_in_longer_steps() -> None:
     run = Run(accesses_by_minute={minute: Counter({200: 1}) for minute in range(100_000)})
     told = requests_by_time(run)
     assert len(told) <= 1500
@@ -85,7 +85,7 @@ def test_markdown_tells_all_of_it_with_lines(analysis_of: Callable[..., Analysis
     assert "Busiest minute: 80 at 22:13." in section
 
 
-def test_the_last_results_of_many_stand_side_by_side(analysis: Analysis) -> None:
+def test_the_last_results_of_many_are_side_by_side(analysis: Analysis) -> None:
     run = analysis.runs[0].run
     run.benchmarks = [Benchmark("throughput", {"requests/s": float(n)}, (LINE,)) for n in range(9)]
     section = markdown.render(analysis)

@@ -110,9 +110,7 @@ def test_several_api_servers_print_no_statistics_and_that_is_said() -> None:
     assert "several API servers" in found.reason
 
 
-def test_where_the_log_hides_the_slots_a_number_at_which_waiting_lines_stand_still_is_taken_for_them() -> (
-    None
-):
+def test_where_the_log_hides_the_slots_a_number_at_which_waiting_lines_stay_equal_is_taken_for_them() -> None:
     run = a_run(samples=load((9, {"running": 128, "waiting": 40, "kv": 12.0, "generation": 900.0})))
     assert bottleneck_of(run).name == "max-num-seqs-limited"
 
@@ -278,7 +276,7 @@ def test_requests_that_were_taken_in_are_a_load_of_which_nothing_is_known() -> N
     assert "2 requests" in found.reason
 
 
-def test_times_of_several_engines_are_told_as_their_sum() -> None:
+def test_times_of_several_engines_are_reported_as_their_sum() -> None:
     samples = [
         sample(running=1, generation=9.0, engine=number % 2, number=number // 2) for number in range(20)
     ]

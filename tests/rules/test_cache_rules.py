@@ -18,7 +18,7 @@ def test_prefix_caching_that_vllm_switched_off_matters_where_prompts_are_the_loa
     assert found["prefix-caching-silently-off"].severity == "high"
 
 
-def test_it_stands_behind_the_client_where_prompts_are_few() -> None:
+def test_it_comes_after_the_client_where_prompts_are_few() -> None:
     run = a_run(reported={"enable_prefix_caching": False}, samples=load((9, BUSY)))
     assert next(iter(advice(run))) == "client-concurrency-bound"
 
@@ -116,8 +116,8 @@ def test_a_model_of_encoder_and_decoder_has_no_prefix_cache_to_switch_on() -> No
     assert not silent("WhisperForConditionalGeneration")
 
 
-@pytest.mark.parametrize(("platform", "told"), [("cuda", True), ("neuron", False)])
-def test_prefix_caching_is_not_proposed_to_v0_on_devices_that_had_none(platform: str, told: bool) -> None:
+@pytest.mark.parametrize(("platform", "reported"), [("cuda", True), ("neuron", False)])
+def test_prefix_caching_is_not_proposed_to_v0_on_devices_that_had_none(platform: str, reported: bool) -> None:
     run = a_run(
         engine="V0",
         version="0.6.2",
@@ -125,4 +125,4 @@ def test_prefix_caching_is_not_proposed_to_v0_on_devices_that_had_none(platform:
         reported={"enable_prefix_caching": False},
         samples=load((9, {"running": 4, "generation": 80.0, "prompt": 900.0})),
     )
-    assert ("prefix-caching-switched-off" in advice(run)) is told
+    assert ("prefix-caching-switched-off" in advice(run)) is reported

@@ -58,7 +58,7 @@ def test_where_prompts_are_the_work_the_kernels_for_prompts_are_right(
     assert "graphs-off-for-expert-exchange" not in advice(run)
 
 
-def test_unbalanced_experts_are_told_in_steps_of_many_tokens_only() -> None:
+def test_unbalanced_experts_are_reported_in_steps_of_many_tokens_only() -> None:
     uneven = a_run(messages=(balance(0.31), balance(0.35)), samples=DECODING, version="0.20.1")
     small = a_run(messages=(balance(0.31, 4.0),), samples=DECODING, version="0.20.1")
     better = a_run(messages=(balance(0.31), balance(0.85)), samples=DECODING, version="0.20.1")
@@ -67,7 +67,7 @@ def test_unbalanced_experts_are_told_in_steps_of_many_tokens_only() -> None:
     assert "experts-unbalanced" not in advice(better)
 
 
-def test_moving_experts_is_told_with_what_it_takes_of_the_time() -> None:
+def test_moving_experts_is_reported_with_what_it_takes_of_the_time() -> None:
     run = a_run(
         messages=(moved(9.0, "(profile)"), moved(3.0), moved(3.0)), samples=DECODING, version="0.20.1"
     )

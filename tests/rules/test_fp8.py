@@ -53,13 +53,13 @@ def test_a_card_without_fp8_is_offered_none(line: str) -> None:
     assert "fp8 needs 8.0" in asked.basis
 
 
-def test_a_card_that_is_not_known_is_told_the_condition() -> None:
+def test_a_card_that_is_not_known_gets_the_condition() -> None:
     found = diagnosis()
     assert {answer.knob for answer in offered(found)} == {"kv_cache_dtype", "quantization"}
     assert all("compute capability 8.9 or later" in answer.basis for answer in offered(found))
 
 
-def test_a_card_that_only_unpacks_fp8_is_told_what_that_costs() -> None:
+def test_a_card_that_only_unpacks_fp8_says_what_that_costs() -> None:
     found = diagnosis(AMPERE)
     assert "does not compute in fp8" in condition_of_fp8(found.run)
 

@@ -47,7 +47,7 @@ def test_eager_mode_is_left_alone_where_ranks_are_joined_by_a_network() -> None:
     assert "eager-mode" not in advice(a_run(set=EAGER, messages=(ACROSS,)))
 
 
-def test_on_a_cpu_eager_mode_has_no_number_and_stands_behind_the_client() -> None:
+def test_on_a_cpu_eager_mode_has_no_number_and_comes_after_the_client() -> None:
     found = advice(a_run(set=EAGER, platform="cpu", samples=load((9, {"running": 1, "generation": 300.0}))))
     assert list(found)[:2] == ["client-concurrency-bound", "eager-mode"]
     assert found["eager-mode"].effect is None
@@ -63,7 +63,7 @@ def test_a_skipped_capture_with_a_reason_proposes_no_setting() -> None:
     assert found.effect is None
 
 
-def test_batches_above_the_largest_graph_are_told_with_a_flag_of_the_version() -> None:
+def test_batches_above_the_largest_graph_are_reported_with_a_flag_of_the_version() -> None:
     run = a_run(
         version="0.16.0",
         reported={"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8], "level": 3}},
@@ -99,7 +99,7 @@ def test_a_smaller_graph_mode_is_information() -> None:
     assert advice(a_run(messages=(line,)))["cudagraph-mode-reduced"].severity == "info"
 
 
-def test_a_compile_cache_that_is_off_is_told() -> None:
+def test_a_compile_cache_that_is_off_is_reported() -> None:
     assert "compile-cache-disabled" in advice(a_run(messages=("vLLM's torch.compile cache is disabled.",)))
 
 

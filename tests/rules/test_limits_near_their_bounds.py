@@ -75,14 +75,14 @@ def test_more_ranks_than_a_machine_has_cards_crawl_because_of_the_network(
 
 
 @pytest.mark.parametrize(("lines", "expected"), [(3, "client-limited"), (6, "none-clear")])
-def test_an_engine_that_stands_still_tells_no_limit(lines: int, expected: str) -> None:
+def test_an_engine_that_makes_no_progress_tells_no_limit(lines: int, expected: str) -> None:
     moving = [(1, {"running": 8, "generation": 300.0, "kv": 4.0 + number}) for number in range(2)]
     still = {"running": 8, "generation": 0.0, "kv": 6.0}
     run = a_run(samples=load(*moving, (lines, still)))
     assert bottleneck_of(run).name == expected
 
 
-def test_the_client_is_told_the_free_slots_the_free_cache_and_for_how_long() -> None:
+def test_the_client_gets_the_free_slots_the_free_cache_and_for_how_long() -> None:
     run = a_run(set={"max_num_seqs": 256}, samples=load((42, {"running": 8, "kv": 1.6, "generation": 400.0})))
     words = advice(run)["client-concurrency-bound"].explanation
     assert "248 of 256 max_num_seqs slots free" in words

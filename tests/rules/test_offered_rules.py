@@ -82,7 +82,7 @@ def test_traced_calls_come_first() -> None:
 
 
 @pytest.mark.parametrize(("status", "speaks"), [(200, True), (404, False)])
-def test_a_profile_that_was_answered_is_told(status: int, speaks: bool) -> None:
+def test_a_profile_that_was_answered_is_reported(status: int, speaks: bool) -> None:
     run = a_run(samples=BUSY, accesses=Counter({("POST", "/start_profile", status): 1}))
     assert ("profiled-while-serving" in advice(run)) is speaks
 
@@ -100,14 +100,14 @@ def test_inputs_too_large_for_their_cache_get_twice_their_size() -> None:
         (LORA, "0.20.1", "lora-kernel-untuned"),
     ],
 )
-def test_what_vllm_leaves_out_is_told_and_changes_nothing(message: str, version: str, rule: str) -> None:
+def test_what_vllm_leaves_out_is_reported_and_changes_nothing(message: str, version: str, rule: str) -> None:
     found = advice(a_run(messages=(message,), samples=BUSY, version=version))
     assert found[rule].severity == "info"
     assert not found[rule].changes
     assert "slower-paths-taken" not in found
 
 
-def test_a_variable_of_another_release_is_told_without_a_warning() -> None:
+def test_a_variable_of_another_release_is_reported_without_a_warning() -> None:
     line = Evidence("vllm.log", 1, "+ export VLLM_ALL2ALL_BACKEND=pplx")
     shown = {
         "VLLM_ALL2ALL_BACKEND": Value("pplx", "explicit", (line,)),

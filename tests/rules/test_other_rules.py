@@ -117,7 +117,7 @@ def test_a_context_that_hardly_fits_is_information() -> None:
     assert "few-full-length-requests-fit" not in advice(a_run(measured={"max_concurrency": 2.6}))
 
 
-def test_messages_without_a_rule_are_told_together_without_a_number() -> None:
+def test_messages_without_a_rule_are_reported_together_without_a_number() -> None:
     run = a_run(messages=("Using FlashInfer for top-p & top-k sampling.",))
     seen = run.messages["sampler-flashinfer"]
     slow = replace(seen.first[0].pattern, verdict="costs-performance", meaning="It is slow.", pack="x")
@@ -169,7 +169,7 @@ def test_answers_with_server_errors_are_counted_although_the_server_went_on() ->
     assert next(iter(advice(run))) == "answered-with-server-errors"
 
 
-def test_server_errors_that_follow_from_a_crash_are_not_told_again() -> None:
+def test_server_errors_that_follow_from_a_crash_are_not_reported_again() -> None:
     run = a_run(samples=load((9, BUSY)))
     run.accesses = Counter({("POST", "/v1/completions", 500): 8})
     run.outcome = "crashed_while_serving"
@@ -183,7 +183,7 @@ def test_weights_that_do_not_fit_have_a_remedy_before_more_requests_have_one() -
     assert first.changes
 
 
-def test_untuned_block_sizes_are_told_and_change_nothing() -> None:
+def test_untuned_block_sizes_are_reported_and_change_nothing() -> None:
     line = (
         "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found at"
         " /opt/configs/N=1536,K=4096.json"

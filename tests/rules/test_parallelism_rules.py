@@ -117,7 +117,7 @@ def engines(*loads: dict[str, float], moments: int = 5) -> list[Sample]:
 FULL = {"running": 50, "waiting": 40, "kv": 99.0}
 
 
-def test_requests_that_wait_for_one_engine_while_another_has_room_are_told() -> None:
+def test_requests_that_wait_for_one_engine_while_another_has_room_are_reported() -> None:
     found = advice(a_run(samples=engines(FULL, {"running": 6, "kv": 9.0})))["engines-loaded-unevenly"]
     assert "engine 0 ran 50 with 40 waiting when engine 1 ran 6 with none" in found.explanation
     assert len(found.evidence) == 2

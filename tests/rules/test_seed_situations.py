@@ -108,7 +108,7 @@ def test_a_worker_with_a_forced_kernel_gets_the_fast_one_first() -> None:
     assert "no effect in the V1 engine" in findings(name)["argument-without-effect"]["explanation"]
 
 
-def test_gb10_is_told_what_the_log_shows_and_nothing_of_other_engines() -> None:
+def test_gb10_says_what_the_log_shows_and_nothing_of_other_engines() -> None:
     name = "gpt-oss-gb10"
     found = findings(name)
     assert "mxfp4-without-flashinfer" in found

@@ -15,7 +15,7 @@ QUEUE = {"running": 64, "waiting": 31, "kv": 9.9, "generation": 5300.0}
 FULL = {"running": 36, "waiting": 131, "kv": 99.7, "generation": 60.0}
 
 
-def test_an_under_used_server_is_told_that_its_client_is_the_limit_and_gets_no_flag() -> None:
+def test_an_under_used_server_learns_that_its_client_is_the_limit_and_gets_no_flag() -> None:
     found = advice(a_run(default={"max_num_seqs": 256}, samples=load((30, UNDER_USED))))
     assert next(iter(found)) == "client-concurrency-bound"
     bound = found["client-concurrency-bound"]
@@ -57,7 +57,7 @@ def test_one_slot_has_its_own_range() -> None:
     assert (effect.low, effect.high) == (5.21, 14.21)
 
 
-def test_a_short_rush_behind_one_slot_is_told_even_when_the_day_was_quiet() -> None:
+def test_a_short_rush_behind_one_slot_is_reported_even_when_the_day_was_quiet() -> None:
     run = a_run(
         set={"max_num_seqs": 1},
         samples=load(
@@ -87,7 +87,7 @@ def test_a_full_cache_comes_first_and_advises_against_more_slots() -> None:
     assert "--max-num-seqs" not in knobs(found["kv-cache-preemption"])
 
 
-def test_a_cache_that_fills_up_without_a_queue_is_told_with_less_confidence() -> None:
+def test_a_cache_that_fills_up_without_a_queue_is_reported_with_less_confidence() -> None:
     found = advice(a_run(samples=load((5, {"running": 8, "kv": 95.8, "generation": 240.0}))))
     assert found["kv-cache-preemption"].confidence == "medium"
 
@@ -157,7 +157,7 @@ def test_a_cpu_gets_more_cache_by_its_variable() -> None:
     assert unknown.changes[0].kind == "action"
 
 
-def test_prompts_that_fill_the_steps_are_told_apart_from_missing_slots() -> None:
+def test_prompts_that_fill_the_steps_are_distinguished_from_missing_slots() -> None:
     figures = {"running": 2, "waiting": 2, "kv": 3.6, "prompt": 1486.5, "generation": 1.3}
     found = advice(
         a_run(set={"max_num_seqs": 32}, samples=load((9, {"running": 1, "generation": 9.0}), (4, figures)))
@@ -206,7 +206,7 @@ def test_one_statistics_line_is_a_moment_and_no_load() -> None:
     assert "client-concurrency-bound" not in advice(a_run(samples=load((1, UNDER_USED))))
 
 
-def test_an_old_engine_is_not_told_what_the_new_one_does_not_print() -> None:
+def test_an_old_engine_is_not_asked_for_what_the_new_one_does_not_print() -> None:
     full = load((6, {"running": 200, "waiting": 700, "kv": 99.7}))
     old = advice(a_run(samples=full, engine="V0", version="0.5.3"))["kv-cache-preemption"]
     new = advice(a_run(samples=full))["kv-cache-preemption"]

@@ -21,7 +21,7 @@ def unknown(name: str) -> str:
     return f"Unknown vLLM environment variable detected: {name}"
 
 
-def test_a_variable_that_was_renamed_is_told_with_its_successor() -> None:
+def test_a_variable_that_was_renamed_is_reported_with_its_successor() -> None:
     found = settings(a_run(messages=(unknown("VLLM_ATTENTION_BACKEND"),), version="0.16.0"))[
         "environment-variable-ignored"
     ]
@@ -44,7 +44,7 @@ def test_variables_that_the_official_image_sets_ask_for_nothing() -> None:
     )
 
 
-def test_variables_that_kubernetes_sets_for_a_service_are_told_as_such() -> None:
+def test_variables_that_kubernetes_sets_for_a_service_are_reported_as_such() -> None:
     names = ("VLLM_ROUTER_SERVICE_HOST", "VLLM_ROUTER_PORT", "VLLM_ROUTER_PORT_80_TCP_ADDR", "VLLM_TYPO")
     found = settings(a_run(messages=tuple(map(unknown, names)), version="0.22.0"))[
         "environment-variable-ignored"
@@ -87,7 +87,7 @@ def test_sampling_defaults_of_the_model_are_harmless_information() -> None:
     assert "Harmless" in found.explanation
 
 
-def test_bfloat16_run_as_float16_is_told_and_left_to_the_user() -> None:
+def test_bfloat16_run_as_float16_is_reported_and_left_to_the_user() -> None:
     run = a_run(set={"dtype": "float16"}, messages=("Casting torch.bfloat16 to torch.float16.",))
     found = settings(run)["weights-cast-to-half"]
     assert found.severity == "info"
@@ -123,7 +123,7 @@ def right(run: Run) -> dict[str, str]:
     return {item.name: item.state for item in already_right(run)}
 
 
-def test_what_is_on_is_told_with_its_line() -> None:
+def test_what_is_on_is_reported_with_its_line() -> None:
     run = a_run(
         set={"max_num_seqs": 64},
         reported={"enable_prefix_caching": True, "quantization": "awq_marlin"},
@@ -190,13 +190,13 @@ def test_a_whole_log_with_a_load_misses_nothing() -> None:
     assert unknowns_of(run) == ()
 
 
-def test_an_event_of_the_packs_stands_behind_each_line_of_these_tests() -> None:
+def test_an_event_of_the_packs_comes_after_each_line_of_these_tests() -> None:
     assert event(unknown("VLLM_X")).fields["name"] == "VLLM_X"
 
 
-@pytest.mark.parametrize(("prompt", "told"), [(900.0, True), (0.0, False)])
-def test_of_prompts_that_never_came_nothing_is_said_of_what_they_share(prompt: float, told: bool) -> None:
+@pytest.mark.parametrize(("prompt", "reported"), [(900.0, True), (0.0, False)])
+def test_of_prompts_that_never_came_nothing_is_said_of_what_they_share(prompt: float, reported: bool) -> None:
     samples = load((9, {"running": 3, "generation": 90.0, "prompt": prompt, "hit": 0.0}))
     run = a_run(reported={"enable_prefix_caching": True}, samples=samples)
     brings = {item.name: item.brings for item in already_right(run)}
-    assert ("share little" in brings["prefix caching"]) is told
+    assert ("share little" in brings["prefix caching"]) is reported

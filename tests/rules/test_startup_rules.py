@@ -9,7 +9,7 @@ from tests.rules.making import a_run, advice, load
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
 
 
-def test_slow_storage_is_told_with_its_rate_and_the_seconds_of_a_local_disk() -> None:
+def test_slow_storage_is_reported_with_its_rate_and_the_seconds_of_a_local_disk() -> None:
     run = a_run(
         set={"tensor_parallel_size": 4},
         measured={"model_weights_gib": 15.39},
@@ -75,14 +75,14 @@ def test_a_cold_compile_cache_promises_the_measured_range() -> None:
     assert effect.low < effect.high < 1.0
 
 
-def test_graphs_and_tracing_that_take_half_of_a_long_start_are_told() -> None:
+def test_graphs_and_tracing_that_take_half_of_a_long_start_are_reported() -> None:
     run = a_run(
         measured={"init_engine_seconds": 34.1, "graph_capture_seconds": 17.0}, phases=(("dynamo", 7.5),)
     )
     assert "--enforce-eager" in advice(run)["slow-startup-graphs-and-dynamo"].avoid
 
 
-def test_a_start_is_seldom_its_findings_stand_behind_those_of_serving() -> None:
+def test_a_start_is_seldom_its_findings_come_after_those_of_serving() -> None:
     settings = {"measured": {"model_weights_gib": 15.0}, "phases": (("read-weights", 1000.0),)}
     serving = advice(a_run(samples=load((60, BUSY)), **settings))  # type: ignore[arg-type]
     assert list(serving)[-1] == "slow-weight-loading-storage"
@@ -114,7 +114,7 @@ def test_with_the_compile_cache_switched_off_there_is_nothing_to_keep() -> None:
     assert found["compile-cache-disabled"].severity == "medium"
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(90.0, True), (12.0, False)])
-def test_a_start_that_waits_for_made_up_images_says_what_shortens_it(seconds: float, told: bool) -> None:
+@pytest.mark.parametrize(("seconds", "reported"), [(90.0, True), (12.0, False)])
+def test_a_start_that_waits_for_made_up_images_says_what_shortens_it(seconds: float, reported: bool) -> None:
     found = advice(a_run(phases=(("encoder-profiling", seconds),)))
-    assert ("slow-startup-encoder-profiling" in found) is told
+    assert ("slow-startup-encoder-profiling" in found) is reported

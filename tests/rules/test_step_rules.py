@@ -11,7 +11,7 @@ STILL = {"running": 5, "waiting": 3, "kv": 9.0, "generation": 0.0}
 CRAWLING = {"running": 1, "kv": 0.2, "generation": 0.8}
 
 
-def test_running_requests_without_tokens_and_with_one_usage_stand_still() -> None:
+def test_running_requests_without_tokens_and_with_one_usage_make_no_progress() -> None:
     run = a_run(samples=load((4, STILL)))
     found = advice(run)
     assert next(iter(found)) == "engine-makes-no-progress"
@@ -19,12 +19,12 @@ def test_running_requests_without_tokens_and_with_one_usage_stand_still() -> Non
     assert bottleneck_of(run).name == "none-clear"
 
 
-def test_a_long_prompt_takes_cache_with_every_chunk_and_is_no_standstill() -> None:
+def test_a_long_prompt_takes_cache_with_every_chunk_and_is_no_hang() -> None:
     growing = [(1, {**STILL, "kv": 9.0 + number}) for number in range(6)]
     assert "engine-makes-no-progress" not in advice(a_run(samples=load(*growing)))
 
 
-def test_three_lines_are_not_yet_a_standstill() -> None:
+def test_three_lines_are_not_yet_a_hang() -> None:
     run = a_run(samples=load((3, STILL), (3, {"running": 5, "kv": 9.0})))
     assert "engine-makes-no-progress" not in advice(run)
 
@@ -97,7 +97,7 @@ def test_more_ranks_than_a_machine_has_cards_make_the_network_the_suspect() -> N
     assert "NCCL_DEBUG" in found["inter-node-network-bound"].explanation
 
 
-def test_a_client_is_not_told_to_send_more_where_the_cache_is_nearly_full() -> None:
+def test_a_client_is_not_advised_to_send_more_where_the_cache_is_nearly_full() -> None:
     found = advice(a_run(samples=load((6, {"running": 38, "kv": 89.0, "generation": 800.0}))))
     assert found["client-concurrency-bound"].changes == ()
     assert found["client-concurrency-bound"].effect is None

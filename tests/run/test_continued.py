@@ -35,7 +35,7 @@ def test_lines_of_an_unknown_message_are_one_unknown_message() -> None:
     assert lines.belongs(record("at the second stage"), False) == (True, False)
 
 
-def test_processes_that_write_between_each_other_are_told_apart() -> None:
+def test_processes_that_write_between_each_other_are_distinguished() -> None:
     lines = Continuations()
     lines.belongs(record("EngineCore failed to start.", pid=7), True)
     lines.belongs(record("Frobnication failed:", pid=8), False)

@@ -18,7 +18,7 @@ def test_every_line_that_the_expression_takes_holds_one_of_its_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "level", "told"),
+    ("message", "level", "reported"),
     [
         ("Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.", "ERROR", True),
         ("./serve.sh: line 9: 4711 Segmentation fault      (core dumped) vllm serve m", "", True),
@@ -29,5 +29,5 @@ def test_every_line_that_the_expression_takes_holds_one_of_its_words() -> None:
         ("Avg prompt throughput: 1.0 tokens/s", "", False),
     ],
 )
-def test_death_is_told_by_its_own_words_and_by_no_remark(message: str, level: str, told: bool) -> None:
-    assert says_death(record(message, level)) is told
+def test_death_is_known_by_its_own_words_and_by_no_remark(message: str, level: str, reported: bool) -> None:
+    assert says_death(record(message, level)) is reported

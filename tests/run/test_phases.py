@@ -70,7 +70,7 @@ def test_a_stream_that_was_captured_twice_has_each_phase_once() -> None:
     assert named(run, "load-weights").seconds == 12.4
 
 
-def test_a_phase_that_began_before_the_first_line_is_told_with_its_whole_length() -> None:
+def test_a_phase_that_began_before_the_first_line_is_reported_with_its_whole_length() -> None:
     line = (
         "(VllmWorker rank=0 pid=9) INFO 03-04 10:00:00 [monitor.py:33] torch.compile takes 27.00 s in total\n"
     )

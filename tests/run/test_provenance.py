@@ -45,7 +45,7 @@ def test_all_arguments_of_a_dump_are_not_what_the_user_set() -> None:
     assert run.config.value("trust_remote_code").provenance != "explicit"
 
 
-def test_a_setting_far_behind_in_a_long_line_is_shown_where_it_stands() -> None:
+def test_a_setting_far_behind_in_a_long_line_is_shown_where_it_is() -> None:
     extra = f", 'compilation_config': '{'x' * 900}', 'max_num_seqs': 7, 'served_model_name': '{'y' * 900}'"
     (evidence,) = run_of(*start(extra=extra)).config.value("max_num_seqs").evidence
     assert "'max_num_seqs': 7" in evidence.text

@@ -77,7 +77,7 @@ def requests_of(found: tuple[RunView, ...]) -> dict[object, int]:
     return {run.model: sum(row[3] for row in run.requests) for run in found}
 
 
-def test_requests_of_two_servers_in_one_file_are_told_apart_by_their_process() -> None:
+def test_requests_of_two_servers_in_one_file_are_distinguished_by_their_process() -> None:
     starts = woven(start(pid=1, model="org/a"), start(pid=90, model="org/b"))
     found = runs(
         starts,
@@ -89,7 +89,7 @@ def test_requests_of_two_servers_in_one_file_are_told_apart_by_their_process() -
     assert requests_of(found) == {"org/a": 9, "org/b": 6}
 
 
-def test_requests_of_two_servers_in_one_file_are_told_apart_by_their_container() -> None:
+def test_requests_of_two_servers_in_one_file_are_distinguished_by_their_container() -> None:
     one = [f"web-1  | {line}" for line in (*start(model="org/a"), *answers(4))]
     two = [f"web-2  | {line}" for line in (*start(model="org/b"), *answers(4))]
     bare = 'web-1  | INFO:     10.0.0.9:5000 - "GET /health HTTP/1.1" 200 OK'

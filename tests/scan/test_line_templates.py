@@ -48,7 +48,7 @@ def test_a_skipped_line_holds_no_literal_and_no_wanted_shape(text: str) -> None:
 
 
 @given(st.one_of(*(st.from_regex(re.compile(e, re.ASCII)) for e in EXPRESSIONS)))
-def test_where_an_expression_is_found_one_of_its_words_stands(text: str) -> None:
+def test_where_an_expression_is_found_one_of_its_words_occurs(text: str) -> None:
     assert any(word in text for word in EXPRESSION_WORDS)
 
 
@@ -68,7 +68,7 @@ def test_a_literal_is_nothing_where_no_pattern_of_it_can_match() -> None:
     assert verdicts[mask_variables(b"Received 15 signal.")] == KEEP
 
 
-def test_each_text_that_a_pattern_requires_stands_in_its_samples() -> None:
+def test_each_text_that_a_pattern_requires_is_in_its_samples() -> None:
     index: PackIndex = load_all(())[0]
     checked = 0
     for pattern in index.patterns:

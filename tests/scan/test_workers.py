@@ -75,7 +75,7 @@ def test_what_was_found_survives_the_way_between_processes(mix: Mix) -> None:
     assert loads(dumps(scanned)) == scanned
 
 
-def test_a_process_that_is_gone_is_told_in_one_line() -> None:
+def test_a_process_that_is_gone_is_reported_in_one_line() -> None:
     prefilter = build_prefilter(LITERALS)
     before = set(multiprocessing.active_children())
     with Workers(1, scanner(prefilter), prefilter) as pool:

@@ -51,7 +51,9 @@ def test_first_line_numbers_do_not_depend_on_the_cut(size: int) -> None:
 @pytest.mark.parametrize(
     "pack", [gzip.compress, bz2.compress, lzma.compress, zstandard.ZstdCompressor().compress]
 )
-def test_packed_files_are_told_by_content_not_by_name(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_packed_files_are_known_by_content_not_by_name(
+    pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     path = tmp_path / "vllm.log"
     path.write_bytes(pack(TEXT))
     chunks, reading = chunks_of(Input("vllm.log", path=path))
@@ -72,7 +74,7 @@ def test_a_gz_may_be_padded_as_tapes_are() -> None:
     assert reading.note is None
 
 
-def test_a_damaged_gz_gives_what_stands_before_the_damage() -> None:
+def test_a_damaged_gz_gives_what_precedes_the_damage() -> None:
     text = b"".join(b"%d is no line of vLLM\n" % (n * 7919 % 100_003) for n in range(60_000))
     packed = bytearray(gzip.compress(text))
     packed[len(packed) * 9 // 10 :] = b"\xff" * (len(packed) // 10)
@@ -177,6 +179,6 @@ def test_an_empty_input_gives_no_chunk() -> None:
     assert chunks_of(Input("x", data=b""))[0] == []
 
 
-def test_a_path_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_path_that_is_not_there_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(LogdoctorError, match="can't read"):
         chunks_of(Input("gone", path=tmp_path / "gone"))

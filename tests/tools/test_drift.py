@@ -26,7 +26,7 @@ def package(tmp_path: Path) -> Path:
     return root
 
 
-def test_new_and_reworded_messages_are_told_apart(package: Path) -> None:
+def test_new_and_reworded_messages_are_distinguished(package: Path) -> None:
     found = drift_of(package)
     assert (found.release, found.before) == ("99.0.0", "0.33.0")
     assert "Nobody wrote this before." in {message.template for message in found.new}

@@ -116,7 +116,7 @@ def test_flags_take_after_the_fields_that_they_fill(package: Path) -> None:
     assert flags["--allow-credentials"]["form"] == "switch-pair"
 
 
-def test_messages_are_told_by_what_puts_them_out(package: Path) -> None:
+def test_messages_are_known_by_what_puts_them_out(package: Path) -> None:
     found = {m.template: m for m in extract_messages(package) if m.file == "worker.py"}
     assert found["Reserved %s GiB."].style == "percent"
     assert (found["Ready."].line, found["Ready."].once) == (4, True)

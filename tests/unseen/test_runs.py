@@ -8,7 +8,7 @@ from tests.unseen.lives import behind, life, woven
 from tests.unseen.reading import check, facts, only_run, runs
 
 
-def test_two_servers_that_write_to_one_file_are_told_apart_by_process_id() -> None:
+def test_two_servers_that_write_to_one_file_are_distinguished_by_process_id() -> None:
     first, second = runs(
         woven(
             life(pid=11, engine=12, model="a/x"), life(pid=21, engine=22, model="b/y", port=8001, rate=500.0)
@@ -23,7 +23,7 @@ def test_two_servers_of_one_model_on_two_ports_are_two_runs() -> None:
     assert [run.extremes.generation for run in found] == [102.0, 502.0]
 
 
-def test_containers_with_the_same_process_ids_are_told_apart_by_name() -> None:
+def test_containers_with_the_same_process_ids_are_distinguished_by_name() -> None:
     found = runs(
         woven(
             behind("vllm-a-1  | ", life(model="a/x")), behind("vllm-b-1  | ", life(model="b/y", rate=900.0))
