@@ -23,8 +23,8 @@ takes long to search.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -191,10 +191,12 @@ def rule_ids() -> list[str]:
     return [path.stem for path in page_files(builtin_root())]
 
 
-def rule_names() -> dict[str, str]:
+@cache
+def rule_names() -> Mapping[str, str]:
     """Return the id of each rule by its id and by each of its aliases."""
-    names = {rule_id: rule_id for rule_id in rule_ids()}
-    for page in read_pages(page_files(builtin_root()))[0]:
+    files = page_files(builtin_root())
+    names = {path.stem: path.stem for path in files}
+    for page in read_pages(files)[0]:
         names.update((alias, page.id) for alias in page.aliases)
     return names
 

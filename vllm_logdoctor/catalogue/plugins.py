@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from vllm_logdoctor.catalogue.errors import PackError, Problem
@@ -24,12 +25,17 @@ def installed_packs() -> list[Path]:
 
     Raises PackError for an entry point that names nothing usable.
     """
-    if not any(_mentions_group(folder) for folder in _metadata_folders(sys.path)):
-        # Reading all entry points through importlib costs more than a whole small analysis.
+    if not _brings_packs(tuple(sys.path)):
         return []
     from importlib.metadata import entry_points
 
     return [_path_of(point.name, point.load()) for point in entry_points(group=GROUP)]
+
+
+@cache
+def _brings_packs(search_path: tuple[str, ...]) -> bool:
+    """Return whether a package there names the group: reading all entry points through importlib takes longer than a small log."""
+    return any(_mentions_group(folder) for folder in _metadata_folders(search_path))
 
 
 def _metadata_folders(search_path: Iterable[str]) -> Iterator[str]:
