@@ -69,9 +69,8 @@ class _Value(NamedTuple):
     quoted: bool
 
 
-def may_hold_name(text: str) -> bool:
-    """Return, at little cost, whether a text may hold the name of a credential with a value behind it."""
-    lowered = _lowered(text)
+def may_hold_name(lowered: str) -> bool:
+    """Return, at little cost, whether a text in small letters may hold the name of a credential with a value behind it."""
     return _ASSIGNED.search(lowered) is not None or ("--" in lowered and _OPTION.search(lowered) is not None)
 
 

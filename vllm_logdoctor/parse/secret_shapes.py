@@ -46,7 +46,8 @@ _BLOCKS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 _KINDS = tuple(kind for kind, _ in (*_WORDS, *_BLOCKS))
-_SHAPED_WORD = lazy_pattern(r"\b(?:" + "|".join(f"({regex})" for _, regex in _WORDS) + ")")
+# Each of them takes 14 characters or more: most words are too short to be tried.
+_SHAPED_WORD = lazy_pattern(r"\b(?=\S{14})(?:" + "|".join(f"({regex})" for _, regex in _WORDS) + ")")
 _SHAPED_BLOCK = lazy_pattern("|".join(f"({regex})" for _, regex in _BLOCKS))
 
 # In small letters: one of these, or a long run of letters and digits, is in every credential of these shapes.

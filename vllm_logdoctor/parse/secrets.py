@@ -134,7 +134,7 @@ def may_hold_secret(text: str) -> bool:
     for mark in _PLACES:
         if mark in lowered:
             return True
-    return may_hold_name(text) or may_be_shaped(text, lowered) or _BARE_NAME.search(lowered[-40:]) is not None
+    return may_hold_name(lowered) or may_be_shaped(text, lowered) or _BARE_NAME.search(lowered[-40:]) is not None
 
 
 class OpenSecret(NamedTuple):
@@ -200,7 +200,7 @@ def open_secret(text: str, message: str) -> OpenSecret | None:
     if not end.endswith(("=", ":")) and len(end.split(None, _FEW_WORDS)) > _FEW_WORDS:
         return None
     found = _NAME_AT_END.search(end)
-    if found is None or not may_hold_name(f"{found['name']}=aaaaaaaaaaaa"):
+    if found is None or not may_hold_name(f"{found['name'].lower()}=aaaaaaaaaaaa"):
         return None
     return OpenSecret(found["name"], bool(found["assign"]))
 
