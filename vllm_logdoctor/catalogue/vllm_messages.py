@@ -27,6 +27,9 @@ _LEVELS = {"exception": "error", "warn": "warning", "trace": "debug"}
 
 _MOST_KNOWN = 4096
 
+_ByStart = dict[str, list[tuple[str, VllmMessage]]]
+"""Messages by their first characters, each with the text that its first line begins with."""
+
 
 class VllmMessages:
     """Recognises messages of vLLM by the file that prints them, and the texts of its exceptions.
@@ -35,7 +38,7 @@ class VllmMessages:
     """
 
     def __init__(self) -> None:
-        self._files: dict[str, dict[str, list[VllmMessage]]] = {}
+        self._files: dict[str, _ByStart] = {}
         self._patterns: dict[str, Pattern] = {}
         self._known_raised: dict[str, VllmMessage | None] = {}
 
@@ -62,7 +65,7 @@ class VllmMessages:
         return message_table()
 
     @cached_property
-    def _of_any_file(self) -> dict[str, list[VllmMessage]]:
+    def _of_any_file(self) -> _ByStart:
         """For logs without call sites, and plug-ins that print what vLLM prints."""
         return _by_start(message for message in self._table.logged if len(message.parts[0]) >= _KEY)
 
@@ -77,7 +80,7 @@ class VllmMessages:
         return self._first(by_start, message) or next(
             (
                 each
-                for each in by_start.get(message[:_KEY], ())
+                for _, each in by_start.get(message[:_KEY], ())
                 if could_begin(each.parts, message, _LETTERS_WITHOUT_HEADER)
             ),
             None,
@@ -88,10 +91,10 @@ class VllmMessages:
         return call_site is None or self._table.logs_from(_base(call_site))
 
     @staticmethod
-    def _first(by_start: dict[str, list[VllmMessage]], message: str) -> VllmMessage | None:
+    def _first(by_start: _ByStart, message: str) -> VllmMessage | None:
         for key in (message[:_KEY], ""):
-            for each in by_start.get(key, ()):
-                if could_print(each.parts, message):
+            for start, each in by_start.get(key, ()):
+                if message.startswith(start) and could_print(each.parts, message):
                     return each
         return None
 
@@ -170,13 +173,14 @@ def _range_text(first: str, last: str) -> str:
     return first if first == last else f"{first}-{last}"
 
 
-def _by_start(messages: Iterable[VllmMessage]) -> dict[str, list[VllmMessage]]:
+def _by_start(messages: Iterable[VllmMessage]) -> _ByStart:
     """Return messages by the first characters of what they print, the ones with most text of their own first."""
-    found: dict[str, list[VllmMessage]] = {}
+    found: _ByStart = {}
     for message in sorted(messages, key=lambda each: -sum(map(len, each.parts))):
         if _says_enough(message):
             start = message.parts[0].split("\n", 1)[0]
-            found.setdefault(start[:_KEY] if len(start) >= _KEY else "", []).append(message)
+            key = start[:_KEY] if len(start) >= _KEY else ""
+            found.setdefault(key, []).append((message.parts[0].lstrip("\n").split("\n", 1)[0].rstrip(), message))
     return found
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct, field
@@ -24,6 +25,9 @@ _ARGUMENT_NAMES = {"model_tag": "model"}
 _PRINTED_NAMES = {name: printed for printed, name in _ENGINE_NAMES.items()}
 # Parts of nested settings that the engine prints under another name than the arguments.
 _PRINTED_PARTS = {"num_spec_tokens": "num_speculative_tokens"}
+# max_model_len=8192      "max_model_len": 8192      but not config.max_model_len=
+_ASSIGNS = re.compile(r"['\"]?\s?[=:]")
+_PART_OF_NAME = re.compile(r"[\w.]")
 # Of an overlong line evidence shows its head and what is around the setting.
 _HEAD = 160
 _BEFORE = 40
@@ -124,15 +128,25 @@ def evidence_at(evidence: tuple[Evidence, ...], text: str, name: str) -> tuple[E
     """
     if not evidence or len(text) <= len(evidence[0].text):
         return evidence
-    names = "|".join(re.escape(printed) for printed in {name, _PRINTED_NAMES.get(name, name)})
-    setting = re.compile(rf"(?<![\w.])(?:{names})['\"]?\s?[=:]")
-    if setting.search(evidence[0].text, 0, len(evidence[0].text) - _BEFORE):
+    names = {name, _PRINTED_NAMES.get(name, name)}
+    shown = evidence[0].text
+    if any(next(_places(one, shown[:-_BEFORE]), None) for one in names):
         return evidence
-    found = setting.search(text)
+    found = min((place for one in names for place in islice(_places(one, text), 1)), default=None)
     if found is None:
         return evidence
-    part = text[max(0, found.start() - _BEFORE) : found.end() + _BEHIND]
-    return (replace(evidence[0], text=f"{evidence[0].text[:_HEAD]} ... {part} ..."), *evidence[1:])
+    part = text[max(0, found[0] - _BEFORE) : found[1] + _BEHIND]
+    return (replace(evidence[0], text=f"{shown[:_HEAD]} ... {part} ..."), *evidence[1:])
+
+
+def _places(name: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a text assigns a setting: hundreds of names are looked for in one line of a server's arguments."""
+    start = text.find(name)
+    while start >= 0:
+        assigns = _ASSIGNS.match(text, start + len(name))
+        if assigns is not None and (start == 0 or _PART_OF_NAME.match(text, start - 1) is None):
+            yield start, assigns.end()
+        start = text.find(name, start + 1)
 
 
 def _is_default(name: str, value: Any, default_of: Callable[[str], tuple[Any, str] | None]) -> bool:

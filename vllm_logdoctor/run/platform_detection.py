@@ -118,4 +118,7 @@ def _hints_of(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)
 def _may_hint(same: bytes) -> bool:
     text = text_of(same)
-    return any(word in text for word in _ALL_NEEDED)
+    for word in _ALL_NEEDED:
+        if word in text:
+            return True
+    return False
