@@ -177,7 +177,9 @@ class Analyser:
 
     def analysis(self) -> Analysis:
         """Judge what is known so far."""
-        results = self._results.with_one(self._group.result(self.options.objective))
+        results = self._results
+        if self._group.names:
+            results = results.with_one(self._group.result(self.options.objective))
         notes = (
             *((INTERRUPTED,) if self.interrupted else ()),
             *((OUT_OF_TIME.format(self.options.time_limit),) if self.out_of_time else ()),

@@ -192,8 +192,6 @@ class Results(Struct):
 
     def with_one(self, result: Result) -> Results:
         """Return these results with those of one more run set."""
-        if not result.sources and not result.diagnoses:
-            return self
         both = Results(
             [*self.diagnoses], [*self.sources], [*self.more], self.more_files, Counter(self.outcomes), [*self.failed],
             self.total, self.notes_left_out, self.foreign,

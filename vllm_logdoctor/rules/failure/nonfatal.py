@@ -74,8 +74,10 @@ def limit_findings(
     lines = (one for one in context.lines() if not one.framed or one.record.level in ("ERROR", "CRITICAL"))
     reached: dict[str, list[RuleMatch]] = {}
     for observation in (*context.exceptions(aside), *lines):
+        if _before_start(context, observation):
+            continue
         for named in match_rules(observation, context, rules, facts)[:1]:
-            if named.rule.id in _LIMITS and not _before_start(context, observation):
+            if named.rule.id in _LIMITS:
                 reached.setdefault(named.rule.id, []).append(named)
     for named, *others in reached.values():
         finding = named_finding(named, context.run, None, [one.decisive for one in others[-1:]])

@@ -149,8 +149,10 @@ def _from_lines(
         ):
             continue  # A command before the start failed: pip, a download. The start that broke came after it.
         warns = _only_warns(observation)
+        if warns and observation.record.level != "WARNING":
+            continue
         for named in match_rules(observation, context, rules, facts):
-            if warns and not (named.signature.rank == "echo" and observation.record.level == "WARNING"):
+            if warns and named.signature.rank != "echo":
                 continue
             if named.signature.alone or _explains(named.signature, observation, starts, context):
                 yield _Candidate(_tier(observation, named), observation, named, observation.place)
