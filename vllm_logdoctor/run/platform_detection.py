@@ -117,8 +117,4 @@ def _hints_of(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _may_hint(same: bytes) -> bool:
-    text = text_of(same)
-    for word in _ALL_NEEDED:
-        if word in text:
-            return True
-    return False
+    return any(map(text_of(same).__contains__, _ALL_NEEDED))
