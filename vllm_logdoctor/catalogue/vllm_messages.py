@@ -180,7 +180,9 @@ def _by_start(messages: Iterable[VllmMessage]) -> _ByStart:
         if _says_enough(message):
             start = message.parts[0].split("\n", 1)[0]
             key = start[:_KEY] if len(start) >= _KEY else ""
-            found.setdefault(key, []).append((message.parts[0].lstrip("\n").split("\n", 1)[0].rstrip(), message))
+            found.setdefault(key, []).append(
+                (message.parts[0].lstrip("\n").split("\n", 1)[0].rstrip(), message)
+            )
     return found
 
 

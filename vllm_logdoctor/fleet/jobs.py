@@ -33,11 +33,7 @@ _PROLOGUE = re.compile(
     rb"^[ \t#*|=-]{0,20}(?:PBS |Slurm )?job[ _-]?id[ \t]{0,10}[:=][ \t]{0,10}(\d{2,12}(?:\[\d{1,9}\])?)(?!\d)",
     re.IGNORECASE | re.MULTILINE,
 )
-_PROLOGUE_WORDS = tuple(
-    f"{job}{between}{number}".encode()
-    for job, number in (("job", "id"), ("Job", "Id"), ("Job", "ID"), ("Job", "id"), ("JOB", "ID"))
-    for between in ("", " ", "_", "-")
-)
+_PROLOGUE_WORDS = (b"jobid", b"job id", b"job_id", b"job-id")
 _IN_CONTENT = ((b"SLURM_JOB", _SLURM_VARIABLE, "slurm"), (b"PBS_JOBID", _PBS_VARIABLE, "pbs"), (b"slurmstepd", _SLURM_WORDS, "slurm"))  # fmt: skip
 
 
@@ -102,5 +98,6 @@ def _of_content(text: bytes) -> Job | None:
         if literal in text and (found := pattern.search(text)):
             return Job(system, found[1].decode(), "content")
     # To search 64 KiB with the expression takes longer than all of these.
-    found = _PROLOGUE.search(text) if any(words in text for words in _PROLOGUE_WORDS) else None
+    lowered = text.lower()
+    found = _PROLOGUE.search(text) if any(words in lowered for words in _PROLOGUE_WORDS) else None
     return Job("job", found[1].decode(), "content") if found else None

@@ -41,7 +41,8 @@ _NUMBERING_FROM = 4
 # Alternatives that begin with one character each are searched three times as fast as a group of them.
 _COLOURS = lazy_pattern(
     "|".join(
-        rf"{escape}\[?[0-9;?]{{0,12}}[A-Za-z]" for escape in (r"\x1b", r"\^\[", "#033", "<-", r"\u2190", r"\x9b")
+        rf"{escape}\[?[0-9;?]{{0,12}}[A-Za-z]"
+        for escape in (r"\x1b", r"\^\[", "#033", "<-", r"\u2190", r"\x9b")
     )
     + r"|\[(?:0|1|2|3[0-7]|9[0-7])(?:;[0-9]{1,2}){0,3}m|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\^M$"
 )

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_names import mask_named, may_hold_name
 from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mask_shaped, may_be_shaped
+from vllm_logdoctor.texts import alike, text_of
 
+_LONGEST_REMEMBERED = 1000
 _Replace = Callable[[re.Match[str]], str]
 
 # In small letters: one of these precedes a secret that its place gives away, or before a prompt.
@@ -130,11 +133,22 @@ def mask(text: str) -> Masked:
 
 def may_hold_secret(text: str) -> bool:
     """Return, at little cost, whether a text may hold what is masked; the same of texts that differ in digits only."""
+    return _may_hold_alike(alike(text)) if len(text) <= _LONGEST_REMEMBERED else _may_hold(text)
+
+
+@lru_cache(maxsize=4096)  # The ranks of a run, and the logs of a release, print the same tracebacks.
+def _may_hold_alike(same: bytes) -> bool:
+    return _may_hold(text_of(same))
+
+
+def _may_hold(text: str) -> bool:
     lowered = text.lower()
     for mark in _PLACES:
         if mark in lowered:
             return True
-    return may_hold_name(lowered) or may_be_shaped(text, lowered) or _BARE_NAME.search(lowered[-40:]) is not None
+    return (
+        may_hold_name(lowered) or may_be_shaped(text, lowered) or _BARE_NAME.search(lowered[-40:]) is not None
+    )
 
 
 class OpenSecret(NamedTuple):
