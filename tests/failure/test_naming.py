@@ -310,3 +310,60 @@ def test_an_engine_that_is_not_ready_in_time_is_not_a_step_that_hangs():
     assert finding.explanation.startswith("The API server waited for the engine to start")
     assert "VLLM_ENGINE_READY_TIMEOUT_S" in {change.knob for change in finding.changes}
     assert "socket.." not in finding.explanation
+
+
+def test_names_in_a_line_of_code_prove_no_cause():
+    place = Place("vllm/v1/worker/gpu_model_runner.py", "execute_model", "if self.kv_connector_workers:")
+    missing = "AttributeError: 'GPUModelRunner' object has no attribute 'kv_connector_workers'"
+    finding = root(while_serving(missing, place))
+    assert (finding.id, finding.title) == ("engine-code-bug", "AttributeError in vLLM's own code")
+
+
+def test_a_tensor_library_that_refuses_a_value_points_to_the_code_that_passed_it():
+    numpy = Place("env/site-packages/numpy/_core/_methods.py", "_amax", "return umr_maximum(a, axis)")
+    runner = Place("vllm/v1/worker/gpu_model_runner.py", "execute_model", "n = np.max(lengths)")
+    finding = root(while_serving("ValueError: zero-size array to reduction operation maximum", runner, numpy))
+    assert "Raised in gpu_model_runner.py, execute_model" in finding.explanation
+
+
+def test_a_field_that_the_model_s_configuration_lacks():
+    place = Place("vllm/transformers_utils/config.py", "get_hf_text_config", 'assert hasattr(config.text_config, "num_attention_heads")')  # fmt: skip
+    finding = root(at_start("AssertionError", place))
+    assert finding.id == "transformers-version-mismatch"
+    assert "config.text_config" in finding.explanation
+
+
+def test_a_missing_package_is_installed_by_its_name():
+    finding = root(at_start("ModuleNotFoundError: No module named 'partial_json_parser'", IMPORT))
+    assert finding.id == "python-dependency-conflict"
+    assert "pip install partial_json_parser" in finding.alternatives[0]
+    assert not finding.changes
+
+
+def test_a_missing_requirement_of_a_build_is_no_reason_to_install_vllm_again():
+    hook = Place("pip/_vendor/pyproject_hooks/_in_process/_in_process.py", "main", "hook(**hook_input)")
+    build = ["Obtaining file:///src/vllm", "  error: subprocess-exited-with-error"]
+    lines = [
+        *build,
+        *("      " + line for line in trace([hook], "ModuleNotFoundError: No module named 'packaging'")),
+    ]
+    finding = root("\n".join(lines))
+    assert finding.title == "Build requirement missing"
+    assert "pip install packaging" in finding.alternatives[0]
+
+
+def test_an_operator_of_an_npu_that_refuses_a_data_type():
+    refused = "[PID: 465] AclNN_Parameter_Error(EZ1001): Tensor scale not implemented for DT_FLOAT16, should be in dtype support list [DT_BFLOAT16,DT_FLOAT,]."
+    error = f"RuntimeError: NPU function error: call aclnnQuantMatmul failed, error code is 161002\n{refused}"
+    finding = root(at_start(error, PROFILE))
+    assert finding.title == "NPU operator refuses the data type"
+    assert "DT_BFLOAT16" in finding.explanation
+
+
+def test_a_ray_worker_that_is_gone_is_not_said_to_have_run_out_of_memory():
+    gone = "(raylet) A worker died or was killed while executing a task by an unexpected system error. There are some potential root causes. (1) The process is killed by SIGKILL by OOM killer due to high memory usage."
+    idle = (
+        "(LLMRayActor pid=7) INFO 06-20 01:37:11 executor_base.py:219] It took 1.462464 seconds to wake up."
+    )
+    finding = root("\n".join([idle, gone]))
+    assert (finding.id, finding.title) == ("peer-rank-died", "Ray worker process died")

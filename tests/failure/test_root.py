@@ -353,3 +353,16 @@ def test_what_the_kernel_says_of_another_day_or_program_is_no_root(stamp, name, 
         ]
     )
     assert (root(log).id == "gpu-hardware-or-driver-fault") is named
+
+
+def test_a_network_error_that_was_retried_with_success_is_no_cause():
+    retried = "(APIServer pid=1) ERROR 05-01 09:59:05 [repo_utils.py:47] Error retrieving file list: [Errno -3] Temporary failure in name resolution, retrying 1 of 2"
+    went_on = "(APIServer pid=1) INFO 05-01 09:59:08 [model.py:549] Resolved architecture: LlamaForCausalLM"
+    log = text(START[:1], [retried, went_on], START[1:], worker(0, OOM), server())
+    assert [finding.id for finding in failures(log)] == ["oom-weights-load", "errors-that-followed"]
+
+
+def test_a_network_error_after_the_last_try_is_the_cause():
+    retried = "(APIServer pid=1) ERROR 05-01 09:59:05 [repo_utils.py:47] Error retrieving file list: [Errno -3] Temporary failure in name resolution, retrying 2 of 2"
+    error = traceback(("file_exists", "raise"), ends="OSError: We couldn't connect to 'https://huggingface.co' to load the files")  # fmt: skip
+    assert root(text(START[:1], [retried], raw("APIServer pid=1", error))).id == "hf-network-unreachable"

@@ -192,6 +192,7 @@ _CHECKS = frozenset({"ValueError", "RuntimeError"})
 _REFUSALS = frozenset({"settings-refused", "feature-incompatible-with-model"})
 """Rules that know a refusal by common words: what arithmetic or a tensor library says in such words refuses nothing."""
 _SPECIFIC = 60
+_CHECKED = ("raise", "assert")
 
 
 def broke_by_itself(raised: Raised) -> bool:
@@ -204,7 +205,7 @@ def broke_by_itself(raised: Raised) -> bool:
         return True
     if raised.name not in _CHECKS or loading or not (owner.startswith(VLLM) or owner in TENSOR_LIBRARIES):
         return False
-    return bool(code) and not code.startswith(("raise", "assert"))
+    return bool(code) and not code.startswith(_CHECKED)
 
 
 def _frames_fit(signature: Signature, observation: Observation) -> bool:
@@ -218,16 +219,24 @@ def _frames_fit(signature: Signature, observation: Observation) -> bool:
     if not signature.frames:
         return True
     if matches_by_place(signature) and not signature.raised_in and observation.raised is not None:
-        everywhere = _places(_around_the_fault(observation.raised), observation)
+        everywhere = _places(_around_the_fault(observation.raised), observation, checks_only=True)
     return bool(expression(signature.frames).search(everywhere))
 
 
-def _places(frames: Sequence[Frame], observation: Observation) -> str:
-    """Return places one per line; code only of the one that raised: what callers pass on by name says nothing."""
+def _places(frames: Sequence[Frame], observation: Observation, *, checks_only: bool = False) -> str:
+    """Return places one per line; code only of the one that raised: what callers pass on by name says nothing.
+
+    Where any message will do, only a check that failed counts as code: names in other code ("if self.kv_connector_workers:") prove
+    nothing.
+    """
     acting = acting_frames(observation.raised.frames)[-1:] if observation.raised is not None else ()
-    return "\n".join(
-        f"{frame.file}:{frame.function}{': ' + frame.code if frame in acting else ''}" for frame in frames
-    )
+    if checks_only:
+        acting = tuple(frame for frame in acting if frame.code.startswith(_CHECKED))
+    return "\n".join(f"{_place(frame)}{': ' + frame.code if frame in acting else ''}" for frame in frames)
+
+
+def _place(frame: Frame) -> str:
+    return f"{frame.file}:{frame.function}"
 
 
 def _around_the_fault(raised: Raised) -> Sequence[Frame]:
@@ -263,7 +272,7 @@ def _deepest_own_place(observation: Observation) -> str:
     """Return file and function of the last frame that is vLLM's, or an empty text."""
     frames = acting_frames(observation.raised.frames) if observation.raised else ()
     own = next((frame for frame in reversed(frames) if is_vllm(frame.file)), None)
-    return f"{own.file}:{own.function}" if own else ""
+    return _place(own) if own else ""
 
 
 def _near(signature: Signature, observation: Observation, above: Sequence[Record]) -> Record | None:

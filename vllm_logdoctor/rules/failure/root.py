@@ -25,8 +25,10 @@ _INCIDENT_SECONDS = 90.0
 _EXPLAINS_LINES = 120
 # /opt/x.py:12: UserWarning: text      [rank0]:[W405 23:43:54 file.cpp:1] Warning: text      WARN text
 _WARNING = lazy_pattern(
-    r"\w*Warning: |\[W\d{3,4} |\bWARN(?:ING)?\b(?<!NCCL WARN)|warnings\.warn|NCCL INFO|^\s*\+ |Did you have `"
+    r"\w*Warning: (?!All requests failed)|\[W\d{3,4} |\bWARN(?:ING)?\b(?<!NCCL WARN)|warnings\.warn|NCCL INFO|^\s*\+ |Did you have `"
 )
+# Error retrieving file list: [Errno -3] Temporary failure in name resolution, retrying 1 of 2
+_ANNOUNCES_RETRY = lazy_pattern(r"(?i)\bretrying\b|\bwill (?:be )?retr(?:y|ied)\b|\bretry \d+ (?:of|/) ?\d+")
 _BAD_ENDS = frozenset({"crashed_at_startup", "crashed_while_serving", "truncated", "unknown", "killed"})
 _BEFORE_LINES = 20
 _GUESS = 40
@@ -141,6 +143,8 @@ def _from_lines(
     for observation in context.lines():
         if id(observation.record) in introductions or _settled(observation, context):
             continue
+        if starts and _retried(observation, scene, starts):
+            continue
         if (
             starts
             and not observation.framed
@@ -185,6 +189,15 @@ def _settled(observation: Observation, context: FailureContext) -> bool:
     return observation.record.level in ("INFO", "DEBUG") and _is_request_text(observation)
 
 
+def _retried(observation: Observation, scene: FailureContext, starts: Sequence[int]) -> bool:
+    """Return whether a line announces another try, after which its process went on before the first broken block."""
+    if not _ANNOUNCES_RETRY.search(observation.text[:1000]):
+        return False
+    process = observation.record.process
+    following = scene.trail[observation.position + 1 : starts[0]]
+    return any(one.level == "INFO" and one.call_site and one.process == process for one in following)
+
+
 def _only_warns(observation: Observation) -> bool:
     """Return whether a line is a warning or a remark: it can explain an error, but is none."""
     if observation.framed:
@@ -217,7 +230,7 @@ def _chosen(candidates: Sequence[_Candidate], context: FailureContext) -> _Candi
         return next(one for one in candidates if one.tier == best)
     first = next(one for one in candidates if one.tier <= _SYMPTOM)
     if first.tier == _CAUSE:
-        return first
+        return _most_specific(first, candidates)
     same = [one for one in candidates if one.tier == _CAUSE and _same_incident(first, one)]
     if same:
         return same[0]
@@ -232,6 +245,21 @@ def _chosen(candidates: Sequence[_Candidate], context: FailureContext) -> _Candi
         and _same_incident(first, one)
     ]
     return min(known, key=lambda one: (-_priority(one), one.place)) if known else first
+
+
+def _most_specific(first: _Candidate, candidates: Sequence[_Candidate]) -> _Candidate:
+    """Return the line of the same incident that names the same cause by words of its own case, else the first line."""
+    same = (
+        one
+        for one in candidates
+        if one.tier == _CAUSE
+        and one.named is not None
+        and first.named is not None
+        and one.named.rule is first.named.rule
+        and one.named.signature.title
+        and _same_incident(first, one)
+    )
+    return max((first, *same), key=_priority)
 
 
 def _death_before(candidates: Sequence[_Candidate], first: _Candidate) -> _Candidate | None:

@@ -28,6 +28,8 @@ _PROGRAMMING = frozenset(
         "NameError", "RecursionError", "StopIteration", "NotImplementedError",
     }
 )  # fmt: skip
+_NAMES = frozenset({"AttributeError", "NameError", "UnboundLocalError"})
+"""Their texts quote names of code: no attribute 'kv_connector_workers' speaks of no connection."""
 _VALUES = frozenset({"ValueError", "RuntimeError", "OverflowError", "BufferError"})
 # A device, a peer or the host failed: whose code noticed it says nothing of the fault.
 _ELSEWHERE = lazy_pattern(
@@ -76,7 +78,10 @@ def unnamed_match(
     rule_id = CODE if raised is not None and _is_code_fault(raised, frames, phase) else UNKNOWN
     if rule_id not in rules:
         return None
+    own = next((one for one in reversed(frames) if owner_of(one.file).startswith(VLLM)), None)
     place = frames[-1] if frames else raised.frames[-1] if raised is not None and raised.frames else None
+    if rule_id == CODE and owner in TENSOR_LIBRARIES and own is not None:
+        place = own  # Its library refused what vLLM's code handed it: that code is the place.
     groups = {
         "exception": observation.text.split("\n")[0][:300],
         "place": f"{place.file.rpartition('/')[2]}, {place.function}" if place else "",
@@ -84,7 +89,7 @@ def unnamed_match(
         "phase_words": _PHASES.get(phase, "") if owner != PROGRAM else "",
         "owner": _owner_words(owner, frames),
         "in_vllm": "yes" if owner is None or owner.startswith(VLLM) else "",
-        "raised_in": next((f"{one.file}:{one.function}" for one in reversed(frames) if owner_of(one.file).startswith(VLLM)), ""),
+        "raised_in": f"{own.file}:{own.function}" if own else "",
     }  # fmt: skip
     signature = Signature(
         "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
@@ -148,11 +153,11 @@ def _elsewhere(observation: Observation, rules: FailureRules) -> RuleMatch | Non
 
 def _is_code_fault(raised: Raised, frames: Sequence[Frame], phase: BlockPhase) -> bool:
     """Return whether the innermost acting code is vLLM's, or a library's that refuses what vLLM hands it."""
-    if not frames or _ELSEWHERE.search(raised.statement[:400]):
+    name = raised.inner or raised.name
+    if not frames or (name not in _NAMES and _ELSEWHERE.search(raised.statement[:400])):
         return False
     owners = [owner_of(frame.file) for frame in frames]
     innermost = next((owner for owner in reversed(owners) if owner not in TENSOR_LIBRARIES), "")
-    name = raised.inner or raised.name
     called = any(owner.startswith(VLLM) for owner in owners) and innermost not in (PROGRAM, BUILD)
     if name in _PROGRAMMING or (name in _VALUES and phase == "serving"):
         return called
