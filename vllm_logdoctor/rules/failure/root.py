@@ -143,7 +143,7 @@ def _from_lines(
     for observation in context.lines():
         if id(observation.record) in introductions or _settled(observation, context):
             continue
-        if starts and _retried(observation, scene, starts):
+        if starts and _retried(observation, context, starts):
             continue
         if (
             starts
@@ -189,12 +189,12 @@ def _settled(observation: Observation, context: FailureContext) -> bool:
     return observation.record.level in ("INFO", "DEBUG") and _is_request_text(observation)
 
 
-def _retried(observation: Observation, scene: FailureContext, starts: Sequence[int]) -> bool:
+def _retried(observation: Observation, context: FailureContext, starts: Sequence[int]) -> bool:
     """Return whether a line announces another try, after which its process went on before the first broken block."""
     if not _ANNOUNCES_RETRY.search(observation.text[:1000]):
         return False
     process = observation.record.process
-    following = scene.trail[observation.position + 1 : starts[0]]
+    following = context.trail[observation.position + 1 : starts[0]]
     return any(one.level == "INFO" and one.call_site and one.process == process for one in following)
 
 
