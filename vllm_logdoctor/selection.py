@@ -21,6 +21,12 @@ _OF_SERVER = re.compile(
     rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\W{1,12}\d\d-\d\d \d\d:\d\d|INFO: +Uvicorn|Traceback \(most recent|vLLM API server"
     rb"|vllm serve|Avg (?:prompt|generation) throughput"
 )
+# collect_env imports vLLM, whose logger prints a few lines there too: it is no run without one of these.
+_COLLECT_ENV = b"Collecting environment information"
+_OF_RUN = re.compile(
+    rb"(?:ERROR|CRITICAL)\W{1,12}\d\d-\d\d \d\d:\d\d|INFO: +Uvicorn|Traceback \(most recent|API server|vllm serve|EngineCore|LLM engine|throughput: "
+    rb"|non-default args|model_runner\.py|worker\.py|Loading (?:model|weights)"
+)
 _MOST_BYTES = 16 << 20
 _MOST_PASTED = 1 << 20
 """A larger text is a log."""
@@ -29,8 +35,8 @@ _MAY_BE_PASTED = re.compile(
     rb"\n[ \t>]*(?:```|~~~)|\n\[?\d\d?:\d\d(?: [AP]M)?\]? |\n# (?:HELP|TYPE) \w|\ntop - \d|Collecting environment information|NVIDIA-SMI \d"
     rb'|NVRM: |Killed process \d|"OOMKilled"|QoS Class:|Job Id: '
 )
-# A client's own log, Ray's words on a dead worker and another engine's table are read as logs where --with does not name them.
-_LOGS_TOO = frozenset({"dmesg", "ray-log", "llama-bench-text"})
+# Another engine's table is a log of that engine where --with does not name it.
+_LOGS_TOO = frozenset({"llama-bench-text"})
 
 
 class Selected(Struct):
@@ -136,19 +142,18 @@ def _head_of(source: Input) -> bytes:
 
 def _kind_of(source: Input, head: bytes) -> str | None:
     own = kind_of_file(head)
-    if own is not None or not head or _OF_SERVER.search(head):
+    of_log = _OF_RUN if _COLLECT_ENV in head else _OF_SERVER
+    if own is not None or not head or of_log.search(head):
         return own
     # Most inputs are logs, which never get here: a start does not pay for the kinds.
     from vllm_logdoctor.evidence.kinds import kind_of
 
     found = kind_of(head.decode("utf-8", "replace"))
     # A job's log may print the state of its cards before the server starts.
-    if found is None or found.name in _LOGS_TOO:
-        return None
-    if source.begin:
+    if found is None or found.name in _LOGS_TOO or source.begin:
         return None
     try:
         with source.open() as stream:
-            return None if _OF_SERVER.search(stream.read(_MOST_BYTES)) else found.name
+            return None if of_log.search(stream.read(_MOST_BYTES)) else found.name
     except Exception:
         return None

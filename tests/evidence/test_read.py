@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tests.evidence.samples import READINGS, SAMPLES
 from vllm_logdoctor.evidence.kinds import KINDS, kind_of
 from vllm_logdoctor.evidence.read import MOST_READINGS, read_evidence
+from vllm_logdoctor.pipeline import analyse
+from vllm_logdoctor.source import inputs_from
 
 FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("*.log"))
 
@@ -101,3 +103,36 @@ def test_damaged_files_never_raise(name: str, data: st.DataObject) -> None:
     junk = data.draw(st.binary(max_size=12))
     damaged = whole[:start] + junk + whole[start + length :]
     assert len(read_evidence(name, damaged).readings) <= MOST_READINGS
+
+
+SACCT = "JobID           JobName      State ExitCode     MaxRSS\n------------ ---------- ---------- -------- ----------\n"
+BOX = "| NVIDIA-SMI 517.40       Driver Version: 517.40       CUDA Version: 11.7     |\n| Volatile Uncorr. ECC |\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name", "value"),
+    [
+        (f"{SACCT}42             serve OUT_OF_ME+    0:125\n", "sacct", "ExitCode", "0:125"),
+        (f"{SACCT}42.batch       batch OUT_OF_ME+    0:125      15.8G\n", "sacct", "MaxRSS", "15.8G"),
+        (f"{BOX}|   0  NVIDIA T ... WDDM  | 00000000:01:00.0 Off |\n", "nvidia-smi-table", "bus", "00000000:01:00.0"),
+        ("available: 1 nodes (0)\nnode 0 cpus:\nnode 0 size: 9 MB node 0 free: 7 MB\n", "numactl", "free", 7),
+        ('"Status": "exited",\n"OOMKilled": true,\n"ExitCode": 137,\n', "docker-inspect", "OOMKilled", True),
+        ("= Serving Benchmark Result =\nBackend:  sgl-jax\nMean TTFT (ms):  7.5\n", "sglang-bench-text", "Mean TTFT", 7.5),
+        ("[1.0] Memory cgroup out of memory: Killed process 42 (serve) anon-rss:1kB\n", "dmesg", "oom killed", "42 serve"),
+        ('vllm:num_preemptions_total{model="tiny",version="1"} 3\n', "prometheus-text", "model", "tiny"),
+    ],
+)  # fmt: skip
+def test_a_layout_of_another_release_or_place_is_read(text: str, kind: str, name: str, value: object) -> None:
+    found = read_evidence("file", text.encode())
+    assert found.kind == kind
+    assert next(one.value for one in found.readings if one.name == name) == value
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"llama-bench-text"}))
+def test_no_file_of_another_tool_alone_is_a_run(name: str) -> None:
+    assert not analyse(inputs_from(SAMPLES[name].encode())).runs
+
+
+def test_lines_that_collect_env_prints_by_importing_vllm_are_no_run() -> None:
+    text = f"INFO 11-21 00:22:17 [__init__.py:239] Automatically detected platform cpu.\n{SAMPLES['collect-env']}"
+    assert not analyse(inputs_from(text.encode())).runs

@@ -127,7 +127,7 @@ def is_sglang(head: str) -> bool:
     """Return whether a benchmark result has the rows that only SGLang's bench_serving prints."""
     return is_results_text(head) and bool(
         re.search(
-            r"generated tokens \(retokenized\)|^Max reqeuest concurrency:|^Backend:\s+sglang|sglang\.bench_serving",
+            r"generated tokens \(retokenized\)|^Max reqeuest concurrency:|^Backend:\s+(?!vllm|openai)\S|sglang\.bench_serving",
             head,
             re.MULTILINE,
         )

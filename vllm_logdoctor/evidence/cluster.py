@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -166,13 +166,13 @@ def read_sacct(lines: Lines) -> Iterator[Reading]:
     header = next((index for index, text in enumerate(lines) if text.lstrip().startswith("JobID")), None)
     if header is None:
         return
-    separator = "|" if "|" in lines[header] else None
-    names = lines[header].split(separator)
+    split = _columns_of(lines[header : header + 2])
+    names = split(lines[header])
     for line, text in enumerate(lines[header + 1 : header + 21], start=header + 2):
-        values = text.split(separator)
+        values = split(text)
         if set(text.strip()) <= set("- ") or len(values) != len(names):
             continue
-        row = dict(zip(names, values, strict=True))
+        row = {name: value for name, value in zip(names, values, strict=True) if value}
         kept = [
             name
             for name in row
@@ -190,7 +190,27 @@ def read_sacct(lines: Lines) -> Iterator[Reading]:
                 "DerivedExitCode",
             )
         ]
-        yield from (Reading(name, row[name].strip(), "", f"job {values[0].strip()}", line) for name in kept)
+        yield from (Reading(name, row[name], "", f"job {values[0]}", line) for name in kept)
+
+
+def _columns_of(head: Lines) -> Callable[[str], list[str]]:
+    """Return what parts a row: at "|", under the dashes of the second line, where cells may be empty, or at spaces."""
+    if "|" in head[0]:
+        return lambda text: [cell.strip() for cell in text.split("|")]
+    if len(head) > 1 and set(head[1].strip()) == set("- "):
+        spans = [found.span() for found in re.finditer("-+", head[1])]
+        return lambda text: _under(text, spans)
+    return str.split
+
+
+def _under(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the words of a row, each in the column that it overlaps most."""
+    cells = [""] * len(spans)
+    for word in re.finditer(r"\S+", text):
+        overlap = [min(end, word.end()) - max(begin, word.start()) for begin, end in spans]
+        at = overlap.index(max(overlap))
+        cells[at] = f"{cells[at]} {word[0]}".strip()
+    return cells
 
 
 # [2022-06-20 22:44:59,238 I 128931 128931] (raylet) io_service_pool.cc:35: IOServicePool is running

@@ -143,7 +143,7 @@ def read_series(lines: Lines) -> Iterator[Reading]:
 
 
 # node 0 cpus: 0 1 2 3
-_NODE = re.compile(r"^node (\d+) (cpus|size|free): (.*?)(?: MB)?\s*$")
+_NODE = re.compile(r"\bnode (\d+) (?:(cpus):([ \d]*)|(size|free): (\d+) MB)")
 
 
 def read_numactl(lines: Lines) -> Iterator[Reading]:
@@ -151,14 +151,9 @@ def read_numactl(lines: Lines) -> Iterator[Reading]:
     for line, text in enumerate(lines, start=1):
         if text.startswith("available:"):
             yield Reading("numa nodes", number(text.split()[1]), "count", line=line)
-        elif found := _NODE.match(text):
-            cpus = found[2] == "cpus"
-            value = len(found[3].split()) if cpus else number(found[3])
-            yield Reading(
-                found[2],
-                value,
-                "count" if cpus else "MB",
-                f"node {found[1]}",
-                line,
-                how="count" if cpus else "read",
-            )
+        for found in _NODE.finditer(text):
+            node = f"node {found[1]}"
+            if found[2]:
+                yield Reading("cpus", len(found[3].split()), "count", node, line, how="count")
+            else:
+                yield Reading(found[4], number(found[5]), "MB", node, line)

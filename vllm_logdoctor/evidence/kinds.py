@@ -115,7 +115,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "docker-inspect",
         "how the container ended, its limits",
-        _holds('"OOMKilled"', '"State"'),
+        _matches(r'"OOMKilled"\s*:[\s\S]*"ExitCode"|"State"[\s\S]*"OOMKilled"\s*:'),
         cluster.read_docker_inspect,
     ),
     Kind(
@@ -290,13 +290,13 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "dmesg",
         "who was killed for memory, faults of cards",
-        _matches(r"\bNVRM: |\bOut of memory: Killed process|invoked oom-killer|\]: segfault at "),
+        _matches(r"\bNVRM: |[Oo]ut of memory: Killed process|invoked oom-killer|\]: segfault at "),
         cluster.read_kernel_log,
     ),
     Kind(
         "ray-log",
         "what Ray's own processes say",
-        _matches(r"^\[\d{4}-\d\d-\d\d [\d:,]+ [IWEF] \d+ \d+\] (?:\([\w-]+\) )?[\w.]+:\d+:"),
+        _matches(r"\A\s*\[\d{4}-\d\d-\d\d [\d:,]+ [IWEF] \d+ \d+\] (?:\([\w-]+\) )?[\w.]+:\d+:"),
         cluster.read_ray,
     ),
     Kind(

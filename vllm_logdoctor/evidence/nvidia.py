@@ -14,7 +14,7 @@ _VERSIONS = re.compile(
 )
 # |   0  NVIDIA H200                    On  |   00000000:83:00.0 Off |                    0 |
 _CARD = re.compile(
-    r"^\|\s{1,4}(\d{1,3})\s{1,4}(\S.*?)\s{2,}(?:On|Off|N/A)\s+\|\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
+    r"^\|\s{1,4}(\d{1,3})\s{1,4}(\S.*?)\s+(?:On|Off|N/A|TCC|WDDM|MCDM)\s+\|\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
 )
 # | N/A   52C    P0            628W /  700W |   32362MiB / 143771MiB |    100%      Default |
 _STATE = re.compile(

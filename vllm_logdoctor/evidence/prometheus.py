@@ -68,11 +68,12 @@ def read_prometheus(lines: Lines) -> Iterator[Reading]:
         yield from _histogram(name, metric, samples)
     for line, labels, _ in samples.get("vllm:cache_config_info", []):
         yield from (Reading(key, labels[key], line=line) for key in CONFIG if key in labels)
+    # Triton's backend for vLLM calls the label "model".
     models = {
-        labels["model_name"]: line
+        labels.get("model_name") or labels["model"]: line
         for rows in samples.values()
         for line, labels, _ in rows
-        if "model_name" in labels
+        if "model_name" in labels or "model" in labels
     }
     yield from (Reading("model", name, line=line) for name, line in sorted(models.items()))
 
