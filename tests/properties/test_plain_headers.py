@@ -71,7 +71,7 @@ def test_a_usual_line_takes_few_steps() -> None:
     st.lists(
         st.sampled_from(
             (
-                *(word for needed in platform_detection._NEEDED.values() for word in needed),
+                *(word for _, words, _ in platform_detection._CHECKED for word in words),
                 "gfx942 ",
                 "vllm/v2/",
                 "17 blocks: 3, # CPU",

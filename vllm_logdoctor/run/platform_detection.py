@@ -10,66 +10,39 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.texts import alike, text_of
 
-_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("V1", re.compile(r"vllm/v1/|on V1 engine|EngineCore|vllm\.v1\.|VLLM_USE_V1=1 ")),
-    (
-        "V0",
-        re.compile(
-            r"MQLLMEngine|AsyncLLMEngine|vllm/engine/(?:multiprocessing|async_llm_engine)|Started engine process with PID|vllm/worker/|vllm/executor/"
-            r"|Swapped: \d+ reqs|is preempted by|# \w+ blocks: \d+, # CPU"
-        ),
-    ),
-    (
-        "rocm",
-        re.compile(
-            r"HIP (?:error|out of memory)|libtorch_hip|libamdhip64|\brocm\b|hipError|\bROCm\b(?!: (?:Disabled|N/A))"
-            r"|/dev/kfd|\bgfx\d{3,4}\b|HIP_VISIBLE_DEVICES|rocdevice\.cpp|\.hip:\d"
-        ),
-    ),
-    (
-        "cuda",
-        re.compile(
-            r"CUDA error|torch/cuda/|torch\.cuda\.|CUDA out of memory|NVIDIA|_cuda_setDevice|cudaGetDeviceCount|nvcc|FlashInfer"
-        ),
-    ),
-    (
-        "cpu",
-        re.compile(
-            r"doesn't include CPU backend|VLLM_CPU_|cpu_(?:worker|executor|model_runner)\.py|CPU backend"
-            r"|Waiting: \d+ reqs, (?:\w+: \d+ reqs, )?CPU KV cache usage"
-        ),
-    ),
-    ("no-gpu", re.compile(r"Triton is installed but 0 active driver")),
-    ("no-cuda-runtime", re.compile(r"No CUDA runtime is found")),
-    ("no-platform", re.compile(r"UnspecifiedPlatform|Failed to infer device type|No platform detected")),
-    ("npu", re.compile(r"torch_npu|vllm[_-]ascend|\bNPU\b|Ascend")),
-    ("tpu", re.compile(r"torch_xla|libtpu|TPU_|jax/_src")),
-    ("hpu", re.compile(r"habana|\bHPU\b")),
-    ("neuron", re.compile(r"neuronx|\bNEURON_")),
-    ("xpu", re.compile(r"\bXPU\b|torch\.xpu")),
-)
-# What each of the expressions above needs: most records hold none of it, and a plain search costs next to nothing.
-_NEEDED: dict[str, tuple[str, ...]] = {
-    "V1": ("vllm/v1/", "on V1 engine", "EngineCore", "vllm.v1.", "VLLM_USE_V1=1 "),
-    "V0": (
-        "MQLLMEngine", "AsyncLLMEngine", "vllm/engine/", "Started engine process", "vllm/worker/", "vllm/executor/",
-        "Swapped: ", "is preempted by", " blocks: ",
-    ),
-    "rocm": ("HIP ", "libtorch_hip", "libamdhip64", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES", "rocdevice", ".hip:"),
-    "cuda": ("CUDA ", "torch/cuda/", "torch.cuda.", "NVIDIA", "_cuda_setDevice", "cudaGetDeviceCount", "nvcc", "FlashInfer"),
-    "cpu": ("CPU backend", "VLLM_CPU_", "cpu_", "CPU KV cache usage"),
-    "no-gpu": ("Triton is installed",),
-    "no-cuda-runtime": ("No CUDA runtime",),
-    "no-platform": ("UnspecifiedPlatform", "Failed to infer device", "No platform detected"),
-    "npu": ("torch_npu", "ascend", "NPU", "Ascend"),
-    "tpu": ("torch_xla", "libtpu", "TPU_", "jax/_src"),
-    "hpu": ("habana", "HPU"),
-    "neuron": ("neuronx", "NEURON_"),
-    "xpu": ("XPU", "torch.xpu"),
-}  # fmt: skip
-_CHECKED = tuple((hint, words, _NEEDED[hint]) for hint, words in _WORDS)
+# Hint, literals, and an expression where a literal alone says too little: most records hold none of the literals.
+_CHECKED: tuple[tuple[str, tuple[str, ...], re.Pattern[str] | None], ...] = (
+    ("V1", ("vllm/v1/", "on V1 engine", "EngineCore", "vllm.v1.", "VLLM_USE_V1=1 "), None),
+    ("V0", (
+        "MQLLMEngine", "AsyncLLMEngine", "vllm/engine/multiprocessing", "vllm/engine/async_llm_engine", "Started engine process with PID",
+        "vllm/worker/", "vllm/executor/", "Swapped: ", "is preempted by", " blocks: ",
+    ), re.compile(
+        r"MQLLMEngine|AsyncLLMEngine|vllm/engine/(?:multiprocessing|async_llm_engine)|Started engine process with PID|vllm/worker/|vllm/executor/"
+        r"|Swapped: \d+ reqs|is preempted by|# \w+ blocks: \d+, # CPU"
+    )),
+    ("rocm", (
+        "HIP ", "libtorch_hip", "libamdhip64", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES", "rocdevice", ".hip:",
+    ), re.compile(
+        r"HIP (?:error|out of memory)|libtorch_hip|libamdhip64|\brocm\b|hipError|\bROCm\b(?!: (?:Disabled|N/A))|/dev/kfd|\bgfx\d{3,4}\b"
+        r"|HIP_VISIBLE_DEVICES|\.hip:\d|rocdevice\.cpp"
+    )),
+    ("cuda", (
+        "CUDA error", "torch/cuda/", "torch.cuda.", "CUDA out of memory", "NVIDIA", "_cuda_setDevice", "cudaGetDeviceCount", "nvcc", "FlashInfer",
+    ), None),
+    ("cpu", ("VLLM_CPU_", "cpu_", "CPU backend", "CPU KV cache usage"), re.compile(
+        r"VLLM_CPU_|cpu_(?:worker|executor|model_runner)\.py|CPU backend|Waiting: \d+ reqs, (?:\w+: \d+ reqs, )?CPU KV cache usage"
+    )),
+    ("no-gpu", ("Triton is installed but 0 active driver",), None),
+    ("no-cuda-runtime", ("No CUDA runtime is found",), None),
+    ("no-platform", ("UnspecifiedPlatform", "Failed to infer device type", "No platform detected"), None),
+    ("npu", ("torch_npu", "vllm_ascend", "vllm-ascend", "Ascend", "NPU"), re.compile(r"torch_npu|vllm[_-]ascend|\bNPU\b|Ascend")),
+    ("tpu", ("torch_xla", "libtpu", "TPU_", "jax/_src"), None),
+    ("hpu", ("habana", "HPU"), re.compile(r"habana|\bHPU\b")),
+    ("neuron", ("neuronx", "NEURON_"), re.compile(r"neuronx|\bNEURON_")),
+    ("xpu", ("XPU", "torch.xpu"), re.compile(r"\bXPU\b|torch\.xpu")),
+)  # fmt: skip
 # Texts that differ in digits are searched once: where one of them holds a word, all of them hold it but for its digits.
-_ALL_NEEDED = tuple(text_of(alike(word)) for _, _, needed in _CHECKED for word in needed)
+_ALL_NEEDED = tuple(text_of(alike(word)) for _, words, _ in _CHECKED for word in words)
 _PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1", "Worker": "V1"}
 
 
@@ -105,14 +78,11 @@ def hints_in(record: Record) -> Iterator[str]:
 def _hints_of(text: str) -> tuple[str, ...]:
     if not _may_hint(alike(text)):
         return ()
-    hints = []
-    for hint, words, needed in _CHECKED:
-        for word in needed:
-            if word in text:
-                if words.search(text):
-                    hints.append(hint)
-                break
-    return tuple(hints)
+    return tuple(
+        hint
+        for hint, words, expression in _CHECKED
+        if any(word in text for word in words) and (expression is None or expression.search(text))
+    )
 
 
 @lru_cache(maxsize=1024)

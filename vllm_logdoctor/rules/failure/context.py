@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.parse.clock import DAY, seconds_of, with_year_of
 from vllm_logdoctor.run.blockkinds import ECHO, BlockKind, wrapped
 from vllm_logdoctor.run.blockphase import BlockPhase, phase_of_block
 from vllm_logdoctor.run.blocks import Block, Raised
 from vllm_logdoctor.run.lifecycle import Place, trail_of
+from vllm_logdoctor.run.lifetimes import in_time_of
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.outcome import Ending
 
@@ -25,7 +25,7 @@ _FARTHEST = 4000
 _GUESSES = ("Possible reasons include", "There are some potential root causes")
 # [Tue Nov 12 10:00:00 2025] NVRM: Xid ...      Nov 12 10:00:00 node3 kernel: NVRM: Xid ...      2025-11-12T10:00:00,1+01:00 NVRM: Xid ...
 _KERNEL_DATE = lazy_pattern(
-    r"\[?(?:(?P<iso>20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d)|(?:[A-Z][a-z]{2} )?(?P<date>[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d)(?: (?P<year>20\d\d))?)"
+    r"\[?(?P<date>20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?: 20\d\d)?)"
 )
 _MARKS_REACH = 400
 """A message tells the phase of the records below it, up to so many."""
@@ -127,17 +127,8 @@ class FailureContext:
 
     def is_of_another_day(self, record: Record) -> bool:
         """Return whether a line prints a date more than a day from the run: a kernel's messages are kept for weeks."""
-        started, ended, known = self.run.started, self.run.ended, self.run.year_known
         found = _KERNEL_DATE.match(record.text[:80])
-        if found is None or started is None or ended is None:
-            return False
-        iso = found["iso"].replace("T", " ") if found["iso"] else ""
-        time = seconds_of(iso if known else iso[5:]) if iso else seconds_of(found["date"])
-        if time is None:
-            return False
-        year = seconds_of(f"{found['year']}-07-01 00:00:00") if known and found["year"] else None
-        when = time[0] if time[1] else with_year_of(time[0], year[0] if year else started)
-        return not started - DAY <= when <= ended + DAY
+        return found is not None and in_time_of(self.run, found["date"]) is False
 
     @cached_property
     def inside(self) -> frozenset[int]:
