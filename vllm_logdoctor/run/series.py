@@ -179,37 +179,23 @@ def _note_extremes(seen: Extremes, row: tuple[float, ...]) -> None:
         seen.preemptions += int(preemptions)
 
 
-def _sample(row: array[float], text: str | bytes) -> Sample:
-    (
-        time,
-        line,
-        engine,
-        prompt,
-        generation,
-        running,
-        waiting,
-        swapped,
-        kv_usage,
-        prefix,
-        external,
-        mm,
-        preemptions,
-        count,
-        file,
-    ) = row
-    return Sample(
-        _known(time), int(line), int(engine), prompt, generation, _whole(running), _whole(waiting), _whole(swapped), _known(kv_usage),
-        _known(prefix), _known(external), _known(mm), _whole(preemptions), int(count), int(file),
-        text if isinstance(text, str) else text.decode(),
-    )  # fmt: skip
-
-
 def _known(value: float) -> float | None:
     return value if value == value else None
 
 
 def _whole(value: float) -> int | None:
     return int(value) if value == value else None
+
+
+_READ: dict[str, Callable[[float], Any]] = {
+    **dict.fromkeys(("line", "engine", "count", "file"), int),
+    **dict.fromkeys(_WHOLE, _whole),
+}
+
+
+def _sample(row: Iterable[float], text: str | bytes) -> Sample:
+    values = {name: _READ.get(name, _known)(value) for name, value in zip(_COLUMNS, row, strict=True)}
+    return Sample(**values, text=text if isinstance(text, str) else text.decode())
 
 
 _Column = Sequence[float]

@@ -15,32 +15,18 @@ NAMES = {
     "tensorrt-llm": "TensorRT-LLM",
 }
 
-SIGNATURES = {
-    "sglang-arguments": "sglang",
-    "sglang-batch": "sglang",
-    "sglang-capacity": "sglang",
-    "sglang-ready": "sglang",
-    "sglang-weights": "sglang",
-    "sglang-kv-cache": "sglang",
-    "sglang-crash": "sglang",
-    "sglang-frame": "sglang",
-    "sglang-launch": "sglang",
-    "llama-cpp-loader": "llama.cpp",
-    "llama-cpp-model": "llama.cpp",
-    "llama-cpp-context": "llama.cpp",
-    "llama-cpp-backend": "llama.cpp",
-    "llama-cpp-timings": "llama.cpp",
-    "llama-cpp-eval-time": "llama.cpp",
-    "llama-cpp-slot": "llama.cpp",
-    "llama-cpp-server-json": "llama.cpp",
-    "llama-cpp-build": "llama.cpp",
-    "llama-cpp-launch": "llama.cpp",
-    "llama-cpp-bench": "llama.cpp",
-    "ollama-request": "ollama",
-    "ollama-log": "ollama",
-    "tgi-log": "tgi",
-    "tensorrt-llm-log": "tensorrt-llm",
-}
+_LINES = (
+    ("sglang", "sglang", "arguments batch capacity ready weights kv-cache crash frame launch"),
+    (
+        "llama-cpp",
+        "llama.cpp",
+        "loader model context backend timings eval-time slot server-json build launch bench",
+    ),
+    ("ollama", "ollama", "request log"),
+    ("tgi", "tgi", "log"),
+    ("tensorrt-llm", "tensorrt-llm", "log"),
+)
+SIGNATURES = {f"{pack}-{line}": engine for pack, engine, lines in _LINES for line in lines.split()}
 """Pattern id -> engine."""
 
 WEAK = frozenset(
