@@ -168,7 +168,7 @@ CASES = {
     ),
     "a condition that is raised": RuleContext(
         "ValueError: Model Runner V2 requires Triton.",
-        "settings-refused", "Assertion failed in vLLM", "Meet the condition",
+        "settings-refused", "Check failed in vLLM", "Meet the condition",
     ),
     "more ranks than a node shows": RuleContext(
         "ValueError: Not enough resources to allocate 8 DP ranks on DP master node 10.0.0.7, possible to fit 4 DP ranks.",

@@ -223,3 +223,16 @@ def test_the_next_step_fits_the_owner():
     )
     assert found.changes == ()
     assert "Correct the call in the program" in found.alternatives[0]
+
+
+@pytest.mark.parametrize(
+    ("message", "confidence"),
+    [
+        ("Tiered GLM requires 78 main and 21 indexer cache specs", "low"),
+        ("This check requires that max_num_seqs is not larger than 64", "medium"),
+    ],
+)
+def test_a_refusal_in_common_words_is_as_sure_as_the_setting_that_it_names(message, confidence):
+    frames = (f"{ENV}/site-packages/vllm/v1/core/kv_cache_utils.py", "get_kv_cache_config", f"raise ValueError({message!r})")  # fmt: skip
+    found = root(log_of(*torn(frames, ends=f"ValueError: {message}")))
+    assert (found.id, found.confidence) == ("settings-refused", confidence)

@@ -59,7 +59,8 @@ class RuleMatch(Struct, frozen=True):
     def confidence(self) -> Confidence:
         """How sure the name is, by what supports it."""
         vague = bool(self.signature.regex) and is_vague(self)
-        return supported(self.signature, self.observation.text, vague=vague)
+        common = _by_common_words(self.rule.id, self.signature)
+        return supported(self.signature, self.observation.text, vague=vague, common=common)
 
 
 def match_rules(
@@ -248,7 +249,11 @@ def _around_the_fault(raised: Raised) -> Sequence[Frame]:
 
 def _is_vague(rule_id: str, signature: Signature) -> bool:
     """Return whether a signature needs no words, or only common ones."""
-    return matches_by_place(signature) or (rule_id in _REFUSALS and signature.priority < _SPECIFIC)
+    return matches_by_place(signature) or _by_common_words(rule_id, signature)
+
+
+def _by_common_words(rule_id: str, signature: Signature) -> bool:
+    return rule_id in _REFUSALS and signature.priority < _SPECIFIC
 
 
 def is_vague(match: RuleMatch) -> bool:

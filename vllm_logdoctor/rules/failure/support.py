@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from vllm_logdoctor.catalogue.pages import Signature
+from vllm_logdoctor.knowledge.flags import flag_spans
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.failure.signatures import FailureRule
 from vllm_logdoctor.rules.model import Confidence
 
 # CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
 _ASYNCHRONOUS = lazy_pattern(r"might be asynchronously reported")
+# --max-model-len      max_num_seqs      VLLM_USE_V1
+_SETTING = lazy_pattern(
+    r"(?P<variable>\bVLLM_[A-Z0-9_]+\b)|(?:--|\b)(?P<name>[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+)\b"
+)
 _OFF = (None, False, "None", "none", "", "null", "disabled")
 _ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
 
@@ -52,14 +57,27 @@ def is_one_device(facts: Mapping[str, Any]) -> bool:
     return sizes[0] == 1 and all(size in (None, 1) for size in sizes[1:]) and not facts.get("ranks", 0) > 1
 
 
-def supported(signature: Signature, text: str, *, vague: bool) -> Confidence:
+def names_a_setting(text: str) -> bool:
+    """Return whether a message names a setting of vLLM: a flag, a field of its arguments, or a variable.
+
+    >>> names_a_setting("max_num_seqs must be positive"), names_a_setting("expects 78 main cache specs")
+    (True, False)
+    """
+    named = _SETTING.finditer(text[:2000])
+    return any(one["variable"] or flag_spans(f"--{one['name'].replace('_', '-')}") for one in named)
+
+
+def supported(signature: Signature, text: str, *, vague: bool, common: bool) -> Confidence:
     """Return how sure a match is: the signature's own word, less where only a place or common words support it.
 
     Args:
         signature: what matched.
         text: the error.
         vague: whether the signature takes any message, or common words.
+        common: whether it knows a refusal by common words: then the message must name what is refused.
     """
     by_place = bool(signature.frames or signature.raised_in)
     most: Confidence = "medium" if vague or (by_place and _ASYNCHRONOUS.search(text)) else "high"
+    if common and not names_a_setting(text):
+        most = "low"
     return min(signature.confidence, most, key=_ORDER.index)
