@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tests.rules.making import a_run, advice, load
+from vllm_logdoctor.knowledge.flags import flag_history
 from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.performance.drafters import FAMILIES, drafter_words
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
 from vllm_logdoctor.run.model import Run, Value
 
@@ -81,3 +83,28 @@ def test_tokens_per_answer_need_answers_and_tokens() -> None:
     assert tokens_per_answer(run, load_of(run)) is None
     run.accesses = {("POST", "/v1/chat/completions", 200): 20, ("GET", "/health", 200): 900}
     assert tokens_per_answer(run, load_of(run)) == 10 * 10 * 50 / 20
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "words"),
+    [
+        ("Qwen/Qwen3.5-27B", "0.19.0", "method mtp): 1 to 1.47 x"),
+        ("Qwen/Qwen3.5-27B", "0.11.0", "known to work since vLLM 0.17.0"),
+        ("XiaomiMiMo/MiMo-7B-RL", "0.10.0", "method mimo_mtp)"),
+        ("google/gemma-4-12B-it", "0.29.0", "published beside the model"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-14B", "0.19.0", "0.52 to 1.37 x"),
+    ],
+)
+def test_a_drafter_is_named_with_its_release_and_range(model: str, version: str, words: str) -> None:
+    run = stream(version=version, model=Value(model, "explicit"))
+    assert words in advice(run)["decode-limited-by-weight-reads"].alternatives[0]
+
+
+def test_a_run_that_drafts_is_offered_no_drafter() -> None:
+    run = stream(set={"speculative_config": {"method": "mtp"}}, model=Value("Qwen/Qwen3.5-27B", "explicit"))
+    assert drafter_words(run) == ()
+
+
+def test_methods_are_those_that_the_newest_release_takes() -> None:
+    newest = flag_history("--spec-method")[-1].flag.choices
+    assert {family.method for family in FAMILIES} <= set(newest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -81,13 +82,15 @@ def setting(value: Any, limit: int = 160) -> str:
     """Return the value of a knob as a code span for text and tables.
 
     Example:
-        >>> setting(None), setting(True), setting("auto")
-        ('not set', '`True`', '`auto`')
+        >>> setting(None), setting(True), setting("auto"), setting({"method": "ngram"})
+        ('not set', '`True`', '`auto`', '`{"method": "ngram"}`')
     """
     if value is None:
         return "not set"
     if isinstance(value, str):
         return code(value, limit) if value.strip() else "empty"
+    if isinstance(value, dict | list):
+        return code(json.dumps(value, default=str, ensure_ascii=False), limit)
     return code(repr(value) if isinstance(value, float) else str(value), limit)
 
 

@@ -206,6 +206,8 @@ def meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
     across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
     if name == "interconnect-limited" and not across:
         return f"Slow steps for {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"
+    if name == "host-limited" and run.platform is None:
+        return f"{_MEANING[name]}, unless the device is no GPU: the log names none"
     return _MEANING[name]
 
 

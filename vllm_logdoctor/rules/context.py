@@ -12,7 +12,7 @@ from vllm_logdoctor.events import Event
 from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
-from vllm_logdoctor.rules.bottleneck import Bottleneck
+from vllm_logdoctor.rules.bottleneck import RUN_SHARE, Bottleneck
 from vllm_logdoctor.rules.limits import BottleneckName, limits_of, time_by_limit
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample
 from vllm_logdoctor.rules.model import Change
@@ -48,6 +48,10 @@ class RuleContext(Struct, frozen=True):
     def seconds(self, limit: BottleneckName) -> float:
         """Return the seconds that a limit held."""
         return time_by_limit(self.load, self.limits).get(limit, 0.0)
+
+    def is_brief(self, limit: BottleneckName) -> bool:
+        """Return whether a limit held in so small a share of the busy time that it is not the run's."""
+        return self.share(limit) < RUN_SHARE
 
     def event(self, *patterns: str) -> Event | None:
         """Return the first event of the first pattern that was seen."""

@@ -63,7 +63,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
             *setting_lines(case, "kv_cache_tokens", "available_kv_cache_gib"),
         ),
         confidence="high" if waiting or preempted else "medium",
-        severity=None if waiting else "medium",
+        severity=None if waiting and not case.is_brief("kv-cache-limited") else "medium",
         changes=(*shorter, *room.changes),
         effect=room.effect,
         alternatives=room.alternatives if pressed else (ONLY_WHEN_WAITING,),

@@ -79,7 +79,7 @@ def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
         confidence="medium",
         changes=(
             action(
-                "compare with a checkpoint whose format has tuned kernels on this card",
+                "take a checkpoint in AWQ, GPTQ or FP8, or 16-bit weights where the card holds them",
                 safety="changes-results",
             ),
         ),

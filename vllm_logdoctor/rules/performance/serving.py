@@ -25,10 +25,11 @@ from vllm_logdoctor.rules.context import (
     whole,
 )
 from vllm_logdoctor.rules.forecast import Limits, forecast
-from vllm_logdoctor.rules.limits import KV_FULL, KV_FULL_ALONE, BottleneckName
+from vllm_logdoctor.rules.limits import FEW, KV_FULL, KV_FULL_ALONE, BottleneckName
 from vllm_logdoctor.rules.load import minutes
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.cache_room import NEXT
+from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.performance.published import (
     CLIENT_DOUBLED,
@@ -103,6 +104,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
         confidence="high" if len(held) > LEAST_LINES else "medium",
         changes=_more_requests(case, growth),
         effect=None if pools(run) else _client_effect(growth),
+        alternatives=drafter_words(run) if _wants_a_drafter(case) else (),
         avoid=(
             "Raising --max-num-seqs or --gpu-memory-utilization because the cache is empty: nothing waits for"
             " either."
@@ -112,6 +114,12 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
             " limit."
         ),
     )
+
+
+def _wants_a_drafter(case: RuleContext) -> bool:
+    """Return whether the speed of single answers is asked for, and few of them run: then drafts can pay."""
+    few = 0 < case.load.running <= FEW and case.run.platform in ("cuda", "rocm")
+    return few and (case.objective == "latency" or family_of(case.run) is not None)
 
 
 def _near_the_limit(most: int, growth: float, max_num_seqs: int | None) -> str:
@@ -221,6 +229,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         text,
         (*sample_lines(case, held), *setting_lines(case, "max_num_seqs")),
         confidence=_max_num_seqs_confidence(case, known),
+        severity="medium" if case.is_brief("max-num-seqs-limited") else None,
         changes=_max_num_seqs_change(case, max_num_seqs, target),
         effect=_max_num_seqs_effect(case, max_num_seqs, target, queue) if target is not None else None,
         alternatives=("a second replica, where the speed of a single stream must not fall",),
@@ -335,10 +344,8 @@ def benchmark_measures_cache(case: RuleContext) -> Advice | None:
         text,
         sample_lines(case, lines[-1:]),
         confidence="low",
-        changes=(
-            action(
-                "only if this was a benchmark: use unique prompts, or turn prefix caching off for the test"
-            ),
+        alternatives=(
+            "only if this was a benchmark: use unique prompts, or turn prefix caching off for the test",
         ),
         verify=(
             "`Prefix cache hit rate` near 0 % in the benchmark, and its throughput beside the one measured"

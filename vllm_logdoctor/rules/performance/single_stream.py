@@ -10,7 +10,8 @@ from vllm_logdoctor.rules.capacity.memory import GIB
 from vllm_logdoctor.rules.context import RuleContext, action, sample_lines, setting_lines
 from vllm_logdoctor.rules.execution_mode import switched_off
 from vllm_logdoctor.rules.model import Confidence
-from vllm_logdoctor.rules.performance.published import MTP_SINGLE, QUANTIZED_SINGLE
+from vllm_logdoctor.rules.performance.drafters import drafter_words
+from vllm_logdoctor.rules.performance.published import QUANTIZED_SINGLE
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Run, Sample
 
@@ -22,10 +23,6 @@ SLOW_STREAM = 40.0
 AT_THE_LIMIT = 0.5
 """Share of the card's bandwidth that reading the weights takes, from which they set the pace."""
 _QUANTIZED = lazy_pattern(r"awq|gptq|fp8|fp4|int[48]|w4a|w8a|[48]-?bit|gguf|bnb", re.IGNORECASE)
-# Models whose checkpoints hold layers that predict further tokens.
-_WITH_MTP = lazy_pattern(
-    r"qwen-?3(?:-next|\.[5-9])|deepseek-(?:v3|r1)|glm-(?:4\.[5-9]|5)|mimo|ernie-?4\.5", re.IGNORECASE
-)
 
 
 def decode_limited_by_weight_reads(case: RuleContext) -> Advice | None:
@@ -49,7 +46,7 @@ def decode_limited_by_weight_reads(case: RuleContext) -> Advice | None:
         confidence=_confidence(case, rate, share),
         changes=(action("serve a quantized checkpoint of the model: fewer bytes to read for each token"),),
         effect=QUANTIZED_SINGLE.effect("generation_throughput", "per stream"),
-        alternatives=_drafters(case.run),
+        alternatives=drafter_words(case.run),
         avoid="--max-num-seqs, --gpu-memory-utilization and --kv-cache-dtype: none of them shortens a step.",
         verify="a smaller `Model loading took N GiB`, and more tokens/s with as many requests running.",
     )
@@ -99,18 +96,6 @@ def _confidence(case: RuleContext, rate: float, share: float | None) -> Confiden
         return "high"
     return (
         "medium" if rate < SLOW_STREAM / 2 or case.objective == "latency" or has_experts(case.run) else "low"
-    )
-
-
-def _drafters(run: Run) -> tuple[str, ...]:
-    name = str(run.model.value) if run.model else ""
-    if _WITH_MTP.search(name):
-        return (
-            "the checkpoint's own MTP layers as drafter (--speculative-config with method mtp), if it holds them:"
-            f" {MTP_SINGLE.words()} with one request",
-        )
-    return (
-        "a drafter that is published for this model; measured 0.52 to 1.37 x with one request, so compare",
     )
 
 

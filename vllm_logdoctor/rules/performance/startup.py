@@ -149,6 +149,7 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
         confidence="high",
         changes=_fewer_sizes(case),
         alternatives=(
+            "fewer capture sizes, if starts are frequent: larger batches then run without a graph",
             "a fixed --kv-cache-memory-bytes as the engine prints it: the start then skips profiling",
         ),
         avoid="Setting --enforce-eager to save these seconds: it makes every step slower.",
@@ -278,19 +279,10 @@ def _other_loaders(case: RuleContext) -> Iterator[str]:
 
 
 def _fewer_sizes(case: RuleContext) -> tuple[Change, ...]:
-    changes = flag(
-        case,
-        "--max-cudagraph-capture-size",
-        None,
-        128,
-        "needs-test",
-        "larger batches then run without a graph",
-    )
-    return (
-        changes
-        if changes and case.objective == "startup"
-        else (action("fewer capture sizes, if starts are frequent: larger batches then run without a graph"),)
-    )
+    if case.objective != "startup":
+        return ()
+    note = "larger batches then run without a graph"
+    return flag(case, "--max-cudagraph-capture-size", None, 128, "needs-test", note)
 
 
 RULES = (
