@@ -6,10 +6,7 @@ from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    flag,
     message_lines,
-    setting_lines,
-    whole,
 )
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -22,7 +19,6 @@ CARD_LINES = ("moe-config-default", "block-quantization-config-default")
 SWITCH = "VLLM_ROCM_USE_AITER"
 
 ASCEND_PARTS = ("ascend-c-import-failed", "ascend-fusion-skipped", "ascend-custom-op-disabled")
-TPU_LENGTH = "max-model-len-too-large-degrade-performance"
 
 
 def aiter_off(case: RuleContext) -> Advice | None:
@@ -81,29 +77,6 @@ def ascend_parts_missing(case: RuleContext) -> Advice | None:
     )
 
 
-def context_too_long_for_tpu_kernel(case: RuleContext) -> Advice | None:
-    """The tables of a request of full length are too large for a TPU's scalar memory. Needs the engine's warning."""
-    event = case.event(TPU_LENGTH)
-    if event is None:
-        return None
-    length, fits = whole(event.number("max_model_len")), whole(event.number("fits"))
-    text = (
-        f"A context of {length:,} tokens is too long for the attention kernel's tables in the TPU's scalar memory: each"
-        " step runs slower than it could."
-        if length
-        else "The context length is too long for the attention kernel's tables in the TPU's scalar memory."
-    )
-    refused = "longer requests are refused"
-    return Advice(
-        text,
-        (*message_lines(case, TPU_LENGTH), *setting_lines(case, "max_model_len")),
-        confidence="medium",
-        changes=(flag(case, "--max-model-len", length, fits, "needs-test", refused) if fits else ())
-        or (action("a smaller --max-model-len, as far as requests allow it"),),
-        verify="no such warning at the start.",
-    )
-
-
 def _names(case: RuleContext, pattern: str, words: tuple[str, ...]) -> bool:
     seen = case.run.seen(pattern)
     return seen is not None and any(word in event.record.message for event in seen.first for word in words)
@@ -118,5 +91,4 @@ def _mentions_aiter(case: RuleContext) -> bool:
 RULES = (
     Rule("aiter-off", aiter_off),
     Rule("ascend-parts-missing", ascend_parts_missing),
-    Rule("context-too-long-for-tpu-kernel", context_too_long_for_tpu_kernel),
 )

@@ -17,10 +17,6 @@ from vllm_logdoctor.rules.rule import Advice, Rule
 # The API server and the engine core are busy beside one worker for each card (vLLM's own documentation).
 PROCESSES_BESIDE_WORKERS = 2
 SLOW_TOKENIZER = "using-slow-tokenizer-cause-significant-slowdown-consider"
-# Reasons for which vLLM itself leaves asynchronous scheduling off.
-ASYNC_EXECUTOR = "async-scheduling-disabled-because-not-supported-distributed"
-ASYNC_DRAFTS = "async-scheduling-not-supported-based-speculative-decoding"
-ASYNC_PADDING = "async-scheduling-not-compatible-disable-padded-drafter"
 
 
 def few_processor_cores(case: RuleContext) -> Advice | None:
@@ -99,37 +95,6 @@ def async_scheduling_off(case: RuleContext) -> Advice | None:
     )
 
 
-def async_scheduling_unavailable(case: RuleContext) -> Advice | None:
-    """vLLM leaves asynchronous scheduling off for another setting. Needs its line that names the setting."""
-    event = case.event(ASYNC_EXECUTOR, ASYNC_DRAFTS, ASYNC_PADDING)
-    if event is None:
-        return None
-    executor, method = event.text("executor_backend"), event.text("method")
-    reason = (
-        f"the {executor} executor"
-        if executor
-        else f"drafting by {method}"
-        if method
-        else "disable_padded_drafter_batch in the speculative configuration"
-    )
-    text = (
-        f"Asynchronous scheduling does not go with {reason} in this release and is off: between two steps the card waits"
-        " until the next one is prepared. That costs a little where steps are short, and is no reason to give up what is"
-        " needed."
-    )
-    return Advice(
-        text,
-        message_lines(case, ASYNC_EXECUTOR, ASYNC_DRAFTS, ASYNC_PADDING),
-        confidence="high",
-        alternatives=(
-            ("--distributed-executor-backend mp, where all ranks sit in one machine",)
-            if executor == "ray"
-            else ()
-        ),
-        verify="`Asynchronous scheduling is enabled.` at the start.",
-    )
-
-
 def _default(case: RuleContext, field: str) -> object:
     known = flag_for_field(field, case.version)
     return known.default if known else False
@@ -139,5 +104,4 @@ RULES = (
     Rule("few-processor-cores", few_processor_cores),
     Rule("slow-tokenizer", slow_tokenizer),
     Rule("async-scheduling-off", async_scheduling_off),
-    Rule("async-scheduling-unavailable", async_scheduling_unavailable),
 )

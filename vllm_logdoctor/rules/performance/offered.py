@@ -8,14 +8,12 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    flag,
     message_lines,
     setting_lines,
 )
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
 
-BLOCK_SIZE = "block-size-precluded-higher-priority-backend-s"
 OFFERS = (
     "flashinfer-trtllm-moe-available-but-not-enabled",
     "using-flashinfer-mxfp4-bf16-backend-sm100-faster",
@@ -25,28 +23,6 @@ OFFERS = (
 _ASSIGNMENT = lazy_pattern(r"\b(?P<name>VLLM_[A-Z0-9_]{3,80})=(?P<value>\w{1,40})")
 FLASHINFER_FOR_FP8 = "fp8-kv-cache-wants-flashinfer"
 ATTENTION = "VLLM_ATTENTION_BACKEND"
-
-
-def block_size_excludes_backends(case: RuleContext) -> Advice | None:
-    """--block-size keeps vLLM from its first choice of attention backend. Needs the engine's warning."""
-    event = case.event(BLOCK_SIZE)
-    if event is None:
-        return None
-    size, used = event.number("block_size"), event.text("name")
-    text = (
-        f"`--block-size {size:g}` rules out {event.text('names').strip('[]')}, which vLLM would take first; {used} is used."
-        if size
-        else "The given --block-size rules out attention backends that vLLM would take first."
-    ) + " vLLM chooses the size that fits its backend where none is given."
-    return Advice(
-        text,
-        (*message_lines(case, BLOCK_SIZE), *setting_lines(case, "block_size")),
-        confidence="high",
-        changes=flag(
-            case, "--block-size", int(size) if size else None, None, "needs-test", "vLLM then chooses"
-        ),
-        verify="no such warning, and a line that names another attention backend.",
-    )
 
 
 def faster_expert_kernel_offered(case: RuleContext) -> Advice | None:
@@ -102,7 +78,6 @@ def fp8_cache_without_flashinfer(case: RuleContext) -> Advice | None:
 
 
 RULES = (
-    Rule("block-size-excludes-backends", block_size_excludes_backends),
     Rule("fp8-cache-without-flashinfer", fp8_cache_without_flashinfer),
     Rule("faster-expert-kernel-offered", faster_expert_kernel_offered),
 )
