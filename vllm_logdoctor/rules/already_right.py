@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
+from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.limits import KV_FULL
 from vllm_logdoctor.rules.load import Load, evidence_of_sample, load_of
@@ -33,36 +33,23 @@ def graphs(run: Run, load: Load) -> AlreadyRight | None:
     state = (
         "captured" + (f" in {seconds:g} s" if seconds is not None else "") + (f", {gib:g} GiB" if gib else "")
     )
-    return AlreadyRight(
-        "CUDA graphs",
-        state,
-        "steps are replayed instead of launched kernel by kernel",
-        _lines(run, "graphs-captured"),
-    )
+    brings = "steps are replayed instead of launched kernel by kernel"
+    return AlreadyRight("CUDA graphs", state, brings, _lines(run, "graphs-captured"))
 
 
 def compiled(run: Run, load: Load) -> AlreadyRight | None:
     """torch.compile ran; from its cache where lines say so."""
-    warm = run.seen("compile-cache-hit") or run.seen("compile-cache-aot-hit")
-    seconds = run.measure("torch_compile_seconds")
-    if warm is None and seconds is None:
+    warm, seconds = ("compile-cache-hit", "compile-cache-aot-hit"), run.measure("torch_compile_seconds")
+    if any(run.seen(name) for name in warm):
+        cut = COMPILE_CACHE_WARM
+        brings = f"a warm cache cuts the engine's start to {cut.low:g} to {cut.high:g} of its seconds"
+        lines = _lines(run, *warm, "compile-total")
+        return AlreadyRight("torch.compile", "on, loaded from its cache", brings, lines)
+    if seconds is None:
         return None
-    if warm is not None:
-        brings = (
-            f"a warm cache cuts the engine's start to {COMPILE_CACHE_WARM.low:g} to"
-            f" {COMPILE_CACHE_WARM.high:g} of its seconds"
-        )
-        return AlreadyRight(
-            "torch.compile",
-            "on, loaded from its cache",
-            brings,
-            _lines(run, "compile-cache-hit", "compile-cache-aot-hit", "compile-total"),
-        )
+    brings = "fused kernels in every step; the next start loads them"
     return AlreadyRight(
-        "torch.compile",
-        f"on, {seconds:g} s at this start",
-        "fused kernels in every step; the next start loads them",
-        _lines(run, "compile-total"),
+        "torch.compile", f"on, {seconds:g} s at this start", brings, _lines(run, "compile-total")
     )
 
 
@@ -87,20 +74,13 @@ def prefix_caching(run: Run, load: Load) -> AlreadyRight | None:
 def chunked_prefill(run: Run, load: Load) -> AlreadyRight | None:
     """Chunked prefill is on."""
     value = run.config.get("enable_chunked_prefill")
-    if (
-        value is None
-        or value.value is not True
-        or not (value.evidence or run.seen("chunked-prefill-enabled"))
-    ):
+    lines = _lines(run, "chunked-prefill-enabled")
+    if value is None or value.value is not True or not (value.evidence or lines):
         return None
     tokens = run.setting("max_num_batched_tokens")
     state = f"on, {tokens:,} tokens a step" if isinstance(tokens, int) else "on"
-    return AlreadyRight(
-        "chunked prefill",
-        state,
-        "long prompts do not hold up running requests",
-        (*_lines(run, "chunked-prefill-enabled"), *value.evidence[:1])[:2],
-    )
+    brings = "long prompts do not hold up running requests"
+    return AlreadyRight("chunked prefill", state, brings, (*lines, *value.evidence[:1])[:2])
 
 
 def async_scheduling(run: Run, load: Load) -> AlreadyRight | None:
@@ -108,9 +88,8 @@ def async_scheduling(run: Run, load: Load) -> AlreadyRight | None:
     value = run.config.get("async_scheduling")
     if value is None or value.value is not True or not value.evidence:
         return None
-    return AlreadyRight(
-        "asynchronous scheduling", "on", "the next step is prepared while one runs", value.evidence[:1]
-    )
+    brings = "the next step is prepared while one runs"
+    return AlreadyRight("asynchronous scheduling", "on", brings, value.evidence[:1])
 
 
 def attention(run: Run, load: Load) -> AlreadyRight | None:
@@ -120,12 +99,9 @@ def attention(run: Run, load: Load) -> AlreadyRight | None:
     name, choices = (event.text("backend"), event.text("choices")) if event else ("", "")
     if not choices or name not in choices.split(",")[0]:
         return None
-    return AlreadyRight(
-        "attention backend",
-        name,
-        "vLLM's first choice for this model and device",
-        _lines(run, "attention-backend", "flash-attention-version"),
-    )
+    brings = "vLLM's first choice for this model and device"
+    lines = _lines(run, "attention-backend", "flash-attention-version")
+    return AlreadyRight("attention backend", name, brings, lines)
 
 
 def quantized(run: Run, load: Load) -> AlreadyRight | None:
@@ -137,12 +113,8 @@ def quantized(run: Run, load: Load) -> AlreadyRight | None:
     # What a plug-in registers under its own name may be no smaller at all.
     if weight_bytes(str(value.value)) is None and not _SMALLER.search(str(value.value)):
         return None
-    return AlreadyRight(
-        "quantization",
-        str(value.value),
-        "smaller weights: faster decode, more room for the KV cache",
-        value.evidence[:1],
-    )
+    brings = "smaller weights: faster decode, more room for the KV cache"
+    return AlreadyRight("quantization", str(value.value), brings, value.evidence[:1])
 
 
 def cache_type(run: Run, load: Load) -> AlreadyRight | None:
@@ -150,26 +122,17 @@ def cache_type(run: Run, load: Load) -> AlreadyRight | None:
     value = run.config.get("kv_cache_dtype")
     if value is None or not str(value.value).startswith(("fp8", "int8", "nvfp4")) or not value.evidence:
         return None
-    return AlreadyRight(
-        "KV cache type",
-        str(value.value),
-        "more than three times the tokens in the same memory (4 bits and their scales instead of 16)"
-        if str(value.value).startswith("nvfp4")
-        else "twice the tokens in the same memory (measured: exactly 2.00 x for fp8)",
-        value.evidence[:1],
-    )
+    brings = "twice the tokens in the same memory (measured: exactly 2.00 x for fp8)"
+    if str(value.value).startswith("nvfp4"):
+        brings = "more than three times the tokens in the same memory (4 bits and their scales instead of 16)"
+    return AlreadyRight("KV cache type", str(value.value), brings, value.evidence[:1])
 
 
 def sampler(run: Run, load: Load) -> AlreadyRight | None:
     """FlashInfer samples."""
-    if run.seen("sampler-flashinfer") is None:
-        return None
-    return AlreadyRight(
-        "sampler",
-        "FlashInfer",
-        "top-p and top-k without sorting the vocabulary",
-        _lines(run, "sampler-flashinfer"),
-    )
+    lines = _lines(run, "sampler-flashinfer")
+    brings = "top-p and top-k without sorting the vocabulary"
+    return AlreadyRight("sampler", "FlashInfer", brings, lines) if lines else None
 
 
 def parallelism(run: Run, load: Load) -> AlreadyRight | None:
@@ -179,7 +142,7 @@ def parallelism(run: Run, load: Load) -> AlreadyRight | None:
         not isinstance(ranks, int)
         or ranks < 2
         or memory is None
-        or memory.weights is None
+        or not memory.weights
         or memory.total is None
     ):
         return None
@@ -188,12 +151,8 @@ def parallelism(run: Run, load: Load) -> AlreadyRight | None:
         return None
     values = [run.measured.get("model_weights_gib"), run.config.get("tensor_parallel_size")]
     lines = tuple(value.evidence[0] for value in values if value is not None and value.evidence)
-    return AlreadyRight(
-        "tensor parallelism",
-        f"{ranks} ranks, needed",
-        f"{whole:.1f} GiB of weights do not fit one card of {memory.total.gib:g} GiB",
-        lines,
-    )
+    brings = f"{whole:.1f} GiB of weights do not fit one card of {memory.total.gib:g} GiB"
+    return AlreadyRight("tensor parallelism", f"{ranks} ranks, needed", brings, lines)
 
 
 def room(run: Run, load: Load) -> AlreadyRight | None:
@@ -201,25 +160,21 @@ def room(run: Run, load: Load) -> AlreadyRight | None:
     if not load.busy_seconds or load.peak_kv >= KV_FULL or load.preemptions:
         return None
     top = max(run.samples, key=lambda sample: sample.kv_usage or 0.0)
+    brings = "large enough: more memory for it would change nothing for this load"
     return AlreadyRight(
-        "KV cache",
-        f"never above {load.peak_kv:g} %",
-        "large enough: more memory for it would change nothing for this load",
-        (evidence_of_sample(run, top),),
+        "KV cache", f"never above {load.peak_kv:g} %", brings, (evidence_of_sample(run, top),)
     )
 
 
 def max_num_seqs(run: Run, load: Load) -> AlreadyRight | None:
     """max_num_seqs was enough for the load."""
-    number = max_num_seqs_of(run)
-    if not load.busy_seconds or not number or load.peak_running >= 0.95 * number or load.peak_waiting:
+    slots = slots_in_a_line(run)
+    if not load.busy_seconds or not slots or load.peak_running >= 0.95 * slots or load.peak_waiting:
         return None
     top = max(run.samples, key=lambda sample: sample.running or 0)
+    state = f"{slots:,}, at most {load.peak_running:,} used"
     return AlreadyRight(
-        "max_num_seqs",
-        f"{number:,}, at most {load.peak_running:,} used",
-        "never the limit of this load",
-        (evidence_of_sample(run, top),),
+        "max_num_seqs", state, "never the limit of this load", (evidence_of_sample(run, top),)
     )
 
 

@@ -12,13 +12,7 @@ from vllm_logdoctor.knowledge.renames import removal_note
 from vllm_logdoctor.knowledge.translation import Removed, Renamed, translate_flag, translate_variable
 from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.context import (
-    RuleContext,
-    action,
-    flag,
-    message_lines,
-    setting_lines,
-)
+from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, setting_lines
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Evidence, Run, Value

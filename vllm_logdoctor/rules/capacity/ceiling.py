@@ -12,14 +12,7 @@ from vllm_logdoctor.knowledge.cards import Card, card_for
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
-from vllm_logdoctor.rules.load import (
-    Load,
-    Span,
-    decode_spans,
-    evidence_of_sample,
-    load_of,
-    weighted_median,
-)
+from vllm_logdoctor.rules.load import Load, Span, decode_spans, evidence_of_sample, load_of, weighted_median
 from vllm_logdoctor.run.model import Evidence, Run
 
 GIB = 1024**3

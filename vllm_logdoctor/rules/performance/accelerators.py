@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from vllm_logdoctor.knowledge.variables import variable_known
-from vllm_logdoctor.rules.context import (
-    RuleContext,
-    action,
-    message_lines,
-)
+from vllm_logdoctor.rules.context import RuleContext, action, message_lines
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
 

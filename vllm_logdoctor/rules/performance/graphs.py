@@ -6,14 +6,7 @@ from typing import Any
 
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
-from vllm_logdoctor.rules.context import (
-    RuleContext,
-    action,
-    flag,
-    message_lines,
-    plural,
-    setting_lines,
-)
+from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, plural, setting_lines
 from vllm_logdoctor.rules.execution_mode import SwitchedOff, compiles, switched_off
 from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.model import Change, Confidence, Effect

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from vllm_logdoctor.knowledge.flags import flag_for_field
-from vllm_logdoctor.rules.context import (
-    RuleContext,
-    action,
-    flag,
-    message_lines,
-    setting_lines,
-)
+from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, setting_lines
 from vllm_logdoctor.rules.limits import ranks_of, runs_on_cpu
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule

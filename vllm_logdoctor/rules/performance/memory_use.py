@@ -1,5 +1,5 @@
 """Rules on what the memory of the device is spent on: wide weights, weights on the host, a context that
-hardly fits.
+hardly fits, caches of layers with a window.
 """
 
 from __future__ import annotations
@@ -8,13 +8,7 @@ import math
 
 from vllm_logdoctor.rules.capacity.fp8 import condition_of_fp8
 from vllm_logdoctor.rules.capacity.memory import memory_of
-from vllm_logdoctor.rules.context import (
-    RuleContext,
-    action,
-    flag,
-    sample_lines,
-    setting_lines,
-)
+from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, sample_lines, setting_lines
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -26,6 +20,12 @@ MOST_USED = 30.0
 USE_RESERVE = 2
 FULL_RESERVE = 1.1
 LEAST_SAVING = 0.05
+_DISABLED = "hybrid-kv-cache-manager-disabled-hybrid-model"
+_CONNECTOR = (
+    "turning-off-hybrid-kv-cache-manager-because",
+    "turning-off-hybrid-kv-cache-manager-because-2",
+    "turning-off-hybrid-kv-cache-manager-because-3",
+)
 
 
 def weights_in_32_bit(case: RuleContext) -> Advice | None:
@@ -173,9 +173,51 @@ def _room_for_length(case: RuleContext) -> tuple[Change, ...]:
     return flag(case, "--kv-cache-dtype", before, "fp8", "changes-results", note)
 
 
+def window_layers_keep_whole_cache(case: RuleContext) -> Advice | None:
+    """Layers with a sliding window keep the cache of full attention.
+
+    Needs vLLM's warning that its hybrid cache manager is off for this model.
+    """
+    if case.event(_DISABLED) is None:
+        return None
+    field = "disable_hybrid_kv_cache_manager"
+    asked = case.run.arguments.get(field) is True
+    connector = case.event(*_CONNECTOR) is not None
+    text = (
+        "The model has layers with a sliding window (or with state), and vLLM keeps as much cache for them as for full"
+        " attention: far fewer tokens fit than the memory could hold."
+    )
+    if asked:
+        text += " --disable-hybrid-kv-cache-manager asked for it."
+    elif connector:
+        text += " The KV connector does not support the other way."
+    changes = (
+        flag(
+            case,
+            "--disable-hybrid-kv-cache-manager",
+            True,
+            None,
+            "needs-test",
+            "unless a KV connector needs it",
+        )
+        if asked
+        else ()
+    )
+    return Advice(
+        text,
+        (*message_lines(case, _DISABLED, *_CONNECTOR), *setting_lines(case, field, "kv_cache_tokens")),
+        confidence="high",
+        severity=None if case.load.peak_kv < 90 else "medium",
+        changes=changes
+        or ((action("a KV connector that supports the hybrid cache manager, or none"),) if connector else ()),
+        verify="no such warning at the start, and a larger `Maximum concurrency`.",
+    )
+
+
 RULES = (
     Rule("weights-in-32-bit", weights_in_32_bit),
     Rule("weights-on-the-host", weights_on_the_host, removes="host-limited"),
     Rule("cache-larger-than-load", cache_larger_than_load, objectives=("memory",)),
     Rule("few-full-length-requests-fit", few_full_length_requests_fit),
+    Rule("window-layers-keep-whole-cache", window_layers_keep_whole_cache),
 )

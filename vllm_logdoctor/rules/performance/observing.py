@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from vllm_logdoctor.rules.context import (
-    RuleContext,
-    action,
-    flag,
-    message_lines,
-    plural,
-    setting_lines,
-)
+from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, plural, setting_lines
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule

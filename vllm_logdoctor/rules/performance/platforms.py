@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from vllm_logdoctor.rules.capacity.memory import counted_graphs
-from vllm_logdoctor.rules.context import (
-    RuleContext,
-    flag,
-    message_lines,
-)
+from vllm_logdoctor.rules.context import RuleContext, flag, message_lines
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.rule import Advice, Rule
 

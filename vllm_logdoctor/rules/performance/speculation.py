@@ -8,14 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from vllm_logdoctor.rules.context import (
-    RuleContext,
-    action,
-    flag,
-    message_lines,
-    setting_lines,
-    whole,
-)
+from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, setting_lines, whole
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import (
     DRAFT_OFF_MIDDLE,

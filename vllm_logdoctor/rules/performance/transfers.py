@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm_logdoctor.rules.context import (
-    RuleContext,
-    action,
-    plural,
-    rounded,
-    sample_lines,
-    setting_lines,
-)
+from vllm_logdoctor.rules.context import RuleContext, action, plural, rounded, sample_lines, setting_lines
 from vllm_logdoctor.rules.load import minutes
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import computes_for_others
