@@ -120,6 +120,7 @@ class RunSet:
 
     def _coverage(self, runs: Sequence[Run], defects: Iterable[str]) -> Coverage:
         segmenter = self.segmenter
+        unread = sum(reader.left_out for reader in self.readers)
         notes = [
             *(one.note for one in self.readings if one.note),
             *self.defects,
@@ -127,6 +128,7 @@ class RunSet:
             *((NEWEST_FIRST,) if any(run.newest_first for run in runs) else ()),
             *((runs_left_out(segmenter.left_out),) if segmenter.left_out else ()),
             *((unattributed(segmenter.unattributed_accesses),) if segmenter.unattributed_accesses else ()),
+            *((lines_left_out(unread),) if unread else ()),
             *((PROCESSES_LEFT_OUT,) if any(one.processes_left_out for one in segmenter.runs) else ()),
         ]
         return Coverage(
@@ -256,6 +258,13 @@ def _is_backwards(builders: Sequence[RunBuilder]) -> bool:
 def runs_left_out(number: int) -> str:
     """Return the note on runs that were only counted."""
     return f"{number:,} more runs come between the last two that are reported: counted, not reported"
+
+
+def lines_left_out(number: int) -> str:
+    """Return the note on lines that were not read."""
+    return (
+        f"{number:,} lines hold no known text and are unlike the 20,000 kinds of lines before them: not read"
+    )
 
 
 def unattributed(number: int) -> str:

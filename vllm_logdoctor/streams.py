@@ -80,6 +80,11 @@ class StreamReader:
         self._statistics = StatisticsReader(matcher, self._parsed)
         self._requests = RequestReader(self._parsed_request)
 
+    @property
+    def left_out(self) -> int:
+        """Lines that were not read, because too many kinds of lines came before."""
+        return self._selector.left_out
+
     def items(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
         """Yield the items of a chunk; request lines wait until something else follows them."""
         for item in self._selector.select(chunk, scanned):

@@ -5,7 +5,7 @@
 #   slurm_node.sh start DIRECTORY    state, logs and configuration live there; TaskEpilog=DIRECTORY/task_epilog.sh
 #   slurm_node.sh stop DIRECTORY
 #
-# SLURM_ACCOUNTING: lines of slurm.conf on the accounting storage; none without it.
+# Where Debian's slurmdbd and mariadb-server are installed, jobs are accounted: sacct answers.
 #
 # Only processes that it started itself, by the ids it wrote down, are ended.
 set -eu
@@ -63,8 +63,39 @@ MinJobAge=7200
 TaskEpilog=$1/task_epilog.sh
 NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=2000 State=UNKNOWN
 PartitionName=test Nodes=$host Default=YES MaxTime=INFINITE State=UP
-${SLURM_ACCOUNTING:-AccountingStorageType=accounting_storage/none}
+$4
 CONF
+}
+
+accounts() { command -v slurmdbd >/dev/null && command -v mariadbd >/dev/null; }
+
+# start_accounting DIRECTORY PORT: a database that listens on this host alone, and the daemon before it.
+start_accounting() {
+    mkdir -p "$1/db"
+    chmod 0700 "$1/db"
+    mariadb-install-db --no-defaults --user=root --datadir="$1/db" --auth-root-authentication-method=normal >"$1/db.log" 2>&1
+    printf "CREATE USER slurm@'127.0.0.1' IDENTIFIED BY 'tests';\nGRANT ALL ON slurm_acct_db.* TO slurm@'127.0.0.1';\n" >"$1/db.sql"
+    mariadbd --no-defaults --user=root --datadir="$1/db" --socket="$1/db/socket" --pid-file="$1/db.pid" --bind-address=127.0.0.1 \
+        --port="$2" --skip-log-bin --skip-name-resolve --init-file="$1/db.sql" >>"$1/db.log" 2>&1 &
+    cat >"$1/slurmdbd.conf" <<CONF
+AuthType=auth/munge
+AuthInfo=socket=$1/munge/socket
+DbdHost=localhost
+DbdPort=$(($2 + 1))
+SlurmUser=root
+LogFile=$1/slurmdbd.log
+PidFile=$1/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort=$2
+StorageUser=slurm
+StoragePass=tests
+StorageLoc=slurm_acct_db
+CONF
+    chmod 0600 "$1/slurmdbd.conf"
+    wait_for 60 test -S "$1/db/socket" || fail 'the database did not come up'
+    slurmdbd
+    wait_for 60 timeout 10 sacctmgr -i -n add cluster logdoctor || { tail -n 5 "$1/slurmdbd.log" >&2; fail 'slurmdbd did not come up'; }
 }
 
 wait_for() { # seconds command...
@@ -85,10 +116,16 @@ start() {
     head -c 1024 /dev/urandom >"$directory/munge/key"
     chmod 0400 "$directory/munge/key"
     port=$((20000 + $$ % 20000))
-    configuration "$directory" "$port" "$((port + 1))" >"$directory/slurm.conf"
+    storage=accounting_storage/none
+    ! accounts || storage="accounting_storage/slurmdbd
+AccountingStorageHost=localhost
+AccountingStoragePort=$((port + 3))
+AccountingStoragePass=$directory/munge/socket"
+    configuration "$directory" "$port" "$((port + 1))" "AccountingStorageType=$storage" >"$directory/slurm.conf"
     export SLURM_CONF=$directory/slurm.conf
     munged --force --key-file="$directory/munge/key" --socket="$directory/munge/socket" \
         --pid-file="$directory/munge/pid" --log-file="$directory/munge/log" --seed-file="$directory/munge/seed"
+    ! accounts || start_accounting "$directory" "$((port + 2))"
     slurmctld -c
     slurmd
     wait_for 30 sh -c "sinfo -h -o %T | grep -Eq '^(idle|mixed)'" ||
@@ -97,7 +134,7 @@ start() {
 
 stop() {
     directory=$1
-    for file in slurmd.pid slurmctld.pid munge/pid; do
+    for file in slurmd.pid slurmctld.pid slurmdbd.pid db.pid munge/pid; do
         [ -s "$directory/$file" ] || continue
         kill "$(cat "$directory/$file")" 2>/dev/null || :
     done

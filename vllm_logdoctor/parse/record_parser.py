@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -106,6 +106,9 @@ _GLUED = lazy_pattern(
 # Processed prompts:   2%|2| 10/499 [00:05<02:36, ...]WARNING 07-18 ...     (without its picture where Markdown took it away)
 _BAR = lazy_pattern(r"\d+%(?:\|| +\d+/\d+ \[)")
 
+# Loading safetensors checkpoint shards:  25% Completed | 1/4 [00:01<00:04, 1.5s/it]     and the blocks of its bar
+_FIGURES = lazy_pattern(r"[^A-Za-z]+")
+_FEW_REDRAWS = 8
 _NEXT_LINES = 2
 """A secret goes on in the next line, or behind a blank one, which is no record."""
 
@@ -168,7 +171,7 @@ class RecordParser:
             text = unescape(text)
         if may_be_coloured(text):
             text = _COLOURS.sub("", text)
-        for segment in text.split("\r") if "\r" in text else (text,):
+        for segment in _without_redraws(text.split("\r")) if "\r" in text else (text,):
             rest = segment
             # Redraws, or line ends of old systems.
             if segment is not text and segment.strip() and self._unfinished is not None:
@@ -405,6 +408,17 @@ def _innermost(found: dict[str, Any]) -> dict[str, Any]:
             return found
         found = {**{key: found[key] for key in _TIME_KEYS if key in found}, **inner}
     return found
+
+
+def _without_redraws(segments: Sequence[str]) -> Iterator[str]:
+    """Yield what was drawn into one line; of redraws that differ in figures the first and the last one."""
+    if len(segments) <= _FEW_REDRAWS:
+        yield from segments
+        return
+    kinds = [_FIGURES.sub("", segment) for segment in segments]
+    for number, segment in enumerate(segments):
+        if not 0 < number < len(segments) - 1 or not kinds[number - 1] == kinds[number] == kinds[number + 1]:
+            yield segment
 
 
 def _last_field(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_names import mask_named, may_hold_name
 from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mask_shaped, may_be_shaped
-from vllm_logdoctor.texts import alike, text_of
+from vllm_logdoctor.texts import alike, shared_start, text_of
 
 _LONGEST_REMEMBERED = 1000
 _Replace = Callable[[re.Match[str]], str]
@@ -88,6 +88,7 @@ _PROMPT_ENDS = (
 _KEY_LINE = lazy_pattern(r"(?P<lead>.*?)(?P<value>[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,15}={1,2})\s*\Z")
 _LONG_KEY_LINE = 40
 _LONGEST_HEAD = 400
+_DIGITS = str.maketrans("123456789", "0" * 9)
 _KEY_HEADERS = ("Proc-Type:", "DEK-Info:", "Comment:", "Version:")
 # args: api_key=     - name: DB_PASSWORD     - --api-key     "--api-key",     api_key
 _NAME_AT_END = lazy_pattern(
@@ -98,7 +99,7 @@ _NAME_AT_END = lazy_pattern(
 _VALUE_LINE = lazy_pattern(
     r"\s*(?P<item>-\s{1,8})?(?P<named>[\"']?value[\"']?\s?[:=]\s?|.{0,200}\binput_value=)?[\"']?(?P<value>[^\s\"',]{3,})[\"']?(?(named)[,\s\]].*|,?\s*)?\Z"
 )
-_FEW_WORDS = 3
+_FEW_WORDS = 5
 _BARE_NAME = lazy_pattern(
     r"(?:key|token|secret|pass[a-z]{0,6}|pwd|cred|auth)s?[\"']?\s{0,3}[=:,|]?-?\s{0,3}\Z"
 )
@@ -122,6 +123,10 @@ def mask(text: str) -> Masked:
     """
     if not may_hold_secret(text):
         return Masked(text, ())
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _masked(text)
+
+
+def _masked(text: str) -> Masked:
     if "eceived request" in text or "enerated response" in text:
         text = _without_prompts(text)
     kinds: dict[str, None] = {}
@@ -129,6 +134,10 @@ def mask(text: str) -> Masked:
     text = _mask_places(text, kinds)
     text = mask_named(text, kinds)
     return Masked(text, tuple(kinds))
+
+
+# A line that is printed again and again, by every rank.
+_remembered = lru_cache(maxsize=256)(_masked)
 
 
 def may_hold_secret(text: str) -> bool:
@@ -157,12 +166,12 @@ class OpenSecret(NamedTuple):
     Attributes:
         name: of the value; "" for a private key.
         assigned: an equals sign or a colon is behind the name: any value belongs to it, not only one that looks generated.
-        lead: what precedes the lines of a private key, without digits.
+        before: the line, up to where a private key begins.
     """
 
     name: str
     assigned: bool = False
-    lead: str = ""
+    before: str = ""
 
     def without_rest(self, text: str) -> tuple[str, OpenSecret | None]:
         """Return a line with what continues the secret masked, and what the line after it may continue.
@@ -173,9 +182,7 @@ class OpenSecret(NamedTuple):
         """
         if not self.name:
             return self._without_key_line(text)
-        # A process or the header of a record may precede it.
-        head = max(text.rfind(end, 0, _LONGEST_HEAD) for end in ("] ", ") ")) + 2
-        found = _VALUE_LINE.match(text) or _VALUE_LINE.match(text, head)
+        found = _VALUE_LINE.match(text) or _VALUE_LINE.match(text, self._end_of_head(text))
         if found is None:
             return text, None
         assigned = self.assigned or found["item"] or found["named"]
@@ -185,13 +192,18 @@ class OpenSecret(NamedTuple):
             self if found["item"] else None
         )
 
+    def _end_of_head(self, text: str) -> int:
+        """Return where the host, the process or the header ends that precedes both lines."""
+        shared = shared_start(_without_digits(self.before), _without_digits(text))
+        return max(text.rfind(end, 0, shared) + 2 for end in (": ", ") ", "] ", "| "))
+
     def _without_key_line(self, text: str) -> tuple[str, OpenSecret | None]:
         if not text.strip() or text.strip().startswith(_KEY_HEADERS):
             return text, self
         line = _KEY_LINE.match(text[-400:])
         if line is None or "-----END" in text:
             return text, None
-        if len(line["value"]) < _LONG_KEY_LINE and _without_digits(line["lead"]) != self.lead:
+        if len(line["value"]) < _LONG_KEY_LINE and _without_digits(line["lead"]) != _without_digits(self.before):
             return text, None
         return f"{line['lead']}{MASK}", self
 
@@ -209,18 +221,19 @@ def open_secret(text: str, message: str) -> OpenSecret | None:
     """
     begin = text.find("-----BEGIN")
     if begin >= 0 and "PRIVATE KEY" in text and "-----END" not in text:
-        return OpenSecret("", lead=_without_digits(text[:begin]))
+        return OpenSecret("", before=text[:begin])
     end = message[-200:].rstrip()
     if not end.endswith(("=", ":")) and len(end.split(None, _FEW_WORDS)) > _FEW_WORDS:
         return None
     found = _NAME_AT_END.search(end)
     if found is None or not may_hold_name(f"{found['name'].lower()}=aaaaaaaaaaaa"):
         return None
-    return OpenSecret(found["name"], bool(found["assign"]))
+    return OpenSecret(found["name"], bool(found["assign"]), text[:_LONGEST_HEAD])
 
 
 def _without_digits(text: str) -> str:
-    return re.sub(r"\d+", "", text).strip()
+    """Return the beginning of a text with all digits made the same."""
+    return text[:_LONGEST_HEAD].translate(_DIGITS)
 
 
 def _without_prompts(text: str) -> str:

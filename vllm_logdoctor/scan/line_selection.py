@@ -11,6 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 from msgspec import Struct
 
 from vllm_logdoctor.scan.accesses import AccessBlock, AccessKey, PathLimit
+from vllm_logdoctor.scan.line_templates import mask_variables
 from vllm_logdoctor.scan.scanner import LONGEST, Repeat, Scanned, Scanner
 from vllm_logdoctor.source import Chunk
 
@@ -23,6 +24,8 @@ _AFTER_BLOCK = 14
 _BLOCKS_PER_KEY = 48
 _MOST_PLACES = 1024
 """Places that print tracebacks; a server has some dozens. Beyond it nothing but the first and the last lines of a traceback is read."""
+_MOST_KINDS = 20_000
+"""Kinds of lines without any known text that are read; a release of vLLM prints some 3,000."""
 _NOTHING_SPLIT: tuple[Chunk | None, Sequence[bytes]] = (None, ())
 _T = TypeVar("_T")
 
@@ -64,7 +67,11 @@ Item = Line | Repeated | Counter[AccessKey]
 
 
 class Selector:
-    """Selects lines from the chunks of one file after the other; the result does not depend on where chunks are cut."""
+    """Selects lines from the chunks of one file after the other; the result does not depend on where chunks are cut.
+
+    Attributes:
+        left_out: lines that are like no other one and hold no known text, beyond so many of them.
+    """
 
     def __init__(self, scanner: Scanner) -> None:
         self._scanner = scanner
@@ -73,6 +80,8 @@ class Selector:
         self._block_until = 0
         self._open = 0
         self._file = -1
+        self._kinds: set[int] = set()
+        self.left_out = 0
         self._tail: deque[tuple[int, bytes]] = deque()
         self._split = _NOTHING_SPLIT
 
@@ -118,9 +127,10 @@ class Selector:
                 yield from counts.upto(place)
             if repeats.next_place <= place:
                 yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
-            yield Line(
-                file, line, match.data, match.literals, not match.by_shape and not inside, match.by_shape
-            )
+            if match.literals or inside or self._is_read(match.data):
+                yield Line(
+                    file, line, match.data, match.literals, not match.by_shape and not inside, match.by_shape
+                )
             if match.opens:
                 self._open_block(line, match.data[:200])
             elif match.closes and self._open:
@@ -165,6 +175,17 @@ class Selector:
             line = lines[at - base]
             if line:
                 yield Line(file, at, line[:LONGEST])
+
+    def _is_read(self, data: bytes) -> bool:
+        """Return whether a line without known text is read: a log whose lines all differ costs many times an ordinary one."""
+        kind = hash(mask_variables(data))
+        if kind in self._kinds:
+            return True
+        if len(self._kinds) == _MOST_KINDS:
+            self.left_out += 1
+            return False
+        self._kinds.add(kind)
+        return True
 
     def _open_block(self, line: int, head: bytes) -> None:
         """Keep a window of wanted lines open after a traceback; repeated ones from one call site are only counted."""
