@@ -99,7 +99,7 @@ _NAME_AT_END = lazy_pattern(
 _VALUE_LINE = lazy_pattern(
     r"\s*(?P<item>-\s{1,8})?(?P<named>[\"']?value[\"']?\s?[:=]\s?|.{0,200}\binput_value=)?[\"']?(?P<value>[^\s\"',]{3,})[\"']?(?(named)[,\s\]].*|,?\s*)?\Z"
 )
-_FEW_WORDS = 5
+_FEW_WORDS = 7
 _BARE_NAME = lazy_pattern(
     r"(?:key|token|secret|pass[a-z]{0,6}|pwd|cred|auth)s?[\"']?\s{0,3}[=:,|]?-?\s{0,3}\Z"
 )
@@ -203,7 +203,9 @@ class OpenSecret(NamedTuple):
         line = _KEY_LINE.match(text[-400:])
         if line is None or "-----END" in text:
             return text, None
-        if len(line["value"]) < _LONG_KEY_LINE and _without_digits(line["lead"]) != _without_digits(self.before):
+        if len(line["value"]) < _LONG_KEY_LINE and _without_digits(line["lead"]) != _without_digits(
+            self.before
+        ):
             return text, None
         return f"{line['lead']}{MASK}", self
 
