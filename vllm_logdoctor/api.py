@@ -384,7 +384,7 @@ class Report:
             LogdoctorError: no such run. What goes wrong with the client is in the opinion's `error`.
         """
         from vllm_logdoctor.assistants.asking import ask
-        from vllm_logdoctor.assistants.sources import line_source
+        from vllm_logdoctor.assistants.lines import line_source
 
         return ask(self.analysis, client, line_source(self.analysis, self._inputs, run), run)
 

@@ -100,7 +100,9 @@ def test_what_is_asked_wrongly_gets_an_error_that_helps() -> None:
             ("lines", {"path": STARVED}, "name the lines"),
             ("lines", {"path": STARVED, "first": 0}, "numbered from 1"),
             ("lines", {"path": STARVED, "text": "a"}, "3 to 200 characters"),
-            ("lines", {"path": "."}, "is a folder"),
+            ("lines", {"path": STARVED, "first": "2:1"}, "there is one file"),
+            ("lines", {"path": STARVED, "first": "L1 OR 1"}, "numbered from 1"),
+            ("lines", {"path": STARVED, "first": 9, "last": 3}, "the first one first"),
             ("whatif", {"path": STARVED, "settings": {"max_modl_len": 1}}, "did you mean max_model_len?"),
             ("whatif", {"path": STARVED, "settings": {}}, "name a setting"),
             ("plan", {"path": STARVED, "shape": "cron"}, "unknown shape 'cron'"),
@@ -167,19 +169,47 @@ def test_a_folder_gives_its_own_logs_only(tree: Path) -> None:
     assert {path.relative_to(tree).as_posix() for path in read} == {"vllm.log", "sub/vllm.log"}
 
 
+@pytest.mark.parametrize("swapped", ["file", "folder", "pipe", "folder for a file"])
+def test_what_is_put_in_the_place_of_a_log_after_the_check_is_not_followed(tree: Path, swapped: str) -> None:
+    roots = Roots([str(tree)])
+    files = roots.files("sub/vllm.log")
+    (tree / "sub").rename(tree / "was")
+    if swapped == "folder":
+        (tree / "sub").symlink_to(tree.parent / "outside")
+    else:
+        (tree / "sub").mkdir()
+        place = tree / "sub" / "vllm.log"
+        if swapped == "file":
+            place.symlink_to(tree.parent / "outside" / "vllm.log")
+        elif swapped == "pipe":
+            os.mkfifo(place)
+        else:
+            place.mkdir()
+    with pytest.raises((LogdoctorError, OSError)), roots.opened(files):
+        pass
+
+
+def test_a_folder_with_a_pipe_and_links_out_of_it_is_read_without_them(tree: Path) -> None:
+    tools = Tools(Roots([str(tree)]))
+    assert tools.analyze(".")["runs_in_all"] == 2
+    for run in (1, 2):
+        found = tools.lines(".", text="vLLM API server version", run=run)
+        assert ([one["line"] for one in found["lines"]], found["files"]) == ([1], ("vllm.log",))
+
+
 def test_what_is_outside_is_not_distinguished_from_what_is_not_there(tree: Path) -> None:
     roots = Roots([str(tree)])
     told = set()
     for name in ("../outside/vllm.log", "../outside/nothing.log"):
         with pytest.raises(LogdoctorError) as caught:
-            roots.file(name)
+            roots.files(name)
         told.add(str(caught.value).replace(name, "X"))
     assert len(told) == 1
 
 
 def test_a_root_that_is_a_link_is_that_folder(tree: Path) -> None:
     (tree.parent / "alias").symlink_to(tree)
-    assert Roots([str(tree.parent / "alias")]).file("vllm.log") == tree / "vllm.log"
+    assert Roots([str(tree.parent / "alias")]).files("vllm.log") == [tree / "vllm.log"]
 
 
 def test_pages_hold_every_item_once_and_are_bounded(tmp_path: Path) -> None:
@@ -212,6 +242,66 @@ def test_lines_go_on_where_the_page_before_ended(tmp_path: Path) -> None:
     assert seen == list(range(5, 355))
     numbered = tools.lines("vllm.log", 1, 10**12)
     assert (len(numbered["lines"]), numbered["next"]) == (100, 101)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Tools:
+    """Tools on a folder with the two logs of one server."""
+    (tmp_path / "vllm.log.1").write_text(
+        "\n".join([*LOG[:3], *(f"odd widget {n}" for n in range(150))]) + "\n"
+    )
+    (tmp_path / "vllm.log").write_text("\n".join([*(f"odd widget {n}" for n in range(70)), LOG[3]]) + "\n")
+    return Tools(Roots([str(tmp_path)]))
+
+
+def test_lines_of_several_files_are_those_that_an_excerpt_numbers(two: Tools) -> None:
+    summary = two.analyze(".")
+    assert summary["runs"][0]["files"] == ("vllm.log.1", "vllm.log")
+    assert summary["runs"][0]["findings"][0]["lines"] == ["2:71"]
+    assert two.lines(".", "2:71")["lines"] == [{"line": "2:71", "text": LOG[3]}]
+    assert f"2:71  {LOG[3]}" in two.excerpt(".")
+    assert two.lines(".", "1:3", "1:4")["lines"][0] == {"line": "1:3", "text": LOG[2]}
+
+
+def test_a_search_goes_on_from_file_to_file(two: Tools) -> None:
+    seen: list[str] = []
+    start: Any = 1
+    while start is not None:
+        answer = two.lines(".", text="widget", start=start)
+        seen += [one["line"] for one in answer["lines"]]
+        start = answer["next"]
+    assert seen == [*(f"1:{n}" for n in range(4, 154)), *(f"2:{n}" for n in range(1, 71))]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(3, 4), ("1:3", "2:4"), ("3:1", None), ("0:1", None), ("2:0", None), ("-1", None), ("1:", None), ("9" * 5000, None),
+     ("1:1", "1:-1"), ("1:2:3", None), (True, None), (10**30, 10**30), ("2\x00:1", None)],
+)  # fmt: skip
+def test_a_place_that_is_none_is_refused(two: Tools, first: Any, last: Any) -> None:
+    with pytest.raises(LogdoctorError, match="line"):
+        two.lines(".", first, last)
+
+
+def test_pages_beyond_the_end_are_empty_or_refused(two: Tools) -> None:
+    assert two.lines(".", "2:999999999999")["lines"] == []
+    assert two.lines(".", text="widget", start="2:999999999999")["lines"] == []
+    with pytest.raises(LogdoctorError, match="numbered from 0"):
+        two.analyze(".", "messages", None, 10**30)
+    with pytest.raises(LogdoctorError, match="there is no run"):
+        two.excerpt(".", 10**30)
+
+
+def test_a_log_that_grows_between_two_pages_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    log.write_text("\n".join([*LOG, *(f"odd widget {n}" for n in range(150))]) + "\n")
+    tools = Tools(Roots([str(tmp_path)]))
+    assert tools.lines("vllm.log", text="widget")["next"] == 105
+    with log.open("a") as file:
+        file.write("odd widget at the end\n")
+    assert tools.lines("vllm.log", text="widget", start=105)["lines"][-1]["line"] == 155
+    log.write_text(LOG[0] + "\n")
+    assert tools.lines("vllm.log", text="widget", start=105) == {"lines": [], "next": None}
 
 
 def test_one_item_larger_than_a_page_is_cut() -> None:

@@ -13,8 +13,8 @@ from tests.assistants.answering import ARGUMENTS, CACHE, CRASH, LOG, VERSION, Ca
 from tests.report.test_formats import acts, tags
 from vllm_logdoctor import Report, analyze
 from vllm_logdoctor.assistants.asking import ask
+from vllm_logdoctor.assistants.lines import line_source
 from vllm_logdoctor.assistants.question import schema
-from vllm_logdoctor.assistants.sources import line_source
 from vllm_logdoctor.report.opinion import Opinion
 from vllm_logdoctor.report.reader import reader
 
@@ -127,7 +127,7 @@ def test_a_claim_without_citations_and_claims_beyond_the_bound_are_dropped() -> 
         ("max_num_seqs", "64", "already set to that [L2]"),
         ("--gpu-memory-utilization", "0.8", "already set to that [L2]"),
         ("--gpu-memory-utilization", "1.5", "write a number between 0 and 1"),
-        ("--max-num-seqs", "-3", "write a number from 1"),
+        ("--max-num-seqs", "-3", "it takes no negative number"),
         ("--kv-cache-dtype", "int1", "it takes"),
         ("--max-num-seqs", "", "no value that the flag takes"),
         ("--enforce-eager", "17", "a switch takes no value"),
@@ -152,6 +152,79 @@ def test_a_change_that_the_plan_refuses_is_refused() -> None:
     found = opinion(answer(claim(**cited, **proposes("--max-model-len", "1000000"))), log=log)
     (change,) = only(found).changes
     assert "the cache would hold" in change.reason or "start" in change.reason
+
+
+REAL = {
+    "starved": ("0.11.2-kv-starved", "Maximum concurrency for 4,096 tokens per request: 1.25x"),
+    "healthy": ("0.32.0-healthy-serve", "Maximum concurrency for 4,096 tokens per request: 128.00x"),
+    "too long": ("0.32.0-fail-max-model-len-exceeds-kv-cache", "larger than the available KV cache memory"),
+    "tp": ("0.11.2-tp2", "tensor_parallel_size"),
+}
+
+
+@pytest.mark.parametrize(
+    ("run", "setting", "value", "reason"),
+    [
+        # Not in the release, or in effect already, whoever set it and however it is written.
+        ("healthy", "--swap-space", "4", "no such flag in vLLM 0.32.0"),
+        ("starved", "--attention-backend", "FLASHINFER", "no such flag in vLLM 0.11.2"),
+        ("healthy", "VLLM_ATTENTION_BACKEND", "FLASHINFER", "no such variable of vLLM in vLLM 0.32.0"),
+        ("starved", "--swap-space", "4", "already set to that"),
+        ("starved", "--enable-prefix-caching", "true", "already set to that [L30]"),
+        ("healthy", "max_model_len", "4096", "already set to that [L17]"),
+        ("too long", "--enforce-eager", "", "already set to that [L8]"),
+        ("tp", "-tp", "2", "already set to that"),
+        ("healthy", "--no-enforce-eager", "true", "already set to that"),
+        # Values that the release refuses.
+        ("healthy", "--dtype", "int8", "it takes auto, half, float16"),
+        ("healthy", "--attention-backend", "FASTEST", "it takes FLASH_ATTN"),
+        ("starved", "--block-size", "7", "it takes 1, 8, 16"),
+        ("healthy", "--max-num-seqs", "1.5", "it takes a whole number"),
+        ("healthy", "--max-num-seqs", "many", "it takes a number"),
+        ("healthy", "--max-num-seqs", "0", "write a number from 1"),
+        ("starved", "--swap-space", "-4", "it takes no negative number"),
+        ("healthy", "--port", "99999999", "it takes at most 65,535"),
+        ("healthy", "--distributed-executor-backend", "magic", "it takes ray, mp, uni"),
+        # Values with which the planned run would not start, or hold no request.
+        ("starved", "--max-model-len", "1000000", "0.01 of one request of 1,000,000 tokens"),
+        ("starved", "--num-gpu-blocks-override", "4", "0.12 of one request of 4,096 tokens"),
+        ("healthy", "--num-gpu-blocks-override", "31", "of one request of 4,096 tokens"),
+        ("healthy", "--max-num-batched-tokens", "10", "must not be smaller than max_num_seqs (128)"),
+        ("healthy", "--max-num-seqs", "4096", "must not be smaller than max_num_seqs (4,096)"),
+        ("too long", "--max-model-len", "1000000", "not far enough: the plan's remedy of the failure is 523,264"),
+    ],
+)  # fmt: skip
+def test_a_change_of_a_real_run_is_held_against_its_release_and_its_laws(
+    run: str, setting: str, value: str, reason: str
+) -> None:
+    name, text = REAL[run]
+    log = f"{FIXTURES}{name}.log"
+    place = next(one.at for one in analyze(log).excerpt().lines if text in one.text)
+    found = opinion(answer(claim(**cites(place, text), **proposes(setting, value))), log=log)
+    (change,) = only(found).changes
+    assert (change.accepted, reason in change.reason) == (False, True), change.reason
+
+
+@pytest.mark.parametrize(
+    ("run", "setting", "value"),
+    [
+        ("starved", "--max-model-len", "2048"),
+        ("healthy", "--no-enable-prefix-caching", "true"),
+        ("healthy", "-tp", "2"),
+        ("healthy", "--max-num-seqs", "64"),
+        ("too long", "--max-model-len", "4096"),
+        ("too long", "--max-model-len", "500k"),
+    ],
+)
+def test_a_change_of_a_real_run_that_nothing_speaks_against_is_accepted(
+    run: str, setting: str, value: str
+) -> None:
+    name, text = REAL[run]
+    log = f"{FIXTURES}{name}.log"
+    place = next(one.at for one in analyze(log).excerpt().lines if text in one.text)
+    found = opinion(answer(claim(**cites(place, text), **proposes(setting, value))), log=log)
+    (change,) = only(found).changes
+    assert change.accepted, change.reason
 
 
 def test_a_change_that_exists_and_is_new_is_shown_as_not_measured() -> None:
@@ -297,6 +370,30 @@ def test_more_lines_are_given_by_number_and_by_text_and_may_be_cited(tmp_path: A
         "L202|",
         "L337|",
     ]
+
+
+def test_more_lines_are_given_of_each_of_several_files(tmp_path: Any) -> None:
+    (tmp_path / "vllm.log.1").write_text(
+        "\n".join([*LOG[:3], *(f"odd widget {n}" for n in range(500))]) + "\n"
+    )
+    (tmp_path / "vllm.log").write_text("\n".join([*(f"odd gadget {n}" for n in range(500)), CRASH]) + "\n")
+    client = Canned(
+        answer(more=[{"first": "2:300", "last": "2:301"}, {"text": "widget 333"}, {"first": "300"}]),
+        answer(claim(**cites("L2:301", "odd gadget 300")), claim(**cites("1:337", "odd widget 333"))),
+    )
+    found = analyze(str(tmp_path)).ask(client)
+    assert client.asked[1][-1]["content"].split("\n")[1:] == [
+        "L2:300| odd gadget 299",
+        "L2:301| odd gadget 300",
+        "L1:337| odd widget 333",
+    ]
+    assert [one.holds for one in found.claims] == [True, True]
+
+
+def test_lines_of_a_log_that_can_not_be_read_again_are_those_that_were_kept() -> None:
+    client = Canned(answer(more=[{"first": 3, "last": 4}]), answer())
+    analyze(list(LOG)).ask(client)
+    assert client.asked[1][-1]["content"].endswith(f"L3| {CACHE}\nL4| {CRASH}")
 
 
 def test_the_schema_bounds_every_text_and_every_list() -> None:

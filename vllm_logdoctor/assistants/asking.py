@@ -131,7 +131,8 @@ def _looked_up(log: LineSource, requests: Sequence[RequestIn]) -> list[LogLine]:
     found: list[LogLine] = []
     for one in requests[:MOST_REQUESTS]:
         try:
-            lines = log.containing(one.text) if one.text.strip() else log.between(one.first, one.last)
+            first, last = str(one.first), str(one.last or one.first)
+            lines = log.containing(one.text) if one.text.strip() else log.between(first, last)
         except LogdoctorError:
             continue
         found += lines.lines

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.assistants.contradictions import Facts
 from vllm_logdoctor.assistants.excerpt import LogLine, Places
 from vllm_logdoctor.assistants.injection import addresses_model, neutral
-from vllm_logdoctor.assistants.question import INSTRUCTIONS, MOST_CLAIMS, ChangeIn, CitationIn, ClaimIn
+from vllm_logdoctor.assistants.question import INSTRUCTIONS, MOST_CLAIMS, CitationIn, ClaimIn
 from vllm_logdoctor.assistants.settings import SettingChecks
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secrets import mask
@@ -65,7 +65,7 @@ class Checks:
             if reason:
                 dropped.append(reason)
                 continue
-            changes = tuple(self._settings.checked(one) for one in _limited(claim.changes))
+            changes = tuple(self._settings.checked(one) for one in claim.changes[:_MOST_CHANGES])
             contradicts = tuple(dict.fromkeys(self._contradictions(claim, statement, citations)))
             kept.append(Claim(claim.kind, statement, citations, changes, contradicts))
         dropped += ["more claims than were asked for"] * (len(claims) > MOST_CLAIMS)
@@ -125,10 +125,6 @@ def _shingles(text: str) -> set[tuple[str, ...]]:
     """Return all runs of `_REPEATED_WORDS` words of a text."""
     words = [word.lower() for word in _WORD.findall(text)]
     return {tuple(words[n : n + _REPEATED_WORDS]) for n in range(len(words) - _REPEATED_WORDS + 1)}
-
-
-def _limited(changes: Sequence[ChangeIn]) -> Sequence[ChangeIn]:
-    return changes[:_MOST_CHANGES]
 
 
 def _with_one_value(claims: Sequence[Claim]) -> tuple[Claim, ...]:

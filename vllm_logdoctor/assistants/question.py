@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from vllm_logdoctor.assistants.excerpt import Excerpt, Fact, LogLine
+from vllm_logdoctor.assistants.excerpt import Excerpt, LogLine
 from vllm_logdoctor.assistants.injection import neutral
+from vllm_logdoctor.assistants.writing import facts_text
 from vllm_logdoctor.catalogue.topics import Topic
 from vllm_logdoctor.report.opinion import ClaimKind
 
@@ -25,7 +26,7 @@ INSTRUCTIONS = (
     "Each claim is one sentence of your own and cites at least one log line: its number, and a part of its text copied exactly. "
     "Claims without citations are discarded, as are citations whose text is not on that line. "
     "Name a setting only if it exists in the release of the log and is not set to that value already. "
-    "If the lines do not tell the cause, say so in a claim, or ask for more lines by number or by a text that they hold. "
+    "If the lines do not tell the cause, say so in a claim, or ask for more lines: first and last as they are numbered, or a text that they hold. "
     "If you need none, leave more_lines empty."
 )
 
@@ -55,10 +56,10 @@ class ClaimIn(Struct):
 
 
 class RequestIn(Struct):
-    """A request for more lines: with these numbers, or with this text."""
+    """A request for more lines: from one place to another, or with this text."""
 
-    first: int = 0
-    last: int = 0
+    first: str | int = ""
+    last: str | int = ""
     text: str = ""
 
 
@@ -87,8 +88,8 @@ def schema(may_ask: bool) -> dict[str, Any]:
         citations=_list(citation, 5),
         changes=_list(change, 3),
     )
-    number = {"type": "integer", "minimum": 0, "maximum": 10**12}
-    request = _object(first=number, last=number, text={**text, "maxLength": 100})
+    place = {**text, "maxLength": 20}
+    request = _object(first=place, last=place, text={**text, "maxLength": 100})
     return _object(
         claims=_list(claim, MOST_CLAIMS), more_lines=_list(request, MOST_REQUESTS if may_ask else 0)
     )
@@ -106,7 +107,7 @@ def first_messages(excerpt: Excerpt) -> list[dict[str, str]]:
     """Return the messages that begin a conversation on an excerpt."""
     return [
         {"role": "system", "content": INSTRUCTIONS},
-        {"role": "user", "content": "\n".join(_question(excerpt))},
+        {"role": "user", "content": _question(excerpt)},
     ]
 
 
@@ -115,29 +116,6 @@ def shown(lines: Sequence[LogLine]) -> str:
     return "\n".join(f"L{one.at}| {neutral(one.text)}" for one in lines) or "(no line)"
 
 
-def _question(excerpt: Excerpt) -> Iterator[str]:
-    yield f"What ran: {neutral(excerpt.ran)}"
-    yield f"Verdict of logdoctor: {neutral(excerpt.state)}"
-    if excerpt.launch:
-        one_line = excerpt.launch.replace(" \\\n  ", " ")
-        yield f"Launch command: {neutral(one_line)}"
-    for title, facts in (
-        ("Set or changed", excerpt.settings),
-        ("Environment", excerpt.environment),
-        ("Before the end", excerpt.signs),
-        ("Load", excerpt.load),
-    ):
-        if facts:
-            yield f"{title}: {'; '.join(map(_fact, facts))}"
-    for one in excerpt.concluded:
-        lines = ", ".join(f"L{line}" for line in one.lines)
-        yield f"Concluded by logdoctor (confidence {one.confidence}; {lines}): {neutral(one.text)}"
-    if excerpt.not_known:
-        yield f"Not known: {neutral(' '.join(excerpt.not_known))}"
-    yield f"Log lines ({len(excerpt.lines)} of {excerpt.lines_in_log}):"
-    yield shown(excerpt.lines)
-
-
-def _fact(fact: Fact) -> str:
-    lines = f" [{', '.join(f'L{line}' for line in fact.lines)}]" if fact.lines else ""
-    return neutral(f"{fact.name}={fact.value}{lines}")
+def _question(excerpt: Excerpt) -> str:
+    about = f"Log lines ({len(excerpt.lines)} of {excerpt.lines_in_log}):"
+    return f"{neutral(facts_text(excerpt))}\n{about}\n{shown(excerpt.lines)}"

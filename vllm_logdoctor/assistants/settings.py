@@ -8,7 +8,7 @@ from vllm_logdoctor.assistants.excerpt import Places
 from vllm_logdoctor.assistants.question import ChangeIn
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.knowledge.flags import Flag, flag_at, flag_history
-from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
+from vllm_logdoctor.knowledge.variables import variable_default, variable_known, variable_spans
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.plan.feasible import obstacle
 from vllm_logdoctor.plan.planned import planned_run
@@ -36,6 +36,11 @@ _UNSAFE = frozenset(
     }
 )  # fmt: skip
 _ALREADY = "already set to that"
+_COUNT = lazy_pattern(r"^--(?:max|num)-[a-z-]*(?:seqs|len|tokens|loras|blocks|override)$|-parallel-size$")
+# 8k, 8K and 1.5M are 8,000, 8,192 and 1,572,864
+_SHORT = lazy_pattern(r"(\d+(?:\.\d+)?)([kKmMgG])\Z")
+_SIZES = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+_LARGEST = {"--port": 65_535}
 
 
 class SettingChecks:
@@ -50,7 +55,7 @@ class SettingChecks:
     def checked(self, proposed: ChangeIn) -> ProposedChange:
         """Return a change with the reason why it is refused, if it is."""
         name, value = proposed.setting.strip(), " ".join(visible(proposed.value).split())[:80]
-        knob = name if _VARIABLE.match(name) else f"--{name.lstrip('-').replace('_', '-')}"
+        knob = self._knob(name)
         try:
             reason = self._refused(name, knob, value)
         except LogdoctorError as error:
@@ -67,10 +72,8 @@ class SettingChecks:
             return "weakens security or changes what is served: never on the word of a model"
         if _VARIABLE.match(name):
             return self._variable_refused(name, value)
-        flag, reason = self._flag(knob)
-        if flag is None:
-            return reason
-        return self._value_refused(flag, value)
+        flag = self._flag(knob)
+        return self._unknown("flag") if flag is None else self._value_refused(flag, knob, value)
 
     def _variable_refused(self, name: str, value: str) -> str:
         known = variable_known(name, self._version)
@@ -79,34 +82,48 @@ class SettingChecks:
         now = self._diagnosis.run.environment.get(name)
         if now is not None and str(now.value) == value:
             return f"{_ALREADY}{self._at(now.evidence)}"
-        return "" if value else "no value"
+        return (
+            _no_number(variable_default(name, self._version or ""), parse_value(value))
+            if value
+            else "no value"
+        )
 
-    def _flag(self, knob: str) -> tuple[Flag | None, str]:
-        found = flag_at(knob, self._version)
-        if found is None:
-            eras = flag_history(knob)
-            if self._version is None and eras:
-                return eras[-1].flag, ""
-            return None, self._unknown("flag")
-        return found, ""
+    def _knob(self, name: str) -> str:
+        """Return the name of a variable as it is, and of a setting its flag: also of a short form such as -tp."""
+        if _VARIABLE.match(name):
+            return name
+        short = flag_at(name, self._version) if name.startswith("-") and not name.startswith("--") else None
+        return short.name if short else f"--{name.lstrip('-').replace('_', '-')}"
+
+    def _flag(self, knob: str) -> Flag | None:
+        eras = flag_history(knob) if self._version is None else []
+        return eras[-1].flag if eras else flag_at(knob, self._version)
 
     def _unknown(self, kind: str) -> str:
         return f"no such {kind} in {f'vLLM {self._version}' if self._version else 'any known release'}"
 
-    def _value_refused(self, flag: Flag, value: str) -> str:
+    def _value_refused(self, flag: Flag, knob: str, value: str) -> str:
         run = self._diagnosis.run
         field = flag.name.removeprefix("--").replace("-", "_")
+        short = _SHORT.match(value) if _COUNT.search(flag.name) else None
         wanted: Any = parse_value(value) if value else True
+        if short:
+            wanted = int(float(short[1]) * _SIZES[short[2]])
         if flag.form == "value" and (not value or isinstance(wanted, bool)):
             return "no value that the flag takes"
         if flag.form != "value" and not isinstance(wanted, bool):
             return "a switch takes no value"
+        if knob.startswith("--no-") and not flag.name.startswith("--no-"):
+            wanted = not wanted
+            value = str(wanted)
         now = run.config.get(field)
         if now is not None and (now.value == wanted or str(now.value).lower() == value.lower()):
             return f"{_ALREADY}{self._at(now.evidence)}"
         refused = dict(self._diagnosis.plan.refused).get(flag.name)
         if refused:
             return f"left out of the plan: {refused}"
+        if flag.form == "value" and (reason := _no_number(flag.default, wanted, flag.name)):
+            return reason
         if flag.choices and str(wanted) not in map(str, flag.choices):
             return f"it takes {', '.join(map(str, flag.choices[:12]))}"
         try:
@@ -116,7 +133,34 @@ class SettingChecks:
                 raise
         change = Change(flag.name, "flag", now.value if now else None, wanted, "needs-test")
         repairs = run.outcome in BROKEN
+        if repairs and (reason := self._less_than_the_remedy(flag.name, wanted)):
+            return reason
         return obstacle(planned_run(run, [change]), change, load_of(run), repairs)
+
+    def _less_than_the_remedy(self, name: str, wanted: Any) -> str:
+        """Return why a change does not go far enough: the plan's remedy of the failure changes the same setting further."""
+        for change in (one.change for one in self._diagnosis.plan.changes if one.change.knob == name):
+            values = (change.before, change.after, wanted)
+            if all(isinstance(one, int | float) and not isinstance(one, bool) for one in values):
+                before, after = change.before, change.after
+                if before < after > wanted or before > after < wanted:
+                    return f"not far enough: the plan's remedy of the failure is {after:,}"
+        return ""
 
     def _at(self, evidence: Any) -> str:
         return "".join(f" [L{at}]" for at in self._places.of(evidence, 1))
+
+
+def _no_number(default: Any, wanted: Any, name: str = "") -> str:
+    """Return why a value is none that a setting takes whose default, or whose name, shows that it is a number."""
+    counts = isinstance(default, int) or _COUNT.search(name) is not None
+    if isinstance(default, bool) or wanted is None or not (counts or isinstance(default, float)):
+        return ""
+    if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+        return "" if wanted == "auto" else "it takes a number"
+    # From some release on -1 lets vLLM find the longest length.
+    if wanted < 0 and (default is None or default >= 0) and name not in ("--seed", "--max-model-len"):
+        return "it takes no negative number"
+    if wanted > _LARGEST.get(name, wanted):
+        return f"it takes at most {_LARGEST[name]:,}"
+    return "it takes a whole number" if counts and wanted % 1 else ""

@@ -42,7 +42,27 @@ def rendered(excerpt: Excerpt, format_name: str = "markdown") -> str:
     return page if chosen == "markdown" else plain_text(page, _WIDTH)
 
 
+def facts_text(excerpt: Excerpt) -> str:
+    """Return all of an excerpt but the lines of the log, as plain text."""
+    return plain_text("\n".join(_frame(excerpt)), _WIDTH).strip()
+
+
 def _markdown(excerpt: Excerpt) -> Iterator[str]:
+    yield from _frame(excerpt)
+    yield ""
+    yield from fence("\n".join(_log_lines(excerpt.lines)), "text")
+    yield ""
+    names = ", ".join(
+        f"{number}: {code(name)}" if len(excerpt.files) > 1 else code(name)
+        for number, name in enumerate(excerpt.files[:12], start=1)
+    )
+    yield (
+        f"{len(excerpt.lines)} of {count(excerpt.lines_in_log, 'line')} of {names}, with their line numbers;"
+        " secrets masked by logdoctor."
+    )
+
+
+def _frame(excerpt: Excerpt) -> Iterator[str]:
     yield f"### {inline(excerpt.state)}"
     yield ""
     several = f" Run {excerpt.run} of {excerpt.runs}." if excerpt.runs > 1 else ""
@@ -59,17 +79,6 @@ def _markdown(excerpt: Excerpt) -> Iterator[str]:
         yield "- logdoctor found nothing to name."
     if excerpt.not_known:
         yield f"- Not known: {inline(' '.join(excerpt.not_known), 800)}"
-    yield ""
-    yield from fence("\n".join(_log_lines(excerpt.lines)), "text")
-    yield ""
-    names = ", ".join(
-        f"{number}: {code(name)}" if len(excerpt.files) > 1 else code(name)
-        for number, name in enumerate(excerpt.files[:12], start=1)
-    )
-    yield (
-        f"{len(excerpt.lines)} of {count(excerpt.lines_in_log, 'line')} of {names}, with their line numbers;"
-        " secrets masked by logdoctor."
-    )
 
 
 def _facts(title: str, facts: Sequence[Fact]) -> Iterator[str]:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from vllm_logdoctor.assistants.asking import ask, messages_for
 from vllm_logdoctor.assistants.endpoint import TIMEOUT, Endpoint, split_url
 from vllm_logdoctor.assistants.excerpt import chosen
+from vllm_logdoctor.assistants.lines import line_source
 from vllm_logdoctor.assistants.question import schema
-from vllm_logdoctor.assistants.sources import line_source
 from vllm_logdoctor.cli.analyze import Request, write_outputs
 from vllm_logdoctor.cli.output import write
 from vllm_logdoctor.cli.settings import AskSettings

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.report.escape import visible
-from vllm_logdoctor.source import inputs_of_paths
+from vllm_logdoctor.source import Input, inputs_of_paths
+from vllm_logdoctor.source.inputs import looks_like_log, may_be_of_vllm
 
 _LONGEST_PATH = 4096
 MOST_FILES = 200
 """Files of one folder that are analysed together."""
+_DESCRIPTORS = Path("/proc/self/fd")
+"""Where an open file can be opened again by its number, on systems that have it."""
+_CAN_WALK = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and _DESCRIPTORS.is_dir()
 
 
 class Roots:
@@ -35,7 +40,7 @@ class Roots:
     def files(self, name: str) -> list[Path]:
         """Return the log with a name, or the logs of a folder, in reading order.
 
-        What a symbolic link leads to counts, not where it is: the target must be below a root as well.
+        What a symbolic link leads to counts, not where it stands: it must be below a root as well.
 
         Args:
             name: a path below a root: absolute, or relative to the first root that has it.
@@ -45,27 +50,55 @@ class Roots:
         """
         path = self._resolved(name)
         if not path.is_dir():
-            return [self._regular(path, name)]
-        found = [one.path for one in inputs_of_paths([path]) if one.path is not None and not one.kind]
-        inside = [real for real in (Path(os.path.realpath(one)) for one in found) if self._holds(real)]
+            return [_regular(path, name)]
+        inside = self._logs_in(path)
         if not inside:
             raise LogdoctorError(f"no log of vLLM in {visible(name)}")
         if len(inside) > MOST_FILES:
             raise LogdoctorError(
                 f"{visible(name)} holds {len(inside):,} logs, more than {MOST_FILES}: name one, or a smaller folder"
             )
-        return [self._regular(one, one.name) for one in inside]
+        return [one.path for one in inputs_of_paths(inside) if one.path is not None]
 
-    def file(self, name: str) -> Path:
-        """Return the one file with a name.
+    @contextmanager
+    def opened(self, files: Sequence[Path]) -> Iterator[list[Input]]:
+        """Open files that `files` returned, for as long as they are read.
+
+        A link may have been put in the place of a file or a folder since then: none is followed on the way.
 
         Raises:
-            LogdoctorError: as `files`, or it is a folder.
+            LogdoctorError: one is no regular file any more.
+            OSError: one can't be opened.
         """
-        path = self._resolved(name)
-        if path.is_dir():
-            raise LogdoctorError(f"{visible(name)} is a folder: name a log in it")
-        return self._regular(path, name)
+        with ExitStack() as stack:
+            inputs = []
+            for path in files:
+                source = path
+                if _CAN_WALK:
+                    descriptor = self._descriptor(path)
+                    stack.callback(os.close, descriptor)
+                    source = _DESCRIPTORS / str(descriptor)
+                inputs.append(Input(str(path), path=_regular(source, path.name)))
+            yield inputs
+
+    def _descriptor(self, path: Path) -> int:
+        root = next(one for one in self.folders if one in path.parents)
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            for part in path.relative_to(root).parts[:-1]:
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            return os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+    def _logs_in(self, folder: Path) -> list[Path]:
+        """Return the logs below a folder by what their links lead to; what is outside is not even opened."""
+        named = sorted(path for path in folder.rglob("*") if looks_like_log(path.name))
+        real = dict.fromkeys(Path(os.path.realpath(path)) for path in named)
+        inside = [path for path in real if self._holds(path) and path.is_file()]
+        return [path for path in inside if may_be_of_vllm(path)]
 
     def _resolved(self, name: str) -> Path:
         if not name or len(name) > _LONGEST_PATH or "\0" in name:
@@ -84,7 +117,8 @@ class Roots:
     def _holds(self, path: Path) -> bool:
         return any(path == root or root in path.parents for root in self.folders)
 
-    def _regular(self, path: Path, name: str) -> Path:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise LogdoctorError(f"{visible(name)} is no regular file")
-        return path
+
+def _regular(path: Path, name: str) -> Path:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise LogdoctorError(f"{visible(name)} is no regular file")
+    return path

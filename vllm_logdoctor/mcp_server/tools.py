@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from vllm_logdoctor.assistants.excerpt import MOST, chosen, excerpt_of, plain
-from vllm_logdoctor.assistants.lines import MaskedLog
+from vllm_logdoctor.assistants.excerpt import MOST, Places, chosen, excerpt_of, plain
+from vllm_logdoctor.assistants.lines import MaskedLog, line_source
 from vllm_logdoctor.comparison import comparison
 from vllm_logdoctor.comparison.snapshot import snapshot_of
 from vllm_logdoctor.comparison.writers import result_of_comparison
@@ -26,15 +26,14 @@ from vllm_logdoctor.report.json import document, run_document
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.writers import render_result
-from vllm_logdoctor.source import Input, inputs_of_paths
 
 _KEPT = 4
 """Analyses that are kept while their files do not change."""
 _MOST_RUNS = 20
 _FINDINGS = 12
+_OF_FINDING = ("id", "kind", "role", "severity", "confidence", "title")
 SHAPES = ("shell", "yaml", "pbs", "slurm", "systemd", "compose", "kubernetes")
 Log = Annotated[str, Field(description="A log or a folder of logs, below a root of the server.")]
-OneLog = Annotated[str, Field(description="A log below a root of the server.")]
 RunNumber = Annotated[
     int | None, Field(description="Number of the run; default: the last that failed, else the last.")
 ]
@@ -81,25 +80,35 @@ class Tools:
 
     def lines(
         self,
-        path: OneLog,
-        first: Annotated[int | None, Field(description="Number of the first line, from 1.")] = None,
+        path: Log,
+        first: Annotated[
+            int | str | None,
+            Field(description='First line: 12, or "2:12" for line 12 of the second file of a folder.'),
+        ] = None,
         last: Annotated[
-            int | None, Field(description="Number of the last line; at most 100 are returned.")
+            int | str | None, Field(description="Last line, in the same file; at most 100 are returned.")
         ] = None,
         text: Annotated[
             str, Field(description="Return lines that hold this text instead, in any case of letters.")
         ] = "",
-        start: Annotated[int, Field(description="Line to search from: next of the answer before.")] = 1,
+        start: Annotated[int | str, Field(description="Line to search from: next of the answer before.")] = 1,
+        run: RunNumber = None,
     ) -> dict[str, Any]:
-        """Return lines of a log by number or by text, secrets masked."""
-        log = MaskedLog(Input(path, path=self._roots.file(path)))
-        if text:
-            found = log.containing(text, max(1, start))
-        elif first is not None:
-            found = log.between(first, last if last is not None else first)
-        else:
-            raise LogdoctorError("name the lines: first and last, or a text that they hold", 2)
-        return {"lines": [{"line": int(one.at), "text": one.text} for one in found.lines], "next": found.next}
+        """Return lines of a log, or of the files of a run in a folder, by number or by text, secrets masked."""
+        files = self._roots.files(path)
+        alone = len(files) == 1
+        analysis = None if alone else self._analysis(path)
+        with self._roots.opened(files) as inputs:
+            log = MaskedLog(*inputs) if analysis is None else line_source(analysis, inputs, run)
+            if text:
+                found = log.containing(text, str(start))
+            elif first is not None:
+                found = log.between(str(first), str(last if last is not None else first))
+            else:
+                raise LogdoctorError("name the lines: first and last, or a text that they hold", 2)
+        names = {} if analysis is None else {"files": Places(chosen(analysis, run).run).names}
+        shown = [{"line": _number(one.at), "text": one.text} for one in found.lines]
+        return {"lines": shown, "next": _number(found.next), **names}
 
     def configuration(
         self,
@@ -110,13 +119,13 @@ class Tools:
     ) -> dict[str, Any]:
         """Return the effective configuration, each value with who set it and the line that proves it."""
         facts = chosen(self._analysis(path), run).run
-        field = name.lstrip("-").replace("-", "_")
+        places, field = Places(facts), name.lstrip("-").replace("-", "_")
         rows = [
             {
                 "name": key,
                 "value": cut(value.value),
                 "set_by": value.provenance,
-                "lines": [one.line for one in value.evidence[:3]],
+                "lines": list(map(_number, places.of(value.evidence))),
                 **({"note": value.note} if value.note else {}),
             }
             for group in (facts.config, facts.environment)
@@ -162,20 +171,10 @@ class Tools:
         diagnosis = chosen(self._analysis(path), run)
         launch, plan = launch_of(diagnosis.run), diagnosis.plan
         after = changed(launch, (one.change for one in plan.changes)) if launch else None
+        found = cut(run_document(diagnosis)["plan"])
         return {
             "run": diagnosis.run.number,
-            "changes": [
-                {
-                    "knob": one.change.knob,
-                    "from": cut(one.change.before),
-                    "to": cut(one.change.after),
-                    "safety": one.change.safety,
-                    "because_of": list(one.findings),
-                    "note": one.change.note,
-                }
-                for one in plan.changes
-            ],
-            "refused": [{"knob": knob, "reason": reason} for knob, reason in plan.refused],
+            **{name: value for name, value in found.items() if not name.startswith("command_")},
             "before": render_launch(launch, shape) if launch else None,
             "after": render_launch(after, shape) if after else None,
         }
@@ -215,7 +214,8 @@ class Tools:
         state = tuple(map(_state, files))
         analysis = self._analyses.pop(state, None)
         if analysis is None:
-            analysis = analyse(inputs_of_paths(files), self._options)
+            with self._roots.opened(files) as inputs:
+                analysis = analyse(inputs, self._options)
             while len(self._analyses) >= _KEPT:
                 self._analyses.popitem(last=False)
         self._analyses[state] = analysis
@@ -242,7 +242,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _summary(analysis: Analysis, diagnosis: Diagnosis) -> dict[str, Any]:
-    screen = first_screen(Page(analysis, diagnosis))
+    screen, places = first_screen(Page(analysis, diagnosis)), Places(diagnosis.run)
     return {
         "run": diagnosis.run.number,
         "state": plain(screen.state),
@@ -253,25 +253,22 @@ def _summary(analysis: Analysis, diagnosis: Diagnosis) -> dict[str, Any]:
         "actions": [plain(one) for one in screen.actions],
         "findings": [
             {
-                "id": one.id,
-                "kind": one.kind,
-                "role": one.role,
-                "severity": one.severity,
-                "confidence": one.confidence,
-                "title": one.title,
-                "lines": [line.line for line in one.evidence[:3]],
+                **{name: getattr(one, name) for name in _OF_FINDING},
+                "lines": list(map(_number, places.of(one.evidence))),
             }
             for one in diagnosis.findings[:_FINDINGS]
         ],
+        "files": places.names,
         "not_known": list(diagnosis.unknowns[:4]),
     }
 
 
 def _coverage(analysis: Analysis) -> dict[str, Any]:
     found = analysis.coverage
-    return {
-        "lines": found.lines,
-        "of_vllm": found.vllm_lines,
-        "recognised": found.recognised,
-        "notes": list(found.notes[:5]),
-    }
+    counts = {name: getattr(found, name) for name in ("lines", "vllm_lines", "recognised")}
+    return {**counts, "notes": list(found.notes[:5])}
+
+
+def _number(place: str | None) -> int | str | None:
+    """Return a place as a number where there is one file."""
+    return int(place) if place is not None and place.isdigit() else place
