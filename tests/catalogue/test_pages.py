@@ -129,3 +129,11 @@ def test_pages_of_earlier_releases_call_literals_gate(tmp_path: Path) -> None:
 
 def test_the_pages_of_the_tool_have_no_problems() -> None:
     assert check_files(page_files(builtin_root())) == []
+
+
+def test_a_signature_with_a_title_of_its_own_explains_itself() -> None:
+    pages, _ = read_pages(page_files(builtin_root()))
+    silent = [
+        (page.id, one.title) for page in pages for one in page.signatures if one.title and not one.explain
+    ]
+    assert silent == []

@@ -50,11 +50,11 @@ class TestWhatToLookFor:
         known = replace(finding, id="x", changes=(), severity="info", verify="no such line")
         assert "no such line" not in report_of(changed(findings=(finding, known)))
 
-    def test_an_offline_engine_says_where_its_flags_go(self):
+    def test_an_offline_engine_gets_flags_as_arguments(self):
         diagnosis = changed()
         run = replace(diagnosis.run, kind="offline")
         plan = replace(diagnosis.plan, command_before=None, command_after=None)
-        assert "the argument of the same name of `LLM(...)`" in report_of(
+        assert "For `LLM(...)`, write each flag as the argument of the same name" in report_of(
             replace(diagnosis, run=run, plan=plan)
         )
 
@@ -187,7 +187,7 @@ class TestTimeline:
             for n, running in enumerate(busy)
         ]
         periods = analyze([*start(), *lines]).to_markdown().partition("Limits over time")[2]
-        assert "; samples: 5 client-limited, 1 idle [" in periods
+        assert "; samples: 5 limited by the client, 1 idle [" in periods
 
     def test_a_log_that_begins_in_the_middle_has_no_length_of_start_up(self):
         diagnosis = changed()
@@ -275,7 +275,7 @@ class TestWords:
 
     def test_an_effect_names_its_origin(self):
         words = effect_words(Effect("startup_seconds", 0.5, 0.8, "computed", "61 GiB at 1 GiB/s"))
-        assert words == "1.25 to 2 x shorter start-up time (computed: 61 GiB at 1 GiB/s)"
+        assert words == "1.25 to 2 x faster start-up (computed: 61 GiB at 1 GiB/s)"
         assert effect_words(None) == ""
 
     def test_an_excerpt_holds_the_setting_in_question(self):

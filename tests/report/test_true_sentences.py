@@ -116,3 +116,196 @@ def test_a_first_sentence_of_a_failure_is_more_than_a_path() -> None:
     )
     verdict = next(line for line in screen.splitlines() if line.startswith("**"))
     assert verdict.startswith("**A file could not be written")
+
+
+STATISTICS = (
+    "(APIServer pid=8) INFO 04-28 22:54:{second} [loggers.py:257] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation"
+    " throughput: 5.4 tokens/s, Running: 1 reqs, Waiting: 14 reqs, GPU KV cache usage: {usage}%, Prefix cache hit rate: 92.0%"
+)
+HELD = [STATISTICS.format(second=12 + 10 * n, usage=76.5 + n / 10) for n in range(4)]
+
+
+def test_a_cache_that_one_request_holds_is_not_called_full() -> None:
+    text = report(HELD)
+    assert text.startswith("# LIMITED: KV cache held by few large requests")
+    assert "KV cache full" not in text
+    assert "KV cache (never above" not in text
+
+
+def test_the_time_of_an_excerpt_holds_the_interval_of_its_first_statistics_line() -> None:
+    text = report(HELD)
+    assert "· 40 s ·" in text
+    assert "all 40 s of load" in text
+
+
+def test_several_unexplained_gaps_have_no_time_of_day() -> None:
+    text = report([line.replace("10:05:20", "10:05:40") for line in FAILED_LOAD])
+    (row,) = [line for line in text.splitlines() if "not explained" in line]
+    assert "10:0" not in row
+
+
+def test_a_list_of_platforms_names_none() -> None:
+    text = report(["  ValueError: Unsupported platform, please use CUDA, ROCm, Neuron, OpenVINO, or CPU."])
+    assert "rocm" not in text
+
+
+def test_a_build_is_not_checked_by_an_import() -> None:
+    text = report(
+        [
+            "  Building wheel for vllm (pyproject.toml) ... error",
+            "  CMake Error at CMakeLists.txt:3 (project):",
+            "    Running",
+            "     '/tmp/pip-build-env-ab12/overlay/bin/ninja' '--version'",
+            "    failed with:",
+            "     no such file or directory",
+            "  ERROR: Failed building wheel for vllm",
+        ]
+    )
+    assert "different builds" not in text
+    assert "gets past `cmake`" in text
+
+
+def test_a_kernel_cache_of_torch_is_not_moved_by_a_variable_of_triton() -> None:
+    text = report(
+        [
+            *START,
+            "Traceback (most recent call last):",
+            '  File "/opt/env/lib/python3.10/site-packages/torch/_ops.py", line 1350, in load_library',
+            "    ctypes.CDLL(path)",
+            "OSError: /root/.cache/torch_extensions/py310_cu124/k/k.so: cannot open shared object file: No such file or directory",
+        ]
+    )
+    assert "JIT kernel cache" in text
+    assert "Set `TRITON_CACHE_DIR`" not in text
+
+
+def test_a_line_of_marks_is_no_unknown_error() -> None:
+    text = report(
+        [*FAILED_LOAD[:4], "(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708]      ^^^^^^^^"]
+    )
+    assert "Warnings and errors without a pattern" not in text
+
+
+def test_a_stamp_before_an_exception_is_no_other_line() -> None:
+    lines = [
+        f"[2025-05-21T18:59:44Z] {line}"
+        for line in (
+            "Traceback (most recent call last):",
+            '  File "/opt/vllm/v1/engine/core.py", line 4, in step',
+        )
+    ]
+    fault = "RuntimeError: CUDA error: an illegal memory access was encountered"
+    text = report(
+        [
+            *START,
+            *FAILED_LOAD[4:8],
+            FAILED_LOAD[8].split("]")[0] + "] " + fault,
+            *lines,
+            f"[2025-05-21T18:59:44Z] {fault}",
+        ]
+    )
+    assert "[2025-05-21T18:59:44Z] RuntimeError" not in text
+
+
+def test_an_illegal_instruction_is_no_illegal_memory_access() -> None:
+    text = report(
+        [
+            *START,
+            "(EngineCore pid=9) ERROR 05-01 10:09:12 [core.py:1134] EngineCore encountered a fatal error.",
+            "(EngineCore pid=9) ERROR 05-01 10:09:12 [core.py:1134] Traceback (most recent call last):",
+            '(EngineCore pid=9) ERROR 05-01 10:09:12 [core.py:1134]   File "/opt/vllm/v1/worker/gpu_model_runner.py", line 269, in get_output',
+            "(EngineCore pid=9) ERROR 05-01 10:09:12 [core.py:1134] torch.AcceleratorError: CUDA error: an illegal instruction was encountered",
+        ]
+    )
+    assert "CUDA kernel fault" in text
+    assert "llegal memory access" not in text
+
+
+def test_an_engine_step_that_timed_out_is_no_missed_heartbeat() -> None:
+    text = report(
+        [
+            "INFO 07-19 16:08:00 metrics.py:295] Avg prompt throughput: 84.8 tokens/s, Avg generation throughput: 0.1 tokens/s,"
+            " Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%.",
+            "Traceback (most recent call last):",
+            '  File "/opt/vllm/engine/async_llm_engine.py", line 603, in run_engine_loop',
+            "    async with asyncio_timeout(ENGINE_ITERATION_TIMEOUT_S):",
+            '  File "/opt/vllm/engine/async_timeout.py", line 178, in _do_exit',
+            "    raise asyncio.TimeoutError",
+            "asyncio.exceptions.TimeoutError",
+        ]
+    )
+    assert "VLLM_ENGINE_ITERATION_TIMEOUT_S" in text
+    assert "VLLM_RPC_TIMEOUT" not in text
+
+
+def test_defaults_in_the_arguments_of_an_untagged_build_are_not_called_set() -> None:
+    text = report(
+        [
+            "INFO 01-06 15:46:27 api_server.py:647] vLLM API server version 0.1.dev3896+ga491d6f",
+            "INFO 01-06 15:46:27 api_server.py:648] args: Namespace(model='org/m', port=8000, max_lora_rank=16, swap_space=4,"
+            " max_num_seqs=3)",
+        ]
+    )
+    assert "`max_num_seqs` | `3` | arguments" in text
+    assert "| `max_lora_rank`" not in text
+
+
+def test_the_line_of_a_command_that_names_a_setting_proves_it() -> None:
+    text = report(["$ vllm serve org/m \\", "  --max-model-len 4096 \\", "  --enforce-eager", START[0]])
+    assert "- Evidence: `--enforce-eager` [L3]; `$ vllm serve" in text
+
+
+def test_a_server_whose_requests_all_failed_is_not_called_healthy() -> None:
+    text = report(
+        [*START, 'INFO:     10.0.0.1:2003 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error']
+    )
+    assert "HEALTHY" not in text
+
+
+def test_a_tool_call_that_could_not_be_parsed_is_no_failed_request() -> None:
+    text = report(
+        [*START, *TOOL_PARSER, 'INFO:     10.0.0.1:2003 - "POST /v1/chat/completions HTTP/1.1" 200 OK']
+    )
+    assert "Requests failed" not in text
+    assert "An exception was raised while a request was processed" in text
+
+
+def test_the_standard_library_is_no_package_to_compare() -> None:
+    text = report(
+        [
+            *START,
+            "Traceback (most recent call last):",
+            '  File "/opt/vllm/entrypoints/cli/main.py", line 4, in main',
+            "    run()",
+            '  File "/usr/lib/python3.12/ssl.py", line 10, in read',
+            "    return self._sslobj.read(len, buffer)",
+            "TimeoutError: The read operation timed out",
+        ]
+    )
+    assert "pip show python" not in text
+    assert "package python" not in text
+
+
+def test_a_header_in_brackets_of_a_users_own_formatter_is_read() -> None:
+    head = "[2025-03-05 14:28:3{}] [{}] [MainThread] [vllm.{}] >>> {}"
+    engine = "Initializing a V1 LLM engine (v0.7.4) with config: model='org/m', dtype=torch.bfloat16, tensor_parallel_size=8"
+    text = report(
+        [
+            head.format("0,815", "INFO", "platforms", "Automatically detected platform cuda."),
+            head.format("7,801", "INFO", "v1.engine.core", engine),
+            head.format("9,138", "ERROR", "worker.worker_base", "Traceback (most recent call last):"),
+            head.format(
+                "9,138",
+                "ERROR",
+                "worker.worker_base",
+                '  File "/opt/vllm/worker/worker_base.py", line 3, in run',
+            ),
+            head.format("9,138", "ERROR", "worker.worker_base", "    torch.cuda.set_device(device)"),
+            head.format(
+                "9,138", "ERROR", "worker.worker_base", "RuntimeError: CUDA error: invalid device ordinal"
+            ),
+        ]
+    )
+    assert "vLLM 0.7.4 · org/m · offline · 8 GPUs (TP=8)" in text
+    assert "`RuntimeError: CUDA error: invalid device ordinal` [L6]" in text
+    assert "without a pattern" not in text

@@ -120,8 +120,8 @@ def default_meaning(level: str, topic: Topic) -> str:
     area = AREAS[topic]
     if topic == "deprecation":
         return (
-            "A name or setting that this release still takes, or already ignores, and that a later one will not know: "
-            "change it before the next upgrade; the text names what replaces it."
+            "Deprecated: this release accepts or ignores it, a later one rejects it. "
+            "Change it before the next upgrade; the message names its replacement."
         )
     if level in _WARNINGS:
         return f"A warning of vLLM about {area}, not classified; the process went on after it."

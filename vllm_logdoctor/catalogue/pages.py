@@ -78,7 +78,8 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
         decisive: "text" or "near": which line proves it.
         alone: whether a line without a traceback is a failure by itself.
         explain: words for this case; "" for the page's.
-        title: title of this case; "" for the page's.
+        title: title of this case; "" for the page's. One with a title of its own explains itself, too.
+        verify: how to see that the remedy worked; "" for the page's.
         remedy: what to do in this case, in place of the page's list and of its changes that need no value from the log.
     """
 
@@ -104,6 +105,7 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
     alone: bool = False
     explain: str = ""
     title: str = ""
+    verify: str = ""
     remedy: tuple[str, ...] = ()
 
     @property

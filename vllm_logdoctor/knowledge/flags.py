@@ -139,6 +139,20 @@ def flag_history(flag: str) -> tuple[FlagEra, ...]:
     )
 
 
+def defaults_of_any_release(field: str) -> tuple[Any, ...]:
+    """The defaults that the flag of a field has had, over all known releases.
+
+    >>> defaults_of_any_release("gpu_memory_utilization")
+    (0.9, 0.92)
+    """
+    history = flag_history("--" + field.replace("_", "-"))
+    return tuple(dict.fromkeys(era.flag.default for era in history if _is_plain(era.flag.default)))
+
+
+def _is_plain(default: Any) -> bool:
+    return isinstance(default, bool | int | float | str)
+
+
 def flag_spans(flag: str) -> tuple[Span, ...]:
     """When the flag existed.
 

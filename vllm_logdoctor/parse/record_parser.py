@@ -53,11 +53,13 @@ _HEADER = lazy_pattern(
 )
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
 # 2025-07-08 14:03:55,524 - INFO - core.py:__init__:69 - text    (a formatter of the user's own)
+# [2025-03-05 14:28:37,343] [INFO] [MainThread] [vllm.config] >>> text
 # INFO  [gpu_worker.py:642]  text       [multiproc_executor.py:492] ValueError: text       oggers.py:236] text (the log starts here)
 _OTHER_HEADER = lazy_pattern(
     r"(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) - (?P<name>vllm[\w.]*) - (?P<level>[A-Z]{4,8}) - "
     r"|(?P<time2>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) [-|] (?P<level4>[A-Z]{4,8}) +[-|] "
     r"(?P<file3>[\w./-]{1,160}\.py):[\w<>.]{1,80}:(?P<line3>\d{1,6}) [-|] "
+    r"|\[(?P<level5>DEBUG|INFO|WARNING|ERROR|CRITICAL)\] (?:\[[\w.-]{1,40}\] )?\[(?P<module>vllm[\w.]{0,120})\] (?:>>> |[-:] )?"
     r"|(?P<level2>INFO|WARNING|ERROR|CRITICAL):(?P<name2>vllm[\w.]*):"
     r"|(?P<level3>INFO|WARNING|ERROR|CRITICAL) +\[(?P<file>[\w./-]+\.py)(?::(?P<line>\d{1,6}))?\] +"
     r"|^\[?(?P<file2>[\w./-]*\.py):(?P<line2>\d{1,6})\] )"
@@ -243,12 +245,21 @@ class RecordParser:
     def _with_other_header(self, line: Line, text: str, header: re.Match[str]) -> Record:
         """Frame a record of a logger that someone else configured."""
         before = read_prefix(text[: header.start()])
-        level = header["level"] or header["level2"] or header["level3"] or header["level4"] or ""
+        level = (
+            header["level"]
+            or header["level2"]
+            or header["level3"]
+            or header["level4"]
+            or header["level5"]
+            or ""
+        )
         printed = header["time"] or header["time2"]
         stamp = seconds_of(printed) if printed else None
         file = header["file"] or header["file2"] or header["file3"] or ""
         number = header["line"] or header["line2"] or header["line3"]
         site = (file, int(number)) if file and number else None
+        if header["module"]:
+            site = (f"{header['module'].rpartition('.')[2]}.py", 0)
         time, year_known = stamp if stamp else (before.outer_time, before.year_known)
         return self._record(line, before, level, time, year_known, site, text[header.end() :], text)
 

@@ -108,20 +108,18 @@ def effect_range(effect: Effect) -> str:
         >>> effect_range(Effect("generation_throughput", 1.05, 1.3, "published", ""))
         '1.05 to 1.3 x generation throughput'
         >>> effect_range(Effect("startup_seconds", 0.25, 0.5, "computed", ""))
-        '2 to 4 x shorter start-up time'
+        '2 to 4 x faster start-up'
         >>> effect_range(Effect("generation_throughput", 1.5, 2.0, "computed", "", share=0.05))
         '1.5 to 2 x generation throughput in 5 % of the busy time, 1.02 to 1.03 x over the run'
     """
     metric = METRICS.get(effect.metric, effect.metric.replace("_", " "))
     low, high = float(effect.low), float(effect.high)
     if effect.metric.endswith("seconds"):
-        metric = METRICS.get(
-            effect.metric, effect.metric.removesuffix("_seconds").replace("_", " ") + " time"
-        )
+        metric = METRICS.get(effect.metric, effect.metric.removesuffix("_seconds").replace("_", " "))
         if 0 < low <= high < 1:
-            return f"{_span(1 / high, 1 / low)} x shorter {prose(metric)}"
+            return f"{_span(1 / high, 1 / low)} x faster {prose(metric)}"
         if 1 < low <= high:
-            return f"{_span(low, high)} x longer {prose(metric)}"
+            return f"{_span(low, high)} x slower {prose(metric)}"
     over = ""
     if effect.share < MOST_OF_THE_RUN and effect.metric == "generation_throughput":
         over = (

@@ -15,6 +15,12 @@ _HEADER = lazy_pattern(
     r"(?:\[rank\d+\]: ?)?(?:\((?:[^()]|\([^()]{0,40}\)){1,80}\) ){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? )?"
     r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[?[\w./-]+(?:\.py)?:\d+\] "
 )
+# [2025-05-21T18:59:44Z] RuntimeError: ...      [2025-04-03T16:08:35Z] E           json.decoder.JSONDecodeError: ...
+# [2025-03-05 14:28:45,821] [ERROR] [MainThread] [vllm.worker.worker_base] >>> RuntimeError: ...
+_STAMP = lazy_pattern(
+    r"^(?:\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\] )?"
+    r"(?:\[(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\] (?:\[[\w.-]{1,40}\] )?\[vllm[\w.]{0,120}\] (?:>>> |[-:] )?)?"
+)
 # [rank0]: text      (EngineCore pid=4140) text
 _RANK = lazy_pattern(r"^(?:\[rank\d{1,4}\]: ?|\([A-Za-z]\w{2,40}(?: [\w=.:-]{1,40}){0,2} pid=\d+\) )")
 _IN_WORD = lazy_pattern(r"[\w.][\w.%]")
@@ -34,7 +40,9 @@ def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
         >>> excerpt("x" * 50 + " 'max_num_seqs': 1, " + "y" * 50, ["--max-num-seqs"], 40)
         "…xxxxxxxx 'max_num_seqs': 1, yyyyyyyyyy…"
     """
-    said = " ".join(_RANK.sub("", _HEADER.sub("", text, count=1)).split()) or " ".join(text.split())
+    said = " ".join(_RANK.sub("", _STAMP.sub("", _HEADER.sub("", text, count=1))).split()) or " ".join(
+        text.split()
+    )
     if len(said) <= limit:
         return said
     at = next((found for knob in knobs if (found := _place(said, knob)) >= 0), -1)

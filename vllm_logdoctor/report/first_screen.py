@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.alternatives import other_ways
-from vllm_logdoctor.report.effects import ORIGINS, action_words, change_words, effect_range
+from vllm_logdoctor.report.effects import MOST_OF_THE_RUN, ORIGINS, action_words, change_words, effect_range
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital, count
@@ -27,7 +27,7 @@ from vllm_logdoctor.report.naming import (
     start_seen,
 )
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
+from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS, no_request_succeeded
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.servers import NAMES, VLLM
 from vllm_logdoctor.texts import shared_start
@@ -41,6 +41,7 @@ DOUBT: dict[Confidence, str] = {"high": "", "medium": ", probably", "low": ", po
 _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
 _SEVERE = ("critical", "high")
 _QUOTE = 240
+LEAST_GAIN = 1.01
 _REPEATED = 6
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
 # Compiler error: ...    First mismatch: ...
@@ -48,6 +49,7 @@ _QUOTATION = lazy_pattern(r"(?:^|(?<=[.!?] ))[A-Z][^.:]{2,40}: ")
 _ACTION = 140
 _CLAUSE_END = lazy_pattern(r"(?<=\w{3}): |; |(?<=\w{3}) \(")
 _UNNAMED = "unclassified-failure"
+_ABOUT_THE_CACHE = "kv-cache-preemption"
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z`])")
 REVERSED = (
     "The lines of this log run backwards in time (newest first), so the start, end and cause below may be wrong. Reverse"
@@ -121,7 +123,7 @@ def level_of(page: Page) -> Level:
         return "healthy"
     if not shows_a_run(page.run) and page.diagnosis.bottleneck.name == "startup-only":
         return "cut"
-    limited = page.diagnosis.bottleneck.name in _LIMITING or _severe(page)
+    limited = page.diagnosis.bottleneck.name in _LIMITING or _severe(page) or no_request_succeeded(run)
     return "limited" if limited else "healthy"
 
 
@@ -147,11 +149,19 @@ def state(page: Page) -> str:
 
 
 def _limit(page: Page) -> str:
-    """Return what limits a run: requests that fail, before anything that makes the others slower."""
+    """Return what limits a run: requests that fail, before anything that makes the others slower.
+
+    A cache that is not full is named by the title of the finding on it.
+    """
     failing = _failing_requests(page)
     if failing:
         return prose(failing[0].title)
     limit = page.diagnosis.bottleneck.name
+    if no_request_succeeded(page.run):
+        return "no request succeeded"
+    if limit == "kv-cache-limited":
+        titles = (one.title for one in page.diagnosis.findings if one.id == _ABOUT_THE_CACHE)
+        return prose(next(titles, LIMITS[limit]).partition(":")[0])
     return LIMITS[limit] if limit in _LIMITING else "by its configuration"
 
 
@@ -181,7 +191,16 @@ def sentence(page: Page) -> str:
 
 def _severe(page: Page) -> list[Finding]:
     """Return the findings of the configuration that limit a run, by their severity."""
-    return [one for one in (*page.advice, *page.diagnosis.hidden) if one.severity in _SEVERE and one.changes]
+    return [
+        one
+        for one in (*page.advice, *page.diagnosis.hidden)
+        if one.severity in _SEVERE and one.changes and not _holds_briefly(one)
+    ]
+
+
+def _holds_briefly(finding: Finding) -> bool:
+    """Return True if a finding is about a small part of the load only."""
+    return finding.effect is not None and finding.effect.share < MOST_OF_THE_RUN
 
 
 def _failing_requests(page: Page) -> list[Finding]:
@@ -194,8 +213,17 @@ def worthwhile(page: Page) -> tuple[Finding, ...]:
     return tuple(
         finding
         for finding in page.advice
-        if finding.changes and finding.role != "cascade" and not page.put_off(finding)
+        if finding.changes
+        and finding.role != "cascade"
+        and not page.put_off(finding)
+        and not _gains_little(finding)
     )
+
+
+def _gains_little(finding: Finding) -> bool:
+    """Return True if a change gains less than a percent over the run."""
+    effect = finding.effect
+    return effect is not None and _holds_briefly(finding) and effect.over_run(float(effect.high)) < LEAST_GAIN
 
 
 def split_lead(text: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count
+from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.servers import NAMES, VLLM
 
@@ -98,8 +99,8 @@ METRICS: dict[str, str] = {
     "throughput": "throughput",
     "kv_cache_tokens": "KV cache tokens",
     "max_concurrency": "full-length requests at once",
-    "startup_seconds": "start-up time",
-    "load_seconds": "weight loading time",
+    "startup_seconds": "start-up",
+    "load_seconds": "weight loading",
     "ttft": "time to first token",
     "itl": "inter-token latency",
 }
@@ -214,10 +215,20 @@ def run_title(run: Run) -> str:
     spread = parallelism(run)
     if spread:
         parts.append(spread)
-    if run.started is not None and run.ended is not None and run.ended - run.started >= 1:
-        parts.append(duration(run.ended - run.started))
+    seconds = _seconds(run)
+    if seconds >= 1:
+        parts.append(duration(seconds))
     parts.append(_end(run))
     return " · ".join(parts)
+
+
+def _seconds(run: Run) -> float:
+    """Return how long the log covers; a first line of statistics speaks of the interval before it."""
+    if run.started is None or run.ended is None:
+        return 0.0
+    excerpt = not start_seen(run) and run.samples and run.samples[0].time == run.started
+    spans = load_of(run).spans if excerpt else ()
+    return run.ended - run.started + (spans[0].seconds if spans else 0.0)
 
 
 def shows_a_run(run: Run) -> bool:

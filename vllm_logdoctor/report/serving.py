@@ -149,14 +149,14 @@ def _spread(samples: Sequence[Sample], rate: Callable[[Sample], float], highest:
         (rate(sample), sample.count) for sample in samples if is_busy(sample) and math.isfinite(rate(sample))
     ]
     weight = sum(count for _, count in busy)
-    mean = sum(value * count for value, count in busy) / weight if weight else None
+    mean = math.fsum(value * count for value, count in busy) / weight if weight else None
     busy.sort()  # What is in order already costs little to order again, twice.
     return Spread(mean, quantile(busy, 0.5), quantile(busy, 0.95), highest)
 
 
 def _of_rates(rates: Sequence[float]) -> Spread:
     weighted = [(rate, 1) for rate in rates if math.isfinite(rate)]
-    mean = sum(rate for rate, _ in weighted) / len(weighted) if weighted else None
+    mean = math.fsum(rate for rate, _ in weighted) / len(weighted) if weighted else None
     weighted.sort()
     return Spread(
         mean, quantile(weighted, 0.5), quantile(weighted, 0.95), max((r for r, _ in weighted), default=None)

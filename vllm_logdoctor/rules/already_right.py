@@ -8,7 +8,7 @@ from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.capacity.memory import memory_of
-from vllm_logdoctor.rules.limits import KV_FULL
+from vllm_logdoctor.rules.limits import KV_FULL, limits_of
 from vllm_logdoctor.rules.load import Load, evidence_of_sample, load_of
 from vllm_logdoctor.rules.model import AlreadyRight
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM
@@ -158,6 +158,8 @@ def parallelism(run: Run, load: Load) -> AlreadyRight | None:
 def room(run: Run, load: Load) -> AlreadyRight | None:
     """The KV cache was large enough for the load."""
     if not load.busy_seconds or load.peak_kv >= KV_FULL or load.preemptions:
+        return None
+    if load.peak_waiting and "kv-cache-limited" in limits_of(run, load):
         return None
     top = max(run.samples, key=lambda sample: sample.kv_usage or 0.0)
     brings = "large enough: more memory for it would change nothing for this load"

@@ -14,6 +14,7 @@ from itertools import groupby, pairwise
 from msgspec import Struct
 
 from vllm_logdoctor.rules.limits import (
+    KV_FULL,
     BottleneckName,
     limits_of,
     ranks_of,
@@ -109,10 +110,17 @@ def _without_statistics(run: Run) -> Bottleneck:
 
 def _asked(run: Run) -> str:
     """Return what became of requests to the model; an empty text where only pages and lists were asked for."""
+    if no_request_succeeded(run):
+        return "No request succeeded; the log has no statistics lines"
+    posted = any(method == "POST" for method, _, _ in run.accesses)
+    return "Requests were served; the log has no statistics lines" if posted else ""
+
+
+def no_request_succeeded(run: Run) -> bool:
+    """Return whether requests to the model were answered, each with an error."""
     answers = [status for (method, _, status) in run.accesses if method == "POST"]
-    if any(status < 400 for status in answers):
-        return "Requests were served; the log has no statistics lines"
-    return "No request succeeded; the log has no statistics lines" if answers else ""
+    generated = any(sample.generation for sample in run.samples)
+    return bool(answers) and not generated and all(status >= 400 for status in answers)
 
 
 def one_by_one(batches: Sequence[Progress]) -> bool:
@@ -199,6 +207,8 @@ def meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
     held = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
     if name == "none-clear" and any(span.sample.generation > 0 for span in held):
         return "Requests waited for {span} with free slots and KV cache while no prompt was computed: something else holds them back"
+    if name == "kv-cache-limited" and max(span.sample.kv_usage or 0.0 for span in held) < KV_FULL:
+        return "The free part of the KV cache was too small for the next request for {span}"
     if name == "client-limited" and any(span.waits for span in held):
         return "Almost no request queued for {span}: the client set the pace"
     if name == "prefill-limited" and not any(span.waits for span in held):
@@ -252,7 +262,8 @@ def _mixture(limits: Sequence[BottleneckName]) -> str:
     counted = Counter(limits).most_common()
     if len(counted) < 2:
         return ""
-    return "; samples: " + ", ".join(f"{number:,} {name}" for name, number in counted)
+    words = (f"{number:,} {'limited ' + _BY[name] if name in _BY else name}" for name, number in counted)
+    return f"; samples: {', '.join(words)}"
 
 
 def smoothed(limits: Sequence[BottleneckName]) -> list[BottleneckName]:

@@ -9,6 +9,7 @@ from typing import Any
 from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.defaults import default_of
 from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.builds import is_build
@@ -159,7 +160,8 @@ def _configuration(run: Run, builder: RunBuilder) -> dict[str, Any]:
 
     stated = builder.stated
     wanted = DEFAULTED if stated.arguments else SELDOM_SET if stated.engine else ()
-    return effective_configuration(stated, default, wanted)
+    untagged = version is not None and release_number(version) is None
+    return effective_configuration(stated, default, wanted, untagged)
 
 
 def _context(run: Run, builder: RunBuilder) -> Context:

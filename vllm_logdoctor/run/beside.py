@@ -53,7 +53,7 @@ class Beside(Struct, frozen=True):
             return self.evidence.note
         if self.certainty == "contradicted":
             return f"of another run: {', '.join(self.because)}"
-        return "nothing in it says which run it is of: shown, and no statement depends on it"
+        return "names no run: shown only, not used for any statement"
 
 
 def joined(files: Sequence[EvidenceFile], runs: Sequence[Run]) -> tuple[Beside, ...]:

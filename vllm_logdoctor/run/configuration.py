@@ -11,7 +11,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.run.model import Evidence, Provenance, Value
+from vllm_logdoctor.knowledge.flags import defaults_of_any_release
+from vllm_logdoctor.run.model import Evidence, Value
 from vllm_logdoctor.run.repr_parser import read_pairs, read_value
 
 # Names of the engine's configuration line that EngineArgs calls otherwise.
@@ -76,7 +77,10 @@ def engine_config_of(event: Event) -> dict[str, Any]:
 
 
 def effective_configuration(
-    stated: ConfigSources, default_of: Callable[[str], tuple[Any, str] | None], fields: Iterable[str]
+    stated: ConfigSources,
+    default_of: Callable[[str], tuple[Any, str] | None],
+    fields: Iterable[str],
+    untagged: bool = False,
 ) -> dict[str, Value]:
     """Merge what is stated into one value per field.
 
@@ -84,14 +88,13 @@ def effective_configuration(
         stated: what the log says.
         default_of: gives (value, note) of a field's default in this version, or None where it is not known.
         fields: fields for which a default is wanted.
+        untagged: whether the build belongs to no release: then the default of any release counts as one.
     """
     config: dict[str, Value] = {}
     for name, value in _arguments(stated).items():
-        provenance: Provenance = (
-            "reported" if stated.arguments_complete and _is_default(name, value, default_of) else "explicit"
-        )
-        lines = evidence_at(stated.arguments_evidence, stated.arguments_text, name)
-        config[name] = Value(plain_value(value), provenance, lines)
+        unset = stated.arguments_complete and _is_default(name, value, default_of, untagged)
+        lines = evidence_at(_naming_first(stated.arguments_evidence, name), stated.arguments_text, name)
+        config[name] = Value(plain_value(value), "reported" if unset else "explicit", lines)
     for name, value in stated.engine.items():
         if name not in _NOT_SETTINGS:
             lines = evidence_at(stated.engine_evidence, stated.engine_text, name)
@@ -149,11 +152,23 @@ def _places(name: str, text: str) -> Iterator[tuple[int, int]]:
         start = text.find(name, start + 1)
 
 
-def _is_default(name: str, value: Any, default_of: Callable[[str], tuple[Any, str] | None]) -> bool:
+def _naming_first(evidence: tuple[Evidence, ...], name: str) -> tuple[Evidence, ...]:
+    """Return the lines of a command with those first that name the setting."""
+    if len(evidence) < 2:
+        return evidence
+    named = re.compile(rf"(?<![\w-])(?:--)?{re.escape(name).replace('_', '[-_]')}(?![\w-])")
+    return tuple(sorted(evidence, key=lambda line: named.search(line.text) is None))
+
+
+def _is_default(
+    name: str, value: Any, default_of: Callable[[str], tuple[Any, str] | None], untagged: bool
+) -> bool:
     """A dump of all arguments holds the ones that nobody set: unset ones, and those at the parser's default."""
     if value in _UNSET or value in ([], {}):
         return True
     default = default_of(name)
+    if default is None and untagged:
+        return any(value == one for one in defaults_of_any_release(name))
     return default is not None and plain_value(default[0]) == plain_value(value)
 
 

@@ -112,7 +112,8 @@ def _fitted(phases: Sequence[Phase]) -> list[Phase]:
         return list(phases)
     fitted = [phase for phase in phases if phase.parent != "startup"]
     parts = [phase for phase in phases if phase.parent == "startup" and phase.name != "unexplained"]
-    position, before, unexplained = whole.start, "startup", 0.0
+    position, before = whole.start, "startup"
+    gaps: list[tuple[float, float]] = []
     for phase in sorted(parts, key=lambda one: (one.start is None, one.start or 0.0)):
         if phase.start is None or phase.end is None:
             fitted.append(phase)
@@ -123,16 +124,21 @@ def _fitted(phases: Sequence[Phase]) -> list[Phase]:
         elif end <= start:
             fitted.append(replace(phase, parent="" if before == phase.name else before))
         else:
-            unexplained += start - position
+            gaps.append((position, start))
             is_whole = start == phase.start and end == phase.end
             fitted.append(phase if is_whole else replace(phase, start=start, end=end, seconds=end - start))
             position, before = end, phase.name
-    unexplained += whole.end - position
-    if unexplained >= SHORTEST_GAP:
-        fitted.append(
-            Phase("unexplained", "", whole.end - unexplained, whole.end, unexplained, (), "startup")
-        )
-    return fitted
+    gaps.append((position, whole.end))
+    return [*fitted, *_unexplained(gaps)]
+
+
+def _unexplained(gaps: Sequence[tuple[float, float]]) -> Iterator[Phase]:
+    """Yield what the parts leave of the start-up as one phase; the sum of several gaps has no place of its own."""
+    gaps = [(start, end) for start, end in gaps if end > start]
+    seconds = sum(end - start for start, end in gaps)
+    if seconds >= SHORTEST_GAP:
+        start, end = gaps[0] if len(gaps) == 1 else (None, None)
+        yield Phase("unexplained", "", start, end, seconds, (), "startup")
 
 
 def _inside(phases: Sequence[Phase]) -> Iterator[Phase]:

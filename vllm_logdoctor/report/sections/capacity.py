@@ -11,6 +11,7 @@ from vllm_logdoctor.rules.capacity.memory import memory_of
 
 _GIB = 1024**3
 _KIB = 1024
+_OF_MEMORY = ("memory", "kv-cache")
 _SHORT_OF_MEMORY = 50.0
 """Percent of the KV cache in use at the peak from which other sizes matter."""
 
@@ -18,7 +19,8 @@ _SHORT_OF_MEMORY = 50.0
 def capacity(page: Page) -> list[str]:
     """Return the section; nothing where the log prints no size of the KV cache."""
     sizes = _sizes(page)
-    return [*sizes, *(_what_if(page) if sizes else []), *_decode_limit(page)]
+    asked = page.root is None or page.root.topic in _OF_MEMORY
+    return [*sizes, *(_what_if(page) if sizes and asked else []), *_decode_limit(page)]
 
 
 def _sizes(page: Page) -> list[str]:

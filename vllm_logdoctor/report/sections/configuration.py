@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vllm_logdoctor.report.escape import code, prose
-from vllm_logdoctor.report.figures import setting, table
+from vllm_logdoctor.report.figures import capital, setting, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.run.model import Provenance, Run, Value
 
@@ -63,15 +63,20 @@ def configuration_summary(page: Page) -> list[str]:
     chosen = [item for item in config.items() if _in_table(item[1]) and item[1].provenance != "reported"]
     rows = [_row(page, *item) for item in sorted(chosen, key=_by_provenance)]
     lines = table(["setting", "value", "set by", "evidence"], rows) if rows else []
-    others = sorted(
-        name
-        for name, value in config.items()
-        if name in _MAJOR and value.provenance in ("reported", "default") and _says_something(value.value)
-    )
-    if others:
-        proof = page.cited((e for name in others for e in config[name].evidence), 2)
-        lines += ["", f"{'Also in effect' if rows else 'In effect'}{proof}: {_in_line(config, others)}."]
+    groups: tuple[tuple[Provenance, str], ...] = (("reported", "in effect"), ("default", "by default"))
+    said = [words for provenance, name in groups if (words := _others(page, provenance, name))]
+    if said:
+        words = f"{'also ' if rows else ''}{'; '.join(said)}"
+        lines += ["", f"{capital(words)}."]
     return [*lines, *_variables(page)]
+
+
+def _others(page: Page, provenance: Provenance, name: str) -> str:
+    """Return the settings that matter most and that nobody set, of one provenance, with their lines."""
+    config = page.run.config
+    names = sorted(one for one in _MAJOR if one in config and _is_worth_a_word(config[one], provenance))
+    proof = page.cited((e for one in names for e in config[one].evidence), 2)
+    return f"{name}{proof}: {_in_line(config, names)}" if names else ""
 
 
 def already_right(page: Page) -> list[str]:
@@ -91,9 +96,16 @@ def _by_provenance(item: tuple[str, Value]) -> tuple[int, str]:
     return ORDER.index(item[1].provenance), item[0]
 
 
-def _says_something(value: Any) -> bool:
+def _is_worth_a_word(value: Value, provenance: Provenance) -> bool:
     """Return True for a value other than nothing, no and one: what is off or single is the rule."""
-    return _is_set(value) and value is not False and value != 1 and not isinstance(value, Mapping)
+    shown = value.value
+    return (
+        value.provenance == provenance
+        and _is_set(shown)
+        and shown is not False
+        and shown != 1
+        and not isinstance(shown, Mapping)
+    )
 
 
 def _variables(page: Page) -> list[str]:
@@ -155,7 +167,7 @@ def _is_set(value: Any) -> bool:
 
 
 def _row(page: Page, name: str, value: Value) -> list[str]:
-    note = f"; {prose(value.note, 120)}" if value.note else ""
+    note = f" ({prose(value.note, 120)})" if value.note else ""
     return [code(name), _shown(value), MEANING[value.provenance] + note, page.cite(value.evidence, 2)]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import code, inline, prose
+from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import count, share, table
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.page import Page
 
 _GROUPS = 8
+_WORD = lazy_pattern(r"[A-Za-z]{3}")
 
 
 def missing(page: Page) -> list[str]:
@@ -31,12 +34,18 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
     if coverage.cut_characters:
         lines.append(f"{count(coverage.cut_characters, 'character')} of overlong lines were cut.")
     lines += [line for note in coverage.notes for line in ("", prose(note))]
-    if coverage.unknown:
+    unknown = [group for group in coverage.unknown if _WORD.search(group.template)]
+    if unknown:
         rows = [
-            [inline(group.level), code(group.template, 140), f"{group.count:,}", page.cite([group.first])]
-            for group in coverage.unknown[:_GROUPS]
+            [
+                inline(group.level),
+                code(excerpt(group.first.text, limit=140), 140),
+                f"{group.count:,}",
+                page.cite([group.first]),
+            ]
+            for group in unknown[:_GROUPS]
         ]
-        left = len(coverage.unknown) - len(rows)
+        left = len(unknown) - len(rows)
         more = f"; {left:,} more kinds in the JSON report" if left > 0 else ""
         lines += [
             "",

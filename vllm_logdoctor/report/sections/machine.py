@@ -62,7 +62,7 @@ def _model(page: Page) -> Iterator[Row]:
 
 def _hardware(page: Page) -> Iterator[Row]:
     run = page.run
-    if run.platform:
+    if run.platform and run.platform_evidence:
         yield ["platform", inline(run.platform), page.cite(run.platform_evidence[:2])]
     named = device_name(run)
     if named is not None:

@@ -25,6 +25,7 @@ _CORRECT = Change(
 )
 _ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request; the server kept running"
+_LOGGED = "An exception was raised while a request was processed; the server logged it and went on.\nMost frequent: {what}."
 
 
 def request_findings(
@@ -121,7 +122,7 @@ def _refusals(
     rule = rules.rule(REFUSED)
     finding = finding_of(
         rule if refused else replace(rule, title=_FAILED), context.run, role=None, confidence="high",
-        records=[one.record for one in texts[:2]], values=values, kind="configuration",
+        records=[one.record for one in texts[:2]], values=values, kind="configuration", explain="" if refused else _LOGGED,
     )  # fmt: skip
     share = refused.total() / (_posted(context).total() or 1)
     if refused.total() < _MANY or share < 0.5:

@@ -17,7 +17,7 @@ from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.builds import compiler_error
-from vllm_logdoctor.run.owners import BUILD, PROGRAM, TENSOR_LIBRARIES, VLLM, acting_frames, owner_of
+from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, TENSOR_LIBRARIES, VLLM, acting_frames, owner_of
 
 UNKNOWN = "unclassified-failure"
 NOT_IN_LOG = "cause-not-in-log"
@@ -191,6 +191,8 @@ def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
         return "vLLM's own code"
     if owner == BUILD:
         return "the build of a package"
+    if owner == PYTHON:
+        return "Python's standard library"
     if owner == PROGRAM:
         own = any(owner_of(frame.file).startswith(VLLM) for frame in frames)
         return "a program that vLLM calls" if own else "the program that calls vLLM"
@@ -225,7 +227,7 @@ def _next_steps(owner: str | None, rule_id: str) -> tuple[str, ...]:
         )
     if owner == PROGRAM:
         return ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
-    if owner and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
+    if owner and owner != PYTHON and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
         return (
             f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires.",
         )

@@ -72,7 +72,7 @@ def rule_of_case(named: RuleMatch) -> FailureRule:
         asked = tuple(change for change in rule.changes if change.needs)
         ways = (filled(way, named.values) for way in signature.remedy)
         rule = replace(rule, changes=asked, alternatives=tuple(way for way in ways if way))
-    return replace(rule, title=signature.title) if signature.title else rule
+    return replace(rule, title=signature.title or rule.title, verify=signature.verify or rule.verify)
 
 
 def evidence_of_records(records: Iterable[Record], run: Run) -> tuple[Evidence, ...]:

@@ -249,10 +249,10 @@ def _throughput(case: RuleContext, gain: float, basis: str) -> Effect:
             "computed",
             f"{tokens}; throughput gains at most as much while the cache is full",
         )
-    at = f"{found.running[0]:.0f} -> {found.running[1]:.0f} requests at once"
+    at = f"from {found.running[0]:.0f} to {found.running[1]:.0f} requests at once"
     then = f"then {NEXT[found.next_limit]}"
     if found.measured:
-        basis = f"{tokens}; {at} by this run's own throughput at other numbers of requests; {then}"
+        basis = f"{tokens}; {at}, with this run's own throughput at that load; {then}"
         return _acting(found, found.low, found.high, basis)
     high = min(found.high, CACHE_RAISED.high)
     basis = f"{tokens}; {at}, throughput gains at most as much ({CACHE_RAISED.words()}); {then}"

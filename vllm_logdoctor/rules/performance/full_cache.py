@@ -96,7 +96,7 @@ def _shorter_requests(few: int, many_sequences: bool) -> Change:
     if many_sequences:
         words = "lower n, best_of or the beam width in the clients' requests"
         return action(words, f"{plural(few, 'request')} made more tokens per second than one sequence can")
-    words = "cap what one request may take: max_tokens and the prompt's length in the clients"
+    words = "limit max_tokens and the length of prompts in the clients"
     return action(words, f"{plural(few, 'request')} held the cache while others waited", before=None)
 
 

@@ -127,7 +127,7 @@ def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | Non
         # Measured on none of them.
         return "medium", "medium", None
     if not case.load.busy_seconds:
-        return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric, "the log shows no load")
+        return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric, "the log has no statistics of the load")
     if running >= LOADED:
         return "medium", "high", EAGER_OFF_LOADED.effect(metric)
     if running <= FEW:

@@ -19,6 +19,8 @@ LEAST_HELD = 20.0
 LEAST_TOKENS = 8192
 NEAR_THE_END = 0.95
 """Share of max_model_len from which an answer was ended by the context: statistics come every ten seconds."""
+ROUNDING = 0.1
+"""Percent by which a growth may be larger than printed: without the size of the cache its tokens are the least that fit."""
 PROMPT_WINDOW = 60.0
 """Seconds before in which a prompt may have filled the cache instead."""
 
@@ -47,8 +49,8 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
     last = longest.spans[-1].sample
     text = (
         f"{plural(last.running or 0, 'request')} generated for {minutes(longest.seconds)} without a pause and held"
-        f" {last.kv_usage or 0.0:g} % of the KV cache, about {longest.tokens:,.0f} tokens each: an answer without a"
-        " length limit looks like this."
+        f" {last.kv_usage or 0.0:g} % of the KV cache, at least {longest.tokens:,.0f} tokens"
+        f"{' each' if last.running != 1 else ''}: probably an answer without a length limit."
         + _to_the_end(case, longest)
         + (f" It happened {len(found)} times." if len(found) > 1 else "")
         + " Where such answers are wanted (reasoning, long documents) nothing is wrong."
@@ -106,7 +108,7 @@ def _tokens(case: RuleContext, series: Sequence[Span], start: int, end: int) -> 
     generated = sum(span.sample.generation * span.seconds for span in series[start + 1 : end])
     growth = (last.kv_usage or 0.0) - (first.kv_usage or 0.0)
     memory = memory_of(case.run)
-    whole = memory.tokens if memory else 100 * generated / growth
+    whole = memory.tokens if memory else 100 * generated / (growth + ROUNDING)
     held = whole * each / 100
     prompts, seconds = 0.0, 0.0
     for span in reversed(series[:start]):

@@ -71,7 +71,7 @@ def _use_or_return(case: RuleContext, cards: int, used: int) -> tuple[Change, ..
         note = "a replica on each card; their caches and their throughput add up"
         return flag(case, "--data-parallel-size", before, replicas, "needs-test", note)
     if significant(case) and replicas > before:
-        return (action(f"for the rushes a replica on each card (--data-parallel-size {replicas})"),)
+        return (action(f"run a replica on each card for load peaks (--data-parallel-size {replicas})"),)
     return (
         action(
             f"ask for {plural(used, 'card')} in the job: this load does not need more",

@@ -34,22 +34,22 @@ class Range(Struct, frozen=True):
 
     def words(self) -> str:
         """Return the range with its number of pairs and sources."""
-        sources = "one source" if self.campaigns == 1 else f"{self.campaigns} sources"
-        return f"{self.low:g} to {self.high:g} x, {self.pairs} measured pairs, {sources}"
+        return f"{self.low:g} to {self.high:g} x ({self._pairs()})"
 
     def effect(self, metric: str, note: str = "") -> Effect:
         """Return the range as an expected effect on a metric."""
-        spread = "middle half of" if self.quartiles else "spread of"
-        sources = "one source" if self.campaigns == 1 else f"{self.campaigns} sources"
-        basis = f"{spread} {self.pairs} measured pairs ({sources}; {self.conditions}), median {self.middle:g}"
+        spread = "middle half of " if self.quartiles else ""
+        basis = f"{spread}{self._pairs()}, median {self.middle:g} x; {self.conditions}"
         return Effect(metric, self.low, self.high, "published", basis + (f"; {note}" if note else ""))
+
+    def _pairs(self) -> str:
+        sources = "one source" if self.campaigns == 1 else f"{self.campaigns} sources"
+        return f"{self.pairs} measured pairs from {sources}"
 
 
 EAGER_OFF_LOADED = Range(1.0, 1.10, 1.07, 6, 2, "8B on H100 with 96 to 128 clients, batch of 4 on L4")
 EAGER_OFF_SINGLE = Range(1.01, 4.10, 1.08, 4, 3, "one stream on GB10, RDNA4 and an A6000 with a slow host")
-EAGER_OFF_BETWEEN = Range(
-    1.0, 4.10, 1.07, 10, 4, "between one stream and 128 clients, where no pair was measured"
-)
+EAGER_OFF_BETWEEN = Range(1.0, 4.10, 1.07, 10, 4, "single streams and 96 to 128 clients, no pair in between")
 GRAPHS_FULLER = Range(2.27, 8.46, 4.27, 3, 1, "mixture of experts at batch 1 on GH200")
 MAX_NUM_SEQS_FROM_ONE = Range(5.21, 14.21, 12.84, 4, 1, "max_num_seqs 1 to 256 with 16 clients")
 MAX_NUM_SEQS_RAISED = Range(1.07, 1.59, 1.20, 8, 2, "a cap below the load was raised")

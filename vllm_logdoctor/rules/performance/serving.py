@@ -105,10 +105,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
         changes=_more_requests(case, growth),
         effect=None if pools(run) else _client_effect(growth),
         alternatives=drafter_words(run) if _wants_a_drafter(case) else (),
-        avoid=(
-            "Raising --max-num-seqs or --gpu-memory-utilization because the cache is empty: nothing waits for"
-            " either."
-        ),
+        avoid="Raising --max-num-seqs or --gpu-memory-utilization: no request waits for either.",
         verify=(
             "`Running: N reqs` rises with the client; `Waiting` above 0 would show that the server became the"
             " limit."

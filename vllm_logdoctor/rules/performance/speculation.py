@@ -139,17 +139,17 @@ def _confidence(case: RuleContext, found: Acceptance, never: bool) -> Confidence
 
 
 def speculation_not_compared(case: RuleContext) -> Advice | None:
-    """Drafts are taken, which does not tell whether drafting is faster. Needs printed acceptance and few requests."""
+    """Drafts are accepted, which does not show that drafting is faster. Needs printed acceptance and few requests."""
     found = acceptance_of(case)
     running = case.load.running
     if found is None or _wasteful(found) or found.rate is None or not 1 <= running <= FEW_REQUESTS:
         return None
     text = (
-        f"{found.rate:.3g} % of the drafted tokens are taken"
-        + (f", {found.length:.3g} tokens a step in the mean" if found.length else "")
-        + ". Acceptance does not tell whether drafting pays: a step with drafts takes longer, most of all with a"
-        f" small model. With one request {MTP_SINGLE.words()} were measured for MTP layers, 0.52 to 1.37 x for"
-        " separate draft models; this log has nothing to compare with."
+        f"{found.rate:.3g} % of the drafted tokens are accepted"
+        + (f", {found.length:.3g} tokens per step on average" if found.length else "")
+        + ". Acceptance alone does not show a gain: a step with drafts takes longer, most of all with a small model."
+        f" Published for one request at a time: {MTP_SINGLE.words()} with MTP layers, 0.52 to 1.37 x with separate"
+        " draft models."
     )
     return Advice(
         text,
@@ -158,7 +158,7 @@ def speculation_not_compared(case: RuleContext) -> Advice | None:
         changes=(
             action("run the same requests once without --speculative-config, and compare tokens per second"),
         ),
-        verify="the higher `Avg generation throughput` at the same `Running`.",
+        verify="keep the setting with the higher `Avg generation throughput` at the same `Running`.",
     )
 
 

@@ -31,6 +31,7 @@ SLOW_GIB_PER_SECOND = 0.5
 LONG_WITHOUT_SIZE = 300.0
 LEAST_INIT = 30.0
 MOST_OF_IT = 0.5
+_OF_LOCAL_DISKS = frozenset({"EXT4", "EXT3", "XFS", "BTRFS", "ZFS"})
 
 
 def slow_startup_model_download(case: RuleContext) -> Advice | None:
@@ -72,11 +73,12 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
             else f"Loading the weights took {seconds:,.0f} s"
         )
         + (f" for {gib:.1f} GiB, {1024 * rate:,.0f} MiB/s" if gib and rate else "")
-        + ": slow storage (a network file system, cold objects) rather than a slow card."
+        + ", far below what a fast local disk reads."
     )
     checkpoint = case.event("checkpoint-size")
-    if checkpoint is not None and checkpoint.text("filesystem"):
-        text += f" The checkpoint is on {checkpoint.text('filesystem')}."
+    file_system = checkpoint.text("filesystem") if checkpoint is not None else ""
+    if file_system:
+        text += f" The checkpoint is on {file_system}."
     return Advice(
         text,
         (
@@ -85,11 +87,17 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
             *message_lines(case, "model-loaded", "model-weights-loaded", "checkpoint-size"),
         ),
         confidence="high" if rate is not None and rate < SLOW_GIB_PER_SECOND / 2 else "medium",
-        changes=(action("weights on a local disk, or read once into the page cache before the start"),),
+        changes=(_faster_storage(file_system),),
         effect=_loading_effect(case, seconds, gib),
         alternatives=tuple(_other_loaders(case)),
         verify="fewer seconds in `Loading weights took`.",
     )
+
+
+def _faster_storage(file_system: str) -> Change:
+    if file_system.upper() in _OF_LOCAL_DISKS:
+        return action("put the weights on a faster local disk (NVMe), or read them once into the page cache")
+    return action("copy the weights to a local disk, or read them once into the page cache before the start")
 
 
 def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
