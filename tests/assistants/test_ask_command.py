@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.assistants.answering import LOG, answer, claim, completion, reply, serving
+from tests.commands import logdoctor
 from tests.parse.planted_secrets import BY_NAME, token
 from vllm_logdoctor import analyze
 from vllm_logdoctor.cli.start import plain_call
@@ -28,13 +28,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def call(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "vllm_logdoctor", "analyze", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path.cwd()), "NO_COLOR": "1", **environment},
-        capture_output=True,
-        text=True,
-    )
+    return logdoctor("analyze", *arguments, cwd=folder, NO_COLOR="1", **environment)
 
 
 @pytest.mark.parametrize("format_name", ["markdown", "text"])

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from tests.commands import logdoctor
 from vllm_logdoctor.cli.app import app
 from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.cli.man import EXIT_MEANINGS, page
@@ -93,7 +94,9 @@ def test_completion_knows_the_commands(shell: str) -> None:
         (["config", os.devnull], ExitCode.NOTHING_OF_VLLM),
     ],
 )
-def test_an_exit_code_is_what_the_documentation_says(arguments: list[str], code: ExitCode) -> None:
-    done = subprocess.run([*MAIN, *arguments], capture_output=True, text=True, timeout=60, check=False)
+def test_an_exit_code_is_what_the_documentation_says(
+    arguments: list[str], code: ExitCode, tmp_path: Path
+) -> None:
+    done = logdoctor(*arguments, cwd=tmp_path)
     assert done.returncode == code
     assert "Traceback" not in done.stderr

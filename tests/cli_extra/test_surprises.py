@@ -12,21 +12,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.commands import ROOT, logdoctor
+
 FIXTURE = ROOT / "fixtures" / "vllm-0.11.2-kv-starved.log"
-
-
-def logdoctor(
-    *arguments: str, cwd: Path, stdin: object = subprocess.DEVNULL, **environ: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "vllm_logdoctor", *arguments],
-        cwd=cwd,
-        stdin=stdin,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(cwd), **environ},
-    )
 
 
 @pytest.fixture
