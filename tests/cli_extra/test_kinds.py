@@ -84,9 +84,11 @@ def test_no_log_is_taken_for_another_kind(log: Path) -> None:
     assert split_by_kind(inputs_from(log)).others == []
 
 
-def test_what_is_left_of_a_cut_log_is_read() -> None:
+def test_words_of_ray_are_evidence_and_part_of_a_log_of_vllm() -> None:
     from vllm_logdoctor.selection import split_by_kind
     from vllm_logdoctor.source import inputs_from
 
-    ray = "[2025-02-17 15:27:18,341 E 2669821 2669821] logging.cc:460: *** SIGTERM received at time=1739834838 ***"
-    assert split_by_kind(inputs_from(ray.encode())).others == []
+    ray = "[2025-02-17 15:27:18,341 E 2669821 2669821] logging.cc:460: *** SIGTERM received at time=1739834838 ***\n"
+    worker = "(RayWorkerWrapper pid=7) INFO 02-17 15:27:10 worker.py:267] the current vLLM instance can use 20 GiB\n"
+    assert [one.kind for one in split_by_kind(inputs_from(ray.encode())).others] == ["ray-log"]
+    assert split_by_kind(inputs_from((ray + worker).encode())).others == []
