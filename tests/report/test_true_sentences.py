@@ -309,3 +309,35 @@ def test_a_header_in_brackets_of_a_users_own_formatter_is_read() -> None:
     assert "vLLM 0.7.4 · org/m · offline · 8 GPUs (TP=8)" in text
     assert "`RuntimeError: CUDA error: invalid device ordinal` [L6]" in text
     assert "without a pattern" not in text
+
+
+def test_an_exception_that_ended_the_program_is_no_http_answer() -> None:
+    text = report(
+        [
+            "Traceback (most recent call last):",
+            '  File "/opt/vllm/entrypoints/llm.py", line 700, in _validate_and_add_requests',
+            "    raise ValueError(",
+            "ValueError: The decoder prompt (length 200) is longer than the maximum model length of 100",
+        ]
+    )
+    assert "Request refused: exception not caught by the program" in text
+    assert "4xx" not in text
+
+
+def test_a_batch_that_began_is_no_start_that_did_not_complete() -> None:
+    text = report(
+        [
+            *START,
+            "(EngineCore_DP0 pid=9) INFO 05-01 10:02:10 [core.py:162] engine core ready",
+            "Processed prompts:   0%|          | 0/1 [00:00<?, ?it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]",
+        ]
+    )
+    assert "Log ends before start-up completes" not in text
+
+
+def test_a_test_that_is_skipped_on_rocm_names_no_platform() -> None:
+    lines = [
+        "@pytest.mark.skipif(current_platform.is_rocm(),",
+        '    reason="Xformers backend is not supported on ROCm.")',
+    ]
+    assert "rocm-smi" not in report([*lines, *START])

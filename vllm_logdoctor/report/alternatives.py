@@ -9,7 +9,7 @@ from vllm_logdoctor.rules.model import Change
 
 _WORD = lazy_pattern(r"[a-z0-9_][a-z0-9_./=-]*[a-z0-9_]")
 _SAYS_NOTHING = frozenset(
-    {
+    [
         "the",
         "and",
         "for",
@@ -26,7 +26,7 @@ _SAYS_NOTHING = frozenset(
         "is",
         "it",
         "so",
-    }
+    ]
 )
 _SHARE = 0.6
 

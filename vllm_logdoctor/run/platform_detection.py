@@ -23,7 +23,7 @@ _CHECKED: tuple[tuple[str, tuple[str, ...], re.Pattern[str] | None], ...] = (
     ("rocm", (
         "HIP ", "libtorch_hip", "libamdhip64", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES", "rocdevice", ".hip:",
     ), re.compile(
-        r"HIP (?:error|out of memory)|libtorch_hip|libamdhip64|\brocm\b|hipError|(?<!CUDA, )(?<!CUDA or )"
+        r"HIP (?:error|out of memory)|libtorch_hip|libamdhip64|\brocm\b|hipError|(?<!CUDA, )(?<!CUDA or )(?<!on )"
         r"\bROCm\b(?!: (?:Disabled|N/A)|, | or )|/dev/kfd|\bgfx\d{3,4}\b"
         r"|HIP_VISIBLE_DEVICES|\.hip:\d|rocdevice\.cpp"
     )),

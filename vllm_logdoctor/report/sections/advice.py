@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from vllm_logdoctor.report.alternatives import other_ways
 from vllm_logdoctor.report.effects import SAFETY, action_words, effect_words
@@ -58,7 +58,7 @@ def _body(page: Page, finding: Finding, on_first_screen: bool) -> Iterator[str]:
     if finding.evidence:
         yield f"- Evidence: {_quoted(page, finding)}"
     if finding.changes:
-        yield f"- Change: {'; '.join(action_words(change, finding.alternatives) for change in finding.changes)}."
+        yield f"- Change: {_steps([action_words(change, finding.alternatives) for change in finding.changes])}"
     for knob, reason in page.refused(finding):
         yield f"- Not yet: {code(knob)} {prose(reason)}."
     if finding.effect is not None:
@@ -75,6 +75,13 @@ def _body(page: Page, finding: Finding, on_first_screen: bool) -> Iterator[str]:
         yield f"- {avoidance(finding)}"
     if finding.verify:
         yield f"- To check: {capital(prose(finding.verify))}"
+
+
+def _steps(words: Sequence[str]) -> str:
+    """Return changes as one sentence; many, which are long, as one sentence each."""
+    if len(words) <= _QUOTED:
+        return f"{'; '.join(words)}."
+    return " ".join(f"{capital(step).rstrip('.')}." for step in words)
 
 
 def _quoted(page: Page, finding: Finding) -> str:

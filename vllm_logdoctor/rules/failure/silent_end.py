@@ -239,8 +239,10 @@ def _suspicion(
     )
     if rule_id != NOT_IN_LOG:
         return replace(finding, title=f"Possibly: {finding.title}")
-    words = f"The log ends at {values.get('what')}. Either the log was copied during start-up, or the process was killed without logging it."
-    return replace(finding, title="Log ends before start-up completes", explanation=words)
+    ready = context.run.progress or context.run.measure("init_engine_seconds") is not None
+    title = "Log ends before the first result" if ready else "Log ends before start-up completes"
+    words = "Either the log was copied while the process ran, or the process was killed without logging it."
+    return replace(finding, title=title, explanation=words)
 
 
 def _young(run: Run) -> bool:

@@ -84,10 +84,7 @@ def _explanation(run: Run, rate: float, weights: float, read: float, share: floa
         )
     text += f": each token reads {weights:g} GiB on each card, {read:,.0f} GB/s."
     if share is None:
-        return (
-            text
-            + " The log does not name the card; beside its memory bandwidth this says how far the limit is."
-        )
+        return text + " The log does not name the card: compare this rate with its memory bandwidth."
     return text + f" That is {100 * share:.0f} % of the card's bandwidth: this is its limit for such weights."
 
 
