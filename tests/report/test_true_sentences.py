@@ -314,7 +314,11 @@ def test_a_header_in_brackets_of_a_users_own_formatter_is_read() -> None:
 def test_an_exception_that_ended_the_program_is_no_http_answer() -> None:
     text = report(
         [
+            START[2],
+            "(EngineCore_DP0 pid=9) INFO 05-01 10:02:10 [core.py:162] init engine (profile, create kv cache, warmup model) took 8 seconds",
             "Traceback (most recent call last):",
+            '  File "/home/me/run.py", line 7, in <module>',
+            "    llm.generate(prompts)",
             '  File "/opt/vllm/entrypoints/llm.py", line 700, in _validate_and_add_requests',
             "    raise ValueError(",
             "ValueError: The decoder prompt (length 200) is longer than the maximum model length of 100",
