@@ -1,4 +1,4 @@
-"""An engine that stands still, steps that no card is as slow as, and evidence that shows what it proves."""
+"""An engine without progress, steps that no card is as slow as, and evidence that shows what it proves."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ A statistics line is judged by these rules, the first that holds:
    requests that get less than a token per second each while prompts are computed wait inside the batch: prefill.
 
 Lines in which requests run while neither a token nor the usage of the cache moves for half a minute tell no
-limit: the engine stood still.
+limit: the engine made no progress.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ LEAST_SECONDS = 30.0
 
 
 def stalled(spans: Sequence[Span]) -> frozenset[tuple[int, int]]:
-    """Return the places (file, line) of the statistics lines in which an engine stood still."""
+    """Return the places (file, line) of the statistics lines in which an engine made no progress."""
     by_engine: dict[int, list[Span]] = defaultdict(list)
     for span in spans:
         by_engine[span.sample.engine].append(span)

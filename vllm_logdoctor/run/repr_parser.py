@@ -49,7 +49,7 @@ def _number(text: str) -> int | float | str:
 
 
 class _Reader:
-    """Recursive descent over the text; never fails, gives what stood before a cut."""
+    """Recursive descent over the text; never fails, gives what precedes a cut."""
 
     def __init__(self, text: str) -> None:
         self._text = text
