@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import vllm_logdoctor
+from vllm_logdoctor.report.effects import effect_range
+from vllm_logdoctor.report.first_screen import avoidance
 from vllm_logdoctor.report.sections.machine import device_name
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM
 
 START = [
     "INFO 05-01 10:00:00 [api_server.py:1043] vLLM API server version 0.11.0",
@@ -345,3 +349,22 @@ def test_a_test_that_is_skipped_on_rocm_names_no_platform() -> None:
         '    reason="Xformers backend is not supported on ROCm.")',
     ]
     assert "rocm-smi" not in report([*lines, *START])
+
+
+def test_what_to_avoid_keeps_the_name_of_a_variable() -> None:
+    finding = Finding(
+        "x", "failure", "high", "high", "t", "e", avoid="VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 removes the check"
+    )
+    assert avoidance(finding) == "Avoid: VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 removes the check."
+
+
+def test_the_median_of_seconds_is_a_multiple_as_the_range_is() -> None:
+    effect = COMPILE_CACHE_WARM.effect("init_engine_seconds")
+    assert effect_range(effect) == "1.75 to 5.56 x faster engine initialization"
+    assert "median 2.33 x" in effect.basis
+
+
+def test_a_log_at_debug_level_is_not_asked_for_debug_lines() -> None:
+    debug = START[0].replace("INFO", "DEBUG")
+    assert "`VLLM_LOGGING_LEVEL`" in report(START)
+    assert "`VLLM_LOGGING_LEVEL`" not in report([START[0], debug, *START[1:]])

@@ -348,7 +348,7 @@ def avoidance(finding: Finding) -> str:
     return prose(
         f"{text}."
         if text.startswith(("Do not", "Don't", "Never"))
-        else f"Avoid: {text[:1].lower()}{text[1:]}."
+        else f"Avoid: {text[:1].lower() if text[1:2].islower() else text[:1]}{text[1:]}."
     )
 
 

@@ -100,6 +100,7 @@ METRICS: dict[str, str] = {
     "kv_cache_tokens": "KV cache tokens",
     "max_concurrency": "full-length requests at once",
     "startup_seconds": "start-up",
+    "init_engine_seconds": "engine initialization",
     "load_seconds": "weight loading",
     "ttft": "time to first token",
     "itl": "inter-token latency",

@@ -39,7 +39,9 @@ class Range(Struct, frozen=True):
     def effect(self, metric: str, note: str = "") -> Effect:
         """Return the range as an expected effect on a metric."""
         spread = "middle half of " if self.quartiles else ""
-        basis = f"{spread}{self._pairs()}, median {self.middle:g} x; {self.conditions}"
+        # Of seconds a smaller ratio is the better one; reports say how many times faster.
+        middle = 1 / self.middle if metric.endswith("seconds") else self.middle
+        basis = f"{spread}{self._pairs()}, median {middle:.3g} x; {self.conditions}"
         return Effect(metric, self.low, self.high, "published", basis + (f"; {note}" if note else ""))
 
     def _pairs(self) -> str:
