@@ -242,3 +242,12 @@ def test_a_worker_that_its_parent_ended_is_a_consequence_of_the_parents_error():
     failed = traceback(("load_model", "torch.empty(size)"), ends="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.59 GiB.")  # fmt: skip
     assert outcome(OFFLINE, died, failed) == "crashed_at_startup"
     assert outcome(OFFLINE, died) == "killed"
+
+
+def test_an_error_behind_which_prompts_are_finished_ended_nothing():
+    def bar(done):
+        return f"Processed prompts: {10 * done:3}%|###       | {done}/10 [00:0{done}<00:05,  1.20it/s, est. speed input: 1.00 toks/s, output: 1.00 toks/s]"
+
+    failed = framed("EngineCore pid=9", ["Error in a step", *ASSERTION], "core.py:1000", "10:00:30")
+    assert outcome(OFFLINE, [bar(2)], failed, [bar(3), bar(9)]) != "crashed_while_serving"
+    assert outcome(OFFLINE, [bar(2)], failed, [bar(3)]) == "crashed_while_serving"

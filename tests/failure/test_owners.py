@@ -236,3 +236,14 @@ def test_a_refusal_in_common_words_is_as_sure_as_the_setting_that_it_names(messa
     frames = (f"{ENV}/site-packages/vllm/v1/core/kv_cache_utils.py", "get_kv_cache_config", f"raise ValueError({message!r})")  # fmt: skip
     found = root(log_of(*torn(frames, ends=f"ValueError: {message}")))
     assert (found.id, found.confidence) == ("settings-refused", confidence)
+
+
+@pytest.mark.parametrize(("platform", "title"), [("cuda", "CPU requested of a build for GPUs"), ("cpu", "TypeError in vLLM's own code")])  # fmt: skip
+def test_code_of_the_cpu_backend_that_fails_in_a_build_for_gpus_is_of_the_wrong_build(platform, title):
+    error = "TypeError: Worker.__init__() got an unexpected keyword argument 'kv_cache_dtype'"
+    frames = [
+        (f"{ENV}/site-packages/vllm/executor/cpu_executor.py", "_create_worker", "wrapper.init_worker(**kwargs)"),
+        (f"{ENV}/site-packages/vllm/worker/worker_base.py", "init_worker", "self.worker = worker_class(*args, **kwargs)"),
+    ]  # fmt: skip
+    detected = f"INFO 05-01 10:00:02 [__init__.py:179] Automatically detected platform {platform}."
+    assert root(log_of(detected, *torn(*frames, ends=error))).title == title

@@ -152,8 +152,14 @@ class _Judge:
         return bool(self.run.accesses) or "request" in self.kinds
 
     def _went_on(self, block: Block) -> bool:
-        """Return whether the engine made tokens long after a block: then the block did not end it."""
-        return self._tokens_behind(block.records[-1].line) and self._healthy_end(block)
+        """Return whether the engine made tokens or finished prompts long after a block: then the block did not end it."""
+        line = block.records[-1].line
+        return (self._tokens_behind(line) or self._prompts_behind(line)) and self._healthy_end(block)
+
+    def _prompts_behind(self, line: int) -> bool:
+        """Return whether a progress bar advanced behind a line: its first state there may be of prompts that were done before."""
+        later = [one for one in self.run.progress if one.evidence.line > line]
+        return any(one.done > later[0].done for one in later)
 
     def _tokens_behind(self, line: int) -> bool:
         """Return whether tokens were made behind a line: the first statistics may still count what was made before it."""

@@ -81,7 +81,7 @@ def _admitted_one_by_one(case: RuleContext) -> Advice | None:
         return None
     text = (
         f"{seen.count:,} requests reached the engine one after the other, one each {apart:.2g} s. Before the engine"
-        " counts a request, the API server's process tokenizes its prompt and decodes and resizes its images, one"
+        " counts a request, the API server's process tokenizes its prompt, and decodes and resizes images where it holds any, one"
         " after the other: if the client sends them faster, that process is the limit. The log does not tell the"
         " two apart; it has no statistics lines."
     )
