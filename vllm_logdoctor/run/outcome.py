@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -94,12 +94,7 @@ class _Judge:
         self.kinds = tuple(self._kind(block) for block in blocks)
         inside = {id(record) for block in blocks for record in block.records}
         self.stops = list(stops_in(self.trail))
-        harmless = {
-            id(record)
-            for block, kind in zip(blocks, self.kinds, strict=True)
-            if kind in ("request", "noise")
-            for record in block.records
-        }
+        harmless = {id(record) for block in self._blocks_of("request", "noise") for record in block.records}
         self.deaths = tuple(
             one
             for one in self.trail
@@ -186,10 +181,11 @@ class _Judge:
     @cached_property
     def _ends(self) -> list[Place]:
         """Places at which something says that a process is dead."""
-        wrappers = [
-            block.first for block, kind in zip(self.blocks, self.kinds, strict=True) if kind == "wrapper"
-        ]
+        wrappers = (block.first for block in self._blocks_of("wrapper"))
         return sorted(self.order.place(one) for one in (*wrappers, *self.deaths))
+
+    def _blocks_of(self, *kinds: BlockKind) -> Iterator[Block]:
+        return (block for block, kind in zip(self.blocks, self.kinds, strict=True) if kind in kinds)
 
     def _soon(self, block: Block, number: int) -> bool:
         """Return whether an end follows a block closely enough to be its consequence."""
@@ -213,14 +209,8 @@ class _Judge:
 
     def _first_stop(self) -> Stop | None:
         """Return the first trace of a wanted end, or of a shutdown that no error precedes."""
-        broken = min(
-            (
-                self.order.place(block.first)
-                for block, kind in zip(self.blocks, self.kinds, strict=True)
-                if kind in ("error", "wrapper")
-            ),
-            default=_NOWHERE,
-        )
+        errors = (self.order.place(block.first) for block in self._blocks_of("error", "wrapper"))
+        broken = min(errors, default=_NOWHERE)
         for stop in self._stops_by_cause():
             if stop.kind in REQUESTED and not self._just_reaction(stop) and not self._from_parent(stop):
                 return stop
@@ -249,30 +239,21 @@ class _Judge:
             return False
         if self.offline and self._parent_shuts_down(stop):
             return True
-        return any(
-            kind == "error" and not block.level and block.process.role not in ("engine-core", "worker")
-            for block, kind in self._blocks_after(stop)
-        )  # fmt: skip
+        behind = (
+            one
+            for one in self._blocks_of("error")
+            if self.order.place(one.first) > self.order.place(stop.record)
+        )
+        return any(not one.level and one.process.role not in ("engine-core", "worker") for one in behind)
 
     def _parent_shuts_down(self, stop: Stop) -> bool:
         """Return whether the program announced the end of its engine just before: [shutdown] MPClient: start"""
         before = [one for one in self.trail if self.order.place(one) < self.order.place(stop.record)][-12:]
         return any(OWN_SHUTDOWN.search(one.message) for one in before)
 
-    def _blocks_after(self, stop: Stop) -> list[tuple[Block, BlockKind]]:
-        pairs = zip(self.blocks, self.kinds, strict=True)
-        return [
-            (block, kind)
-            for block, kind in pairs
-            if self.order.place(block.first) > self.order.place(stop.record)
-        ]
-
     def _just_reaction(self, stop: Stop) -> bool:
         """Return whether the run was dead already when it was asked to stop: the front process then ends the others."""
-        return any(self.order.place(one) < self.order.place(stop.record) for one in self.deaths) or any(
-            kind in ("wrapper",) and self.order.place(block.first) < self.order.place(stop.record)
-            for block, kind in zip(self.blocks, self.kinds, strict=True)
-        )
+        return bool(self._ends) and self._ends[0] < self.order.place(stop.record)
 
     def _died_before(self, stop: Stop, broken: Place) -> bool:
         if self._just_reaction(stop):
@@ -284,11 +265,8 @@ class _Judge:
         )
 
     def _last_block_ends_run(self, stop: Stop) -> bool:
-        errors = [
-            b
-            for b, k in zip(self.blocks, self.kinds, strict=True)
-            if k == "error" and self.order.place(b.first) < self.order.place(stop.record)
-        ]
+        end = self.order.place(stop.record)
+        errors = [one for one in self._blocks_of("error") if self.order.place(one.first) < end]
         return (
             bool(errors)
             and errors[-1].process.role in ("engine-core", "worker")

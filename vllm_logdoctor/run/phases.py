@@ -54,6 +54,10 @@ _STOPPING = (
 )  # fmt: skip
 
 
+def _span(name: str, start: float, end: float, evidence: tuple[Evidence, ...], parent: str = "") -> Phase:
+    return Phase(name, "", start, end, end - start, evidence, parent)
+
+
 class _Moment(Struct, frozen=True):
     """A time and the lines that prove it."""
 
@@ -284,9 +288,7 @@ def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Mome
     position = run.started
     for name, moment in _milestones(builder, timed, ready):
         if moment.time > position:
-            parts.append(
-                Phase(name, "", position, moment.time, moment.time - position, moment.evidence, "startup")
-            )
+            parts.append(_span(name, position, moment.time, moment.evidence, "startup"))
         position = max(position, _end_of(timed, name, moment))
     loading = _moment(builder, "model-load-started")
     if (
@@ -295,25 +297,12 @@ def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Mome
         and loading.time >= position
         and not any(p.name == "load-weights" for p in timed)
     ):
-        parts.append(
-            Phase(
-                "engine-start",
-                "",
-                position,
-                loading.time,
-                loading.time - position,
-                loading.evidence,
-                "startup",
-            )
-        )
-        parts.append(
-            Phase("load-weights", "", loading.time, end, end - loading.time, loading.evidence, "startup")
-        )
+        parts.append(_span("engine-start", position, loading.time, loading.evidence, "startup"))
+        parts.append(_span("load-weights", loading.time, end, loading.evidence, "startup"))
         position = end
     if end - position >= SHORTEST_GAP:
-        parts.append(Phase("unexplained", "", position, end, end - position, (), "startup"))
-    whole = Phase("startup", "", run.started, end, end - run.started, ready.evidence if ready else ())
-    return [whole, *parts]
+        parts.append(_span("unexplained", position, end, (), "startup"))
+    return [_span("startup", run.started, end, ready.evidence if ready else ()), *parts]
 
 
 def _milestones(
@@ -354,8 +343,7 @@ def _profiling(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
     ]
     if not before:
         return []
-    start = max(before)
-    return [Phase("profiling", "", start, done.time, done.time - start, done.evidence, "engine-init")]
+    return [_span("profiling", max(before), done.time, done.evidence, "engine-init")]
 
 
 def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
@@ -373,8 +361,7 @@ def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
     ends = [time for time in (*after, *((memory.time,) if memory else ())) if time > begun.time]
     if not ends:
         return []
-    end = min(ends)
-    return [Phase("encoder-profiling", "", begun.time, end, end - begun.time, begun.evidence, "engine-init")]
+    return [_span("encoder-profiling", begun.time, min(ends), begun.evidence, "engine-init")]
 
 
 def _serving(run: Run, builder: RunBuilder, ready: _Moment | None) -> list[Phase]:
@@ -386,7 +373,7 @@ def _serving(run: Run, builder: RunBuilder, ready: _Moment | None) -> list[Phase
     end = stop.time if stop else run.ended
     phases = []
     if end > ready.time:
-        phases.append(Phase("serving", "", ready.time, end, end - ready.time, ready.evidence))
+        phases.append(_span("serving", ready.time, end, ready.evidence))
     if stop is not None:
-        phases.append(Phase("shutdown", "", stop.time, run.ended, run.ended - stop.time, stop.evidence))
+        phases.append(_span("shutdown", stop.time, run.ended, stop.evidence))
     return phases
