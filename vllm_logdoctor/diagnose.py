@@ -50,19 +50,22 @@ def judge(run: Run, objective: str = "balanced") -> Diagnosis:
 
 
 def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Put failures first, then leaked secrets and what limits the speed, then remarks on clients, stops and settings."""
+    """Put failures first, most requests that fail, leaked secrets, what limits the speed, then remarks on stops and settings."""
     ends = tuple(found for found in advice if found.kind == "failure")
     failures, advice = (
         _with_end(failures, ends),
         tuple(found for found in advice if found.kind != "failure"),
     )
-    remarks = tuple(found for found in failures if found.kind != "failure")
-    settings = tuple(found for found in advice if found.kind == "configuration")
+    others = [
+        *(found for found in failures if found.kind != "failure"),
+        *(found for found in advice if found.kind == "configuration"),
+    ]
+    urgent = [found for found in others if found.topic == "serving" and found.severity == "high"]
     return (
         *(found for found in failures if found.kind == "failure"),
+        *urgent,
         *(found for found in advice if found.kind != "configuration"),
-        *remarks,
-        *settings,
+        *(found for found in others if found not in urgent),
     )
 
 

@@ -33,24 +33,26 @@ def request_findings(
 ) -> Iterator[Finding]:
     """Yield what is to say of requests that failed: a missing chat template, and the refused ones with their count."""
     observed = list(_observed(context))
+    refused, share = _refused(context), _refused_share(context)
     template = next((one for one in observed if _is(NO_TEMPLATE, one, context, rules, facts)), None)
     if template is not None and NO_TEMPLATE in rules:
-        yield finding_of(
-            rules.rule(NO_TEMPLATE),
-            context.run,
-            role=None,
-            confidence="high",
-            records=[template.record],
-            values={},
-        )
-    refused = _refused(context)
+        rule, records = rules.rule(NO_TEMPLATE), [template.record]
+        finding = finding_of(rule, context.run, role=None, confidence="high", records=records, values={})
+        if share:
+            title = f"{finding.title}, and {share:.0%} of requests rejected"
+            finding, share = replace(finding, severity="high", title=title), None
+        yield finding
     texts = [one for one in observed if one is not template]
     fault = _server_fault(texts, context, rules, facts)
     if fault is not None:
         yield named_finding(fault, context.run, "root")
         texts = [one for one in texts if not _is(fault.rule.id, one, context, rules, facts)]
     if REFUSED in rules and (sum(refused.values()) >= _FEW or texts):
-        yield _refusals(context, rules, refused, texts)
+        refusals = _refusals(context, rules, refused, texts)
+        if share:
+            title = f"{share:.0%} of requests rejected with HTTP 4xx"
+            refusals = replace(refusals, severity="high", title=title, changes=(*refusals.changes, _CORRECT))
+        yield refusals
 
 
 def _server_fault(
@@ -101,6 +103,12 @@ def _refused(context: FailureContext) -> Counter[int]:
     return Counter({status: count for status, count in _posted(context).items() if 400 <= status < 500})
 
 
+def _refused_share(context: FailureContext) -> float | None:
+    """Return the share of refused requests where they are many and most."""
+    refused, posted = _refused(context).total(), _posted(context).total()
+    return refused / posted if refused >= _MANY and refused >= posted / 2 else None
+
+
 def _posted(context: FailureContext) -> Counter[int]:
     """Return the answers to requests posted to the API, by status."""
     posted: Counter[int] = Counter()
@@ -120,13 +128,7 @@ def _refusals(
         "what": shown(words.most_common(1)[0][0]) if words else None,
     }
     rule = rules.rule(REFUSED)
-    finding = finding_of(
+    return finding_of(
         rule if refused else replace(rule, title=_FAILED), context.run, role=None, confidence="high",
         records=[one.record for one in texts[:2]], values=values, kind="configuration", explain="" if refused else _LOGGED,
     )  # fmt: skip
-    share = refused.total() / (_posted(context).total() or 1)
-    if refused.total() < _MANY or share < 0.5:
-        return finding
-    return replace(
-        finding, severity="high", title=f"{share:.0%} of requests rejected with HTTP 4xx", changes=(_CORRECT,)
-    )
