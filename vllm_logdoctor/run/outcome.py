@@ -101,7 +101,6 @@ class _Judge:
             if says_death(one) and (id(one) not in inside or not one.level) and id(one) not in harmless
         )
         self.ready = self._ready()
-        self.serving_seen = run.startup_complete
         self.stop = self._first_stop()
 
     def _kind(self, block: Block) -> BlockKind:
@@ -127,12 +126,9 @@ class _Judge:
             return False
         if self.ready is None or self.ready > _NOWHERE:
             return True
-        if (
-            self.order.place(block.first) < self.ready
-            and self.serving_seen
-            and (not self.offline or self._offline_done())
-        ):
-            return self._dies_before(self.ready)
+        served = self.run.startup_complete and (not self.offline or self._offline_done())
+        if served and self.order.place(block.first) < self.ready:
+            return any(self.order.place(one) < self.ready for one in self.deaths)
         if self._went_on(block):
             return False
         if kind == "error" and not self.offline and not within_engine(block):
@@ -164,9 +160,6 @@ class _Judge:
 
     def _healthy_end(self, block: Block) -> bool:
         return not any(self.order.place(one) >= self.order.place(block.first) for one in self.deaths)
-
-    def _dies_before(self, place: Place) -> bool:
-        return any(self.order.place(one) < place for one in self.deaths)
 
     def _death_after(self, block: Block) -> bool:
         """Return whether the run's death follows a block of the front process: else it was one request's trouble."""
@@ -258,20 +251,15 @@ class _Judge:
     def _died_before(self, stop: Stop, broken: Place) -> bool:
         if self._just_reaction(stop):
             return True
-        return (
-            broken < self.order.place(stop.record)
-            and (self.ready is None or broken > self.ready)
-            and self._last_block_ends_run(stop)
-        )
+        before = broken < self.order.place(stop.record) and (self.ready is None or broken > self.ready)
+        return before and self._last_block_ends_run(stop)
 
     def _last_block_ends_run(self, stop: Stop) -> bool:
         end = self.order.place(stop.record)
         errors = [one for one in self._blocks_of("error") if self.order.place(one.first) < end]
-        return (
-            bool(errors)
-            and errors[-1].process.role in ("engine-core", "worker")
-            and stop.record.line - errors[-1].records[-1].line < 200
-        )
+        last = errors[-1] if errors else None
+        in_engine = last is not None and last.process.role in ("engine-core", "worker")
+        return last is not None and in_engine and stop.record.line - last.records[-1].line < 200
 
     def _ready(self) -> Place | None:
         marks = [self.order.place(one) for one in self.trail if READY.search(one.message) or serves(one)]

@@ -42,12 +42,24 @@ def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
         run: the run; nothing of it is changed.
 
     Returns:
-        The outcome, and the findings as `failure_findings` gives them.
+        The outcome; and findings, the root first, what contributed, what followed, failed requests and stops apart: none of kind
+        "failure" for a healthy run.
     """
     blocks = blocks_of(trail_of(run))
-    ending = outcome_of(run, blocks)
-    findings = failure_findings(run, blocks, ending)
-    return _settled_outcome(ending, findings), findings
+    context = FailureContext(run, blocks, outcome_of(run, blocks))
+    rules, facts = failure_rules(), facts_of(run)
+    verdict = verdict_of(context, rules, facts)
+    found = (
+        _broken(context, rules, verdict) if verdict is not None else list(end_findings(context, rules, facts))
+    )
+    findings = (
+        *explained_by_packs(context, found),
+        *aside_findings(context, rules, facts),
+        *transfer_findings(context, rules),
+        *limit_findings(context, rules, facts),
+        *request_findings(context, rules, facts),
+    )
+    return _settled_outcome(context.ending, findings), findings
 
 
 def speaks_of_vllm(run: Run) -> bool:
@@ -83,34 +95,6 @@ def _settled_outcome(ending: Ending, findings: Sequence[Finding]) -> Outcome:
     if not broke:
         return ending.outcome
     return "crashed_at_startup" if ending.ready is None else "crashed_while_serving"
-
-
-def failure_findings(run: Run, blocks: Sequence[Block], ending: Ending | None = None) -> tuple[Finding, ...]:
-    """Return what broke a run: the root first, what contributed, what followed; failed requests and stops apart.
-
-    Args:
-        run: the run.
-        blocks: its traceback blocks (`run.blocks.blocks_of`).
-        ending: how it ended (`run.outcome.outcome_of`); computed where not given.
-
-    Returns:
-        Findings; none of kind "failure" for a healthy run.
-    """
-    ending = ending or outcome_of(run, blocks)
-    context = FailureContext(run, blocks, ending)
-    rules = failure_rules()
-    facts = facts_of(run)
-    verdict = verdict_of(context, rules, facts)
-    found = (
-        _broken(context, rules, verdict) if verdict is not None else list(end_findings(context, rules, facts))
-    )
-    found = explained_by_packs(context, found)
-    beside = [
-        *aside_findings(context, rules, facts),
-        *transfer_findings(context, rules),
-        *limit_findings(context, rules, facts),
-    ]
-    return (*found, *beside, *request_findings(context, rules, facts))
 
 
 def _broken(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
