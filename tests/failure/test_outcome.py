@@ -251,3 +251,10 @@ def test_an_error_behind_which_prompts_are_finished_ended_nothing():
     failed = framed("EngineCore pid=9", ["Error in a step", *ASSERTION], "core.py:1000", "10:00:30")
     assert outcome(OFFLINE, [bar(2)], failed, [bar(3), bar(9)]) != "crashed_while_serving"
     assert outcome(OFFLINE, [bar(2)], failed, [bar(3)]) == "crashed_while_serving"
+
+
+def test_a_container_that_was_not_killed_for_memory_is_no_sign_of_its_end():
+    state = ['        "State": {', '            "OOMKilled": false,', '            "ExitCode": 1,', "        }"]
+    found = diagnosis("\n".join([*START, *READY, *SERVED, *state]))
+    assert found.run.outcome != "killed"
+    assert not [one for one in found.findings if one.id == "host-memory-exhausted"]

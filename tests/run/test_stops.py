@@ -34,6 +34,9 @@ def record(message: str, level: str = "") -> Record:
         ("Shutting down FastAPI HTTP server.", "shutdown"),
         ("Finished server process [70]", "ended"),
         ("Killed by a critic", None),
+        ('            "OOMKilled": true,', "memory"),
+        ('            "OOMKilled": false,', None),
+        ("    Reason:       OOMKilled", "memory"),
     ],
 )  # fmt: skip
 def test_each_trace_has_its_kind(message: str, kind: str | None) -> None:

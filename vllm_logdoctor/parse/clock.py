@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from vllm_logdoctor.lazy import lazy_pattern
 
-DAY = 86400.0
 UNKNOWN_YEAR = 2000
 """Stands for a year that the log does not print; a leap year, so that February 29th has a place."""
 _EPOCH = datetime(UNKNOWN_YEAR, 1, 1)

@@ -44,8 +44,6 @@ def speculation_of(event: Event, time: float | None, evidence: Evidence) -> Spec
         acceptance=_finite(figures.get("Avg Draft acceptance rate", figures.get("Draft acceptance rate"))),
         mean_length=_finite(figures.get("Mean acceptance length")),
         per_position=tuple(float(rate) for rate in positions["rates"].split(", ")) if positions else (),
-        accepted_rate=_finite(figures.get("Accepted throughput")),
-        drafted_rate=_finite(figures.get("Drafted throughput")),
     )
 
 

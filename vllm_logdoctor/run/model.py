@@ -150,7 +150,6 @@ class Speculation(Struct, frozen=True):
         acceptance: accepted of the drafted tokens in percent, or None.
         mean_length: tokens per step with the bonus token, or None.
         per_position: acceptance by position of the draft, 0 to 1.
-        accepted_rate, drafted_rate: tokens/s, or None where the version does not print them.
         efficiency: V0's system efficiency, 0 to 1, or None.
     """
 
@@ -161,8 +160,6 @@ class Speculation(Struct, frozen=True):
     acceptance: float | None = None
     mean_length: float | None = None
     per_position: tuple[float, ...] = ()
-    accepted_rate: float | None = None
-    drafted_rate: float | None = None
     efficiency: float | None = None
 
 
