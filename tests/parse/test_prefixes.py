@@ -63,6 +63,8 @@ def test_a_torn_prefix_keeps_header_and_message() -> None:
         "2026-03-04T08:11:12.669025667Z stderr F ",
         "[2026-03-04T08:11:12Z] ",
         "  | 2026-03-04T08:11:12.899Z | ",
+        "> [2026-03-04T08:11:12Z] ",
+        ">   | [2026-03-04T08:11:12Z] ",
         "2026-03-04 08:11:12,684 - INFO - vLLM: ",
         "Mar  4 08:11:12 node7 vllm[8707]: ",
         "мар  4 08:11:12 node7 python3[8707]: ",
@@ -85,6 +87,7 @@ def test_wrappers_are_taken_off(wrapper: str, process: str) -> None:
         ("2026-03-04T08:11:12Z ", True),
         ("Mar  4 08:11:12 node7 vllm[8707]: ", False),
         ("[2026-03-04 08:11:12] ", True),
+        ("> [2026-03-04T08:11:12Z] ", True),
     ],
 )
 def test_the_wrappers_clock_is_beside_the_log_s_own(wrapper: str, year_known: bool) -> None:

@@ -16,6 +16,8 @@ _ISO = lazy_pattern(
     r"[\s|\"]*\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?:Z|[+-]\d\d:?\d\d)?\]?"
     r"(?: std(?:out|err) [FP])?(?:\s*\||\t|\s+|$)(?:- [A-Z]+ - (?:[\w.]+: ?)?)?"
 )
+# > [2024-09-05T00:38:34Z] INFO: ...      >   | [2024-09-05T00:38:34Z] ...      (quoted in a thread)
+_QUOTED = lazy_pattern(r"(?:> ?){1,4}(?=[\s|]{0,8}\[?\d{4}-\d\d-\d\d[T ]\d)")
 # Aug 19 18:34:30 vllm vllm[8707]:     авг 18 14:15:04 llm python3[28059]:
 _JOURNAL = lazy_pattern(
     r"(?P<time>\w{3,8}\.? +\d{1,2} \d\d:\d\d:\d\d) (?P<host>[\w.-]+) (?P<unit>[\w./@-]+)(?:\[(?P<pid>\d+)\])?: ?"
@@ -92,6 +94,8 @@ def read_prefix(text: str) -> Prefix:
 def _wrapper(text: str, position: int, first: str) -> re.Match[str] | None:
     if first.isdigit():
         return _ISO.match(text, position) or _SRUN.match(text, position) or _KAGGLE.match(text, position)
+    if first == ">":
+        return _QUOTED.match(text, position)
     if first == "[":
         return _TORCH_RANK.match(text, position) or _POD.match(text, position) or _ISO.match(text, position)
     if first in ' |"\t':
