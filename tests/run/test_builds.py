@@ -68,3 +68,9 @@ Traceback (most recent call last):
 RuntimeError: Ninja build failed.
 """
     assert _first_run(tmp_path, text).kind != "build"
+
+
+def test_packages_that_another_engine_installs_at_its_start_make_no_build(tmp_path):
+    sglang = "[2026-06-08 03:49:11] server_args=ServerArgs(model_path='org/m', tokenizer_path='org/m', dtype='bfloat16')\n"
+    result = _first_run(tmp_path, f"Collecting flashinfer\nRequirement already satisfied: torch\n{sglang}")
+    assert (result.run.server, result.kind) == ("sglang", "unknown")

@@ -28,6 +28,7 @@ from vllm_logdoctor.run.metrics import end_with_batches
 from vllm_logdoctor.run.minutes import AccessesByMinute
 from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.phases import phases_of
+from vllm_logdoctor.run.servers import VLLM
 from vllm_logdoctor.run.year import dated
 
 DEFAULTED = (
@@ -141,7 +142,8 @@ def _identify(run: Run, builder: RunBuilder) -> None:
     run.platform, run.platform_evidence = platform_of(builder, run.version)
     run.engine = engine_of(builder, run.version)
     run.kind = "server" if run.launched_by else kind_of(builder)
-    if run.kind == "unknown" and not run.vllm_records and is_build(trail_of(run)):
+    unnamed = run.kind == "unknown" and run.server == VLLM and not run.vllm_records
+    if unnamed and is_build(trail_of(run)):
         run.kind = "build"
     run.model = model_of(builder)
 
