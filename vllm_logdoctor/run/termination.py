@@ -28,8 +28,8 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], re.Pattern[str]], ...] = (
         "oom_kill", "oom-kill", "Oom-kill", "OOM", "Out of memory: Kill", "oom_reaper", "TERM_MEMLIMIT", "Out Of Memory", "PBS: job killed: ",
         "Memory cgroup", "memory limit",
     ), re.compile(
-        r"oom[_-]kill event|OOM[ _-]?[Kk]illed(?!\W{1,4}(?:[Ff]alse|0|[Nn]o)\b)|Out of memory: Kill(?:ed)? process|[Oo]om-kill|oom_reaper|by the OOM killer|TERM_MEMLIMIT"
-        r"|: tasks? [\d,-]+: Out Of Memory|PBS: job killed: (?:v?mem|pmem)|Memory cgroup out of memory|exceeded (?:job |hard )?memory limit"
+        r"oom[_-]kill event|OOM[ _-]?[Kk]illed(?!\W{1,4}(?:[Ff]alse|0|[Nn]o)\b)|Out of memory: Kill(?:ed)? process|[Oo]om-kill|oom_reaper"
+        r"|by the OOM killer|TERM_MEMLIMIT|: tasks? [\d,-]+: Out Of Memory|PBS: job killed: (?:v?mem|pmem)|Memory cgroup out of memory|exceeded (?:job |hard )?memory limit"
         r"|memory pressure \(OOM\)"
     )),
     # slurmstepd: error: *** JOB 23 ON n1 CANCELLED AT 2026-01-29T04:03:03 DUE to SIGNAL Terminated ***
