@@ -254,7 +254,12 @@ def test_an_error_behind_which_prompts_are_finished_ended_nothing():
 
 
 def test_a_container_that_was_not_killed_for_memory_is_no_sign_of_its_end():
-    state = ['        "State": {', '            "OOMKilled": false,', '            "ExitCode": 1,', "        }"]
+    state = [
+        '        "State": {',
+        '            "OOMKilled": false,',
+        '            "ExitCode": 1,',
+        "        }",
+    ]
     found = diagnosis("\n".join([*START, *READY, *SERVED, *state]))
     assert found.run.outcome != "killed"
     assert not [one for one in found.findings if one.id == "host-memory-exhausted"]

@@ -29,8 +29,8 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], re.Pattern[str]], ...] = (
         "Memory cgroup", "memory limit",
     ), re.compile(
         r"oom[_-]kill event|OOM[ _-]?[Kk]illed(?!\W{1,4}(?:[Ff]alse|0|[Nn]o)\b)|Out of memory: Kill(?:ed)? process|[Oo]om-kill|oom_reaper"
-        r"|by the OOM killer|TERM_MEMLIMIT|: tasks? [\d,-]+: Out Of Memory|PBS: job killed: (?:v?mem|pmem)|Memory cgroup out of memory|exceeded (?:job |hard )?memory limit"
-        r"|memory pressure \(OOM\)"
+        r"|by the OOM killer|TERM_MEMLIMIT|: tasks? [\d,-]+: Out Of Memory|PBS: job killed: (?:v?mem|pmem)|Memory cgroup out of memory"
+        r"|exceeded (?:job |hard )?memory limit|memory pressure \(OOM\)"
     )),
     # slurmstepd: error: *** JOB 23 ON n1 CANCELLED AT 2026-01-29T04:03:03 DUE to SIGNAL Terminated ***
     # Stopping container vllm      The node was low on resource: memory
