@@ -39,12 +39,15 @@ def test_what_only_a_running_vllm_can_suffer_is_not_named_in_a_build(tmp_path):
     root = next(finding for finding in result.findings if finding.role == "root")
     assert root.id == "unclassified-failure"
     assert "ptxas terminated" in root.evidence[0].text
+    assert "MAX_JOBS" in root.alternatives[0]
 
 
 def test_a_build_whose_tools_say_only_that_it_failed_has_no_cause_in_the_log(tmp_path):
     text = "error: subprocess-exited-with-error\n\n× Getting requirements to build wheel for vllm did not run successfully.\n"
     result = _first_run(tmp_path, text)
-    assert [finding.id for finding in result.findings if finding.role == "root"] == ["cause-not-in-log"]
+    (root,) = [finding for finding in result.findings if finding.role == "root"]
+    assert (root.id, root.changes) == ("cause-not-in-log", ())
+    assert "pip install -v" in root.alternatives[0]
 
 
 def test_a_build_that_another_package_finished_after_its_error_failed(tmp_path):

@@ -35,6 +35,10 @@ HANG = "worker-hang-execute-model-timeout"
 SILENT = frozenset({NOT_IN_LOG, P2P_TEST, NCCL_START, NCCL_TRAFFIC, PLACEMENT, HANG, MEMORY})
 """What may be said of a log that only stops: none of them proves that the run broke."""
 
+_WHOLE_OUTPUT = (
+    "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
+    "Install a wheel or an image of vLLM instead of building it.",
+)
 _STALL = lazy_pattern(r"No available (?:shared memory broadcast )?block found")
 _FREE_RAM = lazy_pattern(r"Available RAM: (?P<ram>[\d.]+) GiB")
 _LITTLE_RAM_GIB = 32.0
@@ -65,10 +69,7 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
     """Yield what is to say of a run that did not break by itself: who stopped it, or where it hangs."""
     outcome, stop = context.ending.outcome, context.ending.stop
     if context.run.kind == "build":
-        failed = failed_step(context.trail) if context.ending.failed else None
-        if failed is not None:
-            values = {"exception": shown(failed.message.strip())}
-            yield _finding(context, rules, NOT_IN_LOG, "medium", [failed], values)
+        yield from _failed_build(context, rules)
     elif outcome in ("killed", "clean_shutdown") and stop is not None:
         yield from _stopped(context, rules, facts, stop)
     elif outcome == "killed":
@@ -78,6 +79,15 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
     elif context.ending.failed and context.ending.deaths:
         values = {"exception": shown(context.ending.deaths[0].message.strip())}
         yield _finding(context, rules, NOT_IN_LOG, "medium", context.ending.deaths[:2], values)
+
+
+def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield that a build tool says only that a step failed."""
+    failed = failed_step(context.trail) if context.ending.failed else None
+    if failed is not None:
+        values = {"exception": shown(failed.message.strip())}
+        finding = _finding(context, rules, NOT_IN_LOG, "high", [failed], values)
+        yield replace(finding, changes=(), alternatives=_WHOLE_OUTPUT, verify="")
 
 
 def _stopped(

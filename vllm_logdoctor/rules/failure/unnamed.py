@@ -54,6 +54,13 @@ _QUOTES = lazy_pattern(
 )
 _TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecError", "BuildError"})
 _BUILD_LINES = 600
+# ptxas terminated (signal: 11)      c++: fatal error: Killed signal terminated program cc1plus      internal compiler error
+_SIGNAL = lazy_pattern(r"signal|Killed|Segmentation|internal compiler error")
+_CRASHED = (
+    "Build with fewer jobs at once (`MAX_JOBS=4`): each compiler takes gigabytes of host memory.",
+    "Use another release of the compiler where it crashes again at the same file.",
+)
+_REFUSED = ("Correct what this line names: the errors after it are consequences.",)
 _NAME = lazy_pattern(r"\w{1,60}")
 
 
@@ -137,7 +144,7 @@ def build_failure(compiler: Record, observation: Observation, rules: FailureRule
     values = {"exception": " ".join(compiler.message.split())[:300], "owner": "the build of a package"}
     signature = Signature(
         "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed",
-        remedy=_next_steps(BUILD, UNKNOWN),
+        remedy=(*(_CRASHED if _SIGNAL.search(compiler.message) else _REFUSED), "Install a wheel or an image of vLLM instead of building it."),
     )  # fmt: skip
     supporting = (observation.record,) if observation.record is not compiler else ()
     return RuleMatch(rules.rule(UNKNOWN), signature, observation, compiler, values, supporting)
