@@ -80,7 +80,7 @@ def _set(run: Run, name: str) -> tuple[object, str, list[int]]:
 def test_the_command_before_a_server_is_the_users_word_with_its_lines() -> None:
     command = ["$ vllm serve org/m \\", "    --max-num-seqs 32 \\", "    --gpu-memory-utilization 0.8"]
     [told] = diagnoses(text(command, SERVER))
-    assert _set(told.run, "max_num_seqs") == (32, "explicit", [1, 2, 3])
+    assert _set(told.run, "max_num_seqs") == (32, "explicit", [2, 1, 3])
     assert told.run.model is not None
     assert told.run.model.value == "org/m"
     assert told.plan.command_before is not None
