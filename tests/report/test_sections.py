@@ -68,6 +68,12 @@ class TestVerdict:
         text = report_of(changed(True, findings=(replace(root, confidence=confidence), *others)))
         assert text.startswith(f"# FAILED while serving{words}: out of memory Qwen\n")
 
+    @pytest.mark.parametrize("rule", ["unclassified-failure", "cause-not-in-log"])
+    def test_a_quoted_error_is_not_called_doubtful(self, rule):
+        root, *others = make_findings("Qwen", True)
+        text = report_of(changed(True, findings=(replace(root, id=rule, confidence="low"), *others)))
+        assert text.startswith("# FAILED while serving: ")
+
     def test_a_crash_without_a_cause_says_that_the_log_does_not_tell(self):
         text = report_of(changed(True, findings=()))
         assert text.startswith("# FAILED while serving: cause not in this log\n")

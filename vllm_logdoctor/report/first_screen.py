@@ -28,6 +28,7 @@ from vllm_logdoctor.report.naming import (
 )
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS, no_request_succeeded
+from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.servers import NAMES, VLLM
 from vllm_logdoctor.texts import shared_start
@@ -38,6 +39,8 @@ SHOWN = 3
 LEAD = 320
 """Characters of an explanation on the first screen; the rest follows in the details."""
 DOUBT: dict[Confidence, str] = {"high": "", "medium": ", probably", "low": ", possibly"}
+_NAMES_NO_CAUSE = frozenset({NOT_IN_LOG, UNKNOWN})
+"""Findings that quote an error or miss the cause: nothing in their title is doubtful."""
 _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
 _SEVERE = ("critical", "high")
 _QUOTE = 240
@@ -133,7 +136,8 @@ def state(page: Page) -> str:
     if run.server != VLLM:
         return f"NOT JUDGED: log of {NAMES.get(run.server, run.server)}"
     if root is not None:
-        return f"{failed_state(run)}{DOUBT[root.confidence]}: {_cause(root)}"
+        doubt = "" if root.id in _NAMES_NO_CAUSE else DOUBT[root.confidence]
+        return f"{failed_state(run)}{doubt}: {_cause(root)}"
     level, limit = level_of(page), page.diagnosis.bottleneck.name
     if level == "failed":
         return f"{failed_state(run)}: cause not in this log"
