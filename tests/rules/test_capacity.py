@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.rules.making import a_run, load
 from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes
-from vllm_logdoctor.rules.capacity.ceiling import ceiling_of
+from vllm_logdoctor.rules.capacity.ceiling import ceiling_of, device_of
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
 from vllm_logdoctor.rules.capacity.memory import device_total, memory_of, utilization_of
@@ -245,3 +245,23 @@ def test_ranks_of_a_latent_cache_share_the_weights_and_not_the_cache() -> None:
     assert not isinstance(shared, str)
     assert shared.weights == pytest.approx(15.39 / 2)
     assert shared.tokens / memory.tokens == pytest.approx((5.24 + 15.39 / 2 - 0.2) / 5.24)
+
+
+@pytest.mark.parametrize(
+    ("total", "platform", "card"),
+    [
+        (139.8, "cuda", "H200 by its 139.8 GiB"),
+        (79.2, "cuda", None),
+        (191.5, "rocm", "MI300X by its 191.5 GiB"),
+    ],
+    ids=["one card", "H100 or A100", "AMD"],
+)
+def test_a_printed_memory_names_the_card_that_alone_has_it(
+    total: float, platform: str, card: str | None
+) -> None:
+    line = (
+        f"Free memory on device ({total - 1:g}/{total:g} GiB) on startup. Desired GPU memory utilization is (0.86, 52.4"
+        " GiB). Actual usage: 27.5 GiB for weights, 0.26 GiB for peak activation, 0.18 GiB for non-torch memory"
+    )
+    found = device_of(a_run(messages=(line,), platform=platform))
+    assert (found.name if found else None) == card

@@ -9,13 +9,19 @@ from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.plan.planned import PlannedRun, field_of
 from vllm_logdoctor.plan.whatif import concurrency_of
-from vllm_logdoctor.rules.capacity.memory import GIB, START_FAILS, Memory, device_total, utilization_of
+from vllm_logdoctor.rules.capacity.memory import (
+    AS_PRINTED,
+    GIB,
+    START_FAILS,
+    Memory,
+    device_total,
+    utilization_of,
+)
 from vllm_logdoctor.rules.limits import KV_FULL
 from vllm_logdoctor.rules.load import Load
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Run
 
-PRINTED = "as printed"
 LEAST_SHRINK = 0.97
 """A cache that loses less than 3 % of its tokens is taken for the same: profiling anew moves it by as much."""
 # Qwen3.5-122B-A10B   Llama-2-13b-hf   Mistral-Large-Instruct-2407-123B
@@ -72,7 +78,7 @@ def _weights_do_not_fit(run: Run, memory: Memory | None, change: Change) -> str:
     total, (weights, basis) = _device_gib(run), weights_of(run)
     if (
         weights is not None
-        and basis == PRINTED
+        and basis == AS_PRINTED
         and memory is None
         and change.knob != "--gpu-memory-utilization"
     ):
@@ -98,7 +104,7 @@ def weights_of(run: Run) -> tuple[float | None, str]:
     """Return the weights of a rank in GiB and where the figure is from: printed, or computed from the model's name."""
     printed = run.measure("model_weights_gib")
     if printed:
-        return printed, PRINTED
+        return printed, AS_PRINTED
     name = str(run.model.value).rstrip("/").rsplit("/", 1)[-1] if run.model else ""
     sizes = [float(size) for size in _PARAMETERS.findall(name)]
     if not sizes or _QUANTIZED_NAME.search(name):

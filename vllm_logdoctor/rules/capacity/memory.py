@@ -17,6 +17,7 @@ USABLE_GIB = (
 )  # fmt: skip
 # Activations, communication buffers and the context need at least this much beside weights and cache.
 LEAST_OVERHEAD_GIB = 0.1
+AS_PRINTED = "as printed"
 START_FAILS = "the start would fail"
 """Words in every answer that says that an engine with these settings would not come up."""
 
@@ -205,7 +206,7 @@ def device_total(run: Run) -> Size | None:
         ("memory-profile-results", "total"),
     )
     if printed:
-        return Size(printed, printed - 0.01, printed + 0.01, f"{printed:g} GiB on the device, as printed")
+        return Size(printed, printed - 0.01, printed + 0.01, f"{printed:g} GiB on the device, {AS_PRINTED}")
     utilization = utilization_of(run)
     if not utilization:
         return None
