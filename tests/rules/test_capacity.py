@@ -250,7 +250,7 @@ def test_ranks_of_a_latent_cache_share_the_weights_and_not_the_cache() -> None:
 @pytest.mark.parametrize(
     ("total", "platform", "card"),
     [
-        (139.8, "cuda", "H200 by its 139.8 GiB"),
+        (139.8, "cuda", "H200 SXM by its 139.8 GiB"),
         (79.2, "cuda", None),
         (191.5, "rocm", "MI300X by its 191.5 GiB"),
     ],
