@@ -218,6 +218,8 @@ def meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
         return f"Slow steps for {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"
     if name == "host-limited" and run.platform is None:
         return f"{_MEANING[name]}, unless the device is no GPU: the log names none"
+    if name == "host-limited" and run.platform in ("npu", "xpu", "hpu", "tpu"):
+        return _MEANING[name].replace("GPU", run.platform.upper())
     return _MEANING[name]
 
 
