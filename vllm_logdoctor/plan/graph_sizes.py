@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vllm_logdoctor.plan.model import PlannedChange
-from vllm_logdoctor.plan.planned import GRAPH_SIZES, largest_size
 from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.performance.graphs import GRAPH_SIZES, largest_size
 from vllm_logdoctor.run.model import Run
 
 _SEQUENCES = "--max-num-seqs"

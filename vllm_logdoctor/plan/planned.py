@@ -16,6 +16,7 @@ from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.rules.forecast import Limits, under
 from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.performance.graphs import GRAPH_SIZES, largest_captured, largest_size
 from vllm_logdoctor.run.model import Evidence, Occurrences, Run, Value
 
 # Lines that vLLM prints because of a setting: with the setting changed they are gone.
@@ -43,12 +44,6 @@ PRINTED_FOR: dict[str, tuple[str, ...]] = {
     "VLLM_TRACE_FUNCTION": ("vllm-trace-function-enabled-record-every-function",),
     "VLLM_DISABLE_COMPILE_CACHE": ("compile-cache-disabled",),
 }
-GRAPH_SIZES = (
-    "cudagraph_capture_sizes",
-    "max_cudagraph_capture_size",
-    "max_capture_size",
-    "cuda_graph_sizes",
-)
 ANSWERED_WITHOUT = frozenset({"num_gpu_blocks_override"})
 """Settings whose law answers what is without them."""
 LARGEST_CAPTURED = 512
@@ -197,18 +192,8 @@ def _capture_sizes_again(run: Run, max_num_seqs: Any) -> None:
 
 def asked_capture_size(run: Run) -> int | None:
     """Return the largest capture size that the user fixed, or None."""
-    config = run.arguments.get("compilation_config")
-    places = (run.arguments, config if isinstance(config, dict) else {})
-    return max(
-        (largest_size(place[name]) for place in places for name in GRAPH_SIZES if place.get(name)),
-        default=None,
-    )
-
-
-def largest_size(value: Any) -> int:
-    """Return the largest of one or several sizes; 0 where there is none."""
-    sizes = [size for size in (value if isinstance(value, list) else [value]) if isinstance(size, int)]
-    return max(sizes, default=0)
+    asked = map(largest_captured, (run.arguments, run.arguments.get("compilation_config")))
+    return max((size for size in asked if size), default=None)
 
 
 def _set_load(run: Run, planned: PlannedRun, max_num_seqs: int | None) -> None:

@@ -29,8 +29,10 @@ FORCED_BY_VLLM = (
     "data-parallel-forcing-enforce-eager-true-since",
     "data-parallel-forcing-enforce-eager-true-since-2",
 )
-# The largest batch that is captured, where vLLM limits it by itself.
-GRAPH_SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size", "max_capture_size")
+# Settings that hold the sizes of captured batches, of which the largest counts.
+GRAPH_SIZES = (
+    "cudagraph_capture_sizes", "max_cudagraph_capture_size", "max_capture_size", "cuda_graph_sizes",
+)  # fmt: skip
 
 
 def eager_mode(case: RuleContext) -> Advice | None:
@@ -286,15 +288,19 @@ def compile_cache_disabled(case: RuleContext) -> Advice | None:
 
 def largest_captured(config: Any) -> int | None:
     """Return the largest captured batch of a compilation configuration, or None where the log does not show it."""
-    if not isinstance(config, dict):
-        return None
-    for name in GRAPH_SIZES:
-        value = config.get(name)
-        if isinstance(value, list | tuple) and value and all(isinstance(size, int) for size in value):
-            return max(int(size) for size in value)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-    return None
+    sizes = [largest_size(config.get(name)) for name in GRAPH_SIZES] if isinstance(config, dict) else []
+    return max(sizes, default=0) or None
+
+
+def largest_size(value: Any) -> int:
+    """Return the largest of one or several sizes; 0 where there is none.
+
+    Example:
+        >>> largest_size([1, 2, 4]), largest_size(8), largest_size(None)
+        (4, 8, 0)
+    """
+    sizes = value if isinstance(value, list | tuple) else [value]
+    return max((size for size in sizes if isinstance(size, int) and not isinstance(size, bool)), default=0)
 
 
 def _next_size(number: int) -> int:
