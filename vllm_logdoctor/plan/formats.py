@@ -178,11 +178,7 @@ def compose(launch: Launch) -> str:
             ),
             *(f'      {name}: "${{{name}:?the log masks it}}"' for name in secrets),
         ]
-    lines += [
-        "    ports:",
-        f'      - "{_port(launch)}:{_port(launch)}"',
-        *compose_devices(launch),
-    ]
+    lines += ["    ports:", f'      - "{_port(launch)}:{_port(launch)}"', *compose_devices(launch)]
     return "\n".join(lines)
 
 
@@ -209,11 +205,7 @@ def kubernetes(launch: Launch) -> str:
                 f"    - name: {name}",
                 f"      valueFrom: {{secretKeyRef: {{name: vllm, key: {name}}}}}",
             ]
-    lines += [
-        "  ports:",
-        f"    - containerPort: {_port(launch)}",
-        *kubernetes_resources(launch),
-    ]
+    lines += ["  ports:", f"    - containerPort: {_port(launch)}", *kubernetes_resources(launch)]
     if launch.cards > 1:
         lines += [
             "  # workers talk over /dev/shm; volumes of the pod: [{name: shm, emptyDir: {medium: Memory}}]",

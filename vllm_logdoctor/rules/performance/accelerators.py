@@ -84,7 +84,4 @@ def _mentions_aiter(case: RuleContext) -> bool:
     )
 
 
-RULES = (
-    Rule("aiter-off", aiter_off),
-    Rule("ascend-parts-missing", ascend_parts_missing),
-)
+RULES = (Rule("aiter-off", aiter_off), Rule("ascend-parts-missing", ascend_parts_missing))

@@ -161,10 +161,7 @@ def _eager_without_graphs(case: RuleContext) -> Advice:
     text = f"`enforce_eager=True` on {where}: there are no CUDA graphs to lose, but torch.compile is off as well."
     return Advice(
         text,
-        (
-            *setting_lines(case, "enforce_eager", most=2),
-            *message_lines(case, "eager-mode-in-effect"),
-        ),
+        (*setting_lines(case, "enforce_eager", most=2), *message_lines(case, "eager-mode-in-effect")),
         confidence="medium",
         severity="low",
         changes=flag(case, "--enforce-eager", True, None, "needs-test", "the first start compiles"),

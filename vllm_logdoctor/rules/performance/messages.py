@@ -30,27 +30,11 @@ _READ_ELSEWHERE = frozenset(
 )
 _TOPICS = frozenset(
     {
-        "attention",
-        "compile",
-        "engine",
-        "kv-cache",
-        "kv-transfer",
-        "lora",
-        "memory",
-        "moe",
-        "multimodal",
-        "parallelism",
-        "platform",
-        "hardware",
-        "quantization",
-        "sampling",
-        "scheduler",
-        "serving",
-        "speculative-decoding",
-        "tokenizer",
+        "attention", "compile", "engine", "kv-cache", "kv-transfer", "lora", "memory", "moe", "multimodal", "parallelism",
+        "platform", "hardware", "quantization", "sampling", "scheduler", "serving", "speculative-decoding", "tokenizer",
         "logging",
     }
-)
+)  # fmt: skip
 MOST_SHOWN = 5
 
 

@@ -45,10 +45,7 @@ def kv_cache_smaller_after_upgrade(case: RuleContext) -> Advice | None:
             "computed",
             f"({available:g} + {graphs:g}) / {available:g} GiB, if all of it is given back",
         ),
-        alternatives=(
-            *kept,
-            "fewer capture sizes (--max-cudagraph-capture-size): smaller graphs",
-        ),
+        alternatives=(*kept, "fewer capture sizes (--max-cudagraph-capture-size): smaller graphs"),
         verify="a larger `Available KV cache memory`.",
     )
 
