@@ -16,6 +16,8 @@ from vllm_logdoctor.run.model import Evidence, Phase, Run
 
 SHORTEST_GAP = 1.0
 """Seconds; logger times have no fractions, so that a shorter gap says nothing."""
+SMALLEST_PART = 0.02
+"""Share of a start from which a gap is shown, however short: the parts then add up to 98 % and more."""
 
 # phase -> (pattern, field with the engine's own seconds, parent)
 _TIMED: tuple[tuple[str, str, str, str], ...] = (
@@ -133,14 +135,14 @@ def _fitted(phases: Sequence[Phase]) -> list[Phase]:
             fitted.append(phase if is_whole else replace(phase, start=start, end=end, seconds=end - start))
             position, before = end, phase.name
     gaps.append((position, whole.end))
-    return [*fitted, *_unexplained(gaps)]
+    return [*fitted, *_unexplained(gaps, whole.end - whole.start)]
 
 
-def _unexplained(gaps: Sequence[tuple[float, float]]) -> Iterator[Phase]:
+def _unexplained(gaps: Sequence[tuple[float, float]], total: float) -> Iterator[Phase]:
     """Yield what the parts leave of the start-up as one phase; the sum of several gaps has no place of its own."""
     gaps = [(start, end) for start, end in gaps if end > start]
     seconds = sum(end - start for start, end in gaps)
-    if seconds >= SHORTEST_GAP:
+    if seconds >= min(SHORTEST_GAP, SMALLEST_PART * total) and seconds > 0:
         start, end = gaps[0] if len(gaps) == 1 else (None, None)
         yield Phase("unexplained", "", start, end, seconds, (), "startup")
 
