@@ -366,3 +366,35 @@ def test_a_network_error_after_the_last_try_is_the_cause():
     retried = "(APIServer pid=1) ERROR 05-01 09:59:05 [repo_utils.py:47] Error retrieving file list: [Errno -3] Temporary failure in name resolution, retrying 2 of 2"
     error = traceback(("file_exists", "raise"), ends="OSError: We couldn't connect to 'https://huggingface.co' to load the files")  # fmt: skip
     assert root(text(START[:1], [retried], raw("APIServer pid=1", error))).id == "hf-network-unreachable"
+
+
+def test_an_error_that_the_engine_quotes_goes_before_the_death_of_its_worker():
+    quoted = "RuntimeError: Worker failed with error 'index 0 is out of bounds for dimension 0 with size 0', please check the stack trace above for the root cause"
+    died = framed("EngineCore_DP0 pid=9", ["Worker proc VllmWorker-0 died unexpectedly, shutting down executor."], "multiproc_executor.py:154", "10:00:14")  # fmt: skip
+    cut = raw("EngineCore_DP0 pid=9", ["Process EngineCore_DP0:", *traceback(("run", "self._target()"), ends="")[:-1]])  # fmt: skip
+    finding = root(text(START, engine(quoted), died, cut))
+    assert finding.title == "Error of a worker that no rule names"
+    assert "index 0 is out of bounds" in finding.explanation
+
+
+def test_a_negative_room_for_the_cache_above_a_traceback_that_is_cut_off():
+    room = (
+        "(EngineCore_DP0 pid=9) INFO 05-01 09:59:58 [gpu_worker.py:436] Available KV cache memory: -0.85 GiB"
+    )
+    cut = framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *traceback(("run_engine_core", "EngineCoreProc()"), ends="")[:-1]], "core.py:708")  # fmt: skip
+    finding = root(text(START, [room], cut))
+    assert (finding.id, finding.confidence) == ("no-memory-left-for-kv-cache", "medium")
+    assert "-0.85 GiB are left" in finding.explanation
+
+
+def test_ucx_that_loses_its_peer_is_a_failure_without_a_traceback():
+    lost = "W0613 08:28:11.555796    7053 ucx_utils.cpp:43] Unexpected UCX error: Endpoint timeout"
+    assert root(text(START, [lost])).title == "UCX connection of the KV transfer failed"
+
+
+def test_the_announcement_of_a_traceback_that_is_cut_off_says_what_was_raised():
+    announced = "TokenizersBackend has no attribute all_special_tokens_extended"
+    cut = framed("", [announced, *traceback(("from_engine_args", "return cls(ipc_path=ipc_path,"), ends="")[:-1]], "engine.py:366")  # fmt: skip
+    finding = root(text(START, cut))
+    assert finding.id == "transformers-version-mismatch"
+    assert announced in finding.evidence[0].text

@@ -140,8 +140,9 @@ class FailureContext:
         for number in numbers:
             block = self.blocks[number]
             for raised in block.raised:
+                cut_off = block.introduction if not raised.type else None
                 yield Observation(
-                    _worded(raised), raised.record, block.start, self.place(raised.record), block, raised,
+                    _worded(raised) or block.announcement, cut_off or raised.record, block.start, self.place(raised.record), block, raised,
                     wrapped(raised), bool(ECHO.search(raised.statement[:200])),
                 )  # fmt: skip
 

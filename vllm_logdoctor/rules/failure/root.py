@@ -121,8 +121,10 @@ def _priority(candidate: _Candidate) -> int:
 
 
 def _tier(observation: Observation, named: RuleMatch | None) -> int:
-    if named is None or named.rule.id == NOT_IN_LOG:
+    if named is None:
         return _WRAPPER if observation.wrapper else _ECHO if observation.echo else _SYMPTOM
+    if named.rule.id == NOT_IN_LOG:
+        return _WRAPPER if observation.wrapper else _ECHO
     if named.signature.rank == "echo":
         return _ECHO
     if observation.wrapper or (observation.echo and is_vague(named)):

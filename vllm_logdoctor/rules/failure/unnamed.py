@@ -22,6 +22,10 @@ from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, TENSOR_LIBRARIES, 
 UNKNOWN = "unclassified-failure"
 NOT_IN_LOG = "cause-not-in-log"
 CODE = "engine-code-bug"
+NO_CACHE = "no-memory-left-for-kv-cache"
+# Available KV cache memory: -0.85 GiB
+_NO_BUDGET = lazy_pattern(r"Available KV cache memory: (?P<available>-[\d.]+) Gi?B")
+_BUDGET_LINES = 40
 _PROGRAMMING = frozenset(
     {
         "AssertionError", "IndexError", "KeyError", "AttributeError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
@@ -78,7 +82,7 @@ def unnamed_match(
     ):
         return build_failure(compiler, observation, rules)
     if raised is not None and raised.frames and not raised.type:
-        return _torn(raised, observation, rules)
+        return _out_of_budget(observation, context, rules, facts) or _torn(raised, observation, rules)
     frames = acting_frames(raised.frames) if raised is not None else ()
     owner = owner_of(frames[-1].file) if frames else None
     phase = context.phase(observation.block) if observation.block is not None else ""
@@ -104,6 +108,20 @@ def unnamed_match(
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, context.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
+
+
+def _out_of_budget(
+    observation: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> RuleMatch | None:
+    """Return the negative room for the KV cache that was measured right above a traceback without its exception."""
+    measured = reversed(context.above(observation.position, _BUDGET_LINES))
+    record = next((one for one in measured if _NO_BUDGET.search(one.message)), None)
+    found = _NO_BUDGET.search(record.message) if record is not None else None
+    if record is None or found is None or NO_CACHE not in rules:
+        return None
+    values = values_of(NO_CACHE, found.groupdict(), facts, context.run)
+    signature = Signature("", priority=70, confidence="medium")
+    return RuleMatch(rules.rule(NO_CACHE), signature, observation, record, values, (observation.record,))
 
 
 def _torn(raised: Raised, observation: Observation, rules: FailureRules) -> RuleMatch | None:
