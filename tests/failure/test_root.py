@@ -398,3 +398,30 @@ def test_the_announcement_of_a_traceback_that_is_cut_off_says_what_was_raised():
     finding = root(text(START, cut))
     assert finding.id == "transformers-version-mismatch"
     assert announced in finding.evidence[0].text
+
+
+def test_several_requests_that_are_too_long_ask_for_a_longer_context():
+    refused = "vllm.exceptions.VLLMValidationError: This model's maximum context length is 2048 tokens. However, you requested 1800 output tokens and your prompt contains at least {prompt} input tokens, for a total of at least {total} tokens."
+    config = "(APIServer pid=1) INFO 05-01 09:59:02 [model.py:1678] Using max model len 2048"
+    errors = [
+        line
+        for prompt in (249, 900, 1300)
+        for line in [
+            *framed("APIServer pid=1", ["Error in preprocessing prompt inputs", *traceback(("create_chat_completion", "raise"), ends=refused.format(prompt=prompt, total=1800 + prompt))], "serving_chat.py:250", "10:00:00"),
+            '(APIServer pid=1) INFO:     10.0.0.1:5000 - "POST /v1/chat/completions HTTP/1.1" 400 Bad Request',
+        ]
+    ]  # fmt: skip
+    findings = diagnosis(text(START[:1], [config], START[1:], READY, errors)).findings
+    finding = next(one for one in findings if one.id == "request-error-not-server-fault")
+    assert [(change.knob, change.before, change.after) for change in finding.changes] == [("--max-model-len", 2048, 4096)]  # fmt: skip
+
+
+def test_graphs_get_no_room_from_a_cache_that_holds_nothing():
+    cache = "(EngineCore_DP0 pid=9) INFO 05-01 09:59:58 [gpu_worker.py:436] Available KV cache memory: {} GiB"
+    asked = "(APIServer pid=1) INFO 05-01 09:59:02 [utils.py:233] non-default args: {'gpu_memory_utilization': 0.9, 'max_num_seqs': 256}"
+    capture = framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *traceback(("capture_model", "self._capture_cudagraphs()"), ends=OOM)], "core.py:708")  # fmt: skip
+    for gib, utilization in (("0.20", False), ("12.0", True)):
+        finding = root(text(START[:1], [asked], START[1:], [cache.format(gib)], capture))
+        knobs = [change.knob for change in finding.changes]
+        assert finding.id == "oom-cudagraph-capture"
+        assert ("--gpu-memory-utilization" in knobs, "--max-num-seqs" in knobs) == (utilization, True)

@@ -15,6 +15,7 @@ _DRAFTER = lazy_pattern(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decodi
 _TOTAL = lazy_pattern(r"total capacity of (?P<total>[\d.]+) (?P<unit>[GM]iB)")
 
 
+_LITTLE_CACHE_GIB = 1.0
 _WITH_COMMAS = lazy_pattern(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _WHOLE = lazy_pattern(r"-?\d+")
 _REAL = lazy_pattern(r"-?\d+\.\d+")
@@ -153,6 +154,15 @@ def _room(values: Mapping[str, Any]) -> Values:
     return found
 
 
+def _capture_room(values: Mapping[str, Any]) -> Values:
+    """Return what makes room for CUDA graphs: a cache that holds hardly anything has none to give."""
+    found = _room(values)
+    cache = _real(values.get("available_kv_cache_gib"))
+    if cache is not None and cache < _LITTLE_CACHE_GIB:
+        found.pop("lower_utilization", None)
+    return found
+
+
 def _cache_room(values: Mapping[str, Any]) -> Values:
     """Return the size of a cache that the host has room for, where the CPU backend names what is free; else room on a card."""
     free = _real(values.get("host_free"))
@@ -228,7 +238,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "quant-shape-indivisible-by-tp": _block_divisors,
     "lora-rank-exceeds-limit": _rank_limit,
     "oom-sampler-warmup": _room,
-    "oom-cudagraph-capture": _room,
+    "oom-cudagraph-capture": _capture_room,
     "oom-multimodal-profiling": _trial_inputs,
     "oom-warmup": _room,
     "oom-runtime-headroom": _room,
