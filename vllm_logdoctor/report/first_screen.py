@@ -110,7 +110,8 @@ def first_screen(page: Page) -> FirstScreen:
         run_title(page.run),
         verdict,
         figures=key_figures(page.run) if level != "failed" else (),
-        actions=tuple(_action(page, finding, verdict) for finding in chosen) or _without_change(page, level),
+        actions=tuple(_action(page, finding, f"{state(page)}: {verdict}") for finding in chosen)
+        or _without_change(page, level),
         note=_note(page, chosen[0] if chosen else None, chosen),
     )
 
@@ -302,15 +303,13 @@ def _remedies(root: Finding) -> list[str]:
     return [f"{capital(way).rstrip('.')}." for way in ways]
 
 
-def _action(page: Page, finding: Finding, verdict: str) -> str:
+def _action(page: Page, finding: Finding, said: str) -> str:
     words = capital(_short("; ".join(change_words(change) for change in finding.changes[:2])))
     gain = (
         f" Gain: {effect_range(finding.effect)} ({ORIGINS[finding.effect.origin]})." if finding.effect else ""
     )
     title = prose(finding.title)
-    why = (
-        page.cite(finding.evidence, 2) if title in verdict else f"({title}{page.cited(finding.evidence, 2)})"
-    )
+    why = page.cite(finding.evidence, 2) if title in said else f"({title}{page.cited(finding.evidence, 2)})"
     return f"**{words}** {why}.{gain}"
 
 
