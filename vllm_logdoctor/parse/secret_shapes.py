@@ -77,9 +77,8 @@ _PREFIX = lazy_pattern(r"(?:\b(?:EZ[AT]K|SK)|(?<!cmpl)[-_.~])[A-Za-z0-9]{0,40}\d
 
 def may_be_shaped(text: str, lowered: str) -> bool:
     """Return, at little cost, whether a text may hold a credential that its shape gives away."""
-    for mark in _MARKS:
-        if mark in lowered:
-            return True
+    if any(map(lowered.__contains__, _MARKS)):
+        return True
     return _PREFIX.search(text) is not None or any(
         not run.isalpha() and not _HEX.match(run) and _class_changes(run) >= 0.3 * len(run)
         for run in _RUN.findall(text)

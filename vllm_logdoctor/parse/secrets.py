@@ -152,9 +152,8 @@ def _may_hold_alike(same: bytes) -> bool:
 
 def _may_hold(text: str) -> bool:
     lowered = text.lower()
-    for mark in _PLACES:
-        if mark in lowered:
-            return True
+    if any(map(lowered.__contains__, _PLACES)):
+        return True
     return (
         may_hold_name(lowered) or may_be_shaped(text, lowered) or _BARE_NAME.search(lowered[-40:]) is not None
     )

@@ -127,10 +127,7 @@ def says_death(record: Record) -> bool:
 
 @lru_cache(maxsize=1024)  # Every rank prints the same traceback.
 def _tells_of_death(text: str) -> bool:
-    for word in _DEATH_WORDS:
-        if word in text:
-            return bool(_DEATH.search(text))
-    return False
+    return any(map(text.__contains__, _DEATH_WORDS)) and bool(_DEATH.search(text))
 
 
 def trail_of(run: Run) -> list[Record]:

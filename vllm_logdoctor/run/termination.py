@@ -73,6 +73,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], re.Pattern[str]], ...] = (
     ("ended", ("shutdown complete", "Finished server process"), re.compile(r"Application shutdown complete|Finished server process")),
 )  # fmt: skip
 """Kind, words of which each line of it holds one, and the expression: nearly every line holds none of the words."""
+_WORDS = tuple(dict.fromkeys(word for _, words, _ in _TRACES for word in words))
 REQUESTED: frozenset[StopKind] = frozenset({"signal", "user", "scheduler", "walltime"})
 """Ends that someone wanted."""
 
@@ -99,10 +100,8 @@ def stop_kind(record: Record) -> StopKind | None:
 
 @lru_cache(maxsize=1024)  # Every rank prints the same traceback.
 def _kind_of(text: str) -> StopKind | None:
-    for kind, words, expression in _TRACES:
-        for word in words:
-            if word in text:
-                if expression.search(text):
-                    return kind
-                break
+    if any(map(text.__contains__, _WORDS)):
+        for kind, words, expression in _TRACES:
+            if any(map(text.__contains__, words)) and expression.search(text):
+                return kind
     return None
