@@ -27,13 +27,20 @@ Job Id: 202.head
     stime = Tue Nov  3 10:00:00 2026
     Exit_status = 0
 """
+PBS_LOG = """\
+11/23/2026 00:20:15;Q;202.head;user=eve queue=workq ctime=1795393215 Resource_List.select=1:ncpus=6
+11/23/2026 00:20:15;S;202.head;user=eve queue=workq start=1795393215 exec_host=n1/0*6 Resource_List.select=1:ncpus=6:ngpus=2
+11/23/2026 00:21:40;E;202.head;user=eve group=eve queue=workq ctime=1795393215 start=1795393215 exec_host=n1/0*6 \
+Resource_List.nodect=1 Resource_List.select=1:ncpus=6:ngpus=2 Resource_List.walltime=00:45:00 session=1359 end=1795398615 \
+Exit_status=-29 resources_used.mem=9968kb resources_used.walltime=01:30:00 run_count=1
+"""
 CSV = "job,elapsed,cards,card,start\n303,3600,8,H100,2026-11-04T00:00:00\n"
 
 
 @pytest.mark.parametrize(
     ("text", "number", "hours", "cards"),
-    [(SACCT, "101", 2.0, 4), (QSTAT, "202", 0.5, 4), (CSV, "303", 1.0, 8)],
-    ids=["sacct", "qstat", "csv"],
+    [(SACCT, "101", 2.0, 4), (QSTAT, "202", 0.5, 4), (PBS_LOG, "202", 1.5, 2), (CSV, "303", 1.0, 8)],
+    ids=["sacct", "qstat", "accounting log of PBS", "csv"],
 )
 def test_hours_and_cards_are_those_of_accounting(
     fleet: Fleet, tmp_path: Path, text: str, number: str, hours: float, cards: int

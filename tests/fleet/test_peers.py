@@ -11,6 +11,7 @@ import pytest
 from vllm_logdoctor.fleet.effects import effects_of
 from vllm_logdoctor.fleet.facts import jobs_of
 from vllm_logdoctor.fleet.peers import chance, outliers_of, slow_starts
+from vllm_logdoctor.fleet.picture import picture_of
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.fleet.values import release_of
 
@@ -110,6 +111,24 @@ def test_one_changed_setting_is_an_effect_with_its_pairs(tmp_path: Path) -> None
     off = effects["enforce_eager", "False", "True"]
     assert (off.metric, off.middle, off.pairs) == ("startup_seconds", 0.5, 4)
     assert "measured in this fleet on 4 pairs" in off.words
+
+
+def test_the_report_of_a_job_shows_what_its_change_did_to_others(tmp_path: Path) -> None:
+    settings = [{"enforce_eager": "True" if number % 2 else "False"} for number in range(8)]
+    store = store_of(tmp_path / "s", [100.0, 50.0] * 4, settings)
+    planned = {
+        "log": f"{0:016d}",
+        "run": 1,
+        "rank": 1,
+        "knob": "--enforce-eager",
+        "kind": "flag",
+        "after": "True",
+    }
+    store.write_part("part", {"changes": [planned]})
+    (change,) = picture_of(store).reports["log 000"].runs[0].changes
+    assert change[3] == (
+        "startup seconds x 0.50 to 0.50, median 0.50, measured in this fleet on 4 pairs of 1 job series"
+    )
 
 
 def test_two_changed_settings_are_no_effect(tmp_path: Path) -> None:

@@ -56,11 +56,15 @@ def test_a_query_reads_the_tables_and_nothing_else(fleet: Fleet, query: str) -> 
 
 
 def test_the_report_of_a_job_is_kept_without_its_log(fleet: Fleet, logs: Path) -> None:
+    assert "# " in fleet.report("101", "md")
+    assert "</html>" in fleet.report("101", "html")
     (logs / "slurm-101.out").unlink()
     document = json.loads(fleet.report("101"))
     assert document["schema"] == "logdoctor/1"
     with pytest.raises(LogdoctorError, match="no report"):
         fleet.report("999")
+    with pytest.raises(LogdoctorError, match="only the JSON report is left"):
+        fleet.report("101", "md")
 
 
 def test_frames_are_of_pandas(fleet: Fleet) -> None:

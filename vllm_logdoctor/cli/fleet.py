@@ -36,7 +36,10 @@ def add(
         typer.Option("--from", metavar="FILE", help="File with one path a line, - for standard input."),
     ] = None,
     accounting: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Output of sacct -P or qstat -xf, or a CSV.")
+        list[str] | None,
+        typer.Option(
+            metavar="FILE", help="Output of sacct -P or qstat -xf, an accounting log of PBS, or a CSV."
+        ),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes on this machine; default: one per core.")
@@ -102,7 +105,10 @@ def show(
     ] = None,
     job: Annotated[
         str | None,
-        typer.Option(metavar="JOB", help="The JSON reports of one job, by its id or the path of a log."),
+        typer.Option(
+            metavar="JOB",
+            help="The reports of one job, by its id or the path of a log: .json as kept, .md and .html from its logs.",
+        ),
     ] = None,
 ) -> None:
     """Show all jobs on one page, or the report of one job."""
@@ -111,7 +117,8 @@ def show(
     opened = _open(store)
     if job is not None:
         for name in output or ["-"]:
-            write(opened.report(job), name)
+            ending = name.rpartition(".")[2].lower()
+            write(opened.report(job, ending if ending in ("md", "html") else "json"), name)
         return
     picture = opened.picture(_date(since))
     from vllm_logdoctor.fleet.writers import rendered

@@ -1,4 +1,4 @@
-"""Accounting of the batch system: sacct, qstat -xf or a CSV, one row per job."""
+"""Accounting of the batch system: sacct, qstat -xf, accounting logs of PBS or a CSV, one row per job."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ _MOST_BYTES = 1 << 30
 _TRES_CARDS = re.compile(r"gres/gpu(?::(?P<card>[\w.-]+))?=(?P<count>\d+)")
 # 1:ngpus=4:ncpus=32+1:ncpus=1
 _NGPUS = re.compile(r"(?:^|\+)(?:(\d+):)?[^+]*?\bngpus=(\d+)")
+# 11/23/2026 00:20:21;E;7.head;user=ada start=1795393215 end=1795393221 Exit_status=0 resources_used.walltime=00:00:06
+_PBS_RECORD = re.compile(
+    r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(?P<type>\w+);(?P<job>[^;\n]*);(?P<fields>.*)$", re.MULTILINE
+)
 _TIMES = ("%Y-%m-%dT%H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
 
 
@@ -54,7 +58,8 @@ def read_accounting(path: str) -> list[Row]:
     reader = _reader(text)
     if reader is None:
         raise LogdoctorError(
-            f"{path}: neither sacct -P, qstat -xf nor a CSV with the columns job and elapsed", 2
+            f"{path}: neither sacct -P, qstat -xf, an accounting log of PBS nor a CSV with the columns job and elapsed",
+            2,
         )
     return [row for row in reader(text) if row["job_number"]]
 
@@ -66,6 +71,8 @@ def _reader(text: str) -> Callable[[str], Iterator[Row]] | None:
         return _sacct
     if head.startswith("Job Id:"):
         return _qstat
+    if _PBS_RECORD.match(head):
+        return _pbs_log
     if head.startswith("{") and '"Jobs"' in head:
         return _qstat_json
     return _csv if {"job", "elapsed"} <= {name.strip().lower() for name in first.split(",")} else None
@@ -119,13 +126,21 @@ def _qstat_json(text: str) -> Iterator[Row]:
         yield _pbs_row(name, fields)
 
 
+def _pbs_log(text: str) -> Iterator[Row]:
+    """Yield the jobs that ended, of which the log of a PBS server has one record each."""
+    for record in _PBS_RECORD.finditer(text):
+        if record["type"] == "E":
+            pairs = (part.partition("=") for part in record["fields"].split())
+            yield _pbs_row(record["job"], {name: value for name, _, value in pairs})
+
+
 def _pbs_row(name: str, fields: Mapping[str, str]) -> Row:
     end = pbs_job_end(fields)
-    started = _time(fields.get("stime"))
+    started = _time(fields.get("stime") or fields.get("start"))
     return {
-        "job_number": name.partition(".")[0], "system": "pbs", "user": fields.get("Job_Owner", "").partition("@")[0] or None,
+        "job_number": name.partition(".")[0], "system": "pbs", "user": fields.get("user") or fields.get("Job_Owner", "").partition("@")[0] or None,
         "state": f"{fields.get('job_state', '')} {end.words}".strip() or None, "started": started,
-        "ended": _time(fields.get("obittime") or fields.get("mtime")) if started else None, "elapsed_s": end.elapsed,
+        "ended": _time(fields.get("end") or fields.get("obittime") or fields.get("mtime")) if started else None, "elapsed_s": end.elapsed,
         "cards": _pbs_cards(fields), "card": fields.get("Resource_List.gpu_type") or None, "nodes": _count(fields.get("Resource_List.nodect")),
     }  # fmt: skip
 
@@ -156,6 +171,8 @@ def _of_tres(text: str) -> tuple[int | None, str | None]:
 
 
 def _time(text: str | None) -> datetime | None:
+    if text and text.isdigit() and len(text) < 12:
+        return datetime.fromtimestamp(int(text))
     for form in _TIMES if text else ():
         try:
             return datetime.strptime(str(text), form)

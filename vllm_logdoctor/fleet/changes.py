@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from vllm_logdoctor.fleet.effects import MeasuredEffect
+from vllm_logdoctor.fleet.effects import MeasuredEffect, measured_words
 from vllm_logdoctor.fleet.facts import Job, Row
-from vllm_logdoctor.fleet.sections import Line, Section, hours_of
+from vllm_logdoctor.fleet.sections import Section, hours_line, range_words, sorted_by
 from vllm_logdoctor.fleet.store import Store
 
 
@@ -25,19 +25,17 @@ def planned_changes(
             groups[row["knob"], row["kind"], row["after"]].append((row, owner[row["log"]]))
     lines = []
     for (knob, kind, after), found in groups.items():
-        own = {job.key: job for _, job in found}
-        expected, measured = _expected([row for row, _ in found]), _measured(effects, knob, after)
-        words = _words(knob, kind, after)
+        own = list({job.key: job for _, job in found}.values())
+        expected = _expected([row for row, _ in found])
         lines.append(
-            Line((words, len(own), *hours_of(list(own.values()))[:2], expected, measured), tuple(own))
+            hours_line(_words(knob, kind, after), own, expected, measured_words(effects, knob, after))
         )
-    lines.sort(key=lambda line: (-_number(line.cells[2]), -_number(line.cells[3]), -len(line.jobs)))
     return Section(
         "changes",
         "What waits to be changed",
         "Changes in the plan of each job's last run, by hours of these jobs. Ranges are of one run, after / before; they are not summed over jobs.",
         ("change", "jobs", "card hours", "job hours", "expected effect (origin)", "measured in this fleet"),
-        lines[:most],
+        sorted_by(lines, 2, 3, 1)[:most],
         first=True,
     )
 
@@ -57,18 +55,5 @@ def _expected(rows: Sequence[Row]) -> str:
     words = []
     for (metric, origin), found in sorted(ranges.items(), key=lambda pair: -len(pair[1]))[:2]:
         low, high = min(row["low"] for row in found), max(row["high"] for row in found)
-        values = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-        words.append(f"{metric.replace('_', ' ')} x {values} ({origin}, n={len(found)})")
+        words.append(f"{metric.replace('_', ' ')} x {range_words(low, high)} ({origin}, n={len(found)})")
     return "; ".join(words)
-
-
-def _measured(effects: Sequence[MeasuredEffect], knob: str, after: str | None) -> str:
-    """Return what the same change did in this fleet; "" where it was not seen often enough."""
-    name = knob.lstrip("-").replace("-", "_")
-    wanted = (after,) if after is not None else (None, "False")
-    found = [one for one in effects if one.setting in (name, knob) and one.after in wanted]
-    return "; ".join(f"{one.metric.replace('_', ' ')} x {one.words}" for one in found[:2])
-
-
-def _number(cell: object) -> float:
-    return float(cell) if isinstance(cell, int | float) else 0.0

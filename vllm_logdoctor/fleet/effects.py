@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from vllm_logdoctor.comparison.influence import without_effect
-from vllm_logdoctor.fleet.facts import Job, Row
+from vllm_logdoctor.fleet.facts import Job, Row, RunId, levels_of
 from vllm_logdoctor.fleet.store import Store
 
 FEWEST_PAIRS = 3
@@ -29,7 +29,6 @@ _NO_CHOICE = frozenset(
     {"seed", "port", "host", "served_model_name", "model", "tokenizer", "revision", "uvicorn_log_level"}
 )
 
-RunId = tuple[str, int]
 Change = tuple[str, str | None, str | None]
 
 
@@ -66,7 +65,7 @@ def effects_of(store: Store, jobs: Iterable[Job]) -> list[MeasuredEffect]:
     pairs = list(_pairs(jobs))
     wanted = {_id(run) for before, after, _ in pairs for run in (before, after)}
     settings = _settings(store, wanted)
-    levels = _levels(store, wanted)
+    levels = levels_of(store, wanted)
     ratios: dict[tuple[Change, str], list[tuple[float, str, str]]] = defaultdict(list)
     for before, after, series in pairs:
         change = _single_change(settings[_id(before)], settings[_id(after)], before, after)
@@ -79,6 +78,14 @@ def effects_of(store: Store, jobs: Iterable[Job]) -> list[MeasuredEffect]:
         if len(found) >= FEWEST_PAIRS
     ]
     return sorted(effects, key=lambda one: (-one.pairs, one.setting, one.metric))
+
+
+def measured_words(effects: Iterable[MeasuredEffect], knob: str, after: str | None) -> str:
+    """Return what a change did to the jobs of this fleet that made it; "" where it was not seen often enough."""
+    name = knob.lstrip("-").replace("-", "_")
+    wanted = (after,) if after is not None else (None, "False")
+    found = [one for one in effects if one.setting in (name, knob) and one.after in wanted]
+    return "; ".join(f"{one.metric.replace('_', ' ')} x {one.words}" for one in found[:2])
 
 
 def _pairs(jobs: Iterable[Job]) -> Iterator[tuple[Row, Row, str]]:
@@ -117,16 +124,6 @@ def _settings(store: Store, wanted: set[RunId]) -> dict[RunId, dict[str, str]]:
         if key in wanted and chosen and not without_effect(row["name"]):
             settings[key][row["name"]] = str(row["value"])
     return settings
-
-
-def _levels(store: Store, wanted: set[RunId]) -> dict[RunId, dict[tuple[int, int], float]]:
-    levels: dict[RunId, dict[tuple[int, int], float]] = defaultdict(dict)
-    for row in (
-        store.table("load", ["run", "low", "high", "samples", "generation_p50"]).to_pylist() if wanted else ()
-    ):
-        if (row["log"], row["run"]) in wanted and row["samples"] >= 3 and row["generation_p50"]:
-            levels[row["log"], row["run"]][row["low"], row["high"]] = row["generation_p50"]
-    return levels
 
 
 def _ratios(

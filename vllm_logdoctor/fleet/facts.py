@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,8 @@ from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.report.naming import BROKEN
 
 Row = dict[str, Any]
+RunId = tuple[str, int]
+"""Log and number of a run."""
 
 _LOG_COLUMNS = ("path", "modified", "job", "job_number", "status", "note", "bytes")
 _RUN_COLUMNS = (
@@ -63,6 +65,11 @@ class Job(Struct):
     def root(self) -> str | None:
         """Root cause of the last run that failed, or None."""
         return self.broken["root"] if self.broken else None
+
+    @property
+    def server(self) -> str:
+        """The program of the last run; "" without runs."""
+        return str(self.runs[-1]["server"]) if self.runs else ""
 
     @property
     def last(self) -> Row | None:
@@ -127,6 +134,20 @@ def _hours(logs: Sequence[Row], runs: Iterable[Row], own: Row | None) -> tuple[f
             return None, f"clock not trusted: {run['clock']}"
         spans[run["log"]] += run["span_s"]
     return (max(spans.values()) / 3600, "log") if spans else (None, "no run")
+
+
+def levels_of(store: Store, runs: Container[RunId]) -> dict[RunId, dict[tuple[int, int], float]]:
+    """Return the generation throughput of runs by the range of running requests; of ranges with few samples none."""
+    levels: dict[RunId, dict[tuple[int, int], float]] = defaultdict(dict)
+    for row in store.table("load", ["run", "low", "high", "samples", "generation_p50"]).to_pylist():
+        if (row["log"], row["run"]) in runs and row["samples"] >= 3 and row["generation_p50"]:
+            levels[row["log"], row["run"]][row["low"], row["high"]] = row["generation_p50"]
+    return levels
+
+
+def size_words(run: Mapping[str, Any]) -> list[str]:
+    """Return the parallel sizes of a run beyond 1: TP=4."""
+    return [f"{name.upper()}={run[name]}" for name in ("tp", "pp", "dp") if run[name] not in (None, 1)]
 
 
 def job_rows(jobs: Iterable[Job]) -> list[Row]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 from msgspec import Struct
 
-from vllm_logdoctor.fleet.facts import Job, Row
+from vllm_logdoctor.fleet.effects import MeasuredEffect, measured_words
+from vllm_logdoctor.fleet.facts import Job, Row, RunId, size_words
+from vllm_logdoctor.fleet.sections import range_words
 from vllm_logdoctor.fleet.store import Store
 
 _MOST_FINDINGS = 12
 _MOST_CHANGES = 8
 _MOST_RUNS = 20
-
-RunId = tuple[str, int]
 
 
 class RunReport(Struct, frozen=True, array_like=True):
@@ -56,9 +57,14 @@ _FIGURES = {
 }  # fmt: skip
 
 
-def reports_of(store: Store, jobs: Sequence[Job]) -> dict[str, JobReport]:
-    """Return the report of each job."""
-    findings, changes = _findings(store), _changes(store)
+def reports_of(
+    store: Store, jobs: Sequence[Job], effects: Sequence[MeasuredEffect] = ()
+) -> dict[str, JobReport]:
+    """Return the report of each job; a change that others made shows what it did to them."""
+    findings = _by_run(store, "findings", ["run", "rank", "id", "severity", "line"])
+    columns = ["run", "rank", "knob", "before", "after", "metric", "low", "high", "origin"]
+    changes = _by_run(store, "changes", columns)
+    measured = cache(partial(measured_words, effects))
     reports = {}
     for job in jobs:
         own = job.accounting or {}
@@ -70,33 +76,33 @@ def reports_of(store: Store, jobs: Sequence[Job]) -> dict[str, JobReport]:
             hours_from=job.hours_from,
             user=own.get("user"),
             state=own.get("state"),
-            runs=[_run(run, findings, changes) for run in job.runs[-_MOST_RUNS:]],
+            runs=[_run(run, findings, changes, measured) for run in job.runs[-_MOST_RUNS:]],
         )
     return reports
 
 
-def effect_words(row: Row) -> str:
-    """Return an expected effect with its origin; "" without one.
-
-    Example:
-        >>> effect_words({"metric": "kv_cache_tokens", "low": 1.8, "high": 2.0, "origin": "computed"})
-        'kv cache tokens x 1.8 to 2 (computed)'
-    """
+def _expected(row: Row, measured: Callable[[str, str | None], str]) -> str:
+    """Return the expected effect of a change with its origin, and what the change did to other jobs of this fleet."""
+    words = measured(row["knob"], row["after"])
     if row["metric"] is None or row["low"] is None:
-        return ""
-    values = f"{row['low']:.3g}" if row["low"] == row["high"] else f"{row['low']:.3g} to {row['high']:.3g}"
-    return f"{row['metric'].replace('_', ' ')} x {values} ({row['origin']})"
+        return words
+    expected = f"{row['metric'].replace('_', ' ')} x {range_words(row['low'], row['high'])} ({row['origin']})"
+    return f"{expected}; {words}" if words else expected
 
 
-def _run(run: Row, findings: dict[RunId, list[Row]], changes: dict[RunId, list[Row]]) -> RunReport:
-    sizes = " ".join(
-        f"{name.upper()}={run[name]}" for name in ("tp", "pp", "dp") if run[name] not in (None, 1)
-    )
+def _run(
+    run: Row,
+    findings: dict[RunId, list[Row]],
+    changes: dict[RunId, list[Row]],
+    measured: Callable[[str, str | None], str],
+) -> RunReport:
     version = f"vLLM {run['version']}" if run["version"] else "vLLM, release not in the log"
     name = version if run["server"] == "vllm" else str(run["server"])
     key = (run["log"], run["run"])
     return RunReport(
-        title=", ".join(filter(None, (name, run["model"], run["platform"], sizes, run["kind"]))),
+        title=", ".join(
+            filter(None, (name, run["model"], run["platform"], " ".join(size_words(run)), run["kind"]))
+        ),
         outcome=run["outcome"],
         bottleneck=run["bottleneck"],
         figures=[(words, round(run[column], 2)) for column, words in _FIGURES.items() if run[column]],
@@ -104,18 +110,9 @@ def _run(run: Row, findings: dict[RunId, list[Row]], changes: dict[RunId, list[R
             :_MOST_FINDINGS
         ],
         changes=[
-            (row["knob"], row["before"], row["after"], effect_words(row)) for row in changes.get(key, ())
-        ][:_MOST_CHANGES],
-    )
-
-
-def _findings(store: Store) -> dict[RunId, list[Row]]:
-    return _by_run(store, "findings", ["run", "rank", "id", "severity", "line"])
-
-
-def _changes(store: Store) -> dict[RunId, list[Row]]:
-    return _by_run(
-        store, "changes", ["run", "rank", "knob", "before", "after", "metric", "low", "high", "origin"]
+            (row["knob"], row["before"], row["after"], _expected(row, measured))
+            for row in changes.get(key, ())[:_MOST_CHANGES]
+        ],
     )
 
 

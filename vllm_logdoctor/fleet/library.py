@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import datetime
 from os import PathLike, fspath
+from os.path import isfile
 from typing import TYPE_CHECKING, Any
 
 from vllm_logdoctor.errors import LogdoctorError
@@ -135,19 +136,24 @@ class Fleet:
 
         return rendered(self.picture(since), "fleet.html")
 
-    def report(self, job: str) -> str:
-        """Return the JSON report of a job's logs, by its id or by the path of a log.
+    def report(self, job: str, format: str = "json") -> str:
+        """Return the report of a job's logs, by its id or by the path of a log.
+
+        Args:
+            job: which.
+            format: json, as it was kept; md or html, from the logs, which must be there.
 
         Raises:
-            LogdoctorError: no such job, or its documents were not kept (exit code 2).
+            LogdoctorError: no such job, its documents were not kept, or its logs are gone (exit code 2).
         """
-        logs = self.table("logs", ["path", "job", "job_number"]).to_pylist()
+        logs = self.table("logs", ["path", "files", "job", "job_number"]).to_pylist()
         key = key_of(job)
-        wanted = {
-            row["log"]
-            for row in logs
-            if job in (row["job"], row["job_number"], row["path"]) or row["log"] == key
-        }
+        rows = [
+            row for row in logs if job in (row["job"], row["job_number"], row["path"]) or row["log"] == key
+        ]
+        if rows and format != "json":
+            return _read_again(job, [file for row in rows for file in row["files"]], format)
+        wanted = {row["log"] for row in rows}
         found = self.store.documents(wanted) if wanted else []
         if not found:
             reason = (
@@ -169,3 +175,14 @@ class Fleet:
     def forget(self, paths: Iterable[str | PathLike[str]]) -> list[str]:
         """Delete all rows of logs; return their paths."""
         return forget(self.store, [fspath(path) for path in paths])
+
+
+def _read_again(job: str, files: Sequence[str], format: str) -> str:
+    """Return the report of files as Markdown or HTML."""
+    gone = next((file for file in files if not isfile(file)), None)
+    if gone is not None:
+        raise LogdoctorError(f"{gone} is gone: of job {job} only the JSON report is left (-o report.json)", 2)
+    from vllm_logdoctor.api import analyze
+
+    report = analyze(files)
+    return report.to_html() if format == "html" else report.to_markdown()

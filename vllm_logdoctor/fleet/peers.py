@@ -11,9 +11,10 @@ from statistics import median
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.comparison.influence import without_effect
-from vllm_logdoctor.fleet.facts import Job, Row
+from vllm_logdoctor.fleet.facts import Job, Row, RunId, levels_of, size_words
 from vllm_logdoctor.fleet.store import Store
 
 FEWEST_PEERS = 8
@@ -37,8 +38,6 @@ METRICS = {
     "generation": "generation at equal load, tokens/s",
 }
 _KEY = ("model", "card", "platform", "tp", "pp", "dp", "release", "quantization", "kind")
-
-RunId = tuple[str, int]
 
 
 class Outlier(Struct, frozen=True):
@@ -101,32 +100,25 @@ def peer_key(run: Row) -> tuple[Any, ...] | None:
 def group_words(key: Sequence[Any]) -> str:
     """Return peers in words."""
     values = dict(zip(_KEY, key, strict=True))
-    sizes = [
-        f"{short.upper()}={values[short]}" for short in ("tp", "pp", "dp") if values[short] not in (None, 1)
-    ]
     card = values["card"] or (
         f"{values['platform'] or 'platform'} card not known" if values["platform"] != "cpu" else "CPU"
     )
-    return ", ".join(
-        filter(
-            None,
-            (
-                values["model"],
-                card,
-                *sizes,
-                f"vLLM {values['release']}",
-                values["quantization"],
-                values["kind"],
-            ),
-        )
+    words = (
+        values["model"],
+        card,
+        *size_words(values),
+        f"vLLM {values['release']}",
+        values["quantization"],
+        values["kind"],
     )
+    return ", ".join(filter(None, words))
 
 
 def outliers_of(store: Store, jobs: Iterable[Job]) -> Outliers:
     """Return the runs that are far from their peers."""
     runs = {(run["log"], run["run"]): run for job in jobs for run in job.runs}
     groups = _groups(runs.values())
-    levels = _levels(store, runs)
+    levels = levels_of(store, runs)
     found: list[Outlier] = []
     compared, expected, used = 0, 0.0, 0
     for key, members in groups.items():
@@ -134,7 +126,7 @@ def outliers_of(store: Store, jobs: Iterable[Job]) -> Outliers:
         for metric, level, figures in _figures(members, levels):
             if len(figures) < FEWEST_PEERS:
                 continue
-            middle, spread = _robust([value for _, value in figures])
+            middle, spread = _robust([math.log(value) for _, value in figures])
             compared += len(figures)
             expected += len(figures) * chance(len(figures), spread)
             found += [
@@ -178,9 +170,8 @@ def slow_starts(jobs: Iterable[Job]) -> list[SlowStart]:
 
 def chance(n: int, spread: float) -> float:
     """Return the share of equal runs that would be called far, by simulation of log-normal figures with that spread."""
-    return _chance(
-        min((8, 12, 20, 40, 80), key=lambda size: abs(size - n)), round(max(spread, _LEAST_SPREAD) * 20) / 20
-    )
+    size = min((8, 12, 20, 40, 80), key=lambda one: abs(one - n))
+    return _chance(size, round(max(spread, _LEAST_SPREAD) * 20) / 20)
 
 
 @lru_cache(maxsize=256)
@@ -190,7 +181,7 @@ def _chance(n: int, spread: float) -> float:
     groups = _DRAWN // n
     for _ in range(groups):
         values = [draw.gauss(0.0, spread) for _ in range(n)]
-        middle, width = _robust_logs(values)
+        middle, width = _robust(values)
         far += sum(_is_far(value, middle, width) for value in values)
     return far / (groups * n)
 
@@ -204,40 +195,21 @@ def _groups(runs: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
 
 
 def _figures(
-    members: Sequence[Row], levels: Mapping[RunId, Mapping[str, float]]
+    members: Sequence[Row], levels: Mapping[RunId, Mapping[tuple[int, int], float]]
 ) -> Iterator[tuple[str, str, list[tuple[Row, float]]]]:
     for metric in METRICS:
         if metric != "generation":
-            yield (
-                metric,
-                "",
-                [
-                    (run, run[metric])
-                    for run in members
-                    if run[metric] and (metric != "startup_s" or run["clock"] == "ok")
-                ],
-            )
-    by_level: dict[str, list[tuple[Row, float]]] = defaultdict(list)
+            known = (run for run in members if metric != "startup_s" or run["clock"] == "ok")
+            yield metric, "", [(run, run[metric]) for run in known if run[metric]]
+    by_level: dict[tuple[int, int], list[tuple[Row, float]]] = defaultdict(list)
     for run in members:
         for level, value in levels.get((run["log"], run["run"]), {}).items():
             by_level[level].append((run, value))
-    for level, figures in by_level.items():
-        yield "generation", level, figures
+    for (low, high), figures in by_level.items():
+        yield "generation", f"{low}-{high} running", figures
 
 
-def _levels(store: Store, runs: Mapping[RunId, Row]) -> dict[RunId, dict[str, float]]:
-    levels: dict[RunId, dict[str, float]] = defaultdict(dict)
-    for row in store.table("load", ["run", "low", "high", "samples", "generation_p50"]).to_pylist():
-        if (row["log"], row["run"]) in runs and row["samples"] >= 3 and row["generation_p50"]:
-            levels[row["log"], row["run"]][f"{row['low']}-{row['high']} running"] = row["generation_p50"]
-    return levels
-
-
-def _robust(values: Sequence[float]) -> tuple[float, float]:
-    return _robust_logs([math.log(value) for value in values])
-
-
-def _robust_logs(logs: Sequence[float]) -> tuple[float, float]:
+def _robust(logs: Sequence[float]) -> tuple[float, float]:
     middle = median(logs)
     return middle, max(_TO_DEVIATION * median(abs(value - middle) for value in logs), _LEAST_SPREAD)
 
@@ -270,6 +242,5 @@ def _with_differences(
             for name, value in own
             if counts[one.group][name, value] <= most
         ]
-        values = {name: getattr(one, name) for name in Outlier.__struct_fields__}
-        with_differences.append(Outlier(**{**values, "differs_in": tuple(sorted(rare)[:_MOST_DIFFERENCES])}))
+        with_differences.append(replace(one, differs_in=tuple(sorted(rare)[:_MOST_DIFFERENCES])))
     return with_differences

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,7 +16,17 @@ from vllm_logdoctor.fleet.facts import Job, Row, jobs_of
 from vllm_logdoctor.fleet.jobreport import JobReport, reports_of
 from vllm_logdoctor.fleet.peers import METRICS, outliers_of, slow_starts
 from vllm_logdoctor.fleet.schema import STATUSES
-from vllm_logdoctor.fleet.sections import Line, Section, hours_of, hours_words, rule_titles, share
+from vllm_logdoctor.fleet.sections import (
+    Line,
+    Section,
+    grouped,
+    hours_line,
+    hours_of,
+    hours_words,
+    names_of,
+    share,
+    sorted_by,
+)
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.knowledge.versions import parse_version
 
@@ -24,9 +34,6 @@ SCHEMA = "logdoctor-fleet/1"
 _MOST_LINES = 20
 _PERIOD = timedelta(days=14)
 _HEAD_ROOM = ((90.0, "90 % and more"), (50.0, "50 to 90 %"), (10.0, "10 to 50 %"), (0.0, "below 10 %"))
-
-K = TypeVar("K", bound=Hashable)
-T = TypeVar("T")
 
 
 class Picture(Struct, frozen=True):
@@ -72,17 +79,15 @@ def picture_of(store: Store, since: datetime | None = None) -> Picture:
         _statuses(jobs),
         _clocks(jobs),
     ]
-    reports = reports_of(store, jobs)
-    return Picture(
-        _headline(jobs), _hours_line(jobs), sections, reports, rule_titles(sections, reports.values())
-    )
+    reports = reports_of(store, jobs, effects)
+    return Picture(_headline(jobs), _hours_line(jobs), sections, reports, _titles(sections, reports.values()))
 
 
 def _headline(jobs: Sequence[Job]) -> str:
     logs = [log for job in jobs for log in job.logs]
-    counts = _grouped(logs, lambda log: log["status"])
+    counts = Counter(log["status"] for log in logs)
     runs = sum(len(job.runs) for job in jobs)
-    others = [f"{len(counts[name]):,} {name}" for name in STATUSES if name != "ok" and name in counts]
+    others = [f"{counts[name]:,} {name}" for name in STATUSES if name != "ok" and name in counts]
     return ", ".join([f"{len(logs):,} logs", f"{len(jobs):,} jobs", f"{runs:,} runs", *others])
 
 
@@ -99,20 +104,14 @@ def _hours_line(jobs: Sequence[Job]) -> str:
 
 
 def _broke(jobs: Sequence[Job]) -> Section:
-    groups = _grouped((job for job in jobs if job.root), lambda job: str(job.root))
-    lines = [
-        Line(
-            (cause, len(found), *hours_of(found), max(job.date for job in found).date().isoformat()),
-            _names(found),
-        )
-        for cause, found in groups.items()
-    ]
+    groups = grouped((job for job in jobs if job.root), lambda job: str(job.root))
+    lines = [hours_line(cause, found, hours_of(found)[2], _newest(found)) for cause, found in groups.items()]
     return Section(
         "broke",
         "What broke",
         "Root cause of the last run that failed in each job, by hours of these jobs.",
         ("cause", "jobs", "card hours", "job hours", "jobs without hours", "last"),
-        _by(lines, 2, 3, 1),
+        sorted_by(lines, 2, 3, 1)[:_MOST_LINES],
         first=True,
     )
 
@@ -135,15 +134,14 @@ def _starts(jobs: Sequence[Job]) -> Section:
 
 def _outliers(store: Store, jobs: Sequence[Job]) -> Section:
     result = outliers_of(store, jobs)
-    groups = _grouped(result.found, lambda one: (one.metric, one.level, one.group, one.ratio > 1))
+    groups = grouped(result.found, lambda one: (one.metric, one.level, one.group, one.ratio > 1))
     lines = []
     for (metric, level, group, _), found in groups.items():
         ratios = sorted(one.ratio for one in found)
-        rare = _grouped((name for one in found for name in one.differs_in), str)
-        common = sorted(rare, key=lambda name: -len(rare[name]))[:3]
+        rare = Counter(name for one in found for name in one.differs_in)
         cells = (
             f"{METRICS[metric]}{f' at {level}' if level else ''}", len({one.job for one in found}), ratios[0], ratios[-1], found[0].median,
-            found[0].n, found[0].spread, group, ", ".join(common),
+            found[0].n, found[0].spread, group, ", ".join(name for name, _ in rare.most_common(3)),
         )  # fmt: skip
         lines.append(Line(cells, tuple(dict.fromkeys(one.job for one in found))))
     return Section(
@@ -171,7 +169,7 @@ def _periods(jobs: Sequence[Job]) -> Section:
     end = max((job.date for job in jobs), default=datetime.min)
     last = [job for job in jobs if job.date > end - _PERIOD]
     before = [job for job in jobs if end - 2 * _PERIOD < job.date <= end - _PERIOD]
-    lines = [Line(("jobs", len(last), len(before), ""), _names(last))]
+    lines = [Line(("jobs", len(last), len(before), ""), names_of(last))]
     failed = [[job for job in period if job.root] for period in (last, before)]
     lines.append(
         Line(
@@ -181,16 +179,16 @@ def _periods(jobs: Sequence[Job]) -> Section:
                 len(failed[1]),
                 f"{share(len(failed[0]), len(last))} after {share(len(failed[1]), len(before))}",
             ),
-            _names(failed[0]),
+            names_of(failed[0]),
         )
     )
-    causes = [_grouped(period, lambda job: str(job.root)) for period in failed]
+    causes = [grouped(period, lambda job: str(job.root)) for period in failed]
     for cause in sorted({*causes[0], *causes[1]}, key=lambda one: -len(causes[0].get(one, ()))):
         now, then = causes[0].get(cause, []), causes[1].get(cause, [])
         lines.append(
             Line(
                 (cause, len(now), len(then), "new" if not then else "gone" if not now else ""),
-                _names(now or then),
+                names_of(now or then),
             )
         )
     return Section(
@@ -205,24 +203,10 @@ def _periods(jobs: Sequence[Job]) -> Section:
 
 
 def _releases(jobs: Sequence[Job]) -> Section:
-    judged = [job for job in jobs if job.last and job.last["server"] == "vllm"]
-    groups = _grouped(
-        judged,
-        lambda job: str(_last(job)["release"] or ("source build" if _last(job)["version"] else "not known")),
-    )
-    lines = [
-        Line(
-            (
-                release,
-                len(found),
-                *hours_of(found)[:2],
-                sum(job.root is not None for job in found),
-                share(sum(job.root is not None for job in found), len(found)),
-            ),
-            _names(found),
-        )
-        for release, found in groups.items()
-    ]
+    lines = []
+    for release, found in grouped((job for job in jobs if job.server == "vllm"), _release_of).items():
+        failed = sum(job.root is not None for job in found)
+        lines.append(hours_line(release, found, failed, share(failed, len(found))))
     return Section(
         "releases",
         "Releases",
@@ -230,6 +214,12 @@ def _releases(jobs: Sequence[Job]) -> Section:
         ("vLLM release", "jobs", "card hours", "job hours", "failed", "share"),
         sorted(lines, key=lambda line: _release_order(str(line.cells[0])), reverse=True),
     )
+
+
+def _release_of(job: Job) -> str:
+    """Return the release of the last run of a job."""
+    run = job.runs[-1]
+    return str(run["release"] or ("source build" if run["version"] else "not known"))
 
 
 def _release_order(release: str) -> tuple[bool, Any]:
@@ -245,45 +235,31 @@ def _modes(jobs: Sequence[Job]) -> Section:
         ("requests answered with 5xx", lambda run: bool(run["requests_5xx"])),
         ("never got ready", lambda run: not run["startup_complete"] and run["outcome"] != "running"),
     )
-    lines = []
-    for words, test in tests:
-        found = [job for job in jobs if any(test(run) for run in job.runs)]
-        if found:
-            lines.append(
-                Line(
-                    (
-                        words,
-                        len(found),
-                        *hours_of(found)[:2],
-                        max(job.date for job in found).date().isoformat(),
-                    ),
-                    _names(found),
-                )
-            )
+    groups = {words: [job for job in jobs if any(map(test, job.runs))] for words, test in tests}
+    lines = [hours_line(words, found, _newest(found)) for words, found in groups.items() if found]
     return Section(
         "modes", "Who still runs what", "", ("runs with", "jobs", "card hours", "job hours", "last"), lines
     )
 
 
+def _newest(jobs: Iterable[Job]) -> str:
+    return max(job.date for job in jobs).date().isoformat()
+
+
 def _months(jobs: Sequence[Job]) -> Section:
     lines = []
     for month, found in sorted(
-        _grouped((job for job in jobs if job.runs), lambda job: f"{job.date:%Y-%m}").items(), reverse=True
+        grouped((job for job in jobs if job.runs), lambda job: f"{job.date:%Y-%m}").items(), reverse=True
     ):
         runs = [run for job in found for run in job.runs]
-        releases = _grouped(
-            (run for run in runs if run["release"]), lambda run: ".".join(str(run["release"]).split(".")[:2])
-        )
-        common = ", ".join(
-            f"{release} ({len(used)})"
-            for release, used in sorted(releases.items(), key=lambda pair: -len(pair[1]))[:3]
-        )
+        releases = Counter(".".join(run["release"].split(".")[:2]) for run in runs if run["release"])
         starts = [run["startup_s"] for run in runs if run["startup_s"] and run["clock"] == "ok"]
         eager = sum(run["eager"] is True for run in runs)
         failed = sum(job.root is not None for job in found)
         lines.append(
             Line(
-                (month, len(found), failed, common, eager, median(starts) if starts else None), _names(found)
+                (month, len(found), failed, _most(releases), eager, median(starts) if starts else None),
+                names_of(found),
             )
         )
     return Section(
@@ -302,12 +278,8 @@ def _head_room(jobs: Sequence[Job]) -> Section:
         highest = max(run["kv_max"] for run in job.runs if run["kv_max"] is not None and run["busy"])
         return next(words for least, words in _HEAD_ROOM if highest >= least)
 
-    groups = _grouped(known, band)
-    lines = [
-        Line((words, len(groups[words]), *hours_of(groups[words])[:2]), _names(groups[words]))
-        for _, words in _HEAD_ROOM
-        if words in groups
-    ]
+    groups = grouped(known, band)
+    lines = [hours_line(words, groups[words]) for _, words in _HEAD_ROOM if words in groups]
     return Section(
         "headroom",
         "Head-room of the KV cache",
@@ -366,7 +338,7 @@ def _not_understood(store: Store, jobs: Sequence[Job]) -> Section:
         "Not understood",
         "Warnings and errors that no pattern knows, by a hash of their template; the store keeps the place, not the text.",
         ("message", "level", "printed by", "jobs", "lines", "first place"),
-        sorted(lines, key=lambda line: -_number(line.cells[3]))[:_MOST_LINES],
+        sorted_by(lines, 3)[:_MOST_LINES],
     )
 
 
@@ -399,56 +371,42 @@ def _statuses(jobs: Sequence[Job]) -> Section:
     pairs = [(log, job) for job in jobs for log in job.logs]
     lines = []
     for status, meaning in STATUSES.items():
-        found = [job for log, job in pairs if log["status"] == status]
+        found = [(log, job) for log, job in pairs if log["status"] == status]
         if found:
-            notes = _grouped(
-                (log for log, _ in pairs if log["status"] == status and log["note"]),
-                lambda log: str(log["note"]),
-            )
-            most = ", ".join(
-                f"{note} ({len(logs)})"
-                for note, logs in sorted(notes.items(), key=lambda pair: -len(pair[1]))[:3]
-            )
-            lines.append(Line((status, len(found), meaning, most), _names(found)))
+            notes = Counter(str(log["note"]) for log, _ in found if log["note"])
+            lines.append(Line((status, len(found), meaning, _most(notes)), names_of(job for _, job in found)))
     return Section(
         "statuses", "How the logs were read", "", ("status", "logs", "meaning", "most often"), lines
     )
 
 
+def _most(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} ({count})" for name, count in counts.most_common(3))
+
+
 def _clocks(jobs: Sequence[Job]) -> Section:
-    groups = _grouped(jobs, lambda job: job.hours_from)
-    lines = [
-        Line((source, len(found), *hours_of(found)[:2]), _names(found)) for source, found in groups.items()
-    ]
+    groups = grouped(jobs, lambda job: job.hours_from)
+    lines = [hours_line(source, found) for source, found in groups.items()]
     return Section(
         "clocks",
         "Where the hours are from",
         "Hours of clocks that can't be trusted are never summed.",
         ("hours from", "jobs", "card hours", "job hours"),
-        sorted(lines, key=lambda line: -_number(line.cells[1])),
+        sorted_by(lines, 1),
     )
 
 
-def _grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    groups: dict[K, list[T]] = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return groups
+def _titles(sections: Iterable[Section], reports: Iterable[JobReport]) -> dict[str, str]:
+    """Return the titles of the rules that a page names."""
+    from vllm_logdoctor.catalogue.locate import builtin_root, page_files
+    from vllm_logdoctor.catalogue.pages import read_pages
 
-
-def _names(jobs: Iterable[Job]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(job.key for job in jobs))
-
-
-def _by(lines: Iterable[Line], *columns: int) -> list[Line]:
-    return sorted(lines, key=lambda line: tuple(-_number(line.cells[column]) for column in columns))[
-        :_MOST_LINES
-    ]
-
-
-def _number(cell: object) -> float:
-    return float(cell) if isinstance(cell, int | float) else 0.0
-
-
-def _last(job: Job) -> Row:
-    return job.runs[-1]
+    named = {finding[0] for report in reports for run in report.runs for finding in run.findings}
+    named |= {
+        str(line.cells[0])
+        for section in sections
+        if section.id in ("broke", "periods")
+        for line in section.lines
+    }
+    pages, _ = read_pages(page_files(builtin_root()))
+    return {page.id: page.title for page in pages if page.id in named}

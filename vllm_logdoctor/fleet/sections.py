@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from vllm_logdoctor.fleet.facts import Job
-from vllm_logdoctor.fleet.jobreport import JobReport
 
 Cell = str | int | float | None
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 
 class Line(Struct, frozen=True):
@@ -37,6 +39,38 @@ class Section(Struct, frozen=True):
     first: bool = False
 
 
+def hours_line(name: Cell, jobs: Sequence[Job], *more: Cell) -> Line:
+    """Return the row of a group of jobs: their name, how many, card hours, job hours, and what else there is to say."""
+    return Line((name, len(jobs), *hours_of(jobs)[:2], *more), names_of(jobs))
+
+
+def names_of(jobs: Iterable[Job]) -> tuple[str, ...]:
+    """Return the names of jobs, each once."""
+    return tuple(dict.fromkeys(job.key for job in jobs))
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items by a key, in the order in which the keys are met."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def sorted_by(lines: Iterable[Line], *columns: int) -> list[Line]:
+    """Return rows with the largest figures first, by one column after the other."""
+    return sorted(lines, key=lambda line: tuple(-_number(line.cells[column]) for column in columns))
+
+
+def _number(cell: Cell) -> float:
+    return float(cell) if isinstance(cell, int | float) else 0.0
+
+
+def range_words(low: float, high: float) -> str:
+    """Return a range, or the one value that it is."""
+    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+
+
 def hours_of(jobs: Sequence[Job]) -> tuple[float | None, float | None, int]:
     """Return card hours and job hours of jobs, None where none of them has any, and how many have no hours."""
     cards = [job.card_hours for job in jobs if job.card_hours is not None]
@@ -62,19 +96,3 @@ def share(part: int, whole: int) -> str:
         ('33 %', '-')
     """
     return f"{100 * part / whole:.0f} %" if whole else "-"
-
-
-def rule_titles(sections: Iterable[Section], reports: Iterable[JobReport]) -> dict[str, str]:
-    """Return the titles of the rules that a page names."""
-    from vllm_logdoctor.catalogue.locate import builtin_root, page_files
-    from vllm_logdoctor.catalogue.pages import read_pages
-
-    named = {finding[0] for report in reports for run in report.runs for finding in run.findings}
-    named |= {
-        str(line.cells[0])
-        for section in sections
-        if section.id in ("broke", "periods")
-        for line in section.lines
-    }
-    pages, _ = read_pages(page_files(builtin_root()))
-    return {page.id: page.title for page in pages if page.id in named}

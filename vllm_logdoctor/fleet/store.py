@@ -166,12 +166,7 @@ class Store:
         newest = self.newest()
         if rows.num_rows == 0 or newest.num_rows == self.dataset("logs").count_rows():
             return rows
-        valid = pa.array(
-            map("/".join, zip(newest["log"].to_pylist(), newest["part"].to_pylist(), strict=True)),
-            pa.string(),
-        )
-        keys = pc.binary_join_element_wise(rows["log"], rows["part"], "/")
-        return rows.filter(pc.is_in(keys, valid))
+        return rows_of(rows, newest)
 
     def documents(self, logs: Collection[str]) -> list[str]:
         """Return the JSON reports of logs."""
@@ -199,6 +194,12 @@ def part_name(*words: Iterable[str]) -> str:
     """Return the name of a part by what it holds."""
     text = "\0".join(word for group in words for word in group)
     return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+
+
+def rows_of(rows: pa.Table, newest: pa.Table) -> pa.Table:
+    """Return the rows that belong to the newest reading of their log."""
+    valid, keys = (pc.binary_join_element_wise(one["log"], one["part"], "/") for one in (newest, rows))
+    return rows.filter(pc.is_in(keys, valid.combine_chunks()))
 
 
 def _first_of_each(keys: pa.ChunkedArray) -> pa.Array:

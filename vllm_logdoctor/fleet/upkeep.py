@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct, field
 
 from vllm_logdoctor.fleet.inventory import key_of
 from vllm_logdoctor.fleet.schema import DETAIL, FORGOTTEN, TABLES, arrow_schema
-from vllm_logdoctor.fleet.store import RUNNING, TABLE_COLUMNS, Store, now, part_name
+from vllm_logdoctor.fleet.store import RUNNING, TABLE_COLUMNS, Store, now, part_name, rows_of
 
 _LOGS_IN_PART = 50_000
 _STALE_SECONDS = 86_400.0
@@ -81,17 +80,10 @@ def compact(store: Store) -> int:
             os.unlink(path)
     parts = store.parts("logs")
     newest = store.newest()
-    valid = pa.array(
-        [
-            f"{log}/{part}"
-            for log, part in zip(newest["log"].to_pylist(), newest["part"].to_pylist(), strict=True)
-        ],
-        pa.string(),
-    )
     counts = Counter(newest["part"].to_pylist())
     for group in _groups(parts, counts):
         if len(group) > 1 or _has_dropped(store, group[0], counts[group[0]]):
-            _join(store, group, valid)
+            _join(store, group, newest)
     _compact_accounting(store)
     return len(parts)
 
@@ -118,11 +110,11 @@ def forget(store: Store, paths: Iterable[str]) -> list[str]:
     return sorted(gone.values())
 
 
-def _join(store: Store, group: Sequence[str], valid: pa.Array) -> None:
+def _join(store: Store, group: Sequence[str], newest: pa.Table) -> None:
     name = part_name(["compact"], group, [str(now())])
     for table in (*DETAIL, "logs"):
         present = [part for part in group if store.file(table, part).exists()]
-        kept = [found for part in present if (found := _kept(store, table, part, valid, name)).num_rows]
+        kept = [found for part in present if (found := _kept(store, table, part, newest, name)).num_rows]
         if kept:
             store.write_table(table, name, pa.concat_tables(kept))
     for table in ("logs", *DETAIL):
@@ -130,11 +122,9 @@ def _join(store: Store, group: Sequence[str], valid: pa.Array) -> None:
             store.file(table, part).unlink(missing_ok=True)
 
 
-def _kept(store: Store, table: str, part: str, valid: pa.Array, name: str) -> pa.Table:
+def _kept(store: Store, table: str, part: str, newest: pa.Table, name: str) -> pa.Table:
     schema = arrow_schema(table)
-    rows = pq.read_table(store.file(table, part), schema=schema)
-    keys = pc.binary_join_element_wise(rows["log"], rows["part"], "/")
-    rows = rows.filter(pc.is_in(keys, valid))
+    rows = rows_of(pq.read_table(store.file(table, part), schema=schema), newest)
     return rows.set_column(
         schema.get_field_index("part"), schema.field("part"), pa.array([name] * rows.num_rows, pa.string())
     )

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.picture import SCHEMA, Picture
@@ -182,12 +183,7 @@ def _packed(value: Any, texts: dict[str, int]) -> Any:
 
 
 def _named(report: Any) -> dict[str, Any]:
-    names = report.__struct_fields__
-    values = {name: getattr(report, name) for name in names}
-    return {
-        **values,
-        "runs": [{name: getattr(run, name) for name in run.__struct_fields__} for run in report.runs],
-    }
+    return {**asdict(report), "runs": [asdict(run) for run in report.runs]}
 
 
 def _words(line: Line) -> str:
