@@ -14,6 +14,7 @@ class _LazyPattern:
 
     def __init__(self, regex: str, flags: int) -> None:
         self._given = regex, flags
+        self.pattern = regex
 
     def __getattr__(self, name: str) -> Any:
         # Reached only while the attribute is not set: it is kept for the next time.

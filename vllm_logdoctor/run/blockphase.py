@@ -43,7 +43,7 @@ _FUNCTIONS: tuple[tuple[BlockPhase, str], ...] = (
 )  # fmt: skip
 # A code generator's own `generate` and `capture` say nothing of what the engine did.
 _COMPILER = lazy_pattern(r"torch/(?:_inductor|_dynamo|_functorch|fx)/")
-_COMPILED = tuple((phase, re.compile(rf"(?:{names})$")) for phase, names in _FUNCTIONS)
+_COMPILED = tuple((phase, lazy_pattern(rf"(?:{names})$")) for phase, names in _FUNCTIONS)
 _IN_SERVING = lazy_pattern(
     r"(?:run_busy_loop|_process_engine_step|run_engine_loop|start_worker_execution_loop|_run_engine"
     r"|run_engine|output_handler)$"
@@ -56,14 +56,14 @@ _STARTS = lazy_pattern(
 _ANNOUNCED: tuple[tuple[BlockPhase, re.Pattern[str]], ...] = (
     (
         "serving",
-        re.compile(
+        lazy_pattern(
             r"encountered a fatal error|output_handler failed|Engine background task failed"
             r"|start_worker_execution_loop|method '?execute_model|EngineCore hit an exception"
         ),
     ),
-    ("profiling", re.compile(r"determine_(?:num_available_blocks|available_memory)")),
-    ("load-weights", re.compile(r"method '?load_model")),
-    ("distributed-init", re.compile(r"method '?init_(?:device|worker)")),
+    ("profiling", lazy_pattern(r"determine_(?:num_available_blocks|available_memory)")),
+    ("load-weights", lazy_pattern(r"method '?load_model")),
+    ("distributed-init", lazy_pattern(r"method '?init_(?:device|worker)")),
 )
 
 

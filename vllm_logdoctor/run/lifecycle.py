@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -16,7 +15,7 @@ Place = tuple[int, int]
 """Where something is: file and line, or the position among files that were read together."""
 
 # Lines that say that a process of the run is dead, whatever printed them.
-_DEATH = re.compile(
+_DEATH = lazy_pattern(
     WRAPPER.pattern + r"|died unexpectedly|exited unexpectedly|Engine process \(pid \d+\) died"
     r"|terminating server process|EngineCore (?:encountered a fatal error|failed to start)"
     r"|WorkerProc (?:failed to start|hit an exception)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from email.utils import parsedate
 
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.parse.clock import UNKNOWN_YEAR, seconds_of, with_year_of
@@ -68,6 +67,9 @@ def _moment(text: str, run: Run) -> float | None:
     """
     found = seconds_of(text)
     if found is None:
+        # With what it imports it takes as long as a tenth of a short log's analysis.
+        from email.utils import parsedate
+
         parts = parsedate(text)
         if parts is None or parts[0] < UNKNOWN_YEAR:
             return None
