@@ -21,6 +21,9 @@ from vllm_logdoctor.fleet.rows import Rows
 _LOG_SECONDS = 0.03
 _BYTES_A_SECOND = 4e6
 _BATCH_SECONDS = 5.0
+_LEAST_SECONDS = 0.2
+_SHARES = 4
+"""A batch takes at most this part of what is left for one worker."""
 _MOST_LOGS = 200
 HARD_FACTOR = 4
 _HARD_EXTRA = 10.0
@@ -56,15 +59,16 @@ class Receipt(Struct, frozen=True):
 
 
 def batches_of(store: str, logs: Iterable[Log], reading: Reading, workers: int) -> Iterator[Batch]:
-    """Yield batches of a few seconds each, the largest logs first; with few logs every worker gets some."""
+    """Yield batches of a few seconds each, the largest logs first and smaller batches at the end: so all workers end at one time."""
     waiting = sorted(logs, key=lambda log: -log.bytes)
-    total = sum(map(_cost, waiting))
-    wanted = min(_BATCH_SECONDS, max(total / max(1, 3 * workers), 0.2))
+    left = sum(map(_cost, waiting))
     chosen: list[Log] = []
     cost = 0.0
     for log in waiting:
+        wanted = min(_BATCH_SECONDS, max(left / (_SHARES * workers), _LEAST_SECONDS))
         if chosen and (cost + _cost(log) > wanted or len(chosen) == _MOST_LOGS):
             yield batch_of(store, chosen, reading)
+            left -= cost
             chosen, cost = [], 0.0
         chosen.append(log)
         cost += _cost(log)
