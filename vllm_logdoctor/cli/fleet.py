@@ -37,9 +37,7 @@ def add(
     ] = None,
     accounting: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FILE", help="Output of sacct -P or qstat -xf, an accounting log of PBS, or a CSV."
-        ),
+        typer.Option(metavar="FILE", help="Of sacct -P, qstat -xf, a PBS log, or a CSV."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes on this machine; default: one per core.")
