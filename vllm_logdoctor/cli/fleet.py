@@ -36,8 +36,7 @@ def add(
         typer.Option("--from", metavar="FILE", help="File with one path a line, - for standard input."),
     ] = None,
     accounting: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="Of sacct -P, qstat -xf, a PBS log, or a CSV."),
+        list[str] | None, typer.Option(metavar="FILE", help="Of sacct -P, qstat -xf, a PBS log, a CSV.")
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes on this machine; default: one per core.")
