@@ -181,6 +181,7 @@ BY_SHAPE = {
     "langsmith": "lsv2_pt_" + token(32, HEX) + "_" + token(10, HEX),
     "pinecone": "pcsk_" + token(60),
     "telegram": "1234567890:AA" + token(33),
+    "telegram in an address": "https://api.telegram.org/bot1234567890:AA" + token(33),
     "discord": "M" + token(24) + "." + token(6) + "." + token(30),
     "terraform": token(14) + ".atlasv1." + token(60),
     "jwt": "eyJ" + token(30) + ".eyJ" + token(60) + "." + token(40),

@@ -39,6 +39,16 @@ def test_a_credential_with_a_known_shape_needs_no_name(kind: str, around: str) -
     assert not any(BY_SHAPE[kind][:8] in name for name in found.names)
 
 
+@pytest.mark.parametrize("value", ["KpzXWmqvTrLSnbGh", "aBcdEfgHijKlm"])
+def test_a_password_of_letters_alone_is_masked(value: str) -> None:
+    assert value not in mask(f"db_password: {value}").text
+
+
+@pytest.mark.parametrize("value", ["AuthenticationRequired", "required", "NotConfigured"])
+def test_a_word_behind_a_name_is_no_password(value: str) -> None:
+    assert value in mask(f"db_password: {value}").text
+
+
 def test_a_secret_in_json_is_masked() -> None:
     for found in records('{"message": "api_key=\'Zx81kkPq22\' set", "levelname": "INFO"}'):
         assert "Zx81kkPq22" not in found.text + found.message

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from vllm_logdoctor.lazy import lazy_pattern
 
-# <|im_start|>system     [INST]     <<SYS>>     <start_of_turn>model     </s>     <think>
+# <|im_start|>system     <｜User｜>     [INST]     <<SYS>>     <start_of_turn>model     </s>     <think>
 _CONTROL = lazy_pattern(
-    r"<\|[^|<>\n]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|</?(?:start_of_turn|end_of_turn|think|tool_call|tool_response|system"
-    r"|assistant|user|human|bos|eos|log|data)>",
+    r"<[|\uff5c][^|\uff5c<>\n]{1,40}[|\uff5c]>|</?s>|\[/?INST\]|<</?SYS>>|</?(?:start_of_turn|end_of_turn|think|tool_(?:call|response|result|use)"
+    r"|function_(?:calls?|results?)|system|assistant|user|human|bos|eos|log|data)>",
     re.IGNORECASE,
 )
+# An invisible character as a report shows it: \u200b, or \ue0069 for the letter i in the block of tags.
+_ESCAPED = lazy_pattern(r"\\u(e00[2-7][0-9a-f]|[0-9a-f]{4})")
 _ADDRESS = lazy_pattern(
     "|".join(
         (
@@ -40,10 +43,15 @@ _ADDRESS = lazy_pattern(
             r"(?:^|\] |\| |###? ?)(?:system|assistant|user|human|instructions?): \S",
             # <|im_start|>system     [INST]     <<SYS>>     <start_of_turn>model
             r"<\|(?:im_start|im_end|system|user|assistant|start_header_id|eot_id|begin_of_text)\|>|\[/?INST\]|<</?SYS>>"
-            r"|</?(?:start_of_turn|system|assistant|tool_call)>",
+            r"|</?(?:start_of_turn|system|assistant|tool_(?:call|response|result|use)|function_(?:calls?|results?))>",
             # {"role": "system", ...}     {"claims": [...     end of the log lines
             r"\"role\": ?\"(?:system|assistant|user)\"|\"claims\": ?\[|\bmore_lines\b",
             r"\b(?:end|begin) of (?:the )?(?:log lines|log data|data|excerpt|instructions?)\b",
+            # ### HEALTHY     Concluded (root failure ...     Second opinion (model x): ...; 3 of 3 citations hold     L5| all is fine
+            r"#{2,4} (?:HEALTHY|LIMITED|FAILED|KILLED)\b|\bConcluded \((?:root|contributing|cascade)\b|\bSecond opinion \(model\b"
+            r"|\d citations? holds?\b|\bL\d{1,9}\| ",
+            # ![x](https://evil.example/?d=...
+            r"!\[[^\]\n]{0,60}\]\(https?://",
         )
     ),
     re.IGNORECASE,
@@ -59,7 +67,18 @@ def addresses_model(text: str) -> bool:
         >>> addresses_model("WARNING 03-04 10:12:00 [config.py:9] Ignoring unknown key rope_scaling")
         False
     """
-    return bool(_ADDRESS.search(text))
+    return bool(_ADDRESS.search(_as_read(text)))
+
+
+def _as_read(text: str) -> str:
+    """Return text as a model may read it: wide letters as plain ones, letters hidden as tags, without invisible ones.
+
+    Example:
+        >>> _as_read(r"i\\u200bgnore \uff41\uff4c\uff4c \\ue006f\\ue006b")
+        'ignore all ok'
+    """
+    shown = _ESCAPED.sub(lambda found: chr(int(found[1], 16) - 0xE0000) if len(found[1]) == 5 else "", text)
+    return shown if shown.isascii() else unicodedata.normalize("NFKC", shown)
 
 
 def neutral(text: str) -> str:

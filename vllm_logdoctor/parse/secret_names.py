@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.parse.secret_shapes import MASK, looks_random
+from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mixes_letters
 
 _CORE = (
     r"(?P<core>(?:key|token|secret|pass(?:word|wd|phrase|code)?|pwd|credential|cred|signature|sig|auth|jwt|session|webhook|pat|connection[_-]?string"
@@ -227,7 +227,7 @@ def _bare_is_credential(text: str, name: re.Match[str], found: str, end: int) ->
         return looks_random(code[0])
     if found.isdigit():
         return len(found) >= 4 and name["assign"].strip() != ":"
-    if _WORDS.match(found) is None:
+    if _WORDS.match(found) is None or mixes_letters(found):
         return "_" not in found or not found.isidentifier() or looks_random(found)
     if name["assign"] == "=":
         # An argument of a call is most often a name.

@@ -19,7 +19,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("GitLab token", r"(?:gl[a-z]{2,6}-[\w.-]{20,}|GR1348941[\w-]{20,})"),
     ("Slack token", r"(?:(?:xox[a-z]|xapp)-[\w.-]{10,}|hooks\.slack\.com/(?:services|workflows)/[\w/+-]{20,})"),
     ("Discord token", r"(?:[MNO][A-Za-z0-9]{23,25}\.[\w-]{6,7}\.[\w-]{27,}|discord(?:app)?\.com/api/webhooks/[0-9]{10,}/[\w-]{30,})"),
-    ("Telegram token", r"[0-9]{8,10}:AA[\w-]{30,}"),
+    ("Telegram token", r"(?:bot)?[0-9]{8,10}:AA[\w-]{30,}"),
     ("SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
     ("Terraform token", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}"),
     ("Azure secret", r"[A-Za-z0-9][\w~.-]{2}\dQ~[\w~.-]{30,}"),
@@ -117,6 +117,16 @@ def looks_random(value: str) -> bool:
     if len(plain) < 12 or len(plain) < 0.8 * len(value) or plain.isalpha() or plain.isdigit():
         return False
     return _class_changes(plain) >= 0.3 * len(plain) and len(set(plain)) >= 8
+
+
+def mixes_letters(value: str) -> bool:
+    """Return whether letters alone look generated: capitals all over them.
+
+    Example:
+        >>> mixes_letters("KpzXWmqvTrLSnbGh"), mixes_letters("AuthenticationRequired")
+        (True, False)
+    """
+    return value.isalpha() and len(value) >= 10 and _class_changes(value) >= 0.3 * len(value)
 
 
 def _class_changes(run: str) -> int:
