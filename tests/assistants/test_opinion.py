@@ -133,6 +133,13 @@ def test_a_claim_without_citations_and_claims_beyond_the_bound_are_dropped() -> 
         ("--enforce-eager", "17", "a switch takes no value"),
         ("--trust-remote-code", "true", "weakens security"),
         ("trust_remote_code", "true", "weakens security"),
+        ("--no-trust-remote-code", "false", "weakens security"),
+        ("--hf-overrides", '{"x": "' + "y" * 99 + '", "trust": 1}', "more than 80 characters"),
+        (
+            "--kv-transfer-config",
+            '{"kv_connector": "X", "kv_connector_module_path": "evil.code"}',
+            "weakens security",
+        ),
         ("VLLM_ALLOW_INSECURE_SERIALIZATION", "1", "weakens security"),
         ("; rm -rf /", "", "no name of a setting"),
         ("$(touch x)", "1", "no name of a setting"),

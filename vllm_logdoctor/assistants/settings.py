@@ -35,6 +35,10 @@ _UNSAFE = frozenset(
         "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "VLLM_SKIP_P2P_CHECK", "VLLM_USE_MODELSCOPE", "VLLM_MODEL_REDIRECT_PATH",
     }
 )  # fmt: skip
+_LONGEST_VALUE = 80
+_NEVER = "weakens security or changes what is served: never on the word of a model"
+# {"kv_connector": "X", "kv_connector_module_path": "evil.module"}
+_LOADS_CODE = lazy_pattern(r"(?i)module_path|trust_remote|_cls\b|plugin")
 _ALREADY = "already set to that"
 _COUNT = lazy_pattern(r"^--(?:max|num)-[a-z-]*(?:seqs|len|tokens|loras|blocks|override)$|-parallel-size$")
 # 8k, 8K and 1.5M are 8,000, 8,192 and 1,572,864
@@ -54,7 +58,7 @@ class SettingChecks:
 
     def checked(self, proposed: ChangeIn) -> ProposedChange:
         """Return a change with the reason why it is refused, if it is."""
-        name, value = proposed.setting.strip(), " ".join(visible(proposed.value).split())[:80]
+        name, value = proposed.setting.strip(), " ".join(visible(proposed.value).split())
         knob = self._knob(name)
         try:
             reason = self._refused(name, knob, value)
@@ -63,16 +67,18 @@ class SettingChecks:
         except Exception:
             # The plan's formulas are made for values that a rule chose: what they can't compute is not accepted.
             reason = "it can't be checked with the figures of this log"
-        return ProposedChange(visible(knob)[:80], value, not reason, reason)
+        return ProposedChange(visible(knob)[:80], value[:_LONGEST_VALUE], not reason, reason)
 
     def _refused(self, name: str, knob: str, value: str) -> str:
         if not (_VARIABLE.match(name) or _FLAG.match(name)):
             return "no name of a setting"
-        if knob in _UNSAFE:
-            return "weakens security or changes what is served: never on the word of a model"
+        if len(value) > _LONGEST_VALUE:
+            return f"a value of more than {_LONGEST_VALUE} characters is not checked"
         if _VARIABLE.match(name):
-            return self._variable_refused(name, value)
+            return _NEVER if name in _UNSAFE else self._variable_refused(name, value)
         flag = self._flag(knob)
+        if knob in _UNSAFE or (flag is not None and flag.name in _UNSAFE) or _LOADS_CODE.search(value):
+            return _NEVER
         return self._unknown("flag") if flag is None else self._value_refused(flag, knob, value)
 
     def _variable_refused(self, name: str, value: str) -> str:

@@ -12,7 +12,6 @@ from vllm_logdoctor.report.escape import code, fence, inline
 from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.report.text import plain_text
 
-FORMATS = ("markdown", "text", "json")
 _NAMES = {"md": "markdown", "markdown": "markdown", "text": "text", "txt": "text", "json": "json"}
 _WIDTH = 100_000
 """Text is not wrapped: an excerpt has as many lines in every form."""

@@ -18,7 +18,7 @@ from vllm_logdoctor.mcp_server.facts import facts_of
 from vllm_logdoctor.mcp_server.paging import cut, page
 from vllm_logdoctor.mcp_server.roots import Roots
 from vllm_logdoctor.pipeline import Options, analyse
-from vllm_logdoctor.plan.formats import render_launch
+from vllm_logdoctor.plan.formats import FORMS, render_launch
 from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.plan.whatif import check_setting, what_if
 from vllm_logdoctor.report.first_screen import first_screen
@@ -32,7 +32,6 @@ _KEPT = 4
 _MOST_RUNS = 20
 _FINDINGS = 12
 _OF_FINDING = ("id", "kind", "role", "severity", "confidence", "title")
-SHAPES = ("shell", "yaml", "pbs", "slurm", "systemd", "compose", "kubernetes")
 Log = Annotated[str, Field(description="A log or a folder of logs, below a root of the server.")]
 RunNumber = Annotated[
     int | None, Field(description="Number of the run; default: the last that failed, else the last.")
@@ -166,8 +165,8 @@ class Tools:
         run: RunNumber = None,
     ) -> dict[str, Any]:
         """Return what to change, and the launch command before and after; nothing is started."""
-        if shape not in SHAPES:
-            raise unknown_choice("shape", shape, SHAPES)
+        if shape not in FORMS:
+            raise unknown_choice("shape", shape, FORMS)
         diagnosis = chosen(self._analysis(path), run)
         launch, plan = launch_of(diagnosis.run), diagnosis.plan
         after = changed(launch, (one.change for one in plan.changes)) if launch else None
