@@ -12,6 +12,7 @@ from vllm_logdoctor.evidence.given import evidence_from
 from vllm_logdoctor.evidence.read import read_evidence
 from vllm_logdoctor.pipeline import analyse
 from vllm_logdoctor.report import markdown
+from vllm_logdoctor.report.json import document
 from vllm_logdoctor.source import inputs_from
 
 LOG = Path(__file__).resolve().parents[2] / "fixtures" / "vllm-0.11.2-kv-starved.log"
@@ -84,3 +85,31 @@ def test_a_trace_is_streamed(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert next(one.value for one in found.readings if one.name == "kernel events") == 2001
     assert peak < file.stat().st_size
+
+
+SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("docker-inspect", f'[{{\n "Config": {{"Env": ["HF_TOKEN={SECRET}"]}},\n "Args": ["--api-key", "{SECRET}"],\n "State": {{"OOMKilled": false, "ExitCode": 1, "Error": "HF_TOKEN={SECRET}"}}\n}}]'),
+        ("kubectl-describe", f"Name:   server-0\nPriority:  0\n      vllm serve tiny --api-key {SECRET}\n    Environment:\n      HF_TOKEN:  {SECRET}\n"),
+        ("collect-env", SAMPLES["collect-env"] + f"HF_TOKEN={SECRET}\nVLLM_API_KEY={SECRET}\n"),
+        ("qstat-f", f"Job Id: 42.head\n    Variable_List = HF_TOKEN={SECRET}\n    comment = run with HF_TOKEN={SECRET}\n"),
+    ],
+)  # fmt: skip
+def test_no_secret_of_a_file_is_in_any_report(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "beside.txt").write_text(text)
+    analysis = analyse(inputs_from(str(LOG)), evidence=evidence_from([str(tmp_path / "beside.txt")]))
+    assert analysis.beside[0].evidence.kind == name
+    assert SECRET not in markdown.render(analysis) + json.dumps(document(analysis), default=str)
+
+
+@pytest.mark.parametrize("name", ["torch-chrome-trace", "nsys-stats-text", "prometheus-json"])
+def test_a_file_cut_off_gives_what_comes_before_and_turns_no_verdict(tmp_path: Path, name: str) -> None:
+    plain = analyse(inputs_from(str(LOG)))
+    (tmp_path / "cut").write_text(SAMPLES[name][:-30])
+    analysis = analyse(inputs_from(str(LOG)), evidence=evidence_from([str(tmp_path / "cut")]))
+    assert len(analysis.beside) == 1
+    assert [one.id for one in analysis.runs[0].findings] == [one.id for one in plain.runs[0].findings]

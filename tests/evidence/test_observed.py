@@ -15,6 +15,7 @@ from vllm_logdoctor.evidence.given import evidence_from
 from vllm_logdoctor.evidence.kernels import class_of
 from vllm_logdoctor.evidence.read import read_evidence_file
 from vllm_logdoctor.pipeline import analyse
+from vllm_logdoctor.report import html
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.source import inputs_from
 
@@ -242,3 +243,44 @@ def test_the_library_has_the_values_as_a_frame(tmp_path: Path) -> None:
 
     frame = measured_frame(analysed(tmp_path, metrics=scrape(100, 9.0)).runs[0].run)
     assert frame[frame.name == "queue time mean"].number.tolist() == [9.0]
+
+
+def test_shares_busy_time_and_stages_of_a_request_are_charts(tmp_path: Path) -> None:
+    from vllm_logdoctor.report.observed_charts import observed_charts
+
+    trace = (
+        '{"traceEvents": [{"cat": "kernel", "name": "flash_fwd", "ts": 0, "dur": 30},'
+        ' {"cat": "kernel", "name": "ncclDevKernel_AllReduce", "ts": 60, "dur": 10}]}'
+    )
+    metrics = scrape(100, 9.0) + (
+        'vllm:request_decode_time_seconds_sum{engine="0"} 10.0\nvllm:request_decode_time_seconds_count{engine="0"} 10.0\n'
+    )
+    analysis = analysed(tmp_path, metrics=metrics, trace=trace)
+    charts = {one.name: one for one in observed_charts(analysis.runs[0].run)}
+    assert charts["kernels-1"].rows == [("attention", "75 %"), ("communication", "25 %")]
+    assert charts["busy-1"].rows == [("a kernel runs", "57.1 %"), ("none runs", "42.9 %")]
+    assert charts["request-1"].rows == [("queue", "9 s"), ("decode", "1 s")]
+    assert [(one["start"], one["end"]) for one in charts["request-1"].data["spans"]] == [
+        (0.0, 9.0),
+        (9.0, 10.0),
+    ]
+    page = html.render(analysis)
+    assert all(f'data-chart="{name}"' in page for name in charts)
+
+
+def test_a_report_without_files_beside_the_log_has_no_chart_of_them() -> None:
+    page = html.render(analyse(inputs_from(str(LOG))))
+    assert 'data-chart="kernels-1"' not in page
+
+
+def test_verify_shows_the_latency_before_and_after(tmp_path: Path) -> None:
+    from vllm_logdoctor.comparison.snapshot import snapshot_of
+    from vllm_logdoctor.comparison.verification import verify
+    from vllm_logdoctor.comparison.verification_markdown import render
+    from vllm_logdoctor.report.json import document
+
+    before, after = (
+        snapshot_of(document(analysed(tmp_path, metrics=scrape(100, queue)))) for queue in (9.0, 0.5)
+    )
+    said = render(verify(before, after))
+    assert "| ttft mean ms | 10,000 | 1,500 |" in said

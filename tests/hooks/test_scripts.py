@@ -278,3 +278,50 @@ def test_shellcheck_has_nothing_to_say(system: str, kind: str, dialect: str) -> 
 def test_an_unknown_kind_names_the_known_ones() -> None:
     with pytest.raises(LogdoctorError, match="job, afterany, epilogue"):
         script("pbs", "prologue", Settings("/opt/logdoctor"))
+
+
+def tools(folder: Path, curl: str) -> str:
+    """Return a PATH with an own curl and nvidia-smi before the others."""
+    (folder / "bin").mkdir()
+    for name, text in (
+        ("curl", curl),
+        ("nvidia-smi", "printf 'Attached GPUs                             : 1\\n'"),
+    ):
+        (folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / "bin" / name).chmod(0o755)
+    return f"{folder / 'bin'}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("curl", "kept"),
+    [
+        ('echo "vllm:num_preemptions_total{model_name=\\"models/tiny\\"} 7"', "vllm:num_preemptions_total"),
+        ("exit 7", None),
+        ("sleep 30", None),
+        ("yes", "y"),
+    ],
+    ids=["answers", "is gone", "hangs", "never ends"],
+)
+def test_what_the_server_counted_is_saved_at_the_end_within_bounds(
+    shell: str, curl: str, kept: str | None, tmp_path: Path, logdoctor: str, pbs_environment: dict[str, str]
+) -> None:
+    beside = tmp_path / "job's files"
+    environ = {**pbs_environment, "LOGDOCTOR_BESIDE": str(beside), "PATH": tools(tmp_path, curl)}
+    done = run_job(shell, f"{script('pbs', 'job', Settings(logdoctor))}\nexit 3\n", tmp_path, environ)
+    assert done.returncode == 3
+    metrics = beside / "metrics-end.txt"
+    assert (
+        (metrics.read_text().startswith(kept) and metrics.stat().st_size <= 4 << 20)
+        if kept
+        else not metrics.exists()
+    )
+    assert "nvidia-smi-q-end.txt" in (tmp_path / "work/serve.o55.logdoctor.md").read_text()
+
+
+def test_nothing_is_saved_unless_it_is_asked_for(
+    tmp_path: Path, logdoctor: str, pbs_environment: dict[str, str]
+) -> None:
+    environ = {**pbs_environment, "PATH": tools(tmp_path, "echo x")}
+    run_job("sh", f"{script('pbs', 'job', Settings(logdoctor))}\nexit 0\n", tmp_path, environ)
+    assert not list(tmp_path.rglob("*-end.txt"))

@@ -16,18 +16,8 @@ from vllm_logdoctor.run.model import Run, Value
 from vllm_logdoctor.run.observed import Group, Measured
 
 _KERNEL_ROWS = (
-    "MoE GEMM",
-    "MoE routing",
-    "attention",
-    "GEMM",
-    "norm and activation",
-    "quantize",
-    "communication",
-    "KV cache write",
-    "sampling",
-    "copy",
-    "other",
-)
+    "MoE GEMM", "MoE routing", "attention", "GEMM", "norm and activation", "quantize", "communication", "KV cache write", "sampling", "copy", "other"
+)  # fmt: skip
 _NO_SHORT_NAME = 60
 
 
@@ -43,6 +33,11 @@ class Entry(Struct, frozen=True):
     value: str = ""
     source: str = ""
     command: str = ""
+
+
+def _without_card(name: str) -> Entry:
+    """Return a cell that a run on the CPU has no value for."""
+    return Entry(name, "none (CPU)", "log")
 
 
 def render(diagnosis: Diagnosis) -> str:
@@ -91,20 +86,16 @@ def _configuration(run: Run) -> Iterator[Entry]:
         ("tensor_parallel_size", run.config.get("tensor_parallel_size")),
         ("max_num_seqs", run.config.get("max_num_seqs")),
     ):
-        yield _of_value(name, value, commands.ENVIRONMENT)
-    yield (
-        _measured(
-            run,
-            "gpus",
-            ("name", "product", "market_name"),
-            "card",
-            "npu-smi info" if run.platform == "npu" else commands.CARD,
-        )
-        if run.platform != "cpu"
-        else Entry("card", "none (CPU)", "log")
-    )
+        yield _of_value(name, value, commands.LOG)
+    named = "npu-smi info > npu-smi.txt" if run.platform == "npu" else commands.CARD
+    card = _measured(run, "gpus", ("name", "product", "market_name"), "card", named)
+    yield _without_card("card") if run.platform == "cpu" else card
     yield _measured(run, "host", ("model",), "processor", "lscpu > lscpu.txt")
-    yield Entry("flashinfer", command=commands.ENVIRONMENT)
+    yield (
+        _without_card("flashinfer")
+        if run.platform == "cpu"
+        else Entry("flashinfer", command=commands.ENVIRONMENT)
+    )
 
 
 def _kernels(run: Run) -> Iterator[Entry]:
@@ -148,8 +139,9 @@ def _bandwidth(run: Run) -> Iterator[Entry]:
         yield Entry("theoretical peak", command="sudo dmidecode -t memory > dmidecode.txt")
     else:
         yield Entry("theoretical peak", command=commands.CARD)
-    tool = "perf stat -a -e uncore_imc/data_reads/ sleep 10" if run.platform == "cpu" else commands.BANDWIDTH
-    yield Entry("measured during decoding", command=tool)
+    processor = str(next((one.value for one in run.observed.of("host", "model", joined=False)), ""))
+    of_host = commands.AMD_MEMORY if "AMD" in processor else commands.INTEL_MEMORY
+    yield Entry("measured during decoding", command=of_host if run.platform == "cpu" else commands.BANDWIDTH)
 
 
 def _threads(run: Run) -> Iterator[Entry]:
@@ -164,7 +156,7 @@ def _threads(run: Run) -> Iterator[Entry]:
 
 def _scheduling_modes(run: Run) -> Iterator[Entry]:
     mode = run.config.get("async_scheduling")
-    yield _of_value("async_scheduling of this run", mode, commands.ENVIRONMENT)
+    yield _of_value("async_scheduling of this run", mode, commands.LOG)
     yield _measured(run, "latency", ("TTFT mean",), "time to first token, this mode", commands.METRICS)
     other = "--no-async-scheduling" if mode is not None and mode.value else "--async-scheduling"
     yield Entry(
@@ -225,24 +217,16 @@ def _launches(run: Run) -> Iterator[Entry]:
         )
     else:
         yield Entry("kernel launches a step", command=commands.PROFILE)
-    yield (
-        Entry("overhead of a launch", command=commands.NSYS)
-        if run.platform != "cpu"
-        else Entry("overhead of a launch", "none (CPU)", "log")
-    )
+    overhead = "overhead of a launch"
+    yield _without_card(overhead) if run.platform == "cpu" else Entry(overhead, command=commands.NSYS)
     eager = run.config.get("enforce_eager")
-    graphs = (
-        "off (--enforce-eager)"
-        if eager is not None and eager.value
-        else "captured"
-        if run.seen("graph-capture")
-        else ""
-    )
+    graphs = "captured" if run.seen("graph-capture") else ""
+    graphs = "off (--enforce-eager)" if eager is not None and eager.value else graphs
     yield Entry(
         "CUDA graphs",
         graphs,
         _line(eager) if graphs and eager else "log" if graphs else "",
-        commands.ENVIRONMENT,
+        commands.LOG,
     )
 
 

@@ -48,6 +48,8 @@ ENVIRONMENT = {
     "LOGDOCTOR_REPORT": "hooks: file or directory for the report, or - for none",
     "LOGDOCTOR_JOB": "afterany jobs: id of the job to report on",
     "LOGDOCTOR_SECONDS": "job scripts: time limit of the analysis",
+    "LOGDOCTOR_BESIDE": "job scripts: directory in which /metrics and nvidia-smi -q of the end are saved, and read with the log",
+    "LOGDOCTOR_PORT": "job scripts: port of the server whose /metrics are saved, 8000 by default",
     "LOGDOCTOR": "administrators' hooks: 1 asks for a report, 0 refuses it",
     "XDG_CACHE_HOME": "where compiled patterns are kept between starts (logdoctor/)",
     "XDG_CONFIG_HOME": "where logdoctor/logdoctor.toml is looked for",

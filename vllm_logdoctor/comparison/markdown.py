@@ -155,7 +155,11 @@ def _running(low: int, high: int) -> str:
 
 
 def _figures(figures: Sequence[FigureDifference], speed: bool) -> list[str]:
-    chosen = [one for one in figures if (_is_traffic(one)) == speed]
+    return figure_table([one for one in figures if (_is_traffic(one)) == speed])
+
+
+def figure_table(chosen: Sequence[FigureDifference]) -> list[str]:
+    """Return a table of figures before and after, or nothing of none."""
     if not chosen:
         return []
     rows = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.comparison.markdown import headline
+from vllm_logdoctor.comparison.markdown import figure_table, headline
 from vllm_logdoctor.comparison.snapshot import PlannedKnob
 from vllm_logdoctor.comparison.verification import CheckedChange, CheckedPrediction, Verification
 from vllm_logdoctor.comparison.wording import both_names, side, times
@@ -48,6 +48,9 @@ def render(verification: Verification) -> str:
             *table(header, [_prediction(one) for one in verification.predictions]),
             "",
         ]
+    measured = [one for one in comparison.figures if one.name.endswith("_mean_ms")]
+    if measured:
+        lines += ["## Latency in /metrics", "", *figure_table(measured), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -11,16 +11,9 @@ from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.evidence.read import read_evidence_file
 from vllm_logdoctor.run.servers import VLLM
 
-BENCHMARKS = frozenset(
-    (
-        "llama-bench-text",
-        "llama-bench-csv",
-        "llama-bench-json",
-        "llama-bench-sql",
-        "llama-batched-bench",
-        "sglang-bench-one-batch",
-    )
-)
+BENCHMARKS = frozenset((
+    "llama-bench-text", "llama-bench-csv", "llama-bench-json", "llama-bench-sql", "llama-batched-bench", "sglang-bench-one-batch"
+))  # fmt: skip
 """Kinds of files that hold the speed of an engine without a server."""
 
 

@@ -100,9 +100,8 @@ def _of_vllm(run: Node, shares: Mapping[str, Cell], card: str | None) -> Side:
         config.get(name) for name in ("tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size")
     ]
     single = {}
-    for name, measured in (("kv tokens", "kv_cache_tokens"),):
-        if one := run["measured"].get(measured):
-            single[name] = Cell(one["value"], _line(one))
+    if one := run["measured"].get("kv_cache_tokens"):
+        single["kv tokens"] = Cell(one["value"], _line(one))
     if config.get("max_model_len"):
         single["context per request"] = Cell(config["max_model_len"], _line(run["config"]["max_model_len"]))
     start = next((one for one in run["phases"] if one["name"] == "startup" and one["seconds"]), None)
@@ -345,32 +344,10 @@ def same_model(one: str, other: str) -> bool:
     return bool(shorter) and shorter <= longer
 
 
-_FORMAT_WORDS = frozenset(
-    [
-        "gguf",
-        "q2",
-        "q3",
-        "q4",
-        "q5",
-        "q6",
-        "q8",
-        "0",
-        "1",
-        "k",
-        "m",
-        "s",
-        "l",
-        "small",
-        "medium",
-        "large",
-        "bf16",
-        "f16",
-        "f32",
-        "fp16",
-        "fp8",
-        "it",
-    ]
-)
+_FORMAT_WORDS = frozenset((
+    "gguf", "q2", "q3", "q4", "q5", "q6", "q8", "0", "1", "k", "m", "s", "l", "small", "medium", "large", "bf16", "f16", "f32", "fp16",
+    "fp8", "it"
+))  # fmt: skip
 
 
 def _words(name: str) -> frozenset[str]:

@@ -16,13 +16,11 @@ _WORKER = re.compile(r"\b(?:TP|gpu=|gpu_id=)(\d+)")
 _BATCH = re.compile(r"(Decode|Prefill) batch[.,]? (#.*)$")
 # tp_size=1, model_path='tiny', disable_cuda_graph=False
 _ARGUMENT = re.compile(r"\b(\w+)=('[^']{0,300}'|[^,()\[\]{}' ]{1,60})")
-_ARGUMENTS = frozenset(
-    (
-        "model_path", "dtype", "quantization", "tp_size", "dp_size", "kv_cache_dtype", "mem_fraction_static", "chunked_prefill_size",
-        "attention_backend", "disable_cuda_graph", "disable_radix_cache", "context_length", "max_running_requests",
-        "speculative_algorithm", "disaggregation_mode",
-    )
-)  # fmt: skip
+_ARGUMENTS = frozenset((
+    "model_path", "dtype", "quantization", "tp_size", "dp_size", "kv_cache_dtype", "mem_fraction_static", "chunked_prefill_size",
+    "attention_backend", "disable_cuda_graph", "disable_radix_cache", "context_length", "max_running_requests", "speculative_algorithm",
+    "disaggregation_mode"
+))  # fmt: skip
 # max_total_num_tokens=185897, chunked_prefill_size=8192, max_running_requests=48, context_len=65536
 _CAPACITY = {
     "max_total_num_tokens": "kv tokens",

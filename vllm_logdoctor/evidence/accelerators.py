@@ -52,12 +52,11 @@ def read_npu(lines: Lines) -> Iterator[Reading]:
             yield Reading("temperature", number(found[5]), "C", device, line)
 
 
-_AMD = frozenset(
-    (
-        "market_name", "gfx_activity", "umc_activity", "mm_activity", "socket_power", "average_socket_power", "max_power_limit", "socket_power_limit",
-        "hotspot", "edge", "mem", "total_vram", "used_vram", "free_vram", "size", "width", "max_pcie_width", "speed", "version", "clk",
-    )
-)  # fmt: skip
+_AMD = frozenset((
+    "market_name", "gfx_activity", "umc_activity", "mm_activity", "socket_power", "average_socket_power", "max_power_limit",
+    "socket_power_limit", "hotspot", "edge", "mem", "total_vram", "used_vram", "free_vram", "size", "width", "max_pcie_width", "speed",
+    "version", "clk"
+))  # fmt: skip
 # GPU: 0
 _AMD_CARD = re.compile(r"^\s*GPU: (\d+)\s*$")
 #         GFX_ACTIVITY: 97 %
@@ -85,9 +84,6 @@ def read_amd(lines: Lines) -> Iterator[Reading]:
 def read_amd_json(lines: Lines) -> Iterator[Reading]:
     """Yield the same of `amd-smi --json`: a value is a number, or an object with value and unit on lines of their own."""
     card = key = ""
-    for reading in json_values(lines):
-        if reading.name == "gpu":
-            card = f"gpu {reading.value}"
     for line, text in enumerate(lines, start=1):
         if found := re.match(r'^\s*"gpu":\s*(\d+)', text):
             card = f"gpu {found[1]}"

@@ -28,40 +28,12 @@ def read_results_text(lines: Lines) -> Iterator[Reading]:
             inside = False
 
 
-_VLLM_BENCH = frozenset(
-    [
-        "model_id",
-        "backend",
-        "num_prompts",
-        "request_rate",
-        "max_concurrency",
-        "duration",
-        "completed",
-        "failed",
-        "total_input_tokens",
-        "total_output_tokens",
-        "request_throughput",
-        "request_goodput",
-        "output_throughput",
-        "total_token_throughput",
-        "mean_ttft_ms",
-        "median_ttft_ms",
-        "p95_ttft_ms",
-        "p99_ttft_ms",
-        "mean_tpot_ms",
-        "median_tpot_ms",
-        "p99_tpot_ms",
-        "mean_itl_ms",
-        "median_itl_ms",
-        "p99_itl_ms",
-        "mean_e2el_ms",
-        "p99_e2el_ms",
-        "max_output_tokens_per_s",
-        "max_concurrent_requests",
-        "rps",
-        "burstiness",
-    ]
-)
+_VLLM_BENCH = frozenset((
+    "model_id", "backend", "num_prompts", "request_rate", "max_concurrency", "duration", "completed", "failed", "total_input_tokens",
+    "total_output_tokens", "request_throughput", "request_goodput", "output_throughput", "total_token_throughput", "mean_ttft_ms",
+    "median_ttft_ms", "p95_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "median_tpot_ms", "p99_tpot_ms", "mean_itl_ms", "median_itl_ms",
+    "p99_itl_ms", "mean_e2el_ms", "p99_e2el_ms", "max_output_tokens_per_s", "max_concurrent_requests", "rps", "burstiness"
+))  # fmt: skip
 
 
 def read_vllm_json(lines: Lines) -> Iterator[Reading]:
@@ -88,14 +60,13 @@ def read_guidellm(lines: Lines) -> Iterator[Reading]:
             yield reading
 
 
+_OF_LLMPERF = ("model", "num_concurrent_requests", "version")
+
+
 def read_llmperf(lines: Lines) -> Iterator[Reading]:
     """Yield the figures of llmperf's summary."""
     for reading in json_values(lines):
-        if reading.name.startswith("results_") or reading.name in (
-            "model",
-            "num_concurrent_requests",
-            "version",
-        ):
+        if reading.name.startswith("results_") or reading.name in _OF_LLMPERF:
             yield reading
     section = ""
     for line, text in enumerate(lines, start=1):

@@ -59,29 +59,10 @@ def _kernel_line(text: str, line: int) -> Iterator[Reading]:
         yield Reading("segfault", f"{found[2]} {found[1]}", "pid name", found[4], line)
 
 
-_INSPECT = frozenset(
-    [
-        "Status",
-        "Running",
-        "OOMKilled",
-        "Dead",
-        "ExitCode",
-        "Error",
-        "StartedAt",
-        "FinishedAt",
-        "RestartCount",
-        "ShmSize",
-        "IpcMode",
-        "NetworkMode",
-        "Memory",
-        "MemorySwap",
-        "NanoCpus",
-        "CpusetCpus",
-        "Image",
-        "Name",
-        "PidsLimit",
-    ]
-)
+_INSPECT = frozenset((
+    "Status", "Running", "OOMKilled", "Dead", "ExitCode", "Error", "StartedAt", "FinishedAt", "RestartCount", "ShmSize", "IpcMode",
+    "NetworkMode", "Memory", "MemorySwap", "NanoCpus", "CpusetCpus", "Image", "Name", "PidsLimit"
+))  # fmt: skip
 
 
 def read_docker_inspect(lines: Lines) -> Iterator[Reading]:
@@ -126,29 +107,10 @@ def read_kubectl_events(lines: Lines) -> Iterator[Reading]:
 
 
 _QSTAT = re.compile(r"^\s+(?:resources_used\.|Resource_List\.)?(\w+) = (.*)$")
-_QSTAT_KEYS = frozenset(
-    [
-        "Job_Name",
-        "job_state",
-        "queue",
-        "cpupercent",
-        "cput",
-        "mem",
-        "ncpus",
-        "vmem",
-        "walltime",
-        "Exit_status",
-        "exec_host",
-        "comment",
-        "ngpus",
-        "select",
-        "place",
-        "run_count",
-        "stime",
-        "ctime",
-        "mtime",
-    ]
-)
+_QSTAT_KEYS = frozenset((
+    "Job_Name", "job_state", "queue", "cpupercent", "cput", "mem", "ncpus", "vmem", "walltime", "Exit_status", "exec_host", "comment",
+    "ngpus", "select", "place", "run_count", "stime", "ctime", "mtime"
+))  # fmt: skip
 
 
 def read_qstat(lines: Lines) -> Iterator[Reading]:

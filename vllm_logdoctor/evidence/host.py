@@ -33,43 +33,43 @@ def read_top(lines: Lines) -> Iterator[Reading]:
         yield Reading(f"cpu of {row['COMMAND']}", number(row["%CPU"]), "%", f"thread {row['PID']}", line)
 
 
-def read_pidstat(lines: Lines) -> Iterator[Reading]:
-    """Yield the columns of the first processes."""
-    header = first_line_with(lines, ("UID", "PID", "%usr"))
+def _rows(lines: Lines, words: tuple[str, ...], most: int) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Yield line, names and values of the first rows under the header that holds some words."""
+    header = first_line_with(lines, words)
     if header is None:
         return
-    for line, row in list(columns(lines, header))[:5]:
-        who = f"pid {row['PID']}"
-        names = [name for name in row if name not in ("Time", "UID", "PID", "Command")]
-        yield from (Reading(name, number(row[name]), "", who, line) for name in names[:17])
+    names = lines[header].lstrip("#").split()
+    for line, text in enumerate(lines[header + 1 : header + 1 + most], start=header + 2):
+        if not text.strip():
+            return
+        yield line, names, text.split()
+
+
+def read_pidstat(lines: Lines) -> Iterator[Reading]:
+    """Yield the columns of the first processes."""
+    for line, names, values in _rows(lines, ("UID", "PID", "%usr"), 5):
+        row = dict(zip(names, values, strict=False))
+        kept = [name for name in row if name not in ("Time", "UID", "PID", "Command")]
+        who = f"pid {row.get('PID', '?')}"
+        yield from (Reading(name, number(row[name]), "", who, line) for name in kept[:17])
 
 
 def read_mpstat(lines: Lines) -> Iterator[Reading]:
     """Yield how the time of each processor was spent."""
-    header = first_line_with(lines, ("CPU", "%usr", "%idle"))
-    if header is None:
-        return
-    names = lines[header].split()
-    first = names.index("CPU")
-    for line, text in enumerate(lines[header + 1 : header + 8], start=header + 2):
-        values = text.split()
+    for line, names, values in _rows(lines, ("CPU", "%usr", "%idle"), 7):
         if len(values) != len(names):
-            break
-        subject = f"cpu {values[first]}"
-        for name, value in zip(names[first + 1 :], values[first + 1 :], strict=True):
-            yield Reading(name, number(value), "%", subject, line)
+            return
+        at = names.index("CPU")
+        for name, value in zip(names[at + 1 :], values[at + 1 :], strict=True):
+            yield Reading(name, number(value), "%", f"cpu {values[at]}", line)
 
 
 def read_vmstat(lines: Lines) -> Iterator[Reading]:
     """Yield the first rows of vmstat."""
-    header = first_line_with(lines, (" r ", " swpd "))
-    if header is None:
-        return
-    names = [name for name in lines[header].split() if name.islower() and len(name) < 8]
-    for line, text in enumerate(lines[header + 1 : header + 4], start=header + 2):
+    for line, names, values in _rows(lines, (" r ", " swpd "), 3):
+        kept = (name for name in names if name.islower() and len(name) < 8)
         yield from (
-            Reading(name, number(value), "", "", line)
-            for name, value in zip(names, text.split(), strict=False)
+            Reading(name, number(value), line=line) for name, value in zip(kept, values, strict=False)
         )
 
 
@@ -82,16 +82,10 @@ def read_iostat(lines: Lines) -> Iterator[Reading]:
 
 def read_free(lines: Lines) -> Iterator[Reading]:
     """Yield memory and swap."""
-    header = first_line_with(lines, ("total", "used", "free"))
-    if header is None:
-        return
-    names = lines[header].split()
-    for line, text in enumerate(lines[header + 1 : header + 3], start=header + 2):
-        if not text.strip():
-            break
-        kind, *values = text.split()
+    for line, names, (kind, *values) in _rows(lines, ("total", "used", "free"), 2):
+        of = kind.rstrip(":").lower()
         yield from (
-            Reading(f"{kind.rstrip(':').lower()} {name}", number(value), line=line)
+            Reading(f"{of} {name}", number(value), line=line)
             for name, value in zip(names, values, strict=False)
         )
 

@@ -13,68 +13,28 @@ from vllm_logdoctor.evidence.model import Reading
 
 OTHER = "other"
 # Order matters: a fused MoE GEMM is no dense GEMM, an all-reduce that also normalizes is communication.
-CLASSES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (
-        "communication",
-        (
-            r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|one_shot|two_shot|multimem",
-            r"cross_device_reduce|deep_?ep|nvshmem|(?:intra|inter)node::(?:dispatch|combine)",
-        ),
-    ),
-    (
-        "KV cache write",
-        (
-            r"reshape_and_cache|concat_and_cache|kv_cache.*(?:write|store|scatter|update)",
-            r"copy_blocks|swap_blocks",
-        ),
-    ),
-    (
-        "MoE routing",
-        (
-            r"topk_?gating|moe_align|moe_sum|count_and_sort|expert.*(?:permute|sort|offset)",
-            r"permute|routing|finalizeMoe|grouped_topk|select_experts",
-        ),
-    ),
-    (
-        "attention",
-        (
-            r"flash|fmha|attention|attn|paged|mla_|_mla|merge_state|split_?kv",
-            r"(?:prefill|decode)_?(?:wrapper|kernel)|BatchPrefill|BatchDecode",
-        ),
-    ),
-    ("MoE GEMM", (r"moe|grouped_?gemm|group_?gemm|expert|cutlass.*Grouped|bmm_.*(?:mxe|swiGlu)",)),
-    ("quantize", (r"quant(?!.*gemm)|scaled_fp8|fp8_cast|cvt_fp|to_mx|mxfp8_|dequant",)),
-    (
-        "GEMM",
-        (
-            r"gemm|gemv|cublas|cutlass|xmma|wgmma|marlin|matmul|nvjet|splitK|sm\d+_.*mma|onednn|mkldnn",
-            r"aten::(?:mm|addmm|bmm|linear|_?int_mm)\b",
-        ),
-    ),
-    (
-        "norm and activation",
-        (
-            r"norm|silu|gelu|swiglu|act_and_mul|rotary|rope|softmax",
-            r"aten::(?:relu|sigmoid|rsqrt|pow|mean)\b",
-        ),
-    ),
-    (
-        "sampling",
-        (
-            r"sampl|top_?[kp](?!gating)|argmax|multinomial|penalt|logits|exponential|Radix_?Sort|cub::.*Sort",
-            r"aten::(?:argmax|sort|topk|multinomial)\b",
-        ),
-    ),
-    (
-        "copy",
-        (
-            r"memcpy|memset|copy|CatArray|fill",
-            r"aten::(?:copy_|to|_to_copy|clone|cat|index_select|contiguous)\b",
-        ),
-    ),
-)
-_PATTERNS = tuple((name, re.compile("|".join(expressions), re.IGNORECASE)) for name, expressions in CLASSES)
-NAMES = (*(name for name, _ in CLASSES), OTHER)
+CLASSES = {
+    "communication": r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|one_shot|two_shot|multimem"
+    r"|cross_device_reduce|deep_?ep|nvshmem|(?:intra|inter)node::(?:dispatch|combine)",
+    "KV cache write": r"reshape_and_cache|concat_and_cache|kv_cache.*(?:write|store|scatter|update)"
+    r"|copy_blocks|swap_blocks",
+    "MoE routing": r"topk_?gating|moe_align|moe_sum|count_and_sort|expert.*(?:permute|sort|offset)"
+    r"|permute|routing|finalizeMoe|grouped_topk|select_experts",
+    "attention": r"flash|fmha|attention|attn|paged|mla_|_mla|merge_state|split_?kv"
+    r"|(?:prefill|decode)_?(?:wrapper|kernel)|BatchPrefill|BatchDecode",
+    "MoE GEMM": r"moe|grouped_?gemm|group_?gemm|expert|cutlass.*Grouped|bmm_.*(?:mxe|swiGlu)",
+    "quantize": r"quant(?!.*gemm)|scaled_fp8|fp8_cast|cvt_fp|to_mx|mxfp8_|dequant",
+    "GEMM": r"gemm|gemv|cublas|cutlass|xmma|wgmma|marlin|matmul|nvjet|splitK|sm\d+_.*mma|onednn|mkldnn"
+    r"|aten::(?:mm|addmm|bmm|linear|_?int_mm)\b",
+    "norm and activation": r"norm|silu|gelu|swiglu|act_and_mul|rotary|rope|softmax"
+    r"|aten::(?:relu|sigmoid|rsqrt|pow|mean)\b",
+    "sampling": r"sampl|top_?[kp](?!gating)|argmax|multinomial|penalt|logits|exponential|Radix_?Sort|cub::.*Sort"
+    r"|aten::(?:argmax|sort|topk|multinomial)\b",
+    "copy": r"memcpy|memset|copy|CatArray|fill"
+    r"|aten::(?:copy_|to|_to_copy|clone|cat|index_select|contiguous)\b",
+}  # fmt: skip
+_PATTERNS = tuple((name, re.compile(expression, re.IGNORECASE)) for name, expression in CLASSES.items())
+NAMES = (*CLASSES, OTHER)
 _MOST_NAMES = 20
 
 

@@ -18,17 +18,12 @@ from vllm_logdoctor.evidence import (
     prometheus_api,
     traces,
 )
-from vllm_logdoctor.evidence.model import Kind, Lines, Reading
+from vllm_logdoctor.evidence.model import Kind
 
 
 def _matches(regex: str) -> Callable[[str], bool]:
     expression = re.compile(regex, re.MULTILINE)
     return lambda head: bool(expression.search(head))
-
-
-def _nothing(lines: Lines) -> tuple[Reading, ...]:
-    """Return nothing: the kind is read as a stream."""
-    return ()
 
 
 def _holds(*words: str) -> Callable[[str], bool]:
@@ -52,6 +47,12 @@ def _csv_header(regex: str) -> Callable[[str], bool]:
 
 
 _LATENCY = "time to first token, latency, queue time, preemptions, lengths, prefix cache hits"
+_CLIENT = "latency and throughput that the client saw"
+_LLAMA_CPP = "speed of llama.cpp on this machine"
+_KERNELS = "time by kernel, busy share of the GPU"
+_JOB = "how the job ended, what it used and asked for"
+_CONTAINER = "how the container ended, its limits"
+_CALLS = "time by kernel and by call"
 _CARD = "the card, its memory, clocks and power"
 
 KINDS: tuple[Kind, ...] = (
@@ -63,30 +64,18 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "torch-chrome-trace",
-        "time by kernel, busy share of the GPU",
+        _KERNELS,
         _matches(r'"traceEvents"\s*:|^\[\s*\{[^{}]{0,400}"ph"\s*:'),
-        _nothing,
         stream=traces.read_trace_file,
     ),
     Kind(
         "nsys-sqlite",
-        "time by kernel, busy share of the GPU",
+        _KERNELS,
         lambda head: head.startswith("SQLite format 3"),
-        _nothing,
         stream=traces.read_nsys_sqlite,
     ),
-    Kind(
-        "prometheus-json",
-        _LATENCY,
-        _holds('"resultType"', '"metric"'),
-        prometheus_api.read_api,
-    ),
-    Kind(
-        "dcgm-exporter",
-        _CARD,
-        _matches(r"^# (?:HELP|TYPE) DCGM_FI_"),
-        accelerators.read_dcgm,
-    ),
+    Kind("prometheus-json", _LATENCY, _holds('"resultType"', '"metric"'), prometheus_api.read_api),
+    Kind("dcgm-exporter", _CARD, _matches(r"^# (?:HELP|TYPE) DCGM_FI_"), accelerators.read_dcgm),
     Kind(
         "amd-smi-json",
         _CARD,
@@ -94,48 +83,28 @@ KINDS: tuple[Kind, ...] = (
         accelerators.read_amd_json,
     ),
     Kind("amd-smi", _CARD, _matches(r"^GPU: \d+\s*\n\s+[A-Z_]+:"), accelerators.read_amd),
-    Kind(
-        "dcgmi-dmon",
-        _CARD,
-        _matches(r"^#\s*Entity\s+\w+"),
-        accelerators.read_dcgmi,
-    ),
+    Kind("dcgmi-dmon", _CARD, _matches(r"^#\s*Entity\s+\w+"), accelerators.read_dcgmi),
     Kind(
         "numactl",
         "processors and memory of each NUMA node",
         _matches(r"^available: \d+ nodes? \("),
         host.read_numactl,
     ),
-    Kind(
-        "nsys-stats-csv",
-        "time by kernel and by call",
-        _matches(r"^Time \(%\),Total Time \(ns\),"),
-        profiles.read_nsys,
-    ),
+    Kind("nsys-stats-csv", _CALLS, _matches(r"^Time \(%\),Total Time \(ns\),"), profiles.read_nsys),
     Kind(
         "docker-inspect",
-        "how the container ended, its limits",
+        _CONTAINER,
         _matches(r'"OOMKilled"\s*:[\s\S]*"ExitCode"|"State"[\s\S]*"OOMKilled"\s*:'),
         cluster.read_docker_inspect,
     ),
-    Kind(
-        "guidellm-json",
-        "latency and throughput that the client saw",
-        _holds('"guidellm_version"'),
-        benchmarks.read_guidellm,
-    ),
+    Kind("guidellm-json", _CLIENT, _holds('"guidellm_version"'), benchmarks.read_guidellm),
     Kind(
         "vllm-bench-json",
-        "latency and throughput that the client saw",
+        _CLIENT,
         _matches(r'"(?:mean_ttft_ms|request_throughput|total_token_throughput)"'),
         benchmarks.read_vllm_json,
     ),
-    Kind(
-        "llmperf-json",
-        "latency and throughput that the client saw",
-        _matches(r'"results_?\w*"|"results_ttft_s'),
-        benchmarks.read_llmperf,
-    ),
+    Kind("llmperf-json", _CLIENT, _matches(r'"results_?\w*"|"results_ttft_s'), benchmarks.read_llmperf),
     Kind("rocm-smi-json", _CARD, _matches(r'"card\d+"\s*:\s*\{'), accelerators.read_rocm),
     Kind("nvidia-smi-xml", _CARD, _holds("<nvidia_smi_log"), nvidia.read_xml),
     Kind("nvidia-smi-q", _CARD, _matches(r"^Attached GPUs\s+: \d"), nvidia.read_query),
@@ -174,45 +143,30 @@ KINDS: tuple[Kind, ...] = (
         nvidia.read_csv,
     ),
     Kind("npu-smi", _CARD, _matches(r"\bnpu-smi \S+\s+Version:"), accelerators.read_npu),
-    Kind(
-        "sglang-bench-text",
-        "latency and throughput that the client saw",
-        benchmarks.is_sglang,
-        benchmarks.read_results_text,
-    ),
-    Kind(
-        "vllm-bench-text",
-        "latency and throughput that the client saw",
-        benchmarks.is_results_text,
-        benchmarks.read_results_text,
-    ),
-    Kind(
-        "aiperf-text",
-        "latency and throughput that the client saw",
-        _matches(r"NVIDIA (?:AIPerf|GenAI-Perf) \|"),
-        benchmarks.read_aiperf,
-    ),
+    Kind("sglang-bench-text", _CLIENT, benchmarks.is_sglang, benchmarks.read_results_text),
+    Kind("vllm-bench-text", _CLIENT, benchmarks.is_results_text, benchmarks.read_results_text),
+    Kind("aiperf-text", _CLIENT, _matches(r"NVIDIA (?:AIPerf|GenAI-Perf) \|"), benchmarks.read_aiperf),
     Kind(
         "llama-bench-text",
-        "speed of llama.cpp on this machine",
+        _LLAMA_CPP,
         _matches(r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s\s*\|"),
         engine_benchmarks.read_llama_bench,
     ),
     Kind(
         "llama-bench-json",
-        "speed of llama.cpp on this machine",
+        _LLAMA_CPP,
         _holds('"build_commit"', '"avg_ts"'),
         engine_benchmarks.read_llama_bench_rows,
     ),
     Kind(
         "llama-bench-csv",
-        "speed of llama.cpp on this machine",
+        _LLAMA_CPP,
         _matches(r"^(?:build_commit,|\w+,.{0,900}\bavg_ts,)"),
         engine_benchmarks.read_llama_bench_rows,
     ),
     Kind(
         "llama-bench-sql",
-        "speed of llama.cpp on this machine",
+        _LLAMA_CPP,
         _matches(r"^INSERT INTO \w+ \(build_commit, .*\bavg_ts\b"),
         engine_benchmarks.read_llama_bench_rows,
     ),
@@ -228,12 +182,7 @@ KINDS: tuple[Kind, ...] = (
         engine_benchmarks.is_one_batch,
         engine_benchmarks.read_one_batch,
     ),
-    Kind(
-        "nsys-stats-text",
-        "time by kernel and by call",
-        _matches(r"\*\* .* \(\w+(?:_sum|_summary|sum)\):"),
-        profiles.read_nsys,
-    ),
+    Kind("nsys-stats-text", _CALLS, _matches(r"\*\* .* \(\w+(?:_sum|_summary|sum)\):"), profiles.read_nsys),
     Kind(
         "torch-key-averages",
         "time by operator and kernel",
@@ -258,21 +207,11 @@ KINDS: tuple[Kind, ...] = (
         _matches(r"^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):"),
         host.read_lscpu,
     ),
-    Kind(
-        "qstat-f",
-        "how the job ended, what it used and asked for",
-        _matches(r"^Job Id: \S+"),
-        cluster.read_qstat,
-    ),
-    Kind(
-        "sacct",
-        "how the job ended, what it used and asked for",
-        _matches(r"^\s*JobID(?:Raw)?[ |].*(?:State|ExitCode)"),
-        cluster.read_sacct,
-    ),
+    Kind("qstat-f", _JOB, _matches(r"^Job Id: \S+"), cluster.read_qstat),
+    Kind("sacct", _JOB, _matches(r"^\s*JobID(?:Raw)?[ |].*(?:State|ExitCode)"), cluster.read_sacct),
     Kind(
         "kubectl-describe",
-        "how the container ended, its limits",
+        _CONTAINER,
         _matches(
             r"^QoS Class:|^Name:\s+\S+\n(?:.*\n){0,4}^(?:Priority|Namespace|Service Account):|kubectl describe"
         ),

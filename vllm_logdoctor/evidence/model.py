@@ -72,14 +72,14 @@ class Kind(Struct, frozen=True):
         name: its name in reports and JSON.
         adds: what it tells that a log does not, in words.
         recognizes: whether the beginning of a file (at most 64 KiB) is of this kind.
-        read: its readings, the most telling first.
+        read: its readings, the most telling first; None for a kind that is streamed.
         stream: reads a file of any size by its path, where the kind has such a reader.
     """
 
     name: str
     adds: str
     recognizes: Callable[[str], bool]
-    read: Reader
+    read: Reader | None = None
     stream: Callable[[Path], Iterable[Reading]] | None = None
 
 

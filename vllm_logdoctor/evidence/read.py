@@ -45,7 +45,7 @@ def read_evidence(name: str, data: bytes) -> EvidenceFile:
         return EvidenceFile(name, "", (), note or "no kind that is known")
     lines = [mask(line).text if may_hold_secret(line) else line for line in text.split("\n")]
     try:
-        readings = list(kind.read(lines))
+        readings = list(kind.read(lines) if kind.read else ())
     except (ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
         return EvidenceFile(name, kind.name, (), f"damaged: {type(error).__name__}", kind.adds)
     if len(readings) > MOST_READINGS:

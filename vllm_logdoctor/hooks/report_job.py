@@ -50,6 +50,7 @@ def _out_of_memory() -> int:
 
 def _reported(logs: list[list[str]], place: Path | None, end: JobEnd | None) -> list[str]:
     from vllm_logdoctor.catalogue.locate import cache_directory
+    from vllm_logdoctor.evidence.given import evidence_from
     from vllm_logdoctor.hooks.summary import summary
     from vllm_logdoctor.pipeline import Options, analyse
     from vllm_logdoctor.report.writers import format_of_name, render
@@ -60,7 +61,9 @@ def _reported(logs: list[list[str]], place: Path | None, end: JobEnd | None) -> 
         for path, name in logs
         for one in inputs_from(path)
     ]
-    analysis = analyse(inputs, Options(cache=cache_directory(), job=end))
+    beside = os.environ.get("LOGDOCTOR_BESIDE", "")
+    evidence = evidence_from([beside]) if os.path.isdir(beside) else ()
+    analysis = analyse(inputs, Options(cache=cache_directory(), job=end), evidence=evidence)
     if place is None:
         return summary(analysis)
     write_whole(place, render(analysis, format_of_name(place.name)), _mode([path for path, _ in logs]))

@@ -14,6 +14,7 @@ from vllm_logdoctor.report.charts import Chart, chart_html, first_charts, more_c
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.evidence import lines_by_anchor
 from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.report.observed_charts import observed_charts
 from vllm_logdoctor.report.reader import reader
 from vllm_logdoctor.run.model import Evidence
 
@@ -187,3 +188,5 @@ def _add_charts(blocks: Sequence[Block], analysis: Analysis) -> None:
             block.charts = first_charts(current) if current else []
         elif current is not None and block.level == level + 1 and block.title == "Load":
             block.charts = more_charts(current.run)
+        elif current is not None and block.level == level + 1 and block.title == "Measured beside the log":
+            block.charts = observed_charts(current.run)

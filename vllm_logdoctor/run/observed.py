@@ -153,7 +153,7 @@ def _latency(last: EvidenceFile, first: EvidenceFile | None) -> Iterator[Reading
             round(mean, 6),
             source.unit,
             line=source.line,
-            how=f"{int(count)} observations {how}",
+            how=f"{int(count):,} observations {how}",
         )
         yield from (one for one in last.readings if one.name.startswith(f"{name} p"))
     yield from _waiting_share(last)

@@ -1,4 +1,4 @@
-"""Which engine a log is of: lines by which SGLang, llama.cpp, ollama, TGI and TensorRT-LLM are recognized.
+"""Which engine a log is of: lines by which SGLang, llama.cpp, ollama, TGI, TensorRT-LLM and others are recognized.
 
 The patterns of patterns/engines find the lines. A line counts where its record begins with it, so that a prompt that quotes one
 changes nothing.
@@ -13,6 +13,9 @@ NAMES = {
     "ollama": "ollama",
     "tgi": "Text Generation Inference",
     "tensorrt-llm": "TensorRT-LLM",
+    "lmdeploy": "LMDeploy",
+    "mlc-llm": "MLC LLM",
+    "deepspeed-mii": "DeepSpeed-MII",
 }
 
 _LINES = (
@@ -23,15 +26,21 @@ _LINES = (
         "loader model context backend timings eval-time slot server-json build launch bench",
     ),
     ("ollama", "ollama", "request log"),
-    ("tgi", "tgi", "log"),
-    ("tensorrt-llm", "tensorrt-llm", "log"),
+    ("tgi", "tgi", "log frame"),
+    ("tensorrt-llm", "tensorrt-llm", "log triton frame"),
+    ("lmdeploy", "lmdeploy", "log frame"),
+    ("mlc", "mlc-llm", "log frame"),
+    ("mii", "deepspeed-mii", "log"),
 )
 SIGNATURES = {f"{pack}-{line}": engine for pack, engine, lines in _LINES for line in lines.split()}
 """Pattern id -> engine."""
 
 WEAK = frozenset(
-    {"sglang-frame", "sglang-launch", "llama-cpp-launch", "llama-cpp-backend", "llama-cpp-eval-time"}
-)
+    {
+        "sglang-frame", "tgi-frame", "tensorrt-llm-frame", "lmdeploy-frame", "mlc-frame",
+        "sglang-launch", "llama-cpp-launch", "llama-cpp-backend", "llama-cpp-eval-time",
+    }
+)  # fmt: skip
 """Lines that another program may print too: they name the engine of a log without any other sign, and never begin a run."""
 
 # ollama runs llama.cpp inside and passes its lines on.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from vllm_logdoctor.report.escape import code, inline
@@ -28,12 +29,38 @@ def measured_beside(page: Page) -> list[str]:
     for group, title in _TITLES.items():
         values = page.run.observed.of(group, joined=False)
         shown = [one for one in values if one.name not in ("class time", "class launches")]
-        if shown:
+        if group == "latency":
+            lines += _latency(title, shown)
+        elif shown:
             rows = [[_name(one), _value(one), _place(one)] for one in shown[:_MOST]]
             lines += ["", f"**{title}**", "", *table(["", "value", "source"], rows)]
             left = len(shown) - len(rows)
             lines += ["", f"{left} more in the JSON report."] if left > 0 else []
     return lines[1:]
+
+
+def _latency(title: str, values: Sequence[Measured]) -> list[str]:
+    """Return a row for each quantity: its mean, and the bounds of the buckets that hold its quantiles."""
+    found = {one.name: one for one in values}
+    means = [one for one in values if one.name.endswith(" mean")]
+    if not means:
+        return []
+    rows = []
+    for one in means:
+        name = one.name.removesuffix(" mean")
+        quantiles = [found.get(f"{name} p{share} lies in") for share in (50, 95)]
+        rows.append([inline(name), _value(one), *(_value(q) if q else "" for q in quantiles), _place(one)])
+    share = found.get("waiting share")
+    words = (
+        [f"Waiting is {_value(share)} of a request's time: {inline(share.how, 120)}.", ""] if share else []
+    )
+    return [
+        "",
+        f"**{title}**",
+        "",
+        *words,
+        *table(["", "mean", "p50 lies in", "p95 lies in", "source"], rows),
+    ]
 
 
 def _name(one: Measured) -> str:
