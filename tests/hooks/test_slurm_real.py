@@ -7,13 +7,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from hook_samples import SERVER_LOG, command, told
 from msgspec import Struct
 
+from vllm_logdoctor.hooks.ending import job_end
 from vllm_logdoctor.hooks.scripts import Settings, script
 
 NODE = Path(__file__).with_name("slurm_node.sh")
@@ -149,6 +151,30 @@ def test_afterany_job_reports_on_a_job_that_failed(cluster: Cluster) -> None:
     assert status == 0
     assert len(told(cluster.output(reporting))) == 3
     assert (cluster.work / f"slurm-{failed}.out.logdoctor.md").exists()
+
+
+def test_the_accounting_says_how_a_job_ended(cluster: Cluster) -> None:
+    if shutil.which("slurmdbd") is None or shutil.which("mariadbd") is None:
+        pytest.skip("no slurmdbd and mariadbd here: apt-get install slurmdbd mariadb-server")
+    _, failed = cluster.sbatch("#!/bin/bash\nexit 9\n", "--mem=900M", "--time=5")
+    asked: list[str] = []
+
+    def query(command: Sequence[str]) -> str:
+        asked.append(command[0])
+        # The accounting learns of an end a moment later.
+        for _ in range(100):
+            done = subprocess.run(
+                command, env=cluster.environment(), capture_output=True, text=True, check=False
+            )
+            if "FAILED" in done.stdout:
+                break
+            time.sleep(0.1)
+        return done.stdout
+
+    end = job_end({}, failed, None, {}, [], query)
+    assert asked == ["sacct"]
+    assert end is not None
+    assert (end.exit_status, end.walltime, end.memory) == (9, 300.0, 900 << 20)
 
 
 def test_task_epilog_adds_its_lines_to_the_output_of_a_job_that_asks(cluster: Cluster) -> None:

@@ -152,7 +152,20 @@ def _worst(pages: list[Page]) -> str:
     failed = [page for page in pages if level_of(page) == "failed"]
     if not failed:
         return "**No run failed.**"
-    return f"**{len(failed)} of {len(pages)} failed; start with run {failed[0].run.number}.**"
+    return f"**{len(failed)} of {len(pages)} failed; start with run {_failed_first(failed).run.number}.**"
+
+
+def _failed_first(failed: list[Page]) -> Page:
+    """Return the first run that failed; of those that ran beside it, on other nodes, the one whose failure came first."""
+    first = failed[0]
+    if first.run.ended is None:
+        return first
+    beside = [
+        page
+        for page in failed
+        if page.run.started is not None and page.run.ended is not None and page.run.started < first.run.ended
+    ]
+    return min(beside, key=lambda page: page.run.ended or 0.0, default=first)
 
 
 def _without_double_gaps(lines: list[str]) -> list[str]:
