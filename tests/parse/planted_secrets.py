@@ -127,6 +127,7 @@ wandb login {}
 huggingface-cli login --token {}
 http://user:{}@proxy.example:3128/
 https://{}@huggingface.co/x/y
+https://user:{}@
 postgresql://app:{}@db.example/p
 postgresql://app:p@{}@db.example/p
 postgresql://app:p/{}@db.example/p
@@ -215,6 +216,8 @@ Authentication error, API key is missing
 GPU KV cache size: 100,000 tokens, key: 5
 Authorization: required for this
 http://127.0.0.1:8000/v1?x=a@b.c
+at http://localhost:8000
+ray://head-node:ready
 git@github.com:vllm/x
 ssh://git@github.com/x
 HF_TOKEN not set

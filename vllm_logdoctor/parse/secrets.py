@@ -49,9 +49,9 @@ _PARAMETERS = lazy_pattern(
     r"(?P<value>(?:Digest|AWS4-[\w-]{1,20}|OAuth|Hawk|SharedKey)\s[^\n]{8,})",
     re.IGNORECASE,
 )
-# postgresql://app:p@ss@db/x     https://hf_abc@huggingface.co/x     s3://AK:secret@bucket
+# postgresql://app:p@ss@db/x     https://hf_abc@huggingface.co/x     s3://AK:secret@bucket     and cut: https://user:secret
 _URL = lazy_pattern(
-    r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?P<user>[^\s/?#\"'<>]{1,4000})@(?=[\w\[.-])"
+    r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?P<user>[^\s/?#\"'<>]{1,4000})(?:@(?=[\w\[.\s\"'-]|\Z)|\Z)"
 )
 # redis://:pa/ss@cache:6379     databases' passwords are not always encoded
 _DATABASE = lazy_pattern(
@@ -271,10 +271,13 @@ def _mask_places(text: str, kinds: dict[str, None]) -> str:
         # git@host and user@host name nobody's password; a port before a path is none either.
         if colon and (not password or password.strip("*") == "" or re.match(r"\d{1,5}(?:/|\Z)", password)):
             return match[0]
-        if not colon and not looks_random(user):
+        # Without a password, or without the end of one, only what looks generated is a secret.
+        if not (colon and match[0].endswith("@")) and not looks_random(password or user):
             return match[0]
         kinds["password in a URL"] = None
-        return f"{match['scheme']}://{user + ':' if colon else ''}{MASK}@"
+        return (
+            f"{match['scheme']}://{user + ':' if colon else ''}{MASK}{'@' if match[0].endswith('@') else ''}"
+        )
 
     def headers(match: re.Match[str]) -> str:
         kinds["request header"] = None
@@ -284,7 +287,7 @@ def _mask_places(text: str, kinds: dict[str, None]) -> str:
     if "bearer" in lowered or "basic " in lowered or "authorization" in lowered:
         text = _PARAMETERS.sub(placed("Authorization header"), text)
         text = _AUTHORIZATION.sub(placed("Authorization header"), text)
-    if "://" in text and "@" in text:
+    if "://" in text:
         text = _DATABASE.sub(url, _URL.sub(url, text))
     if "headers" in lowered:
         text = _HEADERS.sub(headers, text)
