@@ -153,3 +153,16 @@ def test_a_run_that_can_not_be_judged_costs_itself() -> None:
         found = analysed(VERSION.format(pid=1, second=1), VERSION.format(pid=2, second=1))
     assert [one.run.first_file for one in found.runs] == ["job-1.log"]
     assert any("OverflowError" in note for note in found.coverage.notes)
+
+
+def test_beyond_a_number_of_kinds_lines_without_known_text_are_counted_and_the_last_ones_read() -> None:
+    letters = "ghijklmnop"
+    words = ["".join(letters[int(digit)] for digit in f"{number:04}") for number in range(300)]
+    log = VERSION.format(pid=1, second=1) + "".join(
+        f"(APIServer pid=1) ERROR 03-01 08:00:02 [x.py:7] {word} fails\n" for word in words
+    )
+    with patch("vllm_logdoctor.scan.line_selection._MOST_KINDS", 100):
+        found = analysed(log)
+    [note] = found.coverage.notes
+    assert note.startswith("81 lines hold no known text")
+    assert words[-1] in render(found)

@@ -127,13 +127,12 @@ class Selector:
                 yield from counts.upto(place)
             if repeats.next_place <= place:
                 yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
-            if match.literals or inside or self._is_read(match.data):
+            opened = match.opens and self._open_block(line, match.data[:200])
+            if match.literals or inside or opened or self._is_read(match.data):
                 yield Line(
                     file, line, match.data, match.literals, not match.by_shape and not inside, match.by_shape
                 )
-            if match.opens:
-                self._open_block(line, match.data[:200])
-            elif match.closes and self._open:
+            if not match.opens and match.closes and self._open:
                 self._close_block(line)
             number = line + 1
         if number <= max(HEAD_LINES, self._block_until):
@@ -187,14 +186,16 @@ class Selector:
         self._kinds.add(kind)
         return True
 
-    def _open_block(self, line: int, head: bytes) -> None:
-        """Keep a window of wanted lines open after a traceback; repeated ones from one call site are only counted."""
+    def _open_block(self, line: int, head: bytes) -> bool:
+        """Keep a window of wanted lines open after a traceback and return True; repeated ones from one call site are only counted."""
         key = _place(head)
         opened = self._opened.get(key, 0)
-        if opened < _BLOCKS_PER_KEY and (opened or len(self._opened) < _MOST_PLACES):
-            self._opened[key] = opened + 1
-            self._open += 1
-            self._block_until = max(self._block_until, line + _BLOCK_LINES)
+        if opened == _BLOCKS_PER_KEY or (not opened and len(self._opened) == _MOST_PLACES):
+            return False
+        self._opened[key] = opened + 1
+        self._open += 1
+        self._block_until = max(self._block_until, line + _BLOCK_LINES)
+        return True
 
     def _close_block(self, line: int) -> None:
         self._open -= 1
