@@ -37,6 +37,12 @@ def test_every_command_and_every_option_is_in_the_man_page() -> None:
                 assert all(option in text for option in parameter.opts if option.startswith("-"))
 
 
+def test_the_list_of_commands_cuts_no_description_at_80_columns(tmp_path: Path) -> None:
+    listed = logdoctor("--help", cwd=tmp_path, COLUMNS="80").stdout.partition("Commands:")[2]
+    assert "analyze" in listed
+    assert "..." not in listed
+
+
 def test_the_man_page_is_the_same_each_time() -> None:
     assert man_page() == man_page()
 

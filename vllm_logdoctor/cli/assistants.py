@@ -22,7 +22,7 @@ def excerpt(
         typer.Option(min=1, help="Number of the run; default: the last that failed, else the last."),
     ] = None,
 ) -> None:
-    """Print what somebody else needs to judge a log without it, secrets masked."""
+    """Print a masked excerpt for an issue, a ticket or an assistant."""
     from vllm_logdoctor.assistants.excerpt import check_lines, excerpt_of
     from vllm_logdoctor.assistants.writing import format_named, rendered
     from vllm_logdoctor.cli.options import options_of, settings_here
@@ -46,7 +46,7 @@ def mcp(
         ),
     ],
 ) -> None:
-    """Serve read-only tools on logs to assistants and editors (Model Context Protocol, stdio)."""
+    """Serve read-only tools on logs to assistants (MCP over stdio)."""
     from vllm_logdoctor.cli.options import options_of, settings_here
     from vllm_logdoctor.errors import LogdoctorError
     from vllm_logdoctor.mcp_server.roots import Roots

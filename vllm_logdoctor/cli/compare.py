@@ -43,7 +43,7 @@ def compare(
     format: Format = None,
     output: Output = None,
 ) -> None:
-    """Compare two runs of vLLM, or several engines: settings, start-up, speed, findings."""
+    """Compare two runs of vLLM, or several engines."""
     from vllm_logdoctor.cli.engines import engines_compared
     from vllm_logdoctor.comparison import comparison
     from vllm_logdoctor.comparison.writers import result_of_comparison

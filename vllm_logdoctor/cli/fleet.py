@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 fleet = typer.Typer(
     name="fleet",
-    help="Thousands of job logs in one store: add them, look at all of them on one page, ask with SQL.",
+    help="Thousands of job logs: tables, one page over them, SQL.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -22,7 +22,7 @@ def baseline(
         str, typer.Option("--output", "-o", help="File to write; - for standard output.")
     ] = "-",
 ) -> None:
-    """Write the baseline document of a run: each value with its source, each gap with the command that measures it."""
+    """Write the baseline document: values with source, open questions."""
     from vllm_logdoctor.baseline.document import render
     from vllm_logdoctor.cli.options import options_of, settings_here
     from vllm_logdoctor.cli.output import check_outputs, write
@@ -47,7 +47,7 @@ def collect(
     seconds: Annotated[int, typer.Option(min=20, help="How long to watch.")] = 60,
     folder: Annotated[str, typer.Option("--folder", help="Where the script puts the files.")] = "job",
 ) -> None:
-    """Print the commands that gather what a log does not print, for this launch and scheduler; runs none of them."""
+    """Print commands that gather what a log lacks; run none of them."""
     from vllm_logdoctor.baseline.commands import collecting
 
     run = None

@@ -35,7 +35,7 @@ def explain(
     name: Annotated[str, typer.Argument(metavar="ID", help="Id of a finding, a rule or a pattern.")],
     packs: Packs = None,
 ) -> None:
-    """Explain a finding, a rule or a message: what it means, why it matters and what to do."""
+    """Explain a finding, a rule or a message, and what to do."""
     from vllm_logdoctor.rules.explaining import explain as explained
 
     text = explained(name, _further(packs))
