@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,12 @@ from hypothesis import settings
 
 settings.register_profile("without deadlines", deadline=None)
 settings.load_profile("without deadlines")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Start one worker more than cores for `-n auto`: some tests wait for a batch system, a browser or a time limit."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -161,12 +161,12 @@ def test_the_accounting_says_how_a_job_ended(cluster: Cluster) -> None:
 
     def query(command: Sequence[str]) -> str:
         asked.append(command[0])
-        # The accounting learns of an end a moment later.
+        # The accounting learns of an end a moment later, and of the limits that the job asked for later still.
         for _ in range(100):
             done = subprocess.run(
                 command, env=cluster.environment(), capture_output=True, text=True, check=False
             )
-            if "FAILED" in done.stdout:
+            if "FAILED" in done.stdout and "00:05:00" in done.stdout:
                 break
             time.sleep(0.1)
         return done.stdout
