@@ -285,7 +285,7 @@ def first_paragraph(text: str) -> str:
 
 
 def points(text: str) -> tuple[str, ...]:
-    """Return the points of a list, each as one line; without a list, the first paragraph.
+    r"""Return the points of a list, each as one line; without a list, the first paragraph.
 
     >>> points("- Lower it.\n- Or use\n  another.\n")
     ('Lower it.', 'Or use another.')
