@@ -191,7 +191,11 @@ def sentence(page: Page) -> str:
         first = list(page.advice)
     elif level != "limited" or limit.name in _LIMITING:
         first = _failing_requests(page)
-    return f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}. {words}" if first else words
+    if not first:
+        return words
+    if prose(first[0].title) in state(page):
+        return f"{split_lead(meaning(first[0]))[0]} {words}"
+    return f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}. {words}"
 
 
 def _severe(page: Page) -> list[Finding]:

@@ -131,7 +131,8 @@ def _posted(context: FailureContext) -> Counter[int]:
 def _refusals(
     context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
-    words = Counter(one.text.split("\n")[0][:120] for one in texts)
+    # Longer than what is shown of a value, so that a cut is marked.
+    words = Counter(one.text.split("\n")[0][:200] for one in texts)
     values = {
         "count": sum(refused.values()) or None,
         "statuses": ", ".join(f"{count} with {status}" for status, count in sorted(refused.items())) or None,
