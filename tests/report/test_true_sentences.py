@@ -176,7 +176,7 @@ def test_a_kernel_cache_of_torch_is_not_moved_by_a_variable_of_triton() -> None:
             "Traceback (most recent call last):",
             '  File "/opt/env/lib/python3.10/site-packages/torch/_ops.py", line 1350, in load_library',
             "    ctypes.CDLL(path)",
-            "OSError: /root/.cache/torch_extensions/py310_cu124/k/k.so: cannot open shared object file: No such file or directory",
+            "OSError: /var/cache/torch_extensions/py310_cu124/k/k.so: cannot open shared object file: No such file or directory",
         ]
     )
     assert "JIT kernel cache" in text

@@ -101,10 +101,10 @@ class Facts:
         yield from self._features(text)
         yield from self._devices(text)
         if run.version is not None:
-            for told in _VERSION.finditer(statement):
-                is_other = _OTHER_RELEASE.search(statement[: told.start()])
-                if not is_other and not str(run.version.value).startswith(told[1]):
-                    yield f"the log says vLLM {run.version.value}{self._at(run.version)}, not {told[1]}"
+            for claimed in _VERSION.finditer(statement):
+                is_other = _OTHER_RELEASE.search(statement[: claimed.start()])
+                if not is_other and not str(run.version.value).startswith(claimed[1]):
+                    yield f"the log says vLLM {run.version.value}{self._at(run.version)}, not {claimed[1]}"
         if run.model is not None:
             for one in _MODEL.finditer(statement):
                 if not self._is_in_log(one["name"]):
@@ -126,10 +126,10 @@ class Facts:
                     yield f"{name} is {known:,}{self._at(value)}, not {said['value']}{said['unit'] or ''}"
         elif isinstance(known, str):
             for said in _after(words, r"(?P<value>[a-z0-9][\w.]*\w)", text):
-                told = _ALIASES.get(said["value"], said["value"])
+                claimed = _ALIASES.get(said["value"], said["value"])
                 if (
                     known != "auto"
-                    and not _plain(known).startswith(told)
+                    and not _plain(known).startswith(claimed)
                     and self._is_value(name, said["value"])
                 ):
                     yield f"{name} is {known}{self._at(value)}, not {said['value']}"
@@ -140,12 +140,12 @@ class Facts:
             return
         stem, _, unit = name.rpartition("_")
         units = _UNITS.get(unit, {})
-        told = [(one, 1.0) for one in _after(_plain(name), _NUMBER, text)]
+        claimed = [(one, 1.0) for one in _after(_plain(name), _NUMBER, text)]
         if units:
             stem = _plain(stem).removeprefix("available ")
             pattern = rf"{_NUMBER} ?(?P<unit>{'|'.join(sorted(units, key=len, reverse=True))})s?\b"
-            told += [(one, units[one["unit"]]) for one in _after(stem, pattern, text)]
-        for said, size in told:
+            claimed += [(one, units[one["unit"]]) for one in _after(stem, pattern, text)]
+        for said, size in claimed:
             if not _same(float(known), said, size):
                 yield f"{name} is {known:,}{self._at(value)}, not {said[0][said.start('value') - said.start() :]}"
 
@@ -188,8 +188,8 @@ class Facts:
 
     def _is_in_log(self, name: str) -> bool:
         wanted = name.lower()
-        told = (str(one.value) for one in self._run.config.values())
-        return any(wanted in text.lower() for text in (*self._lines, *told))
+        settings = (str(one.value) for one in self._run.config.values())
+        return any(wanted in text.lower() for text in (*self._lines, *settings))
 
     def _at(self, value: Value) -> str:
         return "".join(f" [L{at}]" for at in self._places.of(value.evidence, 1))

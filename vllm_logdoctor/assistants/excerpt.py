@@ -230,7 +230,7 @@ def shortened(text: str) -> str:
 
 
 def _without_address(found: re.Match[str]) -> str:
-    """Mask the address of a client on the internet: it stands for a person."""
+    """Mask the address of a client on the internet: it identifies a person."""
     try:
         return f"***:{found['port']}" if ip_address(found["host"].strip("[]")).is_global else found[0]
     except ValueError:

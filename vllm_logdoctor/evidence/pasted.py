@@ -24,7 +24,7 @@ _LAUNCH = re.compile(r"vllm serve|entrypoints\.|vllm/vllm-|(?:docker|podman) run
 _CHAT = re.compile(
     r"\[?(?:[\d/.-]{6,10},? )?\d{1,2}:\d\d(?: ?[AP]M)?\]?(?: -)? (?:<[^<>]{1,40}>|[\w. -]{2,40}:) "
 )
-# These are read in the log itself, or stand within the output of collect_env.
+# These are read in the log itself, or within the output of collect_env.
 _LEFT_TO_LOG = frozenset(
     {"ray-log", "vllm-bench-text", "sglang-bench-text", "llama-bench-text", "aiperf-text"}
 )
@@ -71,7 +71,7 @@ def pasted(name: str, data: bytes) -> Pasted:
 
 
 def _fenced(lines: Sequence[str]) -> list[bool]:
-    """Return which lines stand between two fences."""
+    """Return which lines are between two fences."""
     found, within = [], False
     for line in lines:
         fence = _FENCE.match(line) is not None
@@ -122,7 +122,7 @@ def _moved(one: Reading, lines: int) -> Reading:
 
 
 def _written_by_people(lines: Sequence[str], is_of_log: Sequence[bool], fenced: Sequence[bool]) -> list[bool]:
-    """Return which lines are prose: outside of fences where the whole log stands within, and what is said in a chat."""
+    """Return which lines are prose: outside of fences where the whole log is within, and what is said in a chat."""
     log_is_fenced = all(within for within, log in zip(fenced, is_of_log, strict=True) if log)
     chat = [_CHAT.match(line) is not None and not log for line, log in zip(lines, is_of_log, strict=True)]
     is_chat = 1 < sum(chat) < sum(map(bool, lines)) / 3

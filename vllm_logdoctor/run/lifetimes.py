@@ -26,7 +26,7 @@ def lived_together(file: EvidenceFile, run: Run) -> bool | None:
     if run.started is None or run.ended is None:
         return None
     began: float | None = None
-    told = None
+    agrees = None
     for one in file.readings:
         if one.name in _BEGINS | _ENDS:
             time = _moment(str(one.value), run)
@@ -34,12 +34,12 @@ def lived_together(file: EvidenceFile, run: Run) -> bool | None:
                 continue
             if one.name in _BEGINS:
                 began = time
-                told = False if time > run.ended + ZONES else told
+                agrees = False if time > run.ended + ZONES else agrees
             elif time < run.started - ZONES:
-                told = False
+                agrees = False
             elif began is not None and _is_life(began, time, run.started, run.ended):
                 return True
-    return told
+    return agrees
 
 
 def in_time_of(run: Run, text: str) -> bool | None:

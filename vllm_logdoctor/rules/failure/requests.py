@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
@@ -27,15 +26,6 @@ _CORRECT = Change(
 _ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request; the server kept running"
 _LOGGED = "An exception was raised while a request was processed; the server logged it and went on.\nMost frequent: {what}."
-
-
-# However, you requested 1800 output tokens and your prompt contains at least 249 input tokens, for a total of at least 2049 tokens.
-# However, you requested 5000 tokens (4000 in the messages, 1000 in the completion).      However, your request has 9000 input tokens.
-_ASKED = (
-    lazy_pattern(r"maximum context length is \d+ tokens\.[^\n]{0,160}?for a total of (?:at least )?(?P<tokens>\d+) tokens"),
-    lazy_pattern(r"maximum context length is \d+ tokens\. However, you(?:r request has| requested) (?P<tokens>\d+) (?:input )?tokens"),
-)  # fmt: skip
-_STEP = 1024
 
 
 def request_findings(
@@ -139,25 +129,7 @@ def _refusals(
         "what": shown(words.most_common(1)[0][0]) if words else None,
     }
     rule = rules.rule(REFUSED)
-    finding = finding_of(
+    return finding_of(
         rule if refused else replace(rule, title=_FAILED), context.run, role=None, confidence="high",
         records=[one.record for one in texts[:2]], values=values, kind="configuration", explain="" if refused else _LOGGED,
-    )  # fmt: skip
-    longer = _longer_context(context, texts)
-    return finding if longer is None else replace(finding, changes=(longer,))
-
-
-def _longer_context(context: FailureContext, texts: Sequence[Observation]) -> Change | None:
-    """Return the context length that the refused requests need, where there are several of them and the KV cache holds it."""
-    found = (next((match for one in _ASKED if (match := one.search(text.text))), None) for text in texts)
-    asked = [int(match["tokens"]) for match in found if match is not None]
-    limit, cache = context.run.config.get("max_model_len"), context.run.measured.get("kv_cache_tokens")
-    if len(asked) < _FEW or limit is None or not isinstance(limit.value, int):
-        return None
-    length = -(-max(asked) // _STEP) * _STEP
-    if length <= limit.value or (cache is not None and isinstance(cache.value, int) and cache.value < length):
-        return None
-    return Change(
-        "--max-model-len", "flag", limit.value, length, "needs-test",
-        "as long as the longest of the refused requests; the model must allow it",
     )  # fmt: skip
