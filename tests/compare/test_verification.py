@@ -26,7 +26,7 @@ def checked(change: PlannedChange, after: dict[str, Any]) -> tuple[str, str]:
         (planned("--max-num-seqs", 1, 32), {"max_num_seqs": 32}, "took-effect"),
         (planned("--max-num-seqs", 1, 32), {"max_num_seqs": 1}, "not-applied"),
         (planned("--max-num-seqs", 1, 32), {"max_num_seqs": 64}, "other-value"),
-        (planned("--max-num-seqs", 1, 32), {}, "not-told"),
+        (planned("--max-num-seqs", 1, 32), {}, "unknown"),
         (planned("--gpu-memory-utilization", 0.8, 0.9), {"gpu_memory_utilization": "0.90"}, "took-effect"),
         (planned("--enforce-eager", True, None), {"enforce_eager": True}, "not-applied"),
         (planned("--enforce-eager", True, None), {"enforce_eager": False}, "took-effect"),
@@ -50,7 +50,7 @@ def test_a_change_is_looked_for_in_the_next_configuration(
 @pytest.mark.parametrize("kind", ["env", "action"])
 def test_what_no_log_shows_is_not_guessed(kind: Any) -> None:
     change = PlannedChange(Change("VLLM_CACHE_ROOT", kind, None, "/cache"), ())
-    assert checked(change, {})[0] == "not-told"
+    assert checked(change, {})[0] == "unknown"
 
 
 @pytest.mark.parametrize(("shown", "state"), [("/cache", "took-effect"), ("/other", "other-value")])
@@ -100,7 +100,7 @@ def test_a_prediction_of_speed_is_not_judged_where_the_load_was_another() -> Non
         effect, {"series": samples(1, 50, 30)}, {"series": samples(64, 2000, 30)}, "--async-scheduling"
     )
     (one,) = result.predictions
-    assert (one.state, one.ratio) == ("not-told", None)
+    assert (one.state, one.ratio) == ("unknown", None)
     assert "the load differs too much" in one.note
 
 

@@ -1,6 +1,6 @@
 """Regexes as trees: the standard library's own parser, turned into a few plain node types.
 
-The checks of this room reason over what a regex can match; they need the tree, not the text.
+The checks of this package reason over what a regex can match; they need the tree, not the text.
 """
 
 from __future__ import annotations

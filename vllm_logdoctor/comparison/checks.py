@@ -15,38 +15,38 @@ from vllm_logdoctor.comparison.wording import figure_value, load_words, moved_wo
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.run.model import Evidence
 
-Verdict = Literal["passed", "failed", "not-told"]
+Verdict = Literal["passed", "failed", "unknown"]
 
 _OF_FINDING: dict[str, Verdict] = {
     "gone": "passed",
     "kept": "passed",
     "new": "failed",
-    "unclear": "not-told",
+    "unclear": "unknown",
 }
 _OF_FIGURE: dict[str, Verdict] = {
     "better": "passed",
     "same": "passed",
     "worse": "failed",
-    "other": "not-told",
+    "other": "unknown",
 }
 _OF_LOAD: dict[str, Verdict] = {
     "faster": "passed",
     "same": "passed",
     "slower": "failed",
-    "unknown": "not-told",
+    "unknown": "unknown",
 }
 _OF_CHANGE: dict[str, Verdict] = {
     "took-effect": "passed",
     "not-applied": "failed",
     "other-value": "failed",
-    "not-told": "not-told",
+    "unknown": "unknown",
 }
 _OF_PREDICTION: dict[str, Verdict] = {
     "as-predicted": "passed",
     "more": "passed",
     "less": "failed",
-    "not-tried": "not-told",
-    "not-told": "not-told",
+    "not-tried": "unknown",
+    "unknown": "unknown",
 }
 
 
@@ -56,7 +56,7 @@ class Check(Struct, frozen=True):
     Attributes:
         group: "finding", "speed", "figure", "change" or "prediction".
         name: rule, figure or knob.
-        verdict: "passed", "failed" or "not-told" (the logs can't say).
+        verdict: "passed", "failed" or "unknown" (the logs can't say).
         state: the same in the words of its group.
         severity: how much a failure weighs.
         said: one sentence, plain text.
@@ -129,7 +129,7 @@ def _figure(one: FigureDifference) -> Check:
 def _change(one: CheckedChange) -> Check:
     knob, wanted = (_plain(words) for words in planned_words(one.planned))
     found = "not set" if one.found is None else _plain(side(one.found))
-    after = "" if one.state == "not-told" else found
+    after = "" if one.state == "unknown" else found
     note = f" ({one.note})" if one.note else ""
     asked = f"{knob} {wanted}".strip()
     seen = f"; found: {after}" if after else ""

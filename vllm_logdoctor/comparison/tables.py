@@ -80,7 +80,7 @@ def _count(checks: Sequence[Check], verdict: str) -> int:
 
 
 def _suite(name: str, checks: Sequence[Check]) -> Iterator[str]:
-    failures, skipped = _count(checks, "failed"), _count(checks, "not-told")
+    failures, skipped = _count(checks, "failed"), _count(checks, "unknown")
     yield (
         f'  <testsuite name="{name}" tests="{len(checks)}" failures="{failures}" errors="0"'
         f' skipped="{skipped}">'
@@ -90,7 +90,7 @@ def _suite(name: str, checks: Sequence[Check]) -> Iterator[str]:
         yield f'    <testcase name={quoted(one.name)} classname="logdoctor.{one.group}">'
         if one.verdict == "failed":
             yield f"      <failure message={quoted(one.state)} type={quoted(one.severity)}>{said}</failure>"
-        elif one.verdict == "not-told":
+        elif one.verdict == "unknown":
             yield f"      <skipped message={quoted(one.said)}/>"
         else:
             yield f"      <system-out>{said}</system-out>"

@@ -23,7 +23,7 @@ class CheckedChange(Struct, frozen=True):
     Attributes:
         planned: what was planned.
         found: the value that the next log tells, or None.
-        state: "took-effect", "not-applied", "other-value" or "not-told" (the log can't show it).
+        state: "took-effect", "not-applied", "other-value" or "unknown" (the log can't show it).
         note: why, in words.
     """
 
@@ -41,7 +41,7 @@ class CheckedPrediction(Struct, frozen=True):
         knobs: what it wanted changed.
         predicted: range of the ratio after/before.
         ratio: what was measured, or None.
-        state: "as-predicted", "more", "less", "not-tried" (its changes did not take effect) or "not-told".
+        state: "as-predicted", "more", "less", "not-tried" (its changes did not take effect) or "unknown".
         note: how it was measured, or why it was not.
     """
 
@@ -77,14 +77,14 @@ def verify(before: Snapshot, after: Snapshot) -> Verification:
 
 def _checked_change(planned: PlannedKnob, after: Snapshot) -> CheckedChange:
     if planned.kind == "action":
-        return CheckedChange(planned, None, "not-told", "an action leaves no setting in the log")
+        return CheckedChange(planned, None, "unknown", "an action leaves no setting in the log")
     if planned.kind == "env" and planned.knob not in after.environment:
-        return CheckedChange(planned, None, "not-told", "the log does not show this variable")
+        return CheckedChange(planned, None, "unknown", "the log does not show this variable")
     found = after.environment.get(planned.knob) or after.config.get(field_of(planned.knob))
     if found is None:
         if planned.after is None:
             return CheckedChange(planned, None, "took-effect", "no longer among the settings")
-        return CheckedChange(planned, None, "not-told", "the log does not show this setting")
+        return CheckedChange(planned, None, "unknown", "the log does not show this setting")
     wanted, was = _meant(planned.knob, planned.after), _meant(planned.knob, planned.before)
     if _fits(wanted, found):
         return CheckedChange(planned, found, "took-effect")
@@ -128,7 +128,7 @@ def _predictions(
 def _judged(finding: KnownFinding, effect: Predicted, comparison: Comparison) -> CheckedPrediction:
     ratio, how = _measured(finding, effect.metric, comparison)
     if ratio is None:
-        return _checked(finding, None, "not-told", how)
+        return _checked(finding, None, "unknown", how)
     margin = _MARGIN["speed" if effect.metric in _SPEED else _margin_of(effect.metric)]
     if ratio < effect.low * (1 - margin):
         return _checked(finding, ratio, "less", how)

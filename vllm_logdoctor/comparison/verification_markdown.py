@@ -14,14 +14,14 @@ CHANGE_STATES = {
     "took-effect": "took effect",
     "not-applied": "**not applied**",
     "other-value": "**another value**",
-    "not-told": "not known",
+    "unknown": "not known",
 }
 PREDICTION_STATES = {
     "as-predicted": "as predicted",
     "more": "more than predicted",
     "less": "**less than predicted**",
     "not-tried": "not tried",
-    "not-told": "not known",
+    "unknown": "not known",
 }
 
 
@@ -59,7 +59,7 @@ def _verdict(verification: Verification) -> str:
     if not changes:
         return "The earlier report holds no plan: there is nothing to check."
     done = sum(one.state == "took-effect" for one in changes)
-    hidden = sum(one.state == "not-told" for one in changes)
+    hidden = sum(one.state == "unknown" for one in changes)
     said = [f"{done} of {count(len(changes), 'planned change')} took effect"]
     if hidden:
         said.append(f"{hidden} can't be seen in the log")
@@ -87,7 +87,7 @@ def expected(one: CheckedPrediction) -> str:
 
 def _change(one: CheckedChange) -> list[str]:
     knob, wanted = planned_words(one.planned)
-    found = "" if one.state == "not-told" else "not set" if one.found is None else side(one.found)
+    found = "" if one.state == "unknown" else "not set" if one.found is None else side(one.found)
     return [knob, wanted, found, CHANGE_STATES[one.state], inline(one.note)]
 
 
