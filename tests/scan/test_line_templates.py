@@ -103,7 +103,7 @@ _OTHER_LINES = st.sampled_from(
 
 
 def _scanned(pieces: list[bytes], with_templates: bool) -> list[Scanned]:
-    prefilter = build_prefilter(TEXTS)
+    prefilter = build_prefilter(TEXTS, digest="of the texts above")
     one = Scanner(prefilter, LineFilter(signatures=frozenset({2, 3}), pages_only=frozenset({3})))
     found = []
     with (

@@ -133,10 +133,6 @@ MAX_NUM_SEQS_RULES = (
 )
 
 
-def _long_as_the_model(context: Context) -> Any:
-    return UNSET if context.max_model_len is None else max(context.max_model_len, 2048)
-
-
 def _v0_whole_prompts(pooling: int, multimodal: int) -> Callable[[Context], Any]:
     def value(context: Context) -> Any:
         if context.max_model_len is None or (pooling and context.pooling is None):

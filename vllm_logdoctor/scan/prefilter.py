@@ -201,7 +201,7 @@ def _database(hyperscan: Any, literals: Sequence[str], cache: Path | None, diges
         return _compiled(hyperscan, _expressions(literals))
     if cache is None:
         return _loaded(hyperscan, _kept(tuple(literals)))
-    stored = cache / f"gates-{digest}-{_SHAPES}-{hyperscan.__version__}.hs"
+    stored = cache / f"literals-{digest}-{_SHAPES}-{hyperscan.__version__}.hs"
     with suppress(OSError, hyperscan.error):
         return _loaded(hyperscan, stored.read_bytes())
     database = _compiled(hyperscan, _expressions(literals))
