@@ -113,7 +113,9 @@ class StreamReader:
     def tail(self) -> list[Record]:
         """Return the records of the last lines, wanted or not."""
         parser = RecordParser()
-        return [self._labelled(record) for line in self._selector.tail() for record in parser.parse(line)]
+        lines, before = self._selector.tail()
+        records = [[self._labelled(record) for record in parser.parse(line)] for line in lines]
+        return [record for found in records[before:] for record in found]
 
     def _records(self, line: Line) -> Iterator[Item]:
         """Yield the records of a line that was not read in one step."""

@@ -144,6 +144,17 @@ def test_a_value_on_the_line_after_its_name_is_masked() -> None:
     assert texts[1:] == ["***", secret]
 
 
+def test_a_line_that_is_read_late_ends_no_secret_of_a_later_line() -> None:
+    parser, name, value = (
+        RecordParser(),
+        Line(0, 2, b"INFO 03-01 08:00:01 [a.py:1] api_key"),
+        Line(0, 3, b"  input_value='Zq7hTk2Lw9XbV3nR', input_type=str"),
+    )
+    list(parser.parse(name))
+    list(parser.parse(Line(0, 1, b"Received request cmpl-1: text")))
+    assert [record.message for record in parser.parse(value)] == ["  input_value='***', input_type=str"]
+
+
 @pytest.mark.parametrize(
     "form", [*BY_NAME, *BY_PLACE, *(text.replace("{", "{{") + "{}" for text in BY_SHAPE.values())]
 )

@@ -290,7 +290,7 @@ class RecordParser:
         else:
             masked, shown = _masked_with_text(message, text)
         unfinished = open_secret(text, message)
-        if unfinished is not None:
+        if unfinished is not None and (self._unfinished is None or line.number >= self._unfinished[1]):
             self._unfinished = (line.file, line.number, unfinished)
         if masked.names:
             self._note_secret(line, masked.names, shown)
@@ -316,6 +316,8 @@ class RecordParser:
         """Mask a line that continues a secret of the line before it."""
         assert self._unfinished is not None
         file, number, secret = self._unfinished
+        if (line.file, line.number) < (file, number):
+            return text  # Request lines wait, and are read behind lines that come after them.
         self._unfinished = None
         if line.file != file or line.number > number + _NEXT_LINES:
             return text

@@ -13,11 +13,14 @@ from msgspec import Struct
 from vllm_logdoctor.scan.accesses import AccessBlock, AccessKey, PathLimit
 from vllm_logdoctor.scan.line_templates import mask_variables
 from vllm_logdoctor.scan.scanner import LONGEST, Repeat, Scanned, Scanner
+from vllm_logdoctor.scan.structure import may_name_secret, secret_name_before
 from vllm_logdoctor.source import Chunk
 
 HEAD_LINES = 120
 """The first lines of a file are always wanted: launch scripts, commands, tables of cards."""
 TAIL_LINES = 60
+_LINES_OF_KEY = 110
+"""A private key of 8192 bits has 103 lines."""
 _TAIL_BYTES = 1 << 16
 _BLOCK_LINES = 400
 _AFTER_BLOCK = 14
@@ -82,7 +85,8 @@ class Selector:
         self._file = -1
         self._kinds: set[int] = set()
         self.left_out = 0
-        self._tail: deque[tuple[int, bytes]] = deque()
+        self._last_read = 0
+        self._tail: deque[tuple[int, int, bytes]] = deque()
         self._split = _NOTHING_SPLIT
 
     def select(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
@@ -93,24 +97,23 @@ class Selector:
             scanned: what a scanner in another process found in it, or None.
         """
         if chunk.file != self._file:
-            self._file, self._block_until, self._open = chunk.file, 0, 0
+            self._file, self._block_until, self._open, self._last_read = chunk.file, 0, 0, 0
         return self._items(chunk, scanned if scanned is not None else self._scanner.scan(chunk.data))
 
-    def tail(self) -> list[Line]:
-        """Return the last lines of the last file, wanted or not."""
+    def tail(self) -> tuple[list[Line], int]:
+        """Return the last lines, wanted or not, with some before them in which a secret may begin; how many those are."""
         lines: list[Line] = []
-        for behind, data in self._tail:
+        for file, behind, data in self._tail:
             pieces = data.split(b"\n")
             first = behind - len(pieces) + 1
-            lines += [
-                Line(self._file, first + n, piece[:4096]) for n, piece in enumerate(pieces) if piece.strip()
-            ]
-        return lines[-TAIL_LINES:]
+            lines += [Line(file, first + n, piece[:4096]) for n, piece in enumerate(pieces) if piece.strip()]
+        lines = lines[-TAIL_LINES - _LINES_OF_KEY :]
+        return lines, max(0, len(lines) - TAIL_LINES)
 
     def _remember_tail(self, chunk: Chunk) -> None:
         data = chunk.tail(_TAIL_BYTES)
-        self._tail.append((chunk.first_line + chunk.lines, data))
-        while len(self._tail) > 1 and sum(len(d) for _, d in list(self._tail)[1:]) >= _TAIL_BYTES:
+        self._tail.append((chunk.file, chunk.first_line + chunk.lines, data))
+        while len(self._tail) > 1 and sum(len(d) for *_, d in list(self._tail)[1:]) >= _TAIL_BYTES:
             self._tail.popleft()
 
     def _items(self, chunk: Chunk, scanned: Scanned) -> Iterator[Item]:
@@ -118,6 +121,7 @@ class Selector:
         file, base = chunk.file, chunk.first_line
         counts, repeats = _Waiting(self._blocks(chunk, scanned)), _Waiting(scanned.repeats)
         number = base
+        yield from self._name_before(chunk, scanned)
         for place, match in enumerate(scanned.matches):
             line = base + match.number
             inside = self._block_until >= line or line <= HEAD_LINES
@@ -128,7 +132,8 @@ class Selector:
             if repeats.next_place <= place:
                 yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
             opened = match.opens and self._open_block(line, match.data[:200])
-            if match.literals or inside or opened or self._is_read(match.data):
+            if match.literals or inside or opened or not match.by_shape or self._is_read(match.data):
+                self._last_read = line
                 yield Line(
                     file, line, match.data, match.literals, not match.by_shape and not inside, match.by_shape
                 )
@@ -142,6 +147,20 @@ class Selector:
         yield from (_repeated(file, base, repeat) for repeat in repeats.upto(len(scanned.matches)))
         self._split = _NOTHING_SPLIT
         self._remember_tail(chunk)
+
+    def _name_before(self, chunk: Chunk, scanned: Scanned) -> Iterator[Line]:
+        """Yield the line of the chunk before that names the secret in the first wanted line of this one."""
+        first = scanned.matches[0].number if scanned.matches else -1
+        if not 0 <= first <= 1:
+            return
+        last = list(self._tail)[-2:]
+        before = b"".join(data for file, _, data in last if file == chunk.file) + b"\n" * first
+        name = secret_name_before(before, len(before))
+        if name is None or name[1] <= first:
+            return
+        line = chunk.first_line + first - name[1]
+        if line > max(HEAD_LINES, self._block_until, self._last_read):
+            yield Line(chunk.file, line, name[2][:LONGEST], (), True)
 
     def _blocks(self, chunk: Chunk, scanned: Scanned) -> list[tuple[int, Counter[AccessKey]]]:
         """Return the access lines before each match, with the way to their lines."""
@@ -181,6 +200,8 @@ class Selector:
         if kind in self._kinds:
             return True
         if len(self._kinds) == _MOST_KINDS:
+            if may_name_secret(data):
+                return True
             self.left_out += 1
             return False
         self._kinds.add(kind)

@@ -24,6 +24,7 @@ from vllm_logdoctor.scan.structure import (
     LITERALS,
     is_full_of_debug,
     is_plain,
+    secret_name_before,
 )
 
 LONGEST = 1 << 18
@@ -42,7 +43,8 @@ class LineMatch(NamedTuple):
         number: number of the line in its piece.
         data: its bytes.
         literals: numbers of the literals in it.
-        by_shape: whether its shape or a rule page wants it, so that it counts even if no pattern matches.
+        by_shape: whether its shape or a rule page wants it, so that it counts even if no pattern matches. A line without literals
+            that is not wanted by its shape may name the secret of the next one.
         opens, closes: whether it begins a traceback, or ends one.
     """
 
@@ -126,6 +128,12 @@ class Scanner:
             if noted < before:
                 _note_requests(out, found, noted, before)
                 noted = before
+            if position < start:
+                name = secret_name_before(data, start)
+                if name is not None and position <= name[0]:
+                    out.matches.append(
+                        LineMatch(number - name[1], name[2][:LONGEST], (), False, False, False)
+                    )
             line = data[start : min(end, start + LONGEST)]
             out.matches.append(LineMatch(number, line, literals, by_shape, opens, closes))
             position, number = min(end + 1, len(data)), number + (end < len(data))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # Colour codes may be between the parts of a header; their escape character is sometimes lost.
 _COLOUR = r"(?:\x1b?\[[0-9;]{0,8}m){0,3}"
 
@@ -46,9 +48,47 @@ LITERALS: tuple[str, ...] = (
     "direct cause of the following exception",
 )
 
+# api_key=     - name: DB_PASSWORD     "--api-key",     -----BEGIN RSA PRIVATE KEY-----
+_SECRET_NAME = re.compile(
+    rb"(?:key|token|secret|pass[a-z]{0,6}|pwd|cred[a-z]{0,8}|sig[a-z]{0,6}|auth|jwt|session|webhook|pat|string)"
+    rb"(?:s|_id)?(?:\x1b\[[0-9;]{0,8}m|[\s\"'=:,|>-]){0,16}\Z",
+    re.IGNORECASE,
+)
+_LONGEST_NAME = 64
+
 _DENSE = 400
 """Bytes of a piece for one DEBUG line that make it full of them."""
 _SAMPLE = 1 << 14
+
+
+def may_name_secret(line: bytes) -> bool:
+    """Return, at little cost, whether a line may end with the name of a secret whose value is on the next one.
+
+    Example:
+        >>> may_name_secret(b"args: api_key=\\n"), may_name_secret(b"key=value")
+        (True, False)
+    """
+    return _SECRET_NAME.search(line[-_LONGEST_NAME:]) is not None
+
+
+def secret_name_before(data: bytes, end: int) -> tuple[int, int, bytes] | None:
+    """Return the last line before a place that is not blank if it may name a secret.
+
+    Args:
+        data: lines.
+        end: where a line begins; of the lines before it one may be blank.
+
+    Returns:
+        Where the line begins, how many lines it is before the place, and the line; or None.
+    """
+    if not may_name_secret(data[max(0, end - _LONGEST_NAME) : end]):
+        return None
+    for before in (1, 2):
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        if line := data[start:end].strip():
+            return start, before, line
+        end = start
+    return None
 
 
 def is_full_of_debug(data: bytes) -> bool:

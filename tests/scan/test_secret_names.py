@@ -1,0 +1,58 @@
+"""A name of a secret at the end of a line is read where the line after it is, so that the value behind it is masked."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from vllm_logdoctor import analyze
+from vllm_logdoctor.parse import RecordParser
+from vllm_logdoctor.scan import Line, LineFilter, Scanner, Selector, build_prefilter, line_selection
+from vllm_logdoctor.source import Chunk
+
+SECRET = "Zq7hTk2Lw9XbV3nR"
+QUIET = "quiet\n" * 200
+WANTED = f"ERROR 03-01 08:00:01 [core.py:7] wrong input_value='{SECRET}', input_type=str\n"
+
+
+def texts_of(*chunks: str) -> str:
+    """Return the texts of all records that are read of consecutive chunks of a file."""
+    selector, parser, line = (
+        Selector(Scanner(build_prefilter(["nothing of this"]), LineFilter())),
+        RecordParser(),
+        1,
+    )
+    found = []
+    for chunk in chunks:
+        lines = [item for item in selector.select(Chunk(0, line, chunk.encode())) if isinstance(item, Line)]
+        found += [record.text for wanted in lines for record in parser.parse(wanted)]
+        line += chunk.count("\n")
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize("end", ["\n", "=\n", ": \n", "\x1b[0m\r\n", "\n\n"])
+def test_the_line_before_a_wanted_one_is_read_where_it_names_a_secret(end: str) -> None:
+    found = texts_of(f"{QUIET}api_key{end}{WANTED}")
+    assert SECRET not in found
+    assert "input_value='***'" in found
+
+
+@pytest.mark.parametrize("end", ["\n", "\n\n"])
+def test_the_name_may_be_in_the_chunk_before(end: str) -> None:
+    assert SECRET not in texts_of(f"{QUIET}api_key{end}", WANTED)
+    assert SECRET not in texts_of(QUIET, "api_key\n", end[1:] + WANTED)
+
+
+def test_a_line_that_names_a_secret_is_read_beyond_the_limit_of_kinds() -> None:
+    with patch.object(line_selection, "_MOST_KINDS", 1):
+        found = texts_of(
+            f"{QUIET}{WANTED.replace(SECRET, 'Zq1hTk3Lw5XbV7nR')}INFO 03-01 08:00:01 [other.py:7] api_key\n{WANTED}"
+        )
+    assert SECRET not in found
+
+
+def test_a_private_key_that_begins_before_the_last_lines_is_masked_in_them() -> None:
+    key = "Zq7hTk2Lw9XbV3nR" * 4 + "\n"
+    log = f"{QUIET}ERROR 03-01 08:00:01 [core.py:7] text\n{QUIET}-----BEGIN PRIVATE KEY-----\n{key * 103}"
+    assert SECRET not in analyze(log.encode()).to_json()
