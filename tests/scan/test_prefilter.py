@@ -53,6 +53,18 @@ def test_pure_python_finds_what_hyperscan_finds(data: bytes) -> None:
     assert lines(fast.scan(data)) == lines(slow.scan(data))
 
 
+def test_a_line_full_of_hits_gives_one_of_each_kind() -> None:
+    pytest.importorskip("hyperscan")
+    line = b"ValueError: KV cache size: throughput: 9 cache size: " * 300 + b"\n"
+    data = b"ValueError: first\n" + line * 20
+    hits = _automaton().scan(data)
+    assert len(hits) < 200
+    assert {(data.count(b"\n", 0, end - 1), number) for end, number in hits} == {
+        (data.count(b"\n", 0, max(end - 1, 0)), number)
+        for end, number in PythonPrefilter(LITERALS).scan(data)
+    }
+
+
 def selected(data: bytes, size: int) -> list[tuple[int, bytes]]:
     selector = Selector(Scanner(PythonPrefilter(LITERALS), LineFilter()))
     found: list[tuple[int, bytes]] = []

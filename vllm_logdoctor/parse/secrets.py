@@ -7,6 +7,7 @@ name before it (`api_key=`, `--hf-token`). Every step takes time linear in the t
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -84,8 +85,8 @@ _PROMPT_ENDS = (
 )
 
 
-# MIIEpAIBAAKCAQEA...: a line of a private key, the last one is shorter
-_KEY_LINE = lazy_pattern(r"(?P<lead>.*?)(?P<value>[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,15}={1,2})\s*\Z")
+_KEY_LETTERS = string.ascii_letters + string.digits + "+/"
+_SHORT_KEY_LINE = 16
 _LONG_KEY_LINE = 40
 _LONGEST_HEAD = 400
 _DIGITS = str.maketrans("123456789", "0" * 9)
@@ -199,14 +200,15 @@ class OpenSecret(NamedTuple):
     def _without_key_line(self, text: str) -> tuple[str, OpenSecret | None]:
         if not text.strip() or text.strip().startswith(_KEY_HEADERS):
             return text, self
-        line = _KEY_LINE.match(text[-400:])
-        if line is None or "-----END" in text:
+        # MIIEpAIBAAKCAQEA...: a line of a private key; the last one is shorter.
+        line = text.rstrip()
+        lead = line.rstrip("=").rstrip(_KEY_LETTERS)
+        value = line[len(lead) :]
+        if "-----END" in text or (len(value) < _SHORT_KEY_LINE and not value.strip(_KEY_LETTERS)):
             return text, None
-        if len(line["value"]) < _LONG_KEY_LINE and _without_digits(line["lead"]) != _without_digits(
-            self.before
-        ):
+        if len(value) < _LONG_KEY_LINE and _without_digits(lead) != _without_digits(self.before):
             return text, None
-        return f"{line['lead']}{MASK}", self
+        return f"{lead}{MASK}", self
 
 
 def open_secret(text: str, message: str) -> OpenSecret | None:

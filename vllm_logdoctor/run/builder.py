@@ -38,6 +38,7 @@ _MOST_UNKNOWN = 2000
 _MOST_CALL_SITES = 4000
 _MOST_PROCESSES = 2000
 _MOST_HINTS = 4000
+_MOST_HINT_RECORDS = 40_000
 _MOST_PREFIXES = 192
 _ACCESSES_OF_A_LINE = 120.0
 """Seconds after a statistics line in which access lines without a time count to its minute."""
@@ -108,7 +109,7 @@ class RunBuilder:
         self.ready = False
         self.ended = False
         self.troubled = False
-        self._hints_wanted = _MOST_HINTS
+        self._hints_wanted, self._hint_records = _MOST_HINTS, 0
         self._writer = NO_PROCESS
         self.now: float | None = None
         self.year_shift = 0.0
@@ -318,12 +319,13 @@ class RunBuilder:
         """Count words that only one engine generation or platform has; they tell it where no line states it."""
         if not self.troubled and troubles(record):
             self.troubled = True
-        if self._hints_wanted <= 0:
+        if self._hints_wanted <= 0 or self._hint_records > _MOST_HINT_RECORDS:
             return
         if event is not None and event.pattern.id in _ROUTINE:
             seen = self.messages.get(event.pattern.id)
             if seen is not None and seen.count > _ROUTINE_HINTS:
                 return
+        self._hint_records += 1
         for hint in hints_in(record):
             self.hints[hint] += 1
             self._hints_wanted -= 1

@@ -42,6 +42,8 @@ _NOWHERE: Place = (1 << 30, 0)
 _CONSEQUENCE_SECONDS = 300.0
 _CONSEQUENCE_LINES = 2000
 
+_MOST_FATAL = 1000
+
 
 class Ending(Struct, frozen=True):
     """How a run ended.
@@ -113,8 +115,12 @@ class _Judge:
         )  # fmt: skip
 
     def fatal(self) -> tuple[int, ...]:
-        """Return which blocks may have broken the run: errors and wrappers that no stop and no later start explains."""
-        return tuple(number for number in range(len(self.blocks)) if self._may_be_fatal(number))
+        """Return which blocks may have broken the run: errors and wrappers that no stop and no later start explains.
+
+        Of very many the first ones and the last ones: every rank prints its own, and the judgement of each takes time.
+        """
+        fatal = tuple(number for number in range(len(self.blocks)) if self._may_be_fatal(number))
+        return fatal if len(fatal) <= 2 * _MOST_FATAL else fatal[:_MOST_FATAL] + fatal[-_MOST_FATAL:]
 
     def _may_be_fatal(self, number: int) -> bool:
         block, kind = self.blocks[number], self.kinds[number]

@@ -17,9 +17,9 @@ ERRORS = 12000
 ERRORS_OF_A_KIND = 240
 _LEAST = 80
 """First, last and serious records that each run may keep, however many runs a log has."""
-_LONG = 4000
-_MOST_LONG = 200
-"""Records whose message is kept beyond `_LONG` characters."""
+_LONG = 1000
+_MOST_OF_LONG = 8_000_000
+"""Characters that messages longer than `_LONG` may have together; those behind them are cut to it."""
 
 _VARIABLE = lazy_pattern(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
 
@@ -76,7 +76,7 @@ class RecordSampler:
         self._budget = budget or RecordBudget()
         self._first: list[Record] = []
         self._middle: list[Record] = []
-        self._last: deque[tuple[Record, _Kind]] = deque()
+        self._last: deque[tuple[Record, _Kind | None]] = deque()
         self._serious: set[_Kind] = set()
         self._kept: dict[str, int] = {}
         self.left_out = 0
@@ -85,21 +85,18 @@ class RecordSampler:
     def add(self, record: Record, serious: bool) -> None:
         """Keep a record; `serious` ones are kept from the middle of the log as well, so many of a kind."""
         if len(record.message) > _LONG:
-            self._long += 1
-            if self._long > _MOST_LONG:
-                record = record._replace(message=record.message[:_LONG])
+            if self._long > _MOST_OF_LONG:
+                record = record._replace(message=record.message[:_LONG], text=record.text[:_LONG])
+            self._long += len(record.message)
         if len(self._first) < FIRST and not self._last and (len(self._first) < _LEAST or self._budget.take()):
             self._first.append(record)
             return
         if len(self._last) == LAST or (len(self._last) >= _LEAST and not self._budget.take()):
             self._leave(*self._last.popleft())
         # With the middle full no record is asked for its kind any more.
-        if len(self._middle) == ERRORS:
-            self._last.append((record, _NO_KIND))
-            return
-        kind = record.level, template_of(record.message)
+        kind = _kind_of(record) if serious and len(self._middle) < ERRORS else None
         self._last.append((record, kind))
-        if serious:
+        if kind is not None:
             self._serious.add(kind)
 
     def change(self, change: Callable[[Record], Record]) -> None:
@@ -112,9 +109,10 @@ class RecordSampler:
         """Return what was kept, in order."""
         return [*self._first, *self._middle, *(record for record, _ in self._last)]
 
-    def _leave(self, record: Record, kind: _Kind) -> None:
-        if len(self._middle) < ERRORS and kind in self._serious:
-            kept = self._kept.get(kind[1], 0)
+    def _leave(self, record: Record, kind: _Kind | None) -> None:
+        if self._serious and len(self._middle) < ERRORS:
+            kind = kind or _kind_of(record)
+            kept = self._kept.get(kind[1], 0) if kind in self._serious else ERRORS_OF_A_KIND
             if kept < ERRORS_OF_A_KIND and (len(self._middle) < _LEAST or self._budget.take()):
                 self._kept[kind[1]] = kept + 1
                 self._middle.append(record)
@@ -122,4 +120,5 @@ class RecordSampler:
         self.left_out += 1
 
 
-_NO_KIND = ("", "")
+def _kind_of(record: Record) -> _Kind:
+    return record.level, template_of(record.message)

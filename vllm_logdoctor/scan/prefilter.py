@@ -23,6 +23,8 @@ _SHAPES = f"{zlib.crc32(repr((LITERALS, EXPRESSIONS)).encode()):08x}"
 Hits = list[tuple[int, int]]
 """(end offset, number) in order of the end offset; see `Prefilter`."""
 
+_BYTES_PER_HIT = 16
+"""Logs have one hit in 50 to 120 bytes."""
 
 Refinement = tuple[int, tuple[str, ...]]
 """A literal and the regexes of its patterns: what `Prefilter.refine` was asked for."""
@@ -90,34 +92,48 @@ class HyperscanPrefilter:
         self._json = len(literals) + len(LITERALS) + EXPRESSIONS.index(JSON_RECORD)
 
     def scan(self, data: bytes) -> Hits:
-        """Return (end offset, number) for every hit, sorted."""
-        hits = self._scan_refined(data) if self._second is not None and not _may_be_coloured(data) else None
-        if hits is None:
-            hits = []
-            append = hits.append
-
-            def found(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-                append((end, number))
-
-            self._database.scan(data, match_event_handler=found)
+        """Return (end offset, number) for every hit, sorted; of a literal that is very often on a line, the first one there."""
+        try:
+            hits = (
+                self._scan_refined(data) if self._second is not None and not _may_be_coloured(data) else None
+            )
+            if hits is None:
+                hits, found = _collector(len(data))
+                self._database.scan(data, match_event_handler=found)
+        except self._hyperscan.ScanTerminated:
+            hits = self._scan_dense(data)
         hits.sort()
+        return hits
+
+    def _scan_dense(self, data: bytes) -> Hits:
+        """Scan bytes that are full of hits: those on a line that say nothing new would take more memory than the bytes."""
+        hits: Hits = []
+        noted: dict[int, int] = {}
+        find, size = data.find, len(data)
+
+        def found(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            if noted.get(number, 0) < end:
+                line_end = find(b"\n", end - 1)
+                noted[number] = line_end if line_end >= end else size if line_end < 0 else end
+                hits.append((end, number))
+
+        self._database.scan(data, match_event_handler=found)
         return hits
 
     def _scan_refined(self, data: bytes) -> Hits | None:
         """Scan with the refined literals; None where the parser changes the text of a line, so that expressions prove nothing."""
-        hits: Hits = []
-        append = hits.append
+        hits, note = _collector(len(data))
         refined, json = self._refined, self._json
         passed = False
         is_json = False
 
-        def found(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+        def found(number: int, start: int, end: int, flags: int, context: object) -> bool:
             nonlocal passed, is_json
             if number in refined:
                 passed = True
-            else:
-                is_json = is_json or number == json
-                append((end, number))
+                return False
+            is_json = is_json or number == json
+            return note(number, start, end, flags, context)
 
         self._database.scan(data, match_event_handler=found)
         if is_json:
@@ -125,8 +141,8 @@ class HyperscanPrefilter:
         if passed:
             literals = self._second_literals
 
-            def found_second(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-                append((end, literals[number]))
+            def found_second(number: int, start: int, end: int, flags: int, context: object) -> bool:
+                return note(literals[number], start, end, flags, context)
 
             self._second.scan(data, match_event_handler=found_second)
         return hits
@@ -168,6 +184,18 @@ class HyperscanPrefilter:
         )
         self._refined = refined
         return True
+
+
+def _collector(size: int) -> tuple[Hits, Callable[[int, int, int, int, object], bool]]:
+    """Return a list of hits and what adds to it, which ends the scan where they get too many for so many bytes."""
+    hits: Hits = []
+    append, most = hits.append, size // _BYTES_PER_HIT + 1000
+
+    def found(number: int, _start: int, end: int, _flags: int, _context: object) -> bool:
+        append((end, number))
+        return len(hits) > most
+
+    return hits, found
 
 
 def _may_be_coloured(data: bytes) -> bool:
