@@ -174,7 +174,7 @@ def test_a_finding_of_load_is_not_gone_where_nothing_was_served() -> None:
     before = snapshot(series=samples(1, 50, 9), findings=(finding("a"),))
     (one,) = compare(before, snapshot()).findings
     assert one.state == "unclear"
-    assert "no request being served" in one.note
+    assert "no statistics line with a running request" in one.note
 
 
 def test_a_failure_is_not_gone_while_the_next_run_fails_too() -> None:

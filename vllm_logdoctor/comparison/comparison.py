@@ -17,6 +17,8 @@ from vllm_logdoctor.comparison.influence import (
     without_effect,
 )
 from vllm_logdoctor.comparison.snapshot import KnownFinding, Setting, Snapshot
+from vllm_logdoctor.knowledge.context import Context
+from vllm_logdoctor.knowledge.defaults import default_of
 from vllm_logdoctor.rules.equal_load import EqualLoad, equal_load
 
 FIRST_START = 0.035
@@ -203,10 +205,21 @@ def _is_one_sided(one: SettingDifference) -> bool:
 
 
 def _is_given_on_one_side(one: SettingDifference, before: Snapshot, after: Snapshot) -> bool:
-    """Return whether a setting was given in one run and left out in the other, whose log has arguments too."""
-    other = after if one.after is None else before
+    """Return whether a setting was given in one run and left out in the other, whose log has arguments too.
+
+    A value that is the default of the other run's release changes nothing there.
+    """
+    given, other = (one.before, after) if one.after is None else (one.after, before)
     known = other.environment if is_variable(one.name) else other.config
-    return _is_one_sided(one) and any(setting.provenance == "explicit" for setting in known.values())
+    if not _is_one_sided(one) or given is None or _is_default(one.name, given.value, other):
+        return False
+    return any(setting.provenance == "explicit" for setting in known.values())
+
+
+def _is_default(name: str, value: Any, other: Snapshot) -> bool:
+    ranks = other.config.get("data_parallel_size", Setting(1, "default")).value
+    default = default_of(name, other.what.get("vLLM version"), Context(data_parallel_size=ranks))
+    return default is not None and same_value(default.value, value)
 
 
 def is_variable(name: str) -> bool:
@@ -288,7 +301,7 @@ def _finding_differences(before: Snapshot, after: Snapshot) -> Iterator[FindingD
 def _why_unclear(finding: KnownFinding, other: Snapshot) -> str:
     """Return why the absence of a finding is no evidence: the other log could not have shown it."""
     if finding.kind == "performance" and not other.busy_samples:
-        return "the later log shows no request being served"
+        return "the later log has no statistics line with a running request"
     if finding.kind == "failure" and not other.started and other.outcome not in ("clean_shutdown", "running"):
         return "the later run did not get ready either"
     return ""

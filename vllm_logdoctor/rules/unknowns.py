@@ -58,14 +58,19 @@ def _hardware_unknowns(run: Run) -> Iterator[str]:
         if not sized and not _names_card(run):
             yield f"GPU model: run `{_CARDS.get(run.platform or '', 'nvidia-smi -L')}` in the job script."
         ranks = run.setting("tensor_parallel_size")
-        if isinstance(ranks, int) and ranks > 1 and not run.seen("custom-allreduce-disabled"):
+        if isinstance(ranks, int) and ranks > 1 and not _shows_links(run):
             yield f"GPU topology: run `{_LINKS.get(run.platform or '', 'nvidia-smi topo -m')}` in the job script."
     if memory is None and run.startup_complete:
         yield "KV cache size: keep the engine core's lines at INFO."
 
 
+def _shows_links(run: Run) -> bool:
+    return bool(run.observed.of("links", "link") or run.seen("custom-allreduce-disabled"))
+
+
 def _names_card(run: Run) -> bool:
     """Return True if a line names the GPU: the job script listed it, or files of tuned kernels carry its name."""
-    return any(run.seen(name) for name in CARD_LISTS) or any(
+    listed = run.observed.of("gpus", "name") or any(run.seen(name) for name in CARD_LISTS)
+    return bool(listed) or any(
         "device_name=" in event.record.message for seen in run.messages.values() for event in seen.first[:1]
     )

@@ -12,6 +12,7 @@ from vllm_logdoctor.run.model import Run
 
 _BENCH_SINCE = (0, 10)
 _PROMPTS_EACH = 10
+_TOTALS = ("Successful requests", "Total input tokens", "Total generated tokens")
 
 
 def measure(page: Page) -> list[str]:
@@ -25,8 +26,9 @@ def measure(page: Page) -> list[str]:
     lines = ["Repeat the same load, change one thing at a time, and compare the logs:", ""]
     if bench:
         commands = f"{bench}\n{commands}"
+        own = "" if _lengths(page.run) else "; fill in your own lengths"
         lines[0] = (
-            f"Repeat the same load (at most {count(most, 'request')} at once in this log; fill in your own lengths),"
+            f"Repeat the same load (at most {count(most, 'request')} at once in this log{own}),"
             " change one thing at a time, and compare the logs:"
         )
     return [*lines, *fence(commands, "sh")]
@@ -46,6 +48,17 @@ def bench_command(run: Run, concurrency: int) -> str | None:
         words += ["--served-model-name", shlex.quote(name)]
     port = run.setting("port")
     words += ["--port", str(port)] if isinstance(port, int) else []
-    lengths = "--dataset-name random --random-input-len 1024 --random-output-len 256"
+    prompt, answer = _lengths(run) or (1024, 256)
+    lengths = f"--dataset-name random --random-input-len {prompt} --random-output-len {answer}"
     load = f"--max-concurrency {concurrency} --num-prompts {_PROMPTS_EACH * concurrency}"
     return f"{' '.join(words)} \\\n  {lengths} \\\n  {load}"
+
+
+def _lengths(run: Run) -> tuple[int, int] | None:
+    """Return the mean tokens of a prompt and of an answer in the last benchmark whose result is in the log."""
+    for result in reversed(run.benchmarks):
+        requests, *tokens = (result.figures.get(name) for name in _TOTALS)
+        if requests and all(tokens):
+            prompt, answer = (max(1, round((total or 0.0) / requests)) for total in tokens)
+            return prompt, answer
+    return None
