@@ -356,7 +356,7 @@ def test_an_operator_of_an_npu_that_refuses_a_data_type():
     refused = "[PID: 465] AclNN_Parameter_Error(EZ1001): Tensor scale not implemented for DT_FLOAT16, should be in dtype support list [DT_BFLOAT16,DT_FLOAT,]."
     error = f"RuntimeError: NPU function error: call aclnnQuantMatmul failed, error code is 161002\n{refused}"
     finding = root(at_start(error, PROFILE))
-    assert finding.title == "NPU operator refuses the data type"
+    assert finding.title == "NPU operator does not support the data type"
     assert "DT_BFLOAT16" in finding.explanation
 
 

@@ -11,7 +11,7 @@ AREAS: dict[Topic, str] = {
     "bench": "benchmarking",
     "compile": "compilation and CUDA graphs",
     "configuration": "the configuration",
-    "deprecation": "names and settings on their way out",
+    "deprecation": "deprecated names and settings",
     "engine": "the engine and its processes",
     "environment": "the environment",
     "foreign": "a library beside vLLM",
@@ -24,11 +24,11 @@ AREAS: dict[Topic, str] = {
     "logging": "logging",
     "lora": "LoRA adapters",
     "memory": "device memory",
-    "model-loading": "the model and its loading",
+    "model-loading": "model loading",
     "moe": "mixture-of-experts layers",
     "multimodal": "images, audio and video",
     "other": "vLLM",
-    "parallelism": "parallelism and the links between processes",
+    "parallelism": "parallelism and communication between processes",
     "platform": "the platform",
     "quantization": "quantization",
     "sampling": "sampling",
@@ -115,7 +115,7 @@ def default_meaning(level: str, topic: Topic) -> str:
 
     Example:
         >>> default_meaning("info", "kv-cache")
-        'A note of vLLM about the KV cache.'
+        'Note about the KV cache.'
     """
     area = AREAS[topic]
     if topic == "deprecation":
@@ -124,12 +124,9 @@ def default_meaning(level: str, topic: Topic) -> str:
             "Change it before the next upgrade; the message names its replacement."
         )
     if level in _WARNINGS:
-        return f"A warning of vLLM about {area}, not classified; the process went on after it."
+        return f"Warning about {area}, not classified; vLLM continued."
     if level == "raise":
-        return f"An exception that vLLM raises about {area}, not classified: what was being done did not complete."
+        return f"Exception about {area}, not classified; the operation that raised it did not complete."
     if level in _ERRORS:
-        return (
-            f"An error that vLLM logged about {area}, not classified: what it was doing there did not work; the lines "
-            "after it show whether the process went on."
-        )
-    return f"A {'detail for debugging' if level == 'debug' else 'note of vLLM about'} {area}."
+        return f"Error about {area}, not classified; the lines after it show whether the process continued."
+    return f"{'Debug detail' if level == 'debug' else 'Note'} about {area}."

@@ -73,7 +73,7 @@ def gpu_idle_between_kernels(case: RuleContext) -> Advice | None:
 
 
 def one_thread_is_busy(case: RuleContext) -> Advice | None:
-    """One thread of vLLM keeps a processor fully busy. Needs `top -H` of the run."""
+    """A thread of vLLM saturates one CPU core. Needs `top -H` of the run."""
     found = [
         one
         for one in case.run.observed.of("host")
