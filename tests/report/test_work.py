@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
+from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report import json, markdown
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.series import requests_by_time
 from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
+from vllm_logdoctor.report.writers import render
 from vllm_logdoctor.run.metrics import MOST_GAUGES, batches_of
 from vllm_logdoctor.run.model import Benchmark, Evidence, Progress, Run, Speculation, Transfer
+from vllm_logdoctor.source import inputs_from
 
 LINE = Evidence("vllm.log", 7, "INFO line")
 
@@ -31,7 +34,7 @@ def test_drafted_tokens_are_summed_not_their_rates() -> None:
     assert (found.accepted, found.drafted) == (100, 120)
     assert found.acceptance == pytest.approx(83.33, abs=0.01)
     assert found.mean_length == pytest.approx((1.5 * 20 + 1.9 * 100) / 120)
-    assert found.per_position == pytest.approx((70.0,))
+    assert found.per_position == pytest.approx(((50 * 20 + 90 * 100) / 120,))
 
 
 def test_v0_counts_from_the_start_so_that_its_last_line_holds_all() -> None:
@@ -99,3 +102,34 @@ def test_json_holds_the_same(analysis: Analysis) -> None:
     assert run["serving"]["transfers"]["figures"]["Throughput Qwen"]["highest"] == 20.0
     assert run["serving"]["offline"]["batches"] == 2
     assert run["benchmarks"][0]["figures"] == {"Mean TTFT Qwen": 12.5}
+
+
+CLIENT = """\
+<frozen importlib._bootstrap_external>:1297: FutureWarning: The cuda.nvrtc module is deprecated and will be removed in a future release.
+Namespace(subparser='bench', bench_type='serve', dataset_name='random', num_prompts=40, model='org/m', random_input_len=900, max_concurrency=4)
+INFO 03-04 10:00:02 [utils.py:90] Sampling input_len from [90, 900] and output_len from [9, 90]
+============ Serving Benchmark Result ============
+Successful requests:                     40
+Benchmark duration (s):                  125.00
+Median TTFT (ms):                        40.00
+==================================================
+"""
+
+
+def test_a_benchmark_client_says_what_it_sent_and_how_long_it_took() -> None:
+    report = render(analyse(inputs_from(CLIENT.encode()), Options()), "markdown")
+    assert "org/m · benchmark client · 2 min 5 s" in report
+    assert "`num_prompts=40`, `random_input_len=900`" in report
+    assert "Configuration: keep the log" not in report
+    assert "Warnings in the log" not in report
+
+
+def test_the_lowest_value_of_a_series_that_was_thinned_out_is_not_given() -> None:
+    line = "INFO 03-04 {h:02d}:{m:02d}:{s:02d} [loggers.py:259] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: {g} tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%\n"
+    log = "".join(
+        line.format(h=at // 3600, m=at // 60 % 60, s=at % 60, g=90.0 if number == 3001 else 10.0 + number % 2)
+        for number, at in enumerate(range(0, 80000, 10))
+    )
+    report = render(analyse(inputs_from(log.encode()), Options()), "markdown")
+    assert "| mean | median | max |" in report
+    assert "| 90 |" in report

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.making import a_run, advice, load
+from tests.rules.making import a_run, advice, load, sample
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
+from vllm_logdoctor.rules.load import spans_of
 
 STILL = {"running": 5, "waiting": 3, "kv": 9.0, "generation": 0.0}
 CRAWLING = {"running": 1, "kv": 0.2, "generation": 0.8}
@@ -120,3 +121,9 @@ def test_a_long_prompt_under_way_slows_others_down_and_shows_in_the_cache_only()
 def test_a_step_of_a_processor_may_take_half_a_minute() -> None:
     run = a_run(samples=load((6, STILL)), platform="cpu")
     assert "engine-makes-no-progress" not in advice(run)
+
+
+def test_the_first_statistics_after_an_idle_line_stand_for_the_usual_interval() -> None:
+    series = [sample(running, number=number) for number, running in enumerate((1, 1, 0))]
+    series += [sample(1, number=number) for number in (5, 6)]
+    assert [span.seconds for span in spans_of(series)] == [10, 10, 10, 10, 10]

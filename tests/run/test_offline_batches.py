@@ -31,3 +31,12 @@ def test_the_time_that_a_progress_bar_counts_after_the_last_stamped_line_is_the_
         for took in ("02:00", "01:30")
     ]
     assert analyze([*start, *bars]).runs[0].duration == 60 + 120 + 90
+
+
+def test_the_time_of_a_full_bar_has_the_fraction_that_its_pace_gives() -> None:
+    bars = [
+        "Processed prompts: 100%|##########| 2/2 [00:02<00:00,  1.39s/it, est. speed input: 20.0 toks/s, output: 8.0 toks/s]",
+        "Processed prompts: 100%|##########| 8/8 [00:04<00:00,  9.90it/s, est. speed input: 20.0 toks/s, output: 8.0 toks/s]",
+    ]
+    (diagnosis,) = analyse(inputs_from("\n".join([LOG.splitlines()[0], *bars]).encode()), Options()).runs
+    assert [batch.seconds for batch in batches_of(diagnosis.run)] == [2.78, 4.0]

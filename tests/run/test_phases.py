@@ -118,3 +118,22 @@ def test_what_torch_compile_did_is_a_part_of_its_total() -> None:
     run = only_run(log)
     assert named(run, "dynamo").parent == "compile"
     assert named(run, "compile").parent == "engine-init"
+
+
+def test_a_compilation_from_the_cache_begins_with_its_tracing_though_its_total_is_printed_later() -> None:
+    compiled = (
+        "INFO 03-04 10:00:40 [backends.py:548] Dynamo bytecode transform time: 8.00 s\n"
+        "INFO 03-04 10:00:46 [backends.py:164] Directly load the compiled graph(s) for dynamic shape from the cache, took 5.000 s\n"
+        "INFO 03-04 10:00:52 [monitor.py:34] torch.compile takes 8.00 s in total\n"
+    )
+    run = only_run(OLD.replace("INFO 03-04 10:00:55", compiled + "INFO 03-04 10:00:55") + SERVING)
+    begun = named(run, "dynamo").start
+    assert begun is not None
+    assert named(run, "compile").start == begun
+    assert named(run, "compile").end == begun + 8
+
+
+def test_a_short_time_up_to_the_size_of_the_cache_is_not_all_of_the_images() -> None:
+    eager = "".join(line for line in VISION.splitlines(keepends=True) if "Dynamo" not in line)
+    soon = eager.replace("10:01:14", "10:00:22").replace("10:01:30", "10:00:23").replace("79.00", "13.00")
+    assert not any(phase.name == "encoder-profiling" for phase in only_run(soon).phases)

@@ -80,7 +80,8 @@ def _of_load(run: Run) -> Iterator[Figure]:
     if figures.generation.max:
         each = per_request(points)
         share = f"; {number(each)} per request" if each and (figures.running or 0) > 1 else ""
-        rates = f"{number(figures.generation.mean_busy)} tokens/s mean, {number(figures.generation.max)} peak"
+        peak = max(figures.generation.max, 0.0 if _has_engines(run) else run.extremes.generation)
+        rates = f"{number(figures.generation.mean_busy)} tokens/s mean, {number(peak)} peak"
         yield "generation", rates + share
     elif figures.prompt.max:
         yield (
@@ -90,6 +91,10 @@ def _of_load(run: Run) -> Iterator[Figure]:
     if figures.running is not None:
         waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
         yield "requests at once", f"{figures.running:,} running at most, {waiting}"
+
+
+def _has_engines(run: Run) -> bool:
+    return len({sample.engine for sample in run.samples}) > 1
 
 
 def _of_batches(run: Run) -> Iterator[Figure]:

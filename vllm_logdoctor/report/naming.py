@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.clock import duration
@@ -207,8 +207,9 @@ def version_words(run: Run) -> str:
 def run_title(run: Run) -> str:
     """Return one line that says what ran, on what, how long and how it ended; escaped."""
     parts = [version_words(run)]
-    if run.model is not None and run.model.value:
-        parts.append(inline(model_name(str(run.model.value)), 120))
+    model = run.model.value if run.model is not None else client_asked(run).get("model")
+    if model:
+        parts.append(inline(model_name(str(model)), 120))
     if is_client(run):
         parts.append("benchmark client")
     elif run.kind != "server" and run.kind != "unknown":
@@ -223,8 +224,18 @@ def run_title(run: Run) -> str:
     return " · ".join(parts)
 
 
+def client_asked(run: Run) -> Mapping[str, str | float]:
+    """Return what the client of the last benchmark was told to send; nothing where a log holds the engine's lines."""
+    return run.benchmarks[-1].asked if is_client(run) else {}
+
+
 def _seconds(run: Run) -> float:
-    """Return how long the log covers; a first line of statistics speaks of the interval before it."""
+    """Return how long the log covers; a first line of statistics speaks of the interval before it.
+
+    A benchmark's client prints no times while it sends: its results say how long it took.
+    """
+    if is_client(run):
+        return sum(one.figures.get("Benchmark duration (s)", 0.0) for one in run.benchmarks)
     if run.started is None or run.ended is None:
         return 0.0
     excerpt = not start_seen(run) and run.samples and run.samples[0].time == run.started

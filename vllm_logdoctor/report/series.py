@@ -31,7 +31,7 @@ class Point(Struct, frozen=True):
         prompt, generation: tokens/s.
         running, waiting: requests, or None where not printed.
         kv_usage: percent, or None where not printed.
-        lines: times in this point; rates are their mean, the rest their highest.
+        lines: statistics lines of each engine in this point; rates are their mean, the rest their highest.
     """
 
     time: float | None
@@ -167,6 +167,7 @@ def _point(group: Sequence[Sample]) -> Point:
         _total([sample.running for sample in group]),
         _total([sample.waiting for sample in group]),
         max((sample.kv_usage for sample in group if sample.kv_usage is not None), default=None),
+        max(sample.count for sample in group),
     )
 
 
@@ -183,5 +184,5 @@ def _merged(points: Sequence[Point]) -> Point:
         max((point.running for point in points if point.running is not None), default=None),
         max((point.waiting for point in points if point.waiting is not None), default=None),
         max((point.kv_usage for point in points if point.kv_usage is not None), default=None),
-        len(points),
+        sum(point.lines for point in points),
     )

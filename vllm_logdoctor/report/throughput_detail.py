@@ -18,7 +18,7 @@ class Drafts(Struct, frozen=True):
         accepted, drafted: tokens in all, or None where the lines do not tell or not all of them were kept.
         acceptance: accepted of the drafted tokens in percent, or None.
         mean_length: tokens per step with the bonus token, by drafted tokens, or None.
-        per_position: acceptance by position of the draft in percent, mean of the lines.
+        per_position: acceptance by position of the draft in percent, mean of the lines by drafted tokens.
         evidence: the first and the last line.
     """
 
@@ -95,7 +95,10 @@ def _mean_length(lines: Sequence[Speculation]) -> float | None:
 
 
 def _per_position(lines: Sequence[Speculation]) -> tuple[float, ...]:
-    rows = [line.per_position for line in lines if line.per_position]
-    longest = max(map(len, rows), default=0)
-    columns = [[row[position] for row in rows if len(row) > position] for position in range(longest)]
-    return tuple(100 * sum(column) / len(column) for column in columns)
+    rows = [(line.per_position, line.drafted or 1) for line in lines if line.per_position]
+    longest = max((len(rates) for rates, _ in rows), default=0)
+    columns = [[(rates[at], drafted) for rates, drafted in rows if len(rates) > at] for at in range(longest)]
+    return tuple(
+        100 * sum(rate * drafted for rate, drafted in column) / sum(drafted for _, drafted in column)
+        for column in columns
+    )

@@ -83,16 +83,14 @@ def environment_variable_ignored(case: RuleContext) -> Advice | None:
     other = [name for name in names if name not in once and name not in services]
     parts = [_fate(name, case.version) for name in once]
     if other:
-        parts.append(f"{', '.join(other)}: known to no release; misspelt, or of a script of your own")
+        parts.append(
+            f"{', '.join(other)}: known to no release; misspelt, or read by a plugin or script of your own"
+        )
     if services:
         parts.append(
             f"{', '.join(services)}: set by Kubernetes for a service whose name begins with vllm; they do no harm"
         )
-    text = (
-        "vLLM does not know these variables, what they were set for does not happen. "
-        + "; ".join(parts)
-        + "."
-    )
+    text = "vLLM itself does not read these variables. " + "; ".join(parts) + "."
     return Advice(
         text,
         tuple(line for name in (*once, *other, *services) for line in lines[name]),

@@ -26,9 +26,9 @@ def _unknowns(run: Run) -> Iterator[str]:
         yield "vLLM release: keep the log from its first line, or run `vllm --version` in the job script."
     elif run.version.provenance == "derived":
         yield f"Exact vLLM release (inferred: {run.version.value}): run `vllm --version` in the job script."
-    if not run.config:
+    if not run.config and not (run.benchmarks and run.benchmarks[-1].asked):
         yield "Configuration: keep the log from its first line."
-    elif run.kind == "server" and not run.arguments:
+    elif run.config and run.kind == "server" and not run.arguments:
         yield "Launch command: keep the API server's lines."
     elif run.arguments and not arguments_are_whole(run):
         yield "Complete launch command (its line is cut or wrapped): write the log to a file, not through a terminal."

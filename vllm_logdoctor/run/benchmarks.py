@@ -8,7 +8,13 @@ from msgspec import Struct, field
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.run.model import Benchmark, Evidence
+from vllm_logdoctor.run.repr_parser import read_pairs
 
+_ASKED = (
+    "model", "backend", "dataset_name", "num_prompts", "random_input_len", "random_output_len", "random_range_ratio",
+    "request_rate", "max_concurrency", "burstiness", "ignore_eos",
+)  # fmt: skip
+"""Arguments of the client that say what it sent."""
 _BLOCK_LINES = 120
 _MOST = 500
 
@@ -28,13 +34,22 @@ class BenchmarkReader:
     def __init__(self) -> None:
         self._found: list[Benchmark] = []
         self._open: _Open | None = None
+        self._asked: dict[str, str | float] = {}
+        self._asked_in: tuple[Evidence, ...] = ()
 
     def add(self, event: Event, evidence: Evidence) -> None:
         """Take a line of a result."""
         record = event.record
         if record.level:
             return
-        if event.name == "benchmark-serving-begins":
+        if event.name == "benchmark-arguments":
+            self._close()
+            given = read_pairs(event.text("arguments"))
+            self._asked = {
+                name: given[name] for name in _ASKED if isinstance(given.get(name), str | int | float)
+            }
+            self._asked_in = (evidence,)
+        elif event.name == "benchmark-serving-begins":
             self._close()
             self._open = _Open("serve", record.file, record.line, evidence, evidence)
         elif event.name == "benchmark-figure":
@@ -60,7 +75,7 @@ class BenchmarkReader:
         """Return the results so far, the open one as well."""
         found = list(self._found)
         if self._open is not None and self._open.figures:
-            found.append(_result(self._open))
+            found.append(self._result(self._open))
         return found
 
     def _note(
@@ -86,10 +101,13 @@ class BenchmarkReader:
 
     def _close(self) -> None:
         if self._open is not None and self._open.figures and len(self._found) < _MOST:
-            self._found.append(_result(self._open))
+            self._found.append(self._result(self._open))
         self._open = None
 
-
-def _result(block: _Open) -> Benchmark:
-    evidence = (block.first,) if block.first == block.last else (block.first, block.last)
-    return Benchmark(block.kind, dict(block.figures), evidence)  # type: ignore[arg-type]
+    def _result(self, block: _Open) -> Benchmark:
+        """Return a result with what was asked for; arguments that sample a fixed data set have no lengths."""
+        lines = (block.first,) if block.first == block.last else (block.first, block.last)
+        asked = self._asked if block.kind == "serve" else {}
+        if asked.get("dataset_name") != "random":
+            asked = {name: value for name, value in asked.items() if not name.startswith("random_")}
+        return Benchmark(block.kind, dict(block.figures), (*(self._asked_in if asked else ()), *lines), asked)  # type: ignore[arg-type]

@@ -139,6 +139,7 @@ READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
     "speculation-v0": _read_speculation,
     "kv-transfer": _read_transfer,
     "offline-progress": _read_progress,
+    "benchmark-arguments": _read_benchmark,
     "benchmark-serving-begins": _read_benchmark,
     "benchmark-figure": _read_benchmark,
     "benchmark-throughput": _read_benchmark,

@@ -78,7 +78,7 @@ def progress_of(event: Event, time: float | None, evidence: Evidence) -> Progres
         evidence,
         int(done),
         int(total),
-        _seconds(event.text("elapsed")),
+        _took(event, int(done), int(total)),
         event.number("input"),
         event.number("output"),
         time,
@@ -115,8 +115,20 @@ def added(series: list[Gauge], gauge: Gauge) -> list[Gauge]:
 
 
 def _goes_on(before: Progress, state: Progress) -> bool:
-    slower = state.seconds is None or before.seconds is None or state.seconds >= before.seconds
+    slower = state.seconds is None or before.seconds is None or state.seconds >= int(before.seconds)
     return state.total == before.total and state.done >= before.done and slower
+
+
+def _took(event: Event, done: int, total: int) -> float | None:
+    """Return the seconds of a bar: whole ones as printed, with their fraction where the pace of a full bar agrees.
+
+    Processed prompts: 100%|##########| 2/2 [00:02<00:00,  1.39s/it, est. speed input: 769.99 toks/s, output: 184.05 toks/s]
+    """
+    whole, pace = _seconds(event.text("elapsed")), event.number("pace")
+    if whole is None or not pace or done < total:
+        return whole
+    exact = done * pace if event.text("unit") == "s/it" else done / pace
+    return exact if whole <= exact < whole + 1 else whole
 
 
 def _seconds(elapsed: str) -> float | None:

@@ -193,11 +193,13 @@ class Benchmark(Struct, frozen=True):
         kind: "serve", "throughput" or "latency".
         figures: value by the name that the benchmark prints ("Mean TTFT (ms)", "Successful requests").
         evidence: first and last line of the result.
+        asked: what the client was told to send, by argument: model, prompts, lengths, rate; its line is the first of `evidence`.
     """
 
     kind: Literal["serve", "throughput", "latency"]
     figures: Mapping[str, float]
     evidence: tuple[Evidence, ...]
+    asked: Mapping[str, str | float] = {}
 
 
 class Occurrences(Struct):

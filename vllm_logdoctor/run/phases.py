@@ -48,6 +48,7 @@ _BEGUN = (
 )
 """Without one of these a log begins behind the start."""
 _ENCODER = "encoder-cache-initialized-budget-tokens-profiled-items"
+_LONG_PROFILING = 30.0
 _ROUNDED = 2.0
 """Seconds by which a phase may begin before the run because printed times are whole."""
 _STOPPING = (
@@ -82,7 +83,8 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
         *_encoder(builder, timed),
     ]
     found += _serving(run, builder, ready)
-    return _ordered(_inside(_fitted(_without_lost_wholes(_with_parts_of_compile(found)))))
+    fitted = _fitted(_without_lost_wholes(_with_parts_of_compile(found)))
+    return _ordered(_inside(_inside(_begun_with_parts(fitted))))  # Parts of parts too.
 
 
 def _with_parts_of_compile(phases: Sequence[Phase]) -> list[Phase]:
@@ -147,14 +149,41 @@ def _unexplained(gaps: Sequence[tuple[float, float]], total: float) -> Iterator[
         yield Phase("unexplained", "", start, end, seconds, (), "startup")
 
 
-def _inside(phases: Sequence[Phase]) -> Iterator[Phase]:
+def _begun_with_parts(phases: Sequence[Phase]) -> list[Phase]:
+    """Let a total that is printed long after its work begin with the first of its parts.
+
+    torch.compile prints its seconds once the compiled graph has run, and leaves out the loading of its cache:
+    INFO 06-21 08:43:04 [backends.py:559] Dynamo bytecode transform time: 16.30 s
+    INFO 06-21 08:43:19 [monitor.py:34] torch.compile takes 16.30 s in total
+    """
+    shifted: dict[int, Phase] = {}
+    before: dict[str, float] = {}
+    for phase in sorted(phases, key=lambda one: one.end or 0.0):
+        if phase.name != "compile" or phase.end is None or phase.start is None or phase.seconds is None:
+            continue
+        begun = [
+            part.start
+            for part in phases
+            if part.parent == "compile" and part.process == phase.process and part.start is not None
+            and before.get(phase.process, -math.inf) <= part.start <= phase.end
+        ]  # fmt: skip
+        before[phase.process] = phase.end
+        if begun and min(begun) < phase.start - _ROUNDED:
+            shifted[id(phase)] = replace(phase, start=min(begun), end=min(begun) + phase.seconds)
+    return [shifted.get(id(phase), phase) for phase in phases]
+
+
+def _inside(phases: Sequence[Phase]) -> list[Phase]:
     """Let no part begin before its whole: their ends are printed in whole seconds, their lengths are not."""
     begins = {(phase.name, phase.process): phase.start for phase in phases if phase.start is not None}
-    for phase in phases:
-        whole = begins.get((phase.parent, phase.process))
-        if whole is not None and phase.start is not None and phase.start < whole <= (phase.end or whole):
-            phase = replace(phase, start=whole)
-        yield phase
+    return [
+        replace(phase, start=whole)
+        if (whole := begins.get((phase.parent, phase.process))) is not None
+        and phase.start is not None
+        and phase.start < whole <= (phase.end or whole)
+        else phase
+        for phase in phases
+    ]
 
 
 def _ordered(phases: Iterable[Phase]) -> list[Phase]:
@@ -345,13 +374,18 @@ def _profiling(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
     ]
     if not before:
         return []
-    return [_span("profiling", max(before), done.time, done.evidence, "engine-init")]
+    # The engine's own seconds have fractions, the lines around the profiling have none.
+    whole = [
+        p.start for p in timed if p.name == "engine-init" and p.start and p.start < done.time <= (p.end or 0)
+    ]
+    return [_span("profiling", max(before + whole[:1]), done.time, done.evidence, "engine-init")]
 
 
 def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
     """The run with images or sound of the largest size: from the line that announces it to what follows.
 
-    That is tracing, else the line that names the cache's memory.
+    That is tracing, else the line that names the cache's memory. The run with text lies before that one too, so that a
+    short time up to it says nothing on the images.
     """
     begun = _moment(builder, _ENCODER)
     if begun is None:
@@ -361,7 +395,7 @@ def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
         p.start for p in timed if p.name in ("dynamo", "compile-cache", "compile") and p.start is not None
     ]
     ends = [time for time in (*after, *((memory.time,) if memory else ())) if time > begun.time]
-    if not ends:
+    if not ends or (not after and min(ends) - begun.time < _LONG_PROFILING):
         return []
     return [_span("encoder-profiling", begun.time, min(ends), begun.evidence, "engine-init")]
 

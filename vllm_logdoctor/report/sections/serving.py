@@ -54,21 +54,34 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
         f"{count(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}.",
         "",
     ]
-    rows = [row for name, pick, _ in CURVES if (row := _row(name, busy, pick)) is not None]
-    header = ["", "mean", "median", "min", "max"] if len(busy) > 1 else ["", "value"]
+    whole = not any(point.lines > 1 for point in points)
+    tops = highest_of(page.run)
+    rows = [row for name, pick, _ in CURVES if (row := _row(name, busy, pick, tops.get(name), whole))]
+    header = ["", "mean", "median", *(["min"] if whole else []), "max"] if len(busy) > 1 else ["", "value"]
     lines += table(header, [row[: len(header)] for row in rows]) if rows else []
     extra = [*_extra(figures), *_pace(page.run)]
     lines += ["", f"{'; '.join(extra)}."] if extra else []
     return [*lines, "", *_engines(page, figures)] if several else lines
 
 
-def _row(name: str, points: list[Point], pick: Pick) -> list[str] | None:
+def highest_of(run: Run) -> dict[str, float | None]:
+    """Return the exact highest value of each curve, where it is one engine's: a long series is thinned out."""
+    if len({sample.engine for sample in run.samples}) > 1:
+        return {}
+    top = run.extremes
+    values = (top.generation, top.prompt, top.running, top.waiting, top.kv_usage)
+    return {name: value for (name, _, _), value in zip(CURVES, values, strict=True)}
+
+
+def _row(name: str, points: list[Point], pick: Pick, top: float | None, whole: bool) -> list[str] | None:
+    """Return a row; the lowest value only of a series that is whole."""
     known = [(float(value), point.lines) for point in points if (value := pick(point)) is not None]
     if not any(value for value, _ in known):
         return None
     mean = sum(value * lines for value, lines in known) / sum(lines for _, lines in known)
     values = [value for value, _ in known]
-    return [name, number(mean), number(quantile(known, 0.5)), number(min(values)), number(max(values))]
+    lowest = [number(min(values))] if whole else []
+    return [name, number(mean), number(quantile(known, 0.5)), *lowest, number(max(top or 0.0, *values))]
 
 
 def _extra(figures: Serving) -> Iterator[str]:
@@ -107,12 +120,13 @@ def curves(page: Page) -> list[str]:
 
 def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str, str]]:
     """Yield name, curve, lowest and highest value of what changes over time."""
-    points = points_of(page.run)
+    points, tops = points_of(page.run), highest_of(page.run)
     for name, pick, full in CURVES:
         known = [float(value) for point in points if (value := pick(point)) is not None]
         if len(known) > 3 and max(known) > min(known):
             columns = timed_columns([(point.time, pick(point)) for point in points], width)
-            yield name, sparkline(columns, full), number(min(known)), number(max(known))
+            lowest = "0" if any(point.lines > 1 for point in points) else number(min(known))
+            yield name, sparkline(columns, full), lowest, number(max(tops.get(name) or 0.0, *known))
 
 
 def _requests(page: Page) -> list[str]:

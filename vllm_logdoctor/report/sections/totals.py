@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vllm_logdoctor.report.clock import duration
-from vllm_logdoctor.report.escape import inline
+from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import count, number, percent, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
@@ -106,7 +106,9 @@ def _results(page: Page, kind: str, results: Sequence[Benchmark]) -> list[str]:
     ]
     last = f", the last {len(shown)}" if len(results) > len(shown) else ""
     title = f"{count(len(results), 'result')} of {_KINDS[kind]} in this log{last}:"
-    return [title, "", *table(header, rows), ""]
+    asked = {f"{name}={value}": None for one in shown for name, value in one.asked.items()}
+    sent = [f"The client was started with {', '.join(code(one, 120) for one in asked)}.", ""] if asked else []
+    return [*sent, title, "", *table(header, rows), ""]
 
 
 def _batch_words(batch: Progress) -> str:
