@@ -263,3 +263,60 @@ def test_a_container_that_was_not_killed_for_memory_is_no_sign_of_its_end():
     found = diagnosis("\n".join([*START, *READY, *SERVED, *state]))
     assert found.run.outcome != "killed"
     assert not [one for one in found.findings if one.id == "host-memory-exhausted"]
+
+
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [
+        (("/opt/env/site-packages/vllm/v1/engine/core.py", "__init__"), "self.scheduler = Scheduler("),
+        (
+            ("/opt/env/site-packages/vllm/model_executor/models/x.py", "__init__"),
+            "self.layers = make_layers(",
+        ),
+        (("/home/me/batch.py", "main"), "llm = LLM(model='m')"),
+        (("/home/me/batch.py", "<module>"), "from vllm import LLM"),
+        (
+            ("/opt/env/site-packages/vllm/v1/worker/gpu_worker.py", "load_model"),
+            "self.model_runner.load_model()",
+        ),
+    ],
+)
+def test_a_traceback_alone_is_of_the_start_where_its_frames_are(place, code):
+    assert outcome(_piece(place, code)) == "crashed_at_startup"
+
+
+def test_a_traceback_alone_is_of_the_serving_where_its_frames_are():
+    place = ("/opt/env/site-packages/vllm/v1/engine/core.py", "run_busy_loop")
+    assert outcome(_piece(place, "self._process_engine_step()")) == "crashed_while_serving"
+
+
+def test_a_traceback_whose_frames_show_no_phase_ended_nobody_knows_what():
+    found = diagnosis(
+        "\n".join(_piece(("/opt/env/site-packages/vllm/attention/layer.py", "forward"), "check(x)"))
+    )
+    assert found.run.outcome == "unknown"
+    assert [finding.role for finding in found.findings if finding.kind == "failure"][:1] == ["root"]
+
+
+def test_a_failure_that_only_a_start_can_have_tells_the_phase():
+    line = "ValueError: The model's max seq len (29000) is larger than the maximum number of tokens that can be stored in KV cache (23648)."
+    assert outcome([line]) == "crashed_at_startup"
+
+
+def test_an_engine_that_failed_to_start_is_no_crash_of_the_server_beside_it():
+    failed = framed(
+        "EngineCore pid=9", ["EngineCore failed to start.", *ASSERTION], "core.py:1000", "10:41:12"
+    )
+    assert outcome(START, READY, failed) == "crashed_at_startup"
+
+
+def _piece(place, code):
+    file, function = place
+    return [
+        "Traceback (most recent call last):",
+        f'  File "{file}", line 12, in {function}',
+        f"    {code}",
+        '  File "/opt/env/site-packages/vllm/utils.py", line 7, in check',
+        '    raise RuntimeError("x")',
+        "RuntimeError: no such thing",
+    ]

@@ -67,7 +67,12 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
         statistics follow.
     """
     load = load or load_of(run)
-    if run.outcome == "crashed_at_startup" or (run.outcome == "crashed_while_serving" and not load.busy):
+    torn = run.outcome == "unknown" and run.tracebacks and not run.startup_complete and not load.spans
+    if (
+        run.outcome == "crashed_at_startup"
+        or torn
+        or (run.outcome == "crashed_while_serving" and not load.busy)
+    ):
         return Bottleneck("failed", "The run failed before it served a request")
     if not load.spans:
         return _without_statistics(run)

@@ -6,7 +6,8 @@ import re
 from typing import Literal
 
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.blocks import Block, Frame
+from vllm_logdoctor.run.owners import is_vllm
 
 BlockPhase = Literal[
     "", "import", "configuration", "distributed-init", "load-weights", "profiling", "sampler-warm-up", "kv-cache",
@@ -38,7 +39,7 @@ _FUNCTIONS: tuple[tuple[BlockPhase, str], ...] = (
         r"|ensure_model_parallel_initialized|init_model_parallel_group|ncclCommInitRank|_init_workers_ray"
         r"|initialize_ray_cluster|_wait_until_pg_ready|create_worker|init_worker"),
     ("configuration", r"create_engine_config|create_model_config|create_speculative_config"
-        r"|from_cli_args|__post_init__|get_config|validate_\w+|verify_\w+|_verify_\w+|parse_args"
+        r"|from_cli_args|__post_init__|get_config|validate_\w+|verify_\w+|_verify_\w+|parse_args|make_arg_parser"
         r"|get_tokenizer|cached_tokenizer_from_config"),
 )  # fmt: skip
 # A code generator's own `generate` and `capture` say nothing of what the engine did.
@@ -69,23 +70,83 @@ _ANNOUNCED: tuple[tuple[BlockPhase, re.Pattern[str]], ...] = (
 
 def phase_of_block(block: Block) -> BlockPhase:
     """Return what was going on, or "" where neither frames nor the announcement tell."""
-    functions = [
-        frame.function.rpartition(".")[2].partition("(")[0]
-        for one in block.raised
-        for frame in one.frames
-        if not _COMPILER.search(frame.file)
-    ]
+    frames = [frame for one in block.raised for frame in one.frames if not _COMPILER.search(frame.file)]
+    functions = [_function(frame) for frame in frames]
     serving = any(_IN_SERVING.match(name) for name in functions)
     if serving and not any(_STARTS.match(name) for name in functions):
         return "wake-up" if "wake_up" in functions else "serving"
+    # A trainer and a client have a `generate` of their own.
+    own = any(is_vllm(frame.file) for frame in frames)
     for phase, names in _COMPILED:
-        if any(names.match(name) for name in functions):
+        if (own or phase != "serving") and any(names.match(name) for name in functions):
             return phase
     announced = next((phase for phase, words in _ANNOUNCED if words.search(block.announcement)), None)
     if announced:
         return announced
-    return "import" if _imports(functions) else ""
+    return "import" if _imports(frames) else ""
 
 
-def _imports(functions: list[str]) -> bool:
-    return "<module>" in functions[-6:] or "_call_with_frames_removed" in functions
+_IMPORT = lazy_pattern(r"(?:from|import) |$")
+
+
+def _imports(frames: list[Frame]) -> bool:
+    """Return whether the innermost frames import a module; the outermost one of a script, which calls its main function, does not."""
+    modules = (frame for frame in frames[-6:] if frame.function == "<module>" and _IMPORT.match(frame.code))
+    return any(modules) or any(frame.function == "_call_with_frames_removed" for frame in frames)
+
+
+# What is constructed while an engine or a server starts: vllm/v1/engine/core.py, in __init__
+_ENGINE_FILES = lazy_pattern(
+    r"vllm/(?:v1/)?(?:engine|executor|entrypoints)/.*\.py$|vllm/(?:v1/)?worker/\w+\.py$|vllm\w*/model_executor/(?:models|layers)/"
+)
+_CONSTRUCTORS = frozenset(
+    {"__init__", "from_engine_args", "from_vllm_config", "_init_executor", "run_mp_engine", "_dummy_run", "make_client", "launch_core_engines"}
+)  # fmt: skip
+# engine_core = EngineCoreProc(*args, **kwargs)      llm = LLM(model="x")      from vllm import LLM, SamplingParams
+_STARTING_CODE = lazy_pattern(
+    r"(?:\w+ = )?(?:vllm\.)?(?:LLM|EngineCoreProc|AsyncLLM|(?:Async)?LLMEngine)\(|(?:from|import) vllm\b"
+)
+
+
+def is_of_start(block: Block) -> bool:
+    """Return whether frames are of the construction of an engine, a worker or a model, which only happens at the start."""
+    frames = [frame for one in block.raised for frame in one.frames]
+    return any(
+        _STARTING_CODE.match(frame.code)
+        or (_function(frame) in _CONSTRUCTORS and _ENGINE_FILES.search(frame.file))
+        for frame in frames
+    )
+
+
+def _function(frame: Frame) -> str:
+    return frame.function.rpartition(".")[2].partition("(")[0]
+
+
+# Words of messages that tell a phase.
+_MARKS: tuple[tuple[str, BlockPhase], ...] = (
+    ("Application startup complete", "serving"),
+    ("Avg prompt throughput", "serving"),
+    ("Processed prompts:", "serving"),
+    ("Capturing CUDA graph", "graph-capture"),
+    ("Capturing cudagraphs", "graph-capture"),
+    ("Capturing the model for CUDA graphs", "graph-capture"),
+    ("GPU KV cache size", "warm-up"),
+    ("# GPU blocks", "warm-up"),
+    ("# cuda blocks", "warm-up"),
+    ("Model loading took", "profiling"),
+    ("Loading model weights took", "profiling"),
+    ("Loading weights took", "load-weights"),
+    ("Loading safetensors checkpoint shards", "load-weights"),
+    ("Starting to load model", "load-weights"),
+    ("vLLM is using nccl", "distributed-init"),
+    ("world_size=", "distributed-init"),
+    ("Initializing a V1 LLM engine", "distributed-init"),
+    ("Initializing an LLM engine", "distributed-init"),
+    ("Automatically detected platform", "configuration"),
+    ("No platform detected", "configuration"),
+)
+
+
+def phase_of_message(message: str) -> BlockPhase:
+    """Return what was going on when a message was written, or "" for most messages."""
+    return next((phase for words, phase in _MARKS if words in message), "")

@@ -36,7 +36,7 @@ _DEATH = lazy_pattern(
     # [rank3]:[E716 19:47:26.324588983 shim_common.cpp:523] Exception in aoti_torch: CUDA out of memory. Tried to allocate 2.00 GiB.
     r"|\[E\d{3,4} [^\]\n]{1,80}\] [^\n]{0,120}(?:CUDA|HIP) (?:out of memory|error: )"
     # gcs_rpc_client.h:196: Failed to connect to GCS within 60 seconds. GCS may have been killed. ... The program will terminate.
-    r"|Failed to connect to GCS within \d+ seconds\. GCS may have been killed"
+    r"|Failed to connect to GCS within \d+ seconds\. GCS may have been killed|worker died or was killed while executing a task"
 )
 # Each line that says so holds one of these words; nearly every line holds none.
 _DEATH_WORDS = (
@@ -44,10 +44,11 @@ _DEATH_WORDS = (
     "ProcessExitedException", "unhandled errors", "cancelled", "is dead", "exited", "EngineGenerateError", "server process",
     "fatal error", "hit an exception", "timed out", "ddress already in use", "error: ", "Synapse", "core dumped",
     "*** SIG", "Segfault", "Caught signal", "code", "timeout", "got stuck", "terminate called",
-    "GCS may", "[E",
+    "GCS may", "[E", "was killed while",
 )  # fmt: skip
 READY = lazy_pattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
+    r"|^It took [\d.]+ seconds to (?:fall asleep|wake up)"
 )
 # [shutdown] MPClient: start      EngineCore interrupted. (to 0.8.4)      EngineCore exiting.
 OWN_SHUTDOWN = lazy_pattern(
@@ -82,6 +83,12 @@ _ENGINE_SITES = lazy_pattern(
     r"|ray_\w+|client)\.py$"
 )
 BIND = lazy_pattern(r"[Aa]ddress already in use")
+# What only a process that has not come up says.
+START_FAILED = lazy_pattern(
+    r"(?:EngineCore|WorkerProc) failed to start|[Ee]ngine core initialization failed|WorkerProc initialization failed"
+    r"|[Ff]ailed to start (?:GCS|model server)|[Ee]ngine process failed to start"
+    r"|error: (?:unrecognized arguments|argument |the following arguments)|No module named 'vllm[.']|Could not import vllm\b"
+)
 # What only an engine that had started can say.
 SERVED = lazy_pattern(
     r"EngineDeadError|Background loop has errored|EngineGenerateError|Engine iteration timed out"

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, is_utility_call, kind_of_block
-from vllm_logdoctor.run.blockphase import phase_of_block
+from vllm_logdoctor.run.blockphase import is_of_start, phase_of_block, phase_of_message
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.builds import failed_step, last_step_done
 from vllm_logdoctor.run.lifecycle import (
@@ -24,6 +24,7 @@ from vllm_logdoctor.run.lifecycle import (
     PROGRESS_OPEN,
     READY,
     SERVED,
+    START_FAILED,
     Order,
     Place,
     has_no_server,
@@ -57,6 +58,8 @@ class Ending(Struct, frozen=True):
         ready: where the engine began to serve, or None.
         stops: all traces of an end.
         order: which of two records comes first.
+        failed: whether the run broke by itself, in a phase that the log may not show.
+        started: whether the log shows the start of an engine or a server.
     """
 
     outcome: Outcome
@@ -67,11 +70,8 @@ class Ending(Struct, frozen=True):
     ready: Place | None = None
     stops: tuple[Stop, ...] = ()
     order: Order = field(default_factory=lambda: Order(()))
-
-    @property
-    def failed(self) -> bool:
-        """Return whether the run broke by itself."""
-        return self.outcome in ("crashed_at_startup", "crashed_while_serving")
+    failed: bool = False
+    started: bool = False
 
 
 def outcome_of(run: Run, blocks: Sequence[Block]) -> Ending:
@@ -110,8 +110,11 @@ class _Judge:
 
     def ending(self) -> Ending:
         fatal = self.fatal()
+        first = self._first_broken(fatal)
+        outcome = self._crashed(first, fatal) if first is not None else self._outcome(fatal)
+        failed = first is not None or outcome == "crashed_at_startup"
         return Ending(
-            self._outcome(fatal), self.stop, self.kinds, fatal, self.deaths, self.ready, tuple(self.stops), self.order
+            outcome, self.stop, self.kinds, fatal, self.deaths, self.ready, tuple(self.stops), self.order, failed, self._shows_a_start()
         )  # fmt: skip
 
     def fatal(self) -> tuple[int, ...]:
@@ -296,9 +299,10 @@ class _Judge:
             and any(PROGRESS_END.search(one.message) for one in self.trail[-80:])
         )
 
-    def _outcome(self, fatal: Sequence[int]) -> Outcome:
+    def _first_broken(self, fatal: Sequence[int]) -> Record | None:
+        """Return the first line that says that the run broke, or None; how a build ended is asked elsewhere."""
         if self.run.kind == "build":
-            return self._build_outcome(fatal)
+            return None
         deaths = [
             one
             for one in self.deaths
@@ -308,8 +312,12 @@ class _Judge:
         if self.offline and all(CLIENT_GONE.search(one.message) for one in deaths) and self._offline_done():
             deaths = []
         broken = [self.blocks[number].first for number in fatal] + deaths
-        if broken:
-            return self._crashed(min(broken, key=self.order.place), fatal)
+        return min(broken, key=self.order.place, default=None)
+
+    def _outcome(self, fatal: Sequence[int]) -> Outcome:
+        """Return how a run ended that did not break by itself, or a build."""
+        if self.run.kind == "build":
+            return self._build_outcome(fatal)
         job = self.run.job
         if job is not None and job.limit:
             return "killed"
@@ -332,18 +340,30 @@ class _Judge:
         return "clean_shutdown" if done is not None else "unknown"
 
     def _crashed(self, first: Record, fatal: Sequence[int]) -> Outcome:
-        if BIND.search(first.message):
+        """Return in which phase a run broke, or "unknown" where neither its messages nor its frames show one."""
+        blocks = [self.blocks[number] for number in fatal[:40]]
+        openings = (first, *self.deaths, *(block.introduction or block.first for block in blocks))
+        if BIND.search(first.message) or any(START_FAILED.search(one.message) for one in openings):
             return "crashed_at_startup"
         if self.ready is not None and self.ready <= self.order.place(first):
             return "crashed_while_serving"
-        return "crashed_while_serving" if self._served_by_its_errors(fatal) else "crashed_at_startup"
-
-    def _served_by_its_errors(self, fatal: Sequence[int]) -> bool:
-        """Return whether the errors show that the engine had begun to serve; the first one that tells a phase decides."""
-        blocks = [self.blocks[number] for number in fatal[:40]]
         if any(SERVED.search(block.last_raised.statement[:300]) for block in blocks):
+            return "crashed_while_serving"
+        for block in blocks:
+            phase = "start" if is_of_start(block) else phase_of_block(block)
+            if phase:
+                return "crashed_while_serving" if phase == "serving" else "crashed_at_startup"
+        if self._shows_a_start():
+            return "crashed_at_startup"
+        return "killed" if any(stop.kind in ("memory", "kill") for stop in self.stops) else "unknown"
+
+    def _shows_a_start(self) -> bool:
+        """Return whether lines of the log are of the start of an engine or a server: a traceback alone is of any time."""
+        run = self.run
+        reported = run.version is not None and run.version.provenance == "reported"
+        if reported or run.arguments or run.engine_config or run.phases:
             return True
-        return next((phase for block in blocks if (phase := phase_of_block(block))), "") == "serving"
+        return any(phase_of_message(one.message) not in ("", "serving") for one in self.trail)
 
     def _stopped(self, stop: Stop) -> Outcome:
         if stop.kind in ("scheduler", "walltime"):

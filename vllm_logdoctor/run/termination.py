@@ -53,7 +53,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], re.Pattern[str]], ...] = (
     # INFO ... [shutdown] EngineCore: trigger received signal=SIGINT      ^C
     ("user", ("SIGINT", "signal 2", "^C", "Ctrl", "KeyboardInterrupt"), re.compile(
         r"trigger received signal=SIGINT|[Rr]eceived (?:signal )?SIGINT|Received signal 2\b|^\^C|Ctrl[+-]C (?:received|pressed)"
-        r"|(?:^|: )KeyboardInterrupt\s*$"
+        r"|(?:^|: )KeyboardInterrupt:?\s*$"
     )),
     # systemd[1]: Stopping vllm.service - vLLM...      command terminated with exit code 143      srun: error: n1: task 0: Terminated
     # INFO ... [shutdown] EngineCore: trigger received signal=SIGTERM      KeyboardInterrupt: MQLLMEngine terminated

@@ -11,7 +11,7 @@ from msgspec import Struct
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import ECHO, BlockKind, wrapped
-from vllm_logdoctor.run.blockphase import BlockPhase, phase_of_block
+from vllm_logdoctor.run.blockphase import BlockPhase, phase_of_block, phase_of_message
 from vllm_logdoctor.run.blocks import Block, Raised
 from vllm_logdoctor.run.lifecycle import Place, trail_of
 from vllm_logdoctor.run.lifetimes import in_time_of
@@ -95,7 +95,7 @@ class FailureContext:
     @cached_property
     def _marks(self) -> tuple[list[int], list[BlockPhase]]:
         """Positions in the trail of the messages that tell a phase, and the phases: asked for at every block."""
-        found = [(position, _phase_of_message(record.message)) for position, record in enumerate(self.trail)]
+        found = [(position, phase_of_message(record.message)) for position, record in enumerate(self.trail)]
         marked = [(position, phase) for position, phase in found if phase]
         return [position for position, _ in marked], [phase for _, phase in marked]
 
@@ -168,30 +168,3 @@ def _without_guesses(text: str) -> str:
     for guesses in _GUESSES:
         text = text.partition(guesses)[0]
     return text
-
-
-_MARKS: tuple[tuple[str, BlockPhase], ...] = (
-    ("Application startup complete", "serving"),
-    ("Avg prompt throughput", "serving"),
-    ("Processed prompts:", "serving"),
-    ("Capturing CUDA graph", "graph-capture"),
-    ("Capturing cudagraphs", "graph-capture"),
-    ("Capturing the model for CUDA graphs", "graph-capture"),
-    ("GPU KV cache size", "warm-up"),
-    ("# GPU blocks", "warm-up"),
-    ("# cuda blocks", "warm-up"),
-    ("Model loading took", "profiling"),
-    ("Loading model weights took", "profiling"),
-    ("Loading weights took", "load-weights"),
-    ("Loading safetensors checkpoint shards", "load-weights"),
-    ("Starting to load model", "load-weights"),
-    ("vLLM is using nccl", "distributed-init"),
-    ("world_size=", "distributed-init"),
-    ("Initializing a V1 LLM engine", "distributed-init"),
-    ("Initializing an LLM engine", "distributed-init"),
-    ("Automatically detected platform", "configuration"),
-)
-
-
-def _phase_of_message(message: str) -> BlockPhase:
-    return next((phase for words, phase in _MARKS if words in message), "")

@@ -83,18 +83,29 @@ def broke(run: Run) -> bool:
 
 
 def _settled_outcome(ending: Ending, findings: Sequence[Finding]) -> Outcome:
-    """Return the outcome; a log that only seemed to stop has crashed where a failure names itself without a traceback."""
+    """Return the outcome, with what the root says of it: a log that only seemed to stop has crashed where a failure names itself."""
     if ending.outcome not in ("truncated", "unknown", "running"):
         return ending.outcome
     if ending.outcome == "running" and not ending.fatal and "request" in ending.kinds:
         return ending.outcome  # What failed requests has not ended the server.
-    broke = any(
-        finding.role == "root" and finding.kind == "failure" and finding.id not in SILENT
-        for finding in findings
-    )
-    if not broke:
+    roots = (one for one in findings if one.role == "root" and one.kind == "failure" and one.id not in SILENT)
+    root = next(roots, None)
+    if root is None:
         return ending.outcome
-    return "crashed_at_startup" if ending.ready is None else "crashed_while_serving"
+    if ending.ready is not None:
+        return "crashed_while_serving"
+    return "crashed_at_startup" if ending.started or _only_at_start(root) else "unknown"
+
+
+_START_TOPICS = frozenset(
+    {"configuration", "kv-cache", "model-loading", "quantization", "scheduler", "tokenizer"}
+)
+_WHILE_SERVING = frozenset({"oom-runtime-headroom", "sleep-mode-wake-up-oom", "killed-for-host-memory"})
+
+
+def _only_at_start(root: Finding) -> bool:
+    """Return whether a failure can only happen before the engine is up: its settings, weights, tokenizer, memory are checked there."""
+    return root.topic in _START_TOPICS or (root.topic == "memory" and root.id not in _WHILE_SERVING)
 
 
 def _broken(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:

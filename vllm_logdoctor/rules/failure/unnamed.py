@@ -104,7 +104,7 @@ def unnamed_match(
     }  # fmt: skip
     signature = Signature(
         "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
-        title=_title(raised, rule_id, owner), remedy=_next_steps(owner, rule_id),
+        title=_title(raised, rule_id, owner), remedy=_next_steps(owner, rule_id, called=own is not None),
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, context.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
@@ -243,16 +243,17 @@ def _title(raised: Raised | None, rule_id: str, owner: str | None) -> str:
     )
 
 
-def _next_steps(owner: str | None, rule_id: str) -> tuple[str, ...]:
+def _next_steps(owner: str | None, rule_id: str, *, called: bool) -> tuple[str, ...]:
+    """Return the steps that fit the owner; `called`: code of vLLM is among the places that led there."""
     if rule_id == CODE:
         return ()
     if owner == BUILD:
         return (
             "Read the first error of the compiler or of the build script above this line: what follows it is a consequence.",
         )
-    if owner == PROGRAM:
+    if owner == PROGRAM and not called:
         return ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
-    if owner and owner != PYTHON and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
+    if called and owner and owner != PYTHON and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
         return (
             f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires.",
         )
