@@ -72,8 +72,8 @@ def split_by_kind(inputs: Iterable[Input]) -> Selected:
             found.logs.append(
                 _parted(source, found.evidence) if _MAY_BE_PASTED.search(b"\n" + head) else source
             )
-        elif (evidence := _evidence_of(source, kind)) is not None:
-            found.evidence.append(evidence)
+        elif evidence := _evidence_of(source, kind):
+            found.evidence += evidence
             found.others.append(
                 SourceSummary(source.name, source.size or 0, 0, f"{kind}, read beside the log", kind)
             )
@@ -82,17 +82,18 @@ def split_by_kind(inputs: Iterable[Input]) -> Selected:
     return found
 
 
-def _evidence_of(source: Input, kind: str) -> EvidenceFile | None:
-    """Return what was read of a file of one of the kinds that lie beside a log; None for reports and other texts."""
+def _evidence_of(source: Input, kind: str) -> list[EvidenceFile]:
+    """Return what was read of a file of one of the kinds that lie beside a log; nothing for reports and other texts."""
     from vllm_logdoctor.evidence.kinds import KINDS
-    from vllm_logdoctor.evidence.read import read_evidence, read_evidence_file
+    from vllm_logdoctor.evidence.pasted import read_parts
+    from vllm_logdoctor.evidence.read import read_evidence
 
     if not any(one.name == kind for one in KINDS):
-        return None
+        return []
     if source.path is not None:
-        return read_evidence_file(source.path)
+        return read_parts(source.path)
     with source.open() as stream:
-        return read_evidence(source.name, stream.read(_MOST_BYTES))
+        return [read_evidence(source.name, stream.read(_MOST_BYTES))]
 
 
 def _with_begin(source: Input, found: Selected) -> Input:

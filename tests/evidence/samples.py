@@ -20,6 +20,9 @@ vllm:time_to_first_token_seconds_count{engine="0",model_name="tiny"} 10.0
     "vllm-bench-json": '{\n "model_id": "tiny",\n "completed": 8,\n "mean_ttft_ms": 21.5\n}',
     "llmperf-json": '{\n "model": "tiny",\n "results_ttft_s": {\n  "mean": 0.25\n },\n "results_error_rate": 0.0\n}',
     "rocm-smi-json": '{\n "card0": {\n  "GPU use (%)": "97",\n  "Card series": "Instinct"\n }\n}',
+    "rocm-smi": "Device  Node  IDs              Temp        Power     SCLK     MCLK     Fan  PwrCap   VRAM%  GPU%\n"
+    "              (DID,     GUID)  (Junction)  (Socket)\n0       2     0x75a0,   24959  60.0°C      319.0W    2203Mhz  1900Mhz  0%   1000.0W  7%     99%\n",
+    "xpu-smi": "| Device ID                   | 1             |\n| GPU Utilization (%)         | 42            |\n| EU Array Idle (%)           |               |\n",
     "nvidia-smi-xml": '<?xml version="1.0" ?>\n<nvidia_smi_log>\n <driver_version>570.1</driver_version>\n <gpu id="00000000:01:00.0">\n'
     "  <product_name>NVIDIA T</product_name>\n  <max_clocks>\n   <sm_clock>2000 MHz</sm_clock>\n  </max_clocks>\n </gpu>\n</nvidia_smi_log>",
     "nvidia-smi-q": """Driver Version                            : 570.1
@@ -64,6 +67,7 @@ HF_HOME=/models
     "sglang-bench-text": "============ Serving Benchmark Result ============\nBackend:    sglang\nSuccessful requests:   10\nMean TTFT (ms):   417.83\n",
     "vllm-bench-text": "============ Serving Benchmark Result ============\nSuccessful requests:   10\nMean TTFT (ms):   21.50\n",
     "aiperf-text": "   NVIDIA AIPerf | LLM Metrics\n┃ Metric ┃ avg ┃ p99 ┃\n│ Request Latency (ms) │ 3,651.23 │ 5,707.95 │\n",
+    "aisbench-text": "│ Performance Parameters   │ Stage   │ Average         │ P99            │\n│ TTFT                     │ total   │ 7437.1 ms       │ 25381.7 ms     │\n",
     "llama-bench-text": "| model | size | backend | test | t/s |\n| --- | --- | --- | --- | --- |\n| tiny Q8_0 | 1 GiB | CPU | pp512 | 236.42 ± 3.71 |\n",
     "llama-bench-json": '[\n  {\n    "build_commit": "8cf",\n    "model_type": "tiny",\n    "n_prompt": 0,\n    "n_gen": 128,\n'
     '    "n_depth": 4096,\n    "avg_ts": 120.5,\n    "samples_ts": [ 1.0, 2.0 ]\n  }\n]\n',
@@ -130,6 +134,8 @@ READINGS: dict[str, tuple[str, str, object, int | tuple[int, ...] | None]] = {
     "vllm-bench-json": ("mean_ttft_ms", "", 21.5, 4),
     "llmperf-json": ("results_ttft_s mean", "", 0.25, 4),
     "rocm-smi-json": ("GPU use (%)", "card0", "97", 3),
+    "rocm-smi": ("GPU%", "gpu 0", 99, 3),
+    "xpu-smi": ("GPU Utilization (%)", "gpu 1", 42, 2),
     "nvidia-smi-xml": ("product", "GPU 00000000:01:00.0", "NVIDIA T", 5),
     "nvidia-smi-q": ("pcie width current", "GPU 00000000:01:00.0", "4x", 8),
     "nvidia-smi-pmon": ("sm of python (711)", "gpu 0", 98, 3),
@@ -143,6 +149,7 @@ READINGS: dict[str, tuple[str, str, object, int | tuple[int, ...] | None]] = {
     "sglang-bench-text": ("Mean TTFT", "", 417.83, 4),
     "vllm-bench-text": ("Mean TTFT", "", 21.5, 3),
     "aiperf-text": ("Request Latency (ms) p99", "", 5707.95, 3),
+    "aisbench-text": ("TTFT P99", "", 25381.7, 2),
     "llama-bench-text": ("pp512", "tiny Q8_0", 236.42, 3),
     "llama-bench-json": ("tg128 @ d4096", "tiny", 120.5, 8),
     "llama-bench-csv": ("pp512", "tiny Q8_0", 7100.0, 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from vllm_logdoctor.evidence.given import evidence_from
 from vllm_logdoctor.pipeline import analyse
 from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.report.writers import render
 from vllm_logdoctor.source import inputs_from
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -100,6 +102,32 @@ def test_a_line_of_the_kernel_counts_in_the_time_of_the_run(
     analysis = analysed(tmp_path, SILENT, dmesg=kernel(clock, 32704))
     assert analysis.beside[0].certainty == certainty
     assert failures(analysis) == ([ROOT] if certainty == "sure" else [])
+
+
+@pytest.mark.parametrize(
+    ("form", "cited"),
+    [
+        ("text", "oom killed: 32704 VLLM::EngineCor [dmesg.txt L1]"),
+        ("markdown", "`oom killed: 32704 VLLM::EngineCor` [dmesg.txt L1]"),
+        ("html", 'class="line">dmesg.txt L1</a>'),
+        ("github", "dmesg.txt,line=1,"),
+        ("junit", "dmesg.txt:1: oom killed"),
+        ("csv", "dmesg.txt,1,killed-for-host-memory"),
+        ("sarif", "dmesg.txt"),
+        ("json", "dmesg.txt"),
+    ],
+)
+def test_a_line_of_a_file_beside_the_log_is_cited_with_the_files_name(
+    tmp_path: Path, form: str, cited: str
+) -> None:
+    assert cited in render(analysed(tmp_path, SILENT, **{"dmesg.txt": kernel("[ 1.0]", 32704)}), form)
+
+
+def test_lines_of_two_files_beside_the_log_are_two_lines(tmp_path: Path) -> None:
+    files = {"a.txt": kernel("[ 1.0]", 32704), "b.txt": docker(BEGAN, ENDED).replace("\n", "")}
+    page = render(analysed(tmp_path, SILENT, **files), "html")
+    assert re.search(r'id="e1-1"><span>[^<]*a\.txt L1<', page)
+    assert re.search(r'id="e2-1"><span>[^<]*b\.txt L1<', page)
 
 
 def test_a_process_of_another_program_is_shown_and_is_no_cause(tmp_path: Path) -> None:

@@ -223,6 +223,16 @@ def test_counters_of_a_real_pair_are_exact_in_the_report(metrics: Path) -> None:
         assert run.observed.number("scheduler", name) == truth.get(name)
 
 
+def test_of_two_frames_of_top_the_later_one_counts(tmp_path: Path) -> None:
+    frame = (
+        "top - 22:12:34 up 3 days, load average: 1.0\n"
+        "    PID USER %CPU COMMAND\n      7 root  {} python3\n     11 root  {} python3\n\n"
+    )
+    analysis = analysed(tmp_path, top=frame.format(93.3, 46.7) + frame.format(61.0, 72.5))
+    threads = [one for one in analysis.runs[0].run.observed.of("host", joined=False) if "cpu" in one.name]
+    assert [(one.subject, one.value) for one in threads] == [("thread 11", 72.5), ("thread 7", 61.0)]
+
+
 def test_a_report_of_the_library_has_the_values(tmp_path: Path) -> None:
     assert isinstance(analyze(str(LOG)), Report)
 
@@ -283,4 +293,4 @@ def test_verify_shows_the_latency_before_and_after(tmp_path: Path) -> None:
         snapshot_of(document(analysed(tmp_path, metrics=scrape(100, queue)))) for queue in (9.0, 0.5)
     )
     said = render(verify(before, after))
-    assert "| ttft mean ms | 10,000 | 1,500 |" in said
+    assert "| time to first token, mean | 10,000 ms | 1,500 ms |" in said

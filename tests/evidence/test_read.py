@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.evidence.samples import READINGS, SAMPLES
 from vllm_logdoctor.evidence.kinds import KINDS, kind_of
+from vllm_logdoctor.evidence.pasted import read_parts
 from vllm_logdoctor.evidence.read import MOST_READINGS, read_evidence
 from vllm_logdoctor.pipeline import analyse
 from vllm_logdoctor.source import inputs_from
@@ -120,12 +121,36 @@ BOX = "| NVIDIA-SMI 517.40       Driver Version: 517.40       CUDA Version: 11.7
         ("= Serving Benchmark Result =\nBackend:  sgl-jax\nMean TTFT (ms):  7.5\n", "sglang-bench-text", "Mean TTFT", 7.5),
         ("[1.0] Memory cgroup out of memory: Killed process 42 (serve) anon-rss:1kB\n", "dmesg", "oom killed", "42 serve"),
         ('vllm:num_preemptions_total{model="tiny",version="1"} 3\n', "prometheus-text", "model", "tiny"),
+        (f"{BOX}|   0  NVIDIA T   On |   0000000F:01:00.0 Off | N/A |\n| N/A   38C    P8    2W /  N/A  | Not Supported   |      3%      Default |\n", "nvidia-smi-table", "utilization", 3),
+        ("GPU[0]\t\t: GPU use (%): 97\nGPU[0]\t\t: Card series: T\n", "rocm-smi", "GPU use (%)", 97),
+        ("| 0     910T                | OK            | 99.0        36                0    / 0             |\n| 0       0                 | 632268        | python3.1          | 197   |\n", "npu-smi", "memory of process 632268 python3.1", 197),
+        ("vllm\n    State: Running\n    Last State: Terminated\n      Exit Code: 137\n    Restart Count: 1\n", "kubectl-describe", "exit code", 137),
+        ("= Serving Benchmark Result =\nBackend:   sglang-oai \nMean TTFT (ms):  7.5\n", "sglang-bench-text", "Backend", "sglang-oai"),
+        ("time,cpu_util_pct,mem_used_gb\n1,12.5,4\n", "cpu-series-csv", "max cpu_util_pct", 12.5),
     ],
 )  # fmt: skip
 def test_a_layout_of_another_release_or_place_is_read(text: str, kind: str, name: str, value: object) -> None:
     found = read_evidence("file", text.encode())
     assert found.kind == kind
     assert next(one.value for one in found.readings if one.name == name) == value
+
+
+def test_a_file_that_holds_what_several_tools_print_is_read_as_several(tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.txt"
+    file.write_text(f"{SAMPLES['nvidia-smi-topo']}\n{SAMPLES['numactl']}\n{SAMPLES['free']}")
+    found = read_parts(file)
+    assert [(one.kind, one.place) for one in found] == [
+        ("nvidia-smi-topo", (1, 4)),
+        ("numactl", (5, 9)),
+        ("free", (10, 13)),
+    ]
+    assert found[2].readings[0].line == 11
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"nsys-sqlite"}))
+def test_a_file_of_one_tool_stays_one(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(SAMPLES[name])
+    assert [one.kind for one in read_parts(tmp_path / "file")] == [name]
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"llama-bench-text"}))

@@ -30,6 +30,13 @@ FIGURES: dict[str, tuple[str, str]] = {
     "kv_cache_usage_max": ("highest KV cache usage", "%"),
     "prefix_cache_hit_rate": ("prefix cache hit rate at the end", "%"),
     "preemptions": ("preemptions", ""),
+    "ttft_mean_ms": ("time to first token, mean", "ms"),
+    "itl_mean_ms": ("inter-token latency, mean", "ms"),
+    "tpot_mean_ms": ("time per output token, mean", "ms"),
+    "e2e_latency_mean_ms": ("end-to-end latency, mean", "ms"),
+    "queue_time_mean_ms": ("time in the queue, mean", "ms"),
+    "prefill_time_mean_ms": ("prefill time, mean", "ms"),
+    "decode_time_mean_ms": ("decode time, mean", "ms"),
 }
 """Figure -> its name for people and its unit."""
 

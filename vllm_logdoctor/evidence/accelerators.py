@@ -1,4 +1,4 @@
-"""Cards of other makers, and of all by other tools: rocm-smi, amd-smi, npu-smi, DCGM."""
+"""Cards of other makers, and of all by other tools: rocm-smi, amd-smi, npu-smi, xpu-smi, DCGM."""
 
 from __future__ import annotations
 
@@ -6,18 +6,27 @@ import re
 from collections.abc import Iterator
 
 from vllm_logdoctor.evidence.model import Lines, Reading, number
-from vllm_logdoctor.evidence.tables import json_values
+from vllm_logdoctor.evidence.tables import cells, json_values
 
 _ROCM_CARD = re.compile(r'^\s*"(card\d+|system)"\s*:')
 _ROCM = re.compile(
     r"^(?:Card [Ss]eries|Card model|Device Name|GPU (?:memory )?use \(%\)|GPU Memory Allocated.*|.*Graphics Package Power \(W\)"
     r"|VRAM Total.*Memory \(B\)"
-    r"|Temperature \(Sensor .*\) \(C\)|PCIe Replay Count|Driver version|GFX Version|Performance Level)$"
+    r"|Temperature \(Sensor .*\) \(C\)|PCIe Replay Count|Driver version|GFX Version|Performance Level"
+    r"|temperature_\w+ \(C\)|average_\w+_(?:activity|power) \(.*\)|pcie_link_\w+ \(.*\))$"
 )
+# GPU[0]		: GPU use (%): 97
+_ROCM_LINE = re.compile(r"^GPU\[(\d+)\]\s*: (.+?): (\S.*?)\s*$")
+# "60.0°C", "319.0W", "2203Mhz", "0%"
+_WITH_UNIT = re.compile(r"^(-?[\d.]+)(°C|c|W|Mhz|%)$")
+# 0       2     0x75a0,   24959  60.0°C      319.0W    NPS1, DPX, 0        2203Mhz
+_ROCM_GAP = re.compile(r"(?<![,\s])\s{2,}")
 # | npu-smi 23.0.6                   Version: 23.0.6                                               |
 _NPU_VERSION = re.compile(r"\bnpu-smi (\S+)\s+Version:")
 # | 1     910B4               | OK            | 95.9        39                0    / 0             |
 _NPU = re.compile(r"^\|\s*(\d+)\s+(\S+)\s*\|\s*(\S+)\s*\|\s*([\d.]+|-)\s+(\d+|-)\s")
+# | 0       0                 | 632268        | python3.1          | 197                   | NA                      |
+_NPU_PROCESS = re.compile(r"^\|\s*(\d+)\s+\d+\s*\|\s*(\d+)\s*\|\s*(\S.*?)\s*\|\s*(\d+)\s*\|")
 # | 0                         | 0000:01:00.0  | 0           0    / 0          2826 / 32768         |
 _NPU_MEMORY = re.compile(
     r"^\|\s*\d+\s*(?:\d+\s*)?\|\s*[0-9A-Fa-f:.]+\s*\|\s*(\S+)\s+\d+\s*/\s*\d+\s+(\d+)\s*/\s*(\d+)\s*\|"
@@ -34,6 +43,34 @@ def read_rocm(lines: Lines) -> Iterator[Reading]:
             yield Reading(reading.name, reading.value, "", card, reading.line)
 
 
+def read_rocm_text(lines: Lines) -> Iterator[Reading]:
+    """Yield what rocm-smi prints: its table of all cards, and lines "GPU[0] : name: value"."""
+    names: list[str] = []
+    for line, text in enumerate(lines, start=1):
+        row = _ROCM_GAP.split(text.strip())
+        if found := _ROCM_LINE.match(text):
+            if _ROCM.match(found[2]):
+                yield Reading(found[2], number(found[3]), "", f"gpu {found[1]}", line)
+        elif "Temp" in text and "MCLK" in text:
+            names = row
+        elif names and row[0].isdigit() and len(row) >= len(names):
+            for name, value in zip(names[1:], row[1:], strict=False):
+                if measured := _WITH_UNIT.match(value):
+                    yield Reading(name, number(measured[1]), measured[2], f"gpu {row[0]}", line)
+
+
+def read_xpu(lines: Lines) -> Iterator[Reading]:
+    """Yield the rows of `xpu-smi stats` and `xpu-smi discovery` that have a value."""
+    card = ""
+    for line, text in enumerate(lines, start=1):
+        row = cells(text)
+        if len(row) == 2 and row[0] == "Device ID":
+            card = f"gpu {row[1]}"
+        elif len(row) == 2 and row[1] and (row[0].endswith(")") or row[1].startswith("Device Name:")):
+            name, _, value = row[1].rpartition(": ")
+            yield Reading(name or row[0], number(value), "", card or f"gpu {row[0]}", line)
+
+
 def read_npu(lines: Lines) -> Iterator[Reading]:
     """Yield what npu-smi info says of each device."""
     device = ""
@@ -44,6 +81,9 @@ def read_npu(lines: Lines) -> Iterator[Reading]:
             yield Reading("AICore", number(found[1]), "%", device, line)
             yield Reading("HBM used", number(found[2]), "MB", device, line)
             yield Reading("HBM total", number(found[3]), "MB", device, line)
+        elif found := _NPU_PROCESS.match(text):
+            held = number(found[4])
+            yield Reading(f"memory of process {found[2]} {found[3]}", held, "MB", f"npu {found[1]}", line)
         elif found := _NPU.match(text):
             device = f"npu {found[1]}"
             yield Reading("name", found[2], "", device, line)

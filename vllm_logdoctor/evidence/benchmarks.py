@@ -9,7 +9,7 @@ from vllm_logdoctor.evidence.model import Lines, Reading, number
 from vllm_logdoctor.evidence.tables import cells, json_values
 
 # "Request throughput (req/s):              0.21      "
-_RESULT = re.compile(r"^(.*?[A-Z][^:|{}\[\]=]*?)(?: \(([^()]*)\))?:\s+(-?[\d.,]+|None|inf|\w+)\s*$")
+_RESULT = re.compile(r"^(.*?[A-Z][^:|{}\[\]=]*?)(?: \(([^()]*)\))?:\s+(-?[\d.,]+|[\w.-]+)\s*$")
 _HEAD = re.compile(r"=+ (?:Serving|Offline Throughput|Throughput|Latency) Benchmark Result =+")
 _BEFORE = {"Traffic request rate", "Maximum request concurrency", "Backend", "Burstiness factor"}
 
@@ -77,16 +77,17 @@ def read_llmperf(lines: Lines) -> Iterator[Reading]:
 
 
 def read_aiperf(lines: Lines) -> Iterator[Reading]:
-    """Yield mean, p99 and p50 of each metric of an AIPerf or GenAI-Perf table."""
+    """Yield mean, p99 and p50 of each metric of a table of AIPerf, GenAI-Perf or AISBench, which prints units in the cells."""
     names: list[str] = []
     for line, text in enumerate(lines, start=1):
         row = cells(text)
-        if "avg" in row or "Statistic" in row:
+        if {"avg", "Average", "Statistic"} & set(row):
             names = row
-        elif names and len(row) == len(names) and row[0] and isinstance(number(row[1]), int | float):
-            for name in ("avg", "p99", "p50"):
-                if name in names:
-                    yield Reading(f"{row[0]} {name}", number(row[names.index(name)]), line=line)
+        elif names and len(row) == len(names) and row[0]:
+            for name in ("avg", "p99", "p50", "Average", "P99", "Median"):
+                value, _, unit = row[names.index(name)].partition(" ") if name in names else ("", "", "")
+                if isinstance(number(value), int | float):
+                    yield Reading(f"{row[0]} {name}", number(value), unit, line=line)
 
 
 def is_results_text(head: str) -> bool:

@@ -42,7 +42,7 @@ def read_kernel_log(lines: Lines) -> Iterator[Reading]:
 
 def _kernel_line(text: str, line: int) -> Iterator[Reading]:
     if found := _OOM.search(text):
-        yield Reading("oom killed", f"{found[1]} {found[2]}", "pid name", line=line)
+        yield Reading("oom killed", f"{found[1]} {found[2]}", line=line)
     if found := _RSS.search(text):
         yield Reading("anon-rss of the killed", number(found[1]), "kB", line=line)
     if found := _XID.search(text):
@@ -56,7 +56,7 @@ def _kernel_line(text: str, line: int) -> Iterator[Reading]:
     if found := _DRIVER.search(text):
         yield Reading("driver", found[1], line=line)
     if found := _SEGFAULT.search(text):
-        yield Reading("segfault", f"{found[2]} {found[1]}", "pid name", found[4], line)
+        yield Reading("segfault", f"{found[2]} {found[1]}", "", found[4], line)
 
 
 _INSPECT = frozenset((

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.evidence.model import EvidenceFile
-from vllm_logdoctor.evidence.read import read_evidence, read_evidence_file
+from vllm_logdoctor.evidence.pasted import read_parts
+from vllm_logdoctor.evidence.read import read_evidence
 
 
 def evidence_from(names: Sequence[str], stdin: bytes | None = None) -> list[EvidenceFile]:
@@ -25,7 +26,8 @@ def evidence_from(names: Sequence[str], stdin: bytes | None = None) -> list[Evid
         if name == "-":
             found.append(read_evidence("<stdin>", stdin or b""))
             continue
-        found += [_read(path) for path in _paths(name)]
+        for path in _paths(name):
+            found += _read(path)
     return found
 
 
@@ -41,8 +43,8 @@ def _paths(name: str) -> list[Path]:
     return [one for one in matches if one.is_file()]
 
 
-def _read(path: Path) -> EvidenceFile:
+def _read(path: Path) -> list[EvidenceFile]:
     try:
-        return read_evidence_file(path)
+        return read_parts(path)
     except OSError as error:
         raise LogdoctorError(f"can't read {path}: {error.strerror}", 3) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from vllm_logdoctor.evidence.model import Lines, Reading, number
 from vllm_logdoctor.evidence.tables import columns, comma_separated, first_line_with, keyed
@@ -14,7 +15,8 @@ _LOAD = re.compile(r"load average: ([\d.]+)")
 _TASKS = re.compile(r"^(Threads|Tasks):\s+(\d+) total")
 # %Cpu(s): 12.5 us,  2.1 sy
 _CPU = re.compile(r"^%Cpu\S*\s*([\d.]+)\s*us")
-_MOST_THREADS = 40
+_THREADS = re.compile(r"\bPID\b.* %CPU .*\bCOMMAND\b")
+_MOST_THREADS = 30
 
 
 def read_top(lines: Lines) -> Iterator[Reading]:
@@ -26,11 +28,11 @@ def read_top(lines: Lines) -> Iterator[Reading]:
             yield Reading(found[1].lower(), number(found[2]), "count", line=line)
         elif found := _CPU.match(text):
             yield Reading("user cpu of the machine", number(found[1]), "%", line=line)
-    header = first_line_with(lines, ("PID", "%CPU", "COMMAND"))
-    if header is None:
-        return
-    for line, row in list(columns(lines, header))[:_MOST_THREADS]:
-        yield Reading(f"cpu of {row['COMMAND']}", number(row["%CPU"]), "%", f"thread {row['PID']}", line)
+    headers = (line for line, text in enumerate(lines) if _THREADS.search(text))
+    # The first frame of `top -n 2` is of a moment, the second of the whole interval.
+    for header in islice(headers, 2):
+        for line, row in islice(columns(lines, header), _MOST_THREADS):
+            yield Reading(f"cpu of {row['COMMAND']}", number(row["%CPU"]), "%", f"thread {row['PID']}", line)
 
 
 def _rows(lines: Lines, words: tuple[str, ...], most: int) -> Iterator[tuple[int, list[str], list[str]]]:

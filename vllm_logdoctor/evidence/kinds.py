@@ -105,6 +105,12 @@ KINDS: tuple[Kind, ...] = (
         benchmarks.read_vllm_json,
     ),
     Kind("llmperf-json", _CLIENT, _matches(r'"results_?\w*"|"results_ttft_s'), benchmarks.read_llmperf),
+    Kind(
+        "xpu-smi",
+        _CARD,
+        _matches(r"^\| (?:GPU Utilization \(%\)|Device ID +\| Device Information)"),
+        accelerators.read_xpu,
+    ),
     Kind("rocm-smi-json", _CARD, _matches(r'"card\d+"\s*:\s*\{'), accelerators.read_rocm),
     Kind("nvidia-smi-xml", _CARD, _holds("<nvidia_smi_log"), nvidia.read_xml),
     Kind("nvidia-smi-q", _CARD, _matches(r"^Attached GPUs\s+: \d"), nvidia.read_query),
@@ -126,6 +132,7 @@ KINDS: tuple[Kind, ...] = (
         _matches(r"^PyTorch version\s*:.*(?:\n.*){1,3}^CUDA used to build PyTorch"),
         environment.read_environment,
     ),
+    Kind("rocm-smi", _CARD, _matches(r"^GPU\[\d+\]\s*: |Temp.*\bSCLK\s+MCLK\b"), accelerators.read_rocm_text),
     Kind("nvidia-smi-topo", "links between the cards", nvidia.is_topology, nvidia.read_topology),
     Kind(
         "nvidia-smi-nvlink",
@@ -142,10 +149,20 @@ KINDS: tuple[Kind, ...] = (
         ),
         nvidia.read_csv,
     ),
-    Kind("npu-smi", _CARD, _matches(r"\bnpu-smi \S+\s+Version:"), accelerators.read_npu),
+    Kind(
+        "npu-smi",
+        _CARD,
+        _matches(
+            r"\bnpu-smi \S+\s+Version:|^\| \d+ +\w*910\w* +\| (?:OK|Warning|Alarm|Critical|UNKNOWN) +\|"
+        ),
+        accelerators.read_npu,
+    ),
     Kind("sglang-bench-text", _CLIENT, benchmarks.is_sglang, benchmarks.read_results_text),
     Kind("vllm-bench-text", _CLIENT, benchmarks.is_results_text, benchmarks.read_results_text),
     Kind("aiperf-text", _CLIENT, _matches(r"NVIDIA (?:AIPerf|GenAI-Perf) \|"), benchmarks.read_aiperf),
+    Kind(
+        "aisbench-text", _CLIENT, _matches(r"[│|] Performance Parameters +[│|] Stage"), benchmarks.read_aiperf
+    ),
     Kind(
         "llama-bench-text",
         _LLAMA_CPP,
@@ -213,7 +230,7 @@ KINDS: tuple[Kind, ...] = (
         "kubectl-describe",
         _CONTAINER,
         _matches(
-            r"^QoS Class:|^Name:\s+\S+\n(?:.*\n){0,4}^(?:Priority|Namespace|Service Account):|kubectl describe"
+            r"^QoS Class:|^ +Restart Count: +\d|^Name:\s+\S+\n(?:.*\n){0,4}^(?:Priority|Namespace|Service Account):|kubectl describe"
         ),
         cluster.read_kubectl_describe,
     ),
@@ -242,14 +259,14 @@ KINDS: tuple[Kind, ...] = (
         "gpu-series-csv",
         "how busy the cards were over time",
         _csv_header(
-            r"(?i)(?:util_pct|gpu_util|power_w|power_watts|^temp_|temperature|gpu_usage|usage_percent|vram|mem_used)"
+            r"(?i)(?:(?<!cpu_)util_pct|gpu_util|power_w|power_watts|^temp_|temperature|gpu_usage|usage_percent|vram|gpu_mem_used)"
         ),
         host.read_series,
     ),
     Kind(
         "cpu-series-csv",
         "how busy the processors were over time",
-        _csv_header(r"(?i)cpu_\w*(?:pct|percent|busy|user)"),
+        _csv_header(r"(?i)^cpu_\w*(?:pct|percent|busy|user)"),
         host.read_series,
     ),
 )

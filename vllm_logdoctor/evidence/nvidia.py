@@ -18,7 +18,7 @@ _CARD = re.compile(
 )
 # | N/A   52C    P0            628W /  700W |   32362MiB / 143771MiB |    100%      Default |
 _STATE = re.compile(
-    r"^\|\s*\S+\s+(\d+|N/A|ERR!)C?\s+\S+\s+(\S+?)W?\s*/\s*(\S+?)W?\s*\|\s*(\S+(?: */ +\S+)?)\s*\|\s*(\S+?)%?\s+\S+"
+    r"^\|\s*\S+\s+(\d+|N/A|ERR!)C?\s+\S+\s+(\S+?)W?\s*/\s*(\S+?)W?\s*\|\s*(\S+(?: */ +\S+)?|Not Supported)\s*\|\s*(\S+?)%?\s+\S+"
 )
 # |    0   N/A  N/A           10291      C   /root/tools/memhog                     2566MiB |
 _PROCESS = re.compile(r"^\|\s+(\d+)\s+(?:\S+\s+\S+\s+)?(\d+)\s+(C\+G|C|G|M\+C)\s+(\S.*?)\s+(\d+MiB|N/A)\s*\|")

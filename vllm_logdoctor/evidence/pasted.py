@@ -1,16 +1,17 @@
-"""Parts a pasted text, such as the body of an issue or a chat: what other tools printed, what people wrote, and the log."""
+"""Parts a pasted text, such as the body of an issue or a chat, and a file into which a script wrote what several tools print."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.evidence.kinds import kind_of
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading
-from vllm_logdoctor.evidence.read import read_evidence
+from vllm_logdoctor.evidence.read import read_evidence, read_evidence_file
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 # > > text of a mail that is answered
@@ -30,6 +31,7 @@ _LEFT_TO_LOG = frozenset(
 )
 _OF_ENVIRONMENT = frozenset({"lscpu", "nvidia-smi-topo", "nvidia-smi-csv", "kubectl-events"})
 _MOST_PARTS = 12
+_MOST_PARTED = 1 << 18
 
 
 class Pasted(Struct, frozen=True):
@@ -60,7 +62,7 @@ def pasted(name: str, data: bytes) -> Pasted:
     fenced = _fenced(plain)
     evidence: list[EvidenceFile] = []
     for first, last in _blocks(plain, is_of_log):
-        evidence += _evidence(name, plain, first, last)
+        evidence += _evidence(name, plain, first, last, _LEFT_TO_LOG)
     written = _written_by_people(plain, is_of_log, fenced)
     if not any(written):
         return Pasted(data, tuple(evidence[:_MOST_PARTS]))
@@ -68,6 +70,16 @@ def pasted(name: str, data: bytes) -> Pasted:
         b" " * len(line) if prose else line for line, prose in zip(data.split(b"\n"), written, strict=True)
     )
     return Pasted(b"\n".join(kept), tuple(evidence[:_MOST_PARTS]))
+
+
+def read_parts(path: Path) -> list[EvidenceFile]:
+    """Read a file of the disk: a part for each tool whose output it holds; raises OSError where it can't be opened."""
+    whole = read_evidence_file(path)
+    if not whole.kind or not path.is_file() or path.stat().st_size > _MOST_PARTED:
+        return [whole]
+    lines = path.read_bytes().decode("utf-8", "replace").replace("\r", "").split("\n")
+    parts = list(_evidence(str(path), lines, 0, len(lines)))
+    return parts[:_MOST_PARTS] if len(parts) > 1 else [whole]
 
 
 def _fenced(lines: Sequence[str]) -> list[bool]:
@@ -90,7 +102,9 @@ def _blocks(lines: Sequence[str], is_of_log: Sequence[bool]) -> Iterator[tuple[i
             begin = index + 1
 
 
-def _evidence(name: str, lines: Sequence[str], begin: int, end: int) -> Iterator[EvidenceFile]:
+def _evidence(
+    name: str, lines: Sequence[str], begin: int, end: int, left: Collection[str] = ()
+) -> Iterator[EvidenceFile]:
     """Yield what tools printed in a stretch; a paragraph of another kind begins the next one."""
     starts: list[tuple[int, str]] = []
     for first, last in _paragraphs(lines, begin, end):
@@ -101,7 +115,7 @@ def _evidence(name: str, lines: Sequence[str], begin: int, end: int) -> Iterator
     for at, (first, kind_name) in enumerate(starts):
         last = starts[at + 1][0] if at + 1 < len(starts) else end
         found = read_evidence(name, "\n".join(lines[first:last]).encode("utf-8", "replace"))
-        if found.readings and found.kind == kind_name and kind_name not in _LEFT_TO_LOG:
+        if found.readings and found.kind == kind_name and kind_name not in left:
             moved = tuple(_moved(one, first) for one in found.readings)
             yield replace(found, readings=moved, place=(first + 1, last))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from markdown_it import MarkdownIt
@@ -80,7 +80,8 @@ def cited_html(cited: Sequence[str], lines: Mapping[str, Evidence]) -> str:
     if not known:
         return ""
     more = f"<li>and {len(known) - _LINES} more, at the end of the report</li>" if len(known) > _LINES else ""
-    items = "".join(line_html(evidence) for _, evidence in known[:_LINES])
+    with_file = of_several_files(lines)
+    items = "".join(line_html(evidence, with_file=with_file) for _, evidence in known[:_LINES])
     words = "The line" if len(known) == 1 else f"The {len(known)} lines"
     return f'<details class="lines"><summary>{words}</summary><ol>{items}{more}</ol></details>\n'
 
@@ -91,6 +92,11 @@ def line_html(evidence: Evidence, name: str = "", with_file: bool = False) -> st
     anchor = f' id="{escape(name)}"' if name else ""
     text = escape(visible(evidence.text))
     return f"<li{anchor}><span>{escape(place)}</span><code>{text}</code></li>"
+
+
+def of_several_files(anchors: Iterable[str]) -> bool:
+    """Return whether lines are of more than one file."""
+    return len({_place(name)[0] for name in anchors}) > 1
 
 
 def all_cited(blocks: Sequence[Block], analysis: Analysis) -> list[tuple[str, Evidence]]:

@@ -12,6 +12,7 @@ from vllm_logdoctor.report.body import (
     charts_html,
     cited_html,
     line_html,
+    of_several_files,
 )
 from vllm_logdoctor.report.escape import shorten
 from vllm_logdoctor.report.evidence import lines_by_anchor
@@ -64,7 +65,7 @@ def _lines(blocks: Sequence[Block], analysis: Analysis) -> Iterator[str]:
     cited = all_cited(blocks, analysis)
     if not cited:
         return
-    several = len(analysis.sources) > 1
+    several = of_several_files(lines_by_anchor(analysis))
     yield '<h2 id="lines">The lines</h2>\n<p>Every line that this report cites, secrets masked.</p>\n'
     yield '<div class="lines"><ol>\n'
     for name, evidence in cited:

@@ -51,15 +51,14 @@ class Analysis(Struct, frozen=True, dict=True):
 
     @cached_property
     def file_numbers(self) -> dict[str, int]:
-        """Number of each input by its name, in order."""
-        numbers: dict[str, int] = {}
-        for number, source in enumerate(self.sources):
-            numbers.setdefault(source.file, number)
-        return numbers
+        """Number of each input and of each file beside the logs by its name, in order."""
+        names = (*(one.file for one in self.sources), *(one.evidence.file for one in self.beside))
+        return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
     @cached_property
     def shared_folder(self) -> str:
         """Folder that all inputs are below, with its last slash; "" where there is none."""
         # The smallest and the largest name begin alike where all do.
-        first, last = min(self.file_numbers, default=""), max(self.file_numbers, default="")
+        names = [one.file for one in self.sources]
+        first, last = min(names, default=""), max(names, default="")
         return first[: first.rfind("/", 0, shared_start(first, last)) + 1]

@@ -116,10 +116,12 @@ class Page(Struct, frozen=True):
 
 
 def file_name(analysis: Analysis, file: str) -> str:
-    """Return a file's name below the folder that all inputs share, or nothing where there is only one input."""
+    """Return a file's name below the folder that all inputs share; nothing for the only input, the last part for a file beside it."""
+    if analysis.file_numbers.get(file, len(analysis.sources)) >= len(analysis.sources):
+        return file.rpartition("/")[2]
     return "" if len(analysis.sources) < 2 else file.removeprefix(analysis.shared_folder)
 
 
 def anchor(analysis: Analysis, file: str, line: int) -> str:
     """Return the anchor of a line in the HTML report."""
-    return f"e{analysis.file_numbers.get(file, len(analysis.sources))}-{line}"
+    return f"e{analysis.file_numbers.get(file, len(analysis.file_numbers))}-{line}"

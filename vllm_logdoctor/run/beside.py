@@ -12,7 +12,7 @@ from msgspec import Struct
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading
 from vllm_logdoctor.run.lifetimes import ZONES, in_time_of, lived_together
 from vllm_logdoctor.run.model import Run
-from vllm_logdoctor.run.observed import observed
+from vllm_logdoctor.run.observed import OF_CARDS, observed
 from vllm_logdoctor.run.servers import VLLM
 
 Certainty = Literal["sure", "likely", "not told", "contradicted"]
@@ -173,7 +173,7 @@ _PID = re.compile(r"\b\d{2,8}\b")
 
 def _words(one: Reading) -> str:
     """Return the part of a reading that may hold a process id."""
-    if one.unit == "pid name" or one.name in ("xid process", "process"):
+    if one.name in ("oom killed", "segfault", "xid process", "process"):
         return str(one.value)
     return f"{one.name if one.name.startswith('memory of process') else ''} {one.subject if one.subject.startswith(('thread', 'pid')) else ''}"
 
@@ -208,8 +208,7 @@ def _ranks(run: Run) -> int | None:
 
 _OF_CARDS = frozenset(
     (
-        "nvidia-smi-table", "nvidia-smi-q", "nvidia-smi-xml", "nvidia-smi-csv", "nvidia-smi-dmon", "nvidia-smi-pmon", "nvidia-smi-topo",
-        "nvidia-smi-nvlink", "rocm-smi-json", "amd-smi", "amd-smi-json", "npu-smi", "dcgm-exporter", "dcgmi-dmon", "gpu-series-csv",
+        *OF_CARDS, "nvidia-smi-dmon", "nvidia-smi-pmon", "nvidia-smi-topo", "nvidia-smi-nvlink", "dcgmi-dmon", "gpu-series-csv",
         "nsys-stats-text", "nsys-stats-csv", "nsys-sqlite",
     )
 )  # fmt: skip

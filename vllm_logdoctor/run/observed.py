@@ -224,15 +224,14 @@ _OF_KERNELS = frozenset(
 def _threads(file: EvidenceFile) -> Iterator[Reading]:
     """Yield load and the threads that keep a processor busy, the busiest first."""
     yield from (one for one in file.readings if one.name.startswith("load average"))
-    busy = [
-        one for one in file.readings if one.name.startswith("cpu of ") and isinstance(one.value, int | float)
-    ]
-    busy.sort(key=lambda one: -float(one.value) if isinstance(one.value, int | float) else 0.0)
-    yield from (
-        one
-        for one in busy[:12]
-        if isinstance(one.value, int | float) and one.value >= min(_BUSY_THREAD, float(str(busy[0].value)))
-    )
+    # Of two frames the later one counts.
+    share = {
+        one: float(one.value)
+        for one in {one.subject: one for one in file.readings if one.name.startswith("cpu of ")}.values()
+        if isinstance(one.value, int | float)
+    }
+    busy = sorted(share, key=lambda one: -share[one])[:12]
+    yield from (one for one in busy if share[one] >= min(_BUSY_THREAD, share[busy[0]]))
 
 
 def _ends(file: EvidenceFile) -> Iterator[Reading]:
@@ -254,7 +253,9 @@ _CARD = (
     "power.draw [W]", "power.limit [W]", "enforced.power.limit [W]", "sm clock", "sm clock max", "temperature", "gpu temperature",
     "sw power cap", "hw thermal slowdown", "sw thermal slowdown", "hw power brake slowdown", "pcie gen current", "pcie gen max",
     "pcie width current", "pcie width max", "clocks_event_reasons.sw_power_cap", "clocks_throttle_reasons.sw_power_cap",
-    "GPU use (%)", "HBM used", "HBM total", "AICore", "power", "health", "gfx_activity", "socket_power", "market_name",
+    "GPU use (%)", "GPU%", "VRAM%", "Power", "AvgPwr", "Temp", "PwrCap",
+    "GPU Utilization (%)", "GPU Power (W)", "GPU Memory Used (MiB)", "HBM used", "HBM total", "AICore",
+    "power", "health", "gfx_activity", "socket_power", "market_name",
 )  # fmt: skip
 
 
@@ -268,16 +269,15 @@ _SCHEDULER = _named(
     "preemptions", "prompt tokens", "generation tokens", "requests finished", "prefix cache queries", "prefix cache hits",
     "drafts", "draft tokens", "accepted draft tokens",
 )  # fmt: skip
+OF_CARDS = (
+    "nvidia-smi-table", "nvidia-smi-q", "nvidia-smi-xml", "nvidia-smi-csv", "rocm-smi-json", "rocm-smi", "amd-smi", "amd-smi-json",
+    "npu-smi", "xpu-smi", "dcgm-exporter",
+)  # fmt: skip
+"""Kinds that name cards and say how they are."""
 _SELECTIONS: dict[str, tuple[Group, Callable[[EvidenceFile], Iterator[Reading]]]] = {
     "prometheus-text": ("scheduler", _SCHEDULER),
-    **dict.fromkeys(("vllm-bench-json", "vllm-bench-text", "guidellm-json", "llmperf-json", "aiperf-text"), ("client", _all)),
-    **dict.fromkeys(
-        (
-            "nvidia-smi-table", "nvidia-smi-q", "nvidia-smi-xml", "nvidia-smi-csv", "rocm-smi-json", "amd-smi", "amd-smi-json", "npu-smi",
-            "dcgm-exporter",
-        ),
-        ("gpus", _cards),
-    ),
+    **dict.fromkeys(("vllm-bench-json", "vllm-bench-text", "guidellm-json", "llmperf-json", "aiperf-text", "aisbench-text"), ("client", _all)),
+    **dict.fromkeys(OF_CARDS, ("gpus", _cards)),
     **dict.fromkeys(("nvidia-smi-topo", "nvidia-smi-nvlink"), ("links", _named("link", "links", "gpus"))),
     **dict.fromkeys(
         ("nsys-stats-text", "nsys-stats-csv", "nsys-sqlite", "torch-key-averages", "torch-chrome-trace"), ("kernels", _kernels)
