@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,12 @@ fused_moe_kernel         0.00%      64.000ms        64.00%       0.000us        
 """
 
 
-def document(tmp_path: Path, **files: str) -> list[str]:
+def document(tmp_path: Path, log: str | bytes = str(LOG), **files: str) -> list[str]:
     names = []
     for name, text in files.items():
         (tmp_path / name).write_text(text)
         names.append(str(tmp_path / name))
-    return render(analyse(inputs_from(str(LOG)), evidence=evidence_from(names)).runs[-1]).splitlines()
+    return render(analyse(inputs_from(log), evidence=evidence_from(names)).runs[-1]).splitlines()
 
 
 def row(lines: list[str], name: str) -> list[str]:
@@ -56,6 +57,53 @@ def test_a_profile_fills_shares_time_each_and_quantization(tmp_path: Path) -> No
     lines = document(tmp_path, profile=TABLE)
     assert row(lines, "MoE FC1 and FC2")[1] == "64.0 %, 640 µs each"
     assert row(lines, "time in quantize kernels")[1] == "20,000 µs"
+
+
+ON_A_CARD = (
+    b"INFO 11-21 00:58:31 [api_server.py:1289] vLLM API server version 0.9.1\n"
+    b"INFO 11-21 00:58:32 [__init__.py:244] Automatically detected platform cuda.\n"
+    b"INFO 11-21 00:58:40 [config.py:823] This model supports multiple tasks. Using 'models/tiny-qwen3'.\n"
+    b"INFO 11-21 00:59:02 [gpu_model_runner.py:2048] Graph capturing finished in 4 secs, took 0.08 GiB\n"
+)
+TRACE = {
+    "deviceProperties": [{"name": "NVIDIA H100 80GB HBM3"}],
+    "traceEvents": [
+        {"cat": "user_annotation", "name": "execute_context_0(0)_generation_4(4)", "ts": 0, "dur": 1},
+        {"cat": "user_annotation", "name": "execute_context_0(0)_generation_4(4)", "ts": 50, "dur": 1},
+        {"cat": "kernel", "name": "flash_fwd_kernel", "ts": 0, "dur": 40},
+        {"cat": "kernel", "name": "mxfp8_quantize", "ts": 20, "dur": 20},
+        {"cat": "kernel", "name": "flash_fwd_kernel", "ts": 80, "dur": 20},
+    ],
+}
+
+
+def test_a_trace_names_the_card_and_gives_times_of_a_step(tmp_path: Path) -> None:
+    lines = document(tmp_path, ON_A_CARD, trace=json.dumps(TRACE))
+    assert row(lines, "CUDA graphs")[1] == "captured in 4 s"
+    assert row(lines, "card")[1] == "NVIDIA H100 80GB HBM3"
+    assert row(lines, "theoretical peak")[1] == "3,350 GB/s"
+    assert row(lines, "time in quantize kernels")[1] == "20 µs, 10 µs a step"
+    assert row(lines, "a step while it was profiled")[1] == "0.05 ms"
+
+
+def test_time_between_kernels_is_that_in_which_none_ran(tmp_path: Path) -> None:
+    # Of 100 µs two overlapping kernels took 40 and a third 20.
+    found = row(document(tmp_path, ON_A_CARD, trace=json.dumps(TRACE)), "time between two kernels")
+    assert found[1] == f"{40 / 3:.1f} µs"
+
+
+def test_latency_of_a_client_fills_what_no_metrics_tell(tmp_path: Path) -> None:
+    result = '{"model_id": "models/tiny-qwen3", "completed": 8, "mean_ttft_ms": 21.5, "mean_itl_ms": 3.5}'
+    lines = document(tmp_path, result=result)
+    assert row(lines, "time to first token, this mode")[1] == "21.5 ms, as the client saw it"
+    assert row(lines, "inter-token latency")[1] == "3.5 ms, as the client saw it"
+
+
+def test_no_row_stands_twice(tmp_path: Path) -> None:
+    lines = document(tmp_path)
+    kernels = lines[lines.index("## Kernel breakdown") : lines.index("## Memory bandwidth")]
+    names = [line.split(" | ")[0] for line in kernels if line.startswith("| ")]
+    assert len(names) == len(set(names))
 
 
 def test_settings_have_their_line(tmp_path: Path) -> None:

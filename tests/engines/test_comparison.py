@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.engines.logs import LLAMA_BENCH, llama_cpp, sglang, vllm
 from vllm_logdoctor.cli import main
+from vllm_logdoctor.engine_comparison.rows import refusal
+from vllm_logdoctor.engine_comparison.side import Side
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "engines" / "logs"
 Compare = Callable[..., dict[str, object]]
@@ -77,6 +80,27 @@ REFUSALS = {
     "drafts on one side": (vllm(), sglang(drafts="EAGLE"), "only one side uses speculative decoding"),
     "half of a disaggregated pair": (vllm(), sglang(part="decode"), "disaggregated pair (decode)"),
 }
+
+
+VLLM_SIDE = Side("vllm", "vLLM", "a.log", "org/tiny-1b", "bf16", drafts="")
+
+
+@pytest.mark.parametrize(
+    ("refused", "compared", "reason"),
+    [
+        ({"engine": "ollama"}, {"engine": "sglang"}, "durations of requests and no tokens"),
+        ({"model": "org/tiny-7b"}, {"model": "/models/tiny-1b-f16.gguf"}, "different models"),
+        ({"weights": "q4_k_m"}, {"weights": "f16"}, "weights bf16 against q4_k_m"),
+        ({"drafts": "EAGLE"}, {"drafts": None}, "only one side uses speculative decoding"),
+        ({"part": "decode"}, {"part": ""}, "one half of a disaggregated pair (decode)"),
+    ],
+)
+def test_each_refusal_falls_with_its_reason(
+    refused: dict[str, str], compared: dict[str, str], reason: str
+) -> None:
+    other = replace(VLLM_SIDE, engine="llama.cpp")
+    assert reason in refusal(VLLM_SIDE, replace(other, **refused))
+    assert refusal(VLLM_SIDE, replace(other, **compared)) == ""
 
 
 @pytest.mark.parametrize("name", REFUSALS)

@@ -51,6 +51,26 @@ def sacct(began: datetime, ended: datetime) -> str:
     return f"JobID|State|ExitCode|Start|End\n42|OUT_OF_MEMORY|0:125|{began.isoformat()}|{ended.isoformat()}\n"
 
 
+def qstat(began: datetime, ended: datetime) -> str:
+    form = "%a %b %d %H:%M:%S %Y"
+    return (
+        "Job Id: 42.head\n    Job_Name = serve\n    job_state = F\n    resources_used.walltime = 00:01:30\n"
+        f"    stime = {began.strftime(form)}\n    mtime = {ended.strftime(form)}\n    Exit_status = 271\n"
+    )
+
+
+@pytest.mark.parametrize("zone", [timedelta(0), timedelta(hours=-9)])
+def test_a_job_of_pbs_that_lived_as_long_is_the_run_and_its_status_is_shown(
+    tmp_path: Path, zone: timedelta
+) -> None:
+    analysis = analysed(tmp_path, SILENT, job=qstat(BEGAN + zone, ENDED + zone))
+    fate = {one.name: (one.value, one.joined) for one in analysis.runs[0].run.observed.of("fate")}
+    assert analysis.beside[0].certainty == "likely"
+    assert fate["Exit_status"] == (271, True)
+    # A signal is no word on memory.
+    assert failures(analysis) == []
+
+
 @pytest.mark.parametrize("write", [docker, kubectl, sacct])
 @pytest.mark.parametrize("zone", [timedelta(0), timedelta(hours=-9), timedelta(hours=5, minutes=30)])
 def test_a_container_or_job_that_lived_as_long_is_the_run(tmp_path: Path, write, zone: timedelta) -> None:  # type: ignore[no-untyped-def]
@@ -68,10 +88,11 @@ def test_a_container_or_job_that_lived_as_long_is_the_run(tmp_path: Path, write,
         (BEGAN + timedelta(days=3), ENDED + timedelta(days=3), "contradicted"),
     ],
 )
-def test_one_of_another_time_changes_nothing(
-    tmp_path: Path, began: datetime, ended: datetime, certainty: str
+@pytest.mark.parametrize("write", [docker, kubectl, sacct, qstat])
+def test_one_of_another_time_changes_nothing(  # type: ignore[no-untyped-def]
+    tmp_path: Path, write, began: datetime, ended: datetime, certainty: str
 ) -> None:
-    analysis = analysed(tmp_path, SILENT, end=docker(began, ended))
+    analysis = analysed(tmp_path, SILENT, end=write(began, ended))
     assert (analysis.beside[0].certainty, analysis.runs[0].run.outcome) == (certainty, "running")
     assert failures(analysis) == []
 
@@ -92,6 +113,8 @@ def kernel(clock: str, pid: int) -> str:
         ("[ 1843.308145]", "sure"),
         ("[Sat Nov 21 01:59:36 2026]", "sure"),
         ("Nov 21 00:59:36 host kernel:", "sure"),
+        ("2026-11-21T00:59:36+0000 host kernel:", "sure"),
+        ("2026-11-01T00:59:36+0000 host kernel:", "not told"),
         ("Oct 02 00:59:36 host kernel:", "not told"),
         ("kern  :warn  : 2026-11-01T04:41:44,285060+00:00", "not told"),
     ],

@@ -9,16 +9,23 @@ from msgspec import Struct
 from vllm_logdoctor.baseline import commands
 from vllm_logdoctor.knowledge.cards import card_for
 from vllm_logdoctor.report.escape import code, inline, prose
-from vllm_logdoctor.report.figures import number, table
+from vllm_logdoctor.report.figures import count, number, table
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.rules.equal_load import load_levels
 from vllm_logdoctor.run.model import Run, Value
 from vllm_logdoctor.run.observed import Group, Measured
 
+# A group and the names in it, each of which will do.
+_Wanted = tuple[Group, tuple[str, ...]]
 _KERNEL_ROWS = (
     "MoE GEMM", "MoE routing", "attention", "GEMM", "norm and activation", "quantize", "communication", "KV cache write", "sampling", "copy", "other"
 )  # fmt: skip
 _NO_SHORT_NAME = 60
+_FIRST_TOKEN: tuple[_Wanted, ...] = (("latency", ("TTFT mean",)), ("client", ("mean_ttft_ms", "Mean TTFT")))
+_BETWEEN_TOKENS: tuple[_Wanted, ...] = (
+    ("latency", ("ITL mean", "TPOT mean")),
+    ("client", ("mean_itl_ms", "Mean ITL")),
+)
 
 
 class Entry(Struct, frozen=True):
@@ -88,9 +95,11 @@ def _configuration(run: Run) -> Iterator[Entry]:
     ):
         yield _of_value(name, value, commands.LOG)
     named = "npu-smi info > npu-smi.txt" if run.platform == "npu" else commands.CARD
-    card = _measured(run, "gpus", ("name", "product", "market_name"), "card", named)
+    card = _measured(
+        run, "card", named, ("gpus", ("name", "product", "market_name")), ("kernels", ("device",))
+    )
     yield _without_card("card") if run.platform == "cpu" else card
-    yield _measured(run, "host", ("model",), "processor", "lscpu > lscpu.txt")
+    yield _measured(run, "processor", "lscpu > lscpu.txt", ("host", ("model",)))
     yield (
         _without_card("flashinfer")
         if run.platform == "cpu"
@@ -112,24 +121,20 @@ def _kernels(run: Run) -> Iterator[Entry]:
             if not shares:
                 yield Entry(name, command=commands.PROFILE)
             continue
-        share, time, count = shares[kind], times.get(kind), counts.get(kind)
+        share, time, launches = shares[kind], times.get(kind), counts.get(kind)
         words = f"{share.value} %"
-        if time and count and _positive(time) and _positive(count):
-            words += f", {number(_positive(time) / _positive(count))} µs each"
-        if count and steps and _positive(steps):
-            words += f", {number(_positive(count) / _positive(steps))} a step"
+        if time and launches and _positive(time) and _positive(launches):
+            words += f", {number(_positive(time) / _positive(launches))} µs each"
+        if launches and steps and _positive(steps):
+            words += f", {number(_positive(launches) / _positive(steps))} a step"
         yield Entry(name, words, _place(share))
-    if not shares:
-        yield Entry("other", command=commands.PROFILE)
-    elif steps is None:
+    if shares and steps is None:
         yield Entry("instances per token", command=commands.PROFILE)
 
 
 def _bandwidth(run: Run) -> Iterator[Entry]:
-    name = next(
-        (str(one.value) for one in run.observed.of("gpus", joined=False) if one.name in ("name", "product")),
-        "",
-    )
+    named = (*run.observed.of("gpus", joined=False), *run.observed.of("kernels", joined=False))
+    name = next((str(one.value) for one in named if one.name in ("name", "product", "device")), "")
     card = card_for(name) if name else None
     if card is not None and card.bandwidth_gbs:
         yield Entry(
@@ -157,7 +162,7 @@ def _threads(run: Run) -> Iterator[Entry]:
 def _scheduling_modes(run: Run) -> Iterator[Entry]:
     mode = run.config.get("async_scheduling")
     yield _of_value("async_scheduling of this run", mode, commands.LOG)
-    yield _measured(run, "latency", ("TTFT mean",), "time to first token, this mode", commands.METRICS)
+    yield _measured(run, "time to first token, this mode", commands.METRICS, *_FIRST_TOKEN)
     other = "--no-async-scheduling" if mode is not None and mode.value else "--async-scheduling"
     yield Entry(
         "the other mode",
@@ -166,11 +171,11 @@ def _scheduling_modes(run: Run) -> Iterator[Entry]:
 
 
 def _scheduler(run: Run) -> Iterator[Entry]:
-    yield _measured(run, "latency", ("queue time mean",), "queue time of a request", commands.METRICS)
-    yield _measured(run, "latency", ("prefill time mean",), "prefill time", commands.METRICS)
-    yield _measured(run, "latency", ("decode time mean",), "decode time", commands.METRICS)
-    yield _measured(run, "latency", ("ITL mean", "TPOT mean"), "inter-token latency", commands.METRICS)
-    yield _measured(run, "scheduler", ("preemptions",), "preemptions", commands.METRICS)
+    yield _measured(run, "queue time of a request", commands.METRICS, ("latency", ("queue time mean",)))
+    yield _measured(run, "prefill time", commands.METRICS, ("latency", ("prefill time mean",)))
+    yield _measured(run, "decode time", commands.METRICS, ("latency", ("decode time mean",)))
+    yield _measured(run, "inter-token latency", commands.METRICS, *_BETWEEN_TOKENS)
+    yield _measured(run, "preemptions", commands.METRICS, ("scheduler", ("preemptions",)))
     gap = _gap(run)
     yield gap or Entry("time between two kernels", command=commands.NSYS)
     yield Entry("decision of the scheduler", command=commands.STACKS)
@@ -178,27 +183,23 @@ def _scheduler(run: Run) -> Iterator[Entry]:
 
 
 def _gap(run: Run) -> Entry | None:
-    """Return the mean time between kernels: idle time of the profile over the kernels in it."""
-    busy, span = (
-        next(iter(_profile(run, "gpu busy share")), None),
-        next(iter(_profile(run, "kernel time")), None),
-    )
-    count = sum(_positive(one) for one in _profile(run, "class launches"))
-    if busy is None or span is None or not count or not _positive(busy):
+    """Return the mean time between kernels: time of the profile in which none ran, over the kernels in it."""
+    busy, span = _first(run, "gpu busy share"), _first(run, "kernel span")
+    kernels = sum(_positive(one) for one in _profile(run, "class launches"))
+    if busy is None or span is None or not kernels or not _positive(busy):
         return None
-    idle = _positive(span) / _positive(busy) * (1 - _positive(busy))
     return Entry(
         "time between two kernels",
-        f"{number(idle / count)} µs",
+        f"{number(_positive(span) * (1 - _positive(busy)) / kernels)} µs",
         f"{_place(busy)}, computed: idle time over kernels",
     )
 
 
 def _launches(run: Run) -> Iterator[Entry]:
-    steps, launches = next(iter(_profile(run, "steps")), None), next(iter(_profile(run, "launches")), None)
+    steps, launches = _first(run, "steps"), _first(run, "launches")
     if steps is not None and launches is not None and _positive(steps) and run.platform != "cpu":
         yield Entry(
-            "kernel launches a step",
+            "launches a step, kernels and graphs",
             number(_positive(launches) / _positive(steps)),
             f"{_place(launches)}, over {steps.value} steps",
         )
@@ -219,22 +220,24 @@ def _launches(run: Run) -> Iterator[Entry]:
         yield Entry("kernel launches a step", command=commands.PROFILE)
     overhead = "overhead of a launch"
     yield _without_card(overhead) if run.platform == "cpu" else Entry(overhead, command=commands.NSYS)
-    eager = run.config.get("enforce_eager")
-    graphs = "captured" if run.seen("graph-capture") else ""
-    graphs = "off (--enforce-eager)" if eager is not None and eager.value else graphs
-    yield Entry(
-        "CUDA graphs",
-        graphs,
-        _line(eager) if graphs and eager else "log" if graphs else "",
-        commands.LOG,
-    )
+    eager, captured = run.config.get("enforce_eager"), run.measured.get("graph_capture_seconds")
+    if eager is not None and eager.value:
+        yield Entry("CUDA graphs", "off (--enforce-eager)", _line(eager))
+    elif captured is not None:
+        yield Entry("CUDA graphs", f"captured in {number(captured.value)} s", _line(captured))
+    else:
+        yield Entry("CUDA graphs", command=commands.LOG)
 
 
 def _quantization(run: Run) -> Iterator[Entry]:
     time = next((one for one in _profile(run, "class time") if one.subject == "quantize"), None)
     profiled = bool(_profile(run, "class time"))
     if time is not None:
-        yield Entry("time in quantize kernels", f"{number(_positive(time))} µs", _place(time))
+        steps = _first(run, "steps")
+        each = (
+            f", {number(_positive(time) / _positive(steps))} µs a step" if steps and _positive(steps) else ""
+        )
+        yield Entry("time in quantize kernels", f"{number(_positive(time))} µs{each}", _place(time))
     elif profiled:
         yield Entry("time in quantize kernels", "none in the profile", _place(_profile(run, "class time")[0]))
     else:
@@ -247,9 +250,13 @@ def _speed(run: Run) -> Iterator[Entry]:
         running = f"{level.low}" if level.low == level.high else f"{level.low} to {level.high}"
         yield Entry(
             f"{running} running",
-            f"{number(level.generation[1])} tokens/s, median of {level.samples} samples",
+            f"{number(level.generation[1])} tokens/s, median of {count(level.samples, 'sample')}",
             "log, statistics lines",
         )
+    span, steps = _first(run, "kernel span"), _first(run, "steps")
+    if span is not None and steps is not None and _positive(steps):
+        each = f"{number(_positive(span) / _positive(steps) / 1000)} ms"
+        yield Entry("a step while it was profiled", each, f"{_place(span)}, over {steps.value} steps")
     yield Entry("tg32 of this engine and others", command=commands.BENCH)
     yield Entry("kernel and CPU shares of other engines", command=commands.OTHERS)
 
@@ -273,16 +280,24 @@ def _profile(run: Run, name: str) -> list[Measured]:
     return [one for one in found if one.name == name and one.file == chosen]
 
 
-def _measured(run: Run, group: Group, names: tuple[str, ...], title: str, command: str) -> Entry:
-    for one in run.observed.of(group, joined=False):
-        if one.name in names:
-            unit = f" {one.unit}" if one.unit and one.unit not in ("count", "as printed") else ""
-            shown = (
-                number(one.value)
-                if isinstance(one.value, int | float)
-                else inline(str(one.value), _NO_SHORT_NAME)
-            )
-            return Entry(title, f"{shown}{unit}", _place(one))
+def _first(run: Run, name: str) -> Measured | None:
+    return next(iter(_profile(run, name)), None)
+
+
+def _measured(run: Run, title: str, command: str, *wanted: _Wanted) -> Entry:
+    """Return the first value of the groups and names that are wanted."""
+    for group, names in wanted:
+        for one in run.observed.of(group, joined=False):
+            if one.name in names:
+                shown = (
+                    number(one.value)
+                    if isinstance(one.value, int | float)
+                    else inline(str(one.value), _NO_SHORT_NAME)
+                )
+                unit = "ms, as the client saw it" if group == "client" else one.unit
+                return Entry(
+                    title, f"{shown} {'' if unit in ('count', 'as printed') else unit}".rstrip(), _place(one)
+                )
     return Entry(title, command=command)
 
 

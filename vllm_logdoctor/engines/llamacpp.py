@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from statistics import median
 
-from vllm_logdoctor.engines.model import MOST_RATES, EngineLog, Rate, Request, middle
+from vllm_logdoctor.engines.model import MOST_RATES, EngineLog, Rate, Request
 
 # 0.31.376.339 I slot ... : minutes, seconds, milliseconds, microseconds since the start
 _CLOCK = re.compile(r"^(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [IWED] ")
@@ -79,11 +80,12 @@ class LlamaCppReader:
                 [one.prompt_tokens / one.prompt_seconds for one in log.requests if one.prompt_tokens >= _FEWEST_TOKENS and one.prompt_seconds > 0],
             ),
         ):  # fmt: skip
-            speed = middle(values)
             log.facts.pop(name, None)
-            if speed is not None:
+            if values:
                 unit = f"tok/s, median of {len(values)} requests with {_FEWEST_TOKENS} tokens or more"
-                log.note(name, round(speed, 2), long[0].line if long else log.requests[0].line, "", unit)
+                log.note(
+                    name, round(median(values), 2), long[0].line if long else log.requests[0].line, "", unit
+                )
         return log
 
     def _line(self, line: int, text: str) -> None:

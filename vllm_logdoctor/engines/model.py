@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -102,11 +101,3 @@ class EngineReader(Protocol):
 
     def result(self) -> EngineLog:
         """Return what was read so far."""
-
-
-def middle(values: Iterable[float]) -> float | None:
-    """Return the median, or None of nothing."""
-    kept = list(values)
-    from statistics import median
-
-    return median(kept) if kept else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from vllm_logdoctor.evidence.model import Lines, Reading, number
 from vllm_logdoctor.evidence.tables import cells, json_values
 
-_ROCM_CARD = re.compile(r'^\s*"(card\d+|system)"\s*:')
+_ROCM_CARD = re.compile(r'"(card\d+|system)"\s*:\s*\{')
 _ROCM = re.compile(
     r"^(?:Card [Ss]eries|Card model|Device Name|GPU (?:memory )?use \(%\)|GPU Memory Allocated.*|.*Graphics Package Power \(W\)"
     r"|VRAM Total.*Memory \(B\)"
@@ -34,13 +34,14 @@ _NPU_MEMORY = re.compile(
 
 
 def read_rocm(lines: Lines) -> Iterator[Reading]:
-    """Yield what rocm-smi --json says of each card."""
+    """Yield what rocm-smi --json says of each card, on one line or on many."""
     card = ""
-    starts = {line: found[1] for line, text in enumerate(lines, start=1) if (found := _ROCM_CARD.match(text))}
-    for reading in json_values(lines):
-        card = next((name for line, name in reversed(starts.items()) if line <= (reading.line or 0)), card)  # type: ignore[operator]
-        if _ROCM.match(reading.name):
-            yield Reading(reading.name, reading.value, "", card, reading.line)
+    for line, text in enumerate(lines, start=1):
+        before, *named = _ROCM_CARD.split(text)
+        for name, part in ((card, before), *zip(named[::2], named[1::2], strict=True)):
+            card = name
+            found = (one for one in json_values([part]) if _ROCM.match(one.name))
+            yield from (Reading(one.name, one.value, "", card, line) for one in found)
 
 
 def read_rocm_text(lines: Lines) -> Iterator[Reading]:

@@ -41,20 +41,15 @@ def read_vllm_json(lines: Lines) -> Iterator[Reading]:
     yield from json_values(lines, _VLLM_BENCH)
 
 
+_GUIDELLM = frozenset((
+    "guidellm_version", "kind", "target", "model", "request_format", "rate", "max_seconds", "max_requests"
+))  # fmt: skip
+
+
 def read_guidellm(lines: Lines) -> Iterator[Reading]:
     """Yield what was benchmarked and the first figures of a GuideLLM report."""
-    wanted = {
-        "guidellm_version",
-        "kind",
-        "target",
-        "model",
-        "request_format",
-        "rate",
-        "max_seconds",
-        "max_requests",
-    }
     seen: set[str] = set()
-    for reading in json_values(lines, wanted):
+    for reading in json_values(lines, _GUIDELLM):
         if reading.name not in seen and reading.value is not None:
             seen.add(reading.name)
             yield reading

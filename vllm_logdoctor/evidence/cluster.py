@@ -123,6 +123,11 @@ def read_qstat(lines: Lines) -> Iterator[Reading]:
             yield Reading(asked + found[1], number(found[2]), line=line)
 
 
+_SACCT = frozenset((
+    "State", "ExitCode", "DerivedExitCode", "Start", "End", "Elapsed", "Timelimit", "MaxRSS", "ReqMem", "NodeList"
+))  # fmt: skip
+
+
 def read_sacct(lines: Lines) -> Iterator[Reading]:
     """Yield state, exit code, elapsed time and memory of each job step, parsable or in columns."""
     header = next((index for index, text in enumerate(lines) if text.lstrip().startswith("JobID")), None)
@@ -135,24 +140,7 @@ def read_sacct(lines: Lines) -> Iterator[Reading]:
         if set(text.strip()) <= set("- ") or len(values) != len(names):
             continue
         row = {name: value for name, value in zip(names, values, strict=True) if value}
-        kept = [
-            name
-            for name in row
-            if name
-            in (
-                "State",
-                "ExitCode",
-                "Start",
-                "End",
-                "Elapsed",
-                "Timelimit",
-                "MaxRSS",
-                "ReqMem",
-                "NodeList",
-                "DerivedExitCode",
-            )
-        ]
-        yield from (Reading(name, row[name], "", f"job {values[0]}", line) for name in kept)
+        yield from (Reading(name, row[name], "", f"job {values[0]}", line) for name in row if name in _SACCT)
 
 
 def _columns_of(head: Lines) -> Callable[[str], list[str]]:

@@ -21,11 +21,6 @@ from vllm_logdoctor.evidence import (
 from vllm_logdoctor.evidence.model import Kind
 
 
-def _matches(regex: str) -> Callable[[str], bool]:
-    expression = re.compile(regex, re.MULTILINE)
-    return lambda head: bool(expression.search(head))
-
-
 def _holds(*words: str) -> Callable[[str], bool]:
     return lambda head: all(word in head for word in words)
 
@@ -59,85 +54,77 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "prometheus-text",
         _LATENCY,
-        _matches(r"^# (?:HELP|TYPE) (?:vllm:|python_gc_|process_)|^vllm:\w+[{ ]"),
+        r"^# (?:HELP|TYPE) (?:vllm:|python_gc_|process_)|^vllm:\w+[{ ]",
         prometheus.read_prometheus,
     ),
     Kind(
         "torch-chrome-trace",
         _KERNELS,
-        _matches(r'"traceEvents"\s*:|^\[\s*\{[^{}]{0,400}"ph"\s*:'),
+        r'"traceEvents"\s*:|^\[\s*\{[^{}]{0,400}"ph"\s*:',
         stream=traces.read_trace_file,
     ),
     Kind(
         "nsys-sqlite",
         _KERNELS,
-        lambda head: head.startswith("SQLite format 3"),
+        r"\ASQLite format 3",
         stream=traces.read_nsys_sqlite,
     ),
     Kind("prometheus-json", _LATENCY, _holds('"resultType"', '"metric"'), prometheus_api.read_api),
-    Kind("dcgm-exporter", _CARD, _matches(r"^# (?:HELP|TYPE) DCGM_FI_"), accelerators.read_dcgm),
+    Kind("dcgm-exporter", _CARD, r"^# (?:HELP|TYPE) DCGM_FI_", accelerators.read_dcgm),
     Kind(
         "amd-smi-json",
         _CARD,
-        _matches(r'"gpu"\s*:\s*\d+[\s\S]{0,2000}"(?:asic|usage|vram|mem_usage|power)"\s*:\s*\{'),
+        r'"gpu"\s*:\s*\d+[\s\S]{0,2000}"(?:asic|usage|vram|mem_usage|power)"\s*:\s*\{',
         accelerators.read_amd_json,
     ),
-    Kind("amd-smi", _CARD, _matches(r"^GPU: \d+\s*\n\s+[A-Z_]+:"), accelerators.read_amd),
-    Kind("dcgmi-dmon", _CARD, _matches(r"^#\s*Entity\s+\w+"), accelerators.read_dcgmi),
+    Kind("amd-smi", _CARD, r"^GPU: \d+\s*\n\s+[A-Z_]+:", accelerators.read_amd),
+    Kind("dcgmi-dmon", _CARD, r"^#\s*Entity\s+\w+", accelerators.read_dcgmi),
     Kind(
-        "numactl",
-        "processors and memory of each NUMA node",
-        _matches(r"^available: \d+ nodes? \("),
-        host.read_numactl,
+        "numactl", "processors and memory of each NUMA node", r"^available: \d+ nodes? \(", host.read_numactl
     ),
-    Kind("nsys-stats-csv", _CALLS, _matches(r"^Time \(%\),Total Time \(ns\),"), profiles.read_nsys),
+    Kind("nsys-stats-csv", _CALLS, r"^Time \(%\),Total Time \(ns\),", profiles.read_nsys),
     Kind(
         "docker-inspect",
         _CONTAINER,
-        _matches(r'"OOMKilled"\s*:[\s\S]*"ExitCode"|"State"[\s\S]*"OOMKilled"\s*:'),
+        r'"OOMKilled"\s*:[\s\S]*"ExitCode"|"State"[\s\S]*"OOMKilled"\s*:',
         cluster.read_docker_inspect,
     ),
-    Kind("guidellm-json", _CLIENT, _holds('"guidellm_version"'), benchmarks.read_guidellm),
+    Kind("guidellm-json", _CLIENT, '"guidellm_version"', benchmarks.read_guidellm),
     Kind(
         "vllm-bench-json",
         _CLIENT,
-        _matches(r'"(?:mean_ttft_ms|request_throughput|total_token_throughput)"'),
+        r'"(?:mean_ttft_ms|request_throughput|total_token_throughput)"',
         benchmarks.read_vllm_json,
     ),
-    Kind("llmperf-json", _CLIENT, _matches(r'"results_?\w*"|"results_ttft_s'), benchmarks.read_llmperf),
+    Kind("llmperf-json", _CLIENT, r'"results_?\w*"|"results_ttft_s', benchmarks.read_llmperf),
     Kind(
         "xpu-smi",
         _CARD,
-        _matches(r"^\| (?:GPU Utilization \(%\)|Device ID +\| Device Information)"),
+        r"^\| (?:GPU Utilization \(%\)|Device ID +\| Device Information)",
         accelerators.read_xpu,
     ),
-    Kind("rocm-smi-json", _CARD, _matches(r'"card\d+"\s*:\s*\{'), accelerators.read_rocm),
-    Kind("nvidia-smi-xml", _CARD, _holds("<nvidia_smi_log"), nvidia.read_xml),
-    Kind("nvidia-smi-q", _CARD, _matches(r"^Attached GPUs\s+: \d"), nvidia.read_query),
-    Kind(
-        "nvidia-smi-pmon",
-        "which process keeps the card busy",
-        _matches(r"^# gpu\s+pid\s+type"),
-        nvidia.read_monitor,
-    ),
+    Kind("rocm-smi-json", _CARD, r'"card\d+"\s*:\s*\{', accelerators.read_rocm),
+    Kind("nvidia-smi-xml", _CARD, "<nvidia_smi_log", nvidia.read_xml),
+    Kind("nvidia-smi-q", _CARD, r"^Attached GPUs\s+: \d", nvidia.read_query),
+    Kind("nvidia-smi-pmon", "which process keeps the card busy", r"^# gpu\s+pid\s+type", nvidia.read_monitor),
     Kind(
         "nvidia-smi-dmon",
         "how busy card and memory were, power, clocks",
-        _matches(r"^#\s*gpu\s+\w+\s+\w+.*\n#\s*Idx"),
+        r"^#\s*gpu\s+\w+\s+\w+.*\n#\s*Idx",
         nvidia.read_monitor,
     ),
     Kind(
         "collect-env",
         "card, driver, versions, processors, variables",
-        _matches(r"^PyTorch version\s*:.*(?:\n.*){1,3}^CUDA used to build PyTorch"),
+        r"^PyTorch version\s*:.*(?:\n.*){1,3}^CUDA used to build PyTorch",
         environment.read_environment,
     ),
-    Kind("rocm-smi", _CARD, _matches(r"^GPU\[\d+\]\s*: |Temp.*\bSCLK\s+MCLK\b"), accelerators.read_rocm_text),
+    Kind("rocm-smi", _CARD, r"^GPU\[\d+\]\s*: |Temp.*\bSCLK\s+MCLK\b", accelerators.read_rocm_text),
     Kind("nvidia-smi-topo", "links between the cards", nvidia.is_topology, nvidia.read_topology),
     Kind(
         "nvidia-smi-nvlink",
         "speed of the links between the cards",
-        _matches(r"^GPU \d+: .*\(UUID.*\)\n\s+Link \d+:"),
+        r"^GPU \d+: .*\(UUID.*\)\n\s+Link \d+:",
         nvidia.read_nvlink,
     ),
     Kind("nvidia-smi-table", _CARD, nvidia.is_table, nvidia.read_table),
@@ -152,21 +139,17 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "npu-smi",
         _CARD,
-        _matches(
-            r"\bnpu-smi \S+\s+Version:|^\| \d+ +\w*910\w* +\| (?:OK|Warning|Alarm|Critical|UNKNOWN) +\|"
-        ),
+        r"\bnpu-smi \S+\s+Version:|^\| \d+ +\w*910\w* +\| (?:OK|Warning|Alarm|Critical|UNKNOWN) +\|",
         accelerators.read_npu,
     ),
     Kind("sglang-bench-text", _CLIENT, benchmarks.is_sglang, benchmarks.read_results_text),
     Kind("vllm-bench-text", _CLIENT, benchmarks.is_results_text, benchmarks.read_results_text),
-    Kind("aiperf-text", _CLIENT, _matches(r"NVIDIA (?:AIPerf|GenAI-Perf) \|"), benchmarks.read_aiperf),
-    Kind(
-        "aisbench-text", _CLIENT, _matches(r"[│|] Performance Parameters +[│|] Stage"), benchmarks.read_aiperf
-    ),
+    Kind("aiperf-text", _CLIENT, r"NVIDIA (?:AIPerf|GenAI-Perf) \|", benchmarks.read_aiperf),
+    Kind("aisbench-text", _CLIENT, r"[│|] Performance Parameters +[│|] Stage", benchmarks.read_aiperf),
     Kind(
         "llama-bench-text",
         _LLAMA_CPP,
-        _matches(r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s\s*\|"),
+        r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s\s*\|",
         engine_benchmarks.read_llama_bench,
     ),
     Kind(
@@ -178,19 +161,19 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "llama-bench-csv",
         _LLAMA_CPP,
-        _matches(r"^(?:build_commit,|\w+,.{0,900}\bavg_ts,)"),
+        r"^(?:build_commit,|\w+,.{0,900}\bavg_ts,)",
         engine_benchmarks.read_llama_bench_rows,
     ),
     Kind(
         "llama-bench-sql",
         _LLAMA_CPP,
-        _matches(r"^INSERT INTO \w+ \(build_commit, .*\bavg_ts\b"),
+        r"^INSERT INTO \w+ \(build_commit, .*\bavg_ts\b",
         engine_benchmarks.read_llama_bench_rows,
     ),
     Kind(
         "llama-batched-bench",
         "speed of llama.cpp by size of the batch",
-        _matches(r"^\|\s*PP \|.*\bS_TG t/s \||^\{.*\"speed_tg\""),
+        r"^\|\s*PP \|.*\bS_TG t/s \||^\{.*\"speed_tg\"",
         engine_benchmarks.read_batched_bench,
     ),
     Kind(
@@ -199,60 +182,51 @@ KINDS: tuple[Kind, ...] = (
         engine_benchmarks.is_one_batch,
         engine_benchmarks.read_one_batch,
     ),
-    Kind("nsys-stats-text", _CALLS, _matches(r"\*\* .* \(\w+(?:_sum|_summary|sum)\):"), profiles.read_nsys),
+    Kind("nsys-stats-text", _CALLS, r"\*\* .* \(\w+(?:_sum|_summary|sum)\):", profiles.read_nsys),
     Kind(
         "torch-key-averages",
         "time by operator and kernel",
         _holds("Self CPU %", "# of Calls"),
         profiles.read_torch_table,
     ),
-    Kind("top", "which thread is busy", _matches(r"^top - .*load average:"), host.read_top),
-    Kind("pidstat", "CPU and I/O by process", _matches(r"^#?.*\bUID\s+PID\s+%usr"), host.read_pidstat),
-    Kind("mpstat", "CPU by processor", _matches(r"\bCPU\s+%usr\s+%nice"), host.read_mpstat),
-    Kind("iostat", "how busy the disks were", _matches(r"^avg-cpu:\s+%user"), host.read_iostat),
-    Kind(
-        "vmstat",
-        "memory, swapping and CPU of the host",
-        _matches(r"^\s*r\s+b\s+swpd\s+free"),
-        host.read_vmstat,
-    ),
-    Kind("free", "memory of the host", _matches(r"^\s+total\s+used\s+free.*\nMem:"), host.read_free),
-    Kind("meminfo", "memory of the host", _matches(r"^MemTotal:\s+\d+ kB\nMemFree:"), host.read_meminfo),
+    Kind("top", "which thread is busy", r"^top - .*load average:", host.read_top),
+    Kind("pidstat", "CPU and I/O by process", r"^#?.*\bUID\s+PID\s+%usr", host.read_pidstat),
+    Kind("mpstat", "CPU by processor", r"\bCPU\s+%usr\s+%nice", host.read_mpstat),
+    Kind("iostat", "how busy the disks were", r"^avg-cpu:\s+%user", host.read_iostat),
+    Kind("vmstat", "memory, swapping and CPU of the host", r"^\s*r\s+b\s+swpd\s+free", host.read_vmstat),
+    Kind("free", "memory of the host", r"^\s+total\s+used\s+free.*\nMem:", host.read_free),
+    Kind("meminfo", "memory of the host", r"^MemTotal:\s+\d+ kB\nMemFree:", host.read_meminfo),
     Kind(
         "lscpu",
         "processors, sockets, NUMA nodes",
-        _matches(r"^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):"),
+        r"^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):",
         host.read_lscpu,
     ),
-    Kind("qstat-f", _JOB, _matches(r"^Job Id: \S+"), cluster.read_qstat),
-    Kind("sacct", _JOB, _matches(r"^\s*JobID(?:Raw)?[ |].*(?:State|ExitCode)"), cluster.read_sacct),
+    Kind("qstat-f", _JOB, r"^Job Id: \S+", cluster.read_qstat),
+    Kind("sacct", _JOB, r"^\s*JobID(?:Raw)?[ |].*(?:State|ExitCode)", cluster.read_sacct),
     Kind(
         "kubectl-describe",
         _CONTAINER,
-        _matches(
-            r"^QoS Class:|^ +Restart Count: +\d|^Name:\s+\S+\n(?:.*\n){0,4}^(?:Priority|Namespace|Service Account):|kubectl describe"
-        ),
+        r"^QoS Class:|^ +Restart Count: +\d|^Name:\s+\S+\n(?:.*\n){0,4}^(?:Priority|Namespace|Service Account):|kubectl describe",
         cluster.read_kubectl_describe,
     ),
     Kind(
         "kubectl-events",
         "what Kubernetes did to the pod",
-        _matches(
-            r"\b(?:Normal|Warning)\s+"
-            r"(?:Unhealthy|Killing|Pulling|Pulled|Scheduled|Started|Created|BackOff|Failed\w*|OOMKilling|Evicted)\b"
-        ),
+        r"\b(?:Normal|Warning)\s+"
+        r"(?:Unhealthy|Killing|Pulling|Pulled|Scheduled|Started|Created|BackOff|Failed\w*|OOMKilling|Evicted)\b",
         cluster.read_kubectl_events,
     ),
     Kind(
         "dmesg",
         "who was killed for memory, faults of cards",
-        _matches(r"\bNVRM: |[Oo]ut of memory: Killed process|invoked oom-killer|\]: segfault at "),
+        r"\bNVRM: |[Oo]ut of memory: Killed process|invoked oom-killer|\]: segfault at ",
         cluster.read_kernel_log,
     ),
     Kind(
         "ray-log",
         "what Ray's own processes say",
-        _matches(r"\A\s*\[\d{4}-\d\d-\d\d [\d:,]+ [IWEF] \d+ \d+\] (?:\([\w-]+\) )?[\w.]+:\d+:"),
+        r"\A\s*\[\d{4}-\d\d-\d\d [\d:,]+ [IWEF] \d+ \d+\] (?:\([\w-]+\) )?[\w.]+:\d+:",
         cluster.read_ray,
     ),
     Kind(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -71,16 +73,25 @@ class Kind(Struct, frozen=True):
     Attributes:
         name: its name in reports and JSON.
         adds: what it tells that a log does not, in words.
-        recognizes: whether the beginning of a file (at most 64 KiB) is of this kind.
+        mark: an expression that finds it in the beginning of a file (at most 64 KiB), line by line; or a function that tells.
         read: its readings, the most telling first; None for a kind that is streamed.
         stream: reads a file of any size by its path, where the kind has such a reader.
     """
 
     name: str
     adds: str
-    recognizes: Callable[[str], bool]
+    mark: str | Callable[[str], bool]
     read: Reader | None = None
     stream: Callable[[Path], Iterable[Reading]] | None = None
+
+    def recognizes(self, head: str) -> bool:
+        """Return whether a file that begins so is of this kind."""
+        return bool(_compiled(self.mark).search(head)) if isinstance(self.mark, str) else self.mark(head)
+
+
+@cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    return re.compile(expression, re.MULTILINE)
 
 
 def number(text: str) -> int | float | str:

@@ -211,6 +211,7 @@ _OF_KERNELS = frozenset(
         "class time",
         "class launches",
         "kernel time",
+        "kernel span",
         "gpu busy share",
         "launches",
         "graph launches",
