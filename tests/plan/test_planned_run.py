@@ -169,3 +169,40 @@ def test_a_cache_below_one_request_gets_the_length_that_it_holds() -> None:
         version="0.8.4",
     )
     assert plan_of(run, advice_on(run)).changes[0].change.after == 67_584
+
+
+def exactly_one_request(**figures: object) -> Run:
+    """A server whose cache holds one request of 65,536 tokens, with one sequence at a time and a queue."""
+    return a_run(
+        set={"max_model_len": 65_536, "max_num_seqs": 1, "gpu_memory_utilization": 0.9},
+        measured={
+            "kv_cache_tokens": 65_600,
+            "available_kv_cache_gib": 8.0,
+            "model_weights_gib": 57.0,
+            "max_concurrency": 1.0,
+        },
+        samples=load((20, {"running": 1, "waiting": 60, "kv": 0.4, **figures})),
+        version="0.16.0",
+    )
+
+
+MORE_SEQUENCES = finding("scheduler-limit-not-memory", flag("--max-num-seqs", 1, 64))
+
+
+def test_a_step_that_misses_one_request_by_a_hair_comes_with_the_context_that_fits() -> None:
+    plan = plan_of(exactly_one_request(), [MORE_SEQUENCES])
+    changes = {item.change.knob: item for item in plan.changes}
+    assert changes["--max-num-seqs"].change.after == 64
+    shorter = changes["--max-model-len"]
+    assert 0.9 * 65_536 <= int(shorter.change.after) < 65_536
+    assert "this load held at most 262 tokens at once" in shorter.settled
+
+
+def test_a_context_that_this_load_uses_is_not_shortened() -> None:
+    run = exactly_one_request(kv=99.0)
+    assert "--max-num-seqs" in dict(plan_of(run, [MORE_SEQUENCES]).refused)
+
+
+def test_for_long_context_no_step_takes_any_of_it() -> None:
+    plan = plan_of(exactly_one_request(), [MORE_SEQUENCES], "long-context")
+    assert plan.changes == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.rules.making import a_run, advice, knobs, load
@@ -126,3 +128,24 @@ def test_prefix_caching_is_not_proposed_to_v0_on_devices_that_had_none(platform:
         samples=load((9, {"running": 4, "generation": 80.0, "prompt": 900.0})),
     )
     assert ("prefix-caching-switched-off" in advice(run)) is reported
+
+
+def full_cache(*messages: str) -> dict[str, Any]:
+    """A full cache of a card with 0.85 of its memory taken: 0.9 adds a twelfth to it, fp8 doubles it."""
+    run = a_run(
+        set={"gpu_memory_utilization": 0.85, "max_num_seqs": 512},
+        default={"kv_cache_dtype": "auto", "dtype": "bfloat16"},
+        measured={"kv_cache_tokens": 400_000, "available_kv_cache_gib": 48.6, "model_weights_gib": 16.5},
+        messages=messages,
+        samples=load((20, {"running": 200, "waiting": 200, "kv": 99.0})),
+        version="0.16.0",
+    )
+    return knobs(advice(run)["kv-cache-preemption"])
+
+
+def test_what_doubles_the_cache_comes_before_what_leaves_it_the_limit() -> None:
+    assert full_cache("0, NVIDIA H100 80GB HBM3, 81559 MiB, 550.54") == {"--kv-cache-dtype": "fp8"}
+
+
+def test_where_the_card_is_not_known_the_answers_stay_as_they_are() -> None:
+    assert full_cache() == {"--gpu-memory-utilization": 0.9}

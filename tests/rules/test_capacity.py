@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.rules.making import a_run, load
 from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes
-from vllm_logdoctor.rules.capacity.ceiling import ceiling_of, device_of
+from vllm_logdoctor.rules.capacity.card import device_of
+from vllm_logdoctor.rules.capacity.ceiling import ceiling_of
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
 from vllm_logdoctor.rules.capacity.memory import device_total, memory_of, utilization_of

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.making import a_run, advice, load
+from vllm_logdoctor.rules.model import Change, Effect, Finding
+from vllm_logdoctor.rules.performance.order import by_gain
 
 EAGER = {"enforce_eager": True, "max_num_seqs": 256}
 MOE = "Using default MoE config. Performance might be sub-optimal! Config file not found at ['/opt/a.json']"
@@ -67,3 +69,29 @@ def test_every_number_names_its_origin() -> None:
         if found.effect is not None:
             assert 0 < found.effect.low <= found.effect.high
             assert len(found.effect.basis) > 20
+
+
+def gaining(
+    id: str, low: float, high: float, *, share: float = 1.0, median: float | None = None, kind: str = "flag"
+) -> Finding:
+    effect = Effect("generation_throughput", low, high, "computed", "", share, median=median)
+    change = Change("--x", kind, None, 1, "safe")  # type: ignore[arg-type]
+    return Finding(id, "performance", "high", "high", id, "", changes=(change,), effect=effect)
+
+
+def test_settings_are_changed_in_order_of_their_gain_over_the_run() -> None:
+    """What limits the run for a quarter of its time is its first finding; a kernel that slows all of it is the first change."""
+    limit = gaining("limit", 1.0, 1.33, share=0.25)
+    told = Finding("told", "performance", "high", "high", "told", "")
+    kernel = gaining("kernel", 1.08, 2.38)
+    assert [one.id for one in by_gain([limit, told, kernel])] == ["kernel", "told", "limit"]
+
+
+def test_the_median_of_measured_pairs_decides_and_not_their_best() -> None:
+    cache, eager = gaining("cache", 1.4, 2.1, share=0.76), gaining("eager", 1.0, 4.1, median=1.07)
+    assert [one.id for one in by_gain([cache, eager])] == ["cache", "eager"]
+
+
+def test_what_is_done_by_hand_keeps_its_place() -> None:
+    client, setting = gaining("client", 1.1, 1.2, kind="action"), gaining("setting", 2.0, 3.0)
+    assert [one.id for one in by_gain([client, setting])] == ["client", "setting"]

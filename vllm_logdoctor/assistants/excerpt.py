@@ -22,8 +22,8 @@ from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import BROKEN, parallelism
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.configuration import spread
-from vllm_logdoctor.report.sections.machine import device_name
 from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.rules.capacity.card import device_name
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.urgency import urgent_first
 from vllm_logdoctor.run.model import Evidence, Run, Value

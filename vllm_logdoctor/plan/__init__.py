@@ -18,6 +18,7 @@ from vllm_logdoctor.rules.engine import settings_findings
 from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.performance import performance_findings
+from vllm_logdoctor.rules.performance.order import by_gain
 from vllm_logdoctor.run.model import Run
 
 __all__ = ["advice_on", "plan_of", "what_if_table"]
@@ -38,11 +39,13 @@ def plan_of(
         changes with one value per knob that can be made together, the launch command before and after, and what was
         left out with the reason.
     """
-    merged = merge(run, findings)
+    merged = merge(run, by_gain(findings))
     failures = frozenset(finding.id for finding in findings if finding.kind == "failure")
     load = load or load_of(run)
     items, left_out = suited(merged.changes, objective, failures)
-    found = composed(run, items, load, lambda other: advice_on(other, objective), failures)
+    found = composed(
+        run, items, load, lambda other: advice_on(other, objective), failures, objective != "long-context"
+    )
     refused = tuple(dict.fromkeys((*merged.refused, *left_out, *found.held_back)))
     launch = launch_of(run)
     before, after = None, None

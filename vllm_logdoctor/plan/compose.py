@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from vllm_logdoctor.plan.feasible import obstacle
+from vllm_logdoctor.plan.feasible import context_that_fits, obstacle
 from vllm_logdoctor.plan.graph_sizes import with_capture_sizes
 from vllm_logdoctor.plan.merge import Refusal
 from vllm_logdoctor.plan.model import PlannedChange
 from vllm_logdoctor.plan.planned import PlannedRun, planned_run
 from vllm_logdoctor.rules.load import Load
-from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.model import Run
 
 NEXT_LIMITS = {
@@ -25,6 +25,10 @@ NEXT_LIMITS = {
 run until max_num_seqs or the client limits; with graphs in place of eager mode, bytes that a step reads set its pace. A cache
 that is full then, or prompts that fill the steps, are defects of a plan.
 """
+
+SLIGHTLY_SHORTER = 0.9
+"""Share of the context that must be left where a step takes some of it."""
+_CONTEXT = "--max-model-len"
 
 Judgement = Callable[[Run], Sequence[Finding]]
 
@@ -44,6 +48,7 @@ def composed(
     load: Load,
     judgement: Judgement,
     failures: frozenset[str] = frozenset(),
+    may_shorten: bool = True,
 ) -> Composed:
     """Return the changes that can be made together.
 
@@ -53,12 +58,17 @@ def composed(
         load: the load of the run.
         judgement: gives the findings on the settings and the load of a run.
         failures: ids of findings of failures: what repairs them may cost speed.
+        may_shorten: whether a step may take a little of a context that this load does not use.
     """
     kept: list[PlannedChange] = []
     held: list[Refusal] = []
     for group in _groups(items, failures):
         repairs = not failures.isdisjoint(group[0].findings)
         reason = _reason(run, kept, group, load, repairs)
+        if reason is not None and may_shorten:
+            shorter = _with_shorter_context(run, kept, group, load)
+            if shorter and _reason(run, kept, shorter, load, repairs) is None:
+                group, reason = shorter, None
         if reason is None:
             kept += group
         else:
@@ -99,6 +109,23 @@ def _reason(
 
 def _with(run: Run, items: Sequence[PlannedChange]) -> PlannedRun:
     return planned_run(run, [item.change for item in items])
+
+
+def _with_shorter_context(
+    run: Run, kept: Sequence[PlannedChange], group: list[PlannedChange], load: Load
+) -> list[PlannedChange]:
+    """Return a step with the context that its cache holds; nothing where that is much shorter, or what this load may need."""
+    planned = _with(run, [*kept, *group])
+    fits, memory = context_that_fits(planned), planned.before
+    length = memory.length if memory is not None else None
+    if memory is None or not length or not SLIGHTLY_SHORTER * length <= fits < length or not load.peak_kv:
+        return []
+    used = load.peak_kv / 100 * memory.tokens
+    if used > fits or any(item.change.knob == _CONTEXT for item in (*kept, *group)):
+        return []
+    note = f"a request of {length:,} tokens no longer fits beside it; this load held at most {used:,.0f} tokens at once"
+    change = Change(_CONTEXT, "flag", length, fits, "needs-test", note)
+    return [*group, PlannedChange(change, group[0].findings, note)]
 
 
 def _second_risk(first: PlannedChange | None, item: PlannedChange) -> str:

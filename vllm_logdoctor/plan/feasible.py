@@ -123,12 +123,19 @@ def _one_request_does_not_fit(planned: PlannedRun) -> str:
         return ""
     memory = planned.after
     assert memory is not None
-    fits = int(held[1] * (memory.length or 0) * 0.98) // 1024 * 1024
+    fits = context_that_fits(planned)
     shorter = f"; with it --max-model-len {fits} would fit" if fits else ""
     return (
         f"the cache would hold {int(memory.tokens):,} tokens, {held[1]:.2g} of one request of {memory.length:,}"
         f" tokens: {START_FAILS}{shorter}"
     )
+
+
+def context_that_fits(planned: PlannedRun) -> int:
+    """Return the length of the longest request that the cache of a planned run holds, a little less; 0 where it is not known."""
+    held = requests_held(planned.before, planned.after)
+    length = planned.after.length if planned.after is not None else None
+    return int(held[1] * length * 0.98) // 1024 * 1024 if held and length else 0
 
 
 def requests_held(before: Memory | None, after: Memory | None) -> tuple[float, float] | None:

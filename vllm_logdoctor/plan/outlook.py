@@ -67,7 +67,7 @@ def _throughput(
     effects = planned_effects(items, findings)
     if not effects or load.generation < 1:
         return None
-    best, effect = max(effects, key=lambda pair: pair[1].over_run(pair[1].low * pair[1].high))
+    best, effect = max(effects, key=lambda pair: pair[1].over_run(pair[1].middle))
     low, high = effect.over_run(effect.low), effect.over_run(effect.high)
     if high < 1 + LEAST_MOVE:
         return None

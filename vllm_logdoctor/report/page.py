@@ -10,6 +10,7 @@ from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.performance.order import by_gain
 from vllm_logdoctor.rules.urgency import urgent_first
 from vllm_logdoctor.run.model import Evidence, Run
 
@@ -68,8 +69,8 @@ class Page(Struct, frozen=True):
 
     @property
     def advice(self) -> tuple[Finding, ...]:
-        """Findings that are no failure, in order of importance."""
-        return tuple(finding for finding in self.findings if finding.kind != "failure")
+        """Findings that are no failure, in the order in which to act on them."""
+        return by_gain(finding for finding in self.findings if finding.kind != "failure")
 
     def refused(self, finding: Finding) -> list[tuple[str, str]]:
         """Return the settings of a finding that the plan leaves out, each with the reason."""

@@ -44,7 +44,6 @@ class Load(Struct, frozen=True):
         spans: samples of single engines in order, each with its seconds.
         engines: number of engines that printed statistics.
         busy_seconds, idle_seconds: time with and without requests, summed over engines.
-        waiting_share: share of the busy time in which a request waited.
         peak_running, peak_waiting, peak_kv: the most that was seen.
         running, kv_usage, prompt, generation: medians over the busy time.
         hit_rate: last prefix cache hit rate, or None.
@@ -55,7 +54,6 @@ class Load(Struct, frozen=True):
     engines: int
     busy_seconds: float
     idle_seconds: float
-    waiting_share: float
     peak_running: int
     peak_waiting: int
     peak_kv: float
@@ -81,14 +79,12 @@ def load_of(run: Run) -> Load:
     spans = spans_of(run.samples)
     busy = [span for span in spans if span.busy]
     seconds = sum(span.seconds for span in busy)
-    waiting = sum(span.seconds for span in busy if span.waits)
     extremes = run.extremes
     return Load(
         spans=tuple(spans),
         engines=len({span.sample.engine for span in spans}),
         busy_seconds=seconds,
         idle_seconds=sum(span.seconds for span in spans) - seconds,
-        waiting_share=waiting / seconds if seconds else 0.0,
         peak_running=max([extremes.running or 0, *(span.sample.running or 0 for span in spans)]),
         peak_waiting=max([extremes.waiting or 0, *(span.sample.waiting or 0 for span in spans)]),
         peak_kv=max([extremes.kv_usage or 0.0, *(span.sample.kv_usage or 0.0 for span in spans)]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -46,6 +47,7 @@ class Effect(Struct, frozen=True):
         basis: where the range is from, with n and conditions.
         share: share of the run's busy time in which the change acts; the range holds for that time.
         next_limit: what limits with the change made: "max_num_seqs", "KV cache", "client", or "" where not known.
+        median: of the measured pairs, where they were published with one.
 
     Example:
         >>> Effect("kv_cache_tokens", 2.0, 2.0, "computed", "2 bytes an element -> 1").origin
@@ -61,6 +63,12 @@ class Effect(Struct, frozen=True):
     basis: str
     share: float = 1.0
     next_limit: str = ""
+    median: float | None = None
+
+    @property
+    def middle(self) -> float:
+        """Return the ratio to reckon with: the median of the pairs, or the geometric mean of the bounds."""
+        return self.median or math.sqrt(self.low * self.high)
 
     def over_run(self, ratio: float) -> float:
         """Return a throughput ratio over the whole run from the one in the time in which the change acts."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vllm_logdoctor.rules.capacity.card import device_name, job_card
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, memory_of
 from vllm_logdoctor.run.model import Run
 
 # No release of vLLM prints the names of cards or their links; a line of the job script does.
 _CARDS = {"rocm": "rocm-smi --showproductname"}
-CARD_LISTS = ("gpu-listed", "gpu-named")
-"""Patterns of the lines of nvidia-smi that name a card."""
 _LINKS = {"rocm": "rocm-smi --showtopo"}
 
 
@@ -69,8 +68,4 @@ def _shows_links(run: Run) -> bool:
 
 
 def _names_card(run: Run) -> bool:
-    """Return True if a line names the GPU: the job script listed it, or files of tuned kernels carry its name."""
-    listed = run.observed.of("gpus", "name") or any(run.seen(name) for name in CARD_LISTS)
-    return bool(listed) or any(
-        "device_name=" in event.record.message for seen in run.messages.values() for event in seen.first[:1]
-    )
+    return bool(run.observed.of("gpus", "name") or device_name(run) or job_card(run))

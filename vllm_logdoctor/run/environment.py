@@ -26,7 +26,18 @@ _UNSET = lazy_pattern(r"(?:\++ )?unset (?P<name>[A-Z][A-Z0-9_]{3,80})\s*")
 _ADJUSTED = lazy_pattern(
     r"\b(?:(?:Setting|Overriding) (?P<set>VLLM_\w{3,80}) to '|Auto-enabling (?P<enabled>VLLM_\w{3,80})=)(?P<value>\w{1,80})"
 )
-_MARKS = ("VLLM_", "NCCL_", "CUDA_", "OMP_NUM_THREADS", "PYTORCH_", "HIP_", "ROCR_", "UCX_", "HF_HUB_")
+_MARKS = (
+    "VLLM_",
+    "NCCL_",
+    "CUDA_",
+    "TORCH_CUDA_",
+    "OMP_NUM_THREADS",
+    "PYTORCH_",
+    "HIP_",
+    "ROCR_",
+    "UCX_",
+    "HF_HUB_",
+)
 _MOST = 200
 
 

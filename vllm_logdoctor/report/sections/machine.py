@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vllm_logdoctor.events import Event
-from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.naming import accelerators, parallelism
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.rules.unknowns import CARD_LISTS
-from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.rules.capacity.card import device_name, job_card
 
 Row = list[str]
 
@@ -36,8 +33,6 @@ _OF_SOFTWARE = (
 )
 # V0 says "Using Flash Attention backend."
 _WHOLE_NAMES = {"Flash": "Flash Attention"}
-# ...configs/E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json
-_DEVICE_NAME = lazy_pattern(r"device_name=([\w-]{3,60}?)(?:,|\.json|\])")
 
 
 def machine(page: Page) -> list[str]:
@@ -64,10 +59,11 @@ def _hardware(page: Page) -> Iterator[Row]:
     run = page.run
     if run.platform and run.platform_evidence:
         yield ["platform", inline(run.platform), page.cite(run.platform_evidence[:2])]
-    named = device_name(run)
-    if named is not None:
-        name, event = named
-        yield ["device", inline(name), page.cite([run.evidence(event.record)])]
+    named, asked = device_name(run), job_card(run)
+    for row, found in (("device", named), ("device that the job asks for", None if named else asked)):
+        if found is not None:
+            name, event = found
+            yield [row, inline(name), page.cite([run.evidence(event.record)])]
     spread = parallelism(run)
     if spread and (accelerators(run) or 1) > 1:
         yield ["ranks", spread, page.cite(run.config["tensor_parallel_size"].evidence[:1])]
@@ -84,20 +80,6 @@ def _software(page: Page) -> Iterator[Row]:
         engine = f", {page.run.engine} engine" if page.run.engine else ""
         yield ["vLLM", inline(str(version.value)) + inferred + engine, page.cite(version.evidence[:2])]
     yield from _logged(page, _OF_SOFTWARE)
-
-
-def device_name(run: Run) -> tuple[str, Event] | None:
-    """Return the name of the accelerator and the event that holds it, or None: by what the job script listed, or by files of tuned kernels."""
-    for pattern in CARD_LISTS:
-        listed = run.seen(pattern)
-        if listed is not None and listed.first:
-            return listed.first[0].text("name"), listed.first[0]
-    for seen in run.messages.values():
-        for event in seen.first[:1]:
-            match = _DEVICE_NAME.search(event.record.message)
-            if match:
-                return match.group(1).replace("_", " "), event
-    return None
 
 
 def _logged(page: Page, facts: tuple[tuple[str, str, str], ...]) -> Iterator[Row]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from vllm_logdoctor.knowledge.cards import Card, card_for
+from vllm_logdoctor.knowledge.cards import Card
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.capacity.memory import AS_PRINTED, Memory, device_total, memory_of
+from vllm_logdoctor.rules.capacity.card import device_of
+from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.rules.load import Load, Span, decode_spans, evidence_of_sample, load_of, weighted_median
 from vllm_logdoctor.run.model import Evidence, Run
 
@@ -24,16 +24,6 @@ MEASURABLE = 0.05
 _EXPERTS = lazy_pattern(
     r"moe|mixtral|experts|-a\d+b\b|gpt-oss|deepseek-(?:v[2-9]|r\d)|kimi-k|glm-4\.[5-9]", re.IGNORECASE
 )
-# Memory that drivers report of cards that no other card is mistaken for. Jetson Thor has the bandwidth of GB10.
-_BY_MEMORY = (
-    ("cuda", 118.0, 123.5, "NVIDIA GB10"),
-    ("cuda", 138.5, 140.5, "NVIDIA H200"),
-    ("cuda", 177.5, 179.5, "NVIDIA B200"),
-    ("rocm", 191.0, 192.1, "AMD Instinct MI300X"),
-    ("rocm", 255.0, 256.1, "AMD Instinct MI325X"),
-)
-# E=128,N=384,device_name=NVIDIA_H100_80GB_HBM3.json
-_DEVICE = lazy_pattern(r"device_name=(?P<name>[\w-]+)")
 
 
 class Ceiling(Struct, frozen=True):
@@ -81,35 +71,6 @@ def has_experts(run: Run) -> bool:
     """Return whether the model is a mixture of experts: by its name, or because its expert kernels are spoken of."""
     named = run.model is not None and _EXPERTS.search(str(run.model.value)) is not None
     return named or any("moe" in pattern for pattern in run.messages)
-
-
-def device_of(run: Run) -> Card | None:
-    """Return the card of a run where something names it: nvidia-smi in the log or beside it, a file of tuned kernels, or a
-    printed memory that one card has.
-    """
-    for pattern in ("gpu-listed", "gpu-named"):
-        listed = run.seen(pattern)
-        if listed and len({event.text("name") for event in listed.first}) == 1:
-            return card_for(listed.first[0].text("name"))
-    for pattern, field in (("moe-config-default", "path"), ("block-quantization-config-default", "path")):
-        seen = run.seen(pattern)
-        found = _DEVICE.search(seen.first[0].text(field)) if seen else None
-        if found:
-            return card_for(found["name"].replace("_", " "))
-    names = {str(one.value) for name in ("name", "product") for one in run.observed.of("gpus", name)}
-    return card_for(names.pop()) if len(names) == 1 else _card_of_memory(run)
-
-
-def _card_of_memory(run: Run) -> Card | None:
-    """Return the card that alone has the printed memory; slices of larger cards have other sizes than these."""
-    total = device_total(run)
-    if total is None or not total.basis.endswith(AS_PRINTED):
-        return None
-    for platform, low, high, name in _BY_MEMORY:
-        card = card_for(name) if run.platform == platform and low <= total.gib <= high else None
-        if card is not None:
-            return replace(card, name=f"{card.name} by its {total.gib:g} GiB")
-    return None
 
 
 def distance(run: Run, load: Load) -> str:

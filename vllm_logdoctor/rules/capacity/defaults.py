@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from vllm_logdoctor.knowledge.context import Context
-from vllm_logdoctor.knowledge.defaults import DefaultValue, default_of
+from vllm_logdoctor.knowledge.defaults import default_of
+from vllm_logdoctor.rules.capacity.card import device_name
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, device_total
 from vllm_logdoctor.run.model import Run
 
@@ -58,7 +59,7 @@ def _default(run: Run, name: str) -> int | None:
 
 def context_of(run: Run) -> Context:
     """Return what is known of a run for asking defaults, with the memory of its device."""
-    total = device_total(run)
+    total, named = device_total(run), device_name(run)
 
     def size(name: str) -> int | None:
         return _whole(run.setting(name))
@@ -68,6 +69,7 @@ def context_of(run: Run) -> Context:
         platform=run.platform,  # type: ignore[arg-type]
         kind=run.kind if run.kind in ("server", "offline") else None,
         gpu_memory_gib=total.gib if total else None,
+        device_name=named[0] if named else None,
         world_size=(size("tensor_parallel_size") or 1) * (size("pipeline_parallel_size") or 1),
         pipeline_parallel_size=size("pipeline_parallel_size"),
         data_parallel_size=size("data_parallel_size"),
@@ -76,11 +78,6 @@ def context_of(run: Run) -> Context:
         enable_prefix_caching=_switch(run.setting("enable_prefix_caching")),
         enable_chunked_prefill=_switch(run.setting("enable_chunked_prefill")),
     )
-
-
-def defaulted(run: Run, name: str) -> DefaultValue | None:
-    """Return the default of a field in this run's version and on its device, or None where it is not known."""
-    return default_of(name, str(run.version.value), context_of(run)) if run.version else None
 
 
 def _whole(value: Any) -> int | None:

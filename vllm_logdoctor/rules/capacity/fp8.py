@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.capacity.ceiling import device_of
+from vllm_logdoctor.rules.capacity.card import compile_targets, device_of
 from vllm_logdoctor.run.model import Run
 
 ARITHMETIC = 8.9
@@ -43,7 +43,7 @@ def capability_of(run: Run) -> Capability:
         >>> capability_of(Run())
         Capability(least=0.0, most=99.0)
     """
-    bounds = [*_named(run), *_told(run)]
+    bounds = [*_named(run), *_generation(run)]
     least = max((one.least for one in bounds), default=0.0)
     return Capability(least, min((one.most for one in bounds), default=_NEWEST))
 
@@ -77,9 +77,11 @@ def _named(run: Run) -> Iterator[Capability]:
     card = device_of(run)
     if card is not None and card.vendor == "nvidia" and card.capability:
         yield Capability(float(card.capability), float(card.capability))
+    elif len(targets := compile_targets(run)) == 1:
+        yield Capability(*targets, *targets)
 
 
-def _told(run: Run) -> Iterator[Capability]:
+def _generation(run: Run) -> Iterator[Capability]:
     for seen in run.messages.values():
         for event in seen.first[:1]:
             message = event.record.message[:400]

@@ -5,6 +5,7 @@ costs.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -28,6 +29,7 @@ from vllm_logdoctor.run.model import Run
 LEFT_FREE_GIB = 3.0
 MOST_UTILIZATION = 0.95
 LEAST_GAIN = 1.03
+CLEARLY_MORE = 1.05
 _METRIC = "generation_throughput"
 NEXT = {
     "max_num_seqs": "max_num_seqs is the next limit",
@@ -50,22 +52,43 @@ class Room(Struct, frozen=True):
 
 
 def room_changes(case: RuleContext) -> Room:
-    """Return how this run gets a larger cache, the first way that its log supports."""
+    """Return how this run gets a larger cache: the first way that its log supports, or the one that removes a limit which the first
+    leaves.
+    """
     memory = memory_of(case.run)
     ways = (
         _drop_fixed_size, _on_cpu, _printed_advice, _raise_utilization, _smaller_elements, _smaller_weights,
     )  # fmt: skip
-    for way in ways:
-        room = way(case, memory)
-        if room is not None:
-            knobs = tuple(change.knob for change in room.changes)
-            others = (way for way in _other_ways(case) if not way.startswith(knobs))
-            return Room(room.changes, room.effect, (*room.alternatives, *others, _REPLICAS))
-    return Room(
-        (action("more memory for the KV cache: more cards per replica, or more replicas"),),
-        None,
-        _other_ways(case),
+    rooms = [room for way in ways if (room := way(case, memory)) is not None]
+    if not rooms:
+        words = "more memory for the KV cache: more cards per replica, or more replicas"
+        return Room((action(words),), None, _other_ways(case))
+    room = _enough(case, rooms)
+    knobs = tuple(change.knob for change in room.changes)
+    others = [way for way in _other_ways(case) if not way.startswith(knobs)]
+    if room is not rooms[0]:
+        lesser = rooms[0].changes[0]
+        others.insert(
+            0, f"{lesser.knob} {lesser.after}, which leaves the answers alone and the cache the limit"
+        )
+    return Room(room.changes, room.effect, (*room.alternatives, *others, _REPLICAS))
+
+
+def _enough(case: RuleContext, rooms: Sequence[Room]) -> Room:
+    """Return the first room, or one that gains clearly more where the cache stays the limit with the first."""
+    first = rooms[0]
+    if (
+        first.effect is None
+        or first.effect.next_limit != "KV cache"
+        or capability_of(case.run).least < ARITHMETIC
+    ):
+        return first
+    more = (
+        room
+        for room in rooms[1:]
+        if room.effect is not None and room.effect.middle > CLEARLY_MORE * first.effect.middle
     )
+    return next(more, first)
 
 
 def fp8_cache_breaks_answers(run: Run) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vllm_logdoctor.catalogue.topics import Severity
+from vllm_logdoctor.rules.capacity.ceiling import has_experts
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
 from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, plural, setting_lines
 from vllm_logdoctor.rules.execution_mode import SwitchedOff, compiles, switched_off
@@ -13,6 +14,7 @@ from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import (
     COMPILE_CACHE_WARM,
     EAGER_OFF_BETWEEN,
+    EAGER_OFF_EXPERTS,
     EAGER_OFF_LOADED,
     EAGER_OFF_SINGLE,
 )
@@ -133,11 +135,8 @@ def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | Non
     if running >= LOADED:
         return "medium", "high", EAGER_OFF_LOADED.effect(metric)
     if running <= FEW:
-        return (
-            "high",
-            "medium",
-            EAGER_OFF_SINGLE.effect(metric, "mixtures of experts with few active weights gained 2 to 8 x"),
-        )
+        measured = EAGER_OFF_EXPERTS if has_experts(case.run) else EAGER_OFF_SINGLE
+        return "high", "medium", measured.effect(metric)
     return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric)
 
 

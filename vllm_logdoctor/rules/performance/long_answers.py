@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from vllm_logdoctor.rules.capacity.memory import memory_of
-from vllm_logdoctor.rules.context import RuleContext, action, plural, sample_lines, whole
+from vllm_logdoctor.rules.context import RuleContext, action, plural, rounded, sample_lines, whole
 from vllm_logdoctor.rules.load import Span, minutes
 from vllm_logdoctor.rules.performance.order import ABOVE_THE_CLIENT
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -32,6 +32,11 @@ class Stretch(Struct, frozen=True):
     tokens: float
 
     @property
+    def generated(self) -> float:
+        """Return the tokens that all of its requests generated behind its first line."""
+        return sum(span.sample.generation * span.seconds for span in self.spans[1:])
+
+    @property
     def seconds(self) -> float:
         """Return the seconds of the stretch."""
         return sum(span.seconds for span in self.spans)
@@ -47,8 +52,9 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
         return None
     longest = max(found, key=lambda one: one.seconds)
     last = longest.spans[-1].sample
+    generated = f"{rounded(longest.generated)} tokens in {minutes(longest.seconds)}"
     text = (
-        f"{plural(last.running or 0, 'request')} generated for {minutes(longest.seconds)} without a pause and held"
+        f"{plural(last.running or 0, 'request')} generated {generated} without a pause and held"
         f" {last.kv_usage or 0.0:g} % of the KV cache, at least {longest.tokens:,.0f} tokens"
         f"{' each' if last.running != 1 else ''}: probably an answer without a length limit."
         + _to_the_end(case, longest)

@@ -1,8 +1,9 @@
-"""Rule on the machine of a job: cards that nvidia-smi lists and the engine does not use."""
+"""Rule on the machine of a job: cards that nvidia-smi lists, or that the job asks for, and the engine does not use."""
 
 from __future__ import annotations
 
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
+from vllm_logdoctor.rules.capacity.card import OF_THE_JOB
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -21,25 +22,31 @@ from vllm_logdoctor.run.model import Run
 
 
 def idle_cards(case: RuleContext) -> Advice | None:
-    """The job's machine has more cards than the engine uses. Needs the list of nvidia-smi in the same log."""
+    """The job's machine has more cards than the engine uses. Needs the list of nvidia-smi or the job's request in the same log."""
     run = case.run
-    cards, used = cards_listed(run), ranks_of(run) * (whole(run.setting("data_parallel_size")) or 1)
+    listed, asked = cards_listed(run), cards_asked(run)
+    cards, used = asked or listed, ranks_of(run) * (whole(run.setting("data_parallel_size")) or 1)
     if not run.startup_complete or cards <= used or case.event("tensor-parallel-across-nodes") is not None:
         return None
     hours = card_hours(run, cards - used)
     text = (
-        f"nvidia-smi in this log lists {cards} cards, and the engine uses {used}."
+        (f"The job asks for {cards} cards" if asked else f"nvidia-smi in this log lists {cards} cards")
+        + f", and the engine uses {used}."
         + (
             f" The others cost {rounded(hours)} GPU-hours during this run"
             if hours
             else " The others are paid for"
         )
-        + ", if the job asked for all of them and nothing else used them."
+        + (
+            ", if nothing else used them."
+            if asked
+            else ", if the job asked for all of them and nothing else used them."
+        )
     )
     return Advice(
         text,
         (
-            *message_lines(case, "gpu-listed"),
+            *message_lines(case, *(OF_THE_JOB if asked else ("gpu-listed",))),
             *setting_lines(case, "tensor_parallel_size", "data_parallel_size"),
         ),
         confidence="medium",
@@ -57,6 +64,13 @@ def cards_listed(run: Run) -> int:
     return int(max(event.number("index") or 0 for event in (*listed.first, listed.last))) + 1
 
 
+def cards_asked(run: Run) -> int:
+    """Return the number of cards that the job asks for, of a node where its script says so; 0 where nothing tells."""
+    seen = [run.seen(pattern) for pattern in OF_THE_JOB]
+    counts = {int(event.number("count") or 0) for one in seen if one for event in one.first}
+    return max(counts, default=0)
+
+
 def card_hours(run: Run, cards: int) -> float | None:
     """Return the GPU-hours of some cards over the time of a run; None where the log has no clock."""
     if run.started is None or run.ended is None or run.ended <= run.started:
@@ -72,13 +86,8 @@ def _use_or_return(case: RuleContext, cards: int, used: int) -> tuple[Change, ..
         return flag(case, "--data-parallel-size", before, replicas, "needs-test", note)
     if significant(case) and replicas > before:
         return (action(f"run a replica on each card for load peaks (--data-parallel-size {replicas})"),)
-    return (
-        action(
-            f"ask for {plural(used, 'card')} in the job: this load does not need more",
-            before=cards,
-            after=used,
-        ),
-    )
+    reason = "this load does not need more" if case.load.busy else "the engine uses no more"
+    return (action(f"ask for {plural(used, 'card')} in the job: {reason}", before=cards, after=used),)
 
 
 # Cards that nobody uses slow nothing down: unless cost is the objective, they come behind what does.

@@ -42,7 +42,8 @@ class Range(Struct, frozen=True):
         # Of seconds a smaller ratio is the better one; reports say how many times faster.
         middle = 1 / self.middle if metric.endswith("seconds") else self.middle
         basis = f"{spread}{self._pairs()}, median {middle:.3g} x; {self.conditions}"
-        return Effect(metric, self.low, self.high, "published", basis + (f"; {note}" if note else ""))
+        basis += f"; {note}" if note else ""
+        return Effect(metric, self.low, self.high, "published", basis, median=self.middle)
 
     def _pairs(self) -> str:
         sources = "one source" if self.campaigns == 1 else f"{self.campaigns} sources"
@@ -52,7 +53,7 @@ class Range(Struct, frozen=True):
 EAGER_OFF_LOADED = Range(1.0, 1.10, 1.07, 6, 2, "8B on H100 with 96 to 128 clients, batch of 4 on L4")
 EAGER_OFF_SINGLE = Range(1.01, 4.10, 1.08, 4, 3, "one stream on GB10, RDNA4 and an A6000 with a slow host")
 EAGER_OFF_BETWEEN = Range(1.0, 4.10, 1.07, 10, 4, "single streams and 96 to 128 clients, no pair in between")
-GRAPHS_FULLER = Range(2.27, 8.46, 4.27, 3, 1, "mixture of experts at batch 1 on GH200")
+EAGER_OFF_EXPERTS = Range(2.27, 8.46, 4.27, 3, 1, "mixture of experts at batch 1 on GH200")
 MAX_NUM_SEQS_FROM_ONE = Range(5.21, 14.21, 12.84, 4, 1, "max_num_seqs 1 to 256 with 16 clients")
 MAX_NUM_SEQS_RAISED = Range(1.07, 1.59, 1.20, 8, 2, "a cap below the load was raised")
 CACHE_RAISED = Range(1.07, 2.66, 1.60, 4, 1, "14B on a 64 GB device, load bound by the cache")
@@ -63,7 +64,6 @@ WEIGHTS_FP8 = Range(1.12, 1.54, 1.36, 21, 3, "16-bit to fp8 weights on H100 and 
 QUANTIZED_SINGLE = Range(1.29, 1.98, 1.57, 3, 1, "16-bit to fp8, int8 or int4 weights, one stream on Ampere")
 MTP_SINGLE = Range(1.0, 1.47, 1.15, 9, 4, "MTP drafting with one request")
 CLIENT_DOUBLED = Range(1.10, 1.94, 1.78, 6, 1, "twice the requests in flight, 7B on A40")
-CLIENT_SIXTEENFOLD = Range(1.17, 14.21, 5.91, 8, 1, "16 times the requests in flight, 8B on L40S")
 REPLICAS_FOR_TP4 = Range(
     2.35, 3.40, 3.28, 3, 1, "four replicas instead of tensor parallel 4, 3090 over PCIe, aggregate load"
 )
@@ -78,7 +78,6 @@ DRAFT_OFF_MIDDLE = Range(
     0.70, 1.41, 1.05, 12, 1, "a draft model taken away at 2 to 16 requests", quartiles=True
 )
 MTP_OFF_MIDDLE = Range(0.90, 1.20, 1.0, 19, 3, "MTP drafting taken away at 2 to 16 requests", quartiles=True)
-EXPERT_PARALLEL = Range(0.82, 1.22, 1.0, 3, 2, "expert parallel switched on; the two latency pairs got worse")
 MARLIN_FOR_AWQ = Range(1.08, 2.38, 1.44, 2, 1, "Marlin instead of the old AWQ kernel on 3090 Ti and A100")
 COMPILE_CACHE_WARM = Range(
     0.18, 0.57, 0.43, 34, 4, "seconds of engine initialisation, warm instead of cold compile cache"
@@ -86,13 +85,4 @@ COMPILE_CACHE_WARM = Range(
 PAGE_CACHE_WARM = Range(
     0.06, 0.79, 0.21, 10, 3, "seconds of loading weights, from the page cache instead of storage"
 )
-STREAMED_LOADING = Range(
-    0.53, 1.37, 0.68, 10, 1, "seconds of loading weights with a streaming loader on H100 NVL"
-)
-PREFILL_TOKENS_RAISED = Range(
-    1.36, 1.56, 1.41, 3, 1, "8,192 to 16,384 tokens a step, long prompts, ranks over a network"
-)
 NODES_JOINED = Range(3.0, 4.0, 3.5, 1, 1, "tensor parallel within a node instead of across two")
-PREFIX_CACHE_WARM = Range(
-    15.8, 59.3, 36.8, 4, 1, "long prompts that were all in the prefix cache, short answers"
-)

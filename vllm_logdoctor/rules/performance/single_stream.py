@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.capacity.ceiling import device_of, has_experts
+from vllm_logdoctor.rules.capacity.card import device_of
+from vllm_logdoctor.rules.capacity.ceiling import has_experts
 from vllm_logdoctor.rules.capacity.memory import GIB
 from vllm_logdoctor.rules.context import RuleContext, action, sample_lines, setting_lines
 from vllm_logdoctor.rules.execution_mode import switched_off
