@@ -55,6 +55,7 @@ MOST_RUNNING = 1024
 LEAST_GROWTH = 1.1
 # A tenth more requests is nothing that a client is changed for.
 LEAST_ROOM = 1.1
+UNDER_WAY = "the cache fills, and a prompt is counted once it is computed"
 IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
 # Statistics lines with requests, a minute of them, from which the client's own pace comes before what may slow steps down.
 LEAST_LOAD = 6
@@ -292,8 +293,8 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
             if waiting
             else f"up to {plural(running, 'request')} ran and got less than a token per second each:"
         )
-        + f" a step processes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it (up"
-        f" to {prompt:,.0f} prompt tokens/s"
+        + f" a step processes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it ("
+        + (f"up to {prompt:,.0f} prompt tokens/s" if prompt else UNDER_WAY)
         + ("" if pools(case.run) else f", {rounded(case.load.generation)} generated tokens/s in the median")
         + ")."
         + ("" if waiting else IMAGES_TOO)
