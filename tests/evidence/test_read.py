@@ -135,6 +135,14 @@ def test_a_layout_of_another_release_or_place_is_read(text: str, kind: str, name
     assert next(one.value for one in found.readings if one.name == name) == value
 
 
+def test_cards_on_one_line_of_json_are_kept_apart() -> None:
+    text = (
+        '{"card0": {"GPU use (%)": "97"}, "card1": {"GPU use (%)": "3"}, "system": {"Driver version": "6.8"}}'
+    )
+    found = read_evidence("rocm.json", text.encode()).readings
+    assert [(one.subject, one.value) for one in found] == [("card0", "97"), ("card1", "3"), ("system", "6.8")]
+
+
 def test_a_file_that_holds_what_several_tools_print_is_read_as_several(tmp_path: Path) -> None:
     file = tmp_path / "snapshot.txt"
     file.write_text(f"{SAMPLES['nvidia-smi-topo']}\n{SAMPLES['numactl']}\n{SAMPLES['free']}")

@@ -12,6 +12,7 @@ from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.figures import count, number, table
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.rules.equal_load import load_levels
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run, Value
 from vllm_logdoctor.run.observed import Group, Measured
 
@@ -21,6 +22,7 @@ _KERNEL_ROWS = (
     "MoE GEMM", "MoE routing", "attention", "GEMM", "norm and activation", "quantize", "communication", "KV cache write", "sampling", "copy", "other"
 )  # fmt: skip
 _NO_SHORT_NAME = 60
+_UNITS = {"count": "", "as printed": ""}
 _FIRST_TOKEN: tuple[_Wanted, ...] = (("latency", ("TTFT mean",)), ("client", ("mean_ttft_ms", "Mean TTFT")))
 _BETWEEN_TOKENS: tuple[_Wanted, ...] = (
     ("latency", ("ITL mean", "TPOT mean")),
@@ -112,7 +114,7 @@ def _kernels(run: Run) -> Iterator[Entry]:
     shares = {one.subject: one for one in _profile(run, "share")}
     times = {one.subject: one for one in _profile(run, "class time")}
     counts = {one.subject: one for one in _profile(run, "class launches")}
-    steps = next((one for one in _profile(run, "steps")), None)
+    steps = _first(run, "steps")
     for kind in _KERNEL_ROWS:
         name = {"MoE GEMM": "MoE FC1 and FC2", "norm and activation": "LayerNorm and activation"}.get(
             kind, kind
@@ -121,13 +123,15 @@ def _kernels(run: Run) -> Iterator[Entry]:
             if not shares:
                 yield Entry(name, command=commands.PROFILE)
             continue
-        share, time, launches = shares[kind], times.get(kind), counts.get(kind)
-        words = f"{share.value} %"
-        if time and launches and _positive(time) and _positive(launches):
-            words += f", {number(_positive(time) / _positive(launches))} µs each"
-        if launches and steps and _positive(steps):
-            words += f", {number(_positive(launches) / _positive(steps))} a step"
-        yield Entry(name, words, _place(share))
+        share = shares[kind]
+        each = _per(_positive(times.get(kind)), counts.get(kind))
+        of_step = _per(_positive(counts.get(kind)), steps)
+        words = [
+            f"{share.value} %",
+            f"{each} µs each" if each else "",
+            f"{of_step} a step" if of_step else "",
+        ]
+        yield Entry(name, ", ".join(filter(None, words)), _place(share))
     if shares and steps is None:
         yield Entry("instances per token", command=commands.PROFILE)
 
@@ -185,39 +189,28 @@ def _scheduler(run: Run) -> Iterator[Entry]:
 def _gap(run: Run) -> Entry | None:
     """Return the mean time between kernels: time of the profile in which none ran, over the kernels in it."""
     busy, span = _first(run, "gpu busy share"), _first(run, "kernel span")
-    kernels = sum(_positive(one) for one in _profile(run, "class launches"))
-    if busy is None or span is None or not kernels or not _positive(busy):
+    kernels = sum(map(_positive, _profile(run, "class launches")))
+    if busy is None or not kernels or not _positive(busy):
         return None
+    each = number(_positive(span) * (1 - _positive(busy)) / kernels)
     return Entry(
-        "time between two kernels",
-        f"{number(_positive(span) * (1 - _positive(busy)) / kernels)} µs",
-        f"{_place(busy)}, computed: idle time over kernels",
+        "time between two kernels", f"{each} µs", f"{_place(busy)}, computed: idle time over kernels"
     )
 
 
 def _launches(run: Run) -> Iterator[Entry]:
-    steps, launches = _first(run, "steps"), _first(run, "launches")
-    if steps is not None and launches is not None and _positive(steps) and run.platform != "cpu":
-        yield Entry(
-            "launches a step, kernels and graphs",
-            number(_positive(launches) / _positive(steps)),
-            f"{_place(launches)}, over {steps.value} steps",
-        )
-    elif run.platform == "cpu":
-        operators = sum(_positive(one) for one in _profile(run, "class launches"))
-        each = (
-            number(operators / _positive(steps))
-            if steps is not None and operators and _positive(steps)
-            else ""
-        )
-        yield Entry(
+    steps = _first(run, "steps")
+    if run.platform == "cpu":
+        name, whole = (
             "operators a step (no kernels on a CPU)",
-            each,
-            _place(steps) if steps and each else "",
-            commands.PROFILE,
+            sum(map(_positive, _profile(run, "class launches"))),
         )
     else:
-        yield Entry("kernel launches a step", command=commands.PROFILE)
+        name, whole = "launches a step, kernels and graphs", _positive(_first(run, "launches"))
+    each = _per(whole, steps)
+    yield Entry(
+        name, each, f"{_place(steps)}, over {steps.value} steps" if each and steps else "", commands.PROFILE
+    )
     overhead = "overhead of a launch"
     yield _without_card(overhead) if run.platform == "cpu" else Entry(overhead, command=commands.NSYS)
     eager, captured = run.config.get("enforce_eager"), run.measured.get("graph_capture_seconds")
@@ -230,18 +223,14 @@ def _launches(run: Run) -> Iterator[Entry]:
 
 
 def _quantization(run: Run) -> Iterator[Entry]:
-    time = next((one for one in _profile(run, "class time") if one.subject == "quantize"), None)
-    profiled = bool(_profile(run, "class time"))
-    if time is not None:
-        steps = _first(run, "steps")
-        each = (
-            f", {number(_positive(time) / _positive(steps))} µs a step" if steps and _positive(steps) else ""
-        )
-        yield Entry("time in quantize kernels", f"{number(_positive(time))} µs{each}", _place(time))
-    elif profiled:
-        yield Entry("time in quantize kernels", "none in the profile", _place(_profile(run, "class time")[0]))
-    else:
-        yield Entry("time in quantize kernels", command=commands.PROFILE)
+    times = _profile(run, "class time")
+    time = next((one for one in times if one.subject == "quantize"), None)
+    each = _per(_positive(time), _first(run, "steps"))
+    words = f"{number(_positive(time))} µs" + (f", {each} µs a step" if each else "")
+    found = words if time else "none in the profile" if times else ""
+    yield Entry(
+        "time in quantize kernels", found, _place(time or times[0]) if times else "", commands.PROFILE
+    )
     yield Entry("memory traffic of conversions", command=commands.TRAFFIC)
 
 
@@ -254,21 +243,17 @@ def _speed(run: Run) -> Iterator[Entry]:
             "log, statistics lines",
         )
     span, steps = _first(run, "kernel span"), _first(run, "steps")
-    if span is not None and steps is not None and _positive(steps):
-        each = f"{number(_positive(span) / _positive(steps) / 1000)} ms"
-        yield Entry("a step while it was profiled", each, f"{_place(span)}, over {steps.value} steps")
+    if steps and (each := _per(_positive(span) / 1000, steps)):
+        yield Entry(
+            "a step while it was profiled", f"{each} ms", f"{_place(steps)}, over {steps.value} steps"
+        )
     yield Entry("tg32 of this engine and others", command=commands.BENCH)
     yield Entry("kernel and CPU shares of other engines", command=commands.OTHERS)
 
 
 def _findings(diagnosis: Diagnosis) -> Iterator[Entry]:
     for found in diagnosis.findings[:5]:
-        line = (
-            f"{inline(found.evidence[0].file.rpartition('/')[2], 80)} L{found.evidence[0].line}"
-            if found.evidence
-            else "log"
-        )
-        yield Entry(found.title, prose(found.explanation), line)
+        yield Entry(found.title, prose(found.explanation), _line(found) or "log")
     if not diagnosis.findings:
         yield Entry("bottlenecks", "none found", "log")
 
@@ -289,28 +274,23 @@ def _measured(run: Run, title: str, command: str, *wanted: _Wanted) -> Entry:
     for group, names in wanted:
         for one in run.observed.of(group, joined=False):
             if one.name in names:
-                shown = (
-                    number(one.value)
-                    if isinstance(one.value, int | float)
-                    else inline(str(one.value), _NO_SHORT_NAME)
-                )
-                unit = "ms, as the client saw it" if group == "client" else one.unit
-                return Entry(
-                    title, f"{shown} {'' if unit in ('count', 'as printed') else unit}".rstrip(), _place(one)
-                )
+                unit = "ms, as the client saw it" if group == "client" else _UNITS.get(one.unit, one.unit)
+                plain = isinstance(one.value, int | float)
+                shown = number(_positive(one)) if plain else inline(str(one.value), _NO_SHORT_NAME)
+                return Entry(title, f"{shown} {unit}".rstrip(), _place(one))
     return Entry(title, command=command)
 
 
 def _of_value(name: str, value: Value | None, command: str) -> Entry:
     if value is None:
         return Entry(name, command=command)
-    return Entry(name, inline(str(value.value), 120), _line(value))
+    return Entry(
+        name, inline(str(value.value), 120), _line(value) or f"default {inline(value.note, 60)}".strip()
+    )
 
 
-def _line(value: Value) -> str:
-    if value.evidence:
-        return f"{inline(value.evidence[0].file.rpartition('/')[2], 80)} L{value.evidence[0].line}"
-    return f"default {inline(value.note, 60)}".strip()
+def _line(said: Value | Finding) -> str:
+    return next((f"{inline(one.file.rpartition('/')[2], 80)} L{one.line}" for one in said.evidence), "")
 
 
 def _place(one: Measured) -> str:
@@ -318,5 +298,10 @@ def _place(one: Measured) -> str:
     return f"{inline(one.file.rpartition('/')[2], 100)} {place}".strip()
 
 
-def _positive(one: Measured) -> float:
-    return float(one.value) if isinstance(one.value, int | float) else 0.0
+def _positive(one: Measured | None) -> float:
+    return float(one.value) if one and isinstance(one.value, int | float) else 0.0
+
+
+def _per(whole: float, parts: Measured | None) -> str:
+    """Return what each of some parts has of a whole, "" where one of them is not known."""
+    return number(whole / _positive(parts)) if whole and _positive(parts) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
@@ -181,10 +182,10 @@ def _per_request(sides: Sequence[Side]) -> Iterator[Row]:
 
 def _tests(sides: Sequence[Side]) -> Iterator[Row]:
     """Yield a row for each benchmark without a server; tg32 and tg128 always, with what would fill them."""
-    names = list(dict.fromkeys(test.name for side in sides for test in side.tests))
+    names = list(dict.fromkeys(name for side in sides for name in side.tests))
     names = [*(f"tg{number}" for number in _TOKENS_OF_A_TEST if f"tg{number}" not in names), *names]
     for name in sorted(names, key=lambda one: (not one.startswith("tg"), names.index(one))):
-        cells = tuple(_cell_of_test(side, name) for side in sides)
+        cells = tuple(side.tests.get(name) for side in sides)
         relations = tuple(
             Relation(at, reason=refusal(sides[0], side))
             if refusal(sides[0], side)
@@ -204,13 +205,6 @@ def _tests(sides: Sequence[Side]) -> Iterator[Row]:
             _kind_of(relations) if relations else "refused" if missing and not any(cells) else "side by side"
         )
         yield Row(f"{name} tok/s, one request, no server", kind, cells, relations, why)
-
-
-def _cell_of_test(side: Side, name: str) -> Cell | None:
-    test = next((one for one in side.tests if one.name == name), None)
-    if test is None:
-        return None
-    return Cell(test.rate, test.line, f"± {test.spread:g}" if test.spread is not None else "")
 
 
 def _single(sides: Sequence[Side], name: str, key: str, compared: bool) -> Iterator[Row]:
@@ -237,9 +231,13 @@ def _traffic(sides: Sequence[Side]) -> Iterator[Row]:
         )
 
 
+_GENERATES = re.compile(r"\btg\d")
+
+
 def _moved(side: Side) -> Cell | None:
     alone = next((level.generation[1] for level in side.levels if level.high == 1), None)
-    rate = max((test.rate for test in side.tests if test.generated), default=alone)
+    generating = [float(cell.value) for name, cell in side.tests.items() if _GENERATES.search(name)]
+    rate = max(generating, default=alone)
     if rate is None or side.weight_gib is None or side.acceptance:
         return None
     return Cell(round(side.weight_gib * 1.0737 * rate), note="computed")

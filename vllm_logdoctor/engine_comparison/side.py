@@ -31,16 +31,6 @@ class Cell(Struct, frozen=True):
     note: str = ""
 
 
-class Test(Struct, frozen=True):
-    """One benchmark without a server: `generated` tokens for each of `batch` requests."""
-
-    name: str
-    rate: float
-    spread: float | None = None
-    line: int | None = None
-    generated: int | None = None
-
-
 class Side(Struct, frozen=True):
     """What is known of one side; None is not known, never assumed equal.
 
@@ -61,7 +51,7 @@ class Side(Struct, frozen=True):
         handicaps: settings that slow an engine down.
         levels, step_levels: tokens/s and steps/s by running requests.
         single: cells by name: "ready", "kv tokens", "context per request", "decode tok/s per request".
-        tests: benchmarks without a server.
+        tests: benchmarks without a server, by name.
         shares: percent of kernel time by class, and "CPU" of the busiest thread, with the file.
     """
 
@@ -82,7 +72,7 @@ class Side(Struct, frozen=True):
     levels: tuple[LoadLevel, ...] = ()
     step_levels: tuple[LoadLevel, ...] = ()
     single: Mapping[str, Cell] = {}
-    tests: tuple[Test, ...] = ()
+    tests: Mapping[str, Cell] = {}
     shares: Mapping[str, Cell] = {}
 
 
@@ -122,8 +112,8 @@ def _of_vllm(run: Node, shares: Mapping[str, Cell], card: str | None) -> Side:
         acceptance=serving["acceptance_length"],
         hit_rate=serving["prefix_cache_hit_rate"]["last"],
         handicaps=("--enforce-eager",) if config.get("enforce_eager") else (),
-        levels=_levels(serving["levels"]),
-        step_levels=_levels(serving["step_levels"]),
+        levels=tuple(map(level_of, serving["levels"])),
+        step_levels=tuple(map(level_of, serving["step_levels"])),
         single=single,
         shares=shares,
     )
@@ -166,8 +156,8 @@ def _of_engine(run: Node, shares: Mapping[str, Cell], card: str | None) -> Side:
         acceptance=serving["acceptance_length"],
         hit_rate=_hits(facts.get("prefix hits")),
         handicaps=_handicaps(value),
-        levels=_levels(serving["levels"]),
-        step_levels=_levels(serving["step_levels"]),
+        levels=tuple(map(level_of, serving["levels"])),
+        step_levels=tuple(map(level_of, serving["step_levels"])),
         single=single,
         shares=shares,
     )  # fmt: skip
@@ -181,7 +171,7 @@ def side_of_benchmark(found: EvidenceFile) -> Side:
         for one in found.readings
         if one.name.endswith(" spread")
     }
-    tests = []
+    tests: dict[str, Cell] = {}
     for one in found.readings:
         if one.unit != "tok/s" or one.name.endswith(" spread") or not isinstance(one.value, int | float):
             continue
@@ -189,7 +179,9 @@ def side_of_benchmark(found: EvidenceFile) -> Side:
         if found.kind == "llama-batched-bench":
             name = f"{one.name}, {one.subject}"
         spread = spreads.get((one.name, one.subject))
-        tests.append(Test(name, float(one.value), _float(spread), _first(one.line), _generated(name)))
+        line = one.line if isinstance(one.line, int) else None
+        note = f"± {spread:g}" if isinstance(spread, int | float) else ""
+        tests.setdefault(name, Cell(float(one.value), line, note))
     values = {one.name: one.value for one in found.readings}
     model = next(
         (one.subject for one in found.readings if one.subject and found.kind != "llama-batched-bench"), ""
@@ -206,7 +198,7 @@ def side_of_benchmark(found: EvidenceFile) -> Side:
         card=_text(values.get("device") or values.get("gpu_info")),
         drafts="",
         devices=1,
-        tests=tuple(tests),
+        tests=tests,
     )
 
 
@@ -271,10 +263,6 @@ def _hits(fact: Node | None) -> float | None:
     return round(100 * float(fact["value"]) / whole, 1) if whole else None
 
 
-def _levels(levels: Sequence[Node]) -> tuple[LoadLevel, ...]:
-    return tuple(level_of(one) for one in levels)
-
-
 def _line(one: Node) -> int | None:
     lines = one.get("evidence") or ()
     return int(lines[0]["line"]) if lines else None
@@ -282,14 +270,6 @@ def _line(one: Node) -> int | None:
 
 def _text(value: object) -> str | None:
     return str(value) if value not in (None, "") else None
-
-
-def _float(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
-
-
-def _first(line: int | tuple[int, ...] | None) -> int | None:
-    return line[0] if isinstance(line, tuple) else line
 
 
 def _product(ranks: Sequence[object]) -> int | None:
@@ -317,17 +297,6 @@ def _gib(text: str | None) -> float | None:
     except ValueError:
         return None
     return size / {"": 1 << 30, "MiB": 1 << 10}.get(unit, 1)
-
-
-def _generated(test: str) -> int | None:
-    """Return the tokens that a test generates.
-
-    Example:
-        >>> _generated("tg128 @ d4096"), _generated("pp512")
-        (128, None)
-    """
-    digits = test.partition("tg")[2].partition(" ")[0]
-    return int(digits) if digits.isdigit() else None
 
 
 def same_model(one: str, other: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from vllm_logdoctor.evidence.model import Lines, Reading, number
-from vllm_logdoctor.evidence.tables import cells, json_values
+from vllm_logdoctor.evidence.tables import cells, first_of_each, json_values
 
 # "Request throughput (req/s):              0.21      "
 _RESULT = re.compile(r"^(.*?[A-Z][^:|{}\[\]=]*?)(?: \(([^()]*)\))?:\s+(-?[\d.,]+|[\w.-]+)\s*$")
@@ -48,11 +48,7 @@ _GUIDELLM = frozenset((
 
 def read_guidellm(lines: Lines) -> Iterator[Reading]:
     """Yield what was benchmarked and the first figures of a GuideLLM report."""
-    seen: set[str] = set()
-    for reading in json_values(lines, _GUIDELLM):
-        if reading.name not in seen and reading.value is not None:
-            seen.add(reading.name)
-            yield reading
+    yield from first_of_each(one for one in json_values(lines, _GUIDELLM) if one.value is not None)
 
 
 _OF_LLMPERF = ("model", "num_concurrent_requests", "version")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from vllm_logdoctor.evidence.model import Lines, Reading, number
-from vllm_logdoctor.evidence.tables import json_values
+from vllm_logdoctor.evidence.tables import first_of_each, json_values
 
 # Out of memory: Killed process 21394 (cicc) total-vm:10886376kB, anon-rss:7529332kB
 _OOM = re.compile(r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+) \(([^)]*)\)")
@@ -67,11 +67,7 @@ _INSPECT = frozenset((
 
 def read_docker_inspect(lines: Lines) -> Iterator[Reading]:
     """Yield the state and the limits of a container."""
-    seen: set[str] = set()
-    for reading in json_values(lines, _INSPECT):
-        if reading.name not in seen:
-            seen.add(reading.name)
-            yield reading
+    yield from first_of_each(json_values(lines, _INSPECT))
 
 
 _DESCRIBE = re.compile(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from vllm_logdoctor.evidence.host import LSCPU
 from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.tables import first_of_each
 
 _KEYS = {
     "PyTorch version": "torch",
@@ -37,13 +38,7 @@ _VARIABLE = re.compile(r"^((?:VLLM|NCCL|CUDA|HIP|ROCR|TORCH|PYTORCH|HF|RAY)_\w+)
 
 def read_environment(lines: Lines) -> Iterator[Reading]:
     """Yield versions, cards, driver, processors and variables."""
-    seen: set[str] = set()
-    for line, text in enumerate(lines, start=1):
-        for reading in _line(text, line):
-            key = f"{reading.name} {reading.subject}"
-            if key not in seen:
-                seen.add(key)
-                yield reading
+    yield from first_of_each(one for line, text in enumerate(lines, start=1) for one in _line(text, line))
 
 
 def _line(text: str, line: int) -> Iterator[Reading]:

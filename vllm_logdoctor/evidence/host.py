@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from vllm_logdoctor.evidence.model import Lines, Reading, number
-from vllm_logdoctor.evidence.tables import columns, comma_separated, first_line_with, keyed
+from vllm_logdoctor.evidence.tables import columns, comma_separated, keyed
 
 # top - 22:12:34 up 3 days,  9:49,  0 users,  load average: 10.32, 7.18, 3.86
 _LOAD = re.compile(r"load average: ([\d.]+)")
@@ -37,7 +37,7 @@ def read_top(lines: Lines) -> Iterator[Reading]:
 
 def _rows(lines: Lines, words: tuple[str, ...], most: int) -> Iterator[tuple[int, list[str], list[str]]]:
     """Yield line, names and values of the first rows under the header that holds some words."""
-    header = first_line_with(lines, words)
+    header = next((at for at, text in enumerate(lines) if all(word in text for word in words)), None)
     if header is None:
         return
     names = lines[header].lstrip("#").split()

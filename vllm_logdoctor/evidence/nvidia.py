@@ -25,6 +25,7 @@ _PROCESS = re.compile(r"^\|\s+(\d+)\s+(?:\S+\s+\S+\s+)?(\d+)\s+(C\+G|C|G|M\+C)\s
 #  Link 0: 26.562 GB/s
 _LINK = re.compile(r"^\s+Link (\d+): (?:([\d.]+) GB/s|<inactive>)")
 _GPU = re.compile(r"^GPU (\d+): (.*?) \(UUID")
+_UNDERLINE = re.compile(r"\x1b\[\d*m")
 _MOST_PROCESSES = 20
 
 
@@ -41,22 +42,21 @@ def read_table(lines: Lines) -> Iterator[Reading]:
             yield Reading("name", found[2], subject=card, line=line)
             yield Reading("bus", found[3], subject=card, line=line)
         elif card and (found := _STATE.match(text)):
-            yield from _state(found, card, line)
+            for (name, unit), value in zip(_OF_STATE, found.groups(), strict=True):
+                yield Reading(name, number(value), unit, card, line)
         elif processes < _MOST_PROCESSES and (found := _PROCESS.match(text)):
             processes += 1
             held = number(found[5].removesuffix("MiB"))
             yield Reading(f"memory of process {found[2]} {found[4]}", held, "MiB", f"gpu {found[1]}", line)
 
 
-def _state(found: re.Match[str], card: str, line: int) -> Iterator[Reading]:
-    temperature, draw, limit, memory, share = (found[group] for group in range(1, 6))
-    yield Reading("temperature", number(temperature), "C", card, line)
-    yield Reading("power draw", number(draw), "W", card, line)
-    yield Reading("power limit", number(limit), "W", card, line)
-    yield Reading("memory used / total", memory, "", card, line)
-    yield Reading("utilization", number(share), "%", card, line)
-
-
+_OF_STATE = (
+    ("temperature", "C"),
+    ("power draw", "W"),
+    ("power limit", "W"),
+    ("memory used / total", ""),
+    ("utilization", "%"),
+)
 _QUERY = {
     "Product Name": "product",
     "PCIe Generation/Current": "pcie gen current",
@@ -217,17 +217,14 @@ def read_monitor(lines: Lines) -> Iterator[Reading]:
 
 def read_topology(lines: Lines) -> Iterator[Reading]:
     """Yield the link between each two cards of `nvidia-smi topo -m`."""
-    header = next(
-        (text.split() for text in lines if re.match(r"^\s*(?:\x1b\[\dm)?GPU0\s+(?:\x1b\[\dm)?GPU1\b", text)),
-        [],
-    )
-    names = [re.sub(r"\x1b\[\d*m", "", name) for name in header if "GPU" in name and name != "GPU"]
-    cards = [name for name in names if re.fullmatch(r"GPU\d+", name)]
-    rows = []
-    for line, text in enumerate(lines, start=1):
-        values = re.sub(r"\x1b\[\d*m", "", text).split()
-        if values and values[0] in cards and "X" in values[1 : 1 + len(cards)] and len(values) > len(cards):
-            rows.append((line, values))
+    table = [(line, _UNDERLINE.sub("", text).split()) for line, text in enumerate(lines, start=1)]
+    header = next((row for _, row in table if row[:2] == ["GPU0", "GPU1"]), [])
+    cards = [name for name in header if re.fullmatch(r"GPU\d+", name)]
+    rows = [
+        (line, row)
+        for line, row in table
+        if row and row[0] in cards and "X" in row[1 : 1 + len(cards)] and len(row) > len(cards)
+    ]
     yield Reading("gpus", len(rows), "count", line=tuple(line for line, _ in rows) or None, how="count")
     for line, values in rows:
         own = int(values[0][3:])
@@ -258,6 +255,6 @@ def is_table(head: str) -> bool:
 
 def is_topology(head: str) -> bool:
     """Return whether a text holds the matrix of `topo -m`."""
-    return bool(re.search(r"^\s*(?:\x1b\[\dm)?GPU0\s+.*(?:CPU Affinity|GPU1)", head, re.MULTILINE)) and bool(
-        re.search(r"^(?:\x1b\[\d*m)?GPU0\b.*\bX\b", head, re.MULTILINE)
-    )
+    plain = _UNDERLINE.sub("", head)
+    header = re.search(r"^\s*GPU0\s+.*(?:CPU Affinity|GPU1)", plain, re.MULTILINE)
+    return header is not None and re.search(r"^GPU0\b.*\bX\b", plain, re.MULTILINE) is not None

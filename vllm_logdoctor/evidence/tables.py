@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 from vllm_logdoctor.evidence.model import Lines, Reading, Scalar, number
 
@@ -90,6 +90,10 @@ def _json_scalar(text: str) -> Scalar:
     return text[1:-1].replace('\\"', '"') if text.startswith('"') else number(text)
 
 
-def first_line_with(lines: Lines, words: Sequence[str], start: int = 0) -> int | None:
-    """Return the index of the first line that holds all words, or None."""
-    return next((i for i in range(start, len(lines)) if all(word in lines[i] for word in words)), None)
+def first_of_each(readings: Iterable[Reading]) -> Iterator[Reading]:
+    """Yield the first reading of each name and subject."""
+    seen: set[tuple[str, str]] = set()
+    for one in readings:
+        if (one.name, one.subject) not in seen:
+            seen.add((one.name, one.subject))
+            yield one

@@ -126,12 +126,7 @@ def read_trace(file: BinaryIO) -> Iterator[Reading]:
         if (value := totals.head.get(key)) is not None:
             yield Reading(name, value, where="distributedInfo")
     if totals.kernels:
-        busy, span = totals.busy.close(), totals.busy.last - totals.busy.first
-        yield Reading("kernel time", round(totals.total), "us", where=WHERE, how="sum of dur")
-        yield Reading("kernel span", round(span), "us", where=WHERE, how="last end minus first start")
-        if span:
-            how = "union of kernel intervals over the span"
-            yield Reading("gpu busy share", round(busy / span, 4), "share", where=WHERE, how=how)
+        yield from _busy(totals.total, totals.busy, WHERE, "sum of dur")
     yield Reading(
         "launches", totals.launches, "count", where=WHERE, how="events named LaunchKernel or GraphLaunch"
     )
@@ -146,6 +141,16 @@ def read_trace(file: BinaryIO) -> Iterator[Reading]:
     yield from chosen.longest(WHERE)
     if truncated:
         yield Reading("truncated", True, where=WHERE, how="the JSON ends early")
+
+
+def _busy(total: float, busy: Union, where: str, how: str) -> Iterator[Reading]:
+    """Yield time and span of kernels, and the share of the span in which one ran."""
+    ran, span = busy.close(), busy.last - busy.first
+    yield Reading("kernel time", round(total), "us", where=where, how=how)
+    yield Reading("kernel span", round(span), "us", where=where, how="last end minus first start")
+    if span:
+        how = "union of kernel intervals over the span"
+        yield Reading("gpu busy share", round(ran / span, 4), "share", where=where, how=how)
 
 
 def _stream(file: BinaryIO, totals: TraceTotals) -> bool:
@@ -223,13 +228,7 @@ def _of_database(execute: Callable[[str], sqlite3.Cursor], graphs: bool) -> Iter
     if not times.times:
         return
     yield Reading("kernel events", sum(times.counts.values()), "count", where=_KERNELS, how="count of rows")
-    yield Reading(
-        "kernel time", round(sum(times.times.values())), "us", where=_KERNELS, how="sum of end minus start"
-    )
-    span, ran = busy.last - busy.first, busy.close()
-    yield Reading("kernel span", round(span), "us", where=_KERNELS, how="last end minus first start")
-    how = "union of kernel intervals over the span, all processes"
-    yield Reading("gpu busy share", round(ran / span, 4) if span else 0.0, "share", where=_KERNELS, how=how)
+    yield from _busy(sum(times.times.values()), busy, _KERNELS, "sum of end minus start, all processes")
     if graphs:
         count = execute(f"SELECT COUNT(*) FROM {_GRAPHS}").fetchone()[0]
         yield Reading("graph launches", count, "count", where=_GRAPHS, how="count of rows")

@@ -206,20 +206,9 @@ def _kernels(file: EvidenceFile) -> Iterator[Reading]:
     yield from (one for one in file.readings if one.name in _OF_KERNELS)
 
 
-_OF_KERNELS = frozenset(
-    (
-        "class time",
-        "class launches",
-        "kernel time",
-        "kernel span",
-        "gpu busy share",
-        "launches",
-        "graph launches",
-        "steps",
-        "operators",
-        "device",
-    )
-)
+_OF_KERNELS = frozenset((
+    "class time", "class launches", "kernel time", "kernel span", "gpu busy share", "launches", "graph launches", "steps", "operators", "device"
+))  # fmt: skip
 
 
 def _threads(file: EvidenceFile) -> Iterator[Reading]:
