@@ -90,6 +90,8 @@ HF_HOME=/models
     "amd-smi": "GPU: 0\n    USAGE:\n        GFX_ACTIVITY: 97 %\n    POWER:\n        SOCKET_POWER: 612 W\n",
     "amd-smi-json": '[\n {\n  "gpu": 0,\n  "usage": {\n   "gfx_activity": {\n    "value": 97,\n    "unit": "%"\n   }\n  }\n }\n]\n',
     "numactl": "available: 2 nodes (0-1)\nnode 0 cpus: 0 1 2 3\nnode 0 size: 15947 MB\nnode 0 free: 9000 MB\n",
+    "py-spy-dump": 'Process 711: VLLM::EngineCore\nPython v3.12.3 (/usr/bin/python3.12)\n\nThread 711 (active+gil): "MainThread"\n'
+    "    dequeue (vllm/shm_broadcast.py:766)\n        Arguments:\n            timeout: None\n    run (vllm/core.py:9)\n",
     "nsys-sqlite": "SQLite format 3\x00",
     "nsys-stats-text": """ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
 
@@ -163,6 +165,7 @@ READINGS: dict[str, tuple[str, str, object, int | tuple[int, ...] | None]] = {
     "amd-smi": ("gfx_activity", "gpu 0", 97, 3),
     "amd-smi-json": ("gfx_activity", "gpu 0", 97, 6),
     "numactl": ("cpus", "node 0", 4, 2),
+    "py-spy-dump": ("active+gil in", "thread 711 MainThread", "dequeue (vllm/shm_broadcast.py:766)", 5),
     "nsys-stats-text": ("Total Time (ns)", "ncclDevKernel_AllReduce", 29131334735, 4),
     "torch-key-averages": ("# of Calls", "aten::mm", 180, 2),
     "top": ("cpu of VLLM::W+", "thread 2532738", 99.9, 7),

@@ -256,12 +256,13 @@ def test_case_is_distinguished(name: str) -> None:
         ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-05-01T10:00:00 DUE TO TIME LIMIT ***", "Killed at the job's time limit"),
         ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-05-01T10:00:00 DUE TO PREEMPTION ***", "Preempted by the scheduler"),
         ("Warning   Evicted   pod/vllm-0   The node was low on resource: ephemeral-storage.", "Evicted from the node"),
-        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-05-01T10:00:00 ***", "Killed by the batch system or orchestrator"),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-05-01T10:00:00 ***", "Job or job step cancelled"),
     ],
 )  # fmt: skip
 def test_an_end_from_above_is_called_by_its_reason(line: str, title: str) -> None:
-    log = "\n".join([*START, *READY, line]).format(ranks=1)
-    assert root(log).title == title
+    finding = root("\n".join([*START, *READY, line]).format(ranks=1))
+    assert finding.title == title
+    assert "a probe of Kubernetes" not in finding.explanation
 
 
 def test_a_preempted_start_is_not_advised_to_be_patient() -> None:

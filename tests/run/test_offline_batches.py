@@ -40,3 +40,17 @@ def test_the_time_of_a_full_bar_has_the_fraction_that_its_pace_gives() -> None:
     ]
     (diagnosis,) = analyse(inputs_from("\n".join([LOG.splitlines()[0], *bars]).encode()), Options()).runs
     assert [batch.seconds for batch in batches_of(diagnosis.run)] == [2.78, 4.0]
+
+
+def test_batches_after_lines_whose_time_is_not_read_are_in_the_runs_duration() -> None:
+    tuner = "(Worker_TP{rank} pid=71{rank}) 2026-04-29 {time},077 - INFO - autotuner.py:446 - flashinfer.jit: [Autotuner]: Autotuning process starts ..."
+    bar = "Processed prompts: 100%|##########| 8/8 [{took}<00:00, 1.2it/s, est. speed input: 10.0 toks/s, output: 20.0 toks/s]"
+    lines = [
+        tuner.format(rank=0, time="02:59:52"),
+        bar.format(took="05:51"),
+        tuner.format(rank=1, time="03:08:05"),
+        bar.format(took="07:15"),
+    ]
+    duration = analyze(lines).runs[0].duration
+    assert duration is not None
+    assert duration >= 351 + 435

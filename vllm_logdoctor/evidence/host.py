@@ -1,4 +1,4 @@
-"""The host: top, pidstat, mpstat, vmstat, iostat, free, /proc/meminfo, lscpu, series in CSV."""
+"""The host: top, pidstat, mpstat, vmstat, iostat, free, /proc/meminfo, lscpu, stacks of py-spy, series in CSV."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ _TASKS = re.compile(r"^(Threads|Tasks):\s+(\d+) total")
 _CPU = re.compile(r"^%Cpu\S*\s*([\d.]+)\s*us")
 _THREADS = re.compile(r"\bPID\b.* %CPU .*\bCOMMAND\b")
 _MOST_THREADS = 30
+# Process 1868783: VLLM::EngineCore
+_PROCESS = re.compile(r"Process (\d+): (.{1,120})")
+# Thread 1868783 (idle): "MainThread"    Thread 0x7F1C (active+gil): "ray_worker"
+_THREAD = re.compile(r'Thread (\w+) \(([\w+]{1,20})\)(?:: "(.{0,80})")?')
+# poll (zmq/sugar/poll.py:106)
+_FRAME = re.compile(r"    (\S.{0,200} \(\S+:\d+\))$")
 
 
 def read_top(lines: Lines) -> Iterator[Reading]:
@@ -140,6 +146,19 @@ def read_series(lines: Lines) -> Iterator[Reading]:
 
 # node 0 cpus: 0 1 2 3
 _NODE = re.compile(r"\bnode (\d+) (?:(cpus):([ \d]*)|(size|free): (\d+) MB)")
+
+
+def read_stacks(lines: Lines) -> Iterator[Reading]:
+    """Yield the process, and the state and the innermost frame of each thread."""
+    thread = state = ""
+    for line, text in enumerate(lines, start=1):
+        if found := _PROCESS.match(text):
+            yield Reading("process", f"{found[1]} {found[2]}", "pid name", line=line)
+        elif found := _THREAD.match(text):
+            thread, state = f"thread {found[1]} {found[3] or ''}".rstrip(), found[2]
+        elif state and (found := _FRAME.match(text)):
+            yield Reading(f"{state} in", found[1], subject=thread, line=line)
+            state = ""
 
 
 def read_numactl(lines: Lines) -> Iterator[Reading]:

@@ -197,6 +197,12 @@ KINDS: tuple[Kind, ...] = (
     Kind("free", "memory of the host", r"^\s+total\s+used\s+free.*\nMem:", host.read_free),
     Kind("meminfo", "memory of the host", r"^MemTotal:\s+\d+ kB\nMemFree:", host.read_meminfo),
     Kind(
+        "py-spy-dump",
+        "in which function each thread was",
+        r'\A(?:.*\n){0,3}?(?:Process \d+: .+\nPython v\d|Thread \w+ \([\w+]+\): ")',
+        host.read_stacks,
+    ),
+    Kind(
         "lscpu",
         "processors, sockets, NUMA nodes",
         r"^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):",

@@ -100,11 +100,11 @@ def end_with_batches(run: Run) -> float | None:
     """Return when a run ended: at its last time, or later where progress bars, which print none, went on after it."""
     if run.ended is None or run.setting("data_parallel_size") not in (None, 1):
         return run.ended  # Bars of several engines at once are not told apart.
-    end, batches = 0.0, batches_of(run)
+    end, batches = run.started or 0.0, batches_of(run)
     for batch in batches:
         whole = batch.done == batch.total or batch is batches[-1]
-        if whole and batch.time is not None and batch.seconds is not None:
-            end = max(end, batch.time) + batch.seconds
+        if whole and batch.seconds is not None:
+            end = max(end, batch.time or 0.0) + batch.seconds
     return max(run.ended, end)
 
 

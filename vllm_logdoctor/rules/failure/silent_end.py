@@ -180,9 +180,11 @@ def _ended_from_above(
     values = {"what": shown(stop.record.message.strip()), "seconds": seconds, "budget": budget}
     served = run.startup_complete and not early
     severity: Severity = "medium" if served else "high"
+    explain = f"{named.signature.explain}\n{rule.explain}" if named is not None else ""
     return finding_of(
-        rule, run, role="root", confidence="high", records=[stop.record], values=values, severity=severity
-    )
+        rule, run, role="root", confidence="high", records=[stop.record], values=values, severity=severity,
+        explain=explain,
+    )  # fmt: skip
 
 
 def _killed(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
