@@ -92,6 +92,7 @@ HF_HOME=/models
     "numactl": "available: 2 nodes (0-1)\nnode 0 cpus: 0 1 2 3\nnode 0 size: 15947 MB\nnode 0 free: 9000 MB\n",
     "py-spy-dump": 'Process 711: VLLM::EngineCore\nPython v3.12.3 (/usr/bin/python3.12)\n\nThread 711 (active+gil): "MainThread"\n'
     "    dequeue (vllm/shm_broadcast.py:766)\n        Arguments:\n            timeout: None\n    run (vllm/core.py:9)\n",
+    "folded-stacks": "MainThread;run (vllm/core.py:9);step (vllm/core.py:31) 3\nMainThread;run (vllm/core.py:9);poll (zmq/poll.py:106) 1\n",
     "nsys-sqlite": "SQLite format 3\x00",
     "nsys-stats-text": """ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
 
@@ -166,6 +167,7 @@ READINGS: dict[str, tuple[str, str, object, int | tuple[int, ...] | None]] = {
     "amd-smi-json": ("gfx_activity", "gpu 0", 97, 6),
     "numactl": ("cpus", "node 0", 4, 2),
     "py-spy-dump": ("active+gil in", "thread 711 MainThread", "dequeue (vllm/shm_broadcast.py:766)", 5),
+    "folded-stacks": ("samples in", "step (vllm/core.py)", 75.0, None),
     "nsys-stats-text": ("Total Time (ns)", "ncclDevKernel_AllReduce", 29131334735, 4),
     "torch-key-averages": ("# of Calls", "aten::mm", 180, 2),
     "top": ("cpu of VLLM::W+", "thread 2532738", 99.9, 7),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
@@ -23,6 +24,10 @@ _PROCESS = re.compile(r"Process (\d+): (.{1,120})")
 _THREAD = re.compile(r'Thread (\w+) \(([\w+]{1,20})\)(?:: "(.{0,80})")?')
 # poll (zmq/sugar/poll.py:106)
 _FRAME = re.compile(r"    (\S.{0,200} \(\S+:\d+\))$")
+# wait (vllm/distributed/device_communicators/shm_broadcast.py:183)
+_LINE_OF_FRAME = re.compile(r":\d+\)$")
+_MOST_FRAMES = 20
+_LONGEST_FRAME = 200
 
 
 def read_top(lines: Lines) -> Iterator[Reading]:
@@ -159,6 +164,17 @@ def read_stacks(lines: Lines) -> Iterator[Reading]:
         elif state and (found := _FRAME.match(text)):
             yield Reading(f"{state} in", found[1], subject=thread, line=line)
             state = ""
+
+
+def read_folded_stacks(lines: Lines) -> Iterator[Reading]:
+    """Yield the functions in which most samples of a profiler of stacks ended, with their share."""
+    leaves: Counter[str] = Counter()
+    for text in lines:
+        stack, _, samples = text.rpartition(" ")
+        if samples.isdecimal():
+            leaves[_LINE_OF_FRAME.sub(")", stack.rpartition(";")[2][:_LONGEST_FRAME])] += int(samples)
+    for frame, times in leaves.most_common(_MOST_FRAMES):
+        yield Reading("samples in", round(100 * times / leaves.total(), 1), "%", frame, how="share")
 
 
 def read_numactl(lines: Lines) -> Iterator[Reading]:

@@ -203,6 +203,13 @@ KINDS: tuple[Kind, ...] = (
         host.read_stacks,
     ),
     Kind(
+        "folded-stacks",
+        "in which functions the time of the processor goes",
+        # thread (42): MainThread;_bootstrap (multiprocessing/process.py:314);wait (threading.py:355) 17
+        r"\A(?:[^;\n]+;){2,}[^;\n]+ \d+\n",
+        host.read_folded_stacks,
+    ),
+    Kind(
         "lscpu",
         "processors, sockets, NUMA nodes",
         r"^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):",

@@ -131,7 +131,8 @@ def _size(case: RuleContext) -> str:
     memory = memory_of(case.run)
     if not memory or not memory.concurrency or not memory.length:
         return ""
-    return f" It holds {memory.tokens:,.0f} tokens: {memory.concurrency:.3g} requests of {memory.length:,} tokens."
+    held = f"{memory.concurrency:.3g}"
+    return f" It holds {memory.tokens:,.0f} tokens: {held} {'request' if held == '1' else 'requests'} of {memory.length:,} tokens."
 
 
 RULES = (
