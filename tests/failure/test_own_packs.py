@@ -77,6 +77,7 @@ def root(analysis: Analysis) -> str:
         ((START, KILLED, WRAPPER), "crashed_at_startup"),
         ((START, READY, SERVED, KILLED), "crashed_while_serving"),
         ((START, READY, SERVED, KILLED, GONE), "crashed_while_serving"),
+        ((START, READY, STATISTICS.format(1), KILLED), "crashed_while_serving"),
     ],
 )
 def test_it_is_the_root_of_an_end_that_nothing_else_explains(

@@ -42,6 +42,13 @@ def test_a_year_is_known_where_it_is_printed(text: str, year_known: bool) -> Non
     assert found[1] == year_known
 
 
+@pytest.mark.parametrize(
+    ("name", "month"), [("Jan", 1), ("Feb", 2), ("Mär", 3), ("авг", 8), ("oct", 10), ("Dez", 12)]
+)
+def test_a_month_by_name_is_the_month_by_number(name: str, month: int) -> None:
+    assert seconds_of(f"{name} 4 10:11:12") == seconds_of(f"{month:02d}-04 10:11:12")
+
+
 def test_february_29_has_a_place_without_a_year() -> None:
     assert seconds_of("02-29 00:00:00") is not None
 

@@ -112,6 +112,8 @@ def test_the_command_writes_the_documented_json(tmp_path: Path) -> None:
     document = json.loads(run_whatif(str(log), ["kv_cache_dtype=fp8"], "json"))
     assert document["kv_cache_tokens"]["before"] == 100_000
     assert set(document["kv_cache_tokens"]) == {"before", "after", "low", "high", "basis"}
+    assert "KV cache tokens: 100,000 -> 200,000" in run_whatif(str(log), ["kv_cache_dtype=fp8"], "text")
+    assert "KV cache tokens: not known: " in run_whatif(str(log), ["tensor_parallel_size=2"], "text")
     with pytest.raises(LogdoctorError) as caught:
         run_whatif(str(log), [], "json")
     assert caught.value.exit_code == 2
