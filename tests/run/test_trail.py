@@ -26,4 +26,11 @@ def test_records_of_output_and_error_are_in_order_of_time(tmp_path: Path) -> Non
     paths = [str(tmp_path / name) for name in ("vllm.out", "vllm.err")]
     (diagnosis,) = analyse(inputs_from(paths), Options()).runs
     trail = trail_of(diagnosis.run)
-    assert [(record.file, record.line) for record in trail] == [(0, 1), (1, 1), (1, 2), (1, 3), (0, 2), (0, 3)]
+    assert [(record.file, record.line) for record in trail] == [
+        (0, 1),
+        (1, 1),
+        (1, 2),
+        (1, 3),
+        (0, 2),
+        (0, 3),
+    ]
