@@ -27,13 +27,18 @@ def composed(random: Random) -> bytes:
 def served(random: Random) -> bytes:
     """Return the lives of one to three servers by grammar: in order, cut, repeated or side by side."""
     count = random.choice((1, 1, 1, 1, 1, 2, 3))
+    swapped = random.random() < 0.1
     shuffled = count > 1 and random.random() < 0.5
-    lives = [lines_of_server(random, whole=not shuffled) for _ in range(count)]
+    lives = [lines_of_server(random, whole=not (shuffled or swapped)) for _ in range(count)]
     if shuffled:
         lines = [line for life in lives for line in life]
         random.shuffle(lines)
     else:
         lines = [line for life in lives for line in life]
+    if swapped:
+        # Threads and buffers: each line is printed up to some lines late.
+        order = [number + random.uniform(0, 6) for number in range(len(lines))]
+        lines = [line for _, line in sorted(zip(order, lines, strict=True))]
     end = random.choice(("\n", "\n", "\n", "\r\n", "\n\n", "\r"))
     return end.join(lines).encode("utf-8", "surrogatepass")
 
@@ -66,7 +71,7 @@ def mutated(random: Random) -> bytes:
 
 
 def log_of(number: int) -> bytes:
-    """Return the log of a number: of ten, one is a changed fixture, one is any lines, eight are the lives of servers."""
+    """Return the log of a number: of twenty, one is a changed fixture, one is any lines, eighteen are the lives of servers."""
     random = Random(number)
-    make = {0: mutated, 1: composed}.get(number % 10, served)
+    make = {0: mutated, 10: composed}.get(number % 20, served)
     return make(random)

@@ -203,6 +203,11 @@ api_key: Optional[str] = None
 def f(password: str, token=token)
 api_key=None
 api_key=['EMPTY']
+PWD={password} TOKEN={token}
+api_key_value: required
+0e9e39f249a16976918f6564b8830bc894c896593f2c1e9a7b8d4c5e6f70819a
+torch.compile cache key: 2f1d9a7c3e5b8046
+kv_transfer_config: KVTransferConfig(engine_id='b6f1c2d3-4e5f-6071-8293-a4b5c6d7e8f9')
 eos_token='<|im_end|>'
 pad_token: <|endoftext|>
 eos_token_id=2

@@ -313,6 +313,13 @@ for name, text in (
     ("XML", '<add key="ApiSecret" value="{}"/>'),
     ("percent-encoded bearer", "/cb?header=Authorization%3A%20Bearer%20{}"),
     ("minio alias", "mc alias set s3 https://minio.example.com minioadmin {}"),
+    ("framed table", "│ api_key              │ {} │"),
+    ("kubectl describe", "    Environment:\n      HF_TOKEN:             {}\n      VLLM_PORT:            8000"),
+    ("encoded twice", "next=%252Fcb%253Faccess_token%253D{}"),
+    ("ODBC", "Driver={{ODBC Driver 18}};Server=db;UID=app;PWD={{{}}};"),
+    ("Unicode escapes", "{{\\u0022api_key\\u0022: \\u0022{}\\u0022}}"),
+    ("vault", "vault kv put secret/hf value={}"),
+    ("name in one word", '{{"apiKeyValue": "{}"}}'),
     ("registry credentials", '{{"auths": {{"registry.example.com": {{"auth": "{}"}}}}}}'),
 ):
     x = _key()
@@ -341,3 +348,7 @@ _add(
     x,
     f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,{_text(32, _CAPITALS)}\n\n{x}",
 )
+x = _text(64)
+_add("private key whose beginning is lost", x, f"{x}\n{_text(64)}\n{_text(20)}==\n-----END PRIVATE KEY-----")
+x = "cfut_" + _text(48)
+_add("cloudflare", x, _SITE + f"cf: {x} invalid")

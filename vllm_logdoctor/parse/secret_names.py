@@ -11,15 +11,15 @@ from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mixes_letters
 
 _CORE = (
     r"(?P<core>(?:key|token|secret|pass(?:word|wd|phrase|code)?|pwd|credential|cred|signature|sig|auth|jwt|session|webhook|pat|connection[_-]?string"
-    r"|honeycomb-team)s?(?:[_-]?id)?)"
+    r"|honeycomb-team)s?(?:[_-]?(?:id|value))?)"
 )
 # Digits of an encoded character (%3D) may be 1: `may_hold_name` is asked of texts whose digits were made the same.
 # api_key='abc'   "api_key": "abc"   \"api_key\": \"abc\"   api_key%3Dabc   ('api_key', 'abc')   <password>abc<   {"name": "HF_TOKEN", "value": "abc"}
 # api_key -> abc     | api_key   | abc |     <add key="ApiSecret" value="abc"/>
 # Incorrect API key provided: abc     the password is abc     using token abc
 _ASSIGNED = re.compile(
-    _CORE + r"(?:(?P<close>\\{0,3}[\"'`]|%[12][127]|[\])]|\*{1,2})?"
-    r"(?P<assign>\s{0,3}(?:=>|->|\s{0,40}\||[=:]=?|%[13][ad]|>(?!=))(?:%[12]0|\s{0,3})|(?:,\s?|\s)\\{0,3}[\"']?value\\{0,3}[\"']?\s?[=:]\s?|\s?,\s?(?=[bu]?\\{0,3}[\"']))"
+    _CORE + r"(?:(?P<close>\\{0,3}[\"'`]|\\{1,3}u00[12][127]|%(?:[12][15]){0,2}[12][127]|[\])]|\*{1,2})?"
+    r"(?P<assign>\s{0,3}(?:=>|->|\s{0,40}[|\u2502\u2503]|[=:]=?|%(?:[12][15]){0,2}[13][ad]|>(?!=))(?:%[12]0|\s{0,40})|(?:,\s?|\s)\\{0,3}[\"']?value\\{0,3}[\"']?\s?[=:]\s?|\s?,\s?(?=[bu]?\\{0,3}[\"']))"
     r"|(?P<verbal>\s(?:(?:provided|is|was|set to|given|used|value):?\s)?)(?=\S{12}))"
 )
 # --api-key abc     --api-key a b c
@@ -38,7 +38,9 @@ _STRONG_TOKEN = lazy_pattern(
 )
 _NEXT_ARGUMENT = lazy_pattern(r",\s[a-z_]{3,40}=(?:None|True|False|\d|\[)")
 _BETWEEN = lazy_pattern(r"\\{0,3}[\"'`]?\s{0,3},?\s{0,3}")
-_QUOTE = lazy_pattern(r"[bu]?(?P<quote>\\{0,3}[\"'`]|%2[27])", re.IGNORECASE)
+_QUOTE = lazy_pattern(r"[bu]?(?P<quote>\\{0,3}[\"'`]|\\{1,3}u002[27]|%(?:25){0,2}2[27])", re.IGNORECASE)
+# PWD={Zq7hTk2L};     but password={password}
+_BRACED = lazy_pattern(r"\{(?P<value>(?=[^{}]{0,80}\d)[^\s\"',:{}]{6,200})\}")
 _BARE = lazy_pattern(r"[^\s\"'`,;&)\]}<>|\\%]+")
 # max_tokens, pad_token, cache_key: names that end like one of a credential and are none
 _OTHER_NAMES = lazy_pattern(
@@ -166,6 +168,9 @@ def _listed(text: str, at: int) -> Iterator[_Value]:
 
 
 def _value_at(text: str, at: int) -> _Value | None:
+    braced = _BRACED.match(text, at)
+    if braced is not None:
+        return _Value(braced.start("value"), braced.end("value"), False)
     quote = _QUOTE.match(text, at)
     if quote is None:
         bare = _BARE.match(text, at)

@@ -33,7 +33,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
         r"|key-[a-f0-9]{32}\b|ico-[A-Za-z0-9]{32}\b|webhook\.office\.com/webhookb2/[\w@/-]{30,}|pat\.[\w-]{22}\.[A-Za-z0-9]{20,}\.[A-Za-z0-9]{20,})"),
     ("API key", r"(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|tvly|pcsk|jina|whsec|pypi|npm|dckr|dop|doo|dor|glc|glsa|lsv2|ntn|figd|esecret|sntrys|sntryu"
         r"|PMAK|NRAK|NRII|shpat|shpss|shpca|shppa|sbp|pscale|tskey|rubygems|duffel|fio-u|pul|pnu|rdme|xkeysib|xsmtpsib|sm_[aps]at|shippo|sgp|sq0[a-z]{3}|api_org"
-        r"|FLWSECK|HRKU|KGAT|NRJS|tk-us|s-s4t2[a-z]{2})[_-](?:[a-z0-9]{1,10}[_-]){0,3}(?=[A-Za-z_-]{0,40}[0-9])"
+        r"|cfk|cfut|cfat|FLWSECK|HRKU|KGAT|NRJS|tk-us|s-s4t2[a-z]{2})[_-](?:[a-z0-9]{1,10}[_-]){0,3}(?=[A-Za-z_-]{0,40}[0-9])"
         r"[A-Za-z0-9][\w.+/=-]{19,}"),
     (_PREFIXED, r"(?:key|fc|fw|r8|e2b|lin|napi|nfp|rnd|wandb|fo1|flb|tfp|tgp|pat|secret|api|sess|live|prod|token|auth|ak|as|ms|v1)[_-]"
         r"(?:[a-z0-9]{1,10}[_-]){0,3}[A-Za-z0-9]{20,}"),
@@ -71,6 +71,10 @@ _MARKS = (
 # q7F2kd93mPzX0a: what no word is. All digits but zero may have been made 1 before this is asked.
 _RUN = lazy_pattern(r"[A-Za-z0-9]{14,}")
 _HEX = lazy_pattern(r"[0-9a-f]+\Z")
+_KEY_WIDTHS = (64, 70, 76)
+"""Characters that OpenSSL and OpenSSH write on a line."""
+_WIDEST_KEY_LINE = 80
+_KEY_LINE = lazy_pattern(r"[A-Za-z0-9+/]+")
 # glptt-0300d26fcede782d7e9d: behind a prefix no run needs to look random. cmpl-0300d26fcede782d7e9d is a request.
 _PREFIX = lazy_pattern(r"(?:\b(?:EZ[AT]K|SK)|(?<!cmpl)[-_.~])[A-Za-z0-9]{0,40}\d[A-Za-z0-9]{10}")
 
@@ -103,7 +107,25 @@ def mask_shaped(text: str, kinds: dict[str, None]) -> str:
 
     if "-----" in text or "$" in text or "PuTTY" in text:
         text = _SHAPED_BLOCK.sub(lambda match: masked(match, len(_WORDS)), text)
+    if line := line_of_key(text):
+        kinds["private key"] = None
+        return text[: text.rfind(line)] + MASK
     return _SHAPED_WORD.sub(masked, text)
+
+
+def line_of_key(text: str) -> str:
+    """Return the end of a text where it looks like a line of a private key, whose first line may be lost; or "".
+
+    Example:
+        >>> line_of_key("x: " + "Zq7hTk2Lw9XbV3nR" * 4)[:16], line_of_key("sha256 " + "0e9e39f249a16976" * 4)
+        ('Zq7hTk2Lw9XbV3nR', '')
+    """
+    if " " in text[-_KEY_WIDTHS[0] :].rstrip():
+        return ""
+    last = text[-_WIDEST_KEY_LINE:].split()[-1:]
+    if not last or len(last[0]) not in _KEY_WIDTHS or _KEY_LINE.fullmatch(last[0]) is None:
+        return ""
+    return last[0] if looks_random(last[0]) and not _HEX.match(last[0].lower()) else ""
 
 
 def looks_random(value: str) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_names import mask_named, may_hold_name
-from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mask_shaped, may_be_shaped
+from vllm_logdoctor.parse.secret_shapes import MASK, line_of_key, looks_random, mask_shaped, may_be_shaped
 from vllm_logdoctor.texts import alike, shared_start, text_of
 
 _LONGEST_REMEMBERED = 1000
@@ -33,11 +33,12 @@ _PLACES = (
     "mysql",
     "redis-cli",
     "alias set",
+    "vault ",
     "headers",
     "eceived request",
     "enerated response",
 )
-_COMMANDS = ("curl", "login", "sshpass", "mysql", "redis-cli", "alias set")
+_COMMANDS = ("curl", "login", "sshpass", "mysql", "redis-cli", "alias set", "vault ")
 # Authorization: Bearer abc     'authorization': 'Basic dXNlcjpw'     (b'authorization', b'Bearer abc')     X-Authorization: abc
 _AUTHORIZATION = lazy_pattern(
     r"(?P<name>(?<![A-Za-z])(?:Bearer(?: |%20)|Basic |(?:Proxy-|X-)?Authorization[\"']?\s?[=:,]\s?b?[\"']?(?:[A-Za-z]{2,12} )?))"
@@ -68,11 +69,11 @@ _COOKIE = lazy_pattern(
     re.IGNORECASE,
 )
 # curl -u user:password     sshpass -p abc     docker login -p abc     wandb login abc     mysql -u root -pabc     redis-cli -a abc
-# mc alias set s3 URL user abc
+# mc alias set s3 URL user abc     vault kv put secret/hf value=abc
 _COMMAND = lazy_pattern(
     r"(?P<name>\bcurl\b[^|;\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:'\"]{1,80}:|\bsshpass\s{1,3}-p\s?[\"']?|\blogin\b[^|;\n]{0,120}?\s-p[ =]?[\"']?"
     r"|\bwandb login (?:--relogin )?|\bmysql(?:dump|admin)?\b[^|;\n]{0,120}?\s-p[\"']?(?=\S)"
-    r"|\bredis-cli\b[^|;\n]{0,120}?\s(?:-a|--pass)[ =][\"']?|\balias set \S{1,40} \S{1,200} \S{1,80} )(?P<value>[^\s\"'|;*][^\s\"']{3,})"
+    r"|\bredis-cli\b[^|;\n]{0,120}?\s(?:-a|--pass)[ =][\"']?|\balias set \S{1,40} \S{1,200} \S{1,80} |\bvault (?:kv put|write)\b[^|;\n]{0,120}?\s[\w-]{1,40}=)(?P<value>[^\s\"'|;*][^\s\"']{3,})"
 )
 # Received request cmpl-1: prompt: 'text', params:      Generated response cmpl-1: output: 'text', output_token_ids:
 _PROMPT = lazy_pattern(r"(?:Received request|Generated response) [^:]{1,200}: (?:prompt|output): ", re.DOTALL)
@@ -225,6 +226,8 @@ def open_secret(text: str, message: str) -> OpenSecret | None:
     begin = text.find("-----BEGIN")
     if begin >= 0 and "PRIVATE KEY" in text and "-----END" not in text:
         return OpenSecret("", before=text[:begin])
+    if key := line_of_key(message):
+        return OpenSecret("", before=text[: text.rfind(key)])
     end = message[-200:].rstrip()
     if not end.endswith(("=", ":")) and len(end.split(None, _FEW_WORDS)) > _FEW_WORDS:
         return None
