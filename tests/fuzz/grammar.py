@@ -55,7 +55,9 @@ _ARGUMENTS: tuple[object, ...] = (
 # Secrets over more than one line: what precedes them, and what they are in.
 _SPLIT_SECRETS = (
     ("-----BEGIN PRIVATE KEY-----", SECRET * 3, "-----END PRIVATE KEY-----"), ("args: api_key=", SECRET), ("  - name: DB_PASSWORD", f"    value: {SECRET}"),
-    ("    - --api-key", f"    - {SECRET}"), ("api-key:", f"  - {SECRET}", "port: 8000"), ("api_key", f"  Input is wrong [input_value='{SECRET}', input_type=str]"),
+    ("    - --api-key", f"    - {SECRET}"), ("api-key:", f"  - {SECRET}", "port: 8000"), ("password:", f"  {SECRET}"), ("api_key=", "", SECRET),
+    ("\x1b[31mHF_TOKEN\x1b[0m:", f"\x1b[32m{SECRET}\x1b[0m"), ("      HF_TOKEN:", f"        value: {SECRET}"), ('"api_key":', f'"{SECRET}",'),
+    ("api_key", f"  Input is wrong [input_value='{SECRET}', input_type=str]"),
 )  # fmt: skip
 # Last words of shells, batch systems and launchers.
 _LAST_WORDS = (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tests.fuzz.checks import problems_of
-from tests.fuzz.logs import log_of
+from tests.fuzz.logs import FIXTURES, log_of
+from vllm_logdoctor import analyze
 
 SEEDS = sorted((Path(__file__).parent / "seeds").glob("*.log"))
 
@@ -20,3 +23,18 @@ def test_a_random_log_gives_a_report_that_holds(number: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda path: path.stem)
 def test_a_log_that_once_failed_gives_a_report_that_holds(seed: Path) -> None:
     assert problems_of(seed.read_bytes()) == []
+
+
+@pytest.mark.parametrize(
+    "log", [path for path in FIXTURES if "-fail-" in path.name], ids=lambda path: path.stem
+)
+def test_lines_that_come_up_to_two_lines_late_hide_no_cause(log: Path) -> None:
+    lines, random = log.read_bytes().split(b"\n"), Random(1)
+    order = sorted(range(len(lines)), key=lambda number: number + random.uniform(0, 2))
+    assert causes(b"\n".join(lines[number] for number in order)) == causes(log.read_bytes()) != []
+
+
+def causes(data: bytes) -> list[str]:
+    """Return the finding of each run that names what broke it."""
+    runs = json.loads(analyze(data).to_json())["runs"]
+    return [one["id"] for run in runs for one in run["findings"] if one.get("role") == "root"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -63,6 +65,17 @@ def test_a_line_full_of_hits_gives_one_of_each_kind() -> None:
         (data.count(b"\n", 0, max(end - 1, 0)), number)
         for end, number in PythonPrefilter(LITERALS).scan(data)
     }
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_in_the_place_of_a_kept_automaton_is_replaced(tmp_path: Path) -> None:
+    pytest.importorskip("hyperscan")
+    build_prefilter(LITERALS, tmp_path, digest="d")
+    (kept,) = tmp_path.iterdir()
+    kept.unlink()
+    os.mkfifo(kept)
+    build_prefilter(LITERALS, tmp_path, digest="d")
+    assert kept.is_file()
 
 
 def selected(data: bytes, size: int) -> list[tuple[int, bytes]]:

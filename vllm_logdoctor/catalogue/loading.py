@@ -6,7 +6,6 @@ beside the packs, in a checkout and for packs of others in a file that is made a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -17,7 +16,13 @@ from msgspec import Struct
 
 from vllm_logdoctor.catalogue.errors import PackError
 from vllm_logdoctor.catalogue.index import PackIndex, Pattern, build_index, join_indexes
-from vllm_logdoctor.catalogue.locate import builtin_root, cache_directory, states_of_files
+from vllm_logdoctor.catalogue.locate import (
+    builtin_root,
+    cache_directory,
+    keep_bytes,
+    kept_bytes,
+    states_of_files,
+)
 from vllm_logdoctor.catalogue.plugins import installed_packs
 
 SHIPPED = "index.json"
@@ -102,7 +107,7 @@ def _kept(root: Path, places: Sequence[Path], *, trusted: bool) -> Compiled:
         if stored is not None and stored.sources == sources:
             return stored
     compiled = _compile(root, sources, trusted=trusted)
-    any(_store(place, msgspec.json.encode(compiled)) for place in places)
+    any(keep_bytes(place, msgspec.json.encode(compiled)) for place in places)
     return compiled
 
 
@@ -132,25 +137,9 @@ def _sources(root: Path) -> dict[str, str]:
 
 def _read(place: Path) -> Compiled | None:
     with suppress(OSError, msgspec.MsgspecError):
-        compiled = msgspec.json.decode(place.read_bytes(), type=Compiled)
+        compiled = msgspec.json.decode(kept_bytes(place), type=Compiled)
         return compiled if compiled.format == FORMAT else None
     return None
-
-
-def _store(place: Path, data: bytes) -> bool:
-    """Write a file in one step, so that a reader at the same time sees the old or the new."""
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        import tempfile
-
-        handle, name = tempfile.mkstemp(dir=place.parent, prefix=".index-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(name, 0o644)
-        os.replace(name, place)
-    except OSError:
-        return False
-    return True
 
 
 def _cached(root: Path) -> Path:

@@ -5,7 +5,6 @@ Hyperscan does the work where it has a wheel; elsewhere a search in pure Python 
 
 from __future__ import annotations
 
-import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from vllm_logdoctor.catalogue.locate import keep_bytes, kept_bytes
 from vllm_logdoctor.scan.request_lines import MARK, marks_in
 from vllm_logdoctor.scan.required import mentions_parser_marks
 from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS, is_plain
@@ -231,13 +231,9 @@ def _database(hyperscan: Any, literals: Sequence[str], cache: Path | None, diges
         return _loaded(hyperscan, _kept(tuple(literals)))
     stored = cache / f"literals-{digest}-{_SHAPES}-{hyperscan.__version__}.hs"
     with suppress(OSError, hyperscan.error):
-        return _loaded(hyperscan, stored.read_bytes())
+        return _loaded(hyperscan, kept_bytes(stored))
     database = _compiled(hyperscan, _expressions(literals))
-    with suppress(OSError):
-        stored.parent.mkdir(parents=True, exist_ok=True)
-        partial = stored.with_suffix(f".{os.getpid()}")
-        partial.write_bytes(hyperscan.dumpb(database))
-        partial.replace(stored)
+    keep_bytes(stored, hyperscan.dumpb(database))
     return database
 
 
