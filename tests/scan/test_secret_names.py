@@ -31,14 +31,14 @@ def texts_of(*chunks: str) -> str:
     return "\n".join(found)
 
 
-@pytest.mark.parametrize("end", ["\n", "=\n", ": \n", "\x1b[0m\r\n", "\n\n"])
+@pytest.mark.parametrize("end", ["\n", "=\n", ": \n", "\x1b[0m\r\n", "\n\n", "\n\n\n\n"])
 def test_the_line_before_a_wanted_one_is_read_where_it_names_a_secret(end: str) -> None:
     found = texts_of(f"{QUIET}api_key{end}{WANTED}")
     assert SECRET not in found
     assert "input_value='***'" in found
 
 
-@pytest.mark.parametrize("end", ["\n", "\n\n"])
+@pytest.mark.parametrize("end", ["\n", "\n\n", "\n\n\n\n"])
 def test_the_name_may_be_in_the_chunk_before(end: str) -> None:
     assert SECRET not in texts_of(f"{QUIET}api_key{end}", WANTED)
     assert SECRET not in texts_of(QUIET, "api_key\n", end[1:] + WANTED)

@@ -111,8 +111,8 @@ _BAR = lazy_pattern(r"\d+%(?:\|| +\d+/\d+ \[)")
 # Loading safetensors checkpoint shards:  25% Completed | 1/4 [00:01<00:04, 1.5s/it]     and the blocks of its bar
 _FIGURES = lazy_pattern(r"[^A-Za-z]+")
 _FEW_REDRAWS = 8
-_NEXT_LINES = 2
-"""A secret goes on in the next line, or behind a blank one, which is no record."""
+_NEXT_LINES = 5
+"""A secret goes on in the next line, or behind blank ones, which are no records: line ends are doubled where systems meet."""
 
 
 class Secret(Struct, frozen=True):

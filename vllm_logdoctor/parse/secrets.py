@@ -181,6 +181,8 @@ class OpenSecret(NamedTuple):
             >>> OpenSecret("api_key", True).without_rest("Zq7hTk2Lw9XbV3nR")
             ('***', None)
         """
+        if not text.strip():
+            return text, self
         if not self.name:
             return self._without_key_line(text)
         found = _VALUE_LINE.match(text) or _VALUE_LINE.match(text, self._end_of_head(text))
@@ -199,7 +201,7 @@ class OpenSecret(NamedTuple):
         return max(text.rfind(end, 0, shared) + 2 for end in (": ", ") ", "] ", "| "))
 
     def _without_key_line(self, text: str) -> tuple[str, OpenSecret | None]:
-        if not text.strip() or text.strip().startswith(_KEY_HEADERS):
+        if text.strip().startswith(_KEY_HEADERS):
             return text, self
         # MIIEpAIBAAKCAQEA...: a line of a private key; the last one is shorter.
         line = text.rstrip()

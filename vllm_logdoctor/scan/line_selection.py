@@ -13,7 +13,7 @@ from msgspec import Struct
 from vllm_logdoctor.scan.accesses import AccessBlock, AccessKey, PathLimit
 from vllm_logdoctor.scan.line_templates import mask_variables
 from vllm_logdoctor.scan.scanner import LONGEST, Repeat, Scanned, Scanner
-from vllm_logdoctor.scan.structure import may_name_secret, secret_name_before
+from vllm_logdoctor.scan.structure import MOST_BLANK, may_name_secret, secret_name_before
 from vllm_logdoctor.source import Chunk
 
 HEAD_LINES = 120
@@ -151,9 +151,9 @@ class Selector:
     def _name_before(self, chunk: Chunk, scanned: Scanned) -> Iterator[Line]:
         """Yield the line of the chunk before that names the secret in the first wanted line of this one."""
         first = scanned.matches[0].number if scanned.matches else -1
-        if not 0 <= first <= 1:
+        if not 0 <= first <= MOST_BLANK:
             return
-        last = list(self._tail)[-2:]
+        last = list(self._tail)[-1 - MOST_BLANK :]
         before = b"".join(data for file, _, data in last if file == chunk.file) + b"\n" * first
         name = secret_name_before(before, len(before))
         if name is None or name[1] <= first:

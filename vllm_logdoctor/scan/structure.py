@@ -55,6 +55,7 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_NAME = 64
+MOST_BLANK = 4
 
 _DENSE = 400
 """Bytes of a piece for one DEBUG line that make it full of them."""
@@ -76,14 +77,14 @@ def secret_name_before(data: bytes, end: int) -> tuple[int, int, bytes] | None:
 
     Args:
         data: lines.
-        end: where a line begins; of the lines before it one may be blank.
+        end: where a line begins; lines before it may be blank.
 
     Returns:
         Where the line begins, how many lines it is before the place, and the line; or None.
     """
     if not may_name_secret(data[max(0, end - _LONGEST_NAME) : end]):
         return None
-    for before in (1, 2):
+    for before in range(1, MOST_BLANK + 2):
         start = data.rfind(b"\n", 0, end - 1) + 1
         if line := data[start:end].strip():
             return start, before, line
