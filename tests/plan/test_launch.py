@@ -234,8 +234,9 @@ def test_the_words_of_a_unit_are_exactly_those_of_the_launch(value: str) -> None
     assert systemd_words(line)[1:] == ["vllm", "serve", "org/m", "--chat-template", value]
 
 
-def test_a_line_end_in_the_name_of_an_argument_writes_no_setting() -> None:
-    run = a_run(set={**ARGUMENTS, "foo: 1\ntrust-remote-code: true\nmodel": "evil/model"})
+@pytest.mark.parametrize("name", ["foo: 1\ntrust-remote-code: true\nmodel", "x" * 3000])
+def test_a_name_that_no_argument_has_writes_no_setting(name: str) -> None:
+    run = a_run(set={**ARGUMENTS, name: "evil/model"})
     launch = launch_of(run)
     assert launch is not None
     for form in FORMS:

@@ -33,6 +33,7 @@ _EMPTY_LIST_COUNTS = frozenset({"splitting_ops", "cudagraph_capture_sizes"})
 MASK = "***"
 # vLLM reads these secrets from the environment by itself.
 _OWN_VARIABLES = {"--hf-token": "HF_TOKEN"}
+_LONGEST_NAME = 100
 _VARIABLE_NAME = lazy_pattern(r"[A-Z][A-Z0-9_]*\Z")
 # Defaults that the parser computes, by the source text that the facts keep of them.
 _COMPUTED_DEFAULTS = {"int(ssl.CERT_NONE)": 0}
@@ -205,8 +206,8 @@ def cards_of(flags: Mapping[str, Any]) -> int:
 
 def _flag_name(name: str, value: Any, version: str | None) -> str | None:
     """Return the flag of an argument, or None where it is no flag or has its default value."""
-    # A name that is none may hold a line end, and with it lines of a file that is written from it.
-    if not name.isidentifier() or not name.isascii():
+    # A name that is none may hold a line end, and with it lines of a file that is written from it; YAML reads no key of 1,024 characters.
+    if not name.isidentifier() or not name.isascii() or len(name) > _LONGEST_NAME:
         return None
     if name in _NOT_FLAGS or value is None or value in ("", [], {}):
         return None
