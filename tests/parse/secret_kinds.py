@@ -314,7 +314,10 @@ for name, text in (
     ("percent-encoded bearer", "/cb?header=Authorization%3A%20Bearer%20{}"),
     ("minio alias", "mc alias set s3 https://minio.example.com minioadmin {}"),
     ("framed table", "│ api_key              │ {} │"),
-    ("kubectl describe", "    Environment:\n      HF_TOKEN:             {}\n      VLLM_PORT:            8000"),
+    (
+        "kubectl describe",
+        "    Environment:\n      HF_TOKEN:             {}\n      VLLM_PORT:            8000",
+    ),
     ("encoded twice", "next=%252Fcb%253Faccess_token%253D{}"),
     ("ODBC", "Driver={{ODBC Driver 18}};Server=db;UID=app;PWD={{{}}};"),
     ("Unicode escapes", "{{\\u0022api_key\\u0022: \\u0022{}\\u0022}}"),
