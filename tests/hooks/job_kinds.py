@@ -145,7 +145,7 @@ def main() -> None:
     folder = options.directory.resolve()
     prepare(folder)
     system = SYSTEMS[options.system](options.logdoctor, folder, options.user)
-    chosen = [kind for kind in kinds(system) if re.search(options.only, kind.words())]
+    chosen = [kind for kind in dict.fromkeys(kinds(system)) if re.search(options.only, kind.words())]
     if os.geteuid() != 0:
         chosen = [kind for kind in chosen if kind.end != "node failure"]
     chosen = [kind for kind in chosen if shutil.which(kind.shell)]

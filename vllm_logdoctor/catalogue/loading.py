@@ -16,14 +16,9 @@ from msgspec import Struct
 
 from vllm_logdoctor.catalogue.errors import PackError
 from vllm_logdoctor.catalogue.index import PackIndex, Pattern, build_index, join_indexes
-from vllm_logdoctor.catalogue.locate import (
-    builtin_root,
-    cache_directory,
-    keep_bytes,
-    kept_bytes,
-    states_of_files,
-)
+from vllm_logdoctor.catalogue.locate import builtin_root, cache_directory, states_of_files
 from vllm_logdoctor.catalogue.plugins import installed_packs
+from vllm_logdoctor.files import keep_bytes, kept_bytes
 
 SHIPPED = "index.json"
 COMPILED = ".index.json"

@@ -81,30 +81,3 @@ def cache_directory() -> Path:
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "logdoctor"
-
-
-def kept_bytes(place: Path) -> bytes:
-    """Return what an earlier start kept in a file.
-
-    Raises:
-        OSError: it can't be read, or is no regular file: nobody writes into a pipe, and a device has no end.
-    """
-    if not place.is_file():
-        raise FileNotFoundError(place)
-    return place.read_bytes()
-
-
-def keep_bytes(place: Path, data: bytes) -> bool:
-    """Write a file in one step, so that a reader at the same time sees the old or the new; False where that can't be done."""
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        import tempfile
-
-        handle, name = tempfile.mkstemp(dir=place.parent, prefix=".kept-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(name, 0o644)
-        os.replace(name, place)
-    except OSError:
-        return False
-    return True

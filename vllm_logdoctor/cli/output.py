@@ -6,10 +6,10 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.files import write_whole
 from vllm_logdoctor.report.writers import ENDINGS, ending_of
 
 Identity = tuple[int, int]
@@ -55,40 +55,10 @@ def write(text: str, name: str = "-") -> None:
         sys.stdout.buffer.flush()
         return
     try:
-        _replace(Path(os.path.realpath(name)), data)
+        write_whole(Path(os.path.realpath(name)), data)
     except OSError as error:
         reason = error.strerror or error
         raise LogdoctorError(f"can't write {name}: {reason}; choose another place with -o") from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a temporary file beside a path and rename it; a device or pipe is written directly."""
-    # Standard output needs no temporary file.
-    from tempfile import mkstemp
-
-    try:
-        mode: int | None = path.stat().st_mode
-    except FileNotFoundError:
-        mode = None
-    if mode is not None and not stat.S_ISREG(mode):
-        path.write_bytes(data)
-        return
-    descriptor, part = mkstemp(dir=path.parent, prefix=".logdoctor-")
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-        os.chmod(part, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
-        os.replace(part, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(part)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _identity(name: str | Path | int) -> Identity | None:

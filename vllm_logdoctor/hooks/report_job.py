@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.files import umask, write_whole
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.run.job import JobEnd
 
@@ -66,50 +66,18 @@ def _reported(logs: list[list[str]], place: Path | None, end: JobEnd | None) -> 
     analysis = analyse(inputs, Options(cache=cache_directory(), job=end), evidence=evidence)
     if place is None:
         return summary(analysis)
-    write_whole(place, render(analysis, format_of_name(place.name)), _mode([path for path, _ in logs]))
+    text = render(analysis, format_of_name(place.name))
+    try:
+        write_whole(place, text.encode("utf-8", "replace"), _mode([path for path, _ in logs]))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(place)) from error
     return [*summary(analysis), f"report: {place}"]
 
 
 def _mode(logs: list[str]) -> int:
     """Return the rights of a report: nobody reads it who may not read its logs."""
     modes = [os.stat(log).st_mode for log in logs if os.path.isfile(log)]
-    return reduce(and_, modes, 0o666) & ~_umask()
-
-
-def write_whole(place: Path, text: str, mode: int = 0o600) -> None:
-    """Write a file so that it is there whole or not at all; a device or pipe is written to as it is.
-
-    Raises:
-        OSError: no right, no space, no such directory; names the file.
-    """
-    data = text.encode("utf-8", "replace")
-    try:
-        if place.exists() and not place.is_file():
-            place.write_bytes(data)
-        else:
-            _replaced(place, data, mode)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(place)) from error
-
-
-def _replaced(place: Path, data: bytes, mode: int) -> None:
-    descriptor, part = tempfile.mkstemp(prefix=f".{place.name[:80]}.", dir=place.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, mode)
-        os.replace(part, place)
-    except OSError:
-        Path(part).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+    return reduce(and_, modes, 0o666) & ~umask()
 
 
 if __name__ == "__main__":

@@ -60,6 +60,8 @@ def _how_it_ended(run: Run) -> str:
     if job.limit:
         return f"killed {words_of_limit(job.limit)}"
     if job.signal is not None:
+        # The shell's "Terminated" is all that the log says of it.
+        outcome = "stopped" if run.outcome == "clean_shutdown" else outcome
         return f"{outcome} (job ended by signal {job.signal})"
     return f"{outcome} (job's exit status {job.exit_status})" if job.exit_status else outcome
 

@@ -20,6 +20,7 @@ from vllm_logdoctor.texts import alike, shared_start, text_of
 _LONGEST_REMEMBERED = 1000
 _Replace = Callable[[re.Match[str]], str]
 
+_COMMANDS = ("curl", "login", "sshpass", "mysql", "redis-cli", "alias set", "vault ")
 # In small letters: one of these precedes a secret that its place gives away, or before a prompt.
 _PLACES = (
     "bearer",
@@ -27,18 +28,11 @@ _PLACES = (
     "authorization",
     "://",
     "cookie",
-    "curl",
-    "login",
-    "sshpass",
-    "mysql",
-    "redis-cli",
-    "alias set",
-    "vault ",
     "headers",
     "eceived request",
     "enerated response",
+    *_COMMANDS,
 )
-_COMMANDS = ("curl", "login", "sshpass", "mysql", "redis-cli", "alias set", "vault ")
 # Authorization: Bearer abc     'authorization': 'Basic dXNlcjpw'     (b'authorization', b'Bearer abc')     X-Authorization: abc
 _AUTHORIZATION = lazy_pattern(
     r"(?P<name>(?<![A-Za-z])(?:Bearer(?: |%20)|Basic |(?:Proxy-|X-)?Authorization[\"']?\s?[=:,]\s?b?[\"']?(?:[A-Za-z]{2,12} )?))"

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from vllm_logdoctor.catalogue.locate import keep_bytes, kept_bytes
+from vllm_logdoctor.files import keep_bytes, kept_bytes
 from vllm_logdoctor.scan.request_lines import MARK, marks_in
 from vllm_logdoctor.scan.required import mentions_parser_marks
 from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS, is_plain

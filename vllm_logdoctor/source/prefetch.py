@@ -48,31 +48,14 @@ class _Ahead:
     def _fill(self) -> None:
         """Run in the thread until the stream ends or nobody wants it any more."""
         last: bytes | Exception = b""
+        # One small read after the other: what a cut archive gave before it ends is not lost.
+        read = getattr(self._stream, "read1", self._stream.read)
         try:
-            while not self._unwanted and (block := self._block()):
+            while not self._unwanted and (block := read(_BLOCK_BYTES)):
                 self._blocks.put(block)
         except Exception as error:
             last = error
         self._blocks.put(last)
-
-    def _block(self) -> bytes:
-        """Read one block; what was read before an error is handed on before the error is met again."""
-        parts: list[bytes] = []
-        wanted = _BLOCK_BYTES
-        # One small read after the other: what a cut archive gave before it ends is not lost.
-        read = getattr(self._stream, "read1", self._stream.read)
-        while wanted > 0:
-            try:
-                part = read(wanted)
-            except Exception as error:
-                if parts:
-                    self._blocks.put(b"".join(parts))
-                raise error
-            if not part:
-                break
-            parts.append(part)
-            wanted -= len(part)
-        return b"".join(parts)
 
     def end(self) -> None:
         """End the thread, and close what it read."""
