@@ -21,6 +21,7 @@ from vllm_logdoctor.report import frames, json, markdown, text
 from vllm_logdoctor.report.key_figures import startup_seconds
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import run_title
+from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.rules.bottleneck import ServingPeriod
 from vllm_logdoctor.rules.model import Finding, Message
 from vllm_logdoctor.run.model import Coverage, Phase, Run, Sample, SourceSummary, Value
@@ -228,7 +229,7 @@ class RunView:
     @property
     def title(self) -> str:
         """One line that says what ran, on what, how long and how it ended."""
-        return text.plain_text(run_title(self.run), 10_000).strip()
+        return plain_words(run_title(self.run))
 
     @property
     def events(self) -> Rows[Event]:

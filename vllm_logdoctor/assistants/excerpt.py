@@ -21,8 +21,8 @@ from vllm_logdoctor.report.key_figures import key_figures
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import BROKEN, parallelism
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.sections.configuration import spread
-from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.rules.capacity.card import device_name
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.urgency import urgent_first
@@ -157,8 +157,8 @@ def _without_lines(analysis: Analysis, diagnosis: Diagnosis, others: list[Diagno
     launch = visible(diagnosis.plan.command_before or "", "\n")
     few = 1 if brief else _FINDINGS
     return Excerpt(
-        plain(screen.state),
-        plain(screen.ran),
+        plain_words(screen.state),
+        plain_words(screen.ran),
         run.number,
         len(analysis.runs),
         places.names,
@@ -166,9 +166,11 @@ def _without_lines(analysis: Analysis, diagnosis: Diagnosis, others: list[Diagno
         tuple(_settings(run, places)),
         tuple(_environment(run, places)),
         tuple(_signs(diagnosis, places)),
-        tuple(Fact(plain(name), plain(value)) for name, value in key_figures(run)) if served(run) else (),
+        tuple(Fact(plain_words(name), plain_words(value)) for name, value in key_figures(run))
+        if served(run)
+        else (),
         tuple(_concluded(diagnosis, others, places))[: 2 * few],
-        tuple(map(plain, diagnosis.unknowns[:few])),
+        tuple(map(plain_words, diagnosis.unknowns[:few])),
         (),
         analysis.coverage.lines,
     )
@@ -216,11 +218,6 @@ class Places:
     def of(self, evidence: Iterable[Evidence], limit: int = 3) -> tuple[str, ...]:
         """Return the first places of some evidence, each once."""
         return tuple(dict.fromkeys(self.at(one.file, one.line) for one in evidence))[:limit]
-
-
-def plain(markdown: str) -> str:
-    """Return inline Markdown as plain text in one line."""
-    return " ".join(plain_text(markdown, 10_000).split())
 
 
 def shortened(text: str) -> str:

@@ -12,7 +12,7 @@ from vllm_logdoctor.comparison.comparison import Comparison, FigureDifference, F
 from vllm_logdoctor.comparison.verification import CheckedChange, CheckedPrediction, Verification
 from vllm_logdoctor.comparison.verification_markdown import expected, planned_words
 from vllm_logdoctor.comparison.wording import figure_value, load_words, moved_words, side, times
-from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.run.model import Evidence
 
 Verdict = Literal["passed", "failed", "unknown"]
@@ -105,7 +105,7 @@ def _finding(one: FindingDifference) -> Check:
 
 def _speed(comparison: Comparison) -> Iterator[Check]:
     load = comparison.load
-    said = _plain(load_words(load))
+    said = plain_words(load_words(load))
     yield Check(
         "speed", "speed-at-equal-load", _OF_LOAD[load.verdict], load.verdict, "high", said, ratio=load.ratio
     )
@@ -119,16 +119,16 @@ def _figure(one: FigureDifference) -> Check:
         _OF_FIGURE[one.verdict],
         one.verdict,
         "medium",
-        f"{_plain(moved_words(one))}{note}",
-        before=_plain(figure_value(one.name, one.before)),
-        after=_plain(figure_value(one.name, one.after)),
+        f"{plain_words(moved_words(one))}{note}",
+        before=plain_words(figure_value(one.name, one.before)),
+        after=plain_words(figure_value(one.name, one.after)),
         ratio=one.ratio,
     )
 
 
 def _change(one: CheckedChange) -> Check:
-    knob, wanted = (_plain(words) for words in planned_words(one.planned))
-    found = "not set" if one.found is None else _plain(side(one.found))
+    knob, wanted = (plain_words(words) for words in planned_words(one.planned))
+    found = "not set" if one.found is None else plain_words(side(one.found))
     after = "" if one.state == "unknown" else found
     note = f" ({one.note})" if one.note else ""
     asked = f"{knob} {wanted}".strip()
@@ -138,12 +138,8 @@ def _change(one: CheckedChange) -> Check:
 
 
 def _prediction(one: CheckedPrediction) -> Check:
-    wanted, came = _plain(expected(one)), times(one.ratio)
+    wanted, came = plain_words(expected(one)), times(one.ratio)
     seen = f"; came: {came}" if came else ""
     said = f"{one.state.replace('-', ' ')}: {one.title}: {wanted}{seen} ({one.note})"
     verdict = _OF_PREDICTION[one.state]
     return Check("prediction", one.rule, verdict, one.state, "low", said, wanted, came, ratio=one.ratio)
-
-
-def _plain(markdown: str) -> str:
-    return plain_text(markdown, 10_000).strip()

@@ -8,7 +8,7 @@ import io
 from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
-from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.rules.model import Finding
 
 COLUMNS = (
@@ -42,7 +42,7 @@ def cell(text: str) -> str:
 def _row(diagnosis: Diagnosis, finding: Finding) -> list[str | int | float]:
     first = finding.evidence[0] if finding.evidence else None
     effect = finding.effect
-    changes = "; ".join(plain_text(change_words(change), 10_000).strip() for change in finding.changes)
+    changes = "; ".join(plain_words(change_words(change)) for change in finding.changes)
     return [
         diagnosis.run.number,
         cell(first.file) if first else "",

@@ -6,7 +6,7 @@ from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.model import Analysis
-from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 
@@ -33,7 +33,7 @@ def annotation(finding: Finding) -> str:
         '::error title=a-rule%3A a%3A b::100 %25'
     """
     message = [finding.explanation or finding.title]
-    message += [f"Change: {plain_text(change_words(change), 10_000).strip()}." for change in finding.changes]
+    message += [f"Change: {plain_words(change_words(change))}." for change in finding.changes]
     line = finding.evidence[0] if finding.evidence else None
     return command(finding.severity, f"{finding.id}: {finding.title}", " ".join(message), line)
 

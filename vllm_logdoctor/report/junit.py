@@ -13,7 +13,7 @@ from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import run_title
-from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.rules.model import Finding
 
 _LINES = 6
@@ -39,7 +39,7 @@ def _failed(findings: Sequence[Finding]) -> int:
 
 
 def _suite(diagnosis: Diagnosis) -> list[str]:
-    name = plain_text(f"run {diagnosis.run.number}: {run_title(diagnosis.run)}", 10_000).strip()
+    name = plain_words(f"run {diagnosis.run.number}: {run_title(diagnosis.run)}")
     tests = max(1, len(diagnosis.findings))
     failures = _failed(diagnosis.findings)
     lines = [
@@ -64,7 +64,7 @@ def _case(finding: Finding) -> list[str]:
 def _said(finding: Finding) -> list[str]:
     lines = [visible(f"{finding.title}. {finding.explanation}".strip())]
     lines += [f"{visible(one.file)}:{one.line}: {visible(one.text)}" for one in finding.evidence[:_LINES]]
-    lines += [f"change: {plain_text(change_words(change), 10_000).strip()}" for change in finding.changes]
+    lines += [f"change: {plain_words(change_words(change))}" for change in finding.changes]
     return lines
 
 

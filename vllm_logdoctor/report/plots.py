@@ -11,8 +11,8 @@ from vllm_logdoctor.report.clock import clock, duration, iso
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.naming import PHASES, run_title
+from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.series import Point, points_of, stretches
-from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.run.model import Phase, Run
 
 try:
@@ -128,7 +128,7 @@ def _figure(run: Run, title: str, rows: int = 1, height: float = _SIZE[1]) -> tu
     axes: list[Axes] = [row[0] for row in grid]
     # The second line keeps the place for what ran, in smaller letters.
     heading = figure.suptitle(f"{title}\n ", x=0.01, ha="left", fontsize=14, fontweight="bold")
-    title = _literal(shorten(plain_text(run_title(run), 10_000).strip(), 130))
+    title = _literal(shorten(plain_words(run_title(run)), 130))
     ran = axes[0].annotate(
         title, (0, 0.12), xycoords=heading, fontsize=9, color=GREY, va="bottom", annotation_clip=False
     )

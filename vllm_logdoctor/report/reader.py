@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from markdown_it import MarkdownIt
 
 from vllm_logdoctor.lazy import lazy_pattern
@@ -23,6 +25,7 @@ _OFF = [
 _ANCHOR = lazy_pattern(r"#e\d+-\d+")
 
 
+@cache
 def reader(linked: bool = False) -> MarkdownIt:
     """Return a parser of the report's own Markdown: no images, no HTML, no links but to lines of evidence.
 
@@ -39,3 +42,14 @@ def reader(linked: bool = False) -> MarkdownIt:
 
 def _leads_to_line(url: str) -> bool:
     return _ANCHOR.fullmatch(url) is not None
+
+
+def plain_words(markdown: str) -> str:
+    """Return inline Markdown as plain words in one line.
+
+    Example:
+        >>> plain_words("**drop** `--enforce-eager`")
+        'drop --enforce-eager'
+    """
+    children = [child for token in reader().parseInline(markdown) for child in token.children or []]
+    return "".join(" " if child.type.endswith("break") else child.content for child in children).strip()

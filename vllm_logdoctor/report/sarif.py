@@ -14,7 +14,7 @@ from vllm_logdoctor.report.clock import iso
 from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.model import Analysis, Diagnosis
-from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 
@@ -122,7 +122,7 @@ def _result(diagnosis: Diagnosis, finding: Finding, rule: int) -> Node:
 
 def _message(finding: Finding) -> str:
     parts = [f"{finding.title}.", finding.explanation]
-    parts += [f"Change: {plain_text(change_words(change), 10_000).strip()}." for change in finding.changes]
+    parts += [f"Change: {plain_words(change_words(change))}." for change in finding.changes]
     return spoken(" ".join(part for part in parts if part))
 
 

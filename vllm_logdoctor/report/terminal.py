@@ -19,8 +19,8 @@ from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import PHASES, run_title
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.sections.serving import drawn_curves
-from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.rules.model import Finding
 
 COLOURS: dict[Severity, str] = {
@@ -92,36 +92,32 @@ def _overview(pages: list[Page]) -> RenderableType:
     for page in pages[:_RUNS]:
         table.add_row(
             Text(str(page.run.number)),
-            Text(_words(state(page)), style=LEVELS[level_of(page)]),
-            Text(_words(run_title(page.run))),
+            Text(plain_words(state(page)), style=LEVELS[level_of(page)]),
+            Text(plain_words(run_title(page.run))),
         )
     left = f"; the first {_RUNS}" if len(pages) > _RUNS else ""
     return Group(Text(f"{len(pages)} runs{left}", style="bold"), table, Text(""))
 
 
-def _words(markdown: str) -> str:
-    return plain_text(markdown, 10_000).strip()
-
-
 def _screen(page: Page, screen: FirstScreen, width: int) -> Iterator[RenderableType]:
     number = f"Run {page.run.number}: " if len(page.analysis.runs) > 1 else ""
-    yield Text(f" {number}{_words(screen.state)} ", style=LEVELS[screen.level])
-    yield Text(_words(screen.ran), style="dim")
+    yield Text(f" {number}{plain_words(screen.state)} ", style=LEVELS[screen.level])
+    yield Text(plain_words(screen.ran), style="dim")
     yield Text("")
     if screen.quote:
-        yield Text(_words(screen.quote), style="red")
+        yield Text(plain_words(screen.quote), style="red")
     if screen.verdict:
-        yield Text(_words(screen.verdict), style="bold")
+        yield Text(plain_words(screen.verdict), style="bold")
     if screen.figures:
         yield Text("")
         yield _figures(screen, width)
     yield Text("")
     for position, action in enumerate(screen.actions, start=1):
         grid = Table.grid(padding=(0, 1))
-        grid.add_row(Text(str(position), style="green"), Text(_words(action)))
+        grid.add_row(Text(str(position), style="green"), Text(plain_words(action)))
         yield grid
     if screen.note:
-        yield Text(_words(screen.note), style="dim")
+        yield Text(plain_words(screen.note), style="dim")
     if screen.actions or screen.note:
         yield Text("")
 
@@ -133,7 +129,7 @@ def _figures(screen: FirstScreen, width: int) -> Table:
     cells = [
         cell
         for name, value in screen.figures
-        for cell in (Text(_words(name), style="dim"), Text(_words(value)))
+        for cell in (Text(plain_words(name), style="dim"), Text(plain_words(value)))
     ]
     for at in range(0, len(cells), 2 * beside):
         table.add_row(*cells[at : at + 2 * beside])
@@ -159,7 +155,7 @@ def _finding(page: Page, finding: Finding) -> RenderableType:
     parts: list[RenderableType] = [head]
     knobs = [change.knob for change in finding.changes]
     for one in finding.evidence[:1]:
-        place = _words(page.cite([one]).strip("[]"))
+        place = plain_words(page.cite([one]).strip("[]"))
         said = excerpt(_shown(one.text), knobs, 90)
         parts.append(Text.assemble("   ", (place, "dim"), " ", said, overflow="ellipsis", no_wrap=True))
     return Group(*parts)

@@ -1,69 +1,85 @@
-"""A page of our own Markdown on a terminal: headings, lists and tables in its width, with colour where wanted."""
+"""A page of Markdown in the width of a terminal: headings, lists and tables, in colour or as plain text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from markdown_it.token import Token
+from rich.box import Box
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from vllm_logdoctor.report.reader import reader
+from vllm_logdoctor.report.reader import plain_words, reader
 
 _INDENT = 2
+_UNDERLINES = {"h1": "=", "h2": "-", "h3": "~"}
+_RULE_BELOW_HEADER = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 
 
-def print_page(markdown: str, console: Console | None = None) -> None:
+def print_page(markdown: str, console: Console | None = None, plain: bool = False) -> None:
     """Print a page.
 
     Args:
         markdown: what to show; all log text in it is escaped.
         console: where; by default standard output, which honours NO_COLOR, FORCE_COLOR and COLUMNS.
+        plain: whether characters, not styles, mark headings, blocks of code and headers of tables.
     """
     console = console or Console(highlight=False, markup=False, emoji=False)
-    for part in _parts(reader().parse(markdown)):
+    for part in _parts(reader().parse(markdown), plain):
         console.print(part, markup=False, highlight=False)
 
 
-def _parts(tokens: Sequence[Token]) -> Iterator[RenderableType]:
-    position, depth = 0, 0
+def _parts(tokens: Sequence[Token], plain: bool) -> Iterator[RenderableType]:
+    position, lists = 0, 0
+    mark = ""
     while position < len(tokens):
         token = tokens[position]
         if token.type == "table_open":
             end = next(at for at in range(position, len(tokens)) if tokens[at].type == "table_close")
-            yield _table(tokens[position:end])
+            yield _table(tokens[position:end], plain)
             yield Text("")
             position = end
         elif token.type == "heading_open":
             position += 1
-            yield _words(tokens[position], "bold underline" if token.tag == "h1" else "bold")
+            yield from _heading(tokens[position], token.tag, plain)
+        elif token.type == "list_item_open":
+            mark = f"{token.info}." if token.info.isdigit() else "-" if plain or lists > 1 else "•"
         elif token.type == "inline":
-            yield _item(token, depth) if depth else _words(token)
-            yield from () if depth else (Text(""),)
+            yield _item(token, mark, lists) if lists else _words(token)
+            yield from () if lists else (Text(""),)
         elif token.type == "fence":
-            yield Text(token.content)
-        if token.type == "bullet_list_close" and depth == 1:
+            yield Padding(Text(token.content.rstrip("\n")), (0, 0, 1, 4 if plain else 0))
+        lists += {"list_open": 1, "list_close": -1}.get(token.type.partition("_")[2], 0)
+        if token.type.endswith("list_close") and not lists:
             yield Text("")
-        depth += {"bullet_list_open": 1, "bullet_list_close": -1}.get(token.type, 0)
         position += 1
 
 
-def _item(token: Token, depth: int) -> RenderableType:
+def _heading(token: Token, tag: str, plain: bool) -> Iterator[RenderableType]:
+    yield _words(token, "bold underline" if tag == "h1" else "bold")
+    if plain:
+        under = _UNDERLINES.get(tag, "") * len(plain_words(token.content))
+        yield Text(f"{under}\n", overflow="crop", no_wrap=True)
+
+
+def _item(token: Token, mark: str, depth: int) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
-    grid.add_row("•" if depth == 1 else "-", _words(token))
+    grid.add_row(mark, _words(token))
     return Padding(grid, (0, 0, 0, _INDENT * (depth - 1)))
 
 
-def _table(tokens: Sequence[Token]) -> Table:
+def _table(tokens: Sequence[Token], plain: bool) -> Table:
     rows: list[list[Text]] = []
     for token in tokens:
         if token.type == "tr_open":
             rows.append([])
         elif token.type == "inline":
             rows[-1].append(_words(token))
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table = Table(
+        box=_RULE_BELOW_HEADER if plain else None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, show_edge=False
+    )  # fmt: skip
     for cell in rows[0]:
         table.add_column(cell, overflow="fold")
     for row in rows[1:]:
