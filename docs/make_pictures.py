@@ -32,9 +32,11 @@ LOGS = {
     "failed-worker-killed": "vllm-0.32.0-kill-worker-tp2.log",
     "offline": "vllm-0.16.0-offline-batch.log",
     "speculative-decoding": "vllm-0.32.0-spec-ngram.log",
-    "cut-off": "vllm-0.32.0-truncated-midline.log",
+    "cut-off": "vllm-0.32.0-healthy-serve.log",
     "data-parallel": "vllm-0.32.0-dp2.log",
 }
+CUT_OFF_AFTER = 90
+"""Lines of the log of the picture "cut-off": it ends before the start-up does."""
 AS_HTML = ("limited-kv-cache", "healthy", "failed-max-model-len")
 
 
@@ -44,10 +46,16 @@ def terminal_picture(name: str, log: Path) -> str:
         width=WIDTH, file=io.StringIO(), record=True, force_terminal=True, color_system="truecolor", highlight=False,
         markup=False, emoji=False, legacy_windows=False,
     )  # fmt: skip
-    analysis = analyze(log).analysis
+    begin = log.read_text(encoding="utf-8").split("\n")[:CUT_OFF_AFTER]
+    analysis = analyze(begin if name == "cut-off" else log).analysis
     page = Page(analysis, analysis.runs[0])
     console.print(screen_view(page, first_screen(page), WIDTH), markup=False, highlight=False)
-    drawn = console.export_svg(title=f"logdoctor analyze {log.name}", unique_id=name)
+    command = (
+        f"head -{CUT_OFF_AFTER} {log.name} | logdoctor analyze -"
+        if name == "cut-off"
+        else f"logdoctor analyze {log.name}"
+    )
+    drawn = console.export_svg(title=command, unique_id=name)
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
 
 

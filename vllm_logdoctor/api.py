@@ -50,7 +50,7 @@ def analyze(
 
     Args:
         source: a path, a directory, several paths, "-" for standard input, the bytes of a log, or its lines.
-        objective: what the advice is for: balanced, throughput, latency, long-context, memory or startup.
+        objective: what the advice is for: balanced, throughput, latency, cost, long-context, memory or startup.
         patterns: pattern packs of your own, directories or files.
         year: year in which a log without years begins; default: by the date of the file, see `run.year_source`.
 

@@ -20,7 +20,7 @@ from vllm_logdoctor.report.key_figures import startup_seconds
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.report.serving import requests_of, serving_of
 from vllm_logdoctor.rules.model import Finding
-from vllm_logdoctor.run.model import Phase, Run, Sample, Value
+from vllm_logdoctor.run.model import Run, Value
 
 if TYPE_CHECKING:
     import pandas
@@ -211,52 +211,6 @@ class Times(Struct, frozen=True):
         return math.nan if seconds is None or self.started is None else seconds - self.started
 
 
-def runs_frame(runs: Iterable[tuple[Diagnosis, Times]]) -> pandas.DataFrame:
-    """Return one row per run."""
-    return _frame(RUNS, (_run_row(diagnosis, times) for diagnosis, times in runs))
-
-
-def periods_frame(runs: Iterable[tuple[Diagnosis, Times]]) -> pandas.DataFrame:
-    """Return the periods in which one thing limited a run."""
-    rows = (
-        (
-            one.run.number, period.name, times.at(period.start), times.at(period.end), times.since(period.start),
-            (period.end or math.nan) - (period.start or math.nan), period.samples, period.reason,
-        )
-        for one, times in runs
-        for period in one.bottleneck.periods
-    )  # fmt: skip
-    return _frame(PERIODS, rows)
-
-
-def messages_frame(diagnoses: Iterable[Diagnosis]) -> pandas.DataFrame:
-    """Return warnings and errors with their verdict."""
-    rows = (
-        (one.run.number, m.pattern or None, m.verdict, m.count, m.text, m.meaning, m.evidence.line)
-        for one in diagnoses
-        for m in one.messages
-    )
-    return _frame(MESSAGES, rows)
-
-
-def what_if_frame(diagnoses: Iterable[Diagnosis]) -> pandas.DataFrame:
-    """Return what the KV cache would hold with other settings."""
-    rows = (
-        (one.run.number, w.knob, w.before, w.after, w.kv_cache_tokens, w.max_concurrency, w.basis)
-        for one in diagnoses
-        for w in one.what_if
-    )
-    return _frame(WHAT_IF, rows)
-
-
-def processes_frame(runs: Iterable[Run]) -> pandas.DataFrame:
-    """Return the processes that wrote."""
-    return _frame(
-        PROCESSES,
-        ((run.number, p.name, p.role, p.pid, p.rank, p.host) for run in runs for p in run.processes),
-    )
-
-
 MEASURED: tuple[Column, ...] = (
     ("run", "Int64", "number in the report"),
     ("group", "string", "latency, scheduler, kernels, gpus ..."),
@@ -271,12 +225,61 @@ MEASURED: tuple[Column, ...] = (
 )
 
 
+Row = tuple[object, dict[str, Any]]
+"""What holds the values of a row as attributes, and the values that it does not hold, by column."""
+
+
+def runs_frame(runs: Iterable[tuple[Diagnosis, Times]]) -> pandas.DataFrame:
+    """Return one row per run."""
+    return _frame(RUNS, ((diagnosis.run, _of_run(diagnosis, times)) for diagnosis, times in runs))
+
+
+def periods_frame(runs: Iterable[tuple[Diagnosis, Times]]) -> pandas.DataFrame:
+    """Return the periods in which one thing limited a run."""
+    rows = (
+        (
+            period,
+            {
+                "run": one.run.number, "limit": period.name, "start": times.at(period.start), "end": times.at(period.end),
+                "start_seconds": times.since(period.start),
+                "duration": (period.end or math.nan) - (period.start or math.nan),
+            },
+        )
+        for one, times in runs
+        for period in one.bottleneck.periods
+    )  # fmt: skip
+    return _frame(PERIODS, rows)
+
+
+def messages_frame(diagnoses: Iterable[Diagnosis]) -> pandas.DataFrame:
+    """Return warnings and errors with their verdict."""
+    rows = (
+        (m, {"run": one.run.number, "pattern": m.pattern or None, "line": m.evidence.line})
+        for one in diagnoses
+        for m in one.messages
+    )
+    return _frame(MESSAGES, rows)
+
+
+def what_if_frame(diagnoses: Iterable[Diagnosis]) -> pandas.DataFrame:
+    """Return what the KV cache would hold with other settings."""
+    return _frame(WHAT_IF, ((w, {"run": one.run.number}) for one in diagnoses for w in one.what_if))
+
+
+def processes_frame(runs: Iterable[Run]) -> pandas.DataFrame:
+    """Return the processes that wrote."""
+    return _frame(PROCESSES, ((one, {"run": run.number}) for run in runs for one in run.processes))
+
+
 def measured_frame(run: Run) -> pandas.DataFrame:
     """Return what files beside the log measured of a run."""
     rows = (
         (
-            run.number, group, one.name, one.subject, str(one.value),
-            float(one.value) if isinstance(one.value, int | float) else None, one.unit, one.file, one.line, one.joined,
+            one,
+            {
+                "run": run.number, "group": group, "value": str(one.value),
+                "number": float(one.value) if isinstance(one.value, int | float) else None,
+            },
         )
         for group, values in run.observed.groups.items()
         for one in values
@@ -286,38 +289,52 @@ def measured_frame(run: Run) -> pandas.DataFrame:
 
 def stats_frame(run: Run, times: Times) -> pandas.DataFrame:
     """Return the statistics lines, one row each (or one per thinned group, see `count`)."""
-    return _frame(STATS, (_stats_row(times, sample) for sample in run.samples))
+    return _frame(STATS, ((one, _when(times, one.time)) for one in run.samples))
 
 
 def phases_frame(runs: Iterable[tuple[Run, Times]]) -> pandas.DataFrame:
     """Return the phases of runs."""
-    return _frame(PHASES, (_phase_row(run, times, phase) for run, times in runs for phase in run.phases))
+    rows = (
+        (
+            phase,
+            {
+                "run": run.number, "start": times.at(phase.start), "end": times.at(phase.end),
+                "start_seconds": times.since(phase.start), "line": _line(phase.evidence),
+            },
+        )
+        for run, times in runs
+        for phase in run.phases
+    )  # fmt: skip
+    return _frame(PHASES, rows)
 
 
 def config_frame(config: Mapping[str, Value]) -> pandas.DataFrame:
     """Return settings with provenance."""
-    return _frame(CONFIG, ((name, v.value, v.provenance, _line(v.evidence)) for name, v in config.items()))
+    rows = ((value, {"name": name, "line": _line(value.evidence)}) for name, value in config.items())
+    return _frame(CONFIG, rows)
 
 
 def findings_frame(findings: Iterable[Finding]) -> pandas.DataFrame:
     """Return findings in order of importance."""
-    return _frame(FINDINGS, (_finding_row(finding) for finding in findings))
+    return _frame(FINDINGS, ((finding, _of_finding(finding)) for finding in findings))
 
 
 def events_frame(run: Run, times: Times, events: Iterable[Event]) -> pandas.DataFrame:
     """Return the events that were kept: of each message the first three and the last."""
-    return _frame(EVENTS, (_event_row(run, times, event) for event in events))
+    return _frame(EVENTS, ((event.record, _of_event(run, times, event)) for event in events))
 
 
 def requests_frame(run: Run) -> pandas.DataFrame:
     """Return answered requests by endpoint and status."""
-    return _frame(REQUESTS, ((*key, count) for key, count in sorted(run.accesses.items())))
+    names = [name for name, _, _ in REQUESTS]
+    rows = (dict(zip(names, (*key, count), strict=True)) for key, count in sorted(run.accesses.items()))
+    return _frame(REQUESTS, ((None, row) for row in rows))
 
 
 def requests_by_minute_frame(run: Run, times: Times) -> pandas.DataFrame:
     """Return answered requests by minute and status; requests without a time are left out."""
     rows = (
-        (times.at(minute * 60.0), times.since(minute * 60.0), status, count)
+        (None, {**_when(times, minute * 60.0), "status": status, "count": count})
         for minute, counts in sorted(run.accesses_by_minute.items())
         if minute >= 0
         for status, count in sorted(counts.items())
@@ -325,14 +342,18 @@ def requests_by_minute_frame(run: Run, times: Times) -> pandas.DataFrame:
     return _frame(REQUESTS_BY_MINUTE, rows)
 
 
-def _frame(columns: tuple[Column, ...], rows: Iterable[tuple[Any, ...]]) -> pandas.DataFrame:
+def _frame(columns: tuple[Column, ...], rows: Iterable[Row]) -> pandas.DataFrame:
+    """Return a frame of rows: each value is the row's own by that name, else the attribute of that name."""
     try:
         import pandas as pd
     except ImportError as error:
         raise LogdoctorError("pandas is not installed; pip install 'vllm-logdoctor[pandas]'", 2) from error
     names = [name for name, _, _ in columns]
-    frame = pd.DataFrame([tuple(map(_encodable, row)) for row in rows], columns=names)
-    frame = frame.astype({name: dtype for name, dtype, _ in columns})
+    cells = (
+        [_encodable(own[name] if name in own else getattr(item, name)) for name in names]
+        for item, own in rows
+    )
+    frame = pd.DataFrame(cells, columns=names).astype({name: dtype for name, dtype, _ in columns})
     frame.attrs["units"] = {name: unit for name, _, unit in columns if unit}
     return frame
 
@@ -346,53 +367,35 @@ def _line(evidence: tuple[Any, ...]) -> int | None:
     return evidence[0].line if evidence else None
 
 
-def _stats_row(times: Times, sample: Sample) -> tuple[Any, ...]:
-    return (
-        times.at(sample.time),
-        times.since(sample.time),
-        sample.engine,
-        sample.prompt,
-        sample.generation,
-        sample.running,
-        sample.waiting,
-        sample.kv_usage,
-        sample.prefix_hit,
-        sample.external_hit,
-        sample.mm_hit,
-        sample.preemptions,
-        sample.line,
-        sample.count,
-    )
+def _when(times: Times, seconds: float | None) -> dict[str, Any]:
+    return {"time": times.at(seconds), "seconds": times.since(seconds)}
 
 
-def _run_row(diagnosis: Diagnosis, times: Times) -> tuple[Any, ...]:
+def _of_run(diagnosis: Diagnosis, times: Times) -> dict[str, Any]:
     run, serving = diagnosis.run, serving_of(diagnosis.run)
     statuses = requests_of(run)
-    return (
-        run.number,
-        run.first_file,
-        run.kind,
-        run.version and str(run.version.value),
-        run.model and str(run.model.value),
-        run.platform,
-        run.outcome,
-        diagnosis.bottleneck.name,
-        times.at(run.started),
-        times.at(run.ended),
-        times.since(run.ended),
-        startup_seconds(run.phases),
-        serving.generation.mean_busy,
-        serving.generation.max,
-        serving.prompt.mean_busy,
-        serving.running,
-        serving.waiting,
-        serving.kv_usage,
-        generated_tokens(run),
-        sum(statuses.values()),
-        sum(count for status, count in statuses.items() if status >= 500),
-        run.measure("kv_cache_tokens"),
-        sum(finding.severity in ("critical", "high") for finding in diagnosis.findings),
-    )
+    return {
+        "run": run.number,
+        "file": run.first_file,
+        "version": run.version and str(run.version.value),
+        "model": run.model and str(run.model.value),
+        "bottleneck": diagnosis.bottleneck.name,
+        "started": times.at(run.started),
+        "ended": times.at(run.ended),
+        "duration": times.since(run.ended),
+        "startup": startup_seconds(run.phases),
+        "generation_mean": serving.generation.mean_busy,
+        "generation_max": serving.generation.max,
+        "prompt_mean": serving.prompt.mean_busy,
+        "running_max": serving.running,
+        "waiting_max": serving.waiting,
+        "kv_usage_max": serving.kv_usage,
+        "generated": generated_tokens(run),
+        "requests": sum(statuses.values()),
+        "failed_requests": sum(count for status, count in statuses.items() if status >= 500),
+        "kv_cache_tokens": run.measure("kv_cache_tokens"),
+        "findings": sum(finding.severity in ("critical", "high") for finding in diagnosis.findings),
+    }
 
 
 def generated_tokens(run: Run) -> float | None:
@@ -409,47 +412,25 @@ def generated_tokens(run: Run) -> float | None:
     return total if counted else None
 
 
-def _phase_row(run: Run, times: Times, phase: Phase) -> tuple[Any, ...]:
-    start, end = times.at(phase.start), times.at(phase.end)
-    since = times.since(phase.start)
-    return (
-        run.number, phase.name, phase.process, phase.parent, start, end, since, phase.seconds, _line(phase.evidence)
-    )  # fmt: skip
-
-
-def _finding_row(finding: Finding) -> tuple[Any, ...]:
+def _of_finding(finding: Finding) -> dict[str, Any]:
     change = finding.changes[0] if finding.changes else None
     effect = finding.effect
-    return (
-        finding.id,
-        finding.kind,
-        finding.role,
-        finding.severity,
-        finding.confidence,
-        finding.title,
-        finding.explanation,
-        change.knob if change else None,
-        change.before if change else None,
-        change.after if change else None,
-        effect.metric if effect else None,
-        effect.low if effect else math.nan,
-        effect.high if effect else math.nan,
-        _line(finding.evidence),
-    )
+    return {
+        **{name: getattr(change, name, None) for name in ("knob", "before", "after")},
+        "effect_metric": effect.metric if effect else None,
+        "effect_low": effect.low if effect else math.nan,
+        "effect_high": effect.high if effect else math.nan,
+        "line": _line(finding.evidence),
+    }
 
 
-def _event_row(run: Run, times: Times, event: Event) -> tuple[Any, ...]:
-    record = event.record
-    seen = run.seen(event.pattern.id)
-    return (
-        event.name,
-        event.pattern.id,
-        record.level,
-        record.process.name,
-        times.at(record.time),
-        times.since(record.time),
-        record.line,
-        seen.count if seen else 1,
-        dict(event.fields),
-        record.message,
-    )
+def _of_event(run: Run, times: Times, event: Event) -> dict[str, Any]:
+    record, seen = event.record, run.seen(event.pattern.id)
+    return {
+        **_when(times, record.time),
+        "event": event.name,
+        "pattern": event.pattern.id,
+        "process": record.process.name,
+        "count": seen.count if seen else 1,
+        "fields": dict(event.fields),
+    }

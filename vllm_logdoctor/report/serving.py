@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -51,14 +51,9 @@ class Serving(Struct, frozen=True):
     engines: tuple[int, ...] = ()
 
 
-def is_busy(sample: Sample) -> bool:
-    """Return True if work was in the engine at a sample."""
-    return bool(sample.running or sample.waiting or sample.prompt > 0 or sample.generation > 0)
-
-
-def is_busy_point(point: Point) -> bool:
-    """Return True if work was in an engine at a point of the series."""
-    return bool(point.running or point.waiting or point.prompt > 0 or point.generation > 0)
+def is_busy(at: Sample | Point) -> bool:
+    """Return True if work was in an engine at a sample or at a point of the series."""
+    return bool(at.running or at.waiting or at.prompt > 0 or at.generation > 0)
 
 
 def serving_of(run: Run, engine: int | None = None) -> Serving:
@@ -67,13 +62,12 @@ def serving_of(run: Run, engine: int | None = None) -> Serving:
         return _whole(run)
     chosen = [sample for sample in run.samples if sample.engine == engine]
     counted = [sample.preemptions for sample in chosen if sample.preemptions is not None]
+    busy = [sample for sample in chosen if is_busy(sample)]
     return Serving(
         samples=sum(sample.count for sample in chosen),
-        busy=sum(sample.count for sample in chosen if is_busy(sample)),
-        prompt=_spread(chosen, lambda sample: sample.prompt, max((s.prompt for s in chosen), default=None)),
-        generation=_spread(
-            chosen, lambda sample: sample.generation, max((s.generation for s in chosen), default=None)
-        ),
+        busy=sum(sample.count for sample in busy),
+        prompt=_spread(((s.prompt, s.count) for s in busy), _largest(s.prompt for s in chosen)),
+        generation=_spread(((s.generation, s.count) for s in busy), _largest(s.generation for s in chosen)),
         running=_largest(sample.running for sample in chosen),
         waiting=_largest(sample.waiting for sample in chosen),
         kv_usage=_largest(sample.kv_usage for sample in chosen),
@@ -85,15 +79,14 @@ def serving_of(run: Run, engine: int | None = None) -> Serving:
 
 
 def _whole(run: Run) -> Serving:
-    top = run.extremes
+    top, shown = run.extremes, bool(run.samples)
+    busy = [sample for sample in run.samples if is_busy(sample)]
     printed = any(sample.preemptions is not None for sample in run.samples)
     return Serving(
         samples=run.sample_count,
-        busy=sum(sample.count for sample in run.samples if is_busy(sample)),
-        prompt=_spread(run.samples, lambda sample: sample.prompt, top.prompt if run.samples else None),
-        generation=_spread(
-            run.samples, lambda sample: sample.generation, top.generation if run.samples else None
-        ),
+        busy=sum(sample.count for sample in busy),
+        prompt=_spread(((s.prompt, s.count) for s in busy), top.prompt if shown else None),
+        generation=_spread(((s.generation, s.count) for s in busy), top.generation if shown else None),
         running=top.running,
         waiting=top.waiting,
         kv_usage=top.kv_usage,
@@ -106,12 +99,15 @@ def _whole(run: Run) -> Serving:
 
 def summed_of(points: Sequence[Point]) -> Serving:
     """Return the figures of all engines in sum."""
-    busy = [point for point in points if is_busy_point(point)]
+    busy = [point for point in points if is_busy(point)]
+    prompt, generation = (
+        [(rate, 1) for rate in rates] for rates in ([p.prompt for p in busy], [p.generation for p in busy])
+    )
     return Serving(
         samples=len(points),
         busy=len(busy),
-        prompt=_of_rates([point.prompt for point in busy]),
-        generation=_of_rates([point.generation for point in busy]),
+        prompt=_spread(prompt, _largest(rate for rate, _ in prompt)),
+        generation=_spread(generation, _largest(rate for rate, _ in generation)),
         running=_largest(point.running for point in points),
         waiting=_largest(point.waiting for point in points),
         kv_usage=_largest(point.kv_usage for point in points),
@@ -144,23 +140,12 @@ def quantile(weighted: Sequence[tuple[float, int]], share: float) -> float | Non
     return None
 
 
-def _spread(samples: Sequence[Sample], rate: Callable[[Sample], float], highest: float | None) -> Spread:
-    busy = [
-        (rate(sample), sample.count) for sample in samples if is_busy(sample) and math.isfinite(rate(sample))
-    ]
-    weight = sum(count for _, count in busy)
-    mean = math.fsum(value * count for value, count in busy) / weight if weight else None
-    busy.sort()  # What is in order already costs little to order again, twice.
+def _spread(weighted: Iterable[tuple[float, int]], highest: float | None) -> Spread:
+    """Return the spread of rates with their weights."""
+    busy = sorted((rate, weight) for rate, weight in weighted if math.isfinite(rate))
+    total = sum(weight for _, weight in busy)
+    mean = math.fsum(rate * weight for rate, weight in busy) / total if total else None
     return Spread(mean, quantile(busy, 0.5), quantile(busy, 0.95), highest)
-
-
-def _of_rates(rates: Sequence[float]) -> Spread:
-    weighted = [(rate, 1) for rate in rates if math.isfinite(rate)]
-    mean = math.fsum(rate for rate, _ in weighted) / len(weighted) if weighted else None
-    weighted.sort()
-    return Spread(
-        mean, quantile(weighted, 0.5), quantile(weighted, 0.95), max((r for r, _ in weighted), default=None)
-    )
 
 
 def _last(values: Iterable[float | None]) -> float | None:

@@ -76,4 +76,5 @@ def _contents(contents: Sequence[tuple[str, str, int]]) -> str:
     links = "".join(
         f'<li class="l{level}"><a href="#{name}">{escape(words)}</a></li>' for name, words, level in contents
     )
-    return f'<nav class="contents" aria-label="Contents"><p>Contents</p><ol>{links}</ol></nav>\n'
+    words = "<details open><summary>Contents</summary>"
+    return f'<nav class="contents" aria-label="Contents">{words}<ol>{links}</ol></details></nav>\n'

@@ -23,9 +23,10 @@
     values: (u, splits, axis, space, increment) => splits.map((v) => !chart.clock ? rounded(v)
       : increment >= 86400 ? clock(v, true).slice(0, 5) : clock(v, u.scales.x.max - u.scales.x.min > 86400, increment < 60)),
   });
+  const COUNTS = [1, 2, 5].flatMap((n) => [...Array(9).keys()].map((power) => n * 10 ** power)).sort((a, b) => a - b);
   const axisY = (chart) => ({
     stroke: () => colour("soft"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { stroke: () => colour("line") },
-    size: 62, values: (u, splits) => splits.map((v) => rounded(v) + (chart.unit === "%" ? " %" : "")),
+    size: 62, incrs: chart.unit ? undefined : COUNTS, values: (u, splits) => splits.map((v) => rounded(v) + (chart.unit === "%" ? " %" : "")),
   });
   const moment = (chart, v) => (v == null ? "" : chart.clock ? clock(v, chart.days, true) : (chart.x || "sample") + " " + rounded(v));
 
@@ -159,6 +160,12 @@
     ArrowRight: (p) => step(p, 1), ArrowLeft: (p) => step(p, -1), PageDown: (p) => step(p, 10), PageUp: (p) => step(p, -10),
     "+": (p) => zoom(p, 0.5), "-": (p) => zoom(p, 2), Escape: (p) => zoom(p, 0), 0: (p) => zoom(p, 0),
   };
+
+  /* Beside the report the contents are open; above it they would push the first screen down. */
+  const wide = matchMedia("(min-width: 70rem)"), contents = document.querySelector("nav.contents details");
+  const fold = () => { if (contents) { contents.open = wide.matches; } };
+  wide.addEventListener("change", fold);
+  fold();
 
   /* Of many charts only those near the screen are drawn: each keeps a picture of its size in memory. */
   const places = [...document.querySelectorAll(".chart")];

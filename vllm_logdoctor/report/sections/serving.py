@@ -11,7 +11,7 @@ from vllm_logdoctor.report.figures import count, number, percent, statuses, tabl
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation, transfers
 from vllm_logdoctor.report.series import Point, is_probe, minutes_of, points_of
-from vllm_logdoctor.report.serving import Serving, is_busy_point, quantile, requests_of, serving_of
+from vllm_logdoctor.report.serving import Serving, is_busy, quantile, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
@@ -43,7 +43,7 @@ def serving(page: Page) -> list[str]:
 
 def _statistics(page: Page, figures: Serving) -> list[str]:
     points = points_of(page.run)
-    busy = [point for point in points if is_busy_point(point)]
+    busy = [point for point in points if is_busy(point)]
     idle = (
         f", {figures.samples - figures.busy:,} of them idle and not counted"
         if figures.samples > figures.busy
