@@ -152,7 +152,7 @@ def picture() -> str:
 def generated() -> dict[Path, str]:
     """Return the text of every generated file by its path."""
     from tools.reference import reference_pages
-    from vllm_logdoctor.report.schema_page import PAGE, SCHEMA, page, schema_text
+    from tools.schema_page import PAGE, SCHEMA, page, schema_text
 
     return {
         DOCS / "reference" / "cli.md": command_line_page(),

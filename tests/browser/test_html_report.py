@@ -108,6 +108,18 @@ def test_nothing_is_wider_than_the_screen(browser, page, width, dark):
     assert browser.console == []
 
 
+@pytest.mark.parametrize(("width", "is_open"), [(1280, True), (768, False), (390, False)])
+def test_contents_beside_the_report_are_open_and_above_it_folded(browser, page, width, is_open):
+    browser.open(page, width=width)
+    assert browser.evaluate("document.querySelector('nav.contents details').open") is is_open
+    assert (
+        browser.evaluate(
+            "document.querySelector('.verdict h1, .verdict h2, main h1').getBoundingClientRect().top"
+        )
+        < 120
+    )
+
+
 def test_dark_and_light_are_distinguished(browser, page):
     browser.open(page, dark=True)
     dark = browser.evaluate("getComputedStyle(document.body).backgroundColor")

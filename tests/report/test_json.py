@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.report.synthetic import make_analysis
 from tests.report.test_markdown import hostile_text
+from tools import schema_page
 from vllm_logdoctor.report import json as json_report
-from vllm_logdoctor.report import schema_page
 from vllm_logdoctor.report.document.model import DocumentOut
 from vllm_logdoctor.run.model import Value
 
@@ -98,7 +98,7 @@ def test_the_same_analysis_gives_the_same_bytes(analysis_of):
 
 def test_the_reference_is_up_to_date():
     folder = ROOT / "docs" / "reference"
-    hint = "run: python -m vllm_logdoctor.report.schema_page docs/reference"
+    hint = "run: python -m tools.schema_page docs/reference"
     assert (folder / schema_page.PAGE).read_text(encoding="utf-8") == schema_page.page(), hint
     assert (folder / schema_page.SCHEMA).read_text(encoding="utf-8") == schema_page.schema_text(), hint
 

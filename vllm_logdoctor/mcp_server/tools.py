@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from vllm_logdoctor.assistants.excerpt import MOST, Places, chosen, excerpt_of, plain
+from vllm_logdoctor.assistants.excerpt import MOST, Places, chosen, excerpt_of
 from vllm_logdoctor.assistants.lines import MaskedLog, line_source
 from vllm_logdoctor.comparison import comparison
 from vllm_logdoctor.comparison.snapshot import snapshot_of
@@ -25,6 +25,7 @@ from vllm_logdoctor.report.first_screen import first_screen
 from vllm_logdoctor.report.json import document, run_document
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.writers import render_result
 
 _KEPT = 4
@@ -244,12 +245,12 @@ def _summary(analysis: Analysis, diagnosis: Diagnosis) -> dict[str, Any]:
     screen, places = first_screen(Page(analysis, diagnosis)), Places(diagnosis.run)
     return {
         "run": diagnosis.run.number,
-        "state": plain(screen.state),
-        "ran": plain(screen.ran),
-        "verdict": plain(screen.verdict),
-        "decisive_line": plain(screen.quote),
-        "figures": {plain(name): plain(value) for name, value in screen.figures},
-        "actions": [plain(one) for one in screen.actions],
+        "state": plain_words(screen.state),
+        "ran": plain_words(screen.ran),
+        "verdict": plain_words(screen.verdict),
+        "decisive_line": plain_words(screen.quote),
+        "figures": {plain_words(name): plain_words(value) for name, value in screen.figures},
+        "actions": [plain_words(one) for one in screen.actions],
         "findings": [
             {
                 **{name: getattr(one, name) for name in _OF_FINDING},

@@ -14,7 +14,7 @@ from vllm_logdoctor.report.clock import clock, duration, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.model import Diagnosis
-from vllm_logdoctor.report.naming import LIMITS, PHASES
+from vllm_logdoctor.report.naming import LIMITS, phase_words
 from vllm_logdoctor.report.series import Point, Reading, minutes_of, points_of, stretches
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.run.model import Phase, Run
@@ -63,19 +63,31 @@ def startup_charts(run: Run) -> list[Chart]:
             "Start-up phases",
             "bars begin where the phase began; a part of another phase is lighter",
             f"{len(phases)} phases; the longest is {_label(longest)} with {duration(longest.seconds)}.",
-            {
-                "kind": "spans",
-                "unit": "",
-                "clock": True,
-                "days": False,
-                "data": [[low, max(high, low + 1)], [None, None]],
-                "series": [],
-                "spans": [_span(phase, _label(phase, names[phase.name] > 1)) for phase in phases],
-            },
+            spans_data(
+                (low, max(high, low + 1)),
+                [_span(phase, _label(phase, names[phase.name] > 1)) for phase in phases],
+                clock=True,
+            ),
             ("phase", "from", "time"),
             [(_label(phase), time_of_day(phase.start), duration(phase.seconds)) for phase in phases],
         )
     ]
+
+
+def spans_data(
+    reach: tuple[float, float], spans: list[dict[str, Any]], unit: str = "", clock: bool = False
+) -> dict[str, Any]:
+    """Return the data of a chart of bars from one place to another."""
+    data = [list(reach), [None, None]]
+    return {
+        "kind": "spans",
+        "unit": unit,
+        "clock": clock,
+        "days": False,
+        "data": data,
+        "series": [],
+        "spans": spans,
+    }
 
 
 def first_charts(diagnosis: Diagnosis) -> list[Chart]:
@@ -149,7 +161,7 @@ def _table(chart: Chart) -> str:
 
 
 def _label(phase: Phase, with_process: bool = True) -> str:
-    name = PHASES.get(phase.name, phase.name.replace("-", " "))
+    name = phase_words(phase.name)
     process = " ".join(visible(phase.process).split())
     return shorten(f"{visible(name)} · {process}" if process and with_process else visible(name), 60)
 

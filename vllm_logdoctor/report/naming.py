@@ -92,6 +92,12 @@ PHASES: dict[str, str] = {
     "unexplained": "not explained by the log",
 }
 
+
+def phase_words(name: str) -> str:
+    """Return the name of a phase in words."""
+    return PHASES.get(name, name.replace("-", " "))
+
+
 METRICS: dict[str, str] = {
     "generation_throughput": "generation throughput",
     "prompt_throughput": "prompt throughput",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from vllm_logdoctor.report.charts import Chart
+from vllm_logdoctor.report.charts import Chart, spans_data
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.run.model import Run
@@ -72,15 +72,7 @@ def _chart(name: str, title: str, unit: str, bars: Sequence[_Bar], values: Seque
         title,
         f"from {shorten(visible(PurePath(values[0].file).name), 80)}{doubt}",
         f"The longest bar is {labels[longest]} with {lengths[longest]}.",
-        {
-            "kind": "spans",
-            "unit": unit,
-            "clock": False,
-            "days": False,
-            "data": [[0.0, max(bar[2] for bar in bars)], [None, None]],
-            "series": [],
-            "spans": spans,
-        },
+        spans_data((0.0, max(bar[2] for bar in bars)), spans, unit),
         ("", unit),
         list(zip(labels, lengths, strict=True)),
     )

@@ -10,7 +10,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.clock import clock, duration, iso
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
-from vllm_logdoctor.report.naming import PHASES, run_title
+from vllm_logdoctor.report.naming import phase_words, run_title
 from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.series import Point, points_of, stretches
 from vllm_logdoctor.run.model import Phase, Run
@@ -286,5 +286,5 @@ def _draw_phases(axes: Axes, phases: list[Phase], run: Run, scale: float, end: f
 
 
 def _label(phase: Phase) -> str:
-    name = PHASES.get(phase.name, phase.name.replace("-", " "))
+    name = phase_words(phase.name)
     return shorten(f"{name} · {phase.process}" if phase.process else name, 48)

@@ -17,7 +17,7 @@ from vllm_logdoctor.report.figures import count, share
 from vllm_logdoctor.report.first_screen import FirstScreen, Level, first_screen, level_of, state
 from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.model import Analysis
-from vllm_logdoctor.report.naming import PHASES, run_title
+from vllm_logdoctor.report.naming import phase_words, run_title
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.sections.serving import drawn_curves
@@ -177,7 +177,7 @@ def _startup(page: Page) -> Iterator[RenderableType]:
         if phase in longest:
             seconds = phase.seconds or 0.0
             table.add_row(
-                Text(_shown(PHASES.get(phase.name, phase.name.replace("-", " ")))),
+                Text(_shown(phase_words(phase.name))),
                 Text(duration(seconds), justify="right"),
                 Text(share(seconds, total), justify="right"),
                 Text("█" * round(_BAR * min(1.0, seconds / total)), style="blue"),

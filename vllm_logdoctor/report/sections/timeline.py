@@ -8,7 +8,7 @@ from vllm_logdoctor.report.clock import clock, duration, time_of_day
 from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.figures import count, number, share, table
 from vllm_logdoctor.report.key_figures import start_of
-from vllm_logdoctor.report.naming import LIMITS, PHASES, accelerator_unit, accelerators
+from vllm_logdoctor.report.naming import LIMITS, accelerator_unit, accelerators, phase_words
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.run.model import Evidence, Phase
 
@@ -101,7 +101,7 @@ def _belongs(part: Phase, whole: Phase, phases: Sequence[Phase]) -> bool:
 
 
 def _row(page: Page, phase: Phase, total: float | None, several: bool, depth: int) -> list[str]:
-    name = PHASES.get(phase.name, phase.name.replace("-", " "))
+    name = phase_words(phase.name)
     known = total is not None and phase.seconds is not None and phase.seconds <= total
     of_start = share(phase.seconds or 0.0, total or 0.0) if known else ""
     cells = [

@@ -1,4 +1,4 @@
-"""The reference page of the JSON document: `python -m vllm_logdoctor.report.schema_page docs/reference`."""
+"""The reference page of the JSON document: `python -m tools.schema_page docs/reference`."""
 
 from __future__ import annotations
 
