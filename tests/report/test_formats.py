@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as csv_reader
 import io
 import json
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -216,3 +217,24 @@ def test_the_short_view_fits_forty_lines_of_eighty_columns(log):
     console = Console(file=out, width=80, color_system=None, highlight=False, markup=False, emoji=False)
     terminal.print_analysis(analyze(f"fixtures/{log}").analysis, console)
     assert out.getvalue().count("\n") <= 40
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_overview_of_many_runs_shows_each_state_in_one_piece(analysis_of, width):
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None, highlight=False, markup=False, emoji=False)
+    terminal.print_analysis(analysis_of(runs=12), console)
+    shown = out.getvalue()
+    assert shown.count("\n") <= 40
+    assert re.search(r"^1 +LIMITED: by its configuration  vLLM", shown, re.MULTILINE)
+
+
+def test_the_view_of_a_long_first_screen_leaves_findings_out_and_counts_them(analysis_of):
+    analysis = analysis_of()
+    (run,) = analysis.runs
+    others = tuple(replace(run.findings[0], id=f"rule-{n}", changes=(), severity="low") for n in range(9))
+    full = replace(analysis, runs=(replace(run, findings=(*run.findings, *others)),))
+    out = io.StringIO()
+    terminal.print_analysis(full, Console(file=out, width=60, color_system=None))
+    assert out.getvalue().count("\n") <= 40
+    assert re.search(r"\d more findings in the report", out.getvalue())

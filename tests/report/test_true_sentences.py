@@ -375,3 +375,17 @@ def test_the_phases_of_a_short_start_add_up() -> None:
     whole = next(phase.seconds or 0.0 for phase in run.phases if phase.name == "startup")
     parts = sum(phase.seconds or 0.0 for phase in run.phases if phase.parent == "startup")
     assert 0.98 * whole <= parts <= 1.02 * whole
+
+
+def test_marks_of_pytest_are_no_part_of_an_error() -> None:
+    failed = [
+        *START,
+        "Traceback (most recent call last):",
+        '  File "/opt/tests/test_pooler.py", line 83, in test_pooler',
+        "_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _",
+        "E       AttributeError: 'PoolerConfig' object has no attribute 'norm'. Did you mean: 'type'?",
+    ]
+    text = report(failed)
+    assert "E AttributeError" not in text
+    assert "_ _ _" not in text
+    assert "Did you mean" not in text.splitlines()[0]

@@ -21,8 +21,10 @@ _STAMP = lazy_pattern(
     r"^(?:\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\] )?"
     r"(?:\[(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\] (?:\[[\w.-]{1,40}\] )?\[vllm[\w.]{0,120}\] (?:>>> |[-:] )?)?"
 )
-# [rank0]: text      (EngineCore pid=4140) text
-_RANK = lazy_pattern(r"^(?:\[rank\d{1,4}\]: ?|\([A-Za-z]\w{2,40}(?: [\w=.:-]{1,40}){0,2} pid=\d+\) )")
+# [rank0]: text      (EngineCore pid=4140) text      E       KeyError: 'a' (pytest)      >       assert a (pytest)
+_RANK = lazy_pattern(
+    r"^(?:\[rank\d{1,4}\]: ?|[E>] {3,}(?=\S)|\([A-Za-z]\w{2,40}(?: [\w=.:-]{1,40}){0,2} pid=\d+\) )"
+)
 _IN_WORD = lazy_pattern(r"[\w.][\w.%]")
 
 

@@ -285,8 +285,7 @@ def _cause(root: Finding) -> str:
     """Return the title of a cause; the exception itself where no rule names it."""
     said = excerpt(root.evidence[0].text, limit=110) if root.evidence else ""
     if root.id == _UNNAMED and _WORD.search(said):
-        # pytest marks the lines of an exception:  E   AttributeError: ...
-        return inline(said.removeprefix("E "))
+        return inline(said.partition(". Did you mean")[0])
     return prose(root.title)
 
 

@@ -41,6 +41,10 @@ _CURVE = 48
 _PHASES = 5
 _FINDINGS = 4
 _RUNS = 12
+_FEWEST_RUNS = 3
+_TALLEST = 40
+"""Lines of the whole view, whatever the width."""
+_END_OF_FINDINGS = 2
 
 
 def print_analysis(analysis: Analysis, console: Console | None = None) -> None:
@@ -55,27 +59,33 @@ def print_analysis(analysis: Analysis, console: Console | None = None) -> None:
         Page(analysis, diagnosis, earlier=analysis.runs[:position])
         for position, diagnosis in enumerate(analysis.runs)
     ]
-    shown = pages
-    if len(pages) > 1:
-        console.print(_overview(pages), markup=False, highlight=False)
-        shown = [next((page for page in pages if level_of(page) == "failed"), pages[-1])]
-    for page in shown:
-        seen = (
-            view(page, console.width)
-            if len(pages) == 1
-            else screen_view(page, first_screen(page), console.width)
-        )
-        console.print(seen, markup=False, highlight=False)
-    console.print(_footer(analysis), markup=False, highlight=False)
+    footer = _footer(analysis)
+    room = _TALLEST - _height(console, [footer])
+    parts: list[RenderableType] = []
+    if len(pages) == 1:
+        parts = _view(pages[0], console, room)
+    elif pages:
+        chosen = next((page for page in pages if level_of(page) == "failed"), pages[-1])
+        screen = screen_view(chosen, first_screen(chosen), console.width)
+        parts = [_overview(pages, console, room - _height(console, [screen])), screen]
+    for part in (*parts, footer):
+        console.print(part, markup=False, highlight=False)
 
 
-def view(page: Page, width: int = 100) -> RenderableType:
-    """Return one run's view."""
+def _height(console: Console, parts: list[RenderableType]) -> int:
+    """Return how many lines of the terminal some parts take."""
+    return sum(len(console.render_lines(part, pad=False)) for part in parts)
+
+
+def _view(page: Page, console: Console, room: int) -> list[RenderableType]:
+    """Return one run's view in at most `room` lines: the first screen, then what else there is room for."""
     screen = first_screen(page)
-    parts: list[RenderableType] = [screen_view(page, screen, width)]
+    parts = [screen_view(page, screen, console.width)]
     if screen.level != "failed":
-        parts += [*_startup(page), *_curves(page, width)]
-    return Group(*parts, *_findings(page, screen))
+        for block in (list(_startup(page)), list(_curves(page, console.width))):
+            if _height(console, [*parts, *block]) <= room:
+                parts += block
+    return [*parts, *_findings(page, screen, (room - _height(console, parts) - _END_OF_FINDINGS) // 2)]
 
 
 def screen_view(page: Page, screen: FirstScreen, width: int) -> RenderableType:
@@ -83,19 +93,20 @@ def screen_view(page: Page, screen: FirstScreen, width: int) -> RenderableType:
     return Group(*_screen(page, screen, width))
 
 
-def _overview(pages: list[Page]) -> RenderableType:
-    """Return one line per run: its number, its state, what ran."""
+def _overview(pages: list[Page], console: Console, room: int) -> RenderableType:
+    """Return one row per run: its number, its state, what ran; as many as fit `room` lines."""
+    states = [Text(plain_words(state(page)), style=LEVELS[level_of(page)]) for page in pages[:_RUNS]]
     table = Table(box=None, padding=(0, 1), show_header=False, pad_edge=False)
-    table.add_column()
-    table.add_column(overflow="fold", ratio=2)
-    table.add_column(overflow="ellipsis", no_wrap=True, ratio=1, style="dim")
-    for page in pages[:_RUNS]:
-        table.add_row(
-            Text(str(page.run.number)),
-            Text(plain_words(state(page)), style=LEVELS[level_of(page)]),
-            Text(plain_words(run_title(page.run))),
-        )
-    left = f"; the first {_RUNS}" if len(pages) > _RUNS else ""
+    number, wide = len(str(len(pages))), min(max(map(len, states)), console.width * 3 // 5)
+    table.add_column(width=number)
+    table.add_column(overflow="fold", width=wide)
+    table.add_column(overflow="ellipsis", no_wrap=True, style="dim", width=console.width - number - wide - 4)
+    for page, words in zip(pages, states, strict=False):
+        row = (Text(str(page.run.number)), words, Text(plain_words(run_title(page.run))))
+        if table.row_count >= _FEWEST_RUNS and _height(console, [table]) + 4 > room:
+            break
+        table.add_row(*row)
+    left = f"; the first {table.row_count}" if len(pages) > table.row_count else ""
     return Group(Text(f"{len(pages)} runs{left}", style="bold"), table, Text(""))
 
 
@@ -136,14 +147,15 @@ def _figures(screen: FirstScreen, width: int) -> Table:
     return table
 
 
-def _findings(page: Page, screen: FirstScreen) -> Iterator[RenderableType]:
-    """Yield the findings that the first screen does not show, one line each with its first proof."""
+def _findings(page: Page, screen: FirstScreen, most: int) -> Iterator[RenderableType]:
+    """Yield the findings that the first screen does not show, two lines each; more than `most` are counted."""
     shown = page.failures[:1] if screen.level == "failed" else page.advice[: len(screen.actions)]
     others = [one for one in (*page.failures, *page.advice) if one not in shown and one.severity != "info"]
-    for finding in others[:_FINDINGS]:
+    fitting = max(0, min(_FINDINGS, most))
+    for finding in others[:fitting]:
         yield _finding(page, finding)
-    if len(others) > _FINDINGS:
-        yield Text(f"{count(len(others) - _FINDINGS, 'more finding')} in the report", style="dim")
+    if len(others) > fitting:
+        yield Text(f"{count(len(others) - fitting, 'more finding')} in the report", style="dim")
     if others:
         yield Text("")
 

@@ -46,10 +46,15 @@ def _rest(root: Finding) -> list[str]:
 def _lines(page: Page, root: Finding) -> list[str]:
     """Return the lines that show the failure behind the decisive one; repeated texts share one line."""
     places: dict[str, list[str]] = {}
-    for one in root.evidence[:LINES]:
+    for one in (*root.evidence[:1], *filter(_has_words, root.evidence[1:LINES])):
         places.setdefault(excerpt(one.text, limit=_CUT), []).append(page.place(one))
     said = [f"{', '.join(where)}: {text}" for text, where in list(places.items())[1:]]
     return [*fence("\n".join(said)), ""] if said else []
+
+
+def _has_words(line: Evidence) -> bool:
+    """Return True for a line that says something, not for a line of marks that pytest draws between frames."""
+    return _WORD.search(line.text) is not None
 
 
 def _remedy(root: Finding) -> Iterator[str]:
