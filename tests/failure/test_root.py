@@ -355,6 +355,14 @@ def test_what_the_kernel_says_of_another_day_or_program_is_no_root(stamp, name, 
     assert (root(log).id == "gpu-hardware-or-driver-fault") is named
 
 
+@pytest.mark.parametrize(("bus", "named"), [("b3000", True), ("1b000", False)])
+def test_what_the_kernel_says_of_a_card_that_no_rank_uses_is_no_root(bus, named):
+    rank = f"node3:90:90 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId {bus} commId 0x9 - Init START"
+    failed = XID.format(name="python3").replace("GPU has fallen off the bus", "GPU failed")
+    log = "\n".join([*BROKEN[:1], rank, "[Wed Nov 12 10:01:10 2025] " + failed, *BROKEN[1:]])
+    assert (root(log).id == "gpu-hardware-or-driver-fault") is named
+
+
 def test_a_network_error_that_was_retried_with_success_is_no_cause():
     retried = "(APIServer pid=1) ERROR 05-01 09:59:05 [repo_utils.py:47] Error retrieving file list: [Errno -3] Temporary failure in name resolution, retrying 1 of 2"
     went_on = "(APIServer pid=1) INFO 05-01 09:59:08 [model.py:549] Resolved architecture: LlamaForCausalLM"
@@ -426,3 +434,45 @@ def test_graphs_get_no_room_from_a_cache_that_holds_nothing():
         knobs = [change.knob for change in finding.changes]
         assert finding.id == "oom-cudagraph-capture"
         assert ("--gpu-memory-utilization" in knobs, "--max-num-seqs" in knobs) == (utilization, True)
+
+
+def test_a_dead_engine_that_quotes_the_original_error_is_judged_by_it():
+    quoted = "vllm.engine.multiprocessing.MQEngineDeadError: Engine loop is not running. Inspect the stacktrace to find the original error: "
+    error = "NotImplementedError(\"Could not run 'vllm::scaled_op' with arguments from the 'CPU' backend.\")."
+    lines = [
+        "Error in chat completion stream generator.",
+        *traceback(("_process_request", "raise out"), ends=quoted + error),
+    ]
+    found = root(text(framed("", lines, "serving_chat.py:677")))
+    assert found.id == "kernel-backend-unsupported-on-arch"
+
+
+def test_a_torn_traceback_below_an_exception_of_its_process_repeats_it():
+    whole = engine("Exception: WorkerProc initialization failed due to an exception in a background process.")
+    torn = raw(
+        "EngineCore_DP0 pid=9",
+        ["Process EngineCore_DP0:", *traceback(("run", "self._target()"), ends="")[:-1]],
+    )
+    assert "cut off" not in root(text(whole, torn)).title
+
+
+def test_an_error_of_the_engine_without_its_traceback_is_the_root():
+    lines = [
+        "INFO 05-01 10:00:01 selector.py:134] Using ROCmFlashAttention backend.",
+        "ERROR 05-01 10:00:02 engine.py:366] HIP error: invalid argument",
+    ]
+    found = root(text(lines))
+    assert (found.id, found.confidence) == ("unclassified-failure", "low")
+
+
+def test_out_of_memory_without_a_phase_is_named_without_one():
+    found = root("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.08 GiB.")
+    assert "does not show" in found.title
+    assert found.confidence == "low"
+
+
+def test_a_file_that_hides_a_package_is_renamed_and_nothing_is_installed():
+    ends = "ModuleNotFoundError: No module named 'vllm.engine'; 'vllm' is not a package"
+    found = root(text(traceback(("enter", "from vllm.engine.arg_utils import AsyncEngineArgs"), ends=ends)))
+    assert "`vllm.py`" in found.alternatives[0]
+    assert not any("install" in change.knob for change in found.changes)

@@ -87,12 +87,13 @@ def phase_of_block(block: Block) -> BlockPhase:
 
 
 _IMPORT = lazy_pattern(r"(?:from|import) |$")
+_IMPORTERS = frozenset({"_call_with_frames_removed", "import_module", "_gcd_import", "exec_module"})
 
 
 def _imports(frames: list[Frame]) -> bool:
     """Return whether the innermost frames import a module; the outermost one of a script, which calls its main function, does not."""
     modules = (frame for frame in frames[-6:] if frame.function == "<module>" and _IMPORT.match(frame.code))
-    return any(modules) or any(frame.function == "_call_with_frames_removed" for frame in frames)
+    return any(modules) or any(frame.function in _IMPORTERS for frame in frames)
 
 
 # What is constructed while an engine or a server starts: vllm/v1/engine/core.py, in __init__

@@ -78,7 +78,7 @@ _ENGINE_LOOP = lazy_pattern(
     r"(?:\w+\.)?(?:run_engine_loop|run_engine_core|run_busy_loop|worker_busy_loop|run_mp_engine"
     r"|start_worker_execution_loop)\b"
 )
-_ENGINE_SITES = lazy_pattern(
+ENGINE_SITES = lazy_pattern(
     r"(?:^|/)(?:core|engine|async_llm_engine|async_llm|llm_engine|core_client|multiproc_\w+|worker\w*"
     r"|ray_\w+|client)\.py$"
 )
@@ -102,7 +102,7 @@ def within_engine(block: Block) -> bool:
         return True
     if any(_ENGINE_LOOP.match(frame.function) for one in block.raised for frame in one.frames):
         return True
-    return bool(block.call_site and _ENGINE_SITES.search(block.call_site[0]))
+    return bool(block.call_site and ENGINE_SITES.search(block.call_site[0]))
 
 
 # What handles requests writes only when there are requests, or when the server warms up to them.

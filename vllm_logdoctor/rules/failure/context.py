@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -130,6 +131,16 @@ class FailureContext:
         found = _KERNEL_DATE.match(record.text[:80])
         return found is not None and in_time_of(self.run, found["date"]) is False
 
+    def is_of_another_card(self, record: Record) -> bool:
+        """Return whether a line of the kernel names a card that none of the run's ranks uses, as far as NCCL printed their cards."""
+        card = _CARD_OF_XID.search(record.message[:400])
+        return card is not None and bool(self._cards) and card["bus"].lower() not in self._cards
+
+    @cached_property
+    def _cards(self) -> frozenset[str]:
+        found = (_CARD_OF_RANK.search(one.message[:400]) for one in self.trail if "busId" in one.message)
+        return frozenset(one["bus"].lower().zfill(2) for one in found if one is not None)
+
     @cached_property
     def inside(self) -> frozenset[int]:
         """Identities of the records that belong to blocks."""
@@ -141,9 +152,10 @@ class FailureContext:
             block = self.blocks[number]
             for raised in block.raised:
                 cut_off = block.introduction if not raised.type else None
+                quoted = _ORIGINAL.search(raised.statement[:4000])
                 yield Observation(
-                    _worded(raised) or block.announcement, cut_off or raised.record, block.start, self.place(raised.record), block, raised,
-                    wrapped(raised), bool(ECHO.search(raised.statement[:200])),
+                    quoted["error"] if quoted else _worded(raised) or block.announcement, cut_off or raised.record, block.start,
+                    self.place(raised.record), block, raised, quoted is None and wrapped(raised), bool(quoted or ECHO.search(raised.statement[:200])),
                 )  # fmt: skip
 
     def lines(self) -> Iterator[Observation]:
@@ -151,6 +163,14 @@ class FailureContext:
         for position, record in enumerate(self.trail):
             if id(record) not in self.inside and record.message:
                 yield Observation(_without_guesses(record.message), record, position, self.place(record))
+
+
+# NVRM: Xid (PCI:0000:b3:00): 79, pid=1234, GPU has fallen off the bus.
+_CARD_OF_XID = lazy_pattern(r"Xid \(PCI:[0-9a-fA-F]{4,8}:(?P<bus>[0-9a-fA-F]{2})")
+# NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x9 - Init START
+_CARD_OF_RANK = lazy_pattern(r"\bbusId (?P<bus>[0-9a-fA-F]{1,2})[0-9a-fA-F]{3}\b")
+# MQEngineDeadError: Engine loop is not running. Inspect the stacktrace to find the original error: ValueError('Attempted to assign ...').
+_ORIGINAL = lazy_pattern(r"to find the original error: (?P<error>\w+(?:Error|Exception)\(.{4,})", re.DOTALL)
 
 
 def _worded(raised: Raised) -> str:

@@ -71,13 +71,10 @@ def speaks_of_vllm(run: Run) -> bool:
 
 def broke(run: Run) -> bool:
     """Return whether a run shows an error that ended it, known here or not; a client's own error is none."""
-    owners = {
-        owner_of(frame.file)
-        for block in blocks_of(trail_of(run))
-        for one in block.raised
-        for frame in one.frames
-    }
-    if owners and owners <= _CLIENTS:
+    blocks = blocks_of(trail_of(run))
+    owners = {owner_of(frame.file) for block in blocks for one in block.raised for frame in one.frames}
+    remote = any(one.type.startswith("ray.") for block in blocks for one in block.raised)
+    if owners and owners <= _CLIENTS and not remote:
         return False
     return any(finding.role == "root" and finding.kind == "failure" for finding in failures_of(run)[1])
 
@@ -105,6 +102,8 @@ _WHILE_SERVING = frozenset({"oom-runtime-headroom", "sleep-mode-wake-up-oom", "k
 
 def _only_at_start(root: Finding) -> bool:
     """Return whether a failure can only happen before the engine is up: its settings, weights, tokenizer, memory are checked there."""
+    if root.confidence == "low":
+        return False
     return root.topic in _START_TOPICS or (root.topic == "memory" and root.id not in _WHILE_SERVING)
 
 

@@ -97,6 +97,8 @@ def _from_blocks(
         raised = context.blocks[number].raised
         if not any(one.frames for one in raised) and raised[-1].statement in with_frames:
             continue  # A logger printed the exception, the traceback with its places is elsewhere.
+        if _repeats(context, number):
+            continue
         found: list[_Candidate] = []
         for observation in context.exceptions([number]):
             names = match_rules(observation, context, rules, facts)
@@ -110,6 +112,20 @@ def _from_blocks(
             )
         if found:
             yield min(found, key=lambda one: (one.tier, -_priority(one)))
+
+
+def _repeats(context: FailureContext, number: int) -> bool:
+    """Return whether a torn traceback follows an exception of its own process: what leaves a process is printed once more."""
+    block = context.blocks[number]
+    if block.last_raised.type or not block.process.name:
+        return False
+    above = (context.blocks[one] for one in context.ending.fatal if one < number)
+    return any(
+        one.process == block.process
+        and one.last_raised.type
+        and block.first.line - one.records[-1].line < _BEFORE_LINES
+        for one in above
+    )
 
 
 def _guessed(named: RuleMatch, observation: Observation) -> bool:
@@ -177,7 +193,9 @@ def _is_close(observation: Observation, starts: Sequence[int], context: FailureC
 def _settled(observation: Observation, context: FailureContext) -> bool:
     """Return whether the run went on after a line, was asked to stop before it, or is of another day."""
     ready, stop = context.ending.ready, context.ending.stop
-    if not observation.framed and context.is_of_another_day(observation.record):
+    if not observation.framed and (
+        context.is_of_another_day(observation.record) or context.is_of_another_card(observation.record)
+    ):
         return True
     if stop is not None and context.place(stop.record) < observation.place:
         return True

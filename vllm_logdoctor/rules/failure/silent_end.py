@@ -15,10 +15,12 @@ from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.support import is_ruled_out
+from vllm_logdoctor.rules.failure.unnamed import UNKNOWN
 from vllm_logdoctor.rules.failure.values import number
 from vllm_logdoctor.rules.failure.wording import finding_of, rule_of_case, shown
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.builds import failed_step
+from vllm_logdoctor.run.lifecycle import ENGINE_SITES
 from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.termination import Stop
 
@@ -217,8 +219,11 @@ def _several_ranks(context: FailureContext, facts: Mapping[str, Any]) -> bool:
 
 
 def _silent(context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the finding for a log that ends, or a run that hangs, without a message: by its last step."""
+    """Yield the finding for a log that ends, or a run that hangs, without a traceback: by its last error, else by its last step."""
     last = _last_words(context.trail)
+    if (error := _last_error(context, last)) is not None and UNKNOWN in rules:
+        yield _finding(context, rules, UNKNOWN, "low", [error], {"exception": shown(error.message.strip())})
+        return
     end = last[-1] if last else None
     values = {"what": shown(end.message.strip()) if end else None, "silent": True}
     for rule_id, records, confidence in _readings(context, rules, last, facts):
@@ -231,6 +236,15 @@ def _silent(context: FailureContext, rules: FailureRules, facts: Mapping[str, An
             return
     if _start_seen(context):
         yield _suspicion(context, rules, NOT_IN_LOG, "low", last[-2:], values)
+
+
+def _last_error(context: FailureContext, last: Sequence[Record]) -> Record | None:
+    """Return the first line of an error that the engine or a worker logged at the end of the log, its traceback left out."""
+    end = takewhile(
+        lambda one: one.level in ("ERROR", "CRITICAL") and id(one) not in context.inside, reversed(last)
+    )
+    logged = [one for one in end if one.call_site and ENGINE_SITES.search(one.call_site[0])]
+    return logged[-1] if logged else None
 
 
 def _start_seen(context: FailureContext) -> bool:

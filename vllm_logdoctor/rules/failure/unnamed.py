@@ -56,6 +56,7 @@ _PHASES: dict[BlockPhase, str] = {
 _QUOTES = lazy_pattern(
     r"Worker failed with error '(?P<error>[^\n]{4,400}?)(?:', please|'?$|\n)", re.MULTILINE
 )
+_ORIGINAL_TYPE = lazy_pattern(r"\w+(?:Error|Exception)\(")
 _TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecError", "BuildError"})
 _BUILD_LINES = 600
 # ptxas terminated (signal: 11)      c++: fatal error: Killed signal terminated program cc1plus      internal compiler error
@@ -137,10 +138,17 @@ def _torn(raised: Raised, observation: Observation, rules: FailureRules) -> Rule
 def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:
     """Return the error of a worker that another process quotes, where the worker's own traceback is not in the log."""
     found = _QUOTES.search(observation.text[:4000])
-    if found is None or UNKNOWN not in rules:
+    error = (
+        found["error"]
+        if found
+        else ""
+        if observation.wrapper
+        else _ORIGINAL_TYPE.match(observation.text) and observation.text
+    )
+    if not error or UNKNOWN not in rules:
         return None
     values = {
-        "exception": found["error"].split("\n")[0][:300],
+        "exception": error.split("\n")[0][:300],
         "process": observation.record.process.name or None,
     }
     signature = Signature(
