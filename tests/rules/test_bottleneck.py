@@ -35,10 +35,12 @@ def test_one_statistics_line_has_one_limit(figures: dict[str, float], max_num_se
     assert limit_of(Span(sample(**figures), 10.0), max_num_seqs) == limit  # type: ignore[arg-type]
 
 
-def test_full_slots_and_a_full_cache_are_the_slots_limit_only_when_every_slot_is_taken() -> None:
+def test_with_every_slot_taken_the_cache_is_the_limit_where_it_has_no_room_for_a_tenth_more() -> None:
+    """More slots would find no room: the report would call a cache at 99 % one that has room."""
     full = {"running": 64, "waiting": 5, "kv": 99.0}
-    assert limit_of(Span(sample(**full), 10.0), 64) == "max-num-seqs-limited"  # type: ignore[arg-type]
-    assert limit_of(Span(sample(**full), 10.0), 256) == "kv-cache-limited"  # type: ignore[arg-type]
+    assert limit_of(Span(sample(**full), 10.0), 64) == "kv-cache-limited"  # type: ignore[arg-type]
+    assert limit_of(Span(sample(**{**full, "kv": 80.0}), 10.0), 64) == "max-num-seqs-limited"  # type: ignore[arg-type]
+    assert limit_of(Span(sample(**full), 10.0), 66) == "kv-cache-limited"  # type: ignore[arg-type]
 
 
 def test_a_fifth_of_the_busy_time_makes_a_limit_of_the_server_the_runs() -> None:

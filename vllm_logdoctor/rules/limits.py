@@ -151,7 +151,8 @@ def limit_of(span: Span, max_num_seqs: int | None) -> BottleneckName:
     if not span.busy:
         return "idle"
     if span.waits:
-        if cache_is_full(running, kv) and not (max_num_seqs and running >= max_num_seqs):
+        # With all slots taken as well, more of them would find no room: a tenth more at most.
+        if cache_is_full(running, kv):
             return "kv-cache-limited"
         if max_num_seqs and running >= SLOTS_TAKEN * max_num_seqs:
             return "max-num-seqs-limited"
