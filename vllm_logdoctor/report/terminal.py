@@ -83,7 +83,7 @@ def _view(page: Page, console: Console, room: int) -> list[RenderableType]:
     parts = [screen_view(page, screen, console.width)]
     if screen.level != "failed":
         for block in (list(_startup(page)), list(_curves(page, console.width))):
-            if _height(console, [*parts, *block]) <= room:
+            if _height(console, [*parts, *block]) <= room - _END_OF_FINDINGS:
                 parts += block
     return [*parts, *_findings(page, screen, (room - _height(console, parts) - _END_OF_FINDINGS) // 2)]
 
