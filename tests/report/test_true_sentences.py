@@ -310,7 +310,7 @@ def test_a_header_in_brackets_of_a_users_own_formatter_is_read() -> None:
             ),
         ]
     )
-    assert "vLLM 0.7.4 · org/m · offline · 8 GPUs (TP=8)" in text
+    assert "vLLM 0.7.4 · org/m · 8 GPUs (TP=8)" in text
     assert "`RuntimeError: CUDA error: invalid device ordinal` [L6]" in text
     assert "without a pattern" not in text
 

@@ -9,6 +9,7 @@ import pytest
 
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report import json, markdown
+from vllm_logdoctor.report.clock import moment_of
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.series import requests_by_time
 from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
@@ -133,3 +134,22 @@ def test_the_lowest_value_of_a_series_that_was_thinned_out_is_not_given() -> Non
     report = render(analyse(inputs_from(log.encode()), Options()), "markdown")
     assert "| mean | median | max |" in report
     assert "| 90 |" in report
+
+
+PIECE = """\
+== waiting for the server ==
+(EngineCore pid=451) INFO 08-01 00:40:44 [kv_cache_utils.py:2296] GPU KV cache size: 652,465 tokens
+(EngineCore pid=451) INFO 08-01 00:40:44 [kv_cache_utils.py:2297] Maximum concurrency for 500,000 tokens per request: 1.30x
+"""
+
+
+def test_a_script_that_quotes_a_start_and_writes_on_is_no_start_that_was_cut_off() -> None:
+    log = PIECE + "".join(f"probe {number} done\n" for number in range(60))
+    report = render(analyse(inputs_from(log.encode()), Options()), "markdown")
+    assert report.startswith("# EXCERPT: the log shows neither a complete start nor a load")
+    assert "profiling, KV cache, warm-up" not in report
+
+
+def test_times_of_a_run_over_midnight_have_their_day() -> None:
+    assert moment_of(Run(started=86400.0 - 30, ended=86400.0 + 20), 86400.0) == "01-02 00:00:00"
+    assert moment_of(Run(started=86400.0, ended=86400.0 + 20), 86400.0) == "00:00:00"

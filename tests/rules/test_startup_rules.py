@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.making import a_run, advice, load
+from vllm_logdoctor.run.model import Run
 
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
 
@@ -118,3 +119,21 @@ def test_with_the_compile_cache_switched_off_there_is_nothing_to_keep() -> None:
 def test_a_start_that_waits_for_made_up_images_says_what_shortens_it(seconds: float, reported: bool) -> None:
     found = advice(a_run(phases=(("encoder-profiling", seconds),)))
     assert ("slow-startup-encoder-profiling" in found) is reported
+
+
+def compiled(seconds: float, whole_start: float) -> Run:
+    return a_run(
+        measured={"torch_compile_seconds": seconds, "init_engine_seconds": whole_start},
+        messages=("Compiling a graph for dynamic shape takes 70.00 s",),
+        phases=(("inductor", 70.0),),
+    )
+
+
+def test_compilation_is_not_what_makes_a_start_slow_that_captures_graphs_for_half_an_hour() -> None:
+    assert "slow-startup-torch-compile" not in advice(compiled(83.0, 2267.0))
+
+
+def test_a_warm_cache_gains_no_more_than_the_compilation() -> None:
+    effect = advice(compiled(100.0, 300.0))["slow-startup-torch-compile"].effect
+    assert effect is not None
+    assert (effect.origin, effect.low, effect.high) == ("computed", 0.667, 0.833)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vllm_logdoctor.run.model import Run
 
 _EPOCH = datetime(2000, 1, 1)
 _MINUTE = 60
@@ -59,6 +63,13 @@ def time_of_day(seconds: float | None) -> str:
     """
     when = moment(seconds)
     return when.strftime("%H:%M:%S") if when else ""
+
+
+def moment_of(run: Run, seconds: float | None) -> str:
+    """Return the time of day, with the day where a run lasts into another one."""
+    first, last = moment(run.started), moment(run.ended)
+    days = first is not None and last is not None and first.date() != last.date()
+    return (clock(seconds) or "") if days else time_of_day(seconds)
 
 
 def duration(seconds: float | None) -> str:

@@ -143,7 +143,11 @@ def state(page: Page) -> str:
     if level == "failed":
         return f"{failed_state(run)}: cause not in this log"
     if level == "cut":
-        return f"CUT OFF: {'the log ends during start-up' if is_cut_off(page) else 'the log shows neither a complete start nor a load'}"
+        return (
+            "CUT OFF: the log ends during start-up"
+            if is_cut_off(page)
+            else "EXCERPT: the log shows neither a complete start nor a load"
+        )
     if level == "limited":
         return f"LIMITED: {_limit(page)}"
     if run.kind == "build":

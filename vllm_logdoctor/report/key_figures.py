@@ -88,9 +88,9 @@ def _of_load(run: Run) -> Iterator[Figure]:
             "prompts",
             f"{number(figures.prompt.mean_busy)} tokens/s mean, {number(figures.prompt.max)} peak",
         )
-    if figures.running is not None:
+    if figures.running or figures.waiting:
         waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
-        yield "requests at once", f"{figures.running:,} running at most, {waiting}"
+        yield "requests at once", f"{figures.running or 0:,} running at most, {waiting}"
 
 
 def _has_engines(run: Run) -> bool:

@@ -218,7 +218,9 @@ def run_title(run: Run) -> str:
         parts.append(inline(model_name(str(model)), 120))
     if is_client(run):
         parts.append("benchmark client")
-    elif run.kind != "server" and run.kind != "unknown":
+    elif run.kind == "build" or (
+        run.kind == "offline" and (run.arguments or run.progress or run.startup_complete)
+    ):
         parts.append(run.kind)
     spread = parallelism(run)
     if spread:

@@ -110,7 +110,7 @@ def _without_statistics(run: Run) -> Bottleneck:
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
-    return Bottleneck("startup-only", "The log shows no load")
+    return Bottleneck("startup-only", "The log has no statistics lines and no requests of vLLM")
 
 
 def _asked(run: Run) -> str:
@@ -232,7 +232,8 @@ def _span(seconds: float, total: float, name: BottleneckName) -> str:
     if not total:
         return minutes(seconds)
     if seconds >= 0.995 * total:
-        return f"all {minutes(total)}{'' if name == 'idle' else ' of load'}"
+        nearly = "" if seconds >= total - 1 else "nearly "
+        return f"{nearly}all {minutes(total)}{'' if name == 'idle' else ' of load'}"
     return f"{minutes(seconds)} of {minutes(total)}{'' if name == 'idle' else ' of load'}"
 
 

@@ -42,6 +42,8 @@ _REQUESTS = ("request-received", "request-added", "request-finished")
 _NOWHERE: Place = (1 << 30, 0)
 _CONSEQUENCE_SECONDS = 300.0
 _CONSEQUENCE_LINES = 2000
+_LONG_AFTER = 40
+"""Lines of others behind the last one of vLLM after which a start was not cut off there."""
 
 _MOST_FATAL = 1000
 
@@ -395,7 +397,12 @@ class _Judge:
             return "unknown"
         if self.run.startup_complete or self.ready is not None or self._answers_requests():
             return "running"
-        return "truncated" if self.run.last_of_file and self._began() else "unknown"
+        return "truncated" if self.run.last_of_file and self._began() and not self._goes_on() else "unknown"
+
+    def _goes_on(self) -> bool:
+        """Return whether another program wrote on long after the last line of vLLM: then its log holds a piece of one."""
+        own = [one.line for one in self.trail if one.level or one.process.role]
+        return bool(own) and self.run.last_line - max(own) > _LONG_AFTER
 
     def _did_its_work(self) -> bool:
         """Return whether a program ended by itself: its progress bar is full, its engine was shut down, a launcher went on."""

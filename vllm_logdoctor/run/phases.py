@@ -49,6 +49,8 @@ _BEGUN = (
 """Without one of these a log begins behind the start."""
 _ENCODER = "encoder-cache-initialized-budget-tokens-profiled-items"
 _LONG_PROFILING = 30.0
+_PRINTED = 1.0
+"""Seconds by which two printed times may differ that belong to one moment."""
 _ROUNDED = 2.0
 """Seconds by which a phase may begin before the run because printed times are whole."""
 _STOPPING = (
@@ -89,10 +91,13 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
 
 def _with_parts_of_compile(phases: Sequence[Phase]) -> list[Phase]:
     """Make what torch.compile did parts of it where its total is printed too: they are not added to it."""
-    compiled = {phase.process for phase in phases if phase.name == "compile"}
+    compiled = {phase.process: phase.seconds or 0.0 for phase in phases if phase.name == "compile"}
     return [
         replace(phase, parent="compile")
-        if phase.name in _PARTS_OF_COMPILE and phase.process in compiled
+        if phase.name in _PARTS_OF_COMPILE
+        and phase.process in compiled
+        # Releases whose total leaves out the loading of the cache may load for longer than they compile.
+        and (phase.seconds or 0.0) <= compiled[phase.process] + _PRINTED
         else phase
         for phase in phases
     ]
@@ -168,7 +173,7 @@ def _begun_with_parts(phases: Sequence[Phase]) -> list[Phase]:
             and before.get(phase.process, -math.inf) <= part.start <= phase.end
         ]  # fmt: skip
         before[phase.process] = phase.end
-        if begun and min(begun) < phase.start - _ROUNDED:
+        if begun and min(begun) < phase.start - _PRINTED:
             shifted[id(phase)] = replace(phase, start=min(begun), end=min(begun) + phase.seconds)
     return [shifted.get(id(phase), phase) for phase in phases]
 
@@ -351,7 +356,9 @@ def _milestones(
     if not any(phase.name == "engine-init" for phase in timed):
         done = [moment for name in _CACHE_READY if (moment := _moment(builder, name))]
         if done:
-            yield "engine-init", max(done, key=lambda moment: moment.time)
+            # A piece that shows neither a configuration nor a load does not say when profiling began.
+            known = config is not None or any(phase.name == "load-weights" for phase in timed)
+            yield "engine-init" if known else "unexplained", max(done, key=lambda moment: moment.time)
     if ready:
         yield "api-server", ready
 

@@ -15,7 +15,7 @@ def launch_command(page: Page) -> list[str]:
     if plan.command_before and plan.command_after and plan.command_before != plan.command_after:
         lines = [f"As in run {same}."] if same is not None else fence(plan.command_after, "sh")
     elif page.run.kind == "offline" and any(one.change.kind == "flag" for one in plan.changes):
-        lines = ["For `LLM(...)`, write each flag as the argument of the same name, with `_` for `-`."]
+        lines = ["Each flag above is an argument of `LLM(...)` under the same name, with `_` for `-`."]
     left_out = {knob for finding in page.findings for knob, _ in page.refused(finding)}
     notes = [
         f"- Left out: {code(knob)} {prose(reason)}" for knob, reason in plan.refused if knob not in left_out

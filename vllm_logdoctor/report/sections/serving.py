@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
-from vllm_logdoctor.report.clock import time_of_day
+from vllm_logdoctor.report.clock import moment_of
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import count, number, percent, statuses, table
 from vllm_logdoctor.report.page import Page
@@ -168,4 +168,4 @@ def _busiest(page: Page) -> str:
     if len(minutes) < 2:
         return ""
     most = max(minutes, key=lambda minute: sum(minute.by_family.values()))
-    return f" Busiest minute: {sum(most.by_family.values()):,} at {time_of_day(most.time)[:5]}."
+    return f" Busiest minute: {sum(most.by_family.values()):,} at {moment_of(page.run, most.time)[:-3]}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vllm_logdoctor.report.clock import clock, duration, time_of_day
+from vllm_logdoctor.report.clock import clock, duration, moment_of, time_of_day
 from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.figures import count, number, share, table
 from vllm_logdoctor.report.key_figures import start_of
@@ -119,8 +119,8 @@ def _periods(page: Page) -> list[str]:
     shown = sorted(periods, key=lambda period: -period.samples)[:_PERIODS]
     rows = [
         [
-            time_of_day(period.start),
-            time_of_day(period.end),
+            moment_of(page.run, period.start),
+            moment_of(page.run, period.end),
             LIMITS.get(period.name, period.name),
             prose(period.reason) + page.cited(period.evidence, 2),
         ]

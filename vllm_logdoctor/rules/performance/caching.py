@@ -86,7 +86,8 @@ def _switched_off_by_vllm(run: Run) -> bool:
         or run.arguments.get("enable_prefix_caching") is False
         or run.arguments.get("no_enable_prefix_caching")
     )
-    return bool(value.evidence) and not asked
+    # An offline engine and an excerpt print no arguments: who switched it off is not known then.
+    return bool(value.evidence) and not asked and bool(run.arguments or run.kind != "offline")
 
 
 def prefix_caching_switched_off(case: RuleContext) -> Advice | None:

@@ -63,6 +63,12 @@ LEAST_LOAD = 6
 LEAST_LINES = 2
 
 
+_NO_CAPACITY = (
+    " Capacity settings (max_num_seqs, gpu_memory_utilization, cache type) change nothing for this load. If the load is what"
+    " you want to serve, there is nothing to change."
+)
+
+
 def client_concurrency_bound(case: RuleContext) -> Advice | None:
     """Nothing waits: the engine does all that it is given. Needs statistics lines with requests running."""
     load = case.load
@@ -89,12 +95,13 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
         if load.running >= 1
         else f"at most {most:,} at a time"
     )
+    limited = load.peak_kv >= 100 or any(
+        case.seconds(name) for name in ("kv-cache-limited", "max-num-seqs-limited")
+    )
     text = (
         f"For {minutes(case.seconds('client-limited'))} of {minutes(load.busy_seconds)} with requests{together},"
         f" {'at most one waited' if any(span.waits for span in held) else 'none waited'}: vLLM ran {usual} and had {free}."
-        " Capacity settings"
-        " (max_num_seqs, gpu_memory_utilization, cache type) change nothing for this load. If the load is what you"
-        " want to serve, there is nothing to change. Otherwise check the client: requests sent one after the"
+        f"{_NO_CAPACITY if not limited else ''} Check the client: requests sent one after the"
         " other, a small pool of threads or connections, agent steps that wait for each other."
     )
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
