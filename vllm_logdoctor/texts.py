@@ -5,11 +5,13 @@ And texts that differ in digits only, made the same, so that what is asked of on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import takewhile
-from typing import AnyStr, Generic
+from typing import AnyStr, Generic, TypeVar
 
 _KEY = 6
+_T = TypeVar("_T")
 
 
 class TextIndex(Generic[AnyStr]):
@@ -65,11 +67,29 @@ def alike(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").translate(_DIGITS)
 
 
-def text_of(same: bytes) -> str:
-    """Return what `alike` made as text.
+def asked_once(most: int, longest: int = 1000) -> Callable[[Callable[[str], _T]], Callable[[str], _T]]:
+    """Ask a question once of all texts that differ in digits only: it gets them with a 1 for each digit but the zero.
+
+    Args:
+        most: answers that are remembered, of the ranks of a run and the logs of a release, which print the same lines.
+        longest: bytes of a text whose answer is remembered.
 
     Example:
-        >>> text_of(alike("step 17"))
-        'step 11'
+        >>> words = asked_once(64)(str.split)
+        >>> words("step 17"), words("step 20")
+        (['step', '11'], ['step', '10'])
     """
-    return same.decode("utf-8", "surrogatepass")
+
+    def remembering(question: Callable[[str], _T]) -> Callable[[str], _T]:
+        def answer(same: bytes) -> _T:
+            return question(same.decode("utf-8", "surrogatepass"))
+
+        known = lru_cache(maxsize=most)(answer)
+
+        def ask(text: str) -> _T:
+            same = alike(text)
+            return known(same) if len(same) <= longest else answer(same)
+
+        return ask
+
+    return remembering

@@ -77,6 +77,7 @@ def _midnight(year: int, month: int, day: int) -> float | None:
         return None
 
 
+@lru_cache(maxsize=64)  # Many lines are of one second.
 def with_year_of(time: float, outer: float) -> float:
     """Give a time without year the year that brings it nearest to a wrapper's clock.
 

@@ -9,17 +9,16 @@ from vllm_logdoctor.parse.clock import seconds_of
 from vllm_logdoctor.parse.processes import process_of
 from vllm_logdoctor.parse.record import NO_PROCESS, Process
 from vllm_logdoctor.parse.secrets import may_hold_secret
-from vllm_logdoctor.texts import alike, text_of
+from vllm_logdoctor.texts import asked_once
 
 LONGEST_SHOWN = 3000
 LONGEST_HEAD = 320
-LONGEST_REMEMBERED = 1000
 
 _BARE_COLOUR = lazy_pattern(r"\[[0-9;]{1,12}m")
 # (EngineCore_DP0 pid=55) INFO 01-01 00:00:49 [kv_cache_utils.py:1087] text: most records, and nothing else before the header
 _PLAIN = lazy_pattern(
     r"(?:\((?:(?P<name>[A-Za-z_]\w*(?: [A-Z]{2,4}\d+)?) )?pid=(?P<pid>\d{1,9})\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
-    r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) \[(?P<file>[A-Za-z0-9_./]{1,160}):(?P<line>\d{1,6})\] "
+    r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) \[?(?P<file>[A-Za-z0-9_./]{1,160}):(?P<line>\d{1,6})\] "
 )
 
 PlainHead = tuple[Process, str, "float | None", bool, tuple[str, int]]
@@ -29,7 +28,7 @@ PlainHead = tuple[Process, str, "float | None", bool, tuple[str, int]]
 @lru_cache(maxsize=512)  # The lines of a traceback have one head, and the ranks that print it a few.
 def plain_head(head: str) -> PlainHead | None:
     """Read a head that nothing but a process precedes; the first "] " of a line ends it."""
-    parts = _parts_of(alike(head))
+    parts = _parts_of(head)
     if parts is None:
         return None
     name, pid, level, printed, file, number = parts
@@ -39,10 +38,9 @@ def plain_head(head: str) -> PlainHead | None:
     return process, level, time, year_known, (head[file], int(head[number]))
 
 
-@lru_cache(maxsize=1024)  # Heads that differ in their digits have the same parts at the same places.
-def _parts_of(same: bytes) -> _HeadParts | None:
+@asked_once(1024)
+def _parts_of(text: str) -> _HeadParts | None:
     """Return where the parts are in all plain heads that differ in nothing but digits."""
-    text = text_of(same)
     found = _PLAIN.fullmatch(text)
     if found is None or _BARE_COLOUR.search(text) is not None:
         return None
@@ -88,18 +86,10 @@ def may_be_coloured(text: str) -> bool:
 
 def is_usual(message: str) -> bool:
     """Return whether a message needs nothing but its end cut off: no secret in it, no bold figure, nothing of what wraps lines."""
-    if len(message) <= LONGEST_REMEMBERED:
-        return _are_usual(alike(message))
     return len(message) < LONGEST_SHOWN - LONGEST_HEAD and _asks_for_nothing(message)
 
 
-@lru_cache(maxsize=1024)
-def _are_usual(same: bytes) -> bool:
-    """Return whether all texts are usual that differ in nothing but digits."""
-    text = text_of(same)
-    # "#033" is a lost escape character.
-    return "#0" not in text and _asks_for_nothing(text)
-
-
+@asked_once(2048)
 def _asks_for_nothing(message: str) -> bool:
-    return is_plain(message) and "**" not in message and not may_hold_secret(message)
+    # "#033" is a lost escape character.
+    return is_plain(message) and "#0" not in message and "**" not in message and not may_hold_secret(message)

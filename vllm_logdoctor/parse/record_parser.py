@@ -46,6 +46,8 @@ _COLOURS = lazy_pattern(
     )
     + r"|\[(?:0|1|2|3[0-7]|9[0-7])(?:;[0-9]{1,2}){0,3}m|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\^M$"
 )
+# ESC[0;36m(EngineCore_DP0 pid=82858)ESC[0;0m INFO 02-01 13:22:25 [core.py:348] text     as vLLM colours its processes on a terminal
+_COLOURED_PROCESS = lazy_pattern(r"\A\x1b\[[0-9;]{0,12}m(?P<process>\([^\x1b\r]{1,80}\))\x1b\[[0-9;]{0,12}m")
 # INFO 02-09 19:43:55 [nixl_connector.py:101] text     INFO 11-18 01:29:33 engine.py:267] text
 _HEADER = lazy_pattern(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|TRACE) +(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) "
@@ -143,8 +145,10 @@ class RecordParser:
 
     def parse(self, line: Line) -> Iterable[Record]:
         """Return the records of a line in order."""
-        text = line.data.decode("utf-8", "replace")
-        if self._unfinished is not None and "\r" not in text[:-1]:
+        text = line.data.decode("utf-8", "replace").removesuffix("\r")
+        if text.startswith("\x1b["):
+            text = _COLOURED_PROCESS.sub(r"\g<process>", text)
+        if self._unfinished is not None and "\r" not in text:
             text = self._without_rest_of_secret(line, text)
         head = text[: text.find("] ", 0, LONGEST_HEAD) + 2]
         plain = plain_head(head)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mixes_letters
+from vllm_logdoctor.texts import asked_once
 
 _CORE = (
     r"(?P<core>(?:key|token|secret|pass(?:word|wd|phrase|code)?|pwd|credential|cred|signature|sig|auth|jwt|session|webhook|pat|connection[_-]?string"
@@ -71,8 +72,10 @@ class _Value(NamedTuple):
     quoted: bool
 
 
-def may_hold_name(lowered: str) -> bool:
-    """Return, at little cost, whether a text in small letters may hold the name of a credential with a value behind it."""
+@asked_once(4096)
+def may_hold_name(text: str) -> bool:
+    """Return, at little cost, whether a text may hold the name of a credential with a value behind it."""
+    lowered = _lowered(text)
     return _ASSIGNED.search(lowered) is not None or ("--" in lowered and _OPTION.search(lowered) is not None)
 
 

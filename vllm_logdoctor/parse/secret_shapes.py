@@ -76,6 +76,7 @@ _KEY_WIDTHS = (64, 70, 76)
 _WIDEST_KEY_LINE = 80
 _KEY_LINE = lazy_pattern(r"[A-Za-z0-9+/]+")
 # glptt-0300d26fcede782d7e9d: behind a prefix no run needs to look random. cmpl-0300d26fcede782d7e9d is a request.
+_DIGIT_AND_RUN = lazy_pattern(r"\d[A-Za-z0-9]{10}")
 _PREFIX = lazy_pattern(r"(?:\b(?:EZ[AT]K|SK)|(?<!cmpl)[-_.~])[A-Za-z0-9]{0,40}\d[A-Za-z0-9]{10}")
 
 
@@ -83,7 +84,9 @@ def may_be_shaped(text: str, lowered: str) -> bool:
     """Return, at little cost, whether a text may hold a credential that its shape gives away."""
     if any(map(lowered.__contains__, _MARKS)):
         return True
-    return _PREFIX.search(text) is not None or any(
+    if _DIGIT_AND_RUN.search(text) and _PREFIX.search(text):
+        return True
+    return any(
         not run.isalpha() and not _HEX.match(run) and _class_changes(run) >= 0.3 * len(run)
         for run in _RUN.findall(text)
     )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_names import mask_named, may_hold_name
 from vllm_logdoctor.parse.secret_shapes import MASK, line_of_key, looks_random, mask_shaped, may_be_shaped
-from vllm_logdoctor.texts import alike, shared_start, text_of
+from vllm_logdoctor.texts import asked_once, shared_start
 
 _LONGEST_REMEMBERED = 1000
 _Replace = Callable[[re.Match[str]], str]
@@ -129,31 +129,22 @@ def _masked(text: str) -> Masked:
     kinds: dict[str, None] = {}
     text = mask_shaped(text, kinds)
     text = _mask_places(text, kinds)
-    text = mask_named(text, kinds)
+    if may_hold_name(text):
+        text = mask_named(text, kinds)
     return Masked(text, tuple(kinds))
 
 
 # A line that is printed again and again, by every rank.
-_remembered = lru_cache(maxsize=256)(_masked)
+_remembered = lru_cache(maxsize=2048)(_masked)
 
 
+@asked_once(8192)
 def may_hold_secret(text: str) -> bool:
-    """Return, at little cost, whether a text may hold what is masked; the same of texts that differ in digits only."""
-    return _may_hold_alike(alike(text)) if len(text) <= _LONGEST_REMEMBERED else _may_hold(text)
-
-
-@lru_cache(maxsize=4096)  # The ranks of a run, and the logs of a release, print the same tracebacks.
-def _may_hold_alike(same: bytes) -> bool:
-    return _may_hold(text_of(same))
-
-
-def _may_hold(text: str) -> bool:
+    """Return, at little cost, whether a text may hold what is masked."""
     lowered = text.lower()
     if any(map(lowered.__contains__, _PLACES)):
         return True
-    return (
-        may_hold_name(lowered) or may_be_shaped(text, lowered) or _BARE_NAME.search(lowered[-40:]) is not None
-    )
+    return may_hold_name(text) or may_be_shaped(text, lowered) or _BARE_NAME.search(lowered[-40:]) is not None
 
 
 class OpenSecret(NamedTuple):
@@ -225,13 +216,19 @@ def open_secret(text: str, message: str) -> OpenSecret | None:
         return OpenSecret("", before=text[:begin])
     if key := line_of_key(message):
         return OpenSecret("", before=text[: text.rfind(key)])
-    end = message[-200:].rstrip()
+    end = message[-200:]
+    found = _NAME_AT_END.search(end.rstrip()) if _may_end_in_name(end) else None
+    return None if found is None else OpenSecret(found["name"], bool(found["assign"]), text[:_LONGEST_HEAD])
+
+
+@asked_once(4096)
+def _may_end_in_name(text: str) -> bool:
+    """Return whether a text ends in the name of a credential: on its own, in few words, or with an equals sign or a colon."""
+    end = text.rstrip()
     if not end.endswith(("=", ":")) and len(end.split(None, _FEW_WORDS)) > _FEW_WORDS:
-        return None
+        return False
     found = _NAME_AT_END.search(end)
-    if found is None or not may_hold_name(f"{found['name'].lower()}=aaaaaaaaaaaa"):
-        return None
-    return OpenSecret(found["name"], bool(found["assign"]), text[:_LONGEST_HEAD])
+    return found is not None and may_hold_name(f"{found['name']}=aaaaaaaaaaaa")
 
 
 def _without_digits(text: str) -> str:

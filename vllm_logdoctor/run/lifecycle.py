@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import WRAPPER
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.texts import asked_once
 
 Place = tuple[int, int]
 """Where something is: file and line, or the position among files that were read together."""
@@ -55,7 +55,7 @@ OWN_SHUTDOWN = lazy_pattern(
     r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)|^EngineCore (?:interrupted|exiting)\.$"
 )
 PROGRESS_OPEN = lazy_pattern(r"Processed prompts: +\d{1,2}%")
-PROGRESS_END = lazy_pattern(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")
+_PROGRESS_END = lazy_pattern(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")
 # The offline engine's client says this while Python exits, when all work is done.
 CLIENT_GONE = lazy_pattern(
     r"Engine core proc(?:ess)? \S+ died unexpectedly|Engine core process(?:es)? .{0,80}died unexpectedly"
@@ -125,15 +125,25 @@ def serves(record: Record) -> bool:
     )  # fmt: skip
 
 
+def ends_progress(message: str) -> bool:
+    """Return whether an offline run has answered all its prompts."""
+    may_end = "100%" in message or "generated " in message
+    return may_end and _PROGRESS_END.search(message) is not None
+
+
 def says_death(record: Record) -> bool:
     if record.level == "WARNING":
         return "exited unexpectedly" in record.message
     return record.level not in ("INFO", "DEBUG") and _tells_of_death(record.message[:400])
 
 
-@lru_cache(maxsize=1024)  # Every rank prints the same traceback.
 def _tells_of_death(text: str) -> bool:
-    return any(map(text.__contains__, _DEATH_WORDS)) and bool(_DEATH.search(text))
+    return _may_tell_of_death(text) and bool(_DEATH.search(text))
+
+
+@asked_once(2048)
+def _may_tell_of_death(text: str) -> bool:
+    return any(map(text.__contains__, _DEATH_WORDS))
 
 
 def trail_of(run: Run) -> list[Record]:

@@ -20,13 +20,13 @@ from vllm_logdoctor.run.lifecycle import (
     CLIENT_GONE,
     OF_CHILD,
     OWN_SHUTDOWN,
-    PROGRESS_END,
     PROGRESS_OPEN,
     READY,
     SERVED,
     START_FAILED,
     Order,
     Place,
+    ends_progress,
     has_no_server,
     says_death,
     serves,
@@ -296,9 +296,7 @@ class _Judge:
 
     def _is_clean_offline_end(self) -> bool:
         return (
-            self.offline
-            and bool(self.trail)
-            and any(PROGRESS_END.search(one.message) for one in self.trail[-80:])
+            self.offline and bool(self.trail) and any(ends_progress(one.message) for one in self.trail[-80:])
         )
 
     def _first_broken(self, fatal: Sequence[int]) -> Record | None:
@@ -385,7 +383,7 @@ class _Judge:
         return "clean_shutdown" if stop.kind == "shutdown" or began else "killed"
 
     def _offline_done(self) -> bool:
-        return any(PROGRESS_END.search(one.message) for one in self.trail)
+        return any(ends_progress(one.message) for one in self.trail)
 
     def _open_end(self) -> Outcome:
         if self._did_its_work():

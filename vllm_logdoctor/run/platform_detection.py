@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.texts import alike, text_of
+from vllm_logdoctor.texts import alike, asked_once
 
 # Hint, literals, and an expression where a literal alone says too little: most records hold none of the literals.
 _CHECKED: tuple[tuple[str, tuple[str, ...], re.Pattern[str] | None], ...] = (
@@ -42,8 +42,8 @@ _CHECKED: tuple[tuple[str, tuple[str, ...], re.Pattern[str] | None], ...] = (
     ("neuron", ("neuronx", "NEURON_"), re.compile(r"neuronx|\bNEURON_")),
     ("xpu", ("XPU", "torch.xpu"), re.compile(r"\bXPU\b|torch\.xpu")),
 )  # fmt: skip
-# Texts that differ in digits are searched once: where one of them holds a word, all of them hold it but for its digits.
-_ALL_NEEDED = tuple(text_of(alike(word)) for _, words, _ in _CHECKED for word in words)
+# In the digits of a text that is asked once.
+_WORDS = tuple(alike(word).decode() for _, words, _ in _CHECKED for word in words)
 _PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1", "Worker": "V1"}
 
 
@@ -72,20 +72,20 @@ def hints_in(record: Record) -> Iterator[str]:
     name = record.process.name.split("_")[0].split(" ")[0]
     if name in _PROCESSES:
         yield _PROCESSES[name]
-    yield from _hints_of(record.message[:1500])
+    text = record.message[:1500]
+    if _may_hint(text):
+        yield from _hints_of(text)
+
+
+@asked_once(4096)
+def _may_hint(text: str) -> bool:
+    return any(map(text.__contains__, _WORDS))
 
 
 @lru_cache(maxsize=1024)  # Every rank prints the same traceback.
 def _hints_of(text: str) -> tuple[str, ...]:
-    if not _may_hint(alike(text)):
-        return ()
     return tuple(
         hint
         for hint, words, expression in _CHECKED
         if any(map(text.__contains__, words)) and (expression is None or expression.search(text))
     )
-
-
-@lru_cache(maxsize=1024)
-def _may_hint(same: bytes) -> bool:
-    return any(map(text_of(same).__contains__, _ALL_NEEDED))

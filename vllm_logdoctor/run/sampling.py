@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from functools import lru_cache
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.texts import alike, text_of
+from vllm_logdoctor.texts import asked_once
 
 FIRST = 4000
 LAST = 2500
@@ -34,15 +33,9 @@ def template_of(message: str) -> str:
     return _template_of(message[:300])
 
 
-@lru_cache(maxsize=512)
+@asked_once(1024)
 def _template_of(text: str) -> str:
-    # Which digit it is makes no difference to a template, but for the zero of "0x".
-    return _template_of_alike(alike(text))
-
-
-@lru_cache(maxsize=1024)
-def _template_of_alike(same: bytes) -> str:
-    return _VARIABLE.sub("#", text_of(same))
+    return _VARIABLE.sub("#", text)
 
 
 _Kind = tuple[str, str]

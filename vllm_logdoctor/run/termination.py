@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
 
 from vllm_logdoctor.parse import Record
+from vllm_logdoctor.texts import alike, asked_once
 
 StopKind = Literal["signal", "user", "scheduler", "walltime", "memory", "kill", "shutdown", "ended"]
 """signal: SIGTERM or alike was received; user: Ctrl-C; scheduler: a batch system or container manager ended the job;
@@ -73,7 +73,8 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], re.Pattern[str]], ...] = (
     ("ended", ("shutdown complete", "Finished server process"), re.compile(r"Application shutdown complete|Finished server process")),
 )  # fmt: skip
 """Kind, words of which each line of it holds one, and the expression: nearly every line holds none of the words."""
-_WORDS = tuple(dict.fromkeys(word for _, words, _ in _TRACES for word in words))
+_WORDS = tuple(dict.fromkeys(alike(word).decode() for _, words, _ in _TRACES for word in words))
+"""In the digits of a text that is asked once."""
 REQUESTED: frozenset[StopKind] = frozenset({"signal", "user", "scheduler", "walltime"})
 """Ends that someone wanted."""
 
@@ -98,10 +99,14 @@ def stop_kind(record: Record) -> StopKind | None:
     return None if record.level in ("DEBUG", "WARNING") else _kind_of(record.message[:600])
 
 
-@lru_cache(maxsize=1024)  # Every rank prints the same traceback.
 def _kind_of(text: str) -> StopKind | None:
-    if any(map(text.__contains__, _WORDS)):
+    if _may_end(text):
         for kind, words, expression in _TRACES:
             if any(map(text.__contains__, words)) and expression.search(text):
                 return kind
     return None
+
+
+@asked_once(2048)
+def _may_end(text: str) -> bool:
+    return any(map(text.__contains__, _WORDS))

@@ -85,7 +85,7 @@ def _generation(run: Run) -> Iterator[Capability]:
     for seen in run.messages.values():
         for event in seen.first[:1]:
             message = event.record.message[:400]
-            match = _OF_THIS_CARD.search(message)
+            match = _OF_THIS_CARD.search(message) if "compute capability" in message else None
             if match:
                 yield Capability(float(match["capability"]), float(match["capability"]))
             yield from (Capability(least, most) for words, least, most in _GENERATION if words in message)

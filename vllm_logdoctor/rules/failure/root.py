@@ -18,6 +18,7 @@ from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.builds import compiler_error
 from vllm_logdoctor.run.lifecycle import Place
 from vllm_logdoctor.run.nativetext import is_native
+from vllm_logdoctor.texts import asked_once
 
 KILLED = "process-killed-externally"
 _INCIDENT_LINES = 500
@@ -211,18 +212,28 @@ def _settled(observation: Observation, context: FailureContext) -> bool:
 
 def _retried(observation: Observation, context: FailureContext, starts: Sequence[int]) -> bool:
     """Return whether a line announces another try, after which its process went on before the first broken block."""
-    if not _ANNOUNCES_RETRY.search(observation.text[:1000]):
+    if not _announces_retry(observation.text[:1000]):
         return False
     process = observation.record.process
     following = context.trail[observation.position + 1 : starts[0]]
     return any(one.level == "INFO" and one.call_site and one.process == process for one in following)
 
 
+@asked_once(2048)
+def _announces_retry(text: str) -> bool:
+    return _ANNOUNCES_RETRY.search(text) is not None
+
+
 def _only_warns(observation: Observation) -> bool:
     """Return whether a line is a warning or a remark: it can explain an error, but is none."""
     if observation.framed:
         return observation.record.level not in ("ERROR", "CRITICAL")
-    return bool(_WARNING.search(observation.text[:300]))
+    return _warns(observation.text[:300])
+
+
+@asked_once(2048)
+def _warns(text: str) -> bool:
+    return _WARNING.search(text) is not None
 
 
 def _is_request_text(observation: Observation) -> bool:

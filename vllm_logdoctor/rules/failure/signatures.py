@@ -20,7 +20,7 @@ from vllm_logdoctor.catalogue.pages import (
 )
 from vllm_logdoctor.catalogue.topics import Resource, RuleKind, Severity, Topic
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.texts import TextIndex
+from vllm_logdoctor.texts import TextIndex, alike, asked_once
 
 SHIPPED = "failures.json"
 _FENCE = lazy_pattern(r"^```.*?^```\s*", re.MULTILINE | re.DOTALL)
@@ -57,8 +57,7 @@ class FailureRules:
     def __init__(self, read: Callable[[], Compiled]) -> None:
         self._read = read
         self._left_out: dict[str, str] = {}
-        # Every rank prints the same traceback.
-        self._places_in = lru_cache(maxsize=256)(self._search)
+        self._literals_alike_in = asked_once(2048, 4000)(self._search)
 
     def __contains__(self, rule_id: str) -> bool:
         return rule_id in self._rules
@@ -69,9 +68,11 @@ class FailureRules:
 
     def candidates(self, text: str) -> list[tuple[FailureRule, Signature]]:
         """Return the signatures with a literal in the text."""
+        literals = (self._literals[number] for number in self._literals_alike_in(text))
+        places = {(rule_id, number) for literal, rule_id, number in literals if literal in text}
         return [
             (self.rule(rule_id), self.rule(rule_id).signatures[number])
-            for rule_id, number in sorted(self._places_in(text))
+            for rule_id, number in sorted(places)
             if rule_id not in self._left_out
         ]
 
@@ -104,11 +105,11 @@ class FailureRules:
 
     @cached_property
     def _index(self) -> TextIndex[str]:
-        return TextIndex([literal for literal, _, _ in self._literals])
+        return TextIndex([alike(literal).decode() for literal, _, _ in self._literals])
 
-    def _search(self, text: str) -> set[tuple[str, int]]:
-        """Return rule and number of the signatures with a literal in the text."""
-        return {self._literals[number][1:] for number in self._index.found_in(text)}
+    def _search(self, text: str) -> tuple[int, ...]:
+        """Return the numbers of the literals that are in the text but for their digits."""
+        return tuple(self._index.found_in(text))
 
 
 @lru_cache(maxsize=1)
