@@ -67,17 +67,19 @@ def may_hold_other_header(text: str) -> bool:
 
 def is_plain(message: str) -> bool:
     """Return whether the text behind a plain head is one record: no other header in it, and nothing to take off first."""
-    return ".py:" not in message and not _is_wrapped(message)
+    return ".py:" not in message and is_unwrapped(message)
 
 
-def _is_wrapped(text: str) -> bool:
-    """Return whether a line holds what is taken off before its header is read: redraws, colours, quotes of CSV and HTML."""
-    return "\r" in text or '""' in text or "&quot;" in text or "&lt;" in text or may_be_coloured(text)
+def is_unwrapped(text: str) -> bool:
+    """Return whether a line holds nothing that is taken off before its header is read: redraws, colours, quotes of CSV and HTML."""
+    wraps = "\r" in text or '""' in text or "&quot;" in text or "&lt;" in text
+    return not (wraps or may_be_coloured(text))
 
 
 def may_be_coloured(text: str) -> bool:
     """Return, at little cost, whether a text may hold colour codes."""
-    if "\x1b" in text or "^[" in text or "#033" in text or "<-" in text:
+    # "#033" is a lost escape character, whose digits may have been made 1.
+    if "\x1b" in text or "^[" in text or "#0" in text or "<-" in text:
         return True
     if not text.isascii() and ("\u2190" in text or "\x9b" in text):
         return True
@@ -91,5 +93,4 @@ def is_usual(message: str) -> bool:
 
 @asked_once(2048)
 def _asks_for_nothing(message: str) -> bool:
-    # "#033" is a lost escape character.
-    return is_plain(message) and "#0" not in message and "**" not in message and not may_hold_secret(message)
+    return is_plain(message) and "**" not in message and not may_hold_secret(message)

@@ -17,6 +17,7 @@ from vllm_logdoctor.parse.plain_headers import (
     LONGEST_SHOWN,
     PlainHead,
     is_plain,
+    is_unwrapped,
     is_usual,
     may_be_coloured,
     may_hold_header,
@@ -24,10 +25,11 @@ from vllm_logdoctor.parse.plain_headers import (
     plain_head,
 )
 from vllm_logdoctor.parse.prefixes import Prefix, read_prefix
-from vllm_logdoctor.parse.processes import process_of
+from vllm_logdoctor.parse.processes import PROCESS_PREFIX, process_of
 from vllm_logdoctor.parse.record import NO_PROCESS, Process, Record
 from vllm_logdoctor.parse.secrets import Masked, OpenSecret, mask, may_hold_secret, open_secret
 from vllm_logdoctor.scan import Line
+from vllm_logdoctor.texts import asked_once
 
 LONGEST_TEXT = 1 << 16
 """A record keeps this many characters; config dumps are shorter, scheduler dumps and prompts are not."""
@@ -163,6 +165,15 @@ class RecordParser:
                 )  # fmt: skip
             if is_plain(message):
                 return (self._plain(line, plain, message, text),)
+        else:
+            process, end = _process_before(text[: text.find(") ", 0, LONGEST_HEAD) + 2])
+            message = text[end:]
+            if len(message) < LONGEST_SHOWN - LONGEST_HEAD and _is_bare(message):
+                return (
+                    Record(
+                        line.file, line.number, process, "", None, None, False, None, message.rstrip(), text.rstrip(), line.literals
+                    ),
+                )  # fmt: skip
         return self._parse_any(line, text)
 
     def _parse_any(self, line: Line, text: str) -> Iterator[Record]:
@@ -388,6 +399,31 @@ class RecordParser:
         return self._record(
             line, prefix, known_level, outer_time, year_known, None, message[inner_prefix.end :], message
         )
+
+
+@lru_cache(maxsize=512)
+def _process_before(head: str) -> tuple[Process, int]:
+    """Return the process that a head names, and the length of the head; a head that names none has no length."""
+    found = PROCESS_PREFIX.fullmatch(head)
+    return (read_prefix(head).process, len(head)) if found else (NO_PROCESS, 0)
+
+
+@asked_once(4096)
+def _is_bare(text: str) -> bool:
+    """Return whether a line has no header, no prefix, nothing of what wraps lines, and nothing to mask here or in the next line."""
+    return (
+        is_unwrapped(text)
+        and not text.isspace()
+        and not (may_hold_header(text) and _HEADER.search(text))
+        and not (may_hold_other_header(text) and _OTHER_HEADER.search(text))
+        and '{"' not in text
+        and not text.lstrip().startswith(('"', "{", "data:"))
+        and '"textPayload"' not in text
+        and "**" not in text
+        and read_prefix(text).end == 0
+        and not may_hold_secret(text)
+        and open_secret(text, text) is None
+    )
 
 
 def _masked_with_text(message: str, text: str) -> tuple[Masked, str]:

@@ -19,6 +19,8 @@ from vllm_logdoctor.source import Chunk
 HEAD_LINES = 120
 """The first lines of a file are always wanted: launch scripts, commands, tables of cards."""
 TAIL_LINES = 60
+TAIL_BYTES = 4096
+"""Bytes of one of the last lines that are kept."""
 _LINES_OF_KEY = 110
 """A private key of 8192 bits has 103 lines."""
 _TAIL_BYTES = 1 << 16
@@ -106,7 +108,9 @@ class Selector:
         for file, behind, data in self._tail:
             pieces = data.split(b"\n")
             first = behind - len(pieces) + 1
-            lines += [Line(file, first + n, piece[:4096]) for n, piece in enumerate(pieces) if piece.strip()]
+            lines += [
+                Line(file, first + n, piece[:TAIL_BYTES]) for n, piece in enumerate(pieces) if piece.strip()
+            ]
         lines = lines[-TAIL_LINES - _LINES_OF_KEY :]
         return lines, max(0, len(lines) - TAIL_LINES)
 
