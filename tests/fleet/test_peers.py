@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vllm_logdoctor.cli.analyze import Request, run_analyze
 from vllm_logdoctor.fleet.effects import effects_of
 from vllm_logdoctor.fleet.facts import jobs_of
 from vllm_logdoctor.fleet.peers import chance, outliers_of, slow_starts
@@ -15,6 +17,7 @@ from vllm_logdoctor.fleet.picture import picture_of
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.fleet.values import release_of
 
+LOG = Path(__file__).parents[2] / "fixtures" / "vllm-0.11.2-color.log"
 _RUN = {
     "run": 1, "kind": "server", "server": "vllm", "model": "org/model-8B", "release": "0.11.2", "version": "0.11.2", "platform": "cuda",
     "tp": 2, "pp": 1, "dp": 1, "cards": 2, "clock": "ok", "span_s": 3600.0, "outcome": "clean_shutdown", "startup_complete": True,
@@ -110,7 +113,24 @@ def test_one_changed_setting_is_an_effect_with_its_pairs(tmp_path: Path) -> None
     effects = {(one.setting, one.before, one.after): one for one in effects_of(store, jobs_of(store))}
     off = effects["enforce_eager", "False", "True"]
     assert (off.metric, off.middle, off.pairs) == ("startup_seconds", 0.5, 4)
-    assert "measured in this fleet on 4 pairs" in off.words
+    assert "measured on your own jobs: 4 pairs" in off.words
+
+
+def test_a_single_report_says_what_a_change_did_to_the_jobs_of_a_fleet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [{"enforce_eager": "False" if number % 2 else "True"} for number in range(8)]
+    store = store_of(tmp_path / "s", [100.0, 110.0] * 4, settings)
+    store.create()
+    assert run_analyze(Request([str(LOG)], format="json", fleet=str(tmp_path / "s"))) == 0
+    (change,) = (
+        one
+        for one in json.loads(capsys.readouterr().out)["runs"][0]["plan"]["changes"]
+        if one["knob"] == "--enforce-eager"
+    )
+    assert change["note"].endswith(
+        "startup seconds x 1.10 to 1.10, median 1.10, measured on your own jobs: 4 pairs of 1 job series"
+    )
 
 
 def test_the_report_of_a_job_shows_what_its_change_did_to_others(tmp_path: Path) -> None:
@@ -127,7 +147,7 @@ def test_the_report_of_a_job_shows_what_its_change_did_to_others(tmp_path: Path)
     store.write_part("part", {"changes": [planned]})
     (change,) = picture_of(store).reports["log 000"].runs[0].changes
     assert change[3] == (
-        "startup seconds x 0.50 to 0.50, median 0.50, measured in this fleet on 4 pairs of 1 job series"
+        "startup seconds x 0.50 to 0.50, median 0.50, measured on your own jobs: 4 pairs of 1 job series"
     )
 
 

@@ -40,6 +40,7 @@ class Request(Struct):
         fail_on: severity at which the exit status is 1.
         baseline: earlier JSON report; only findings that it lacks are reported.
         beside: files that are no logs: metrics, benchmark results, output of nvidia-smi ...
+        fleet: store whose jobs show what a change did.
         ask: address of a model that is asked for a second opinion, or "config".
         model: its name.
         ask_dry_run: print what would be sent instead.
@@ -56,6 +57,7 @@ class Request(Struct):
     fail_on: str | None = None
     baseline: str | None = None
     beside: list[str] = field(default_factory=list)
+    fleet: str | None = None
     ask: str | None = None
     model: str | None = None
     ask_dry_run: bool = False
@@ -83,6 +85,11 @@ def run_analyze(request: Request) -> int:
     with _progress(inputs, request.quiet) as progress:
         analysis = analyse(inputs, options, progress, evidence)
     analysis, failed = _gated(analysis, request, settings)
+    if request.fleet is not None:
+        from vllm_logdoctor.cli.fleet import open_store
+        from vllm_logdoctor.fleet.effects import with_own_effects
+
+        analysis = with_own_effects(analysis, open_store(request.fleet).effects())
     if request.ask is None or all(one.run.server != VLLM for one in analysis.runs):
         write_outputs(analysis, request)
     else:

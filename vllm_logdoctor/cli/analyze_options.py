@@ -48,6 +48,7 @@ OPTIONS: dict[str, AnalyzeOption] = {
     "beside": AnalyzeOption(
         ("--with",), "A file beside the log: metrics, nvidia-smi, a benchmark's result.", "FILE", many=True
     ),
+    "fleet": AnalyzeOption(("--fleet",), "Store of logdoctor fleet: say what a change did to your own jobs.", "STORE"),
     "ask": AnalyzeOption(
         ("--ask",), "Ask a model at this OpenAI-compatible address for a second opinion; config: that of logdoctor.toml.", "URL"
     ),

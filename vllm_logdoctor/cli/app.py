@@ -66,6 +66,7 @@ def analyze(
     fail_on: Annotated[Optional[str], parameter("fail_on")] = None,  # noqa: UP045
     beside: Annotated[Optional[list[str]], parameter("beside")] = None,  # noqa: UP045
     baseline: Annotated[Optional[str], parameter("baseline")] = None,  # noqa: UP045
+    fleet: Annotated[Optional[str], parameter("fleet")] = None,  # noqa: UP045
     ask: Annotated[Optional[str], parameter("ask")] = None,  # noqa: UP045
     model: Annotated[Optional[str], parameter("model")] = None,  # noqa: UP045
     ask_dry_run: Annotated[bool, parameter("ask_dry_run")] = False,
@@ -85,6 +86,7 @@ def analyze(
         fail_on,
         baseline,
         beside or [],
+        fleet,
         ask,
         model,
         ask_dry_run,

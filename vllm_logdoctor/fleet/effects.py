@@ -10,10 +10,14 @@ from statistics import median
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.comparison.influence import without_effect
 from vllm_logdoctor.fleet.facts import Job, Row, RunId, levels_of
 from vllm_logdoctor.fleet.store import Store
+from vllm_logdoctor.fleet.values import setting_value
+from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.rules.model import Change
 
 FEWEST_PAIRS = 3
 METRICS = {
@@ -29,7 +33,8 @@ _NO_CHOICE = frozenset(
     {"seed", "port", "host", "served_model_name", "model", "tokenizer", "revision", "uvicorn_log_level"}
 )
 
-Change = tuple[str, str | None, str | None]
+_Setting = tuple[str, str | None, str | None]
+"""Name, before, after."""
 
 
 class MeasuredEffect(Struct, frozen=True):
@@ -57,7 +62,10 @@ class MeasuredEffect(Struct, frozen=True):
     @property
     def words(self) -> str:
         """The range with its origin."""
-        return f"{self.low:.2f} to {self.high:.2f}, median {self.middle:.2f}, measured in this fleet on {self.pairs} pairs of {self.jobs} job series"
+        return (
+            f"{self.low:.2f} to {self.high:.2f}, median {self.middle:.2f}, measured on your own jobs: {self.pairs} pairs of "
+            f"{self.jobs} job series"
+        )
 
 
 def effects_of(store: Store, jobs: Iterable[Job]) -> list[MeasuredEffect]:
@@ -66,7 +74,7 @@ def effects_of(store: Store, jobs: Iterable[Job]) -> list[MeasuredEffect]:
     wanted = {_id(run) for before, after, _ in pairs for run in (before, after)}
     settings = _settings(store, wanted)
     levels = levels_of(store, wanted)
-    ratios: dict[tuple[Change, str], list[tuple[float, str, str]]] = defaultdict(list)
+    ratios: dict[tuple[_Setting, str], list[tuple[float, str, str]]] = defaultdict(list)
     for before, after, series in pairs:
         change = _single_change(settings[_id(before)], settings[_id(after)], before, after)
         if change is not None:
@@ -88,6 +96,21 @@ def measured_words(effects: Iterable[MeasuredEffect], knob: str, after: str | No
     return "; ".join(f"{one.metric.replace('_', ' ')} x {one.words}" for one in found[:2])
 
 
+def with_own_effects(analysis: Analysis, effects: Sequence[MeasuredEffect]) -> Analysis:
+    """Return an analysis whose changes say what they did to the jobs of the fleet that made them."""
+
+    def noted(change: Change) -> Change:
+        words = measured_words(effects, change.knob, setting_value(change.knob, change.after))
+        return replace(change, note="; ".join(filter(None, (change.note, words)))) if words else change
+
+    runs = []
+    for one in analysis.runs:
+        findings = (replace(found, changes=tuple(map(noted, found.changes))) for found in one.findings)
+        planned = (replace(item, change=noted(item.change)) for item in one.plan.changes)
+        runs.append(replace(one, findings=tuple(findings), plan=replace(one.plan, changes=tuple(planned))))
+    return replace(analysis, runs=tuple(runs))
+
+
 def _pairs(jobs: Iterable[Job]) -> Iterator[tuple[Row, Row, str]]:
     """Yield neighbouring runs of one series: jobs whose logs differ in the numbers of their names only."""
     series: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
@@ -103,9 +126,9 @@ def _pairs(jobs: Iterable[Job]) -> Iterator[tuple[Row, Row, str]]:
 
 def _single_change(
     before: Mapping[str, str], after: Mapping[str, str], first: Row, second: Row
-) -> Change | None:
+) -> _Setting | None:
     """Return the one setting that differs; a new release is a change like any other."""
-    changed: list[Change] = [
+    changed: list[_Setting] = [
         (name, before.get(name), after.get(name))
         for name in sorted({*before, *after})
         if before.get(name) != after.get(name)
@@ -139,7 +162,7 @@ def _ratios(
         yield "generation", median(common)
 
 
-def _effect(change: Change, metric: str, found: Sequence[tuple[float, str, str]]) -> MeasuredEffect:
+def _effect(change: _Setting, metric: str, found: Sequence[tuple[float, str, str]]) -> MeasuredEffect:
     ratios = sorted(ratio for ratio, _, _ in found)
     cut = len(ratios) // 4 if len(ratios) >= 8 else 0
     members = tuple(dict.fromkeys(job for _, _, job in found))
