@@ -117,7 +117,7 @@ class StreamReader:
         """Return the records of the last lines, wanted or not; those that were read in order are not parsed again."""
         lines, before = self._selector.tail()
         read = {line[:3]: records for line, records in self._latest}
-        found = [read[line[:3]] for line in lines[before:] if line[:3] in read]
+        found = [tuple(read[line[:3]]) for line in lines[before:] if line[:3] in read]
         if len(found) < len(lines) - before:
             parser = RecordParser()
             found = [tuple(parser.parse(line)) for line in lines][before:]

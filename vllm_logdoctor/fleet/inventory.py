@@ -51,7 +51,7 @@ def logs_of(paths: Iterable[str], listed: Iterable[str] = (), leave_out: str = "
     """
     families: dict[str, list[str]] = {}
     seen: set[str] = set()
-    for path in (*_expanded(paths, leave_out), *_listed(listed, leave_out)):
+    for path in (*_expanded(paths, leave_out), *_expanded(listed, leave_out, listed=True)):
         if path not in seen:
             seen.add(path)
             families.setdefault(family_of(path), []).append(path)
@@ -65,26 +65,17 @@ def key_of(path: str) -> str:
     return _hash(family_of(os.path.abspath(path)))
 
 
-def _expanded(paths: Iterable[str], leave_out: str) -> Iterator[str]:
+def _expanded(paths: Iterable[str], leave_out: str, *, listed: bool = False) -> Iterator[str]:
     for path in paths:
         if os.path.isdir(path):
             yield from _below(os.path.abspath(path), leave_out)
-        elif os.path.lexists(path):
+        elif listed or os.path.lexists(path):
             yield os.path.abspath(path)
         elif glob.has_magic(path) and (found := sorted(glob.iglob(path, recursive=True))):
             for one in found:
                 yield from _expanded([one], leave_out)
         else:
             raise LogdoctorError(f"no such file: {path}; give logs, globs or directories")
-
-
-def _listed(listed: Iterable[str], leave_out: str) -> Iterator[str]:
-    for line in listed:
-        path = os.path.abspath(line)
-        if os.path.isdir(path):
-            yield from _below(path, leave_out)
-        else:
-            yield path
 
 
 def _below(folder: str, leave_out: str) -> Iterator[str]:

@@ -15,7 +15,6 @@ from vllm_logdoctor.parse.clock import seconds_of, with_year_of
 from vllm_logdoctor.parse.plain_headers import (
     LONGEST_HEAD,
     LONGEST_SHOWN,
-    PlainHead,
     is_plain,
     is_unwrapped,
     is_usual,
@@ -153,27 +152,23 @@ class RecordParser:
         if self._unfinished is not None and "\r" not in text:
             text = self._without_rest_of_secret(line, text)
         head = text[: text.find("] ", 0, LONGEST_HEAD) + 2]
-        plain = plain_head(head)
-        if plain is not None:
-            message = text[len(head) :]
-            if is_usual(message):
-                process, level, time, year_known, site = plain
-                return (
-                    Record(
-                        line.file, line.number, process, level, time, None, year_known, site, message.rstrip(), text.rstrip(), line.literals
-                    ),
-                )  # fmt: skip
-            if is_plain(message):
-                return (self._plain(line, plain, message, text),)
-        else:
+        process, level, time, year_known, site = plain = plain_head(head) or _NO_HEAD
+        if plain is _NO_HEAD:
             process, end = _process_before(text[: text.find(") ", 0, LONGEST_HEAD) + 2])
             message = text[end:]
-            if len(message) < LONGEST_SHOWN - LONGEST_HEAD and _is_bare(message):
-                return (
-                    Record(
-                        line.file, line.number, process, "", None, None, False, None, message.rstrip(), text.rstrip(), line.literals
-                    ),
-                )  # fmt: skip
+            usual = len(message) < LONGEST_SHOWN - LONGEST_HEAD and _is_bare(message)
+        else:
+            message = text[len(head) :]
+            usual = is_usual(message)
+        if usual:
+            return (
+                Record(
+                    line.file, line.number, process, level, time, None, year_known, site, message.rstrip(), text.rstrip(), line.literals
+                ),
+            )  # fmt: skip
+        if plain is not _NO_HEAD and is_plain(message):
+            prefix = Prefix(0, process, None, False)
+            return (self._record(line, prefix, level, time, year_known, site, message, text, len(head)),)
         return self._parse_any(line, text)
 
     def _parse_any(self, line: Line, text: str) -> Iterator[Record]:
@@ -195,21 +190,6 @@ class RecordParser:
                 rest = self._without_rest_of_secret(line, segment)
             while rest and not rest.isspace():
                 rest = yield from self._parse_segment(line, rest)
-
-    def _plain(self, line: Line, head: PlainHead, message: str, text: str) -> Record:
-        """Frame a record that nothing but its process precedes: the same as the long way, in fewer steps."""
-        process, level, time, year_known, site = head
-        return self._record(
-            line,
-            Prefix(0, process, None, False),
-            level,
-            time,
-            year_known,
-            site,
-            message,
-            text,
-            len(text) - len(message),
-        )
 
     def _parse_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
         """Yield the first record of a text, with what precedes it; return what is glued behind it."""
@@ -481,6 +461,7 @@ def _last_field(text: str) -> str:
 
 
 _NO_PREFIX = Prefix(0, NO_PROCESS, None, False)
+_NO_HEAD = (NO_PROCESS, "", None, False, None)
 
 
 def _process_anywhere(text: str, prefix: Prefix) -> Prefix:
