@@ -86,10 +86,9 @@ def run_analyze(request: Request) -> int:
         analysis = analyse(inputs, options, progress, evidence)
     analysis, failed = _gated(analysis, request, settings)
     if request.fleet is not None:
-        from vllm_logdoctor.cli.fleet import open_store
-        from vllm_logdoctor.fleet.effects import with_own_effects
+        from vllm_logdoctor.cli.fleet import with_own_effects
 
-        analysis = with_own_effects(analysis, open_store(request.fleet).effects())
+        analysis = with_own_effects(analysis, request.fleet)
     if request.ask is None or all(one.run.server != VLLM for one in analysis.runs):
         write_outputs(analysis, request)
     else:

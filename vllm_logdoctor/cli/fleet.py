@@ -13,6 +13,7 @@ from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 if TYPE_CHECKING:
     from vllm_logdoctor.fleet.adding import Added
     from vllm_logdoctor.fleet.library import Fleet
+    from vllm_logdoctor.report.model import Analysis
 
 fleet = typer.Typer(
     name="fleet",
@@ -65,7 +66,7 @@ def add(
     if not paths and not listed and not accounting:
         raise LogdoctorError("name logs, a list (--from FILE) or accounting (--accounting FILE)", 2)
     site: dict[str, Any] = {"queue": queue, "account": account, "walltime": walltime, "workers": workers}
-    opened = open_store(store)
+    opened = _open(store)
     shows = not quiet and sys.stderr.isatty()
     for file in accounting or ():
         sys.stderr.write(f"logdoctor: {file}: {opened.add_accounting(file):,} jobs\n")
@@ -111,7 +112,7 @@ def show(
     """Show all jobs on one page, or the report of one job."""
     from vllm_logdoctor.cli.output import write
 
-    opened = open_store(store)
+    opened = _open(store)
     if job is not None:
         for name in output or ["-"]:
             ending = name.rpartition(".")[2].lower()
@@ -136,13 +137,13 @@ def ask(
 
     if format not in _ASK_FORMATS:
         raise unknown_choice("format", format, _ASK_FORMATS)
-    sys.stdout.write(table_text(open_store(store).sql(query), format))
+    sys.stdout.write(table_text(_open(store).sql(query), format))
 
 
 @fleet.command()
 def check(store: Place) -> None:
     """Count the parts and rows of a store and name what is damaged."""
-    health = open_store(store).check()
+    health = _open(store).check()
     size = sum(health.bytes.values())
     lines = [
         f"{health.parts:,} parts, {health.logs:,} logs, {health.superseded:,} superseded rows, {size / 1e6:,.1f} MB",
@@ -158,7 +159,7 @@ def check(store: Place) -> None:
 @fleet.command()
 def compact(store: Place) -> None:
     """Join small parts and drop superseded rows."""
-    opened = open_store(store)
+    opened = _open(store)
     before = opened.compact()
     sys.stdout.write(f"{before:,} parts before, {len(opened.store.parts()):,} after\n")
 
@@ -171,12 +172,19 @@ def forget(
     ],
 ) -> None:
     """Delete all rows of logs."""
-    gone = open_store(store).forget(paths)
+    gone = _open(store).forget(paths)
     sys.stdout.write(f"{len(gone):,} logs forgotten\n")
 
 
-def open_store(store: str) -> Fleet:
-    """Return the fleet kept in a directory; without the packages that it needs, say which."""
+def with_own_effects(analysis: Analysis, store: str) -> Analysis:
+    """Return an analysis whose changes say what they did to the jobs of a store."""
+    effects = _open(store).effects()
+    from vllm_logdoctor.fleet.effects import with_effects
+
+    return with_effects(analysis, effects)
+
+
+def _open(store: str) -> Fleet:
     try:
         from vllm_logdoctor.fleet import open as open_fleet
 

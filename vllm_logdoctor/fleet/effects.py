@@ -96,8 +96,8 @@ def measured_words(effects: Iterable[MeasuredEffect], knob: str, after: str | No
     return "; ".join(f"{one.metric.replace('_', ' ')} x {one.words}" for one in found[:2])
 
 
-def with_own_effects(analysis: Analysis, effects: Sequence[MeasuredEffect]) -> Analysis:
-    """Return an analysis whose changes say what they did to the jobs of the fleet that made them."""
+def with_effects(analysis: Analysis, effects: Sequence[MeasuredEffect]) -> Analysis:
+    """Return an analysis whose changes say what they did to the jobs that made them."""
 
     def noted(change: Change) -> Change:
         words = measured_words(effects, change.knob, setting_value(change.knob, change.after))
