@@ -11,9 +11,7 @@ from vllm_logdoctor.fleet.sections import Section, hours_line, range_words, sort
 from vllm_logdoctor.fleet.store import Store
 
 
-def planned_changes(
-    store: Store, jobs: Sequence[Job], effects: Sequence[MeasuredEffect], most: int
-) -> Section:
+def planned_changes(store: Store, jobs: Sequence[Job], effects: Sequence[MeasuredEffect]) -> Section:
     """Return the changes of all plans; a job counts once for each, and effects are neither multiplied nor summed."""
     owner = {log["log"]: job for job in jobs for log in job.logs}
     # Only the last run of a job says what still waits.
@@ -33,16 +31,23 @@ def planned_changes(
     return Section(
         "changes",
         "What waits to be changed",
-        "Changes in the plan of each job's last run, by hours of these jobs. Ranges are of one run, after / before; they are not summed over jobs.",
-        ("change", "jobs", "card hours", "job hours", "expected effect (origin)", "measured in this fleet"),
-        sorted_by(lines, 2, 3, 1)[:most],
+        "Settings in the plan of each job's last run, or the rule whose advice is no setting. Ranges are of one run, not summed over jobs.",
+        (
+            "change",
+            "jobs",
+            "card hours",
+            "job hours",
+            "expected effect (origin)",
+            "measured on your own jobs",
+        ),
+        sorted_by(lines, 2, 3, 1),
         first=True,
     )
 
 
 def _words(knob: str, kind: str, after: str | None) -> str:
     if kind == "action":
-        return knob
+        return knob.removeprefix("action of ")
     return f"{knob} {after}" if after is not None else f"drop {knob}"
 
 

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.fleet.changes import planned_changes
 from vllm_logdoctor.fleet.effects import MeasuredEffect, effects_of
@@ -31,7 +32,7 @@ from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.knowledge.versions import parse_version
 
 SCHEMA = "logdoctor-fleet/1"
-_MOST_LINES = 20
+_MOST_LINES = 30
 _PERIOD = timedelta(days=14)
 _HEAD_ROOM = ((90.0, "90 % and more"), (50.0, "50 to 90 %"), (10.0, "10 to 50 %"), (0.0, "below 10 %"))
 
@@ -65,7 +66,7 @@ def picture_of(store: Store, since: datetime | None = None) -> Picture:
     effects = effects_of(store, jobs)
     sections = [
         _broke(jobs),
-        planned_changes(store, jobs, effects, _MOST_LINES),
+        planned_changes(store, jobs, effects),
         _starts(jobs),
         _outliers(store, jobs),
         _periods(jobs),
@@ -79,6 +80,7 @@ def picture_of(store: Store, since: datetime | None = None) -> Picture:
         _statuses(jobs),
         _clocks(jobs),
     ]
+    sections = [replace(one, lines=one.lines[:_MOST_LINES], total=len(one.lines)) for one in sections]
     reports = reports_of(store, jobs, effects)
     return Picture(_headline(jobs), _hours_line(jobs), sections, reports, _titles(sections, reports.values()))
 
@@ -111,7 +113,7 @@ def _broke(jobs: Sequence[Job]) -> Section:
         "What broke",
         "Root cause of the last run that failed in each job, by hours of these jobs.",
         ("cause", "jobs", "card hours", "job hours", "jobs without hours", "last"),
-        sorted_by(lines, 2, 3, 1)[:_MOST_LINES],
+        sorted_by(lines, 2, 3, 1),
         first=True,
     )
 
@@ -119,9 +121,7 @@ def _broke(jobs: Sequence[Job]) -> Section:
 def _starts(jobs: Sequence[Job]) -> Section:
     slow = [one for one in slow_starts(jobs) if one.hours > 0]
     total = sum(one.hours for one in slow)
-    lines = [
-        Line((one.group, one.n, one.hours, one.quarter, one.median), one.jobs) for one in slow[:_MOST_LINES]
-    ]
+    lines = [Line((one.group, one.n, one.hours, one.quarter, one.median), one.jobs) for one in slow]
     return Section(
         "starts",
         "Start-up above the best quarter of peers",
@@ -198,7 +198,7 @@ def _periods(jobs: Sequence[Job]) -> Section:
         if jobs
         else "",
         ("what", "last 14 days", "14 before", ""),
-        lines[:_MOST_LINES],
+        lines,
     )
 
 
@@ -267,7 +267,7 @@ def _months(jobs: Sequence[Job]) -> Section:
         "Releases and settings by month",
         "",
         ("month", "jobs", "failed", "most used releases (runs)", "eager runs", "median start-up, s"),
-        lines[:_MOST_LINES],
+        lines,
     )
 
 
@@ -307,7 +307,7 @@ def _secrets(jobs: Sequence[Job]) -> Section:
         "Credentials in logs",
         f"{sum(count for _, count in found):,} lines in {len(found):,} jobs; the store holds places, no text.",
         ("job", "lines", "first places"),
-        lines[:_MOST_LINES],
+        lines,
     )
 
 
@@ -338,7 +338,7 @@ def _not_understood(store: Store, jobs: Sequence[Job]) -> Section:
         "Not understood",
         "Warnings and errors that no pattern knows, by a hash of their template; the store keeps the place, not the text.",
         ("message", "level", "printed by", "jobs", "lines", "first place"),
-        sorted_by(lines, 3)[:_MOST_LINES],
+        sorted_by(lines, 3),
     )
 
 
@@ -356,7 +356,7 @@ def _effects(effects: Sequence[MeasuredEffect]) -> Section:
             ),
             one.members,
         )
-        for one in effects[:_MOST_LINES]
+        for one in effects
     ]
     return Section(
         "effects",
@@ -405,7 +405,7 @@ def _titles(sections: Iterable[Section], reports: Iterable[JobReport]) -> dict[s
     named |= {
         str(line.cells[0])
         for section in sections
-        if section.id in ("broke", "periods")
+        if section.id in ("broke", "changes", "periods")
         for line in section.lines
     }
     pages, _ = read_pages(page_files(builtin_root()))

@@ -27,8 +27,9 @@ class Section(Struct, frozen=True):
     Attributes:
         id, title, note: name, heading, and how to read it.
         columns: headings.
-        lines: rows; all of them, or the first twenty.
+        lines: rows; all of them, or the first ones.
         first: whether it is on the first screen.
+        total: how many rows there are.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Section(Struct, frozen=True):
     columns: tuple[str, ...]
     lines: list[Line]
     first: bool = False
+    total: int = 0
 
 
 def hours_line(name: Cell, jobs: Sequence[Job], *more: Cell) -> Line:
