@@ -17,6 +17,8 @@ from vllm_logdoctor.evidence.read import read_evidence_file
 from vllm_logdoctor.pipeline import analyse
 from vllm_logdoctor.report import html
 from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.report.serving import serving_of
+from vllm_logdoctor.run.model import Extremes, Run
 from vllm_logdoctor.source import inputs_from
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -221,6 +223,18 @@ def test_counters_of_a_real_pair_are_exact_in_the_report(metrics: Path) -> None:
     run = next(one.run for one in analysis.runs if one.run.number == beside.run)
     for name in ("preemptions", "prompt tokens", "generation tokens", "prefix cache hits"):
         assert run.observed.number("scheduler", name) == truth.get(name)
+    assert serving_of(run).preemptions == truth["preemptions"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "counted", "shown"), [(1, 34, 34), (3, None, 3), (0, 0, 0), (0, None, None)]
+)
+def test_metrics_count_preemptions_that_the_log_does_not_print(
+    printed: int, counted: int | None, shown: int | None
+) -> None:
+    run = Run(extremes=Extremes(preemptions=printed))
+    run.counters.update({} if counted is None else {"preemptions": counted})
+    assert serving_of(run).preemptions == shown
 
 
 def test_of_two_frames_of_top_the_later_one_counts(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ def serving_of(run: Run, engine: int | None = None) -> Serving:
 def _whole(run: Run) -> Serving:
     top, shown = run.extremes, bool(run.samples)
     busy = [sample for sample in run.samples if is_busy(sample)]
-    printed = any(sample.preemptions is not None for sample in run.samples)
+    printed = top.preemptions or any(sample.preemptions is not None for sample in run.samples)
+    counted = run.counters.get("preemptions")
     return Serving(
         samples=run.sample_count,
         busy=sum(sample.count for sample in busy),
@@ -92,7 +93,8 @@ def _whole(run: Run) -> Serving:
         kv_usage=top.kv_usage,
         prefix_hit=top.prefix_hit_last,
         external_hit=_last(sample.external_hit for sample in run.samples),
-        preemptions=top.preemptions if printed or top.preemptions else run.counters.get("preemptions"),
+        # V0 prints one preemption in fifty, /metrics counts each.
+        preemptions=max(top.preemptions, counted or 0) if printed or counted is not None else None,
         engines=tuple(sorted({sample.engine for sample in run.samples})),
     )
 
