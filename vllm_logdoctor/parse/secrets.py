@@ -167,7 +167,7 @@ class OpenSecret(NamedTuple):
             >>> OpenSecret("api_key", True).without_rest("Zq7hTk2Lw9XbV3nR")
             ('***', None)
         """
-        if not text.strip():
+        if not text[self._end_of_head(text) :].strip():
             return text, self
         if not self.name:
             return self._without_key_line(text)
