@@ -19,16 +19,13 @@ def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
     Raises:
         OSError: no right, no space, no such directory.
     """
-    # Standard output needs no temporary file.
-    from tempfile import mkstemp
-
     there = path.stat().st_mode if path.exists() else None
     if there is not None and not stat.S_ISREG(there):
         path.write_bytes(data)
         return
-    descriptor, part = mkstemp(dir=path.parent, prefix=".logdoctor-")
+    part = path.parent / f".logdoctor-{os.urandom(8).hex()}"
     try:
-        with open(descriptor, "wb") as file:
+        with open(part, "xb", opener=_for_the_owner_alone) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -39,6 +36,10 @@ def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
         with suppress(OSError):
             os.unlink(part)
         raise
+
+
+def _for_the_owner_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def umask() -> int:

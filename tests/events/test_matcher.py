@@ -61,13 +61,13 @@ def test_an_exception_s_type_does_not_hide_its_message() -> None:
         (
             "DEBUG 03-04 10:11:12 [core.py:123] Batch queue is enabled with size 4",
             "catalogue:core.py:",
-            "A detail for debugging the engine and its processes.",
+            "Debug detail about the engine and its processes.",
         ),
         (
             "ERROR 03-04 10:11:12 [wrapper.py:1] ValueError: No available memory for the cache blocks. Try increasing "
             "`gpu_memory_utilization` when initializing the engine.",
             "catalogue:",
-            "not classified: what was being done did not complete.",
+            "not classified; the operation that raised it did not complete.",
         ),
     ],
 )

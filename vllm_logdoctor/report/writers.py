@@ -25,6 +25,9 @@ FORMATS: dict[str, tuple[str, ...]] = {
 }
 """Name of a format -> endings of its files. The module of that name in this package holds `render`."""
 
+_OF_ANALYSIS = ("markdown", "json", "text", "html", "sarif", "junit", "github", "csv")
+"""Formats whose `render` takes an analysis: they need more of it than page and document hold."""
+
 ENDINGS = {ending: name for name, endings in FORMATS.items() for ending in endings}
 CHOICES = (*FORMATS, "terminal")
 """Values of --format: all formats, and the view on a terminal."""
@@ -67,7 +70,7 @@ def render_result(result: Result, format_name: str) -> str:
 
 def result_of(analysis: Analysis) -> Result:
     """Return an analysis in the forms that formats are made of."""
-    own = {name: partial(_render_analysis, name, analysis) for name in FORMATS}
+    own = {name: partial(_render_analysis, name, analysis) for name in _OF_ANALYSIS}
     return Result(own["markdown"], lambda: dict(_module("json").document(analysis)), own)
 
 
