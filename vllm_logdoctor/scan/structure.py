@@ -54,6 +54,7 @@ _SECRET_NAME = re.compile(
     rb"(?:s|_id)?(?:\x1b\[[0-9;]{0,8}m|[\s\"'=:,|>-]){0,16}\Z",
     re.IGNORECASE,
 )
+_BEHIND_NAME = b" \t\n\r\f\v\"'=:,|>-"
 _LONGEST_NAME = 64
 MOST_BLANK = 4
 
@@ -69,7 +70,9 @@ def may_name_secret(line: bytes) -> bool:
         >>> may_name_secret(b"args: api_key=\\n"), may_name_secret(b"key=value")
         (True, False)
     """
-    return _SECRET_NAME.search(line[-_LONGEST_NAME:]) is not None
+    end = line[-_LONGEST_NAME:]
+    # A name, or the colour behind it, ends in a letter: most lines need no expression.
+    return end.rstrip(_BEHIND_NAME)[-1:].isalpha() and _SECRET_NAME.search(end) is not None
 
 
 def secret_name_before(data: bytes, end: int) -> tuple[int, int, bytes] | None:
