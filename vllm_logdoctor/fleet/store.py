@@ -26,6 +26,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.files import write_whole
 from vllm_logdoctor.fleet.rows import Rows
 from vllm_logdoctor.fleet.schema import DETAIL, FORGOTTEN, SCHEMA, TABLES, arrow_schema
 
@@ -65,7 +66,7 @@ class Store:
         (self.path / RUNNING).mkdir(parents=True, exist_ok=True)
         marker = self.path / MARKER
         if not marker.is_file():
-            _write_text(marker, json.dumps({"schema": SCHEMA}) + "\n")
+            write_whole(marker, f"{json.dumps({'schema': SCHEMA})}\n".encode())
 
     @property
     def exists(self) -> bool:
@@ -218,9 +219,3 @@ def _number(marker: Path) -> Any:
         return json.loads(marker.read_text("utf-8"))["schema"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LogdoctorError(f"can't read {marker}: {error}") from error
-
-
-def _write_text(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, "utf-8")
-    os.replace(temporary, path)
