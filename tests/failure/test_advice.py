@@ -109,6 +109,21 @@ def test_flags_of_another_version_are_not_advised(version, known):
     assert ("--attention-backend" in changes(finding)) is known
 
 
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("0.11.0", "newer release"),
+        ("0.23.1rc1.dev1201+gd08eebad1", "newer release"),
+        ("0.23.1rc1.dev1201+gd08eebad1.d20260717", "newer sources"),
+        ("0.1.dev3896+ga491d6f", "newer sources"),
+    ],
+)
+def test_a_build_of_changed_sources_is_not_sent_to_a_release(version, words):
+    finding = crashed("IndexError: list index out of range", version)
+    ways = " ".join([*changes(finding), *finding.alternatives])
+    assert [way for way in ("newer release", "newer sources") if way in ways] == [words]
+
+
 def test_a_number_that_the_log_does_not_give_is_not_written():
     finding = crashed("torch.OutOfMemoryError: CUDA out of memory.")
     assert "None" not in finding.explanation

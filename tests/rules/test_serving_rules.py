@@ -26,6 +26,17 @@ def test_an_under_used_server_learns_that_its_client_is_the_limit_and_gets_no_fl
     assert "kv-cache-preemption" not in found
 
 
+def test_a_client_that_sends_long_prompts_for_short_answers_is_not_asked_to_send_more() -> None:
+    reading = {"running": 2, "kv": 9.0, "prompt": 9000.0, "generation": 60.0}
+    found = advice(a_run(set={"max_num_seqs": 256}, samples=load((12, reading))))["client-concurrency-bound"]
+    assert found.changes == ()
+    assert found.effect is None
+    assert "9,000 prompt tokens/s" in found.explanation
+    writing = {**reading, "prompt": 600.0}
+    found = advice(a_run(set={"max_num_seqs": 256}, samples=load((12, writing))))["client-concurrency-bound"]
+    assert found.changes != ()
+
+
 def test_low_kv_usage_never_raises_slots_or_memory() -> None:
     found = advice(
         a_run(set={"max_num_seqs": 16, "gpu_memory_utilization": 0.5}, samples=load((30, UNDER_USED)))

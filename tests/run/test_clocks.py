@@ -102,6 +102,16 @@ def test_a_date_that_another_writer_prints_gives_the_year() -> None:
     )
 
 
+def test_a_date_behind_a_process_name_gives_the_year() -> None:
+    dated = "(EngineCore_DP0 pid=9) [2026-03-04 10:00:40.431: I neuron/parallel_state.py:638] > initializing"
+    assert analyze([*start(), dated, statistics()]).to_dict()["runs"][0]["started"] == "2026-03-04T10:00:00"
+
+
+def test_a_header_that_lost_the_space_before_its_place_has_a_time() -> None:
+    lines = ["2026-03-04 10:00 of a scan", "ERROR 03-04 10:00:05[engine.py:448]RuntimeError: no kernel image"]
+    assert analyze(lines).to_dict()["runs"][0]["started"] == "2026-03-04T10:00:05"
+
+
 def test_a_date_far_from_the_log_s_own_clock_gives_no_year() -> None:
     lines = ["2019-11-30 10:00:00,100 INFO worker.py:1832 -- quoted", *start(), statistics()]
     assert analyze(lines).to_dict()["runs"][0]["clock"]["year_known"] is False

@@ -119,3 +119,14 @@ def test_what_the_parser_keeps_for_itself_is_no_setting() -> None:
     (run,) = analyze([dump]).runs
     assert "port" in run.config
     assert not {"subparser", "dispatch_function"} & set(run.config)
+
+
+def test_a_cache_type_that_the_engine_left_open_is_what_the_attention_backend_resolved() -> None:
+    resolved = (
+        "(EngineCore_DP0 pid=1) INFO 03-04 10:00:20 [flashinfer.py:780] FlashInfer resolved query dtypes: prefill=torch.bfloat16,"
+        " decode=torch.bfloat16, decode_backend=trtllm, kv_cache_dtype=torch.{}, arch=sm100"
+    )
+    value = run_of(*start(), resolved.format("float8_e4m3fn")).config.value("kv_cache_dtype")
+    assert (value.value, value.provenance) == ("fp8_e4m3", "reported")
+    assert "torch.float8_e4m3fn" in value.evidence[0].text
+    assert run_of(*start(), resolved.format("bfloat16")).config.value("kv_cache_dtype").value == "auto"

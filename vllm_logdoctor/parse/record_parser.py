@@ -51,7 +51,7 @@ _COLOURS = lazy_pattern(
 _COLOURED_PROCESS = lazy_pattern(r"\A\x1b\[[0-9;]{0,12}m(?P<process>\([^\x1b\r]{1,80}\))\x1b\[[0-9;]{0,12}m")
 # INFO 02-09 19:43:55 [nixl_connector.py:101] text     INFO 11-18 01:29:33 engine.py:267] text
 _HEADER = lazy_pattern(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|TRACE) +(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) "
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|TRACE) +(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?)(?: |(?=\[))"
     r"\[?(?P<file>[A-Za-z0-9_./<>-]{1,160}):(?P<line>\d{1,6})\] ?"
 )
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text

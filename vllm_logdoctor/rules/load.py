@@ -20,7 +20,7 @@ PROMPT_SHARE = 0.01
 
 
 class Span(Struct, frozen=True):
-    """A sample with the seconds that it stands for."""
+    """A sample with the seconds that it covers."""
 
     sample: Sample
     seconds: float
@@ -169,7 +169,7 @@ def _timed(series: list[Sample]) -> list[Span]:
     for number, sample in enumerate(series):
         before = series[number - 1].time if number else None
         gap = sample.time - before if sample.time is not None and before is not None else usual
-        # Clocks can go back, two lines can bear one second: a sample then stands for the usual interval, and so does the
+        # Clocks can go back, two lines can bear one second: a sample then counts for the usual interval, and so does the
         # first one after an idle one, however long nothing was printed between them.
         longest = LONGEST_INTERVALS * usual if not number or spans[-1].busy else 1.5 * usual
         seconds = gap if 0 < gap <= longest * sample.count else usual * sample.count

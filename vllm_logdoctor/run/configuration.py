@@ -102,7 +102,7 @@ def effective_configuration(
     final = {_ENGINE_NAMES.get(name, name) for name in stated.engine}
     for name, adjusted in stated.adjusted.items():
         before = config.get(name)
-        if before is not None and name in final and before.value is not None:
+        if before is not None and name in final and before.value not in (None, "auto"):
             continue
         if before is None or before.value in (None, "auto") or before.provenance != "explicit":
             config[name] = adjusted

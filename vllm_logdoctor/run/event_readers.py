@@ -110,6 +110,13 @@ def _states_first(setting: str, field_name: str) -> Callable[[RunBuilder, Event]
     return read
 
 
+def _read_cache_elements(run: RunBuilder, event: Event) -> None:
+    # float8_e4m3fn is fp8_e4m3 as a setting.
+    elements = event.text("elements").removeprefix("float8_").removesuffix("uz").removesuffix("fn")
+    evidence = (run.evidence(event.record),)
+    run.stated.adjusted.setdefault("kv_cache_dtype", Value(f"fp8_{elements}", "reported", evidence))
+
+
 def _mentions(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
     def read(run: RunBuilder, event: Event) -> None:
         value = event.fields.get(field_name)
@@ -153,6 +160,7 @@ READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
     "chunked-prefill-enabled": _adjusts("max_num_batched_tokens", "tokens"),
     "max-model-len-used": _states_first("max_model_len", "tokens"),
     "max-model-len-fitted": _adjusts("max_model_len", "tokens"),
+    "kv-cache-elements": _read_cache_elements,
     "block-size-set": _adjusts("block_size", "tokens"),
     "memory-profile-budget": _mentions("gpu_memory_utilization", "utilization"),
     "memory-profile-results": _mentions("gpu_memory_utilization", "utilization"),

@@ -10,11 +10,14 @@ from vllm_logdoctor.run.model import Run
 
 GIB = 1024**3
 
-# What drivers report as usable on common devices, in GiB: nominal size less ECC and firmware.
-USABLE_GIB = (
-    7.7, 9.6, 10.9, 11.7, 14.6, 15.8, 19.6, 22.1, 23.7, 31.4, 39.4, 44.4, 47.5, 60.9, 63.9, 79.2, 93.1, 95.0,
-    119.6, 139.8, 178.4, 191.9, 255.9, 287.9,
-)  # fmt: skip
+# What drivers report as usable on common devices of a platform, in GiB: nominal size less ECC and firmware.
+USABLE_GIB = {
+    "cuda": (
+        7.7, 9.6, 10.9, 11.7, 14.6, 15.8, 19.6, 22.1, 23.7, 31.4, 39.4, 44.4, 47.5, 60.9, 79.2, 93.1, 95.0, 119.6, 139.8, 178.4,
+    ),
+    "rocm": (15.9, 19.9, 23.9, 31.9, 47.9, 63.9, 191.9, 255.9, 287.9),
+    "npu": (31.9, 60.9, 63.9),
+}  # fmt: skip
 # Activations, communication buffers and the context need at least this much beside weights and cache.
 LEAST_OVERHEAD_GIB = 0.1
 AS_PRINTED = "as printed"
@@ -165,7 +168,7 @@ def utilization_of(run: Run) -> float | None:
     requested, free = _figure(run, ("memory-requested-debug", "requested")), free_at_start(run)
     if requested is None or free is None:
         return None
-    size = next((size for size in USABLE_GIB if size >= free), None)
+    size = next((size for size in _usable_sizes(run) if size >= free), None)
     return round(requested / size, 2) if size else None
 
 
@@ -217,13 +220,17 @@ def device_total(run: Run) -> Size | None:
     return _usual_size(run, utilization)
 
 
+def _usable_sizes(run: Run) -> tuple[float, ...]:
+    return USABLE_GIB.get(run.platform or "cuda", ())
+
+
 def _usual_size(run: Run, utilization: float) -> Size | None:
     available, weights = run.measure("available_kv_cache_gib"), run.measure("model_weights_gib")
-    if available is None or weights is None or run.platform == "cpu":
+    if available is None or weights is None:
         return None
     used = available + weights + (counted_graphs(run) or 0.0)
     floor = (used + LEAST_OVERHEAD_GIB) / utilization
-    sizes = [size for size in USABLE_GIB if size >= floor]
+    sizes = [size for size in _usable_sizes(run) if size >= floor]
     if not sizes:
         return None
     high = sizes[1] if len(sizes) > 1 else sizes[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from vllm_logdoctor.catalogue.pages import ChangeTemplate
 from vllm_logdoctor.catalogue.topics import RuleKind, Severity
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.variables import variable_known
+from vllm_logdoctor.knowledge.versions import parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.already_set import already_set
@@ -29,6 +31,10 @@ _WITHOUT_NCCL = frozenset({"npu", "hpu", "tpu", "xpu", "neuron", "cpu"})
 # Lower `--max-model-len` to the estimate ...      Put `HF_MODULES_CACHE` (or `HF_HOME=/data`) on storage ...
 # A line of a template that only quotes: Compiler error: {what}.
 _QUOTATION = lazy_pattern(r"[A-Z][^{}.:]{2,40}: \{\w+\}\.?")
+# 0.1.dev15917+g0a6396b45      0.23.1rc1.dev1201+gd08eebad1.d20260717      0.23.1.post1.dev498+g802ead286.dirty
+_CHANGED_SOURCES = lazy_pattern(r"\.d\d{8}$|\.dirty$")
+# Use a newer release of vLLM and of the library.      try a newer release, or the last one that worked
+_NEWER_RELEASE = lazy_pattern(r"\b(?P<verb>[Uu]se|try) a newer release(?P<or_last>, or the last one that worked)?")
 _KNOB = lazy_pattern(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
 
 
@@ -150,7 +156,8 @@ def _change(template: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Ch
     if template.kind == "action" and isinstance(after, str):
         after = in_words_of_device(after, run)
     note = in_words_of_device(filled(template.note, values) or "", run) or ""
-    return Change(template.knob, template.kind, before, after, template.safety, note)
+    knob = in_words_of_build(template.knob, run) if template.kind == "action" else template.knob
+    return Change(knob, template.kind, before, after, template.safety, note)
 
 
 def knob_known(knob: str, kind: str, run: Run) -> bool:
@@ -165,6 +172,20 @@ def knob_known(knob: str, kind: str, run: Run) -> bool:
     return True
 
 
+def in_words_of_build(text: str, run: Run) -> str:
+    """Return advice to use a newer release as advice on sources, where the run's vLLM was built from some of its own."""
+    version = parse_version(str(run.version.value)) if run.version else None
+    if version is None or (version.names_a_release and not _CHANGED_SOURCES.search(version.local or "")):
+        return text
+    return _NEWER_RELEASE.sub(_newer_sources, text)
+
+
+def _newer_sources(advice: re.Match[str]) -> str:
+    if advice["or_last"]:
+        return "build from newer sources, or the last ones that worked"
+    return "Build from newer sources" if advice["verb"] == "Use" else "build from newer sources"
+
+
 def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run) -> Iterable[str]:
     """Yield the alternatives that this version and card can take and that do more than repeat a change."""
     changed = {change.knob for change in changes}
@@ -174,6 +195,6 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
         knobs = _KNOB.findall(text)
         flags = [knob for knob in knobs if knob.startswith(("--", "VLLM_"))]
         known = all(knob_known(knob, "flag" if knob.startswith("--") else "env", run) for knob in flags)
-        worded = in_words_of_device(text, run)
+        worded = in_words_of_device(in_words_of_build(text, run), run)
         if worded and known and not (knobs and changed.issuperset(knobs)):
             yield worded

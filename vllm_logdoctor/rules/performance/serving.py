@@ -63,6 +63,11 @@ LEAST_LOAD = 6
 LEAST_LINES = 2
 
 
+# Prompt tokens per generated one, and per second, from which a step's time goes into prompts, at the same rate for one or for many.
+MOSTLY_PROMPTS = 20
+MANY_PROMPT_TOKENS = 1000
+
+
 _NO_CAPACITY = (
     " Capacity settings (max_num_seqs, gpu_memory_utilization, cache type) change nothing for this load. If the load is what"
     " you want to serve, there is nothing to change."
@@ -105,7 +110,14 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
         " other, a small pool of threads or connections, agent steps that wait for each other."
     )
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
-    text += _near_the_limit(most, growth, max_num_seqs)
+    if not pools(run) and load.prompt > max(MANY_PROMPT_TOKENS, MOSTLY_PROMPTS * load.generation):
+        text += (
+            f" Prompts are most of the work ({rounded(load.prompt)} prompt tokens/s, {rounded(load.generation)} generated):"
+            " prompts are computed at about the same rate one after the other or together."
+        )
+        growth = 1.0
+    else:
+        text += _near_the_limit(most, growth, max_num_seqs)
     return Advice(
         text + distance(run, load),
         (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs")),
