@@ -127,6 +127,20 @@ def test_the_format_is_that_of_the_file_where_none_is_asked_for(
     assert call(command, *sides, "--format", "markdown").stdout.startswith("# ")
 
 
+@pytest.mark.parametrize(
+    ("alias", "name"), [("md", "markdown"), ("txt", "text"), ("htm", "html"), ("xml", "junit")]
+)
+def test_the_ending_of_a_file_is_another_name_of_its_format(
+    log: str, settings: Say, alias: str, name: str
+) -> None:
+    for command in (("analyze", log), ("compare", log, log), ("config", log))[
+        : 1 if alias in ("htm", "xml") else 3
+    ]:
+        assert call(*command, "-f", alias).stdout == call(*command, "-f", name).stdout
+    settings(f'format = "{alias}"')
+    assert call("analyze", log).stdout == call("analyze", log, "-f", name).stdout
+
+
 @pytest.mark.parametrize("command", ["plan", "follow", "whatif", "config", "compare"])
 def test_a_mistake_in_the_file_is_reported_by_every_command(command: str, log: str, settings: Say) -> None:
     settings("objektive = 'latency'")

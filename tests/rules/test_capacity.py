@@ -46,7 +46,13 @@ def test_the_usual_size_is_one_of_the_run_s_own_platform() -> None:
     """105 GiB of weights and cache fit a GB10 of 120 GiB; AMD sells no card between 64 and 192 GB."""
     large = {**MEASURED, "available_kv_cache_gib": 90.0}
     sizes = {
-        platform: size.gib if (size := device_total(a_run(set={"gpu_memory_utilization": 0.9}, measured=large, platform=platform))) else None
+        platform: size.gib
+        if (
+            size := device_total(
+                a_run(set={"gpu_memory_utilization": 0.9}, measured=large, platform=platform)
+            )
+        )
+        else None
         for platform in ("cuda", "rocm", "xpu")
     }
     assert sizes == {"cuda": 119.6, "rocm": 191.9, "xpu": None}

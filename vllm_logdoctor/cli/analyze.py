@@ -18,7 +18,7 @@ from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.pipeline import INTERRUPTED, analyse
 from vllm_logdoctor.report.model import Analysis
-from vllm_logdoctor.report.writers import check_format, format_of_name, render
+from vllm_logdoctor.report.writers import format_named, format_of_name, render
 from vllm_logdoctor.run.servers import NAMES, VLLM
 from vllm_logdoctor.source import Input, inputs_of_paths
 
@@ -172,7 +172,7 @@ def _check(request: Request) -> None:
     if not request.paths and not request.job:
         raise LogdoctorError("name a log: logdoctor analyze vllm.log (or - for standard input)", 2)
     if request.format:
-        check_format(request.format)
+        request.format = format_named(request.format)
     if "" in request.paths:
         raise LogdoctorError("'' is no path; name a log: logdoctor analyze vllm.log", 2)
     for path in request.patterns:

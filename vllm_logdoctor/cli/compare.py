@@ -118,11 +118,11 @@ def _settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -
     """Check what was asked for and read what logdoctor.toml says."""
     from vllm_logdoctor.cli.options import settings_here
     from vllm_logdoctor.cli.settings import with_known_findings
-    from vllm_logdoctor.report.writers import check_format
+    from vllm_logdoctor.report.writers import format_named
     from vllm_logdoctor.source import inputs_of_paths
 
     if format is not None:
-        check_format(format)
+        format_named(format)
     if "" in logs:
         raise LogdoctorError("'' is no path; name a log or a report", 2)
     if logs.count("-") > 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from vllm_logdoctor.errors import LogdoctorError, unknown_choice
+from vllm_logdoctor.errors import LogdoctorError
 
 if TYPE_CHECKING:
     from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -28,10 +28,10 @@ def config(
     """Print the configuration in effect and who set each value."""
     from vllm_logdoctor.cli.options import options_of, settings_here
     from vllm_logdoctor.pipeline import analyse
+    from vllm_logdoctor.report.writers import format_named
     from vllm_logdoctor.source import inputs_from
 
-    if format not in FORMATS:
-        raise unknown_choice("format", format, FORMATS)
+    format = format_named(format, FORMATS)
     analysis = analyse(inputs_from(log), options_of(settings_here()))
     if run is not None and run > len(analysis.runs):
         raise LogdoctorError(f"there is no run {run}: the log holds {len(analysis.runs)}", 2)

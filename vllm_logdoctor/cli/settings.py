@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 from vllm_logdoctor.pipeline import OBJECTIVES
-from vllm_logdoctor.report.writers import CHOICES
+from vllm_logdoctor.report.writers import format_named
 
 FILE_NAME = "logdoctor.toml"
 
@@ -174,12 +174,13 @@ def _settings(path: Path, parsed: Mapping[str, Any]) -> Settings:
         settings = convert(parsed, Settings, dec_hook=resolved)
     except ValidationError as error:
         raise LogdoctorError(f"{path}: {_mistake(str(error))}", 2) from error
-    for name, value, choices in (
-        ("objective", settings.objective, OBJECTIVES),
-        ("format", settings.format, CHOICES),
-    ):
-        if value is not None and value not in choices:
-            raise LogdoctorError(f"{path}: {unknown_choice(name, value, choices)}", 2)
+    try:
+        if settings.format is not None:
+            settings = replace(settings, format=format_named(settings.format))
+        if settings.objective not in (None, *OBJECTIVES):
+            raise unknown_choice("objective", str(settings.objective), OBJECTIVES)
+    except LogdoctorError as error:
+        raise LogdoctorError(f"{path}: {error}", 2) from error
     for number, place in enumerate(settings.patterns):
         if not place.exists():
             raise LogdoctorError(f"{path}: patterns.{number}: no such pattern pack: {place}", 2)

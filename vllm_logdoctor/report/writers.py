@@ -62,7 +62,7 @@ def render_result(result: Result, format_name: str) -> str:
     Raises:
         LogdoctorError: no such format.
     """
-    check_format(format_name, tuple(FORMATS))
+    format_name = format_named(format_name, tuple(FORMATS))
     if format_name in result.own:
         return result.own[format_name]()
     return str(_module(format_name).render(result))
@@ -74,10 +74,20 @@ def result_of(analysis: Analysis) -> Result:
     return Result(own["markdown"], lambda: dict(_module("json").document(analysis)), own)
 
 
-def check_format(name: str, choices: tuple[str, ...] = CHOICES) -> None:
-    """Raise a LogdoctorError (exit code 2) if a format is none of the choices."""
-    if name not in choices:
+def format_named(name: str, choices: tuple[str, ...] = CHOICES) -> str:
+    """Return the format of a name, which may be the ending of its files.
+
+    Example:
+        >>> format_named("md"), format_named("html"), format_named("txt")
+        ('markdown', 'html', 'text')
+
+    Raises:
+        LogdoctorError: none of the choices (exit code 2).
+    """
+    found = ENDINGS.get(f".{name}", name)
+    if found not in choices:
         raise unknown_choice("format", name, choices)
+    return found
 
 
 def ending_of(name: str) -> str:

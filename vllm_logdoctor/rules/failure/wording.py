@@ -34,7 +34,9 @@ _QUOTATION = lazy_pattern(r"[A-Z][^{}.:]{2,40}: \{\w+\}\.?")
 # 0.1.dev15917+g0a6396b45      0.23.1rc1.dev1201+gd08eebad1.d20260717      0.23.1.post1.dev498+g802ead286.dirty
 _CHANGED_SOURCES = lazy_pattern(r"\.d\d{8}$|\.dirty$")
 # Use a newer release of vLLM and of the library.      try a newer release, or the last one that worked
-_NEWER_RELEASE = lazy_pattern(r"\b(?P<verb>[Uu]se|try) a newer release(?P<or_last>, or the last one that worked)?")
+_NEWER_RELEASE = lazy_pattern(
+    r"\b(?P<verb>[Uu]se|try) a newer release(?P<or_last>, or the last one that worked)?"
+)
 _KNOB = lazy_pattern(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
 
 
