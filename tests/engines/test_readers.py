@@ -75,6 +75,44 @@ def test_llama_cpp_times_on_lines_without_a_head_are_read() -> None:
     assert [(one.prompt_tokens, one.tokens) for one in log.requests] == [(218, 25)]
 
 
+@pytest.mark.parametrize(
+    ("text", "speed"),
+    [
+        (
+            "[41005] 1.37.495.377 I slot print_timing: id  0 | task 388 |\n"
+            "[41005]        eval time =   10000.00 ms /   200 tokens (   50.00 ms per token,    20.00 tokens per second)\n",
+            20.0,
+        ),
+        (
+            "INFO [           print_timings] generation eval time =    2000.00 ms /   100 runs   (   20.00 ms per token) "
+            '| tid="140" timestamp=1710000000 id_slot=0 id_task=0\n',
+            50.0,
+        ),
+        (
+            "2.02.846.974 I slot print_timing: id  3 | task 0 | n_decoded =   1081, tg =  13.50 t/s, tg_3s =  12.57 t/s\n"
+            "2.05.870.752 I slot print_timing: id  3 | task 0 | n_decoded =   1119, tg =  12.50 t/s, tg_3s =  12.57 t/s\n",
+            12.5,
+        ),
+    ],
+    ids=["a server below a router", "text of 2024", "a request that goes on"],
+)
+def test_llama_cpp_speed_of_a_request_is_read_in_each_form(text: str, speed: float) -> None:
+    run = analyze(text.encode()).runs[0].run
+    assert run.server == "llama.cpp"
+    assert run.engine_log is not None
+    assert run.engine_log.facts["decode tok/s per request"].value == speed
+
+
+def test_llama_cpp_progress_of_a_request_that_ended_counts_once() -> None:
+    text = (
+        "2.02.846.974 I slot print_timing: id  3 | task 0 | n_decoded =   100, tg =  90.00 t/s\n"
+        "2.05.870.752 I slot print_timing: id  3 | task 0 |        eval time =   10000.00 ms /   200 tokens\n"
+    )
+    log = analyze(text.encode()).runs[0].run.engine_log
+    assert log is not None
+    assert log.facts["decode tok/s per request"].value == 20.0
+
+
 def counts(text: str) -> dict[str, tuple[int, int]]:
     """Return samples and answered requests of each engine's run."""
     return {

@@ -127,12 +127,63 @@ BOX = "| NVIDIA-SMI 517.40       Driver Version: 517.40       CUDA Version: 11.7
         ("vllm\n    State: Running\n    Last State: Terminated\n      Exit Code: 137\n    Restart Count: 1\n", "kubectl-describe", "exit code", 137),
         ("= Serving Benchmark Result =\nBackend:   sglang-oai \nMean TTFT (ms):  7.5\n", "sglang-bench-text", "Backend", "sglang-oai"),
         ("time,cpu_util_pct,mem_used_gb\n1,12.5,4\n", "cpu-series-csv", "max cpu_util_pct", 12.5),
+        ("[1.0] Memory cgroup out of memory: Kill process 42 (serve) score 9\n[1.0] Killed process 42 (serve) anon-rss:1kB\n", "dmesg", "oom killed", "42 serve"),
+        ("[1.0] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),task=serve,pid=42,uid=0\n", "dmesg", "oom killed", "42 serve"),
+        ("Last State:     Terminated\n  Reason:       OOMKilled\n  Exit Code:    137\n", "kubectl-describe", "reason", "OOMKilled"),
+        ("|   0  NVIDIA T   Off | 00000000:01:00.0 Off | N/A |\n| 30%   38C    P8    24W / 350W |   5MiB / 24576MiB |   3%   Default |\n", "nvidia-smi-table", "utilization", 3),
+        ("Nvidia driver version        : 570.86.10\n", "collect-env", "driver", "570.86.10"),
+        ("{'status': 'success', 'data': {'resultType': 'vector', 'result': [{'metric': {'model_name': 'tiny'}, 'value': [1, '3']}]}}", "prometheus-json", "model", "tiny"),
+        ("Successful requests:   10\nMedian TTFT (ms):   27.5     <====\n", "vllm-bench-text", "Median TTFT", 27.5),
+        ("GPU: 0\n    POWER:\n        THROTTLE_STATUS: UNTHROTTLED\n", "amd-smi", "throttle_status", "UNTHROTTLED"),
     ],
 )  # fmt: skip
 def test_a_layout_of_another_release_or_place_is_read(text: str, kind: str, name: str, value: object) -> None:
     found = read_evidence("file", text.encode())
     assert found.kind == kind
     assert next(one.value for one in found.readings if one.name == name) == value
+
+
+SHOWN = {
+    "behind a command": lambda text: f"user@node:~$ some command\n{text}",
+    "in a fence": lambda text: f"```text\n{text}\n```\n",
+    "below empty lines": lambda text: f"\n\n{text}",
+    "indented": lambda text: "\n".join(f"    {line}" for line in text.split("\n")),
+    "quoted": lambda text: "\n".join(f"> {line}" for line in text.split("\n")),
+    "in colour": lambda text: "\n".join(f"\x1b[1m{line}\x1b[0m" for line in text.split("\n")),
+    "with a byte order mark": lambda text: f"\ufeff{text}",
+}
+
+
+@pytest.mark.parametrize("form", SHOWN)
+@pytest.mark.parametrize(
+    "name", sorted(SAMPLES.keys() - {"nsys-sqlite", "torch-chrome-trace", "prometheus-json"})
+)
+def test_what_is_around_the_output_of_a_tool_changes_nothing(name: str, form: str) -> None:
+    plain = read_evidence("file", SAMPLES[name].encode())
+    text = SHOWN[form](SAMPLES[name])
+    found = read_evidence("file", text.encode())
+    moved = text.split("\n").index(
+        next(line for line in text.split("\n") if SAMPLES[name].split("\n")[0] in line)
+    )
+    assert found.kind == name
+    assert [(one.name, one.value) for one in found.readings] == [
+        (one.name, one.value) for one in plain.readings
+    ]
+    lines = [(one.line, other.line) for one, other in zip(plain.readings, found.readings, strict=True)]
+    assert all(
+        other == one + moved for one, other in lines if isinstance(one, int) and isinstance(other, int)
+    )
+
+
+def test_what_powershell_writes_is_read() -> None:
+    found = read_evidence("smi.txt", SAMPLES["nvidia-smi-table"].replace("\n", "\r\n").encode("utf-16"))
+    assert (found.kind, found.readings[0].value) == ("nvidia-smi-table", "570.10")
+
+
+def test_a_process_that_the_kernel_names_twice_was_killed_once() -> None:
+    text = "[1.0] oom-kill:constraint=CONSTRAINT_NONE,task=serve,pid=42,uid=0\n[1.0] Out of memory: Killed process 42 (serve)\n"
+    found = read_evidence("dmesg", text.encode()).readings
+    assert [(one.value, one.line) for one in found if one.name == "oom killed"] == [("42 serve", 2)]
 
 
 def test_cards_on_one_line_of_json_are_kept_apart() -> None:

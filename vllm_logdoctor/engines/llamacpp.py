@@ -9,8 +9,8 @@ from statistics import median
 
 from vllm_logdoctor.engines.model import MOST_RATES, EngineLog, Rate, Request
 
-# 0.31.376.339 I slot ... : minutes, seconds, milliseconds, microseconds since the start
-_CLOCK = re.compile(r"^(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [IWED] ")
+# 0.31.376.339 I slot ... : minutes, seconds, milliseconds, microseconds since the start; a router puts the port of its server ahead
+_CLOCK = re.compile(r"^(?:\[\d+\] )?(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [IWED] ")
 _FACTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, re.compile(expression))
     for name, expression in (
@@ -42,6 +42,8 @@ _FACTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 # eval time =    1097.25 ms /   192 tokens (    5.71 ms per token,   174.98 tokens per second)
 _TIMES = re.compile(r"\b(prompt eval|eval) time *= *([\d.]+) ms */ *(\d+) (?:tokens|runs)")
 _SLOT = re.compile(r"slot +\S+: id +(\d+) \|")
+# n_decoded =   1081, tg =  12.93 t/s: printed every few seconds while a request runs
+_PROGRESS = re.compile(r"\bn_decoded = +(\d+), tg = +([\d.]+) t/s")
 _FEWEST_TOKENS = 16
 """Requests of fewer tokens say nothing about a speed: one token takes 0.00 ms."""
 _WINDOW = 5.0
@@ -61,7 +63,8 @@ class LlamaCppReader:
     def __init__(self) -> None:
         self._log = EngineLog()
         self._prompt: tuple[int, float] = (0, 0.0)
-        self._times: tuple[float, int] | None = None
+        self._slot = ""
+        self._unfinished: dict[str, Request] = {}
 
     def add(self, line: int, text: str) -> None:
         """Take a record, which may hold the lines that follow it without a head of their own."""
@@ -72,7 +75,8 @@ class LlamaCppReader:
         """Return what was read so far."""
         log = self._log
         log.rates = rates_of(log.requests)
-        long = [request for request in log.requests if request.tokens >= _FEWEST_TOKENS]
+        shown = (*log.requests, *self._unfinished.values())
+        long = [request for request in shown if request.tokens >= _FEWEST_TOKENS]
         for name, values in (
             ("decode tok/s per request", [request.rate for request in long]),
             (
@@ -83,15 +87,18 @@ class LlamaCppReader:
             log.facts.pop(name, None)
             if values:
                 unit = f"tok/s, median of {len(values)} requests with {_FEWEST_TOKENS} tokens or more"
-                log.note(
-                    name, round(median(values), 2), long[0].line if long else log.requests[0].line, "", unit
-                )
+                log.note(name, round(median(values), 2), (long or log.requests)[0].line, "", unit)
         return log
 
     def _line(self, line: int, text: str) -> None:
+        if found := _SLOT.search(text):
+            self._slot = found[1]
         if found := _TIMES.search(text):
             self._request(found, line, _clock(text))
             return
+        if (found := _PROGRESS.search(text)) and (rate := float(found[2])):
+            tokens = int(found[1])
+            self._unfinished[self._slot] = Request(line, 0, 0.0, tokens, tokens / rate)
         for name, expression in _FACTS:
             if name not in self._log.facts and (found := expression.search(text)):
                 value = " ".join(group for group in found.groups() if group)
@@ -105,6 +112,7 @@ class LlamaCppReader:
             self._prompt = tokens, seconds
             return
         prompt, self._prompt = self._prompt, (0, 0.0)
+        self._unfinished.pop(self._slot, None)
         if tokens < 2 or seconds <= 0:
             self._log.drop("request of one token")
         elif len(self._log.requests) >= MOST_RATES:

@@ -96,7 +96,7 @@ def read_npu(lines: Lines) -> Iterator[Reading]:
 _AMD = frozenset((
     "market_name", "gfx_activity", "umc_activity", "mm_activity", "socket_power", "average_socket_power", "max_power_limit",
     "socket_power_limit", "hotspot", "edge", "mem", "total_vram", "used_vram", "free_vram", "size", "width", "max_pcie_width", "speed",
-    "version", "clk"
+    "version", "clk", "throttle_status"
 ))  # fmt: skip
 # GPU: 0
 _AMD_CARD = re.compile(r"^\s*GPU: (\d+)\s*$")

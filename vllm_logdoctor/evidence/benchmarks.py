@@ -9,8 +9,11 @@ from vllm_logdoctor.evidence.model import Lines, Reading, number
 from vllm_logdoctor.evidence.tables import cells, first_of_each, json_values
 
 # "Request throughput (req/s):              0.21      "
-_RESULT = re.compile(r"^(.*?[A-Z][^:|{}\[\]=]*?)(?: \(([^()]*)\))?:\s+(-?[\d.,]+|[\w.-]+)\s*$")
+_RESULT = re.compile(
+    r"^(.*?[A-Z][^:|{}\[\]=]*?)(?: \(([^()]*)\))?:\s+(-?[\d.,]+(?=\s+<|\s*$)|[\w.-]+(?=\s*$))"
+)
 _HEAD = re.compile(r"=+ (?:Serving|Offline Throughput|Throughput|Latency) Benchmark Result =+")
+_FIRST = re.compile(r"(?:Successful requests|Mean TTFT \(ms\)): +\d")
 _BEFORE = {"Traffic request rate", "Maximum request concurrency", "Backend", "Burstiness factor"}
 
 
@@ -18,7 +21,7 @@ def read_results_text(lines: Lines) -> Iterator[Reading]:
     """Yield the rows of "Serving Benchmark Result", and the load that was asked for above it."""
     inside = False
     for line, text in enumerate(lines, start=1):
-        inside = inside or bool(_HEAD.search(text))
+        inside = inside or bool(_HEAD.search(text) or _FIRST.match(text))
         if not (found := _RESULT.match(text)):
             continue
         name = found[1].strip()
@@ -83,7 +86,7 @@ def read_aiperf(lines: Lines) -> Iterator[Reading]:
 
 def is_results_text(head: str) -> bool:
     """Return whether a client's benchmark result is in a text."""
-    return bool(_HEAD.search(head))
+    return bool(_HEAD.search(head) or re.search(rf"^{_FIRST.pattern}", head, re.MULTILINE))
 
 
 def is_sglang(head: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -11,7 +11,9 @@ from vllm_logdoctor.evidence.model import Lines, Reading, number
 from vllm_logdoctor.evidence.tables import first_of_each, json_values
 
 # Out of memory: Killed process 21394 (cicc) total-vm:10886376kB, anon-rss:7529332kB
-_OOM = re.compile(r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+) \(([^)]*)\)")
+_OOM = re.compile(r"\bKilled process (\d+) \(([^)]*)\)")
+# oom-kill:constraint=CONSTRAINT_NONE,...,task=python,pid=576419,uid=1000
+_CHOSEN = re.compile(r"\boom-kill:constraint=.*\btask=([^,]*),pid=(\d+)")
 _RSS = re.compile(r"anon-rss:(\d+)kB")
 # NVRM: Xid (PCI:0000:b3:00): 79, pid=1234, name=python, GPU has fallen off the bus.
 _XID = re.compile(
@@ -32,17 +34,20 @@ _MOST_LINES = 40
 def read_kernel_log(lines: Lines) -> Iterator[Reading]:
     """Yield who was killed for memory, faults of cards, and crashes in native code."""
     shown = 0
+    killed = {found[1] for text in lines if (found := _OOM.search(text))}
     for line, text in enumerate(lines, start=1):
-        for reading in _kernel_line(text, line):
+        for reading in _kernel_line(text, line, killed):
             shown += 1
             if shown <= _MOST_LINES:
                 clock = _CLOCK.match(text)
                 yield replace(reading, time=next(filter(None, clock.groups())) if clock else "")
 
 
-def _kernel_line(text: str, line: int) -> Iterator[Reading]:
+def _kernel_line(text: str, line: int, killed: Collection[str]) -> Iterator[Reading]:
     if found := _OOM.search(text):
         yield Reading("oom killed", f"{found[1]} {found[2]}", line=line)
+    if (found := _CHOSEN.search(text)) and found[2] not in killed:
+        yield Reading("oom killed", f"{found[2]} {found[1]}", line=line)
     if found := _RSS.search(text):
         yield Reading("anon-rss of the killed", number(found[1]), "kB", line=line)
     if found := _XID.search(text):

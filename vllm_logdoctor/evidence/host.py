@@ -134,8 +134,9 @@ def read_lscpu(lines: Lines) -> Iterator[Reading]:
 
 def read_series(lines: Lines) -> Iterator[Reading]:
     """Yield columns, number of rows and the largest value of each column with its line."""
-    names = [name.strip() for name in lines[0].split(",")] if lines else []
-    yield Reading("columns", list(names), line=1)
+    header = next((line for line, text in enumerate(lines, start=1) if text.strip()), 1)
+    names = [name.strip() for name in lines[header - 1].split(",")] if lines else []
+    yield Reading("columns", list(names), line=header)
     rows = list(comma_separated(lines))
     lines_of = (rows[0][0], rows[-1][0]) if rows else None
     yield Reading("rows", len(rows), "count", line=lines_of, how="count")

@@ -26,12 +26,12 @@ def _holds(*words: str) -> Callable[[str], bool]:
 
 
 def _csv_header(regex: str) -> Callable[[str], bool]:
-    """Return a test of the first line: names joined by commas, one of which fits the expression."""
+    """Return a test of the first line with text: names joined by commas, one of which fits the expression."""
     expression = re.compile(regex)
     name = re.compile(r"^[\w. \[\]%/()-]+$")
 
     def test(head: str) -> bool:
-        names = head.partition("\n")[0].strip().split(",")
+        names = head.lstrip().partition("\n")[0].strip().split(",")
         return (
             len(names) > 2
             and all(name.match(one) for one in names)
@@ -69,7 +69,12 @@ KINDS: tuple[Kind, ...] = (
         r"\ASQLite format 3",
         stream=traces.read_nsys_sqlite,
     ),
-    Kind("prometheus-json", _LATENCY, _holds('"resultType"', '"metric"'), prometheus_api.read_api),
+    Kind(
+        "prometheus-json",
+        _LATENCY,
+        r"""["']resultType["'][\s\S]*["']metric["']\s*:""",
+        prometheus_api.read_api,
+    ),
     Kind("dcgm-exporter", _CARD, r"^# (?:HELP|TYPE) DCGM_FI_", accelerators.read_dcgm),
     Kind(
         "amd-smi-json",
@@ -104,7 +109,7 @@ KINDS: tuple[Kind, ...] = (
         accelerators.read_xpu,
     ),
     Kind("rocm-smi-json", _CARD, r'"card\d+"\s*:\s*\{', accelerators.read_rocm),
-    Kind("nvidia-smi-xml", _CARD, "<nvidia_smi_log", nvidia.read_xml),
+    Kind("nvidia-smi-xml", _CARD, r'<nvidia_smi_log|<gpu id="[0-9A-Fa-f:.]+">', nvidia.read_xml),
     Kind("nvidia-smi-q", _CARD, r"^Attached GPUs\s+: \d", nvidia.read_query),
     Kind("nvidia-smi-pmon", "which process keeps the card busy", r"^# gpu\s+pid\s+type", nvidia.read_monitor),
     Kind(
@@ -116,7 +121,8 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "collect-env",
         "card, driver, versions, processors, variables",
-        r"^PyTorch version\s*:.*(?:\n.*){1,3}^CUDA used to build PyTorch",
+        r"^PyTorch version\s*:.*(?:\n.*){1,3}^CUDA used to build PyTorch"
+        r"|^(?:GPU models and configuration|CUDA_MODULE_LOADING set to|Nvidia driver version)\s*:",
         environment.read_environment,
     ),
     Kind("rocm-smi", _CARD, r"^GPU\[\d+\]\s*: |Temp.*\bSCLK\s+MCLK\b", accelerators.read_rocm_text),
@@ -206,7 +212,7 @@ KINDS: tuple[Kind, ...] = (
         "folded-stacks",
         "in which functions the time of the processor goes",
         # thread (42): MainThread;_bootstrap (multiprocessing/process.py:314);wait (threading.py:355) 17
-        r"\A(?:[^;\n]+;){2,}[^;\n]+ \d+\n",
+        r"\A\s*(?:[^;\n]+;){2,}[^;\n]+ \d+\n",
         host.read_folded_stacks,
     ),
     Kind(
@@ -220,7 +226,8 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "kubectl-describe",
         _CONTAINER,
-        r"^QoS Class:|^ +Restart Count: +\d|^Name:\s+\S+\n(?:.*\n){0,4}^(?:Priority|Namespace|Service Account):|kubectl describe",
+        r"^QoS Class:|^\s*Last State: +\w+\n(?:.*\n){0,2} *Exit Code: +\d"
+        r"|^ +Restart Count: +\d|^Name:\s+\S+\n(?:.*\n){0,4}^(?:Priority|Namespace|Service Account):|kubectl describe",
         cluster.read_kubectl_describe,
     ),
     Kind(
@@ -233,7 +240,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "dmesg",
         "who was killed for memory, faults of cards",
-        r"\bNVRM: |[Oo]ut of memory: Killed process|invoked oom-killer|\]: segfault at ",
+        r"\bNVRM: |\bKilled process \d+ \(|\boom-kill:constraint=|invoked oom-killer|\]: segfault at ",
         cluster.read_kernel_log,
     ),
     Kind(

@@ -14,18 +14,23 @@ _VERSIONS = re.compile(
 )
 # |   0  NVIDIA H200                    On  |   00000000:83:00.0 Off |                    0 |
 _CARD = re.compile(
-    r"^\|\s{1,4}(\d{1,3})\s{1,4}(\S.*?)\s+(?:On|Off|N/A|TCC|WDDM|MCDM)\s+\|\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
+    r"^\s*\|\s{1,4}(\d{1,3})\s{1,4}(\S.*?)\s+(?:On|Off|N/A|TCC|WDDM|MCDM)\s+\|\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
 )
 # | N/A   52C    P0            628W /  700W |   32362MiB / 143771MiB |    100%      Default |
 _STATE = re.compile(
-    r"^\|\s*\S+\s+(\d+|N/A|ERR!)C?\s+\S+\s+(\S+?)W?\s*/\s*(\S+?)W?\s*\|\s*(\S+(?: */ +\S+)?|Not Supported)\s*\|\s*(\S+?)%?\s+\S+"
+    r"^\s*\|\s*\S+\s+(\d+|N/A|ERR!)C?\s+\S+\s+(\S+?)W?\s*/\s*(\S+?)W?\s*\|\s*(\S+(?: */ +\S+)?|Not Supported)\s*\|\s*(\S+?)%?\s+\S+"
 )
 # |    0   N/A  N/A           10291      C   /root/tools/memhog                     2566MiB |
-_PROCESS = re.compile(r"^\|\s+(\d+)\s+(?:\S+\s+\S+\s+)?(\d+)\s+(C\+G|C|G|M\+C)\s+(\S.*?)\s+(\d+MiB|N/A)\s*\|")
+_PROCESS = re.compile(
+    r"^\s*\|\s+(\d+)\s+(?:\S+\s+\S+\s+)?(\d+)\s+(C\+G|C|G|M\+C)\s+(\S.*?)\s+(\d+MiB|N/A)\s*\|"
+)
+#     |   32362MiB / 143771MiB |    100%      Default |
+_MEMORY = re.compile(
+    r"\|\s*\d+MiB\s*/\s*\d+MiB\s*\|\s*(?:\d+%|N/A)\s+(?:Default|E\. Process|Prohibited)\s*\|"
+)
 #  Link 0: 26.562 GB/s
 _LINK = re.compile(r"^\s+Link (\d+): (?:([\d.]+) GB/s|<inactive>)")
 _GPU = re.compile(r"^GPU (\d+): (.*?) \(UUID")
-_UNDERLINE = re.compile(r"\x1b\[\d*m")
 _MOST_PROCESSES = 20
 
 
@@ -217,7 +222,7 @@ def read_monitor(lines: Lines) -> Iterator[Reading]:
 
 def read_topology(lines: Lines) -> Iterator[Reading]:
     """Yield the link between each two cards of `nvidia-smi topo -m`."""
-    table = [(line, _UNDERLINE.sub("", text).split()) for line, text in enumerate(lines, start=1)]
+    table = [(line, text.split()) for line, text in enumerate(lines, start=1)]
     header = next((row for _, row in table if row[:2] == ["GPU0", "GPU1"]), [])
     cards = [name for name in header if re.fullmatch(r"GPU\d+", name)]
     rows = [
@@ -250,11 +255,10 @@ def read_nvlink(lines: Lines) -> Iterator[Reading]:
 
 def is_table(head: str) -> bool:
     """Return whether a text holds nvidia-smi's table."""
-    return bool(_VERSIONS.search(head)) and "Volatile Uncorr" in head
+    return bool(_VERSIONS.search(head) and "Volatile Uncorr" in head) or bool(_MEMORY.search(head))
 
 
 def is_topology(head: str) -> bool:
     """Return whether a text holds the matrix of `topo -m`."""
-    plain = _UNDERLINE.sub("", head)
-    header = re.search(r"^\s*GPU0\s+.*(?:CPU Affinity|GPU1)", plain, re.MULTILINE)
-    return header is not None and re.search(r"^GPU0\b.*\bX\b", plain, re.MULTILINE) is not None
+    header = re.search(r"^\s*GPU0\s+.*(?:CPU Affinity|GPU1)", head, re.MULTILINE)
+    return header is not None and re.search(r"^GPU0\b.*\bX\b", head, re.MULTILINE) is not None

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.evidence.kinds import kind_of
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading
+from vllm_logdoctor.evidence.plain import plain_text
 from vllm_logdoctor.evidence.read import read_evidence, read_evidence_file
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -77,7 +78,7 @@ def read_parts(path: Path) -> list[EvidenceFile]:
     whole = read_evidence_file(path)
     if not whole.kind or not path.is_file() or path.stat().st_size > _MOST_PARTED:
         return [whole]
-    lines = path.read_bytes().decode("utf-8", "replace").replace("\r", "").split("\n")
+    lines = plain_text(path.read_bytes()).split("\n")
     parts = list(_evidence(str(path), lines, 0, len(lines)))
     return parts[:_MOST_PARTS] if len(parts) > 1 else [whole]
 

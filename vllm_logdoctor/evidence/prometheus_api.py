@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +14,9 @@ _LABELS = ("engine", "instance", "pod", "le", "model_name")
 
 def read_api(lines: Lines) -> Iterator[Reading]:
     """Yield the last value of each series, and its values over time where there are several."""
-    document = json.loads("\n".join(lines))
+    text = "\n".join(lines)
+    # A script in Python may have printed the answer as a dict.
+    document = ast.literal_eval(text.strip()) if "'resultType'" in text else json.loads(text)
     found = document.get("data", document) if isinstance(document, Mapping) else {}
     models = set()
     for at, series in enumerate(found.get("result") or ()):

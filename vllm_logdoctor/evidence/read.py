@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.evidence.kinds import kind_of
 from vllm_logdoctor.evidence.model import MOST_READINGS, EvidenceFile, Kind, Reading
+from vllm_logdoctor.evidence.plain import plain_text
 from vllm_logdoctor.parse.secrets import mask, may_hold_secret
 
 HEAD_BYTES = 64 * 1024
@@ -33,14 +34,14 @@ def read_evidence(name: str, data: bytes) -> EvidenceFile:
         ('free', 'mem total', 10)
     """
     data, note = _unpacked(data)
-    kind = kind_of(_text_of(data[:HEAD_BYTES]))
+    kind = kind_of(plain_text(data[:HEAD_BYTES]))
     if kind is not None and kind.stream is not None:
         with NamedTemporaryFile() as file:
             file.write(data)
             file.flush()
             return replace(_streamed(Path(file.name), kind), file=name)
     # "\\r" of progress bars is no end of a line: numbers of lines are those of an editor.
-    text = _text_of(data)
+    text = plain_text(data)
     if kind is None:
         return EvidenceFile(name, "", (), note or "no kind that is known")
     lines = [mask(line).text if may_hold_secret(line) else line for line in text.split("\n")]
@@ -60,7 +61,7 @@ def read_evidence_file(path: Path) -> EvidenceFile:
     """
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
-        kind = kind_of(_text_of(_unpacked(head)[0]))
+        kind = kind_of(plain_text(_unpacked(head)[0]))
         if kind is not None and kind.stream is not None:
             return _streamed(path, kind)
         data = head + file.read(MOST_BYTES + 1 - len(head))
@@ -80,10 +81,6 @@ def _streamed(path: Path, kind: Kind) -> EvidenceFile:
     if any(one.name == "truncated" for one in readings):
         note = "truncated: what comes before is read"
     return EvidenceFile(str(path), kind.name, tuple(readings[:MOST_READINGS]), note, kind.adds)
-
-
-def _text_of(data: bytes) -> str:
-    return data.decode("utf-8", "replace").replace("\r", "")
 
 
 def _unpacked(data: bytes) -> tuple[bytes, str]:

@@ -52,10 +52,11 @@ def cells(text: str) -> list[str]:
 
 
 def comma_separated(lines: Lines) -> Iterator[Row]:
-    """Yield the rows of a CSV file by name of the column; the first line is the header."""
-    rows = csv.reader(lines)
+    """Yield the rows of a CSV file by name of the column; the first line that is not empty is the header."""
+    header = next((at for at, text in enumerate(lines) if text.strip()), 0)
+    rows = csv.reader(lines[header:])
     names = [name.strip() for name in next(rows, [])]
-    for line, row in enumerate(rows, start=2):
+    for line, row in enumerate(rows, start=header + 2):
         if row:
             yield line, dict(zip(names, (value.strip() for value in row), strict=False))
 

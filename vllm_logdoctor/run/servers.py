@@ -23,7 +23,7 @@ _LINES = (
     (
         "llama-cpp",
         "llama.cpp",
-        "loader model context backend timings eval-time slot server-json build launch bench",
+        "loader model context backend timings eval-time slot server-json server-text build launch bench",
     ),
     ("ollama", "ollama", "request log"),
     ("tgi", "tgi", "log frame"),
