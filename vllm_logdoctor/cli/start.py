@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from vllm_logdoctor.cli.exit_codes import ExitCode
@@ -118,6 +119,13 @@ def _open_standard_streams() -> None:
         sys.stdout = _ClosedOutput()
 
 
+def _write_as_utf8() -> None:
+    """Let commands that write text write what reports are written in, whatever a system's own code page can hold."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+
+
 def _discard_output() -> None:
     """Send what is left for standard output nowhere: the interpreter would fail on it again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -137,6 +145,7 @@ def main() -> None:
     # What is imported at the start stays until the end: looking through it for garbage is time lost.
     gc.set_threshold(50_000, 20, 50)
     _open_standard_streams()
+    _write_as_utf8()
     try:
         sys.exit(_run(sys.argv[1:]))
     except LogdoctorError as error:

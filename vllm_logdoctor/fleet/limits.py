@@ -14,7 +14,12 @@ _POLL_SECONDS = 2.0
 
 
 def end_with(driver: int) -> None:
-    """End this process when the driver's process ends, however it ended."""
+    """End this process when the driver's process ends, however it ended.
+
+    On Windows a worker ends with the driver's pipe: there is no signal 0, and `os.kill` would end the driver.
+    """
+    if sys.platform == "win32":
+        return
 
     def watch() -> None:
         with suppress(AttributeError, OSError):

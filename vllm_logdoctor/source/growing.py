@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import select
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -12,6 +14,10 @@ from msgspec import Struct, field
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, LONGEST_LINE
+
+_SELECTS_FILES = sys.platform != "win32"
+"""Windows waits for sockets alone: there a look comes after a pause, and a pipe is read until something came."""
+_PAUSE = 1.0
 
 
 class Piece(Struct, frozen=True):
@@ -92,7 +98,10 @@ class GrowingFile:
 
     def wait(self, seconds: float, wake: int) -> None:
         """Wait until a later look is worth it, or until there is something to read from the descriptor `wake`."""
-        select.select([wake], [], [], seconds)
+        if _SELECTS_FILES:
+            select.select([wake], [], [], seconds)
+        else:
+            time.sleep(min(seconds, _PAUSE))
 
     def close(self) -> Iterator[Piece]:
         """Yield an unfinished last line and close the file."""
@@ -141,10 +150,12 @@ class GrowingStream(Struct):
 
     def read(self) -> Iterator[Piece]:
         """Yield what has come since the last call, without waiting for more."""
-        while not self.ended and select.select([self.stream], [], [], 0)[0]:
+        while not self.ended and (not _SELECTS_FILES or select.select([self.stream], [], [], 0)[0]):
             data = os.read(self.stream.fileno(), CHUNK_BYTES)
             self.ended = not data
             yield from self._lines.add(data)
+            if not _SELECTS_FILES:
+                return
 
     @property
     def there(self) -> bool:
@@ -153,7 +164,8 @@ class GrowingStream(Struct):
 
     def wait(self, seconds: float, wake: int) -> None:
         """Wait until there is more to read, from the stream or from the descriptor `wake`, at most so long."""
-        select.select([self.stream.fileno(), wake], [], [], seconds)
+        if _SELECTS_FILES:
+            select.select([self.stream.fileno(), wake], [], [], seconds)
 
     def close(self) -> Iterator[Piece]:
         """Yield an unfinished last line."""
