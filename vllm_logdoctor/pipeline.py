@@ -288,7 +288,7 @@ def _items(
 def _scanned(
     analyser: Analyser, reader: StreamReader, source: Input, number: int
 ) -> Generator[tuple[Chunk, Scanned | None], None, None]:
-    """Read the chunks of a file, scanned by several processes where that was asked for and the file is large."""
+    """Read the chunks of a file, scanned by several processes on request and where the file is large."""
     options, reading = analyser.options, analyser.reading(number)
     is_small = source.size is not None and source.size < _SMALL_FILE_CHUNKS * options.chunk_bytes
     # A process that does not inherit memory and open files would have to be given all of it.

@@ -1,6 +1,6 @@
 """Many texts looked for in another one, by their first characters: one look-up for each place, however many texts.
 
-And texts that differ in digits only, made the same, so that what is asked of one is asked of all.
+And texts that differ in digits only, made the same, so that one answer holds for all.
 """
 
 from __future__ import annotations

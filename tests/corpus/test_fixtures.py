@@ -56,8 +56,8 @@ def test_as_many_runs_as_were_started(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_rule_works(name: str) -> None:
-    told = [note for run in report_of(name).runs for note in run.diagnosis.unknowns]
-    assert [note for note in told if "defect" in note] == []
+    notes = [note for run in report_of(name).runs for note in run.diagnosis.unknowns]
+    assert [note for note in notes if "defect" in note] == []
 
 
 @pytest.mark.parametrize(("name", "number", "outcome"), runs_with("outcome"))

@@ -1,4 +1,4 @@
-"""Cases that share a page with others and are told apart: a title that is true, a first action that helps, the line that proves it."""
+"""Cases that share a page with others and are distinguished: a title that is true, a first action that helps, the line that proves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run ended, told from what its log shows."""
+"""How a run ended, by what its log shows."""
 
 import pytest
 
@@ -80,9 +80,9 @@ HANDSHAKE = framed(
 
 
 def test_a_handshake_that_failed_does_not_end_a_start():
-    told = diagnosis("\n".join([*START, *HANDSHAKE]))
-    assert told.run.outcome == "truncated"
-    assert [finding.kind for finding in told.findings if finding.id == "kv-connector-failure"] == [
+    result = diagnosis("\n".join([*START, *HANDSHAKE]))
+    assert result.run.outcome == "truncated"
+    assert [finding.kind for finding in result.findings if finding.id == "kv-connector-failure"] == [
         "configuration"
     ]
     assert outcome(START, READY, SERVED, HANDSHAKE) == "running"

@@ -134,7 +134,7 @@ def _launch_problems(launch: Launch) -> list[str]:
     except yaml.YAMLError as error:
         return [*found, f"yaml: {error}"]
     if any(value == MASK for value in settings.values()):
-        found.append("yaml: a mask stands for a secret")
+        found.append("yaml: a mask in place of a secret")
     return found + [
         f"yaml: {name} is {settings.get(name.removeprefix('--'))!r} for {value!r}"
         for name, value in launch.flags.items()

@@ -47,7 +47,7 @@ def test_a_record_that_is_wrapped_without_an_end_is_cut() -> None:
 @pytest.mark.parametrize("size", [1, 64, 999, 100_000])
 def test_rows_are_joined_alike_wherever_blocks_are_cut(size: int) -> None:
     data = wrapped_log(30) + b"z" * 5_000 + b"\nINFO 07-16 12:29:43 [a.py:1] text\n" + b"w" * 2_000
-    first = data[:90_000]  # The width is told from the first block.
+    first = data[:90_000]  # The width follows from the first block.
     blocks = [first, *(data[at : at + size] for at in range(len(first), len(data), size))]
     assert b"".join(unwrapped(blocks)) == b"".join(unwrapped([data]))
 

@@ -19,7 +19,7 @@ class Form(Struct, frozen=True):
         required: attributes that must be there.
         optional: attributes that may be there.
         children: elements inside.
-        text: whether words may stand inside.
+        text: whether text is allowed inside.
     """
 
     required: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ def _violations(element: ElementTree.Element) -> Iterator[str]:
         yield f"{element.tag} may hold no words"
     for child in element:
         if child.tag not in form.children:
-            yield f"{child.tag} may not stand in {element.tag}"
+            yield f"{child.tag} is not allowed in {element.tag}"
         if (child.tail or "").strip() and not form.text:
             yield f"{element.tag} may hold no words"
         yield from _violations(child)

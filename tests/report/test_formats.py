@@ -101,7 +101,7 @@ def test_the_form_of_junit_files_refuses_what_jenkins_refuses():
     ]
     assert violations(ElementTree.fromstring("<testsuite><failure/></testsuite>")) == [
         *(f"testsuite lacks {name}" for name in ("errors", "failures", "name", "tests")),
-        "failure may not stand in testsuite",
+        "failure is not allowed in testsuite",
     ]
 
 

@@ -128,9 +128,9 @@ def test_follow_names_it_as_text(folder: Path) -> None:
     lines = hostile_log("x").splitlines(keepends=True)
     feed.take(0, 1, b"".join(lines[:12]))
     feed.take(1, 1, b"".join(lines[12:]))
-    told = [*new_lines(feed.analysis(), Reported()), *screen(feed.analysis(), 100)]
-    assert acts("".join(told)) == []
-    assert not [line for line in told if "\n" in line]
+    printed = [*new_lines(feed.analysis(), Reported()), *screen(feed.analysis(), 100)]
+    assert acts("".join(printed)) == []
+    assert not [line for line in printed if "\n" in line]
 
 
 def test_a_hook_names_it_in_three_lines(folder: Path) -> None:

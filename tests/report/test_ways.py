@@ -1,4 +1,4 @@
-"""What to do is said once: an action that a page says again in more words is told in these words."""
+"""What to do is said once: an action that a page says again in more words is reported in these words."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ KILLED = """\
 """
 
 
-def told(log: str) -> str:
+def report_of(log: str) -> str:
     return markdown.render(analyse(inputs_from(log.encode()), Options()))
 
 
 def test_a_crash_report_says_each_action_once() -> None:
-    report = told(KILLED)
+    report = report_of(KILLED)
     assert report.lower().count("check the node at that time") == 1
     assert "dmesg -T" in report.partition("\n## ")[0]
 
@@ -43,7 +43,7 @@ def test_a_start_that_was_cut_asks_first_what_ended_it_whatever_would_be_faster(
 model='org/tiny', enforce_eager=True, device_config=cuda
 (EngineCore pid=2) INFO 05-01 10:01:20 [gpu_model_runner.py:2900] Model loading took 14.2 GiB and 21.3 seconds
 """
-    report = told(start)
+    report = report_of(start)
     assert report.startswith("# CUT OFF: the log ends during start-up\n")
     assert "1. Get the rest of the log and how the process ended" in report.partition("\n## ")[0]
     assert "--enforce-eager" not in report.partition("\n## ")[0]

@@ -70,10 +70,10 @@ def test_figures_of_a_connector_are_known_by_their_own_names() -> None:
 
 def test_a_log_of_months_is_reported_in_longer_steps() -> None:
     run = Run(accesses_by_minute={minute: Counter({200: 1}) for minute in range(100_000)})
-    told = requests_by_time(run)
-    assert len(told) <= 1500
-    assert {length for _, length, _ in told} == {67}
-    assert sum(sum(counts.values()) for _, _, counts in told) == 100_000
+    counted = requests_by_time(run)
+    assert len(counted) <= 1500
+    assert {length for _, length, _ in counted} == {67}
+    assert sum(sum(counts.values()) for _, _, counts in counted) == 100_000
 
 
 def test_markdown_tells_all_of_it_with_lines(analysis_of: Callable[..., Analysis]) -> None:

@@ -67,7 +67,7 @@ def sample(
     engine: int = 0,
     number: int = 0,
 ) -> Sample:
-    """One statistics line, ten seconds after the one before; each request makes 30 tokens/s unless told."""
+    """One statistics line, ten seconds after the one before; each request makes 30 tokens/s unless given."""
     text = f"Engine {engine:03d}: Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {kv}%"
     return Sample(
         10.0 * number,

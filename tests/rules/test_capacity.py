@@ -61,8 +61,8 @@ def test_the_usual_size_is_one_of_the_run_s_own_platform() -> None:
 def test_a_default_utilization_counts_only_where_all_arguments_are_printed() -> None:
     silent = a_run(default={"gpu_memory_utilization": 0.9}, measured=MEASURED)
     assert utilization_of(silent) is None
-    told = a_run(set={"port": 8000}, default={"gpu_memory_utilization": 0.9}, measured=MEASURED)
-    assert utilization_of(told) == 0.9
+    complete = a_run(set={"port": 8000}, default={"gpu_memory_utilization": 0.9}, measured=MEASURED)
+    assert utilization_of(complete) == 0.9
 
 
 def test_requested_memory_tells_a_utilization_that_is_not_printed() -> None:

@@ -1,4 +1,4 @@
-"""CUDA graphs and compilation: told where the log shows that they are off, with a range that fits the load."""
+"""CUDA graphs and compilation: reported where the log shows that they are off, with a range that fits the load."""
 
 from __future__ import annotations
 

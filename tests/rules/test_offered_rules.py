@@ -49,7 +49,7 @@ def test_a_block_size_that_excludes_backends_is_left_to_vllm() -> None:
     found = advice(run)
     assert knobs(found["block-size-excludes-backends"]) == {"--block-size": None}
     assert "FLASHINFER_MLA" in found["block-size-excludes-backends"].explanation
-    assert "slower-paths-taken" not in found, "it is told once"
+    assert "slower-paths-taken" not in found, "it is reported once"
 
 
 def test_the_variables_of_an_offer_are_those_of_its_line() -> None:

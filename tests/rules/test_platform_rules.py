@@ -106,7 +106,7 @@ def test_missing_parts_of_the_ascend_plugin_are_named() -> None:
     run = a_run(messages=(ASCEND,), samples=BUSY, platform="npu", version="0.18.0")
     found = advice(run)
     assert found["ascend-parts-missing"].severity == "medium"
-    assert "slower-paths-taken" not in found, "it is told once"
+    assert "slower-paths-taken" not in found, "it is reported once"
 
 
 def test_the_length_that_a_tpu_takes_is_the_one_that_vllm_names() -> None:

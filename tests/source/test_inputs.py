@@ -47,9 +47,9 @@ def test_a_directory_gives_the_logs_of_vllm_in_it(tmp_path: Path) -> None:
 
 def test_a_directory_without_a_log_of_vllm_is_reported(tmp_path: Path) -> None:
     (tmp_path / "shopping.txt").write_bytes(b"milk\n")
-    with pytest.raises(LogdoctorError, match="no log of vLLM") as told:
+    with pytest.raises(LogdoctorError, match="no log of vLLM") as raised:
         analyse(inputs_from(tmp_path))
-    assert told.value.exit_code == 4
+    assert raised.value.exit_code == 4
 
 
 def test_a_path_that_does_not_exist_is_reported() -> None:

@@ -60,7 +60,7 @@ def facts(run: Run) -> dict[str, Any]:
 
 
 def check(run: Run, **wanted: Any) -> None:
-    """Compare facts of a run; "__" in a name stands for the dot."""
+    """Compare facts of a run; "__" in a name is the dot."""
     found = facts(run)
     got = {name: found.get(name.replace("__", ".")) for name in wanted}
     wrong = {name: (got[name], "wanted", value) for name, value in wanted.items() if got[name] != value}

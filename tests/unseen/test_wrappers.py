@@ -31,7 +31,7 @@ def rows(row: Callable[[str], str], head: str = "") -> Callable[[str], str]:
 
 
 def objects(**names: Any) -> Callable[[str], str]:
-    """One JSON object per line; the value LINE stands for the line."""
+    """One JSON object per line; the value LINE is the line."""
 
     def filled(value: Any, line: str) -> Any:
         if isinstance(value, dict):

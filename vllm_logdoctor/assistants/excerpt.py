@@ -274,7 +274,7 @@ def _signs(diagnosis: Diagnosis, places: Places) -> Iterable[Fact]:
     if decisive is None:
         return
     writer = next((one.process for one in diagnosis.run.records if (one.file, one.line) == decisive), None)
-    # Who was told to stop did not fail.
+    # A stop on request is no failure.
     failed = any(one.kind == "failure" for one in diagnosis.findings)
     if failed and writer is not None and (writer.name or writer.pid):
         words = [writer.name, f"pid {writer.pid}" if writer.pid else "", writer.rank, writer.host]

@@ -23,7 +23,7 @@ MOST_LINES = 100
 LONGEST_TEXT = 200
 SHORTEST_TEXT = 3
 _BEFORE = 80
-"""Lines read before the first one: a private key or a value on a line of its own is masked by what stands before it."""
+"""Lines read before the first one: a private key or a value on a line of its own is masked by what precedes it."""
 _LONGEST_READ = 1 << 16
 _WORD = lazy_pattern(r"[A-Za-z0-9_]+")
 # 12     L12     2:12 for line 12 of the second file

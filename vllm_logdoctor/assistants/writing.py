@@ -18,7 +18,7 @@ _WIDTH = 100_000
 
 
 def format_named(name: str) -> str:
-    """Return the format that a name stands for.
+    """Return the format of a name.
 
     Raises:
         LogdoctorError: no such format (exit code 2).

@@ -22,7 +22,7 @@ Search = Callable[[str], "re.Match[str] | None"]
 
 
 def convert(text: str | None, kind: str) -> Value:
-    """Return the value that a text stands for; None where it does not stand for one of that kind.
+    """Return the value of a text; None where it is none of that kind.
 
     >>> convert("2,505,984", "int"), convert("12.50", "float"), convert("True", "bool"), convert("n/a", "int")
     (2505984, 12.5, True, None)

@@ -26,7 +26,7 @@ _LONG_INPUT = 50_000_000
 
 
 class Request(Struct):
-    """What the user asked of analyze; None where a settings file may decide.
+    """The arguments of analyze; None where a settings file may decide.
 
     Attributes:
         paths: logs, directories, "-".

@@ -115,7 +115,7 @@ def _report(name: str) -> dict[str, Any] | None:
 
 
 def _settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -> Settings:
-    """Check what was asked for and read what logdoctor.toml says."""
+    """Check the arguments and return the settings of logdoctor.toml."""
     from vllm_logdoctor.cli.options import settings_here
     from vllm_logdoctor.cli.settings import with_known_findings
     from vllm_logdoctor.report.writers import format_named

@@ -18,7 +18,7 @@ _BEFORE = {"Traffic request rate", "Maximum request concurrency", "Backend", "Bu
 
 
 def read_results_text(lines: Lines) -> Iterator[Reading]:
-    """Yield the rows of "Serving Benchmark Result", and the load that was asked for above it."""
+    """Yield the rows of "Serving Benchmark Result", and the requested load above it."""
     inside = False
     for line, text in enumerate(lines, start=1):
         inside = inside or bool(_HEAD.search(text) or _FIRST.match(text))

@@ -21,7 +21,7 @@ def names(table: str) -> frozenset[str]:
 
 
 def facts_at(table: str, name: str, version: VersionLike) -> Facts | None:
-    """What `table` says of `name` in the release that stands for `version`; None when absent or not known."""
+    """What `table` says of `name` in the release nearest to `version`; None when absent or not known."""
     number = release_number(version)
     if number is None:
         return None

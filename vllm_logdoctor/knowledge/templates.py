@@ -46,7 +46,7 @@ def literal_parts(template: str, style: str) -> tuple[str, ...]:
 def could_print(parts: tuple[str, ...], message: str) -> bool:
     """Return whether a template with these literal parts can have printed `message`.
 
-    Placeholders stand for any text. A message of several lines may be given by its first line alone.
+    Placeholders match any text. A message of several lines may be given by its first line alone.
 
     >>> could_print(("Using ", " backend."), "Using Flash Attention backend.")
     True

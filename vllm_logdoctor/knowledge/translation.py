@@ -74,7 +74,7 @@ def translate_flag(flag: str, version: VersionLike) -> FlagTranslation:
     >>> translate_flag("--disable-cuda-graph", "0.11.2")
     Unknown(name='--disable-cuda-graph')
     """
-    # A short form that the version lacks stands for the long one that it was short for elsewhere.
+    # A short form that the version lacks is the long one that it abbreviates elsewhere.
     name = _long_name_anywhere(flag)
     kept = flag_at(flag, version) or flag_at(name, version)
     if kept is not None:

@@ -76,7 +76,7 @@ VersionLike = Version | str | None
 
 
 class NearestRelease(Struct, frozen=True):
-    """The known release that stands for a version.
+    """The known release nearest to a version.
 
     `exact`: the version is that release. `newer_than_known`: it is newer than every release known here, so
     facts about `release` may be out of date for it.
@@ -192,7 +192,7 @@ def nearest_release(version: VersionLike) -> NearestRelease | None:
 
 
 def release_number(version: VersionLike) -> int | None:
-    """Place in `known_versions()` of the release that stands for `version`, or None when none does."""
+    """Place in `known_versions()` of the release nearest to `version`, or None where there is none."""
     nearest = nearest_release(version)
     return None if nearest is None else number_of(str(nearest.release))
 

@@ -40,7 +40,7 @@ class Roots:
     def files(self, name: str) -> list[Path]:
         """Return the log with a name, or the logs of a folder, in reading order.
 
-        What a symbolic link leads to counts, not where it stands: it must be below a root as well.
+        What a symbolic link leads to counts, not where it is: it must be below a root as well.
 
         Args:
             name: a path below a root: absolute, or relative to the first root that has it.

@@ -228,7 +228,7 @@ def _state(path: Path) -> tuple[str, int, int]:
 
 
 def _with_cache(analysis: Analysis, run: int | None) -> Diagnosis:
-    """Return the run that was asked for, else the last one whose KV cache is known."""
+    """Return the requested run, else the last one whose KV cache is known."""
     known = [one for one in analysis.runs if one.run.measure("kv_cache_tokens")]
     return known[-1] if run is None and known else chosen(analysis, run)
 

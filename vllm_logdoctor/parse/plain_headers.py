@@ -1,4 +1,4 @@
-"""What is asked of most lines at little cost: a head that nothing but a process precedes, a text that needs no second look."""
+"""Cheap checks of most lines: a head that nothing but a process precedes, a text that needs no second look."""
 
 from __future__ import annotations
 

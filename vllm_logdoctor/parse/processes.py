@@ -32,7 +32,7 @@ def process_of(name: str, pid: int | None, rank: str = "", host: str = "") -> Pr
 
 @lru_cache(maxsize=1024)
 def _role_and_rank(name: str) -> tuple[str, str]:
-    """Return what a name tells of role and rank: a server that starts again has the name and another pid."""
+    """Return the role and rank in a name: a server that starts again has the name and another pid."""
     return _role(name), "_".join(_RANK_WORDS.findall(name))
 
 

@@ -14,7 +14,7 @@ _CORE = (
     r"(?P<core>(?:key|token|secret|pass(?:word|wd|phrase|code)?|pwd|credential|cred|signature|sig|auth|jwt|session|webhook|pat|connection[_-]?string"
     r"|honeycomb-team)s?(?:[_-]?(?:id|value))?)"
 )
-# Digits of an encoded character (%3D) may be 1: `may_hold_name` is asked of texts whose digits were made the same.
+# Digits of an encoded character (%3D) may be 1: `may_hold_name` is called with texts whose digits were made the same.
 # api_key='abc'   "api_key": "abc"   \"api_key\": \"abc\"   api_key%3Dabc   ('api_key', 'abc')   <password>abc<   {"name": "HF_TOKEN", "value": "abc"}
 # api_key -> abc     | api_key   | abc |     <add key="ApiSecret" value="abc"/>
 # Incorrect API key provided: abc     the password is abc     using token abc

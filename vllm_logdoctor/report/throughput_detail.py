@@ -14,7 +14,7 @@ class Drafts(Struct, frozen=True):
     """Speculative decoding over a run.
 
     Attributes:
-        lines: how many lines tell of it.
+        lines: number of lines that report it.
         accepted, drafted: tokens in all, or None where the lines do not tell or not all of them were kept.
         acceptance: accepted of the drafted tokens in percent, or None.
         mean_length: tokens per step with the bonus token, by drafted tokens, or None.
@@ -41,7 +41,7 @@ class TransferFigure(Struct, frozen=True):
 
 
 def drafts_of(run: Run) -> Drafts | None:
-    """Return what speculative decoding did, or None where no line tells of it."""
+    """Return what speculative decoding did, or None where no line reports it."""
     lines = run.speculation
     if not lines:
         return None

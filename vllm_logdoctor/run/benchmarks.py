@@ -105,7 +105,7 @@ class BenchmarkReader:
         self._open = None
 
     def _result(self, block: _Open) -> Benchmark:
-        """Return a result with what was asked for; arguments that sample a fixed data set have no lengths."""
+        """Return a result with the requested load; arguments that sample a fixed data set have no lengths."""
         lines = (block.first,) if block.first == block.last else (block.first, block.last)
         asked = self._asked if block.kind == "serve" else {}
         if asked.get("dataset_name") != "random":

@@ -138,7 +138,7 @@ def wrapped(raised: Raised) -> bool:
 
 
 def is_request(block: Block) -> bool:
-    """Return whether a block tells of one request that failed, by who logged it and where it was raised."""
+    """Return whether a block reports one request that failed, by who logged it and where it was raised."""
     refused = any(_REQUEST_TYPES.search(one.statement[:300]) for one in block.raised)
     if _in_engine(block) and not refused:
         return False

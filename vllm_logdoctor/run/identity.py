@@ -193,7 +193,7 @@ def kind_of(builder: RunBuilder) -> Kind:
 
 
 def is_same_model(one: str, other: str) -> bool:
-    """Return whether two names may be those of one model: a path may stand for a name of the hub."""
+    """Return whether two names may be those of one model: a path may end with a name of the hub."""
     first, second = (name.rstrip("/").rsplit("/", 1)[-1].lower() for name in (one, other))
     return first in second or second in first
 

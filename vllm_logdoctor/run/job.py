@@ -1,4 +1,4 @@
-"""How a batch job ended: exit status, signal, limit, elapsed time against what was asked for."""
+"""How a batch job ended: exit status, signal, limit, elapsed time against the requested one."""
 
 from __future__ import annotations
 

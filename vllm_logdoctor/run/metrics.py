@@ -99,7 +99,7 @@ def batches_of(run: Run) -> list[Progress]:
 def end_with_batches(run: Run) -> float | None:
     """Return when a run ended: at its last time, or later where progress bars, which print none, went on after it."""
     if run.ended is None or run.setting("data_parallel_size") not in (None, 1):
-        return run.ended  # Bars of several engines at once are not told apart.
+        return run.ended  # Bars of several engines at once can not be distinguished.
     end, batches = run.started or 0.0, batches_of(run)
     for batch in batches:
         whole = batch.done == batch.total or batch is batches[-1]

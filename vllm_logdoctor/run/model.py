@@ -193,7 +193,7 @@ class Benchmark(Struct, frozen=True):
         kind: "serve", "throughput" or "latency".
         figures: value by the name that the benchmark prints ("Mean TTFT (ms)", "Successful requests").
         evidence: first and last line of the result.
-        asked: what the client was told to send, by argument: model, prompts, lengths, rate; its line is the first of `evidence`.
+        asked: the load that the client was configured to send, by argument: model, prompts, lengths, rate; its line is the first of `evidence`.
     """
 
     kind: Literal["serve", "throughput", "latency"]
@@ -256,7 +256,7 @@ class Run(Struct):
         observed: what files beside the log measured of it.
         records: what is worth a second look, in order: start, errors, blocks, end (bounded, see `records_left_out`).
         tail: the last lines of the file, for a run that reaches its end.
-        launched_by: lines of the command whose words stand for the arguments, which the server did not print.
+        launched_by: lines of the command whose words replace the arguments, which the server did not print.
         newest_first: whether the lines of its file run backwards in time: what depends on their order is not known.
         startup_complete: whether the server answered or the offline engine was ready.
         outcome: how it ended.

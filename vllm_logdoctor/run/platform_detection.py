@@ -1,4 +1,4 @@
-"""Words that tell an engine generation or a platform where no line states it."""
+"""Words that identify an engine generation or a platform where no line states it."""
 
 from __future__ import annotations
 

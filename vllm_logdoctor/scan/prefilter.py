@@ -27,7 +27,7 @@ _BYTES_PER_HIT = 16
 """Logs have one hit in 50 to 120 bytes."""
 
 Refinement = tuple[int, tuple[str, ...]]
-"""A literal and the regexes of its patterns: what `Prefilter.refine` was asked for."""
+"""A literal and the regexes of its patterns: an argument of `Prefilter.refine`."""
 
 
 class Prefilter(Protocol):

@@ -48,7 +48,7 @@ class Residue(Struct):
         data: the text as it is in the log.
         rest: the text without request lines.
         found: the request lines.
-        offsets: where each of them stood in `rest`.
+        offsets: the position of each in `rest`.
     """
 
     data: bytes

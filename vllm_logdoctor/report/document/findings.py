@@ -141,7 +141,7 @@ class FindingOut(Part):
 
 
 class RefusedOut(Part):
-    """A knob that was asked for and left out."""
+    """A requested change that was left out."""
 
     knob: str
     reason: str

@@ -37,7 +37,7 @@ class Capability(Struct, frozen=True):
 
 
 def capability_of(run: Run) -> Capability:
-    """Return what the log tells of the compute capability of the run's cards.
+    """Return what the log shows of the compute capability of the run's cards.
 
     Example:
         >>> capability_of(Run())

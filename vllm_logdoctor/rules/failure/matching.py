@@ -33,7 +33,7 @@ _ANY_TYPES = (
 )
 _ANY_WORDS = "quux zab fnord"
 _TELLING = frozenset({"INFO", "DEBUG"})
-"""Records of these levels tell of settings and steps: "quantization=None" above a failure speaks against no cause."""
+"""Records of these levels report settings and steps: "quantization=None" above a failure speaks against no cause."""
 
 
 class RuleMatch(Struct, frozen=True):

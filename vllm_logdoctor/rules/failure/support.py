@@ -20,7 +20,7 @@ _SETTING = lazy_pattern(
 _OFF = (None, False, "None", "none", "", "null", "disabled")
 _ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
 
-# Rules of a feature, the setting that switches it on, and the words that show it at work all the same.
+# Rules of a feature, the setting that switches it on, and the words that show it in use anyway.
 _FEATURES = (
     (lazy_pattern(r"spec-decode-|speculative-"), "speculative_config", lazy_pattern(r"(?i)spec|draft|eagle|medusa|mtp|ngram")),
     (lazy_pattern(r"kv-connector-"), "kv_transfer_config", lazy_pattern(r"(?i)connector|kv_transfer|nixl|lmcache|mooncake|offload")),
@@ -41,7 +41,7 @@ def is_ruled_out(rule: FailureRule, facts: Mapping[str, Any], shown: str) -> boo
     Args:
         rule: the failure.
         facts: settings of the run by name.
-        shown: the error with its places, which may show the feature at work although a setting says nothing of it.
+        shown: the error with its places, which may show the feature in use although a setting says nothing of it.
     """
     if facts.get("kind") == "build" and rule.topic not in _OF_BUILDS:
         return True

@@ -76,7 +76,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
 
 
 def was_preempted(case: RuleContext) -> bool:
-    """Return whether the log tells of preempted requests."""
+    """Return whether the log shows preempted requests."""
     return case.load.preemptions > 0 or case.event("preempted") is not None
 
 
