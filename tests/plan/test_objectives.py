@@ -58,6 +58,24 @@ def test_two_objectives_have_a_load_whose_plans_differ(one: str, other: str) -> 
     assert any(steps(run, one) != steps(run, other) for run in LOADS)
 
 
+@pytest.mark.parametrize(("one", "other"), list(combinations(OBJECTIVES, 2)))
+def test_what_only_one_of_two_objectives_changes_has_its_reason_in_the_other(one: str, other: str) -> None:
+    for run in LOADS:
+        for with_it, without_it in ((one, other), (other, one)):
+            left = {knob for knob, _ in steps(run, with_it)} - {knob for knob, _ in steps(run, without_it)}
+            unexplained = left - dict(plan(run, without_it).refused).keys()
+            for item in plan(run, with_it).changes:
+                if item.change.knob in unexplained:
+                    said, instead = judged(run, item.findings[0], without_it)
+                    assert said != judged(run, item.findings[0], with_it)[0] or instead, item.change.knob
+
+
+def judged(run: Run, name: str, objective: str) -> tuple[str, tuple[Change, ...]]:
+    """What a finding says of a run and what it changes: under another objective it can say or change something else."""
+    findings = performance_findings(run, bottleneck_of(run), objective)
+    return next(((one.explanation, tuple(one.changes)) for one in findings if one.id == name), ("", ()))
+
+
 def test_cost_returns_the_cards_that_throughput_fills_with_replicas() -> None:
     assert dict(steps(SPLIT_SMALL_MODEL, "throughput"))["--data-parallel-size"] == 4
     cheap = dict(steps(SPLIT_SMALL_MODEL, "cost"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.rules.making import a_run, advice, knobs, load
+from vllm_logdoctor.rules.performance.order import by_gain
 
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
 WELL_TAKEN = (
@@ -64,6 +65,8 @@ def test_long_drafts_of_a_short_trial_come_before_the_client() -> None:
     long_run = advice(a_run(messages=(line,), samples=load((30, one))))
     assert next(iter(trial)) == "spec-decode-not-profitable"
     assert next(iter(long_run)) == "client-concurrency-bound"
+    # What limits a long run is its client; what to change first are the drafts.
+    assert next(iter(by_gain(long_run.values()))).id == "spec-decode-not-profitable"
 
 
 def test_drafts_that_are_never_taken_come_before_a_client_that_sends_little() -> None:

@@ -186,6 +186,53 @@ def test_a_single_waiting_request_now_and_then_is_no_limit() -> None:
     assert "client-concurrency-bound" in found
 
 
+def test_a_minute_of_load_is_the_least_to_advise_a_client_by() -> None:
+    moment = advice(a_run(samples=load((5, UNDER_USED))))["client-concurrency-bound"]
+    minute = advice(a_run(samples=load((6, UNDER_USED))))["client-concurrency-bound"]
+    assert not moment.changes
+    assert moment.effect is None
+    assert "too few to advise" in moment.explanation
+    assert minute.changes
+
+
+LONG_PROMPT = {"running": 1, "generation": 0.8, "prompt": 13_000.0, "kv": 1.4}
+
+
+def test_a_client_whose_long_prompts_take_the_steps_is_not_asked_for_more_requests() -> None:
+    reading = advice(a_run(samples=load((12, UNDER_USED), (12, LONG_PROMPT))))["client-concurrency-bound"]
+    assert not reading.changes
+    assert "In 50 % of this time the steps computed prompts" in reading.explanation
+    answering = advice(a_run(samples=load((20, UNDER_USED), (4, LONG_PROMPT))))["client-concurrency-bound"]
+    assert "more requests" in answering.changes[0].knob
+
+
+BEHIND_PROMPTS = {"running": 2, "waiting": 1, "kv": 3.6, "prompt": 1486.5, "generation": 1.3}
+
+
+@pytest.mark.parametrize(("lines", "waiting", "advised"), [(4, 1, False), (4, 60, True), (6, 1, True)])
+def test_another_replica_needs_more_than_a_moment_of_a_short_queue(
+    lines: int, waiting: int, advised: bool
+) -> None:
+    run = a_run(set={"max_num_seqs": 256}, samples=load((lines, {**BEHIND_PROMPTS, "waiting": waiting})))
+    found = advice(run)["prefill-bound-queueing"]
+    assert any("replica" in change.knob for change in found.changes) == advised
+
+
+def test_steps_of_which_drafts_leave_little_for_prompts_are_made_larger() -> None:
+    warning = (
+        "max_num_scheduled_tokens is set to 2048 based on the speculative decoding settings. This may lead to suboptimal"
+        " performance. Consider increasing max_num_batched_tokens to accommodate the additional draft token slots, or"
+        " decrease num_speculative_tokens or max_num_seqs."
+    )
+    run = a_run(
+        set={"max_num_seqs": 256},
+        messages=(warning,),
+        samples=load((9, BEHIND_PROMPTS)),
+        version="0.25.1",
+    )
+    assert knobs(advice(run)["prefill-bound-queueing"]) == {"--max-num-batched-tokens": 8192}
+
+
 def test_a_hit_rate_near_the_whole_is_a_remark_on_benchmarks_not_a_defect() -> None:
     found = advice(a_run(samples=load((30, {**UNDER_USED, "hit": 93.1}))))
     assert found["benchmark-measures-cache"].severity == "info"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.rules.making import a_run, advice, load
+from tests.rules.making import a_run, advice, load, sample
 from vllm_logdoctor.knowledge.flags import flag_history
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.performance.drafters import FAMILIES, drafter_words
@@ -69,6 +70,33 @@ def test_an_answer_that_fills_the_context_is_said_to() -> None:
     run = climbing(8)
     run.config["max_model_len"] = Value(26_000, "explicit")
     assert "end of the context of 26,000 tokens" in advice(run)["long-answers-hold-the-server"].explanation
+
+
+def answers_in_a_large_cache(times: int, length: int) -> Run:
+    """Answers of 32,000 tokens, one after the other, each of 1.6 % of a cache of two million tokens."""
+    one = [
+        sample(running=1, kv=round(0.4 + 0.2 * number, 1), generation=400.0, number=number)
+        for number in range(7)
+    ]
+    parts = [
+        msgspec.structs.replace(line, time=100.0 * again + (line.time or 0.0))
+        for again in range(times)
+        for line in one
+    ]
+    return a_run(
+        set={"max_model_len": length},
+        measured={"kv_cache_tokens": 2_000_000},
+        samples=[msgspec.structs.replace(line, line=100 + number) for number, line in enumerate(parts)],
+    )
+
+
+def test_answers_that_end_at_the_context_again_and_again_are_capped_however_large_the_cache() -> None:
+    found = advice(answers_in_a_large_cache(3, 32_768))
+    assert next(iter(found)) == "long-answers-hold-the-server"
+    explanation = found["long-answers-hold-the-server"].explanation
+    assert "3 times to the end of the context of 32,768 tokens" in explanation
+    assert "long-answers-hold-the-server" not in advice(answers_in_a_large_cache(2, 32_768))
+    assert "long-answers-hold-the-server" not in advice(answers_in_a_large_cache(3, 131_072))
 
 
 def test_a_decode_step_of_four_streams_at_200_tokens_is_20_ms() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec import Struct
 
@@ -19,11 +19,12 @@ NEXT_LIMITS = {
     "scheduler-limit-not-memory": "max_num_seqs",
     "decode-limited-by-weight-reads": "memory bandwidth",
     "kv-cache-reads-dominate": "memory bandwidth",
+    "few-full-length-requests-fit": "KV cache, with requests of full length",
     "client-concurrency-bound": "client",
 }
-"""Findings that name the limit which comes next, as `next_limit` of the plan does: with a full cache cured, more requests
-run until max_num_seqs or the client limits; with graphs in place of eager mode, bytes that a step reads set its pace. A cache
-that is full then, or prompts that fill the steps, are defects of a plan.
+"""What in a planned run is no finding but the limit that comes next: with a full cache cured, more requests run until
+max_num_seqs or the client limits; with graphs in place of eager mode, bytes that a step reads set its pace. A cache that is
+full then, or prompts that fill the steps, are defects of a plan.
 """
 
 SLIGHTLY_SHORTER = 0.9
@@ -31,6 +32,13 @@ SLIGHTLY_SHORTER = 0.9
 _CONTEXT = "--max-model-len"
 
 Judgement = Callable[[Run], Sequence[Finding]]
+
+
+class Outcome(Struct, frozen=True):
+    """What the run of a plan is judged to be: its findings, and the limits that come next in place of those that are gone."""
+
+    findings: tuple[Finding, ...]
+    next_limits: tuple[str, ...]
 
 
 class Composed(Struct, frozen=True):
@@ -147,27 +155,29 @@ def _without_new_findings(
         return items, held, ""
     known = {finding.id for finding in judgement(run)}
     left = list(items)
-    judged = judgement(_with(run, left).run)
+    outcome = outcome_of(judgement(_with(run, left).run), known)
     for step in reversed(steps):
-        new = new_findings(judged, known)
+        new = new_findings(outcome, known)
         if not new:
             break
         without = [other for other in left if other not in step]
-        judged_without = judgement(_with(run, without).run)
-        still = {finding.id for finding in new_findings(judged_without, known)}
+        outcome_without = outcome_of(judgement(_with(run, without).run), known)
+        still = {finding.id for finding in new_findings(outcome_without, known)}
         if len(still) < len(new):
             gone = next(finding for finding in new if finding.id not in still)
             reason = f'the planned run would then have the finding "{gone.title}"'
             held += [(item.change.knob, reason) for item in step]
-            left, judged = without, judged_without
-    limits = (NEXT_LIMITS[one.id] for one in judged if one.id in NEXT_LIMITS and one.id not in known)
-    return left, held, next(limits, "")
+            left, outcome = without, outcome_without
+    return left, held, next(iter(outcome.next_limits), "")
 
 
-def new_findings(findings: Sequence[Finding], known: set[str]) -> list[Finding]:
-    """Return findings that a run does not have and that ask for something; the limit that comes next is none of them."""
-    return [
-        finding
-        for finding in findings
-        if finding.id not in known and finding.id not in NEXT_LIMITS and finding.severity != "info"
-    ]
+def outcome_of(judged: Sequence[Finding], known: Collection[str]) -> Outcome:
+    """Divide what judges a planned run into findings and the limits that come next; `known` are the findings of this run."""
+    limits = [finding for finding in judged if finding.id in NEXT_LIMITS and finding.id not in known]
+    names = dict.fromkeys(NEXT_LIMITS[finding.id] for finding in limits)
+    return Outcome(tuple(finding for finding in judged if finding not in limits), tuple(names))
+
+
+def new_findings(outcome: Outcome, known: Collection[str]) -> list[Finding]:
+    """Return the findings of a planned run that this run has not."""
+    return [finding for finding in outcome.findings if finding.id not in known]

@@ -21,7 +21,7 @@ def launch_command(page: Page) -> list[str]:
         f"- Left out: {code(knob)} {prose(reason)}" for knob, reason in plan.refused if knob not in left_out
     ]
     settled = [f"- {code(one.change.knob)}: {prose(one.settled)}" for one in plan.changes if one.settled]
-    parts = [part for part in (lines, _expected(page), [*settled, *notes]) if part]
+    parts = [part for part in (lines, _expected(page), _next_limit(page), [*settled, *notes]) if part]
     return [line for number, part in enumerate(parts) for line in ([""] if number else []) + part]
 
 
@@ -39,5 +39,11 @@ def _expected(page: Page) -> list[str]:
         ]
         for row in plan.expected
     ]
-    then = [] if plan.next_limit in ("", "client") else ["", f"The limit after it: {prose(plan.next_limit)}."]
-    return ["Expected under the same demand:", "", *table(["figure", "now", "after", "why"], rows), *then]
+    return ["Expected under the same demand:", "", *table(["figure", "now", "after", "why"], rows)]
+
+
+def _next_limit(page: Page) -> list[str]:
+    """Return the sentence on what limits with the plan made; nothing where the plan does not tell it."""
+    limit = page.diagnosis.plan.next_limit
+    named = "the client" if limit == "client" else limit
+    return [f"The limit after it: {prose(named)}."] if named else []

@@ -27,6 +27,7 @@ from vllm_logdoctor.rules.performance import (
     observing,
     parallelism,
     platforms,
+    prefill,
     serving,
     single_stream,
     speculation,
@@ -41,6 +42,7 @@ from vllm_logdoctor.run.model import Run
 RULES: tuple[Rule, ...] = (
     *steps.RULES,
     *full_cache.RULES,
+    *prefill.RULES,
     *serving.RULES,
     *single_stream.RULES,
     *long_answers.RULES,

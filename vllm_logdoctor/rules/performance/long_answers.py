@@ -15,7 +15,9 @@ from vllm_logdoctor.rules.rule import Advice, Rule
 MOST_REQUESTS = 2
 LEAST_SECONDS = 20.0
 LEAST_HELD = 20.0
-"""Percent of the cache that each of the requests holds."""
+"""Percent of the cache that each of the requests holds, unless answers end at the context again and again."""
+LEAST_ENDS = 3
+"""Answers that the context ended from which nothing else limits them: each long one is then counted."""
 LEAST_TOKENS = 8192
 NEAR_THE_END = 0.95
 """Share of max_model_len from which an answer was ended by the context: statistics come every ten seconds."""
@@ -30,6 +32,12 @@ class Stretch(Struct, frozen=True):
 
     spans: tuple[Span, ...]
     tokens: float
+
+    @property
+    def held(self) -> float:
+        """Return the percent of the cache that each of its requests holds at the end."""
+        last = self.spans[-1].sample
+        return (last.kv_usage or 0.0) / (last.running or 1)
 
     @property
     def generated(self) -> float:
@@ -47,18 +55,19 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
 
     Needs statistics lines in a row with the same one or two requests, no prompt, and a KV usage that climbs.
     """
-    found = [one for one in stretches(case) if one.seconds >= LEAST_SECONDS and one.tokens >= LEAST_TOKENS]
+    long = [one for one in stretches(case) if one.seconds >= LEAST_SECONDS and one.tokens >= LEAST_TOKENS]
+    ended = sum(_reaches_the_end(case, one) for one in long)
+    found = [one for one in long if ended >= LEAST_ENDS or one.held >= LEAST_HELD]
     if not found:
         return None
-    longest = max(found, key=lambda one: one.seconds)
+    longest = max(found, key=lambda one: (_reaches_the_end(case, one), one.seconds))
     last = longest.spans[-1].sample
     generated = f"{rounded(longest.generated)} tokens in {minutes(longest.seconds)}"
     text = (
         f"{plural(last.running or 0, 'request')} generated {generated} without a pause and held"
         f" {last.kv_usage or 0.0:g} % of the KV cache, at least {longest.tokens:,.0f} tokens"
         f"{' each' if last.running != 1 else ''}: probably an answer without a length limit."
-        + _to_the_end(case, longest)
-        + (f" It happened {len(found)} times." if len(found) > 1 else "")
+        + _to_the_end(case, ended if len(found) > 1 else _reaches_the_end(case, longest), len(found))
         + " Where such answers are wanted (reasoning, long documents) nothing is wrong."
     )
     return Advice(
@@ -75,10 +84,17 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
     )
 
 
-def _to_the_end(case: RuleContext, stretch: Stretch) -> str:
+def _reaches_the_end(case: RuleContext, stretch: Stretch) -> bool:
     length = whole(case.run.setting("max_model_len"))
-    reached = length is not None and NEAR_THE_END * length <= stretch.tokens
-    return f" It went to the end of the context of {length:,} tokens." if reached else ""
+    return length is not None and NEAR_THE_END * length <= stretch.tokens
+
+
+def _to_the_end(case: RuleContext, ended: int, times: int) -> str:
+    """Return how often it happened, and how often to the end of the context."""
+    to = f"to the end of the context of {case.run.setting('max_model_len'):,} tokens" if ended else ""
+    if times == 1:
+        return f" It went {to}." if ended else ""
+    return f" It happened {times:,} times{f', {ended:,} times {to}' if ended else ''}."
 
 
 def stretches(case: RuleContext) -> Iterator[Stretch]:
@@ -114,6 +130,8 @@ def _tokens(case: RuleContext, series: Sequence[Span], start: int, end: int) -> 
     generated = sum(span.sample.generation * span.seconds for span in series[start + 1 : end])
     growth = (last.kv_usage or 0.0) - (first.kv_usage or 0.0)
     memory = memory_of(case.run)
+    if memory is None and each < LEAST_HELD:
+        return None
     whole = memory.tokens if memory else 100 * generated / (growth + ROUNDING)
     held = whole * each / 100
     prompts, seconds = 0.0, 0.0
@@ -124,7 +142,7 @@ def _tokens(case: RuleContext, series: Sequence[Span], start: int, end: int) -> 
         seconds += span.seconds
         if seconds >= PROMPT_WINDOW:
             break
-    return held if each >= LEAST_HELD and prompts < held / 2 else None
+    return held if prompts < held / 2 else None
 
 
 RULES = (

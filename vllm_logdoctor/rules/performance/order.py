@@ -28,6 +28,10 @@ LIMIT = 0.4
 CLIENTS_OWN = 0.2
 ABOVE_THE_CLIENT = CLIENTS_OWN + 0.01
 
+CLIENT = "client-concurrency-bound"
+# Settings that make each step longer for nothing: mended before a client is asked for more, whoever sets the pace.
+WASTED_STEPS = frozenset({"spec-decode-not-profitable"})
+
 # What an objective multiplies the worth of its rules by; a start is seldom, so that its findings come behind those of
 # serving.
 OBJECTIVES = {
@@ -84,12 +88,25 @@ def by_gain(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings in the order in which to change settings: of those with a known gain the largest over the run first.
 
     The others keep their places. What limits a run for a quarter of its time is its first finding; what speeds up all of
-    its time can be the better first change.
+    its time can be the better first change. More requests from the client come behind what surely wastes steps.
     """
-    given = list(findings)
+    given = _client_after_waste(list(findings))
     places = [place for place, found in enumerate(given) if _moves_throughput(found)]
     best = iter(sorted((given[place] for place in places), key=lambda found: -_expected(found)))
     return tuple(next(best) if _moves_throughput(found) else found for found in given)
+
+
+def _client_after_waste(findings: list[Finding]) -> list[Finding]:
+    places = [
+        place
+        for place, found in enumerate(findings)
+        if found.id in WASTED_STEPS and found.confidence != "low" and found.changes
+    ]
+    client = next((found for found in findings[: max(places, default=0)] if found.id == CLIENT), None)
+    if client is None:
+        return findings
+    others = [found for found in findings if found is not client]
+    return [*others[: max(places)], client, *others[max(places) :]]
 
 
 def _moves_throughput(found: Finding) -> bool:

@@ -22,11 +22,17 @@ from vllm_logdoctor.rules.context import (
     rounded,
     sample_lines,
     setting_lines,
-    whole,
 )
 from vllm_logdoctor.rules.forecast import Limits, forecast
-from vllm_logdoctor.rules.limits import FEW, KV_FULL, KV_FULL_ALONE, BottleneckName
-from vllm_logdoctor.rules.load import minutes
+from vllm_logdoctor.rules.limits import (
+    FEW,
+    KV_FULL,
+    KV_FULL_ALONE,
+    STARVED,
+    BottleneckName,
+    runs_on_cpu,
+)
+from vllm_logdoctor.rules.load import Span, minutes
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.cache_room import NEXT
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
@@ -55,14 +61,13 @@ MOST_RUNNING = 1024
 LEAST_GROWTH = 1.1
 # A tenth more requests is nothing that a client is changed for.
 LEAST_ROOM = 1.1
-UNDER_WAY = "the cache fills, and a prompt is counted once it is computed"
-IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
-# Statistics lines with requests, a minute of them, from which the client's own pace comes before what may slow steps down.
+# Statistics lines with requests, a minute of them, from which the client's own pace comes before what may slow steps down,
+# and from which anybody is advised to change a client or the number of replicas.
 LEAST_LOAD = 6
+# Share of the client's time from which steps that compute prompts leave nothing for more requests at once.
+MOST_PROMPTS = 0.4
 # Statistics lines behind each judgement: one line is a moment, not a load.
 LEAST_LINES = 2
-
-
 # Prompt tokens per generated one, and per second, from which a step's time goes into prompts, at the same rate for one or for many.
 MOSTLY_PROMPTS = 20
 MANY_PROMPT_TOKENS = 1000
@@ -110,20 +115,14 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
         " other, a small pool of threads or connections, agent steps that wait for each other."
     )
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
-    if not pools(run) and load.prompt > max(MANY_PROMPT_TOKENS, MOSTLY_PROMPTS * load.generation):
-        text += (
-            f" Prompts are most of the work ({rounded(load.prompt)} prompt tokens/s, {rounded(load.generation)} generated):"
-            " prompts are computed at about the same rate one after the other or together."
-        )
-        growth = 1.0
-    else:
-        text += _near_the_limit(most, growth, max_num_seqs)
+    useless = _why_no_more_requests(case, held)
+    text += useless or _near_the_limit(most, growth, max_num_seqs)
     return Advice(
         text + distance(run, load),
         (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs")),
         confidence="high" if len(held) > LEAST_LINES else "medium",
-        changes=_more_requests(case, growth),
-        effect=None if pools(run) else _client_effect(growth),
+        changes=() if useless else _more_requests(case, growth),
+        effect=None if useless or pools(run) else _client_effect(growth),
         alternatives=drafter_words(run) if _wants_a_drafter(case) else (),
         avoid="Raising --max-num-seqs or --gpu-memory-utilization: no request waits for either.",
         verify=(
@@ -131,6 +130,35 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
             " limit."
         ),
     )
+
+
+def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
+    """Return why this load does not show that more requests at once would help; an empty text where it does."""
+    lines = len(case.load.busy)
+    if lines < LEAST_LOAD:
+        return f" {lines} statistics lines with requests are too few to advise the client by."
+    if pools(case.run) or runs_on_cpu(case.run):
+        return ""
+    prompt, generation = case.load.prompt, case.load.generation
+    if prompt > max(MANY_PROMPT_TOKENS, MOSTLY_PROMPTS * generation):
+        return (
+            f" Prompts are most of the work ({rounded(prompt)} prompt tokens/s, {rounded(generation)} generated): prompts are"
+            " computed at about the same rate one after the other or together."
+        )
+    computing = [span for span in held if computes_prompts_alone(span)]
+    share = sum(span.seconds for span in computing) / sum(span.seconds for span in held)
+    if share < MOST_PROMPTS:
+        return ""
+    return (
+        f" In {100 * share:.0f} % of this time the steps computed prompts and made next to no tokens: that is arithmetic,"
+        " which more requests at once would only share. Shorter prompts, or a prefix that the cache holds, shorten it."
+    )
+
+
+def computes_prompts_alone(span: Span) -> bool:
+    """Return whether the requests of a line got next to no tokens: a long prompt, counted or under way, took its steps."""
+    sample = span.sample
+    return sample.generation < STARVED * max(sample.running or 0, 1)
 
 
 def _wants_a_drafter(case: RuleContext) -> bool:
@@ -196,7 +224,7 @@ def _client_effect(growth: float) -> Effect | None:
     """The measured range of twice the requests, bounded by what cache and max_num_seqs allow."""
     if growth < LEAST_ROOM:
         return None
-    note = "each single request gets slower"
+    note = "for twice the requests in flight; each single one gets slower"
     if growth < 2:
         note += f"; cache and max_num_seqs allow {growth:.2g} times"
     effect = CLIENT_DOUBLED.effect("generation_throughput", note)
@@ -292,57 +320,6 @@ def _max_num_seqs_effect(case: RuleContext, max_num_seqs: int, target: int, queu
     )
 
 
-def prefill_bound_queueing(case: RuleContext) -> Advice | None:
-    """Requests wait with max_num_seqs slots and cache free: the steps are spent on prompts.
-
-    Needs such statistics lines.
-    """
-    held = case.spans("prefill-limited")
-    if len(held) < LEAST_LINES or case.share("prefill-limited") < LEAST_PREFILL_SHARE:
-        return None
-    prompt = max(span.sample.prompt for span in held)
-    waiting = max(span.sample.waiting or 0 for span in held)
-    running = max(span.sample.running or 0 for span in held)
-    tokens = step_tokens_of(case.run)
-    text = (
-        f"For {minutes(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.3g} % of the"
-        " busy time) "
-        + (
-            f"up to {plural(waiting, 'request')} waited with free max_num_seqs slots and KV cache:"
-            if waiting
-            else f"up to {plural(running, 'request')} ran and got less than a token per second each:"
-        )
-        + f" a step processes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it ("
-        + (f"up to {prompt:,.0f} prompt tokens/s" if prompt else UNDER_WAY)
-        + ("" if pools(case.run) else f", {rounded(case.load.generation)} generated tokens/s in the median")
-        + ")."
-        + ("" if waiting else IMAGES_TOO)
-        + distance(case.run, case.load)
-    )
-    return Advice(
-        text,
-        (*sample_lines(case, held, prompts_first), *setting_lines(case, "max_num_batched_tokens")),
-        confidence="medium",
-        changes=_prefill_changes(case, tokens),
-        alternatives=(
-            "prefix caching, where prompts share a prefix (see `Prefix cache hit rate`)",
-            "more replicas: prefill is compute-bound and scales with the cards",
-            "shorter prompts",
-        ),
-        avoid="Raising --max-num-seqs: slots are free.",
-        verify=(
-            "`Waiting` falls while `Avg prompt throughput` rises."
-            if waiting
-            else "`Avg generation throughput` rises while prompts are computed."
-        ),
-    )
-
-
-def prompts_first(sample: Sample) -> tuple[float, ...]:
-    """Order samples by their prompts, then by the length of the queue behind them."""
-    return (sample.prompt, sample.waiting or 0)
-
-
 def benchmark_measures_cache(case: RuleContext) -> Advice | None:
     """The prefix cache answers almost everything.
 
@@ -432,39 +409,12 @@ def most_requests_first(sample: Sample) -> tuple[float, ...]:
     return (sample.running or 0, sample.kv_usage or 0.0)
 
 
-def _prefill_changes(case: RuleContext, tokens: int | None) -> tuple[Change, ...]:
-    # A step of 2,048 tokens is the default of small cards: prompts of tens of thousands of tokens need many
-    # of them.
-    if (
-        tokens is None
-        or tokens > 2048
-        or case.objective == "latency"
-        or whole(case.run.setting("max_num_batched_tokens")) is None
-    ):
-        return (action("more prefill capacity: another replica, or shorter prompts"),)
-    return flag(
-        case,
-        "--max-num-batched-tokens",
-        tokens,
-        8192,
-        "needs-test",
-        "larger steps help prompts and slow down the tokens of running requests; worth 0.95 to 1.13 x on"
-        " small cards (6 measured pairs)",
-    )
-
-
 RULES = (
     Rule(
         "scheduler-limit-not-memory",
         scheduler_limit_not_memory,
         objectives=("throughput",),
         removes="max-num-seqs-limited",
-    ),
-    Rule(
-        "prefill-bound-queueing",
-        prefill_bound_queueing,
-        objectives=("long-context",),
-        removes="prefill-limited",
     ),
     Rule(
         "client-concurrency-bound",

@@ -1,0 +1,121 @@
+"""Rule on prompts that fill the steps while other requests wait."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.rules.capacity.ceiling import distance
+from vllm_logdoctor.rules.capacity.defaults import step_tokens_of
+from vllm_logdoctor.rules.context import (
+    RuleContext,
+    action,
+    flag,
+    plural,
+    rounded,
+    sample_lines,
+    setting_lines,
+    whole,
+)
+from vllm_logdoctor.rules.load import minutes
+from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.performance.serving import (
+    LEAST_LINES,
+    LEAST_LOAD,
+    LEAST_PREFILL_SHARE,
+    LONG_QUEUE,
+)
+from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.rules.tasks import pools
+from vllm_logdoctor.run.model import Sample
+
+# Tokens of a step on small cards, by default.
+SMALL_STEP = 2048
+UNDER_WAY = "the cache fills, and a prompt is counted once it is computed"
+IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
+
+
+def prefill_bound_queueing(case: RuleContext) -> Advice | None:
+    """Requests wait with max_num_seqs slots and cache free: the steps are spent on prompts.
+
+    Needs such statistics lines.
+    """
+    held = case.spans("prefill-limited")
+    if len(held) < LEAST_LINES or case.share("prefill-limited") < LEAST_PREFILL_SHARE:
+        return None
+    prompt = max(span.sample.prompt for span in held)
+    waiting = max(span.sample.waiting or 0 for span in held)
+    running = max(span.sample.running or 0 for span in held)
+    tokens = step_tokens_of(case.run)
+    text = (
+        f"For {minutes(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.3g} % of the"
+        " busy time) "
+        + (
+            f"up to {plural(waiting, 'request')} waited with free max_num_seqs slots and KV cache:"
+            if waiting
+            else f"up to {plural(running, 'request')} ran and got less than a token per second each:"
+        )
+        + f" a step processes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it ("
+        + (f"up to {prompt:,.0f} prompt tokens/s" if prompt else UNDER_WAY)
+        + ("" if pools(case.run) else f", {rounded(case.load.generation)} generated tokens/s in the median")
+        + ")."
+        + ("" if waiting else IMAGES_TOO)
+        + distance(case.run, case.load)
+    )
+    return Advice(
+        text,
+        (*sample_lines(case, held, prompts_first), *setting_lines(case, "max_num_batched_tokens")),
+        confidence="medium",
+        changes=_prefill_changes(case),
+        alternatives=(
+            "prefix caching, where prompts share a prefix (see `Prefix cache hit rate`)",
+            "more replicas: prefill is compute-bound and scales with the cards",
+            "shorter prompts",
+        ),
+        avoid="Raising --max-num-seqs: slots are free.",
+        verify=(
+            "`Waiting` falls while `Avg prompt throughput` rises."
+            if waiting
+            else "`Avg generation throughput` rises while prompts are computed."
+        ),
+    )
+
+
+def prompts_first(sample: Sample) -> tuple[float, ...]:
+    """Order samples by their prompts, then by the length of the queue behind them."""
+    return (sample.prompt, sample.waiting or 0)
+
+
+def _prefill_changes(case: RuleContext) -> tuple[Change, ...]:
+    """Return larger steps where they are small, else more capacity; nothing where few statistics lines show a short queue."""
+    before, tokens = _tokens_for_prompts(case)
+    # A step of 2,048 tokens is the default of small cards: prompts of tens of thousands of tokens need many
+    # of them.
+    if tokens is None or tokens > SMALL_STEP or case.objective == "latency":
+        if len(case.load.busy) < LEAST_LOAD and case.load.peak_waiting < LONG_QUEUE:
+            return ()
+        return (action("more prefill capacity: another replica, or shorter prompts"),)
+    return flag(
+        case,
+        "--max-num-batched-tokens",
+        before,
+        8192,
+        "needs-test",
+        "larger steps help prompts and slow down the tokens of running requests; worth 0.95 to 1.13 x on"
+        " small cards (6 measured pairs)",
+    )
+
+
+def _tokens_for_prompts(case: RuleContext) -> tuple[int | None, int | None]:
+    """Return max_num_batched_tokens and what of it a step has for prompts, where the log tells them: drafts take a part."""
+    printed = whole(case.run.setting("max_num_batched_tokens"))
+    event = case.event("speculative-token-budget")
+    left = whole(event.number("tokens")) if event else None
+    return printed, left or printed
+
+
+RULES = (
+    Rule(
+        "prefill-bound-queueing",
+        prefill_bound_queueing,
+        objectives=("long-context",),
+        removes="prefill-limited",
+    ),
+)
