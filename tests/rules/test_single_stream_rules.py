@@ -99,6 +99,16 @@ def test_answers_that_end_at_the_context_again_and_again_are_capped_however_larg
     assert "long-answers-hold-the-server" not in advice(answers_in_a_large_cache(3, 131_072))
 
 
+def test_a_slow_answer_whose_growth_is_not_printed_in_each_line_is_one() -> None:
+    parts = [
+        (1, {"running": 1, "waiting": 14, "kv": 76.5 + 0.1 * (n // 3), "generation": 5.4}) for n in range(60)
+    ]
+    run = a_run(samples=load(*parts))
+    text = advice(run)["long-answers-hold-the-server"].explanation
+    assert "in 10 min" in text
+    assert "happened" not in text
+
+
 def test_a_decode_step_of_four_streams_at_200_tokens_is_20_ms() -> None:
     run = a_run(samples=load((5, {"running": 4, "generation": 200.0}), (5, {"running": 4, "prompt": 900.0})))
     assert step_seconds(run, load_of(run)) == pytest.approx(4 / 200)

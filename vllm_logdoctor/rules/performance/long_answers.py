@@ -119,16 +119,19 @@ def _continues(before: Span, span: Span) -> bool:
         and not first.prompt
         and not then.prompt
         and then.generation > 0
-        and (then.kv_usage or 0.0) > (first.kv_usage or 0.0)
+        # A slow stream may fill less than the last printed digit in ten seconds.
+        and (then.kv_usage or 0.0) >= (first.kv_usage or 0.0)
     )
 
 
 def _tokens(case: RuleContext, series: Sequence[Span], start: int, end: int) -> float | None:
-    """Return the tokens that each request holds at the end, or None where a prompt can have filled the cache."""
+    """Return the tokens that each request holds at the end, or None where a prompt can have filled the cache or nothing grew."""
     first, last = series[start].sample, series[end - 1].sample
+    growth = (last.kv_usage or 0.0) - (first.kv_usage or 0.0)
+    if growth <= 0:
+        return None
     each = (last.kv_usage or 0.0) / (last.running or 1)
     generated = sum(span.sample.generation * span.seconds for span in series[start + 1 : end])
-    growth = (last.kv_usage or 0.0) - (first.kv_usage or 0.0)
     memory = memory_of(case.run)
     if memory is None and each < LEAST_HELD:
         return None
