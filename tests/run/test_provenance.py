@@ -126,7 +126,22 @@ def test_a_cache_type_that_the_engine_left_open_is_what_the_attention_backend_re
         "(EngineCore_DP0 pid=1) INFO 03-04 10:00:20 [flashinfer.py:780] FlashInfer resolved query dtypes: prefill=torch.bfloat16,"
         " decode=torch.bfloat16, decode_backend=trtllm, kv_cache_dtype=torch.{}, arch=sm100"
     )
-    value = run_of(*start(), resolved.format("float8_e4m3fn")).config.value("kv_cache_dtype")
-    assert (value.value, value.provenance) == ("fp8_e4m3", "reported")
-    assert "torch.float8_e4m3fn" in value.evidence[0].text
-    assert run_of(*start(), resolved.format("bfloat16")).config.value("kv_cache_dtype").value == "auto"
+    run = run_of(*start(), resolved.format("float8_e4m3fn"))
+    value = run.config.value("kv_cache_dtype")
+    assert (value.value, value.resolved, run.run.in_effect("kv_cache_dtype")) == (
+        "auto",
+        "fp8_e4m3",
+        "fp8_e4m3",
+    )
+    assert "torch.float8_e4m3fn" in value.evidence[-1].text
+    assert run_of(*start(), resolved.format("bfloat16")).config.value("kv_cache_dtype").resolved == ""
+
+
+def test_the_report_names_what_an_open_cache_type_was_resolved_to() -> None:
+    resolved = (
+        "(EngineCore_DP0 pid=1) INFO 03-04 10:00:20 [flashinfer.py:780] FlashInfer resolved query dtypes: prefill=torch.bfloat16,"
+        " decode=torch.bfloat16, decode_backend=trtllm, kv_cache_dtype=torch.float8_e4m3fn, arch=sm100"
+    )
+    text = analyze([*start(), resolved]).to_markdown()
+    assert "`kv_cache_dtype` `auto` (resolved to `fp8_e4m3`)" in text
+    assert "KV cache type (fp8_e4m3)" in text

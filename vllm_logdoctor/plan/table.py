@@ -35,7 +35,7 @@ def _proposals(run: Run, memory: Memory) -> Iterator[tuple[str, Any, Any]]:
         yield from (
             ("gpu_memory_utilization", now, value) for value in _UTILIZATIONS if abs(value - now) > 0.001
         )
-    dtype = str(run.setting("kv_cache_dtype") or "auto")
+    dtype = str(run.in_effect("kv_cache_dtype") or "auto")
     if dtype.startswith("fp8"):
         yield "kv_cache_dtype", dtype, "auto"
     elif _may_take_fp8(run):

@@ -120,12 +120,13 @@ def quantized(run: Run, load: Load) -> AlreadyRight | None:
 def cache_type(run: Run, load: Load) -> AlreadyRight | None:
     """The KV cache has small elements."""
     value = run.config.get("kv_cache_dtype")
-    if value is None or not str(value.value).startswith(("fp8", "int8", "nvfp4")) or not value.evidence:
+    kind = str(run.in_effect("kv_cache_dtype"))
+    if value is None or not kind.startswith(("fp8", "int8", "nvfp4")) or not value.evidence:
         return None
     brings = "twice the tokens in the same memory (measured: exactly 2.00 x for fp8)"
-    if str(value.value).startswith("nvfp4"):
+    if kind.startswith("nvfp4"):
         brings = "more than three times the tokens in the same memory (4 bits and their scales instead of 16)"
-    return AlreadyRight("KV cache type", str(value.value), brings, value.evidence[:1])
+    return AlreadyRight("KV cache type", kind, brings, value.evidence[-1:])
 
 
 def sampler(run: Run, load: Load) -> AlreadyRight | None:

@@ -44,6 +44,7 @@ class ConfigSources(Struct):
         arguments_complete: whether the dump holds all arguments, not only those that differ from their default.
         engine, engine_evidence: the engine's configuration line.
         adjusted: settings that a later line changes.
+        resolved: what the engine chose for settings that are left open, as "auto" is.
         mentioned: settings that a line on something else names, rounded at times: they are used where nothing else names them.
     """
 
@@ -55,6 +56,7 @@ class ConfigSources(Struct):
     engine_evidence: tuple[Evidence, ...] = ()
     engine_text: str = ""
     adjusted: dict[str, Value] = field(default_factory=dict)
+    resolved: dict[str, Value] = field(default_factory=dict)
     mentioned: dict[str, Value] = field(default_factory=dict)
 
 
@@ -102,7 +104,7 @@ def effective_configuration(
     final = {_ENGINE_NAMES.get(name, name) for name in stated.engine}
     for name, adjusted in stated.adjusted.items():
         before = config.get(name)
-        if before is not None and name in final and before.value not in (None, "auto"):
+        if before is not None and name in final and before.value is not None:
             continue
         if before is None or before.value in (None, "auto") or before.provenance != "explicit":
             config[name] = adjusted
@@ -110,6 +112,11 @@ def effective_configuration(
             config[name] = Value(
                 adjusted.value, "adjusted", before.evidence + adjusted.evidence, f"was {before.value}"
             )
+    for name, resolved in stated.resolved.items():
+        open_value = config.get(name)
+        if open_value is not None and open_value.value in (None, "auto"):
+            evidence = open_value.evidence + resolved.evidence
+            config[name] = replace(open_value, evidence=evidence, resolved=str(resolved.value))
     for name, mentioned in stated.mentioned.items():
         if name not in config or config[name].value is None:
             config[name] = mentioned

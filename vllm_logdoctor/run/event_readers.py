@@ -114,7 +114,7 @@ def _read_cache_elements(run: RunBuilder, event: Event) -> None:
     # float8_e4m3fn is fp8_e4m3 as a setting.
     elements = event.text("elements").removeprefix("float8_").removesuffix("uz").removesuffix("fn")
     evidence = (run.evidence(event.record),)
-    run.stated.adjusted.setdefault("kv_cache_dtype", Value(f"fp8_{elements}", "reported", evidence))
+    run.stated.resolved.setdefault("kv_cache_dtype", Value(f"fp8_{elements}", "reported", evidence))
 
 
 def _mentions(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:

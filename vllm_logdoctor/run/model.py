@@ -50,6 +50,7 @@ class Value(Struct, frozen=True):
             default (known for that version, not printed), derived (computed).
         evidence: lines that prove it; empty for defaults.
         note: for defaults and derived values, from what.
+        resolved: what the engine chose for a value that is left open ("auto"), or "".
 
     Example:
         >>> Value(256, "default", note="of 0.11.2").provenance
@@ -60,6 +61,7 @@ class Value(Struct, frozen=True):
     provenance: Provenance
     evidence: tuple[Evidence, ...] = ()
     note: str = ""
+    resolved: str = ""
 
 
 class Phase(Struct, frozen=True):
@@ -327,6 +329,11 @@ class Run(Struct):
         """Return the effective value of an EngineArgs field, or None where it is not known."""
         value = self.config.get(field_name)
         return value.value if value else None
+
+    def in_effect(self, field_name: str) -> Any:
+        """Return what the engine chose where a setting is left open ("auto"), else the setting."""
+        value = self.config.get(field_name)
+        return (value.resolved or value.value) if value else None
 
     def evidence(self, record: Record) -> Evidence:
         """Return a record of this run as evidence."""

@@ -89,7 +89,13 @@ def already_right(page: Page) -> list[str]:
 
 
 def _in_line(config: Mapping[str, Value], names: Sequence[str]) -> str:
-    return ", ".join(f"{code(name)} {setting(config[name].value, 60)}" for name in names)
+    return ", ".join(
+        f"{code(name)} {setting(config[name].value, 60)}{_resolved(config[name])}" for name in names
+    )
+
+
+def _resolved(value: Value) -> str:
+    return f" (resolved to {code(value.resolved)})" if value.resolved else ""
 
 
 def _by_provenance(item: tuple[str, Value]) -> tuple[int, str]:
@@ -174,7 +180,7 @@ def _row(page: Page, name: str, value: Value) -> list[str]:
 def _shown(value: Value) -> str:
     if isinstance(value.value, dict):
         return code(spread(value.value), 160) or "nothing set"
-    return setting(value.value)
+    return setting(value.value) + _resolved(value)
 
 
 def spread(value: Mapping[str, Any]) -> str:

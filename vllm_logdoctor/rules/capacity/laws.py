@@ -89,11 +89,13 @@ def cache_dtype(memory: Memory, to: Settings) -> Memory | str:
     override = to.run.setting("num_gpu_blocks_override")
     if override:
         return memory.scaled(1, 1, 1, f"num_gpu_blocks_override={override} fixes the number of blocks")
-    to_fp8 = str(to.value).startswith("fp8") and not str(to.before or "auto").startswith("fp8")
+    before = str(to.before or "auto")
+    before = str(to.run.in_effect("kv_cache_dtype") or before) if before == "auto" else before
+    to_fp8 = str(to.value).startswith("fp8") and not before.startswith("fp8")
     if to_fp8 and (reason := refuses_fp8(to.run)):
         return reason
     dtype = str(to.run.setting("dtype") or "bfloat16")
-    old = kv_cache_bytes(str(to.before or "auto"), dtype)
+    old = kv_cache_bytes(before, dtype)
     new = kv_cache_bytes(str(to.value), dtype)
     if old is None or new is None:
         return f"bytes of an element of {to.value if new is None else to.before} are not known"

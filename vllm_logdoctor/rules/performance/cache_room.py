@@ -109,7 +109,7 @@ def can_use_fp8_cache(case: RuleContext) -> bool:
     run = case.run
     if fp8_cache_breaks_answers(run):
         return False
-    plain = str(run.setting("kv_cache_dtype") or "auto") == "auto" and str(
+    plain = str(run.in_effect("kv_cache_dtype") or "auto") == "auto" and str(
         run.setting("dtype") or "bfloat16"
     ) in ("bfloat16", "float16", "auto", "half")
     able = run.platform == "cuda" and capability_of(run).most >= ARITHMETIC
