@@ -41,6 +41,20 @@ def test_the_share_of_the_card_that_is_free():
     assert "--gpu-memory-utilization" not in changes(finding), "a tenth of the card is no place for a model"
 
 
+def not_free(free: float):
+    return crashed(
+        f"ValueError: Free memory on device ({free}/47.38 GiB) on startup is less than desired GPU memory utilization (0.95,"
+        " 45.01 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
+    )
+
+
+def test_a_card_that_another_server_holds_is_freed_and_its_share_is_no_step_of_the_plan():
+    shared = changes(not_free(31.44))
+    assert "--gpu-memory-utilization" not in shared
+    assert any("0.65 at most" in str(after) for after in shared.values())
+    assert changes(not_free(43.5))["--gpu-memory-utilization"] == 0.9
+
+
 def test_the_sizes_that_divide_the_heads():
     finding = root(examples()["parallel-size-indivisible"])
     assert changes(finding)["--tensor-parallel-size"] == 5

@@ -64,16 +64,23 @@ def _held_by_others(values: Mapping[str, Any]) -> Values:
     return {"others_gib": round(held, 2), "others_share": round(held / total, 3)} if held and total else {}
 
 
+MOSTLY_FREE = 0.8
+"""Share of a card that is free where what others hold is a desktop's, and no other server's."""
+LEAST_SHARE = 0.2
+"""Share of a card below which there is no place for a model."""
+
+
 def _free_at_start(values: Mapping[str, Any]) -> Values:
     if values.get("others"):
         return _held_by_others(values)
     free, total, utilization = (_real(values.get(name)) for name in ("free", "total", "utilization"))
     if not free or not total:
         return {}
-    fitting = math.floor(100 * free / total) / 100 - 0.01
+    fitting = round(math.floor(100 * free / total) / 100 - 0.01, 2)
     missing = round(utilization * total - free, 2) if utilization else None
     return {
-        "fitting_utilization": round(fitting, 2) if fitting >= 0.2 else None,
+        "fitting_utilization": fitting if fitting >= MOSTLY_FREE else None,
+        "shared_utilization": fitting if LEAST_SHARE <= fitting < MOSTLY_FREE else None,
         "missing": missing,
         "used": round(total - free, 2),
     }

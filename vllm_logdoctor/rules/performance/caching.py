@@ -49,7 +49,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
             False,
             True,
             "needs-test",
-            "only where this release supports it for the model; it says so at the start",
+            "a release that does not support it for the model warns at the start: drop it again then",
         )
         if case.event("prefix-caching-unsupported") is None
         else ()
