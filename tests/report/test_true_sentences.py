@@ -389,3 +389,28 @@ def test_marks_of_pytest_are_no_part_of_an_error() -> None:
     assert "E AttributeError" not in text
     assert "_ _ _" not in text
     assert "Did you mean" not in text.splitlines()[0]
+
+
+def test_an_encoder_without_a_cache_is_not_limited_by_one() -> None:
+    """A classifier keeps no KV cache: vLLM gives it one block, which statistics lines call 100 % full."""
+    busy = "(APIServer pid=1) INFO 05-01 10:{:02}:00 [loggers.py:123] Engine 000: Avg prompt throughput: 11146.3 tokens/s,"
+    gauges = " Avg generation throughput: 0.0 tokens/s, Running: 2 reqs, Waiting: 0 reqs, GPU KV cache usage: 100.0%, Prefix cache hit rate: 0.0%"
+    encoder = "(EngineCore_0 pid=9) INFO 05-01 10:00:30 [core.py:118] Disabling chunked prefill for model without KVCache"
+    load = [busy.format(minute) + gauges for minute in range(2, 9)]
+    ready = "(APIServer pid=1) INFO:     Application startup complete."
+    assert "KV cache full" in report([*START, ready, *load])
+    text = report([*START, encoder, ready, *load])
+    assert "KV cache full" not in text
+    assert "KV cache, %" not in text
+
+
+def test_an_error_that_the_cause_cites_is_not_listed_as_unknown() -> None:
+    lines = [
+        line.replace(
+            "KeyError: 'layers.0.attention.wk.weight'",
+            "Error while deserializing header: InvalidHeaderDeserialization",
+        )
+        for line in FAILED_LOAD
+    ]
+    assert "InvalidHeaderDeserialization" in report(lines).split("## What was read")[0]
+    assert "InvalidHeaderDeserialization" not in report(lines).split("## What was read")[1]

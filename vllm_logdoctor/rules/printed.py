@@ -15,7 +15,7 @@ _V0_GONE = "0.11.0"
 def as_printed(text: str, run: Run) -> str:
     """Return what to look for with the lines that the run's release prints.
 
-    V0 tells the cache in blocks and waiting requests as pending ones, V1 did the first before 0.8.0 too.
+    V0 prints the cache in blocks, waiting requests as pending ones and accepted drafts as an efficiency, V1 did the first before 0.8.0 too.
 
     Example:
         >>> from vllm_logdoctor.run.model import Value
@@ -28,7 +28,11 @@ def as_printed(text: str, run: Run) -> str:
     version = str(run.version.value) if run.version else None
     engine = run.engine or _usual_engine(version)
     if engine == "V0":
-        return text.replace(_SIZE, f"`# {_device(run, version)} blocks`").replace("`Waiting`", "`Pending`")
+        return (
+            text.replace(_SIZE, f"`# {_device(run, version)} blocks`")
+            .replace("`Waiting`", "`Pending`")
+            .replace("`Mean acceptance length`", "`System efficiency`")
+        )
     if engine == "V1" and at_least(version, _SIZE_IN_TOKENS) is False:
         return text.replace(_SIZE, "`# GPU blocks`")
     if engine is None:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.defaults import default_of
 from vllm_logdoctor.knowledge.flags import flag_for_field
@@ -40,6 +42,7 @@ DEFAULTED = (
 
 # Without its arguments a run may have set anything; these are seldom set where the engine does not print them.
 SELDOM_SET = ("block_size", "data_parallel_size", "pipeline_parallel_size", "tensor_parallel_size")
+_WITHOUT_CACHE = "disabling-chunked-prefill-model-without-kvcache"
 _OFFLINE_READY = ("engine-initialised", "offline-progress")
 
 
@@ -89,6 +92,10 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.samples = builder.series.samples()
     run.sample_count = builder.series.count
     run.extremes = builder.series.extremes
+    if _WITHOUT_CACHE in run.messages:
+        # An encoder keeps no KV cache: its one block is always taken.
+        run.samples = [replace(sample, kv_usage=None) for sample in run.samples]
+        run.extremes.kv_usage = None
     return run
 
 

@@ -34,7 +34,18 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
     if coverage.cut_characters:
         lines.append(f"{count(coverage.cut_characters, 'character')} of overlong lines were cut.")
     lines += [line for note in coverage.notes for line in ("", prose(note))]
-    unknown = [group for group in coverage.unknown if _WORD.search(group.template)]
+    explained = {
+        line
+        for diagnosis in analysis.runs
+        for finding in diagnosis.findings
+        if finding.kind == "failure"
+        for line in finding.evidence
+    }
+    unknown = [
+        group
+        for group in coverage.unknown
+        if _WORD.search(group.template) and not (group.count == 1 and group.first in explained)
+    ]
     if unknown:
         rows = [
             [

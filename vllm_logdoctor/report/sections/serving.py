@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from vllm_logdoctor.report.clock import moment_of
 from vllm_logdoctor.report.escape import code, inline
-from vllm_logdoctor.report.figures import count, number, percent, statuses, table
+from vllm_logdoctor.report.figures import capital, count, number, percent, statuses, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation, transfers
 from vllm_logdoctor.report.series import Point, is_probe, minutes_of, points_of
@@ -60,7 +60,7 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
     header = ["", "mean", "median", *(["min"] if whole else []), "max"] if len(busy) > 1 else ["", "value"]
     lines += table(header, [row[: len(header)] for row in rows]) if rows else []
     extra = [*_extra(figures), *_pace(page.run)]
-    lines += ["", f"{'; '.join(extra)}."] if extra else []
+    lines += ["", f"{capital('; '.join(extra))}."] if extra else []
     return [*lines, "", *_engines(page, figures)] if several else lines
 
 

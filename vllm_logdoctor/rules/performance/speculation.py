@@ -211,8 +211,8 @@ def _fewer(case: RuleContext, found: Acceptance, drafted: int | None) -> tuple[C
         return flag(
             case, "--speculative-config", before, {**before, "num_speculative_tokens": wanted}, "needs-test"
         )
-    fewer = f"{drafted} -> {wanted}" if wanted and drafted and wanted < drafted else "fewer"
-    return (action(f"draft fewer tokens a step ({fewer}), or none"),)
+    fewer = f" ({drafted} -> {wanted})" if wanted and drafted and wanted < drafted else ""
+    return (action(f"draft fewer tokens a step{fewer}, or none"),)
 
 
 def _without_effect(case: RuleContext) -> Effect | None:
