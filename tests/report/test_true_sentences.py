@@ -414,3 +414,20 @@ def test_an_error_that_the_cause_cites_is_not_listed_as_unknown() -> None:
     ]
     assert "InvalidHeaderDeserialization" in report(lines).split("## What was read")[0]
     assert "InvalidHeaderDeserialization" not in report(lines).split("## What was read")[1]
+
+
+def test_the_command_after_a_failure_holds_its_repair_and_no_tuning() -> None:
+    """--enforce-eager costs speed: that is no matter of a log whose report advises on the failure alone."""
+    lines = [
+        START[0],
+        START[1].replace("'max_model_len': 4096", "'max_model_len': 4096, 'enforce_eager': True"),
+        START[2].replace("tensor_parallel_size=1", "tensor_parallel_size=1, enforce_eager=True"),
+        "(APIServer pid=1) INFO:     Application startup complete.",
+        *FAILED_LOAD[-5:-1],
+        "(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708] RuntimeError: Check failed: (status == cudaSuccess) is false:"
+        " BatchPrefillWithPagedKVCache failed with error invalid argument",
+    ]
+    lines = [line.replace("v0.11.0", "v0.22.1").replace("version 0.11.0", "version 0.22.1") for line in lines]
+    command = report(lines).split("## Launch command")[1].split("## ")[0]
+    assert "--attention-backend" in command
+    assert "--enforce-eager" in command

@@ -55,6 +55,8 @@ class Flag(Struct, frozen=True):
         ('--max-num-seqs', '64')
         >>> flag_at("--enforce-eager", "0.4.1").arguments(False)
         ()
+        >>> flag_at("--lora-modules", "0.11.2").arguments([{"name": "a", "base_model_name": None}])
+        ('--lora-modules', '{"name": "a", "base_model_name": null}')
         """
         if self.form == "boolean":
             return (self.name, str(bool(value)).lower())
@@ -65,7 +67,7 @@ class Flag(Struct, frozen=True):
                 return ("--no-" + self.name.removeprefix("--"),)
             return None if self.default is True else ()
         if isinstance(value, (list, tuple)):
-            return (self.name, *(str(item) for item in value))
+            return (self.name, *(json.dumps(item) if isinstance(item, dict) else str(item) for item in value))
         return (self.name, json.dumps(value) if isinstance(value, dict) else str(value))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor.plan.command import shell
+from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.figures import number, table
+from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
 
 
@@ -12,10 +15,13 @@ def launch_command(page: Page) -> list[str]:
     plan = page.diagnosis.plan
     same = next((d.run.number for d in page.earlier if d.plan == plan), None)
     lines: list[str] = []
-    if plan.command_before and plan.command_after and plan.command_before != plan.command_after:
-        lines = [f"As in run {same}."] if same is not None else fence(plan.command_after, "sh")
+    command = _command(page)
+    if plan.command_before and command and plan.command_before != command:
+        lines = [f"As in run {same}."] if same is not None else fence(command, "sh")
     elif page.run.kind == "offline" and any(one.change.kind == "flag" for one in plan.changes):
-        lines = ["Each flag above is an argument of `LLM(...)` under the same name, with `_` for `-`."]
+        lines = [
+            "In Python each of these flags is an argument of `LLM(...)` under the same name, with `_` for `-`."
+        ]
     left_out = {knob for finding in page.findings for knob, _ in page.refused(finding)}
     notes = [
         f"- Left out: {code(knob)} {prose(reason)}" for knob, reason in plan.refused if knob not in left_out
@@ -23,6 +29,15 @@ def launch_command(page: Page) -> list[str]:
     settled = [f"- {code(one.change.knob)}: {prose(one.settled)}" for one in plan.changes if one.settled]
     parts = [part for part in (lines, _expected(page), _next_limit(page), [*settled, *notes]) if part]
     return [line for number, part in enumerate(parts) for line in ([""] if number else []) + part]
+
+
+def _command(page: Page) -> str | None:
+    """Return the command with what the report advises: after a failure that is its repair, without any tuning."""
+    plan, run = page.diagnosis.plan, page.run
+    failures = {finding.id for finding in page.failures}
+    repairs = [planned.change for planned in plan.changes if failures.intersection(planned.findings)]
+    launch = launch_of(run) if run.outcome in BROKEN and 0 < len(repairs) < len(plan.changes) else None
+    return shell(changed(launch, repairs)) if launch is not None else plan.command_after
 
 
 def _expected(page: Page) -> list[str]:
