@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.evidence.samples import SAMPLES
 from vllm_logdoctor.baseline.commands import collecting
 from vllm_logdoctor.baseline.document import render
 from vllm_logdoctor.evidence.given import evidence_from
@@ -84,6 +85,85 @@ def test_a_trace_names_the_card_and_gives_times_of_a_step(tmp_path: Path) -> Non
     assert row(lines, "theoretical peak")[1] == "3,350 GB/s"
     assert row(lines, "time in quantize kernels")[1] == "20 µs, 10 µs a step"
     assert row(lines, "a step while it was profiled")[1] == "0.05 ms"
+
+
+@pytest.mark.parametrize(
+    ("memory", "peak"),
+    [(None, "4,000 to 4,900 GB/s"), (102_603_096_064, "4,000 GB/s"), (153_600_000_000, "4,900 GB/s")],
+)
+def test_the_peak_of_a_card_with_variants_is_a_range_unless_its_memory_tells(
+    memory: int | None, peak: str, tmp_path: Path
+) -> None:
+    device = {"name": "NVIDIA GH200 120GB"} | ({"totalGlobalMem": memory} if memory else {})
+    trace = json.dumps(TRACE | {"deviceProperties": [device]})
+    assert row(document(tmp_path, ON_A_CARD, trace=trace), "theoretical peak")[1] == peak
+
+
+API = "\n ** CUDA API Summary (cuda_api_sum):\n\n Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Med (ns)  Name\n     90.0           900000        100      9000      5331  cudaLaunchKernel\n"
+STACKS = (
+    "MainThread;step (vllm/v1/engine/core.py:667);schedule (vllm/v1/core/sched/scheduler.py:700) 1\n"
+    "MainThread;step (vllm/v1/engine/core.py:667);execute (vllm/v1/executor/multiproc_executor.py:1);enqueue (vllm/x/shm_broadcast.py:3) 2\n"
+    "MainThread;step (vllm/v1/engine/core.py:667);wait (vllm/x/shm_broadcast.py:9);acquire_read (vllm/x/shm_broadcast.py:9) 7\n"
+)
+TOP = "top - 22:12:34 up 3 days, load average: 1.0\n\n    PID USER %CPU COMMAND\n      7 root  {} VLLM::EngineCore\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "value"),
+    [
+        (
+            "flashinfer",
+            "collect-env.txt",
+            SAMPLES["collect-env"] + "[pip3] flashinfer-python==0.6.1\n",
+            "0.6.1",
+        ),
+        ("flashinfer", "collect-env.txt", SAMPLES["collect-env"] + "[pip3] numpy==2.3.5\n", "not installed"),
+        (
+            "theoretical peak",
+            "nvidia-smi-q.txt",
+            SAMPLES["nvidia-smi-q"].replace("NVIDIA T", "NVIDIA L40S"),
+            "864 GB/s",
+        ),
+        (
+            "measured during decoding",
+            "dcgmi.txt",
+            "#Entity   DRAMA\nID\nGPU 0     0.600\nGPU 0     0.700\n",
+            "65 %",
+        ),
+        ("overhead of a launch", "nsys.txt", API, "5.33 us"),
+        ("decision of the scheduler", "engine-stacks.txt", STACKS, "10.0 % of the engine's step"),
+        ("serialization between processes", "engine-stacks.txt", STACKS, "20.0 % of the engine's step"),
+        ("memory traffic of conversions", "ncu.txt", SAMPLES["ncu"], "13 MB in the profiled kernels"),
+        (
+            "tg32 of this engine and others",
+            "llama-benchy.md",
+            SAMPLES["llama-benchy"],
+            "59.1 tok/s, as the client saw it",
+        ),
+    ],
+)
+def test_what_a_command_writes_fills_the_row_that_names_it(
+    name: str, file: str, text: str, value: str, tmp_path: Path
+) -> None:
+    plain = row(document(tmp_path, ON_A_CARD), name)
+    assert plain[1] == "?"
+    assert file in plain[2]
+    assert row(document(tmp_path, ON_A_CARD, **{file: text}), name)[1] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "value"),
+    [("theoretical peak", "dmidecode", "35.2 GB/s"), ("measured during decoding", "perf-stat", "0.2 GB/s")],
+)
+def test_memory_of_a_cpu_is_filled_as_well(name: str, file: str, value: str, tmp_path: Path) -> None:
+    assert row(document(tmp_path), name)[1] == "?"
+    assert row(document(tmp_path, **{file: SAMPLES[file]}), name)[1] == value
+
+
+def test_a_thread_is_shown_with_and_without_requests(tmp_path: Path) -> None:
+    lines = document(tmp_path, **{"top-H.txt": TOP.format(98.7), "top-H-idle.txt": TOP.format(4.3)})
+    assert row(lines, "VLLM::EngineCore (thread 7)")[1] == "98.7 %"
+    assert row(lines, "VLLM::EngineCore (thread 7) without requests")[1] == "4.3 %"
 
 
 def test_time_between_kernels_is_that_in_which_none_ran(tmp_path: Path) -> None:

@@ -150,6 +150,13 @@ def test_prompt_speed_is_refused_with_the_hits(compare: Compare) -> None:
     assert "60 %" in str(found["note"])
 
 
+def test_prompt_speed_without_hits_is_refused_for_what_else_is_in_a_window(compare: Compare) -> None:
+    found = row(compare(vllm(), sglang().replace("#cached-token: 60", "#cached-token: 0")), "prompt tok/s")
+    assert found["kind"] == "refused"
+    assert "hits" not in str(found["note"])
+    assert "idle time" in str(found["note"])
+
+
 def test_shares_that_no_log_holds_name_the_tool(compare: Compare) -> None:
     found = row(compare(vllm(), sglang()), "MoE, %")
     assert found["kind"] == "not in the log"

@@ -18,6 +18,7 @@ from vllm_logdoctor.pipeline import analyse
 from vllm_logdoctor.report import html
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.serving import serving_of
+from vllm_logdoctor.report.writers import render
 from vllm_logdoctor.run.model import Extremes, Run
 from vllm_logdoctor.source import inputs_from
 
@@ -129,6 +130,61 @@ def test_a_trace_gives_shares_by_class_and_the_union_of_overlapping_kernels(tmp_
     assert found["class time", "attention"] == 10
     assert found["gpu busy share", ""] == 0.5
     assert (found["launches", ""], found["steps", ""]) == (300, 1)
+
+
+def steps_and(*events: tuple[str, str]) -> str:
+    """Return a trace of two steps that holds events of a category and a name, and 40 µs of attention."""
+    step = {"cat": "user_annotation", "name": "execute_context_0(0)_generation_4(4)", "ts": 0, "dur": 40}
+    attention = {"cat": "kernel", "name": "flash_fwd_kernel", "ts": 0, "dur": 40}
+    rest = [
+        {"cat": category, "name": name, "ts": 50 + n, "dur": 1} for n, (category, name) in enumerate(events)
+    ]
+    return json.dumps({"traceEvents": [step, step, attention, *rest]})
+
+
+@pytest.mark.parametrize(
+    ("events", "layers"),
+    [
+        ([("python_function", f"nn.Module: TinyDecoderLayer_{n}") for n in (0, 1, 3, 2)], 4),
+        ([("kernel", "reshape_and_cache_flash_kernel")] * 10, 5),
+        ([("kernel", "reshape_and_cache_flash_kernel")] * 9, None),
+        ([("python_function", "nn.Module: RMSNorm_7")], None),
+    ],
+    ids=[
+        "modules of the stacks",
+        "a cache write for each",
+        "cache writes that are no whole number",
+        "other modules",
+    ],
+)
+def test_layers_are_counted_where_the_profile_tells_them(
+    events: list[tuple[str, str]], layers: int | None, tmp_path: Path
+) -> None:
+    found = analysed(tmp_path, trace=steps_and(*events)).runs[0].run.observed
+    counted = {one.name: one.value for one in found.of("kernels", joined=False) if not one.subject}
+    times = {one.name: one.value for one in found.of("kernels", joined=False) if one.subject == "attention"}
+    assert counted.get("layers") == layers
+    assert times["time per step"] == 20
+    assert times.get("time per layer") == (20 / layers if layers else None)
+
+
+def test_the_report_has_kernel_time_by_step_and_layer(tmp_path: Path) -> None:
+    trace = steps_and(*[("kernel", "reshape_and_cache_flash_kernel")] * 8)
+    page = render(analysed(tmp_path, trace=trace), "markdown")
+    assert "|  | of kernel time | a step | a layer | source |" in page
+    assert "| attention | 83.3 % | 20 us | 5 us | trace traceEvents" in page
+
+
+def test_steps_of_a_table_are_those_of_the_cpu(tmp_path: Path) -> None:
+    table = (
+        "Name    Self CPU %    Self CPU    Self CUDA    # of Calls\n"
+        "execute_context_0(0)_generation_1(1)    0.00%    0.000us    1.227s    48\n"
+        "execute_context_0(0)_generation_1(1)    8.00%    17.636ms    0.000us    8\n"
+        "flash_fwd_kernel    0.00%    0.000us    16.000ms    64\n"
+    )
+    (tmp_path / "table").write_text(table)
+    found = [one.value for one in read_evidence_file(tmp_path / "table").readings if one.name == "steps"]
+    assert found == [8]
 
 
 def test_a_truncated_trace_is_read_up_to_its_last_whole_event(tmp_path: Path) -> None:

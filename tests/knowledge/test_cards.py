@@ -49,6 +49,22 @@ def test_an_open_variant_leaves_figures_open() -> None:
 
 
 @pytest.mark.parametrize(
+    ("memory", "name", "bandwidth"),
+    [(95.6, "GH200 96GB", 4000), (143.0, "GH200 144GB", 4900), (None, "GH200 (any)", None)],
+)
+def test_the_memory_that_a_driver_reports_tells_the_variant(
+    memory: float | None, name: str, bandwidth: float | None
+) -> None:
+    card = card_for("NVIDIA GH200 120GB", memory)
+    assert card is not None
+    assert (card.name.split(" (")[0].split()[0], card.bandwidth_gbs) == (name.split()[0], bandwidth)
+
+
+def test_a_memory_that_no_variant_has_is_of_another_card() -> None:
+    assert card_for("NVIDIA H100 80GB HBM3", 9.8) is None
+
+
+@pytest.mark.parametrize(
     "text",
     ["", "cpu", "NVIDIA A100-SXM4-80GB MIG 3g.40gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "GRID A100D-80C"],
 )

@@ -67,3 +67,19 @@ def test_a_measurement_below_the_bound_is_silent(rule: str) -> None:
 @pytest.mark.parametrize("rule", FIRES)
 def test_a_file_that_names_no_run_decides_nothing(rule: str) -> None:
     assert found(FIRES[rule], joined=False) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "given"),
+    [
+        ("gpu-power-capped", [("clocks_event_reasons.sw_power_cap", "Active", "0")]),
+        ("gpu-power-capped", [("clocks_throttle_reasons.hw_thermal_slowdown", "Active", "0")]),
+        ("pcie-link-narrow", [("pcie.link.width.max", "16", "0"), ("pcie.link.width.current", "4", "0")]),
+    ],
+)
+def test_a_query_as_csv_fires_the_same_rules(rule: str, given: list[tuple[str, object, str]]) -> None:
+    assert found(("gpus", given)) == [rule]
+
+
+def test_a_reason_that_lowers_no_clock_is_silent() -> None:
+    assert found(("gpus", [("clocks_event_reasons.gpu_idle", "Active", "0")])) == []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.baseline import commands
-from vllm_logdoctor.knowledge.cards import card_for
+from vllm_logdoctor.knowledge.cards import card_for, variants_of
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.figures import count, number, table
 from vllm_logdoctor.report.model import Diagnosis
@@ -102,11 +104,9 @@ def _configuration(run: Run) -> Iterator[Entry]:
     )
     yield _without_card("card") if run.platform == "cpu" else card
     yield _measured(run, "processor", "lscpu > lscpu.txt", ("host", ("model",)))
-    yield (
-        _without_card("flashinfer")
-        if run.platform == "cpu"
-        else Entry("flashinfer", command=commands.ENVIRONMENT)
-    )
+    packages = tuple({one.name for one in run.observed.of("host", joined=False) if "flashinfer" in one.name})
+    flashinfer = _measured(run, "flashinfer", commands.ENVIRONMENT, ("host", packages))
+    yield _without_card("flashinfer") if run.platform == "cpu" else flashinfer
 
 
 def _kernels(run: Run) -> Iterator[Entry]:
@@ -114,7 +114,9 @@ def _kernels(run: Run) -> Iterator[Entry]:
     shares = {one.subject: one for one in _profile(run, "share")}
     times = {one.subject: one for one in _profile(run, "class time")}
     counts = {one.subject: one for one in _profile(run, "class launches")}
-    steps = _first(run, "steps")
+    of_step = {one.subject: one for one in _profile(run, "time per step")}
+    of_layer = {one.subject: one for one in _profile(run, "time per layer")}
+    steps, layers = _first(run, "steps"), _first(run, "layers")
     for kind in _KERNEL_ROWS:
         name = {"MoE GEMM": "MoE FC1 and FC2", "norm and activation": "LayerNorm and activation"}.get(
             kind, kind
@@ -125,42 +127,72 @@ def _kernels(run: Run) -> Iterator[Entry]:
             continue
         share = shares[kind]
         each = _per(_positive(times.get(kind)), counts.get(kind))
-        of_step = _per(_positive(counts.get(kind)), steps)
+        launches = _per(_positive(counts.get(kind)), steps)
+        step, layer = of_step.get(kind), of_layer.get(kind)
         words = [
             f"{share.value} %",
             f"{each} µs each" if each else "",
-            f"{of_step} a step" if of_step else "",
+            f"{launches} a step: {number(_positive(step))} µs" if launches and step else "",
+            f"{number(_positive(layer))} µs a layer" if layer else "",
         ]
         yield Entry(name, ", ".join(filter(None, words)), _place(share))
+    if layers is not None:
+        yield Entry("layers", str(layers.value), f"{_place(layers)}, {layers.how}")
     if shares and steps is None:
         yield Entry("instances per token", command=commands.PROFILE)
 
 
 def _bandwidth(run: Run) -> Iterator[Entry]:
+    if run.platform == "cpu":
+        yield _measured(run, "theoretical peak", commands.MODULES, ("host", ("memory bandwidth at most",)))
+        processor = str(next((one.value for one in run.observed.of("host", "model", joined=False)), ""))
+        traffic = commands.AMD_MEMORY if "AMD" in processor else commands.INTEL_MEMORY
+        yield _measured(run, "measured during decoding", traffic, ("host", ("memory bandwidth",)))
+        return
+    peak, source = _peak(run)
+    yield Entry("theoretical peak", peak, source, commands.CARD)
+    active = _measured(run, "measured during decoding", commands.BANDWIDTH, ("gpus", ("memory active",)))
+    of_peak = f" of {peak}" if active.value and peak else ""
+    yield replace(active, value=active.value + of_peak)
+
+
+def _peak(run: Run) -> tuple[str, str]:
+    """Return the bandwidth of the card with its source: a range where the name leaves the variant open and no memory tells it."""
     named = (*run.observed.of("gpus", joined=False), *run.observed.of("kernels", joined=False))
     name = next((str(one.value) for one in named if one.name in ("name", "product", "device")), "")
-    card = card_for(name) if name else None
-    if card is not None and card.bandwidth_gbs:
-        yield Entry(
-            "theoretical peak", f"{number(card.bandwidth_gbs)} GB/s", f"data sheet: {inline(card.source, 80)}"
-        )
-    elif run.platform == "cpu":
-        yield Entry("theoretical peak", command="sudo dmidecode -t memory > dmidecode.txt")
-    else:
-        yield Entry("theoretical peak", command=commands.CARD)
-    processor = str(next((one.value for one in run.observed.of("host", "model", joined=False)), ""))
-    of_host = commands.AMD_MEMORY if "AMD" in processor else commands.INTEL_MEMORY
-    yield Entry("measured during decoding", command=of_host if run.platform == "cpu" else commands.BANDWIDTH)
+    card = card_for(name, run.observed.card_memory(joined=False)) if name else None
+    if card is None:
+        return "", ""
+    if card.bandwidth_gbs:
+        return f"{number(card.bandwidth_gbs)} GB/s", f"data sheet: {inline(card.source, 80)}"
+    variants = [one for one in variants_of(name) if one.bandwidth_gbs]
+    rates = sorted({one.bandwidth_gbs or 0.0 for one in variants})
+    if not rates:
+        return "", ""
+    names = ", ".join(one.name for one in variants)
+    return (
+        f"{number(rates[0])} to {number(rates[-1])} GB/s",
+        f"data sheets: {inline(f'{name} may be {names}', 160)}",
+    )
 
 
 def _threads(run: Run) -> Iterator[Entry]:
-    threads = [one for one in run.observed.of("host", joined=False) if one.name.startswith("cpu of ")]
+    found = [one for one in run.observed.of("host", joined=False) if one.name.startswith("cpu of ")]
+    files = list(dict.fromkeys(one.file for one in found))
+    # What is called so was taken without requests, as the command for it says.
+    idle = next((name for name in files if len(files) > 1 and "idle" in PurePath(name).name), None)
+    threads = [one for one in found if one.file != idle]
     for one in threads[:8]:
         yield Entry(f"{one.name.removeprefix('cpu of ')} ({one.subject})", f"{one.value} %", _place(one))
     if not threads:
         for name in ("main thread", "scheduler (EngineCore)", "ZMQ", "other"):
             yield Entry(name, command=commands.TOP)
-    yield Entry("the same without requests", command=commands.IDLE_TOP)
+    same = [one for one in found if one.file == idle and one.subject in {one.subject for one in threads}]
+    for one in same:
+        name = one.name.removeprefix("cpu of ")
+        yield Entry(f"{name} ({one.subject}) without requests", f"{one.value} %", _place(one))
+    if not same:
+        yield Entry("the same without requests", command=commands.IDLE_TOP)
 
 
 def _scheduling_modes(run: Run) -> Iterator[Entry]:
@@ -180,22 +212,27 @@ def _scheduler(run: Run) -> Iterator[Entry]:
     yield _measured(run, "decode time", commands.METRICS, ("latency", ("decode time mean",)))
     yield _measured(run, "inter-token latency", commands.METRICS, *_BETWEEN_TOKENS)
     yield _measured(run, "preemptions", commands.METRICS, ("scheduler", ("preemptions",)))
-    gap = _gap(run)
-    yield gap or Entry("time between two kernels", command=commands.NSYS)
-    yield Entry("decision of the scheduler", command=commands.STACKS)
-    yield Entry("serialization between processes", command=commands.STACKS)
+    between = "time between two kernels"
+    yield _without_card(between) if run.platform == "cpu" else _gap(run, between)
+    for title, work in (
+        ("decision of the scheduler", "scheduling"),
+        ("serialization between processes", "serialization"),
+    ):
+        shares = [
+            one for one in run.observed.of("host", "share of a step", joined=False) if one.subject == work
+        ]
+        value = f"{shares[0].value} % of the engine's step" if shares else ""
+        yield Entry(title, value, _place(shares[0]) if shares else "", commands.STACKS)
 
 
-def _gap(run: Run) -> Entry | None:
+def _gap(run: Run, title: str) -> Entry:
     """Return the mean time between kernels: time of the profile in which none ran, over the kernels in it."""
     busy, span = _first(run, "gpu busy share"), _first(run, "kernel span")
     kernels = sum(map(_positive, _profile(run, "class launches")))
     if busy is None or not kernels or not _positive(busy):
-        return None
+        return Entry(title, command=commands.TRACE)
     each = number(_positive(span) * (1 - _positive(busy)) / kernels)
-    return Entry(
-        "time between two kernels", f"{each} µs", f"{_place(busy)}, computed: idle time over kernels"
-    )
+    return Entry(title, f"{each} µs", f"{_place(busy)}, computed: idle time over kernels")
 
 
 def _launches(run: Run) -> Iterator[Entry]:
@@ -211,8 +248,8 @@ def _launches(run: Run) -> Iterator[Entry]:
     yield Entry(
         name, each, f"{_place(steps)}, over {steps.value} steps" if each and steps else "", commands.PROFILE
     )
-    overhead = "overhead of a launch"
-    yield _without_card(overhead) if run.platform == "cpu" else Entry(overhead, command=commands.NSYS)
+    overhead = _measured(run, "overhead of a launch", commands.NSYS, ("kernels", ("overhead of a launch",)))
+    yield _without_card(overhead.name) if run.platform == "cpu" else overhead
     eager, captured = run.config.get("enforce_eager"), run.measured.get("graph_capture_seconds")
     if eager is not None and eager.value:
         yield Entry("CUDA graphs", "off (--enforce-eager)", _line(eager))
@@ -231,7 +268,12 @@ def _quantization(run: Run) -> Iterator[Entry]:
     yield Entry(
         "time in quantize kernels", found, _place(time or times[0]) if times else "", commands.PROFILE
     )
-    yield Entry("memory traffic of conversions", command=commands.TRAFFIC)
+    moved = [one for one in run.observed.of("kernels", joined=False) if one.name.startswith("dram__bytes_")]
+    words = f"{number(sum(map(_positive, moved)) / 1e6)} MB in the profiled kernels" if moved else ""
+    traffic = Entry(
+        "memory traffic of conversions", words, _place(moved[0]) if moved else "", commands.TRAFFIC
+    )
+    yield _without_card(traffic.name) if run.platform == "cpu" else traffic
 
 
 def _speed(run: Run) -> Iterator[Entry]:
@@ -247,7 +289,7 @@ def _speed(run: Run) -> Iterator[Entry]:
         yield Entry(
             "a step while it was profiled", f"{each} ms", f"{_place(steps)}, over {steps.value} steps"
         )
-    yield Entry("tg32 of this engine and others", command=commands.BENCH)
+    yield _measured(run, "tg32 of this engine and others", commands.BENCH, ("client", ("tg32",)))
     yield Entry("kernel and CPU shares of other engines", command=commands.OTHERS)
 
 
@@ -274,7 +316,9 @@ def _measured(run: Run, title: str, command: str, *wanted: _Wanted) -> Entry:
     for group, names in wanted:
         for one in run.observed.of(group, joined=False):
             if one.name in names:
-                unit = "ms, as the client saw it" if group == "client" else _UNITS.get(one.unit, one.unit)
+                unit = _UNITS.get(one.unit, one.unit)
+                if group == "client":
+                    unit = f"{unit or 'ms'}, as the client saw it"
                 plain = isinstance(one.value, int | float)
                 shown = number(_positive(one)) if plain else inline(str(one.value), _NO_SHORT_NAME)
                 return Entry(title, f"{shown} {unit}".rstrip(), _place(one))

@@ -246,6 +246,8 @@ def _moved(side: Side) -> Cell | None:
 def _prompt_speed(sides: Sequence[Side]) -> Row:
     hits = [f"{side.hit_rate:g} % ({side.label})" for side in sides if side.hit_rate]
     reason = f"prefix cache hits {', '.join(hits)}; " if hits else "prefix cache hits not known to be 0; "
+    if all(side.hit_rate == 0 for side in sides):
+        reason = "a window of statistics holds decoding and idle time as well; "
     reason += (
         "and SGLang's input throughput holds idle time"
         if any(side.engine == "sglang" for side in sides)

@@ -156,9 +156,10 @@ def read_dcgm(lines: Lines) -> Iterator[Reading]:
 
 
 def read_dcgmi(lines: Lines) -> Iterator[Reading]:
-    """Yield the columns of `dcgmi dmon` and the last row of each card."""
+    """Yield the columns of `dcgmi dmon` and the last row of each card, and how busy its memory was in the mean."""
     names: list[str] = []
     last: dict[str, tuple[int, list[str]]] = {}
+    active: dict[str, list[float]] = {}
     for line, text in enumerate(lines, start=1):
         parts = text.lstrip("#").split()
         if text.lstrip("# ").startswith("Entity"):
@@ -166,7 +167,13 @@ def read_dcgmi(lines: Lines) -> Iterator[Reading]:
             yield Reading("columns", list(names), line=line)
         elif len(parts) == len(names) + 2 and parts[0] in ("GPU", "GPU-I"):
             last[f"gpu {parts[1]}"] = line, parts[2:]
+            share = number(dict(zip(names, parts[2:], strict=True)).get("DRAMA", ""))
+            if isinstance(share, int | float):
+                active.setdefault(f"gpu {parts[1]}", []).append(float(share))
     for card, (line, values) in last.items():
         yield from (
             Reading(name, number(value), "", card, line) for name, value in zip(names, values, strict=True)
         )
+        if shares := active.get(card):
+            mean = round(100 * sum(shares) / len(shares), 1)
+            yield Reading("memory active", mean, "%", card, line, how=f"mean of {len(shares)} samples")

@@ -150,10 +150,6 @@ def read_series(lines: Lines) -> Iterator[Reading]:
             yield Reading(f"max {name}", highest, line=line, how="first line with the maximum")
 
 
-# node 0 cpus: 0 1 2 3
-_NODE = re.compile(r"\bnode (\d+) (?:(cpus):([ \d]*)|(size|free): (\d+) MB)")
-
-
 def read_stacks(lines: Lines) -> Iterator[Reading]:
     """Yield the process, and the state and the innermost frame of each thread."""
     thread = state = ""
@@ -167,15 +163,44 @@ def read_stacks(lines: Lines) -> Iterator[Reading]:
             state = ""
 
 
+# EngineCore.step (vllm/v1/engine/core.py:667)
+_CORE_STEP = re.compile(r"\bstep(?:_with_batch_queue)? \(\S*v1/engine/core\.py")
+_WITHIN_STEP = {
+    # Scheduler.schedule (vllm/v1/core/sched/scheduler.py:700)
+    "scheduling": re.compile(r"\b(?:schedule|update_from_output) \(\S*v1/core/sched/"),
+    "serialization": re.compile(r"\benqueue \(\S*shm_broadcast\.py|\(\S*(?:serial_utils|msgspec|pickle)\b"),
+}
+
+
 def read_folded_stacks(lines: Lines) -> Iterator[Reading]:
-    """Yield the functions in which most samples of a profiler of stacks ended, with their share."""
+    """Yield what part of the engine's steps scheduling and serialization take, then the functions in which most samples ended."""
     leaves: Counter[str] = Counter()
+    steps = 0
+    within: Counter[str] = Counter()
     for text in lines:
         stack, _, samples = text.rpartition(" ")
-        if samples.isdecimal():
-            leaves[_LINE_OF_FRAME.sub(")", stack.rpartition(";")[2][:_LONGEST_FRAME])] += int(samples)
+        if not samples.isdecimal():
+            continue
+        leaves[_LINE_OF_FRAME.sub(")", stack.rpartition(";")[2][:_LONGEST_FRAME])] += int(samples)
+        if _CORE_STEP.search(stack):
+            steps += int(samples)
+            within.update({name: int(samples) for name, work in _WITHIN_STEP.items() if work.search(stack)})
+    for name in _WITHIN_STEP if steps else ():
+        share = round(100 * within[name] / steps, 1)
+        yield Reading(
+            "share of a step",
+            share,
+            "%",
+            name,
+            where="stacks",
+            how=f"samples of {steps:,} in the engine's step",
+        )
     for frame, times in leaves.most_common(_MOST_FRAMES):
         yield Reading("samples in", round(100 * times / leaves.total(), 1), "%", frame, how="share")
+
+
+# node 0 cpus: 0 1 2 3
+_NODE = re.compile(r"\bnode (\d+) (?:(cpus):([ \d]*)|(size|free): (\d+) MB)")
 
 
 def read_numactl(lines: Lines) -> Iterator[Reading]:

@@ -9,6 +9,7 @@ from vllm_logdoctor.evidence import (
     accelerators,
     benchmarks,
     cluster,
+    counters,
     engine_benchmarks,
     environment,
     host,
@@ -153,6 +154,9 @@ KINDS: tuple[Kind, ...] = (
     Kind("aiperf-text", _CLIENT, r"NVIDIA (?:AIPerf|GenAI-Perf) \|", benchmarks.read_aiperf),
     Kind("aisbench-text", _CLIENT, r"[│|] Performance Parameters +[│|] Stage", benchmarks.read_aiperf),
     Kind(
+        "llama-benchy", _CLIENT, r"^\|\s*model\s*\|\s*test\s*\|\s*t/s\b", engine_benchmarks.read_llama_bench
+    ),
+    Kind(
         "llama-bench-text",
         _LLAMA_CPP,
         r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s\s*\|",
@@ -220,6 +224,24 @@ KINDS: tuple[Kind, ...] = (
         "processors, sockets, NUMA nodes",
         r"^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):",
         host.read_lscpu,
+    ),
+    Kind(
+        "perf-stat",
+        "traffic of the memory, events of the processor",
+        r"Performance counter stats for",
+        counters.read_perf,
+    ),
+    Kind(
+        "ncu",
+        "traffic of each kernel with the card's memory",
+        r"\bdram__bytes_(?:read|write)\.sum\b",
+        counters.read_ncu,
+    ),
+    Kind(
+        "dmidecode",
+        "number and speed of the memory modules",
+        r"^Memory Device\n(?:\s+.*\n)*?\s+Total Width:",
+        counters.read_dmidecode,
     ),
     Kind("qstat-f", _JOB, r"^Job Id: \S+", cluster.read_qstat),
     Kind("sacct", _JOB, r"^\s*JobID(?:Raw)?[ |].*(?:State|ExitCode)", cluster.read_sacct),

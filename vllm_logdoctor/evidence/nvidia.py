@@ -152,10 +152,16 @@ _XML = {
     "power_limit": "power limit",
     "current_power_limit": "power limit",
     "sm_clock": "sm clock",
-    "clocks_event_reason_sw_power_cap": "sw power cap",
-    "clocks_throttle_reason_sw_power_cap": "sw power cap",
-    "clocks_throttle_reason_hw_thermal_slowdown": "hw thermal slowdown",
-    "clocks_event_reason_hw_thermal_slowdown": "hw thermal slowdown",
+    **{
+        f"clocks_{word}_reason_{reason}": reason.replace("_", " ")
+        for word in ("event", "throttle")
+        for reason in (
+            "sw_power_cap",
+            "hw_thermal_slowdown",
+            "sw_thermal_slowdown",
+            "hw_power_brake_slowdown",
+        )
+    },
 }
 _ELEMENT = re.compile(r"^\s*<(\w+)>([^<]*)</\1>")
 _XML_SECTION = re.compile(r"^\s*<(/?)(fb_memory_usage|max_clocks|supported_clocks)>")
@@ -182,7 +188,9 @@ _CSV = (
     "name", "gpu_name", "utilization.gpu", "utilization.memory", "memory.used", "memory.total", "power.draw",
     "enforced.power.limit", "power.limit", "clocks.current.sm", "clocks.sm", "clocks.current.memory", "clocks.mem", "temperature.gpu",
     "clocks_event_reasons.sw_power_cap", "clocks_event_reasons.hw_slowdown", "clocks_throttle_reasons.sw_power_cap",
-    "clocks_throttle_reasons.hw_slowdown", "pcie.link.gen.current", "pcie.link.width.current", "driver_version", "process_name", "pid",
+    "clocks_throttle_reasons.hw_slowdown", "clocks_event_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown",
+    "clocks_event_reasons.sw_thermal_slowdown", "clocks_throttle_reasons.sw_thermal_slowdown",
+    "pcie.link.gen.current", "pcie.link.width.current", "pcie.link.width.max", "driver_version", "process_name", "pid",
     "used_gpu_memory",
 )  # fmt: skip
 _MOST_ROWS = 16

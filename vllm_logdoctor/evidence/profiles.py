@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from vllm_logdoctor.evidence.kernels import KernelTimes
 from vllm_logdoctor.evidence.model import MOST_READINGS, Lines, Reading, number
 from vllm_logdoctor.evidence.tables import cells
+from vllm_logdoctor.evidence.traces import STEP
 
 # ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
 _NSYS = re.compile(r"\*\* .* \((\w+)\):")
@@ -16,6 +17,8 @@ _MOST_NAMES = 20
 _MOST_ROWS = 18
 # "Self CUDA time total: 124.210ms"
 _TOTAL = re.compile(r"^(Self \w+ time total): (\S+)")
+# cudaLaunchKernel, cuLaunchKernelEx, cudaLaunchKernelExC_v11060, hipLaunchKernel
+_LAUNCH = re.compile(r"(?:cuda|cu|hip)(?:Module)?LaunchKernel")
 _GAP = re.compile(r"\s{2,}")
 
 
@@ -35,7 +38,21 @@ def read_nsys(lines: Lines) -> Iterator[Reading]:
             values = _nsys_cells(text)
             if len(values) != len(names) or not isinstance(number(values[0]), int | float):
                 continue
-            _add_kernel(kernels, dict(zip(names, values, strict=True)))
+            row = dict(zip(names, values, strict=True))
+            _add_kernel(kernels, row)
+            if _LAUNCH.match(row.get("Name", "")) and isinstance(
+                spent := number(row.get("Med (ns)", "")), int | float
+            ):
+                rows.append(
+                    Reading(
+                        "overhead of a launch",
+                        spent / 1000,
+                        "us",
+                        row["Name"],
+                        line,
+                        how="median of the call",
+                    )
+                )
             shown += 1
             if shown <= _MOST_NAMES:
                 rows += [
@@ -80,6 +97,15 @@ def read_torch_table(lines: Lines) -> Iterator[Reading]:
             names, shown = parts, 0
         elif names and len(parts) == len(names):
             row = dict(zip(names, parts, strict=True))
+            # The same annotation has a row for each stream of the GPU, which took no time of the CPU.
+            if STEP.match(parts[0]) and _microseconds(row.get("Self CPU", "")):
+                yield Reading(
+                    "steps",
+                    number(row["# of Calls"]),
+                    "count",
+                    line=line,
+                    how="annotations of vLLM's model runner",
+                )
             device = next((name for name in ("Self CUDA", "Self XPU") if name in row), "Self CPU")
             _add_row(kernels, row, device)
             shown += 1

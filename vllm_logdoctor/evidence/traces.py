@@ -13,17 +13,20 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from vllm_logdoctor.evidence.kernels import KernelTimes
+from vllm_logdoctor.evidence.kernels import KernelTimes, class_of
 from vllm_logdoctor.evidence.model import Reading
 
 WHERE = "traceEvents"
 _HEAD = 1 << 16
 """Ranks and devices come before the events, which are read several times faster when nothing else is asked for."""
+_OF_DEVICE = ("deviceProperties.item.name", "deviceProperties.item.totalGlobalMem")
 _MOST_NAMES = 50_000
 _OUT_OF_ORDER = 200_000
 """Kernels that wait to be put in order of time: those of several streams are written one after the other."""
 # execute_context_0(0)_generation_4(4): a step of vLLM's model runner that the profiler annotates; one of nothing is none
-_STEP = re.compile(r"^execute_(?!context_0\(0\)_generation_0\(0\))(?:context_\d|new_\d|\d)")
+STEP = re.compile(r"^execute_(?!context_0\(0\)_generation_0\(0\))(?:context_\d|new_\d|\d)")
+# nn.Module: LlamaDecoderLayer_31: printed where the profiler records stacks
+_LAYER = re.compile(r"^nn\.Module: \w*(?:DecoderLayer|TransformerBlock)_(\d+)$")
 
 
 class Union:
@@ -71,9 +74,9 @@ class TraceTotals:
         self.operators = KernelTimes(Counter(), Counter())
         self.busy = Union()
         self.total = 0.0
-        self.steps = 0
+        self.steps = self.layers = 0
         self.head: dict[str, Any] = {}
-        self.device: Any = None
+        self.device: dict[str, Any] = {}
         self._open: dict[Any, list[list[Any]]] = {}
 
     def take(self, event: dict[str, Any]) -> None:
@@ -95,8 +98,10 @@ class TraceTotals:
                 self.times.add(name, length)
         elif kind == "cpu_op":
             self._operator(event.get("tid"), name, start, length)
-        elif kind == "user_annotation" and _STEP.match(name):
+        elif kind == "user_annotation" and STEP.match(name):
             self.steps += 1
+        elif kind == "python_function" and (found := _LAYER.match(name)):
+            self.layers = max(self.layers, int(found[1]) + 1)
 
     def _operator(self, thread: Any, name: str, start: float, length: float) -> None:
         """Give an operator its own time: what operators inside it take is theirs."""
@@ -132,8 +137,11 @@ def read_trace(file: BinaryIO) -> Iterator[Reading]:
     )
     if totals.steps:
         yield Reading("steps", totals.steps, "count", where=WHERE, how="annotations of vLLM's model runner")
-    if totals.device:
-        yield Reading("device", str(totals.device), where="deviceProperties")
+    yield from _layers(totals)
+    if totals.device.get("name"):
+        yield Reading("device", str(totals.device["name"]), where="deviceProperties")
+    if memory := totals.device.get("totalGlobalMem"):
+        yield Reading("device memory", round(float(memory) / 2**30, 1), "GiB", where="deviceProperties")
     chosen = totals.times if totals.kernels else totals.operators
     if not totals.kernels and totals.operators.times:
         yield Reading("operators", "CPU", where=WHERE, how="no kernel: operators by their own time")
@@ -141,6 +149,20 @@ def read_trace(file: BinaryIO) -> Iterator[Reading]:
     yield from chosen.longest(WHERE)
     if truncated:
         yield Reading("truncated", True, where=WHERE, how="the JSON ends early")
+
+
+def _layers(totals: TraceTotals) -> Iterator[Reading]:
+    """Yield the number of layers: as modules of a stack, else by the kernel that writes the KV cache once a layer in each step."""
+    if totals.layers:
+        yield Reading("layers", totals.layers, "count", where=WHERE, how="modules of the stacks")
+        return
+    writes = max(
+        (count for name, count in totals.times.counts.items() if class_of(name) == "KV cache write"),
+        default=0,
+    )
+    if totals.steps and writes and writes % totals.steps == 0:
+        how = "one kernel that writes the KV cache for each"
+        yield Reading("layers", writes // totals.steps, "count", where=WHERE, how=how)
 
 
 def _busy(total: float, busy: Union, where: str, how: str) -> Iterator[Reading]:
@@ -166,8 +188,8 @@ def _stream(file: BinaryIO, totals: TraceTotals) -> bool:
                 break
             if place.startswith("distributedInfo.") and event in ("number", "string"):
                 totals.head[place.partition(".")[2]] = value
-            elif place == "deviceProperties.item.name" and totals.device is None:
-                totals.device = value
+            elif place in _OF_DEVICE:
+                totals.device.setdefault(place.rpartition(".")[2], value)
     try:
         for one in ijson.items(file, "item" if is_list else "traceEvents.item", use_float=True):
             if isinstance(one, dict):

@@ -59,11 +59,15 @@ _NOISE = re.compile(r"[^a-z0-9.+]+")
 _NOT_THE_CARD = re.compile(r"\b(?:mig|grid|vgpu|laptop|mobile|max q|[1-7]g\.\d+gb|\d{1,2}[qc])\b")
 
 
+# Drivers report a few per cent less than the data sheet; a slice has half of it at most.
+LEAST_OF_NOMINAL = 0.85
+
+
 @cache
-def card_for(name_text: str) -> Card | None:
+def card_for(name_text: str, memory_gib: float | None = None) -> Card | None:
     """The card that a text names; None when it names none that is known, or a slice or mobile version of one.
 
-    Where the text leaves the variant open, only what all variants share is given.
+    Where the text leaves the variant open, the memory that a driver reports may tell it; else only what all variants share is given.
 
     >>> card_for("NVIDIA H100 80GB HBM3").bandwidth_gbs
     3350
@@ -71,21 +75,38 @@ def card_for(name_text: str) -> Card | None:
     80
     >>> card_for("H100").name, card_for("H100").memory_gib, card_for("H100").capability
     ('H100 (any)', None, '9.0')
+    >>> card_for("NVIDIA GH200 120GB").bandwidth_gbs, card_for("NVIDIA GH200 120GB", 95.6).bandwidth_gbs
+    (None, 4000)
     >>> card_for("NVIDIA GeForce RTX 4090 Laptop GPU") is None
     True
     """
+    possible = [
+        card
+        for card in variants_of(name_text)
+        if not (memory_gib and card.memory_gib)
+        or LEAST_OF_NOMINAL * card.memory_gib <= memory_gib <= 1.01 * card.memory_gib
+    ]
+    return _shared(possible) if possible else None
+
+
+@cache
+def variants_of(name_text: str) -> tuple[Card, ...]:
+    """The cards that a text may mean: one, or all variants of a family where it leaves the variant open.
+
+    >>> [card.name for card in variants_of("NVIDIA GH200 120GB")]
+    ['GH200 144GB', 'GH200 96GB']
+    """
     words = _NOISE.sub(" ", name_text.lower()).strip()
     if _NOT_THE_CARD.search(words):
-        return None
+        return ()
     siblings = [row for row in _rows() if re.search(rf"\b(?:{row.family})\b", words)]
     for row in siblings:
         if row.variant and re.search(rf"\b(?:{row.variant})\b", words):
-            return row.card
+            return (row.card,)
     plain = [row.card for row in siblings if not row.variant]
     if plain:
-        return plain[0]
-    family = [row.card for row in siblings if row.family == siblings[0].family]
-    return _shared(family) if family else None
+        return (plain[0],)
+    return tuple(row.card for row in siblings if row.family == siblings[0].family)
 
 
 @cache
@@ -108,6 +129,8 @@ def _typed(name: str, text: str) -> Any:
 
 
 def _shared(cards: list[Card]) -> Card:
+    if len(cards) == 1:
+        return cards[0]
     shared = {
         name: getattr(cards[0], name)
         for name in Card.__struct_fields__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from vllm_logdoctor.rules.context import RuleContext, action, rounded
@@ -17,6 +18,8 @@ _LAUNCHES = 200
 _THREAD = 95.0
 _OF_VLLM = ("VLLM::", "vllm", "EngineCore")
 _ACTIVE = ("Active", "active", "ACTIVE")
+# sw power cap    clocks_event_reasons.hw_thermal_slowdown
+_SLOWED = re.compile(r"(?:^|\.)(?:sw power cap|[hs]w (?:thermal |power brake )?slowdown)$")
 
 
 def requests_wait_in_queue(case: RuleContext) -> Advice | None:
@@ -96,8 +99,7 @@ def gpu_power_capped(case: RuleContext) -> Advice | None:
     """The driver lowers the clock to hold the power limit, or the temperature. Needs `nvidia-smi -q` under load."""
     return _active(
         case,
-        ("sw power cap", "hw thermal slowdown", "sw thermal slowdown", "hw power brake slowdown"),
-        lambda one: one.value in _ACTIVE,
+        lambda one: one.value in _ACTIVE and _SLOWED.search(one.name.replace("_", " ")) is not None,
         "The driver lowers the clock of {subject}: {name} is active.",
         "check the power limit (`nvidia-smi -q -d POWER`) and the cooling",
     )
@@ -105,11 +107,16 @@ def gpu_power_capped(case: RuleContext) -> Advice | None:
 
 def pcie_link_narrow(case: RuleContext) -> Advice | None:
     """A card runs on fewer PCIe lanes than it has. Needs `nvidia-smi -q`."""
-    widest = {one.subject: str(one.value) for one in case.run.observed.of("gpus", "pcie width max")}
+    cards = case.run.observed.of("gpus")
+    widest = {
+        one.subject: str(one.value) for one in cards if one.name in ("pcie width max", "pcie.link.width.max")
+    }
     return _active(
         case,
-        ("pcie width current",),
-        lambda one: _lanes(str(one.value)) * 2 <= _lanes(widest.get(one.subject, "")),
+        lambda one: (
+            one.name in ("pcie width current", "pcie.link.width.current")
+            and 0 < _lanes(str(one.value)) * 2 <= _lanes(widest.get(one.subject, ""))
+        ),
         "{subject} runs on {value} PCIe lanes of " + "/".join(sorted(set(widest.values()))) + ".",
         "move the card to a slot with all lanes; tensor parallelism without NVLink depends on them",
     )
@@ -134,14 +141,13 @@ def killed_for_host_memory(case: RuleContext) -> Advice | None:
     )
 
 
-def _active(
-    case: RuleContext, names: Sequence[str], holds: Callable[[Measured], bool], words: str, advice: str
-) -> Advice | None:
-    found = [one for one in case.run.observed.of("gpus") if one.name in names and holds(one)]
+def _active(case: RuleContext, holds: Callable[[Measured], bool], words: str, advice: str) -> Advice | None:
+    found = [one for one in case.run.observed.of("gpus") if holds(one)]
     if not found:
         return None
     first = found[0]
-    said = words.format(subject=first.subject, name=first.name, value=first.value)
+    card = f"gpu {first.subject}" if first.subject.isdigit() else first.subject or "the card"
+    said = words.format(subject=card, name=first.name.rpartition(".")[2].replace("_", " "), value=first.value)
     return Advice(said, _lines(found[:3]), "medium", changes=(action(advice),))
 
 

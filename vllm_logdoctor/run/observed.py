@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading
 
 Group = Literal["client", "latency", "scheduler", "gpus", "links", "kernels", "host", "fate"]
 GROUPS: tuple[Group, ...] = ("client", "latency", "scheduler", "gpus", "links", "kernels", "host", "fate")
-_MOST = 60
+_MOST = 90
 _BUSY_THREAD = 30.0
+
+
+_MEMORIES = frozenset(("memory used / total", "memory total", "memory.total [MiB]", "device memory"))
+# 1024MiB / 97871MiB    97871 MiB    95.6 GiB
+_SIZE = re.compile(r"([\d.]+) ?([MG]iB)\s*$")
 
 
 class Measured(Struct, frozen=True):
@@ -53,6 +60,13 @@ class Observed(Struct):
         found = (one.value for one in self.of(group, name) if not subject or one.subject == subject)
         return next((float(value) for value in found if isinstance(value, int | float)), None)
 
+    def card_memory(self, joined: bool = True) -> float | None:
+        """Return the memory of a card in GiB, as its driver reports it, or None."""
+        for one in (*self.of("gpus", joined=joined), *self.of("kernels", "device memory", joined)):
+            if one.name in _MEMORIES and (found := _SIZE.search(f"{one.value} {one.unit}")):
+                return float(found[1]) / (1 if found[2] == "GiB" else 1024)
+        return None
+
     def kills_for_memory(self) -> list[Measured]:
         """Return what says that a process, the container or the job of the run was ended for host memory."""
         return [one for one in self.of("fate") if _is_kill_for_memory(one)]
@@ -73,9 +87,10 @@ def observed(files: Iterable[tuple[EvidenceFile, bool]]) -> Observed:
     found = Observed()
     scrapes = [one for one, joined in given if joined and one.kind == "prometheus-text"]
     for file, joined in given:
-        select = _SELECTIONS.get(file.kind)
-        if select is not None and (file.kind != "prometheus-text" or file is _last(scrapes)):
-            group, wanted = select
+        selections = _SELECTIONS.get(file.kind, ())
+        if file.kind == "prometheus-text" and file is not _last(scrapes):
+            continue
+        for group, wanted in selections:
             for reading in wanted(file):
                 _add(found, group, reading, file, joined)
     last, first = _last(scrapes), _first_of_same_life(scrapes)
@@ -189,30 +204,33 @@ def _all(file: EvidenceFile) -> Iterator[Reading]:
 
 
 def _kernels(file: EvidenceFile) -> Iterator[Reading]:
-    """Yield the share of each class of kernels, then launches, steps and the busy share."""
+    """Yield share and time of each class of kernels, in a step and in a layer where these were counted, then launches and the busy share."""
+    steps, layers = _value(file, "steps"), _value(file, "layers")
     times = [one for one in file.readings if one.name == "class time" and isinstance(one.value, int | float)]
     total = sum(float(one.value) for one in times if isinstance(one.value, int | float))
     for one in times:
-        if total and isinstance(one.value, int | float):
-            yield Reading(
-                "share",
-                round(100 * one.value / total, 1),
-                "%",
-                one.subject,
-                one.line,
-                one.where,
-                "of kernel time",
-            )
+        if not total or not isinstance(one.value, int | float):
+            continue
+        share = round(100 * one.value / total, 1)
+        yield replace(one, name="share", value=share, unit="%", how="of kernel time")
+        if steps:
+            each = one.value / steps
+            yield replace(one, name="time per step", value=round(each, 2), how="class time over steps")
+        if steps and layers and one.subject not in _OUTSIDE_LAYERS:
+            of_layer = round(each / layers, 3)
+            yield replace(one, name="time per layer", value=of_layer, how="class time over steps and layers")
     yield from (one for one in file.readings if one.name in _OF_KERNELS)
 
 
+_OUTSIDE_LAYERS = ("sampling", "copy", "other")
 _OF_KERNELS = frozenset((
-    "class time", "class launches", "kernel time", "kernel span", "gpu busy share", "launches", "graph launches", "steps", "operators", "device"
+    "class time", "class launches", "kernel time", "kernel span", "gpu busy share", "launches", "graph launches", "steps", "layers", "operators",
+    "device", "device memory", "overhead of a launch",
 ))  # fmt: skip
 
 
 def _threads(file: EvidenceFile) -> Iterator[Reading]:
-    """Yield load and the threads that keep a processor busy, the busiest first."""
+    """Yield load, the threads that keep a processor busy and those of vLLM, the busiest first."""
     yield from (one for one in file.readings if one.name.startswith("load average"))
     # Of two frames the later one counts.
     share = {
@@ -220,8 +238,9 @@ def _threads(file: EvidenceFile) -> Iterator[Reading]:
         for one in {one.subject: one for one in file.readings if one.name.startswith("cpu of ")}.values()
         if isinstance(one.value, int | float)
     }
-    busy = sorted(share, key=lambda one: -share[one])[:12]
-    yield from (one for one in busy if share[one] >= min(_BUSY_THREAD, share[busy[0]]))
+    busy = sorted(share, key=lambda one: -share[one])
+    least = min(_BUSY_THREAD, share[busy[0]]) if busy else 0.0
+    yield from [one for one in busy if share[one] >= least or "VLLM" in one.name][:12]
 
 
 def _ends(file: EvidenceFile) -> Iterator[Reading]:
@@ -242,17 +261,31 @@ _CARD = (
     "utilization", "gpu utilization", "gpu util", "utilization.gpu [%]", "power draw", "average power draw", "power limit", "enforced power limit",
     "power.draw [W]", "power.limit [W]", "enforced.power.limit [W]", "sm clock", "sm clock max", "temperature", "gpu temperature",
     "sw power cap", "hw thermal slowdown", "sw thermal slowdown", "hw power brake slowdown", "pcie gen current", "pcie gen max",
-    "pcie width current", "pcie width max", "clocks_event_reasons.sw_power_cap", "clocks_throttle_reasons.sw_power_cap",
+    "pcie width current", "pcie width max", "pcie.link.width.current", "pcie.link.width.max",
     "GPU use (%)", "GPU%", "VRAM%", "Power", "AvgPwr", "Temp", "PwrCap",
     "GPU Utilization (%)", "GPU Power (W)", "GPU Memory Used (MiB)", "HBM used", "HBM total", "AICore",
     "power", "health", "gfx_activity", "socket_power", "market_name",
 )  # fmt: skip
 
 
+_OF_CARD = ("memory of process ", "DCGM_FI_DEV_", "clocks_event_reasons.", "clocks_throttle_reasons.")
+
+
 def _cards(file: EvidenceFile) -> Iterator[Reading]:
     for one in file.readings:
-        if one.name in _CARD or one.name.startswith(("memory of process ", "DCGM_FI_DEV_")):
+        if one.name in _CARD or one.name.startswith(_OF_CARD):
             yield one
+
+
+def _flashinfer(file: EvidenceFile) -> Iterator[Reading]:
+    """Yield the release of FlashInfer, or that the list of packages has none."""
+    packages = [one for one in file.readings if one.name.startswith("package ")]
+    found = [one for one in packages if "flashinfer" in one.name]
+    yield from found
+    if packages and not found:
+        yield replace(
+            packages[0], name="package flashinfer", value="not installed", how="not in the list of packages"
+        )
 
 
 _SCHEDULER = _named(
@@ -264,18 +297,30 @@ OF_CARDS = (
     "npu-smi", "xpu-smi", "dcgm-exporter",
 )  # fmt: skip
 """Kinds that name cards and say how they are."""
-_SELECTIONS: dict[str, tuple[Group, Callable[[EvidenceFile], Iterator[Reading]]]] = {
-    "prometheus-text": ("scheduler", _SCHEDULER),
-    **dict.fromkeys(("vllm-bench-json", "vllm-bench-text", "guidellm-json", "llmperf-json", "aiperf-text", "aisbench-text"), ("client", _all)),
-    **dict.fromkeys(OF_CARDS, ("gpus", _cards)),
-    **dict.fromkeys(("nvidia-smi-topo", "nvidia-smi-nvlink"), ("links", _named("link", "links", "gpus"))),
+_Wanted = Callable[[EvidenceFile], Iterator[Reading]]
+_SELECTIONS: dict[str, tuple[tuple[Group, _Wanted], ...]] = {
+    "prometheus-text": (("scheduler", _SCHEDULER),),
     **dict.fromkeys(
-        ("nsys-stats-text", "nsys-stats-csv", "nsys-sqlite", "torch-key-averages", "torch-chrome-trace"), ("kernels", _kernels)
+        (
+            "vllm-bench-json", "vllm-bench-text", "guidellm-json", "llmperf-json", "aiperf-text", "aisbench-text", "llama-benchy"
+        ), (("client", _all),)
     ),
-    "top": ("host", _threads),
-    "lscpu": ("host", _named("cpus", "model", "numa nodes")),
-    "free": ("host", _named("mem total", "mem available", "swap used")),
+    **dict.fromkeys(OF_CARDS, (("gpus", _cards),)),
+    "dcgmi-dmon": (("gpus", _all),),
+    "nvidia-smi-dmon": (("gpus", _named("pwr", "sm", "mem", "pclk")),),
+    **dict.fromkeys(("nvidia-smi-topo", "nvidia-smi-nvlink"), (("links", _named("link", "links", "gpus")),)),
     **dict.fromkeys(
-        ("dmesg", "docker-inspect", "kubectl-describe", "kubectl-events", "sacct", "qstat-f"), ("fate", _ends)
+        ("nsys-stats-text", "nsys-stats-csv", "nsys-sqlite", "torch-key-averages", "torch-chrome-trace"), (("kernels", _kernels),)
+    ),
+    "ncu": (("kernels", _all),),
+    "top": (("host", _threads),),
+    "folded-stacks": (("host", _named("share of a step")),),
+    "perf-stat": (("host", _named("memory bandwidth")),),
+    "dmidecode": (("host", _named("memory modules", "speed of a module", "memory bandwidth at most")),),
+    "lscpu": (("host", _named("cpus", "model", "numa nodes")),),
+    "free": (("host", _named("mem total", "mem available", "swap used")),),
+    "collect-env": (("gpus", _named("name")), ("host", _flashinfer)),
+    **dict.fromkeys(
+        ("dmesg", "docker-inspect", "kubectl-describe", "kubectl-events", "sacct", "qstat-f"), (("fate", _ends),)
     ),
 }  # fmt: skip

@@ -20,6 +20,7 @@ _TITLES: dict[Group, str] = {
     "links": "Links between the cards",
     "host": "Host",
 }
+_OF_CLASSES = ("share", "time per step", "time per layer", "class time", "class launches")
 _MOST = 16
 
 
@@ -28,15 +29,38 @@ def measured_beside(page: Page) -> list[str]:
     lines: list[str] = []
     for group, title in _TITLES.items():
         values = page.run.observed.of(group, joined=False)
-        shown = [one for one in values if one.name not in ("class time", "class launches")]
+        shown = [one for one in values if one.name not in _OF_CLASSES]
         if group == "latency":
             lines += _latency(title, shown)
-        elif shown:
+            continue
+        if group == "kernels":
+            lines += _classes(title, values)
+            title = "The profile"
+        if shown:
             rows = [[_name(one), _value(one), _place(one)] for one in shown[:_MOST]]
             lines += ["", f"**{title}**", "", *table(["", "value", "source"], rows)]
             left = len(shown) - len(rows)
             lines += ["", f"{left} more in the JSON report."] if left > 0 else []
     return lines[1:]
+
+
+def _classes(title: str, values: Sequence[Measured]) -> list[str]:
+    """Return a row for each class of kernels of each profile: its share, and its time in a step and in a layer where the profile counts them."""
+    found = {(one.file, one.subject, one.name): one for one in values}
+    rows = []
+    for one in values:
+        if one.name == "share":
+            times = [found.get((one.file, one.subject, name)) for name in ("time per step", "time per layer")]
+            rows.append(
+                [
+                    inline(one.subject),
+                    _value(one),
+                    *(_value(time) if time else "" for time in times),
+                    _place(one),
+                ]
+            )
+    header = ["", "of kernel time", "a step", "a layer", "source"]
+    return ["", f"**{title}**", "", *table(header, rows)] if rows else []
 
 
 def _latency(title: str, values: Sequence[Measured]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.knowledge.cards import Card, card_for
+from vllm_logdoctor.knowledge.cards import LEAST_OF_NOMINAL, Card, card_for
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import AS_PRINTED, device_total
 from vllm_logdoctor.run.model import Run
@@ -14,8 +14,6 @@ CARD_LISTS = ("gpu-listed", "gpu-named")
 """Patterns of the lines of nvidia-smi that name a card."""
 OF_THE_JOB = ("job-asks-cards", "job-names-card")
 """Patterns of the lines in which a job names the card that it asks for."""
-# Drivers report a few per cent less than the data sheet; a slice has half of it at most.
-LEAST_OF_NOMINAL = 0.85
 # Memory that drivers report of cards that no other card is mistaken for. Jetson Thor has the bandwidth of GB10.
 _BY_MEMORY = (
     ("cuda", 118.0, 123.5, "NVIDIA GB10"),
@@ -37,7 +35,7 @@ def device_of(run: Run) -> Card | None:
         return card_for(named[0])
     names = {str(one.value) for name in ("name", "product") for one in run.observed.of("gpus", name)}
     if len(names) == 1:
-        return card_for(names.pop())
+        return card_for(names.pop(), run.observed.card_memory())
     return _card_of_the_job(run) or _card_of_memory(run)
 
 
