@@ -24,7 +24,8 @@ _MOST_COUNTERS = 40
 
 def read_perf(lines: Lines) -> Iterator[Reading]:
     """Yield the counters, and the bandwidth that they or a metric give."""
-    moved, moved_lines = 0.0, []
+    moved = 0.0
+    moved_lines: list[int] = []
     for line, text in islice(enumerate(lines, start=1), 400):
         if found := _METRIC.search(text):
             rate = float(found[1].replace(",", "")) * _PER_SECOND[found[2]]
