@@ -247,4 +247,57 @@ models--Qwen--Qwen3-8B/snapshots/b968826d9c46dd6066d109eabc6255188de91218
 sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 key=layers.0.self_attn.q_proj.weight_scale_inv
 tokenizer='a/b', new_tokens: 12
+git commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b (HEAD -> main)
+model revision b968826d9c46dd6066d109eabc6255188de91218
+code_revision=4f2a9c1e7b444c1d9e6f0a1b2c3d4e5f60718293
+vllm/vllm-openai@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-3f2a9c1e-7b44-4c1d-9e6f-0a1b2c3d4e5f)
+engine_id='b6f1c2d3-4e5f-6071-8293-a4b5c6d7e8f9'
+block hash 1234567890123456789
+BlockHash(0x9f86d081884c7d65)
+prefix cache key: 9f86d081884c7d659a2feaa0c55ad015
+File "/tmp/torchinductor_root/3p/c3pqx4bnh5dmjmrf2vkp6ijyx7kd4j2o5sqtvxwzq3l5t6hyu2vm.py", line 41, in call
+/root/.triton/cache/IVCTQ2XJ7KZLHQ3WNV5MDGRYE6BUFSPAO4XCH7TQZ2LJ5NWKD3YA/fused_moe_kernel.cubin
+/root/.cache/huggingface/hub/models--Qwen--Qwen3-30B-A3B-Instruct-2507-FP8/snapshots/b968826d9c46dd6066d109eabc6255188de91218/config.json
+hash of the compiled graph: fxcfkbq4zj7rqfd3xlbn2hkqvy5e6wgtmsp
+request id cmpl-4f3b8ac2b1d64a6e9a7b8c9d0e1f2a3b
+call_id call_4f3b8ac2b1d64a6e
+traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+node_id=4f3b8ac2b1d64a6e9a7b8c9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f7
+pod vllm-7d9c6b5f4-x2k8p in namespace default
+undefined symbol: _ZN3c1017RegisterOperatorsD1Ev
+frame #5: at::_ops::empty_memory_format::call(c10::ArrayRef<c10::SymInt>) + 0x1a2 (0x7f3c8a1b2c3d in /usr/lib/libtorch_cpu.so)
+void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align8>
+sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas
+Using FlashInferCutlassNvFp4LinearKernel for NVFP4 GEMM
+CompressedTensorsW8A8Fp8MoEMethod(quant_config)
+DeepGemmFp8BlockScaledMMKernel
+Glm4MoeLiteForCausalLM, MiniMaxM3SparseForCausalLM, Qwen3NextForCausalLM, PanguProMoEV2ForCausalLM
+Qwen3VLMoeForConditionalGeneration, Llama4ForConditionalGeneration, Phi4MMForCausalLM, InternVLChatModel
+AscendW4A4MXFP4DynamicFusedMoEMethod
+token_ids=[151644, 8948, 198], num_tokens=128
+special_tokens_map_file=None, added_tokens: 26
+KeyError: 'model.layers.0.mlp.experts.w13_weight_scale_inv'
+session_id=4f3b8ac2 closed
+--api-key is not set; anyone can use this server
+os.environ.get("HF_TOKEN")
+password = getpass.getpass("Password: ")
+token = tokens[0]; key = keys[i]
+def login(token: str | None = None, *, new_session: bool = True) -> None:
+Enter the container and paste the output here: see docs
+GET /v1/models/org%2Fmodel-name-7b?limit=100&after=b968826d9c46dd60 HTTP/1.1
+https://huggingface.co/Qwen/Qwen3-235B-A22B-Instruct-2507-FP8/resolve/main/model-00001-of-00024.safetensors
+init_method='tcp://192.168.10.24:51217', shm://psm_4f3b8ac2
+NCCL WARN NET/IB : Got completion from peer 10.0.0.1<51217> with status=12 opcode=0 len=0 vendor err 129
+libnccl.so.2.27.5+cuda12.9 BuildID[sha1]=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b
+torch 2.8.0+cu129 triton 3.4.0 flashinfer 0.3.1.post1 xgrammar 0.1.25
+wheel vllm-0.11.2-cp38-abi3-manylinux1_x86_64.whl --hash=sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+ETag: "9f86d081884c7d659a2feaa0c55ad015"
+md5sum 9e107d9d372bb6826bd81d3542a419d6  model.bin
+MODULE_d08d38a9f6d6c66f2c9d+b770cf3c.hlo_module.pb
+E=512,N=14336,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8,block_shape=[128,128].json
+SLURM_JOB_ID=482910 SLURM_NODELIST=node[001-004] CUDA_VISIBLE_DEVICES=0,1,2,3
+secretName: vllm-hf-token
+imagePullSecrets: [{name: regcred}]
+Secret "hf-token-secret" not found
 """.splitlines()

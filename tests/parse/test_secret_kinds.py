@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.parse.secret_forms import PLACES, SHAPES, filled
 from tests.parse.secret_kinds import PLANTED
 from vllm_logdoctor import analyze
 
@@ -15,7 +16,41 @@ SERVER = """\
 """
 
 
+def reports_with(core: str, line: str) -> list[str]:
+    """Return the reports on a log with a line that hold a text."""
+    report = analyze(SERVER.format(line=line).encode())
+    return [text for text in (report.to_json(), report.to_markdown()) if core in text]
+
+
 @pytest.mark.parametrize(("core", "line"), [pytest.param(*planted, id=name) for name, *planted in PLANTED])
 def test_it_is_masked(core: str, line: str) -> None:
-    report = analyze(SERVER.format(line=line).encode())
-    assert [text for text in (report.to_json(), report.to_markdown()) if core in text] == []
+    assert reports_with(core, line) == []
+
+
+@pytest.mark.parametrize("site", ["", "(APIServer pid=5) WARNING 03-04 10:12:00 [weird_site.py:93] "])
+@pytest.mark.parametrize("form", PLACES)
+def test_a_value_is_masked_for_its_place(form: str, site: str) -> None:
+    line, secret = filled(form, seed=1)
+    assert reports_with(secret, site + line) == []
+
+
+@pytest.mark.parametrize("form", SHAPES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_token_is_masked_for_its_shape(form: str, seed: int) -> None:
+    token, end = filled(form, seed)
+    site = "(APIServer pid=5) WARNING 03-04 10:12:00 [weird_site.py:93] "
+    assert reports_with(end, f"{site}unexpected {token} here") == []
+
+
+def test_the_rest_of_a_value_that_a_terminal_broke_is_masked() -> None:
+    secret = "Zq7hTk2Lw9XbV3nRk3Vq9ZbQ8r2"
+    line = f"+ vllm serve org/model --port 8000 --host 0.0.0.0 --api-key={secret} --max-num-seqs 64"
+    assert reports_with(secret[-8:], f"{line[:80]}\n{line[80:]}") == []
+
+
+@pytest.mark.parametrize("before", ["│ ", "'", '"', "# "])
+@pytest.mark.parametrize("after", ["", " │", "\\n'", '\\n",'])
+def test_each_line_of_a_private_key_is_masked_whatever_is_around_it(before: str, after: str) -> None:
+    line, other = (filled(f"[{size}]", seed=size)[0] for size in (64, 63))
+    lines = ["-----BEGIN RSA PRIVATE KEY-----", other + "k", line, "-----END RSA PRIVATE KEY-----"]
+    assert reports_with(line[:20], "\n".join(before + text + after for text in lines)) == []

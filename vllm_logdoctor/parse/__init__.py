@@ -3,7 +3,7 @@
 from vllm_logdoctor.parse.plain_headers import is_plain
 from vllm_logdoctor.parse.record import NO_PROCESS, Process, Record
 from vllm_logdoctor.parse.record_parser import LONGEST_TEXT, RecordParser, writer_of
-from vllm_logdoctor.parse.secrets import may_hold_secret
+from vllm_logdoctor.parse.secrets import mask, may_hold_secret
 
 __all__ = [
     "LONGEST_TEXT",
@@ -12,6 +12,7 @@ __all__ = [
     "Record",
     "RecordParser",
     "is_plain",
+    "mask",
     "may_hold_secret",
     "writer_of",
 ]

@@ -26,7 +26,14 @@ from vllm_logdoctor.parse.plain_headers import (
 from vllm_logdoctor.parse.prefixes import Prefix, read_prefix
 from vllm_logdoctor.parse.processes import PROCESS_PREFIX, process_of
 from vllm_logdoctor.parse.record import NO_PROCESS, Process, Record
-from vllm_logdoctor.parse.secrets import Masked, OpenSecret, mask, may_hold_secret, open_secret
+from vllm_logdoctor.parse.secrets import (
+    Masked,
+    OpenSecret,
+    mask,
+    may_hold_secret,
+    open_secret,
+    wrapped_secret,
+)
 from vllm_logdoctor.scan import Line
 from vllm_logdoctor.texts import asked_once
 
@@ -284,7 +291,9 @@ class RecordParser:
             shown = text[:head] + masked.text[:LONGEST_SHOWN]
         else:
             masked, shown = _masked_with_text(message, text)
-        unfinished = open_secret(text, message)
+        unfinished = open_secret(text, message) or (
+            wrapped_secret(text, masked.text) if masked.names else None
+        )
         if unfinished is not None and (self._unfinished is None or line.number >= self._unfinished[1]):
             self._unfinished = (line.file, line.number, unfinished)
         if masked.names:
@@ -314,7 +323,7 @@ class RecordParser:
         if (line.file, line.number) < (file, number):
             return text  # Request lines wait, and are read behind lines that come after them.
         self._unfinished = None
-        if line.file != file or line.number > number + _NEXT_LINES:
+        if line.file != file or line.number > number + (1 if secret.wrapped else _NEXT_LINES):
             return text
         masked, following = secret.without_rest(text)
         if following is not None:

@@ -10,26 +10,42 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mixes_letters
 from vllm_logdoctor.texts import asked_once
 
+_WORD = (
+    r"(?:key|token|secret|pass(?:wor[dt]|wd|phrase|code)?|pwd|credential|cred|signature|sig|auth|jwt|session|webhook|pat|connection[_-]?string"
+    r"|(?<![a-z])(?:pw|psk|tok|sid)(?![a-z])|honeycomb-team|samlresponse|\u5bc6[\u7801\u94a5])"
+)
+# HF_TOKEN_2     API_KEY_PROD     client-key-data     and with words that say nothing: API_KEY_OPENAI
 _CORE = (
-    r"(?P<core>(?:key|token|secret|pass(?:word|wd|phrase|code)?|pwd|credential|cred|signature|sig|auth|jwt|session|webhook|pat|connection[_-]?string"
-    r"|honeycomb-team)s?(?:[_-]?(?:id|value))?)"
+    rf"(?P<core>{_WORD}s?(?:[ _-]?id|[_-]?(?:value|data|prod|dev|test|live|staging|base[0-9]{{2}}|[0-9]{{1,3}}))?)"
+    rf"(?P<suffix>(?:[_-](?!{_WORD})[a-z0-9]{{1,12}}){{0,6}})"
 )
 # Digits of an encoded character (%3D) may be 1: `may_hold_name` is called with texts whose digits were made the same.
-# api_key='abc'   "api_key": "abc"   \"api_key\": \"abc\"   api_key%3Dabc   ('api_key', 'abc')   <password>abc<   {"name": "HF_TOKEN", "value": "abc"}
-# api_key -> abc     | api_key   | abc |     <add key="ApiSecret" value="abc"/>
-# Incorrect API key provided: abc     the password is abc     using token abc
-_ASSIGNED = re.compile(
-    _CORE + r"(?:(?P<close>\\{0,3}[\"'`]|\\{1,3}u00[12][127]|%(?:[12][15]){0,2}[12][127]|[\])]|\*{1,2})?"
-    r"(?P<assign>\s{0,3}(?:=>|->|\s{0,40}[|\u2502\u2503]|[=:]=?|%(?:[12][15]){0,2}[13][ad]|>(?!=))(?:%[12]0|\s{0,40})|(?:,\s?|\s)\\{0,3}[\"']?value\\{0,3}[\"']?\s?[=:]\s?|\s?,\s?(?=[bu]?\\{0,3}[\"']))"
-    r"|(?P<verbal>\s(?:(?:provided|is|was|set to|given|used|value):?\s)?)(?=\S{12}))"
+_CLOSE = (
+    # api_key='abc'     "api_key": "abc"     \"api_key\": \"abc\"     config["api_key"] = "abc"     \x22api_key\x22: \x22abc\x22
+    r"(?P<close>\\{0,3}[\"'`]\]?|\\{1,3}(?:u00|x)[12][127]"
+    # %22api_key%22:     **api_key**:     ('api_key', 'abc')     api_key (str): abc
+    r"|%(?:[12][15]){0,2}[12][127]|[\])]|\*{1,2}|\s\(\w{2,12}\)(?=:))?"
 )
+_ASSIGN = (
+    # api_key -> abc     | api_key   | abc |     api_key: str = "abc"     api_key = abc     api_key%3Dabc
+    r"(?P<assign>\s{0,40}(?:=>|->|[|\u2502\u2503\u21d2\u2190\uff1a]|:\s?[a-z]{2,10}\s=|[=:]=?|%(?:[12][15]){0,2}[13][ad]"
+    # <key>api_key</key><string>abc     <Password Type="text">abc     <password>abc     password: &anchor abc     {"api_key": {"value": "abc"}}
+    r"|</\w{1,6}>\s{0,3}<\w{1,6}>|(?:\s\w{1,20}=\"[^\"]{0,80}\")?>(?!=))(?:%[12]0|\s{0,40})(?:[&!][a-z]\w{0,20}\s|<!\[cdata\[|\{\"value\":\s?)?"
+    # <add key="ApiSecret" value="abc"/>     {"name": "HF_TOKEN", "value": "abc"}     ('api_key', b'abc')
+    r"|(?:,\s?|\s)\\{0,3}[\"']?value\\{0,3}[\"']?\s?[=:]\s?|\s?,\s?(?=[bu]?\\{0,3}[\"']))"
+)
+# Incorrect API key provided: abc     the password is abc     using token abc     HF_TOKEN is set to "abc"
+_VERBAL = r"(?P<verbal>[\s.]{1,40}(?:(?:provided|is|was|set to|given|used|value|mismatch|rejected|received):?\s){0,2}(?=\S{12}))"
+_ASSIGNED = re.compile(rf"{_CORE}(?:{_CLOSE}{_ASSIGN}|{_VERBAL})")
 # --api-key abc     --api-key a b c
 _OPTION = lazy_pattern(
-    r"(?<![\w-])--(?=[a-z])[a-z0-9-]{0,40}?" + _CORE + r"(?P<close>)(?P<assign>\s{1,3})(?P<verbal>)(?=\S)"
+    r"(?<![\w-])--(?=[a-z])[a-z0-9-]{0,40}?" + _CORE + r"(?P<close>)(?P<assign>[\s\0]{1,3})(?P<verbal>)(?=\S)"
 )
 # A value behind one of these is a credential unless it is a placeholder or code. Behind the others, it is one if it looks generated: most tokens
 # and keys of an engine are no secrets.
-_STRONG = lazy_pattern(r"(?:password|passwd|passphrase|passcode|pwd|secret|jwt|connection|honeycomb)")
+_STRONG = lazy_pattern(
+    r"(?:passwor[dt]|passwd|passphrase|passcode|pwd|pw|psk|secret|jwt|connection|honeycomb)"
+)
 _STRONG_KEY = lazy_pattern(
     r"(?:api|access|secret|private|account|signing|encryption|master|license|subscription|consumer|storage)[ _-]?(?:access)?[_-]?\Z"
 )
@@ -39,10 +55,14 @@ _STRONG_TOKEN = lazy_pattern(
 )
 _NEXT_ARGUMENT = lazy_pattern(r",\s[a-z_]{3,40}=(?:None|True|False|\d|\[)")
 _BETWEEN = lazy_pattern(r"\\{0,3}[\"'`]?\s{0,3},?\s{0,3}")
-_QUOTE = lazy_pattern(r"[bu]?(?P<quote>\\{0,3}[\"'`]|\\{1,3}u002[27]|%(?:25){0,2}2[27])", re.IGNORECASE)
+_QUOTE = lazy_pattern(r"[bu]?(?P<quote>\\{0,3}[\"'`]|\\{1,3}(?:u00|x)2[27]|%(?:25){0,2}2[27])", re.IGNORECASE)
 # PWD={Zq7hTk2L};     but password={password}
-_BRACED = lazy_pattern(r"\{(?P<value>(?=[^{}]{0,80}\d)[^\s\"',:{}]{6,200})\}")
-_BARE = lazy_pattern(r"[^\s\"'`,;&)\]}<>|\\%]+")
+_BRACED = lazy_pattern(
+    r"(?:\{(?=[^{}]{0,200}\})|<(?=[^<>]{0,200}>))(?P<value>(?=[^{}]{0,80}\d)[^\s\"',:{}<>]{6,200})[}>]"
+)
+_BARE = lazy_pattern(r"(?:[^\s\0\"'`,;&)\]}<>|\\]|\\(?![nrtux0\"'`\\])(?=\w))+")
+# api_key%3Dabc%26port%3D1
+_BARE_ENCODED = lazy_pattern(r"[^\s\"'`,;&)\]}<>|\\%]+")
 # max_tokens, pad_token, cache_key: names that end like one of a credential and are none
 _OTHER_NAMES = lazy_pattern(
     r"(?:pad|eos|bos|unk|mask|sep|cls|image|video|audio|stop|special|start|end|think|prompt|cache|hash|block|sort|primary|foreign|public|prefix|lookup"
@@ -51,11 +71,16 @@ _OTHER_NAMES = lazy_pattern(
 # requestor.request(     Optional[str     self.api_key
 _CODE = lazy_pattern(r"[A-Za-z_][\w.]*[(\[{]")
 _WORDS = lazy_pattern(r"[A-Za-z]+(?:[-_.:/][A-Za-z]+)*[.:!?]*\Z")
+_TAG = lazy_pattern(r"<[\w:.-]{0,24}\Z|[-_]\Z")
+_LONG_WORD = 16
+_IN_QUERY = lazy_pattern(r"[?&#][a-z0-9_.-]{0,20}\Z")
 _PATH = lazy_pattern(r"(?:~|\.{0,2}/)[\w.@ /-]*\Z")
 _HEX = lazy_pattern(r"[0-9a-f]{16,}\Z")
+# $TOKEN     ${TOKEN}
+_VARIABLE = lazy_pattern(r"\$\{?[A-Za-z_]\w*\}?\Z")
 # EMPTY     APIKEY_REDACTED     sk-xxxxxxxx     your-api-key     and in an expression of sed: \(HF_TOKEN="\)[^"]*
 _PLACEHOLDER = lazy_pattern(
-    r"(?:none|null|nil|true|false|empty|undefined|unset|default|dummy|token-abc123|no-key|not-set|required|optional|missing|invalid|hidden|masked|str"
+    r"\A(?:none|null|nil|true|false|empty|undefined|unset|default|dummy|token-abc123|no-key|not-set|required|optional|missing|invalid|hidden|masked|str"
     r"|int|bool|bytes|string|secretstr|any|yes|no|\.{3}|[\w-]{0,20}(?:api|hf)[_-](?:key|token)"
     r"|(?:[a-z]{2,6}[-_])?x{4,})\Z|redacted|placeholder|change-?me|\\\)|\[\^|\Ayour[-_ ]",
     re.IGNORECASE,
@@ -176,7 +201,8 @@ def _value_at(text: str, at: int) -> _Value | None:
         return _Value(braced.start("value"), braced.end("value"), False)
     quote = _QUOTE.match(text, at)
     if quote is None:
-        bare = _BARE.match(text, at)
+        encoded = text.startswith("%", at - 3) or text.startswith("%", at - 5)
+        bare = (_BARE_ENCODED if encoded else _BARE).match(text, at)
         return _Value(bare.start(), bare.end(), False) if bare else None
     end = text.find(quote["quote"], quote.end())
     while end > 0 and text[end - 1] == "\\" and not quote["quote"].startswith("\\"):
@@ -189,27 +215,32 @@ def _is_credential(text: str, name: re.Match[str], value: _Value) -> bool:
     if (
         len(found) < 3
         or _PLACEHOLDER.search(found)
-        or MASK in found
         or len(set(found)) < 2
-        or found[0] in "$<{%"
+        or found[0] in "<{%"
+        or (found[0] == "$" and (found[1] in "({" or _VARIABLE.match(found)) and not looks_random(found))
     ):
         return False
-    if name["verbal"]:
-        return looks_random(found)
+    # A part of it may be masked for its shape.
+    if name["verbal"] or MASK in found:
+        return looks_random(found.replace(MASK, ""))
+    # A name that goes on may be one of something else: only what no digest looks like is a credential.
+    if name["suffix"]:
+        return looks_random(found) and not found.islower() and not found.isupper()
     before = _lowered(text[max(0, name.start("core") - 24) : name.start("core")])
     separator = name["assign"]
     # <password>abc</password>, but not password > abc
-    if ">" in separator and "=" not in separator and not before.endswith(("<", "-", "_")):
+    if separator.strip() == ">" and _TAG.search(before) is None:
         return False
     if not _is_strong(name["core"], before):
-        in_query = before.endswith(("?", "&", "#")) and len(found) >= 6 and _WORDS.match(found) is None
+        in_query = _IN_QUERY.search(before) is not None and len(found) >= 6 and _WORDS.match(found) is None
         is_hex = (
             "key" not in name["core"]
             and not found.isdigit()
             and not found.isalpha()
             and _HEX.match(found) is not None
         )
-        return in_query or ((looks_random(found) or is_hex) and _OTHER_NAMES.search(before) is None)
+        generated = looks_random(found) or is_hex or (len(found) >= _LONG_WORD and mixes_letters(found))
+        return in_query or (generated and _OTHER_NAMES.search(before) is None)
     if _PATH.match(found) is not None and not looks_random(found):
         return False
     if value.quoted:
@@ -234,7 +265,7 @@ def _bare_is_credential(text: str, name: re.Match[str], found: str, end: int) ->
     if code is not None:
         return looks_random(code[0])
     if found.isdigit():
-        return len(found) >= 4 and name["assign"].strip() != ":"
+        return len(found) >= 4 and (name["assign"].strip() != ":" or name["core"].startswith("passw"))
     if _WORDS.match(found) is None or mixes_letters(found):
         return "_" not in found or not found.isidentifier() or looks_random(found)
     if name["assign"] == "=":

@@ -13,7 +13,7 @@ _PREFIXED = "token"
 # Kind and expression behind the beginning of a word. Each is a literal with one run of characters behind it, nothing nested: linear time.
 _WORDS: tuple[tuple[str, str], ...] = (
     ("AWS access key", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
-    ("Hugging Face token", r"hf_[A-Za-z0-9]{20,}"),
+    ("Hugging Face token", r"hf_(?:[a-z]{2,8}_)?(?:[A-Za-z0-9]{20,}[\w.-]*|[A-Za-z0-9]{8,19}(?<=[A-Z0-9])\Z)"),
     ("Google key", r"(?:AIza[\w-]{30,}|ya29\.[\w.-]{20,}|GOCSPX-[\w-]{20,})"),
     ("GitHub token", r"(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,})"),
     ("GitLab token", r"(?:gl[a-z]{2,6}-[\w.-]{20,}|GR1348941[\w-]{20,})"),
@@ -28,15 +28,21 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("PASETO token", r"v[1-4]\.(?:public|local)\.[\w-]{30,}"),
     ("API key", r"(?:dapi[a-f0-9]{32}|LTAI[A-Za-z0-9]{12,}|AKID[A-Za-z0-9]{13,}|ALTAK-[\w/-]{20,}|AQVN[\w-]{35,}|SK[a-f0-9]{32}\b"
         r"|EAAA[\w-]{50,}|AGE-SECRET-KEY-[A-Z0-9]{30,}|ATATT[\w=-]{30,}|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}|hv[sbr]\.[\w-]{20,}"
-        r"|ops_eyJ[\w+/=-]{40,}|[a-f0-9]{32}-us[0-9]{1,2}\b)"),
+        r"|ops_eyJ[\w+/=-]{40,}|[a-f0-9]{32}-us[0-9]{1,2}\b|[a-f0-9]{32}\.[A-Za-z0-9]{16,}\b|AKLT[A-Za-z0-9]{30,}"
+        r"|bce-v3/[\w/-]{40,})"),
+    ("API key", r"(?:ATBB[A-Za-z0-9]{28,}|SCW[A-Z0-9]{17}\b|A3-[A-Z0-9]{6}(?:-[A-Z0-9]{5,11}){3,5}|oy2[a-z0-9]{43}\b"
+        r"|[A-Za-z0-9]{50,90}AZDO[A-Za-z0-9]{4}\b"
+        r"|SSWS [\w-]{40,}|1//0[\w-]{30,}|s\.[A-Za-z0-9]{24}\b|st\.[a-f0-9]{24}\.[\w.-]{30,}|y0_[\w-]{40,}|CCIPAT_[\w-]{40,}"
+        r"|AVNS_[\w-]{16,}|pat[A-Za-z0-9]{14}\.[a-f0-9]{64}|[A-Za-z0-9]{32,80}AAAAAC?[A-Z0-9]{0,3}COG[A-Za-z0-9]{4}\b|ABSK[A-Za-z0-9+/]{40,}={0,2})"),
     ("API key", r"(?:dt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{60,}|EZ[AT]K[A-Za-z0-9]{50,}|sha256~[\w-]{43}\b|v1\.0-[a-f0-9]{24}-[a-f0-9]{100,}"
         r"|key-[a-f0-9]{32}\b|ico-[A-Za-z0-9]{32}\b|webhook\.office\.com/webhookb2/[\w@/-]{30,}|pat\.[\w-]{22}\.[A-Za-z0-9]{20,}\.[A-Za-z0-9]{20,})"),
     ("API key", r"(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|tvly|pcsk|jina|whsec|pypi|npm|dckr|dop|doo|dor|glc|glsa|lsv2|ntn|figd|esecret|sntrys|sntryu"
         r"|PMAK|NRAK|NRII|shpat|shpss|shpca|shppa|sbp|pscale|tskey|rubygems|duffel|fio-u|pul|pnu|rdme|xkeysib|xsmtpsib|sm_[aps]at|shippo|sgp|sq0[a-z]{3}|api_org"
-        r"|cfk|cfut|cfat|FLWSECK|HRKU|KGAT|NRJS|tk-us|s-s4t2[a-z]{2})[_-](?:[a-z0-9]{1,10}[_-]){0,3}(?=[A-Za-z_-]{0,40}[0-9])"
+        r"|cfk|cfut|cfat|FLWSECK|HRKU|KGAT|NRJS|tk-us|s-s4t2[a-z]{2}|rpa|snyk|bkua|CLOJARS|napi|CFPAT|csa|mdb_sa|phx|phc|polar|vcp|cflt|comp|sb)[_-]"
+        r"(?:[a-z0-9]{1,10}[_-]){0,3}(?=[A-Za-z_-]{0,40}[0-9])"
         r"[A-Za-z0-9][\w.+/=-]{19,}"),
-    (_PREFIXED, r"(?:key|fc|fw|r8|e2b|lin|napi|nfp|rnd|wandb|fo1|flb|tfp|tgp|pat|secret|api|sess|live|prod|token|auth|ak|as|ms|v1)[_-]"
-        r"(?:[a-z0-9]{1,10}[_-]){0,3}[A-Za-z0-9]{20,}"),
+    (_PREFIXED, r"(?:key|fc|fw|r8|e2b|lin|nfp|rnd|wandb|fo1|flb|tfp|tgp|pat|secret|api|sess|live|prod|token|auth|ak|as|ms|v1)[_-]"
+        r"(?:[a-z0-9]{1,10}[_-]){0,3}[A-Za-z0-9]{20,}(?:[._-]+[A-Za-z0-9]{6,}){0,2}"),
 )  # fmt: skip
 # The same for what begins with something else than a word.
 _BLOCKS: tuple[tuple[str, str], ...] = (
@@ -48,6 +54,8 @@ _BLOCKS: tuple[tuple[str, str], ...] = (
 _KINDS = tuple(kind for kind, _ in (*_WORDS, *_BLOCKS))
 # Each of them takes 14 characters or more: most words are too short to be tried.
 _SHAPED_WORD = lazy_pattern(r"\b(?=\S{14})(?:" + "|".join(f"({regex})" for _, regex in _WORDS) + ")")
+# What no known shape is of: any prefix, and a long run.
+_GENERATED = lazy_pattern(r"\b(?:[A-Za-z0-9]{1,12}[_-]){0,3}[A-Za-z0-9+/]{24,}[\w+/=-]*")
 _SHAPED_BLOCK = lazy_pattern("|".join(f"({regex})" for _, regex in _BLOCKS))
 
 # In small letters: one of these, or a long run of letters and digits, is in every credential of these shapes.
@@ -67,10 +75,17 @@ _MARKS = (
     "lsv",
     "zxlk",
     "webhook.office",
+    "altak",
+    "scw",
+    "1//0",
+    "oy1",
+    "a1-",
 )
 # q7F2kd93mPzX0a: what no word is. All digits but zero may have been made 1 before this is asked.
 _RUN = lazy_pattern(r"[A-Za-z0-9]{14,}")
 _HEX = lazy_pattern(r"[0-9a-f]+\Z")
+_LONG = 28
+_SMALL_LETTERS = lazy_pattern(r"[a-z]{4,}")
 _KEY_WIDTHS = (64, 70, 76)
 """Characters that OpenSSL and OpenSSH write on a line."""
 _WIDEST_KEY_LINE = 80
@@ -87,7 +102,7 @@ def may_be_shaped(text: str, lowered: str) -> bool:
     if _DIGIT_AND_RUN.search(text) and _PREFIX.search(text):
         return True
     return any(
-        not run.isalpha() and not _HEX.match(run) and _class_changes(run) >= 0.3 * len(run)
+        not _HEX.match(run) and _class_changes(run) >= (0.35 if run.isalpha() else 0.3) * len(run)
         for run in _RUN.findall(text)
     )
 
@@ -103,7 +118,7 @@ def mask_shaped(text: str, kinds: dict[str, None]) -> str:
     def masked(match: re.Match[str], first: int = 0) -> str:
         kind = _KINDS[first + (match.lastindex or 1) - 1]
         # key_cache_of_layer_0: a prefix that is a word needs something random behind it.
-        if kind is _PREFIXED and not looks_random(re.split("[_-]", match[0])[-1]):
+        if kind is _PREFIXED and not any(map(looks_random, re.split("[._-]", match[0])[1:])):
             return match[0]
         kinds[kind] = None
         return MASK
@@ -113,7 +128,15 @@ def mask_shaped(text: str, kinds: dict[str, None]) -> str:
     if line := line_of_key(text):
         kinds["private key"] = None
         return text[: text.rfind(line)] + MASK
-    return _SHAPED_WORD.sub(masked, text)
+    text = _SHAPED_WORD.sub(masked, text)
+
+    def generated(match: re.Match[str]) -> str:
+        if not _is_generated(match[0]):
+            return match[0]
+        kinds["generated token"] = None
+        return MASK
+
+    return _GENERATED.sub(generated, text)
 
 
 def line_of_key(text: str) -> str:
@@ -144,6 +167,21 @@ def looks_random(value: str) -> bool:
     return _class_changes(plain) >= 0.3 * len(plain) and len(set(plain)) >= 8
 
 
+def _is_generated(text: str) -> bool:
+    """Return whether a long text of letters and digits can be nothing but a credential that nothing announces.
+
+    Example:
+        >>> _is_generated("Zq7hTk2Lw9XbV3nRk3Vq9ZbQ8r"), _is_generated("CompressedTensorsW8A8Fp8MoEMethod")
+        (True, False)
+    """
+    plain = re.sub(r"[^A-Za-z0-9]", "", text)
+    runs = [run for run in _RUN.findall(text) if not (run.islower() or run.isupper()) and looks_random(run)]
+    words = sum(map(len, _SMALL_LETTERS.findall(plain)))
+    # Glm4MoeLiteForCausalLM is the name of a model.
+    most = 0.3 if len(plain) >= _LONG else 0.2
+    return bool(runs) and _class_changes(plain) >= 0.42 * len(plain) and words < most * len(plain)
+
+
 def mixes_letters(value: str) -> bool:
     """Return whether letters alone look generated: capitals all over them.
 
@@ -152,6 +190,16 @@ def mixes_letters(value: str) -> bool:
         (True, False)
     """
     return value.isalpha() and len(value) >= 10 and _class_changes(value) >= 0.3 * len(value)
+
+
+def changes_class(text: str) -> bool:
+    """Return whether a part of a value may be of a generated one: three times another kind of character follows.
+
+    Example:
+        >>> changes_class("nnfZpKdITen6KG"), changes_class("WARNING"), changes_class("2026-03-04")
+        (True, False, False)
+    """
+    return _class_changes(re.sub(r"[^A-Za-z0-9]", "", text)) >= 3
 
 
 def _class_changes(run: str) -> int:

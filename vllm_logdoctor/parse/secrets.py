@@ -14,13 +14,34 @@ from typing import NamedTuple
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_names import mask_named, may_hold_name
-from vllm_logdoctor.parse.secret_shapes import MASK, line_of_key, looks_random, mask_shaped, may_be_shaped
+from vllm_logdoctor.parse.secret_shapes import (
+    MASK,
+    changes_class,
+    line_of_key,
+    looks_random,
+    mask_shaped,
+    may_be_shaped,
+)
 from vllm_logdoctor.texts import asked_once, shared_start
 
 _LONGEST_REMEMBERED = 1000
 _Replace = Callable[[re.Match[str]], str]
 
-_COMMANDS = ("curl", "login", "sshpass", "mysql", "redis-cli", "alias set", "vault ")
+_COMMANDS = (
+    "curl",
+    "login",
+    "sshpass",
+    "mysql",
+    "redis-cli",
+    "alias set",
+    "vault ",
+    "mongo",
+    "htpasswd",
+    "chpasswd",
+    "add_user",
+    "echo ",
+    "ldap",
+)
 # In small letters: one of these precedes a secret that its place gives away, or before a prompt.
 _PLACES = (
     "bearer",
@@ -31,23 +52,26 @@ _PLACES = (
     "headers",
     "eceived request",
     "enerated response",
+    "auth(",
+    "enter",
+    "paste",
     *_COMMANDS,
 )
 # Authorization: Bearer abc     'authorization': 'Basic dXNlcjpw'     (b'authorization', b'Bearer abc')     X-Authorization: abc
 _AUTHORIZATION = lazy_pattern(
-    r"(?P<name>(?<![A-Za-z])(?:Bearer(?: |%20)|Basic |(?:Proxy-|X-)?Authorization[\"']?\s?[=:,]\s?b?[\"']?(?:[A-Za-z]{2,12} )?))"
-    r"(?P<value>[^\s\"',;*=][^\s\"',;]{5,})",
+    r"(?P<name>(?<![A-Za-z])(?:(?:Bearer|Basic)(?: |%20)|(?<=\.)BEARER:|(?:Proxy-|X-)?Authorization[\"']?\s?[=:,]\s?b?[\"']?(?:[A-Za-z]{2,12} )?))"
+    r"(?P<value>(?:\*{3}(?=:))?[^\s\"',;*=][^\s\"',;]{5,})",
     re.IGNORECASE,
 )
 # Authorization: Digest username="a", response=abc     Authorization: AWS4-HMAC-SHA256 Credential=..., Signature=abc
 _PARAMETERS = lazy_pattern(
     r"(?P<name>\bAuthorization[\"']?\s?[=:,]\s?b?[\"']?)"
-    r"(?P<value>(?:Digest|AWS4-[\w-]{1,20}|OAuth|Hawk|SharedKey)\s[^\n]{8,})",
+    r"(?P<value>(?:Digest|AWS4-[\w-]{1,20}|OAuth|Hawk|SharedKey|[A-Za-z]{3,20}(?=\s[A-Za-z_]{2,20}=))\s[^\n]{8,})",
     re.IGNORECASE,
 )
 # postgresql://app:p@ss@db/x     https://hf_abc@huggingface.co/x     s3://AK:secret@bucket     and cut: https://user:secret
 _URL = lazy_pattern(
-    r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?P<user>[^\s/?#\"'<>]{1,4000})(?:@(?=[\w\[.\s\"'-]|\Z)|\Z)"
+    r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?:(?P<user>[^\s/?#\"'<>]{1,4000})@(?=[\w\[.\s\"'-]|\Z)|(?P<cut>[^\s/?#\"'<>@]{1,4000})\Z)"
 )
 # redis://:pa/ss@cache:6379     databases' passwords are not always encoded
 _DATABASE = lazy_pattern(
@@ -65,10 +89,35 @@ _COOKIE = lazy_pattern(
 # curl -u user:password     sshpass -p abc     docker login -p abc     wandb login abc     mysql -u root -pabc     redis-cli -a abc
 # mc alias set s3 URL user abc     vault kv put secret/hf value=abc
 _COMMAND = lazy_pattern(
-    r"(?P<name>\bcurl\b[^|;\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:'\"]{1,80}:|\bsshpass\s{1,3}-p\s?[\"']?|\blogin\b[^|;\n]{0,120}?\s-p[ =]?[\"']?"
+    r"(?P<name>\bcurl\b[^|;\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:'\"]{1,80}:|\bsshpass\s{1,3}-p\s?[\"']?"
+    r"|\blogin\b[^|;\n]{0,120}?\s-[pk][ =]?[\"']?"
     r"|\bwandb login (?:--relogin )?|\bmysql(?:dump|admin)?\b[^|;\n]{0,120}?\s-p[\"']?(?=\S)"
     r"|\bredis-cli\b[^|;\n]{0,120}?\s(?:-a|--pass)[ =][\"']?|\balias set \S{1,40} \S{1,200} \S{1,80} "
+    r"|\bmongo(?:sh|dump|restore)?\b[^|;\n]{0,120}?\s-p[ =]?[\"']?"
+    r"|\bhtpasswd -\w{1,6} (?:\S{1,200} )?\S{1,80} |\badd_user \S{1,80} "
+    r"|\bldap\w{1,10}\b[^|;\n]{0,120}?\s-w[ =]?[\"']?"
+    r"|\becho [\"']?(?:\w{1,40}:)?(?=[^\s:]{1,200} \| \S{0,20}\b(?:chpasswd|sudo -S|kinit|passwd|\w{1,20} login)\b)"
     r"|\bvault (?:kv put|write)\b[^|;\n]{0,120}?\s[\w-]{1,40}=)(?P<value>[^\s\"'|;*][^\s\"']{3,})"
+)
+# auth=HTTPBasicAuth('bob', 'abc')     huggingface_hub.login('abc')     Enter your token (input will not be visible): abc
+_CALL = lazy_pattern(
+    r"(?P<name>\b\w{0,20}Auth\([\"'][^\"']{1,80}[\"'],\s?[\"']|\blogin\([\"']"
+    r"|\b(?:[Ee]nter|[Pp]aste) [^:]{0,120}\b(?:token|key|password)\b[^:]{0,120}: )"
+    r"(?P<value>[^\s\"'*]{8,})"
+)
+# .pgpass: db.example.com:5432:prod:app:abc
+_PGPASS = lazy_pattern(
+    r"(?P<name>(?<![\w.*:-])[\w.*-]{1,80}:(?:[0-9]{2,5}|\*):[\w*-]{1,40}:[\w*-]{1,40}:)(?P<value>[^\s:]{6,})"
+)
+_HEX_AND_DASHES = lazy_pattern(r"[0-9a-f-]+")
+# GET /cb?code=abc     code=abc&state=x
+_QUERY = lazy_pattern(
+    r"(?P<name>[?&][\w.-]{1,40}=|(?<![\w.-])[\w.-]{1,40}=(?=[\w-]{16,200}&))(?P<value>[A-Za-z0-9_-]{16,})(?=[&\s\"'#]|\Z)"
+)
+# https://host/hook/abc     https://host/t/abc/channel
+_URL_PATH = lazy_pattern(
+    r"(?P<name>://[^\s?\"']{1,200}?/(?:hooks?|webhooks?|t|tokens?|api_?keys?|secrets?)/)"
+    r"(?P<value>(?=[\w-]{0,40}[0-9])[\w-]{16,})"
 )
 # Received request cmpl-1: prompt: 'text', params:      Generated response cmpl-1: output: 'text', output_token_ids:
 _PROMPT = lazy_pattern(r"(?:Received request|Generated response) [^:]{1,200}: (?:prompt|output): ", re.DOTALL)
@@ -89,13 +138,16 @@ _DIGITS = str.maketrans("123456789", "0" * 9)
 _KEY_HEADERS = ("Proc-Type:", "DEK-Info:", "Comment:", "Version:")
 # args: api_key=     - name: DB_PASSWORD     - --api-key     "--api-key",     api_key
 _NAME_AT_END = lazy_pattern(
-    r"(?:^|[\s\"'{,])(?P<name>-{0,2}[A-Za-z][\w.-]{2,80})[\"']?\s?(?P<assign>[:=]?)\s?(?:,|\|-?)?\Z"
+    r"(?:^|[\s\"'{,])(?P<name>-{0,2}[A-Za-z][\w.-]{2,80})[\"']?\s?(?P<assign>[:=]?)\s?(?:,|[|>][-+]?|\{|\\)?\Z"
 )
 # Zq7hTk2L     - Zq7hTk2L     value: Zq7hTk2L     "value": "Zq7hTk2L",
 # Input should be None [type=none_required, input_value='Zq7hTk2L', input_type=str]
 _VALUE_LINE = lazy_pattern(
     r"\s*(?P<item>-\s{1,8})?(?P<named>[\"']?value[\"']?\s?[:=]\s?|.{0,200}\binput_value=)?[\"']?(?P<value>[^\s\"',]{3,})[\"']?(?(named)[,\s\]].*|,?\s*)?\Z"
 )
+_WRAPPED_FROM = 60
+"""Characters of a line from which a terminal may have broken it."""
+_WRAPPED_REST = lazy_pattern(r"\s{0,8}[A-Za-z0-9+/=_-]{3,}")
 _FEW_WORDS = 7
 _BARE_NAME = lazy_pattern(
     r"(?:key|token|secret|pass[a-z]{0,6}|pwd|cred|auth)s?[\"']?\s{0,3}[=:,|]?-?\s{0,3}\Z"
@@ -154,11 +206,13 @@ class OpenSecret(NamedTuple):
         name: of the value; "" for a private key.
         assigned: an equals sign or a colon is behind the name: any value belongs to it, not only one that looks generated.
         before: the line, up to where a private key begins.
+        wrapped: the value fills the line to its end: a terminal may have broken it.
     """
 
     name: str
     assigned: bool = False
     before: str = ""
+    wrapped: bool = False
 
     def without_rest(self, text: str) -> tuple[str, OpenSecret | None]:
         """Return a line with what continues the secret masked, and what the line after it may continue.
@@ -169,6 +223,9 @@ class OpenSecret(NamedTuple):
         """
         if not text[self._end_of_head(text) :].strip():
             return text, self
+        if self.wrapped:
+            rest = _WRAPPED_REST.match(text)
+            return (f"{MASK}{text[rest.end() :]}" if rest and changes_class(rest[0]) else text), None
         if not self.name:
             return self._without_key_line(text)
         found = _VALUE_LINE.match(text) or _VALUE_LINE.match(text, self._end_of_head(text))
@@ -221,6 +278,17 @@ def open_secret(text: str, message: str) -> OpenSecret | None:
     return None if found is None else OpenSecret(found["name"], bool(found["assign"]), text[:_LONGEST_HEAD])
 
 
+def wrapped_secret(text: str, masked: str) -> OpenSecret | None:
+    """Return the secret at the end of a line that is as wide as a terminal, whose rest the next line may hold, or None.
+
+    Args:
+        text: the line.
+        masked: its message with secrets masked.
+    """
+    wide = len(text) >= _WRAPPED_FROM and masked.rstrip().endswith(MASK) and not text.rstrip().endswith("*")
+    return OpenSecret("", wrapped=True) if wide else None
+
+
 @asked_once(4096)
 def _may_end_in_name(text: str) -> bool:
     """Return whether a text ends in the name of a credential: on its own, in few words, or with an equals sign or a colon."""
@@ -248,25 +316,30 @@ def _without_prompts(text: str) -> str:
     return "".join(pieces) + text[position:] if pieces else text
 
 
+class _Place(NamedTuple):
+    """What precedes a secret: one of these texts in small letters is in the line, and whether the value must look generated."""
+
+    marks: tuple[str, ...]
+    pattern: re.Pattern[str]
+    kind: str
+    generated: bool = False
+
+
+_PRECEDED = (
+    _Place(("authorization",), _PARAMETERS, "Authorization header"),
+    _Place(("bearer", "basic", "authorization"), _AUTHORIZATION, "Authorization header"),
+    _Place(("://",), _URL_PATH, "token in a URL"),
+    _Place(("?", "&"), _QUERY, "request parameter", generated=True),
+    _Place(("cookie",), _COOKIE, "cookie"),
+    _Place((":",), _PGPASS, "password"),
+    _Place(_COMMANDS, _COMMAND, "password"),
+    _Place(("auth(", "login(", "enter", "paste"), _CALL, "password"),
+)
+
+
 def _mask_places(text: str, kinds: dict[str, None]) -> str:
-    def placed(kind: str) -> _Replace:
-        def replace(match: re.Match[str]) -> str:
-            value = match["value"]
-            # Authorization: required     docker run -u 1000:1000     curl -u user:$PASSWORD
-            if (
-                value.strip("*") == ""
-                or value.isdigit()
-                or value[0] in "$<{"
-                or (value.rstrip(":.!?").isalpha() and value[1:].islower())
-            ):
-                return match[0]
-            kinds[kind] = None
-            return f"{match['name']}{MASK}"
-
-        return replace
-
     def url(match: re.Match[str]) -> str:
-        user, colon, password = match["user"].partition(":")
+        user, colon, password = (match["user"] or match["cut"]).partition(":")
         # git@host and user@host name nobody's password; a port before a path is none either.
         if colon and (not password or password.strip("*") == "" or re.match(r"\d{1,5}(?:/|\Z)", password)):
             return match[0]
@@ -283,15 +356,31 @@ def _mask_places(text: str, kinds: dict[str, None]) -> str:
         return match["name"] + re.sub(r"=[^,]+", f"={MASK}", match["value"])
 
     lowered = text.lower()
-    if "bearer" in lowered or "basic " in lowered or "authorization" in lowered:
-        text = _PARAMETERS.sub(placed("Authorization header"), text)
-        text = _AUTHORIZATION.sub(placed("Authorization header"), text)
     if "://" in text:
         text = _DATABASE.sub(url, _URL.sub(url, text))
     if "headers" in lowered:
         text = _HEADERS.sub(headers, text)
-    if "cookie" in lowered:
-        text = _COOKIE.sub(placed("cookie"), text)
-    if any(word in lowered for word in _COMMANDS):
-        text = _COMMAND.sub(placed("password"), text)
+    for place in _PRECEDED:
+        if any(map(lowered.__contains__, place.marks)):
+            text = place.pattern.sub(_replacing(place, kinds), text)
     return text
+
+
+def _replacing(place: _Place, kinds: dict[str, None]) -> _Replace:
+    """Return what replaces a value behind its name, unless it is a word, a variable, an id of a user or masked."""
+
+    def replace(match: re.Match[str]) -> str:
+        value = match["value"]
+        # Authorization: required     docker run -u 1000:1000     curl -u user:$PASSWORD
+        if (
+            value.strip("*") == ""
+            or value.isdigit()
+            or value[0] in "$<{"
+            or (value.rstrip(":.!?").isalpha() and value[1:].islower())
+            or (place.generated and (_HEX_AND_DASHES.fullmatch(value) or not looks_random(value)))
+        ):
+            return match[0]
+        kinds[place.kind] = None
+        return f"{match['name']}{MASK}"
+
+    return replace

@@ -12,7 +12,7 @@ from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.defaults import default_of
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.knowledge.versions import release_number
-from vllm_logdoctor.parse import Record
+from vllm_logdoctor.parse import Record, mask
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.builds import is_build
 from vllm_logdoctor.run.configuration import effective_configuration
@@ -56,7 +56,9 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     _place(run, builder, tail)
     run.messages = builder.messages
     run.processes = list(builder.processes)
-    run.accesses, run.other_server = builder.accesses, builder.other_server
+    for (method, path, status), number in builder.accesses.items():
+        run.accesses[method, mask(path).text, status] += number
+    run.other_server = builder.other_server
     run.requests_by_minute = builder.requests_by_minute
     run.accesses_by_minute = AccessesByMinute(builder.requests_by_minute)
     run.speculation, run.transfers, run.progress = builder.speculation, builder.transfers, builder.progress
