@@ -25,7 +25,7 @@ from vllm_logdoctor.run.beside import joined
 from vllm_logdoctor.run.job import JobEnd
 from vllm_logdoctor.run.model import Run, SourceSummary
 from vllm_logdoctor.scan import Prefilter, Scanned, build_prefilter
-from vllm_logdoctor.selection import split_by_kind
+from vllm_logdoctor.selection import says_end_of_job, split_by_kind
 from vllm_logdoctor.source import (
     Chunk,
     Input,
@@ -35,6 +35,7 @@ from vllm_logdoctor.source import (
     read_pieces,
     servers_apart,
     sets_of,
+    with_words_of_jobs,
 )
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, Reading
 from vllm_logdoctor.streams import Item, StreamReader, merged
@@ -223,7 +224,7 @@ def analyse(
     analyser.interrupted = selected.interrupted
     failures: list[LogdoctorError] = []
     try:
-        for input_set in servers_apart(sets_of(selected.logs)):
+        for input_set in servers_apart(with_words_of_jobs(sets_of(selected.logs), says_end_of_job)):
             streams = [_items(analyser, stream, failures, progress) for stream in input_set.streams]
             try:
                 analyser.take(streams[0] if len(streams) == 1 else merged(streams))

@@ -93,6 +93,7 @@ class RunSet:
         backwards = _is_backwards(self.segmenter.runs)
         runs: list[Run] = []
         defects: list[str] = []
+        job = self.job
         for builder in self.segmenter.runs:
             try:
                 run = finished(builder, tail if builder is self.segmenter.current else ())
@@ -102,7 +103,10 @@ class RunSet:
             run.newest_first = backwards
             if _is_of_vllm(run):
                 runs.append(run)
-        runs = _with_job(runs, self.job)
+            elif len(self.readers) > 1:
+                # Error output beside a log.
+                job = combined(job_end_in(run.records, run.files), job)
+        runs = _with_job(runs, job)
         for number, run in enumerate(runs, start=1):
             run.number = number
             run.secrets = self._secrets_of(run)

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from vllm_logdoctor.evidence.model import EvidenceFile
+from vllm_logdoctor.run.job import job_end_in_text
 from vllm_logdoctor.run.model import SourceSummary
-from vllm_logdoctor.source import Input
-from vllm_logdoctor.source.inputs import OTHER_FILE
+from vllm_logdoctor.source import Input, sets_of, with_words_of_jobs
+from vllm_logdoctor.source.inputs import OTHER_FILE, OTHER_TEXT
 from vllm_logdoctor.source.kinds import HEAD_BYTES, kind_of_file
 
 # INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.8.5
@@ -28,6 +29,9 @@ _OF_RUN = re.compile(
     rb"|non-default args|model_runner\.py|worker\.py|Loading (?:model|weights)"
 )
 _MOST_BYTES = 16 << 20
+_LONGEST_WORDS = 4096
+_MOST_LOGS_OF_JOBS = 1000
+"""Of more logs the error outputs beside them are not looked at."""
 _MOST_PASTED = 1 << 20
 """A larger text is a log."""
 # ```text    > ~~~    [10:05] bob: yes    and how collect_env, nvidia-smi, /metrics, top and the machine's words on an end begin
@@ -58,9 +62,17 @@ class Selected(Struct):
 def split_by_kind(inputs: Iterable[Input]) -> Selected:
     """Part logs from files that lie beside them and from files that are neither; a pasted text is parted itself."""
     found = Selected()
+    words: list[Input] = []
     for given in inputs:
         source = _with_begin(given, found)
         head = _head_of(source)
+        if (
+            source.kind == OTHER_TEXT
+            and len(head) <= _LONGEST_WORDS
+            and says_end_of_job(head.decode("utf-8", "replace"))
+        ):
+            words.append(source)
+            continue
         kind = _kind_of(source, head)
         if kind is None and source.kind == OTHER_FILE:
             # A folder may hold weights and sources: only what is recognized is named.
@@ -78,8 +90,29 @@ def split_by_kind(inputs: Iterable[Input]) -> Selected:
                 SourceSummary(source.name, source.size or 0, 0, f"{kind}, read beside the log", kind)
             )
         else:
-            found.others.append(SourceSummary(source.name, source.size or 0, 0, f"skipped: {kind}", kind))
+            found.others.append(_skipped(source, kind))
+    for source in words:
+        if _has_log(source, found.logs):
+            found.logs.append(source)
+        else:
+            found.others.append(_skipped(source, OTHER_TEXT))
     return found
+
+
+def says_end_of_job(text: str) -> bool:
+    """Return whether a text says how a job ended, and nothing of vLLM."""
+    return "vllm" not in text.lower() and job_end_in_text(text) is not None
+
+
+def _has_log(words: Input, logs: list[Input]) -> bool:
+    """Return whether one of the logs is that of the job whose end is in a file of its own."""
+    if len(logs) > _MOST_LOGS_OF_JOBS:
+        return False
+    return len(with_words_of_jobs(sets_of([*logs, words]), says_end_of_job)) == len(sets_of(logs))
+
+
+def _skipped(source: Input, kind: str) -> SourceSummary:
+    return SourceSummary(source.name, source.size or 0, 0, f"skipped: {kind}", kind)
 
 
 def _evidence_of(source: Input, kind: str) -> list[EvidenceFile]:

@@ -50,6 +50,21 @@ def test_of_several_nodes_the_one_that_failed_first_is_the_one_to_start_with(tmp
     assert "**2 of 3 failed; start with run 2.**" in report.to_markdown()
 
 
+@pytest.mark.parametrize("errors", ["errors-48.err", "slurm-48.err"])
+@pytest.mark.parametrize("others", [(), ("slurm-51.out",)])
+def test_the_end_of_a_job_in_its_error_output_belongs_to_its_log_whatever_its_name(
+    errors: str, others: tuple[str, ...], tmp_path: Path
+) -> None:
+    running = lines_of_node("stopped")[:-2]
+    for name in ("slurm-48.out", *others):
+        (tmp_path / name).write_text("\n".join([*running, ""]))
+    (tmp_path / errors).write_text(
+        "slurmstepd-n1: error: *** JOB 48 ON n1 CANCELLED AT 2026-03-04T10:23:38 DUE TO TIME LIMIT ***\n"
+    )
+    outcomes = {run.run.first_file.rpartition("/")[2]: run.run.outcome for run in analyze(tmp_path).runs}
+    assert outcomes == {"slurm-48.out": "killed", **dict.fromkeys(others, "unknown")}
+
+
 def test_servers_that_were_started_days_apart_are_runs_of_their_own(tmp_path: Path) -> None:
     for day, end in ((4, "stopped"), (7, "stopped"), (9, "crashed")):
         (tmp_path / f"serve.{day}.log").write_text("\n".join(lines_of_node(end, f"03-{day:02} 10")))

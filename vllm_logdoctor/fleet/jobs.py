@@ -26,8 +26,8 @@ _DAY = re.compile(r"(?:19|20)\d\d[01]\d[0-3]\d")
 # SLURM_JOB_ID=1234      export SLURM_JOBID="1234"      PBS_JOBID=1234.server      PBS_JOBID=1234[7].server
 _SLURM_VARIABLE = re.compile(rb"\bSLURM_JOB_?ID\b\W{1,4}(\d{1,12})(?!\d)")
 _PBS_VARIABLE = re.compile(rb"\bPBS_JOBID\b\W{1,4}(\d{1,12}(?:\[\d{1,9}\])?)(?!\d)")
-# slurmstepd: error: *** JOB 1234 ON n1 CANCELLED AT ... ***      slurmstepd: error: *** STEP 1234.0 ON n1 ...
-_SLURM_WORDS = re.compile(rb"slurmstepd: error: \*\*\* (?:JOB|STEP) (\d{1,12})(?!\d)")
+# slurmstepd: error: *** JOB 1234 ON n1 CANCELLED AT ... ***      slurmstepd-n1: error: *** STEP 1234.0 ON n1 ...
+_SLURM_WORDS = re.compile(rb"slurmstepd(?:-[^ :]{1,64})?: error: \*\*\* (?:JOB|STEP) (\d{1,12})(?!\d)")
 # Job ID: 1234.server    (prologues of sites)
 _PROLOGUE = re.compile(
     rb"^[ \t#*|=-]{0,20}(?:PBS |Slurm )?job[ _-]?id[ \t]{0,10}[:=][ \t]{0,10}(\d{2,12}(?:\[\d{1,9}\])?)(?!\d)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -16,7 +16,10 @@ _PBS_OUTPUT = re.compile(r"\.[oe](?=\d+(?:\.\d+)?$)")
 _RANK = re.compile(r"(?P<word>rank|node|worker|proc)[-_.]?\d+")
 # (APIServer pid=11) INFO 03-02 10:00:05 [api_server.py:1839] vLLM API server version 0.11.2
 _SERVER = re.compile(rb"API server version |Application startup complete|Uvicorn running on ")
+_NUMBER = re.compile(r"\d+")
 _HEAD_BYTES = 1 << 18
+_LONGEST_WORDS = 4096
+"""Bytes of a file that may hold nothing but what a batch system wrote."""
 
 
 class Stream(Struct, frozen=True):
@@ -58,6 +61,51 @@ def servers_apart(sets: Iterable[InputSet]) -> Iterator[InputSet]:
             yield from (InputSet((Stream(stream.inputs),)) for stream in one.streams)
         else:
             yield one
+
+
+def with_words_of_jobs(sets: Sequence[InputSet], says_end: Callable[[str], bool]) -> list[InputSet]:
+    """Join the error output of a job that holds nothing but its end to the log of the job: the one that shares its number, or the only one.
+
+    Args:
+        sets: as `sets_of` returns them.
+        says_end: whether a text says how a job ended, and nothing of a server.
+
+    Example:
+        >>> named = [Input("slurm-48.out", data=b"log"), Input("slurm-51.out", data=b"log"), Input("errors-48.err", data=b"killed")]
+        >>> [[stream.inputs[0].name for stream in one.streams] for one in with_words_of_jobs(sets_of(named), "killed".__eq__)]
+        [['slurm-48.out', 'errors-48.err'], ['slurm-51.out']]
+    """
+    words = [one for one in sets if _may_be_words(one) and says_end(_text(one.streams[0].inputs[0]))]
+    if not words or len(words) == len(sets):
+        return list(sets)
+    logs = [one for one in sets if one not in words]
+    joined: list[InputSet] = []
+    for one in words:
+        numbers = set(_NUMBER.findall(_base(one.streams[0].inputs[0].name)))
+        same = [
+            log for log in logs if numbers.intersection(_NUMBER.findall(_base(log.streams[0].inputs[0].name)))
+        ]
+        of_job = same if len(same) == 1 else logs
+        if len(of_job) == 1:
+            logs = [InputSet((*log.streams, *one.streams)) if log is of_job[0] else log for log in logs]
+        else:
+            joined.append(one)
+    return [*logs, *joined]
+
+
+def _may_be_words(one: InputSet) -> bool:
+    """Return whether a set is one small file that is named as the error output of something."""
+    first = one.streams[0].inputs[0]
+    named = _OUTPUT.search(_base(first.name)) or _PBS_OUTPUT.search(_base(first.name))
+    return len(one.streams) == 1 and named is not None and 0 < (first.size or 0) <= _LONGEST_WORDS
+
+
+def _text(one: Input) -> str:
+    try:
+        with one.open() as file:
+            return file.read(_LONGEST_WORDS).decode("utf-8", "replace")
+    except Exception:
+        return ""
 
 
 def _starts_server(stream: Stream) -> bool:
