@@ -62,7 +62,7 @@ def test_the_end_of_a_job_in_its_error_output_belongs_to_its_log_whatever_its_na
         "slurmstepd-n1: error: *** JOB 48 ON n1 CANCELLED AT 2026-03-04T10:23:38 DUE TO TIME LIMIT ***\n"
     )
     outcomes = {run.run.first_file.rpartition("/")[2]: run.run.outcome for run in analyze(tmp_path).runs}
-    assert outcomes == {"slurm-48.out": "killed", **dict.fromkeys(others, "unknown")}
+    assert outcomes == {"slurm-48.out": "killed", **dict.fromkeys(others, "running")}
 
 
 def test_servers_that_were_started_days_apart_are_runs_of_their_own(tmp_path: Path) -> None:
