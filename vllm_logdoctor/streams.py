@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
 from msgspec import Struct
@@ -12,8 +12,6 @@ from msgspec import Struct
 from vllm_logdoctor.events import Event, FastLine, Matcher, RecordEvent, RequestReader, StatisticsReader
 from vllm_logdoctor.parse import Record, RecordParser
 from vllm_logdoctor.scan import (
-    TAIL_BYTES,
-    TAIL_LINES,
     AccessKey,
     Line,
     LineFilter,
@@ -78,7 +76,6 @@ class StreamReader:
         self._selector = Selector(self.scanner)
         self._request_literals = tuple(_numbers(matcher, _REQUEST_LITERALS))
         self._waiting: dict[Hashable, _Waiting] = {}
-        self._latest: deque[tuple[Line, Sequence[Record]]] = deque(maxlen=TAIL_LINES)
         self._label = label
         self._statistics = StatisticsReader(matcher, self._parsed)
         self._requests = RequestReader(self._parsed_request)
@@ -114,21 +111,15 @@ class StreamReader:
         yield from sorted(lines, key=_position_of)
 
     def tail(self) -> list[Record]:
-        """Return the records of the last lines, wanted or not; those that were read in order are not parsed again."""
+        """Return the records of the last lines, wanted or not."""
         lines, before = self._selector.tail()
-        read = {line[:3]: records for line, records in self._latest}
-        found = [tuple(read[line[:3]]) for line in lines[before:] if line[:3] in read]
-        if len(found) < len(lines) - before:
-            parser = RecordParser()
-            found = [tuple(parser.parse(line)) for line in lines][before:]
+        parser = RecordParser()
+        found = [tuple(parser.parse(line)) for line in lines][before:]
         return [self._labelled(record) for records in found for record in records]
 
     def _records(self, line: Line) -> Iterator[Item]:
         """Yield the records of a line that was not read in one step."""
-        records = tuple(self.parser.parse(line))
-        if len(line.data) <= TAIL_BYTES:
-            self._latest.append((line, records))
-        for parsed in records:
+        for parsed in self.parser.parse(line):
             record = self._labelled(parsed)
             event = self._matcher.match(record) if line.literals else None
             if event is not None and event.name in REQUESTS and record.level == "INFO":

@@ -19,6 +19,17 @@ from vllm_logdoctor.run.model import Evidence, Occurrences, Phase, Run, Sample, 
 
 FILE = "vllm.log"
 
+PLATFORM = "INFO 03-02 10:00:05 [__init__.py:243] Automatically detected platform cuda."
+ENGINE = (
+    "INFO 03-02 10:00:06 [core.py:93] Initializing a V1 LLM engine (v0.11.0) with config: model='org/tiny', dtype=torch.float16, "
+    "max_seq_len=4096, tensor_parallel_size=1, quantization=None, kv_cache_dtype=auto"
+)
+LOADED = (
+    "INFO 03-02 10:00:30 [gpu_model_runner.py:2900] Model loading took 6.2 GiB and 11.3 seconds",
+    "INFO 03-02 10:00:40 [gpu_worker.py:298] Available KV cache memory: 5.10 GiB",
+    "INFO 03-02 10:00:40 [kv_cache_utils.py:1087] GPU KV cache size: 41,000 tokens",
+)
+
 
 @cache
 def index() -> PackIndex:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.rules.making import ENGINE, LOADED, PLATFORM
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.rules.capacity.card import device_of, job_card
 from vllm_logdoctor.rules.capacity.fp8 import Capability, capability_of
 from vllm_logdoctor.source import inputs_from
 
-START = (
-    "INFO 03-02 10:00:05 [__init__.py:243] Automatically detected platform cuda.",
-    "INFO 03-02 10:00:06 [core.py:93] Initializing a V1 LLM engine (v0.11.0) with config: model='org/tiny', dtype=torch.float16, "
-    "max_seq_len=4096, tensor_parallel_size=1, quantization=None, kv_cache_dtype=auto",
-    "INFO 03-02 10:00:30 [gpu_model_runner.py:2900] Model loading took 6.2 GiB and 11.3 seconds",
-    "INFO 03-02 10:00:40 [gpu_worker.py:298] Available KV cache memory: 5.10 GiB",
-    "INFO 03-02 10:00:40 [kv_cache_utils.py:1087] GPU KV cache size: 41,000 tokens",
-    "INFO:     Application startup complete.",
-)
+START = (PLATFORM, ENGINE, *LOADED, "INFO:     Application startup complete.")
 FREE = (
     "INFO 03-02 10:00:41 [gpu_worker.py:356] Free memory on device (38.9/39.39 GiB) on startup. Desired GPU memory utilization is (0.9, 35.45 GiB). Actual usage: "
     "6.2 GiB for weights, 0.32 GiB for peak activation, 0.05 GiB for non-torch memory, and 0.2 GiB for CUDAGraph memory."

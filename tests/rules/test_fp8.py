@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.rules.making import ENGINE, LOADED, PLATFORM
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.plan.whatif import what_if
@@ -26,16 +27,8 @@ V100 = (
 
 
 def diagnosis(*lines: str) -> Diagnosis:
-    log = [
-        "INFO 03-02 10:00:05 [__init__.py:243] Automatically detected platform cuda.",
-        "INFO 03-02 10:00:06 [core.py:93] Initializing a V1 LLM engine (v0.11.0) with config: model='org/tiny', dtype=torch.float16, "
-        "max_seq_len=4096, tensor_parallel_size=1, quantization=None, kv_cache_dtype=auto",
-        *lines,
-        "INFO 03-02 10:00:30 [gpu_model_runner.py:2900] Model loading took 6.2 GiB and 11.3 seconds",
-        "INFO 03-02 10:00:40 [gpu_worker.py:298] Available KV cache memory: 5.10 GiB",
-        "INFO 03-02 10:00:40 [kv_cache_utils.py:1087] GPU KV cache size: 41,000 tokens",
-        "INFO 03-02 10:00:40 [kv_cache_utils.py:1091] Maximum concurrency for 4,096 tokens per request: 10.01x",
-    ]
+    concurrency = "INFO 03-02 10:00:40 [kv_cache_utils.py:1091] Maximum concurrency for 4,096 tokens per request: 10.01x"
+    log = [PLATFORM, ENGINE, *lines, *LOADED, concurrency]
     return analyse(inputs_from("\n".join(log).encode()), Options()).runs[0]
 
 
