@@ -60,10 +60,12 @@ def run(commands: str, folder: Path) -> str:
 def _printed(command: str, folder: Path) -> str:
     words = command.split()
     assert words[0] == "python"
+    # Each command but the first finds the copy compiled.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [sys.executable, *words[1:]],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env={**kept, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         check=False,
