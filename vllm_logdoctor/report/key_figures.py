@@ -79,7 +79,7 @@ def _of_load(run: Run) -> Iterator[Figure]:
         return
     if figures.generation.max:
         each = per_request(points)
-        share = f"; {number(each)} per request" if each and (figures.running or 0) > 1 else ""
+        share = f"; {number(each)} per request in the median" if each and (figures.running or 0) > 1 else ""
         peak = max(figures.generation.max, 0.0 if _has_engines(run) else run.extremes.generation)
         rates = f"{number(figures.generation.mean_busy)} tokens/s mean, {number(peak)} peak"
         yield "generation", rates + share

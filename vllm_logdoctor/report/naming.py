@@ -73,6 +73,7 @@ OBJECTIVES: dict[str, str] = {
 PHASES: dict[str, str] = {
     "imports": "imports and arguments",
     "engine-start": "engine and worker start",
+    "placement": "waiting for Ray's placement group",
     "download": "model download",
     "load-weights": "weight loading",
     "dynamo": "Dynamo tracing",
@@ -233,7 +234,7 @@ def run_title(run: Run) -> str:
 
 
 def client_asked(run: Run) -> Mapping[str, str | float]:
-    """Return what the client of the last benchmark was told to send; nothing where a log holds the engine's lines."""
+    """Return what the client of the last benchmark sends; nothing where a log holds the engine's lines."""
     return run.benchmarks[-1].asked if is_client(run) else {}
 
 

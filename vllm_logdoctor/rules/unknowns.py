@@ -10,6 +10,7 @@ from vllm_logdoctor.run.model import Run
 
 # No release of vLLM prints the names of cards or their links; a line of the job script does.
 _CARDS = {"rocm": "rocm-smi --showproductname"}
+_LISTED = "detected-different-devices-system-make-sure-set"
 _LINKS = {"rocm": "rocm-smi --showtopo"}
 
 
@@ -40,7 +41,12 @@ def _load_unknowns(run: Run) -> Iterator[str]:
     if run.seen("stats-disabled-api-servers"):
         yield "Load: this release prints no statistics with several API servers; scrape /metrics."
     elif run.setting("disable_log_stats") is True:
-        yield "Load: statistics are off; start without `--disable-log-stats`."
+        how = (
+            "`LLM(..., disable_log_stats=False)`"
+            if run.kind == "offline"
+            else "start without `--disable-log-stats`"
+        )
+        yield f"Load: statistics are off; {how}."
     elif run.startup_complete and run.kind == "offline":
         yield "Load: offline engines print statistics only with `LLM(..., disable_log_stats=False)`."
     elif run.startup_complete:
@@ -68,4 +74,4 @@ def _shows_links(run: Run) -> bool:
 
 
 def _names_card(run: Run) -> bool:
-    return bool(run.observed.of("gpus", "name") or device_name(run) or job_card(run))
+    return bool(run.observed.of("gpus", "name") or device_name(run) or job_card(run) or run.seen(_LISTED))

@@ -170,7 +170,9 @@ def _configuration(run: Run, builder: RunBuilder) -> dict[str, Any]:
         return (static, "the parser's default") if static is not None and name not in DEFAULTED else None
 
     stated = builder.stated
-    wanted = DEFAULTED if stated.arguments else SELDOM_SET if stated.engine else ()
+    wanted = (
+        () if stated.arguments_cut else DEFAULTED if stated.arguments else SELDOM_SET if stated.engine else ()
+    )
     untagged = version is not None and release_number(version) is None
     return effective_configuration(stated, default, wanted, untagged)
 

@@ -42,6 +42,7 @@ class ConfigSources(Struct):
         arguments, arguments_evidence: what the user set, or all arguments.
         arguments_text, engine_text: the whole messages that evidence cuts.
         arguments_complete: whether the dump holds all arguments, not only those that differ from their default.
+        arguments_cut: whether the dump ends before its last argument.
         engine, engine_evidence: the engine's configuration line.
         adjusted: settings that a later line changes.
         resolved: what the engine chose for settings that are left open, as "auto" is.
@@ -52,6 +53,7 @@ class ConfigSources(Struct):
     arguments_evidence: tuple[Evidence, ...] = ()
     arguments_text: str = ""
     arguments_complete: bool = False
+    arguments_cut: bool = False
     engine: dict[str, Any] = field(default_factory=dict)
     engine_evidence: tuple[Evidence, ...] = ()
     engine_text: str = ""
@@ -69,8 +71,15 @@ def arguments_of(event: Event) -> tuple[dict[str, Any], bool]:
     text = event.text("arguments")
     complete = event.pattern.id == "arguments-namespace"
     found = read_pairs(text.removesuffix(")")) if complete else read_value(text)
-    values = found if isinstance(found, dict) else {}
+    values = dict(found) if isinstance(found, dict) else {}
+    if values and is_cut(event):
+        values.popitem()
     return {name: value for name, value in values.items() if name not in _PARSERS_OWN}, complete
+
+
+def is_cut(event: Event) -> bool:
+    """Return whether an argument dump ends before its closing bracket: its last value may be a piece, others are missing."""
+    return not event.text("arguments").rstrip("\"', ").endswith(("}", ")"))
 
 
 def engine_config_of(event: Event) -> dict[str, Any]:

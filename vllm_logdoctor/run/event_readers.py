@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
+from vllm_logdoctor.run.configuration import arguments_of, engine_config_of, is_cut
 from vllm_logdoctor.run.metrics import added, progress_of, speculation_of, transfer_of
 from vllm_logdoctor.run.model import Value
 from vllm_logdoctor.run.series import sample_of
@@ -73,6 +73,7 @@ def _read_arguments(run: RunBuilder, event: Event) -> None:
     if run.stated.arguments:
         return
     run.stated.arguments, run.stated.arguments_complete = arguments_of(event)
+    run.stated.arguments_cut = is_cut(event)
     run.stated.arguments_evidence = (run.evidence(event.record),)
     run.stated.arguments_text = event.record.message
 

@@ -326,6 +326,11 @@ def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Mome
         if moment.time > position:
             parts.append(_span(name, position, moment.time, moment.evidence, "startup"))
         position = max(position, _end_of(timed, name, moment))
+    waited = builder.messages.get("placement-group-waiting")
+    if ready is None and waited is not None and waited.last is not None and len(parts) < 2:
+        evidence = (builder.evidence(waited.last.record),)
+        parts.append(_span("placement", position, end, evidence, "startup"))
+        position = end
     loading = _moment(builder, "model-load-started")
     if (
         ready is None
@@ -385,7 +390,10 @@ def _profiling(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
     whole = [
         p.start for p in timed if p.name == "engine-init" and p.start and p.start < done.time <= (p.end or 0)
     ]
-    return [_span("profiling", max(before + whole[:1]), done.time, done.evidence, "engine-init")]
+    began = max(before + whole[:1])
+    if done.time - began < SHORTEST_GAP:
+        return []
+    return [_span("profiling", began, done.time, done.evidence, "engine-init")]
 
 
 def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:

@@ -77,7 +77,7 @@ def _followed(page: Page) -> list[str]:
 
 
 def _is_new(page: Page, last: Record) -> bool:
-    return all(one.line != last.line for finding in page.failures for one in finding.evidence)
+    return all(one.line < last.line for finding in page.failures for one in finding.evidence)
 
 
 def _is_sentence(record: Record) -> bool:

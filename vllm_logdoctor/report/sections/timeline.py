@@ -14,6 +14,7 @@ from vllm_logdoctor.run.model import Evidence, Phase
 
 _PERIODS = 8
 _DEEPEST = 3
+_BEFORE_WORKERS = ("startup", "imports", "placement", "unexplained")
 
 
 def timeline(page: Page) -> list[str]:
@@ -46,7 +47,8 @@ def _open_end(page: Page) -> str:
 def _cost(page: Page) -> str:
     """Return what the start-up cost in device hours, where several devices waited for it."""
     total, ranks = start_of(page.run), accelerators(page.run)
-    if not total or not ranks or ranks < 2 or page.run.platform in (None, "cpu"):
+    worked = any(phase.name not in _BEFORE_WORKERS for phase in page.run.phases)
+    if not total or not ranks or ranks < 2 or not worked or page.run.platform in (None, "cpu"):
         return ""
     unit = accelerator_unit(page.run)
     return (

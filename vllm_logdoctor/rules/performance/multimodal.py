@@ -80,10 +80,10 @@ def _admitted_one_by_one(case: RuleContext) -> Advice | None:
     if not LEAST_APART <= apart <= MOST_APART:
         return None
     text = (
-        f"{seen.count:,} requests reached the engine one after the other, one each {apart:.2g} s. Before the engine"
+        f"{seen.count:,} requests reached the engine one after the other, one every {apart:.2g} s. Before the engine"
         " counts a request, the API server's process tokenizes its prompt, and decodes and resizes images where it holds any, one"
-        " after the other: if the client sends them faster, that process is the limit. The log does not tell the"
-        " two apart; it has no statistics lines."
+        " after the other: if the client sends them faster, that process is the limit. Without statistics lines"
+        " the log does not show which of the two it is."
     )
     return Advice(
         text,

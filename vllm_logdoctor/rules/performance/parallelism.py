@@ -189,7 +189,7 @@ def inter_node_network_bound(case: RuleContext) -> Advice | None:
     sockets = case.event("nccl-over-sockets") is not None
     text = (
         f"{ranks or 'The'} tensor parallel ranks are not on one node"
-        + (f" ({local} of the cards are there)" if local else "")
+        + (f" (a node reserved {plural(local, 'GPU')})" if local else "")
         + ": every layer of every step waits for the network twice."
         + (" NCCL goes over TCP sockets, not RDMA." if sockets else "")
         + f" Ranks on one node were measured {NODES_JOINED.low:g} to {NODES_JOINED.high:g} times as fast (one pair)."

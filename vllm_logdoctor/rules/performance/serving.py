@@ -224,7 +224,7 @@ def _client_effect(growth: float) -> Effect | None:
     """The measured range of twice the requests, bounded by what cache and max_num_seqs allow."""
     if growth < LEAST_ROOM:
         return None
-    note = "for twice the requests in flight; each single one gets slower"
+    note = "each single request gets slower"
     if growth < 2:
         note += f"; cache and max_num_seqs allow {growth:.2g} times"
     effect = CLIENT_DOUBLED.effect("generation_throughput", note)
