@@ -103,6 +103,8 @@ def effective_configuration(
     """
     config: dict[str, Value] = {}
     for name, value in _arguments(stated).items():
+        if value is None and stated.arguments_complete:
+            continue  # Nobody set it: what then applies is a default, and seldom "off".
         unset = stated.arguments_complete and _is_default(name, value, default_of, untagged)
         lines = evidence_at(_naming_first(stated.arguments_evidence, name), stated.arguments_text, name)
         config[name] = Value(plain_value(value), "reported" if unset else "explicit", lines)
