@@ -195,3 +195,28 @@ def test_access_lines_of_an_idle_hour_are_of_no_known_minute() -> None:
     by_minute = run.run.accesses_by_minute
     assert sum(by_minute[-1].values()) == 700
     assert sum(sum(counts.values()) for minute, counts in by_minute.items() if minute >= 0) == 3
+
+
+def piece(front: int, engine: int) -> list[str]:
+    """Return lines out of the life of a server, without its begin."""
+    return [
+        statistics(front),
+        f"(EngineCore_DP0 pid={engine}) WARNING 03-04 10:00:00 [core.py:1] something odd",
+    ]
+
+
+def test_pieces_of_two_servers_are_two_runs() -> None:
+    assert [run.to_dict()["lines"] for run in runs(piece(11, 12), piece(21, 22))] == [[1, 2], [3, 4]]
+
+
+def test_pieces_of_two_servers_that_write_by_turns_are_two_runs() -> None:
+    turns = [piece(11, 12), piece(21, 22)] * 2
+    assert [run.to_dict()["serving"]["samples"] for run in runs(*turns)] == [2, 2]
+
+
+def test_numbered_processes_are_of_one_run() -> None:
+    engines = [
+        f"(EngineCore_DP{rank} pid={rank + 20}) WARNING 03-04 10:00:00 [core.py:1] something odd"
+        for rank in (0, 1)
+    ]
+    assert len(runs([statistics()], engines)) == 1

@@ -26,6 +26,8 @@ MOST_RUNS = 200
 OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
 BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
+_ONE_OF_A_RUN = ("APIServer", "EngineCore")
+"""Names of vLLM's own processes that it gives once in a run: several have a number behind it."""
 _INDEX = lazy_pattern(r"\d+")
 # kv_transfer_config=KVTransferConfig(kv_connector='NixlConnector', engine_id='b244e466-9edd-462b-8493-8b2e6c1f5eb9', ...
 _RANDOM_ID = lazy_pattern(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -104,10 +106,10 @@ class Segmenter:
             self.flush_accesses()
         process = record.process
         run = self._owner(process, event)
-        if event is not None and event.pattern.id in SIGNATURES:
+        name = event.pattern.id if event is not None else ""
+        if event is not None and name in SIGNATURES:
             run = self._of_other_engine(run, event)
-        elif event is not None and event.pattern.id in BEGINNINGS:
-            name = event.pattern.id
+        elif event is not None and name in BEGINNINGS:
             # SGLang imported parts of vLLM for a while; only vLLM's own openers make a run vLLM's again.
             if name in OPENERS if run.server != VLLM else self._opens(run, name, event):
                 run = self._start(process)
@@ -115,6 +117,8 @@ class Segmenter:
                 run.openers.setdefault(_kind(name), process)
                 if len(run.openers) < _MOST_OPENERS:
                     run.openers[f"{_kind(name)} {process.name}"] = process
+        elif process is not self._claimed and self._is_namesake(run, process):
+            run = self._start(process, beside=True)
         if process is not self._claimed:
             self._claim(process, run)
         run.add(record, event, count)
@@ -232,11 +236,25 @@ class Segmenter:
             self._by_host.claim(process.host, run)
         self._claimed = process
 
-    def _start(self, process: Process) -> RunBuilder:
+    def _is_namesake(self, run: RunBuilder, process: Process) -> bool:
+        """Return whether a process has the name of another one of its run, which has one of that name: a piece of another pod.
+
+        Where the log shows the begin of the run, a launcher may have started its server once more under another pid.
+        """
+        if run.openers or process.pid is None or not process.name.startswith(_ONE_OF_A_RUN):
+            return False
+        if self._by_pid.get((process.host, process.pid)) is not None:
+            return False
+        return any(
+            one.name == process.name and one.host == process.host and one.pid not in (None, process.pid)
+            for one in run.processes
+        )
+
+    def _start(self, process: Process, beside: bool = False) -> RunBuilder:
         """Begin a run; what the old one claimed is free again, unless both live side by side."""
         self._claimed = None
         old = self._owner(process)
-        if _lives_beside(old, process):
+        if beside or _lives_beside(old, process):
             self._by_pid.free((process.host, process.pid or 0))
         else:
             self._by_pid.free_all(old)
