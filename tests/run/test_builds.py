@@ -77,3 +77,13 @@ def test_packages_that_another_engine_installs_at_its_start_make_no_build(tmp_pa
     sglang = "[2026-06-08 03:49:11] server_args=ServerArgs(model_path='org/m', tokenizer_path='org/m', dtype='bfloat16')\n"
     result = _first_run(tmp_path, f"Collecting flashinfer\nRequirement already satisfied: torch\n{sglang}")
     assert (result.run.server, result.kind) == ("sglang", "unknown")
+
+
+def test_the_words_of_cmake_are_below_the_place_that_it_names(tmp_path):
+    text = (
+        "      CMake Error at CMakeLists.txt:14 (project):\n        Running\n\n"
+        "         '/opt/build/bin/ninja' '--version'\n\n        failed with:\n\n         no such file or directory\n"
+    )
+    result = _first_run(tmp_path, text)
+    root = next(finding for finding in result.findings if finding.role == "root")
+    assert "bin/ninja' '--version' failed with: no such file" in root.explanation

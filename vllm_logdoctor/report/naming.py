@@ -31,6 +31,7 @@ STATES: dict[Outcome, str] = {
     "killed": "KILLED",
 }
 
+_STATES_BY_KIND = {"build": "BUILD FAILED", "test": "TESTS FAILED", "client": "CLIENT FAILED"}
 _BUILD_ENDS: dict[Outcome, str] = {"crashed_at_startup": "failed", "clean_shutdown": "succeeded"}
 
 BOTTLENECKS: dict[str, str] = {
@@ -219,7 +220,7 @@ def run_title(run: Run) -> str:
         parts.append(inline(model_name(str(model)), 120))
     if is_client(run):
         parts.append("benchmark client")
-    elif run.kind == "build" or (
+    elif run.kind in ("build", "test", "client") or (
         run.kind == "offline" and (run.arguments or run.progress or run.startup_complete)
     ):
         parts.append(run.kind)
@@ -266,7 +267,7 @@ def start_seen(run: Run) -> bool:
 
 def failed_state(run: Run) -> str:
     """Return the state of a run that failed, in capitals before a colon."""
-    return "BUILD FAILED" if run.kind == "build" else STATES.get(run.outcome, "FAILED")
+    return _STATES_BY_KIND.get(run.kind) or STATES.get(run.outcome, "FAILED")
 
 
 def _end(run: Run) -> str:

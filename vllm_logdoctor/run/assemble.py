@@ -15,6 +15,7 @@ from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.parse import Record, mask
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.builds import is_build
+from vllm_logdoctor.run.clients import failed_requests
 from vllm_logdoctor.run.configuration import effective_configuration
 from vllm_logdoctor.run.identity import (
     engine_of,
@@ -28,9 +29,10 @@ from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.measured import block_size_of, measured_of
 from vllm_logdoctor.run.metrics import end_with_batches
 from vllm_logdoctor.run.minutes import AccessesByMinute
-from vllm_logdoctor.run.model import Run, Sample
+from vllm_logdoctor.run.model import Kind, Run, Sample
 from vllm_logdoctor.run.phases import phases_of
 from vllm_logdoctor.run.servers import VLLM
+from vllm_logdoctor.run.testruns import failed_tests
 from vllm_logdoctor.run.year import dated
 
 DEFAULTED = (
@@ -152,9 +154,18 @@ def _identify(run: Run, builder: RunBuilder) -> None:
     run.engine = engine_of(builder, run.version)
     run.kind = "server" if run.launched_by else kind_of(builder)
     unnamed = run.kind == "unknown" and run.server == VLLM and not run.vllm_records
-    if unnamed and is_build(trail_of(run)):
-        run.kind = "build"
+    if unnamed:
+        run.kind = _kind_of_others(trail_of(run))
     run.model = model_of(builder)
+
+
+def _kind_of_others(trail: Sequence[Record]) -> Kind:
+    """Return what wrote a log without a line of vLLM's loggers: a build, tests, a client, or nobody knows what."""
+    if is_build(trail):
+        return "build"
+    if failed_tests(trail):
+        return "test"
+    return "client" if failed_requests(trail)[1] else "unknown"
 
 
 def _configuration(run: Run, builder: RunBuilder) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blocks import Block, Raised
 
 BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
@@ -144,7 +145,7 @@ def is_request(block: Block) -> bool:
         return False
     if _REQUEST_ANNOUNCED.search(block.announcement):
         return True
-    if block.call_site and _REQUEST_SITES.search(block.call_site[0]):
+    if block.call_site and is_request_site(block.call_site[0]):
         return True
     if refused:
         return block.process.role in ("", "api-server")
@@ -153,6 +154,11 @@ def is_request(block: Block) -> bool:
     if _PARSER_FRAMES.search(innermost):
         return True
     return not block.level and any(_REQUEST_FRAMES.search(frame.file) for frame in frames[:40])
+
+
+def is_request_site(file: str) -> bool:
+    """Return whether what a file of vLLM logs is about single requests."""
+    return bool(_REQUEST_SITES.search(file))
 
 
 def is_utility_call(block: Block) -> bool:
@@ -166,6 +172,15 @@ def is_transfer(block: Block) -> bool:
         return False
     by_site = block.call_site is not None and _TRANSFER_SITES.search(block.call_site[0])
     return bool(by_site or _TRANSFER_ANNOUNCED.search(block.announcement))
+
+
+def tells_of_transfer(record: Record) -> bool:
+    """Return whether a connector logged in one line that a peer or a transfer failed."""
+    return (
+        record.level == "ERROR"
+        and record.call_site is not None
+        and bool(_TRANSFER_SITES.search(record.call_site[0]))
+    )
 
 
 def _is_test_check(block: Block) -> bool:

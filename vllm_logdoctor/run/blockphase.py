@@ -39,7 +39,7 @@ _FUNCTIONS: tuple[tuple[BlockPhase, str], ...] = (
         r"|ensure_model_parallel_initialized|init_model_parallel_group|ncclCommInitRank|_init_workers_ray"
         r"|initialize_ray_cluster|_wait_until_pg_ready|create_worker|init_worker"),
     ("configuration", r"create_engine_config|create_model_config|create_speculative_config"
-        r"|from_cli_args|__post_init__|get_config|validate_\w+|verify_\w+|_verify_\w+|parse_args|make_arg_parser"
+        r"|from_cli_args|__post_init__|get_config|validate_(?!structured|request|prompt|xgrammar)\w+|verify_\w+|_verify_\w+|parse_args|make_arg_parser"
         r"|get_tokenizer|cached_tokenizer_from_config"),
 )  # fmt: skip
 # A code generator's own `generate` and `capture` say nothing of what the engine did.
@@ -83,9 +83,13 @@ def phase_of_block(block: Block) -> BlockPhase:
     announced = next((phase for phase, words in _ANNOUNCED if words.search(block.announcement)), None)
     if announced:
         return announced
+    if any(_function(frame) == "__init__" and _MODEL_FILES.search(frame.file) for frame in frames):
+        return "load-weights"
     return "import" if _imports(frames) else ""
 
 
+# vllm/model_executor/models/llama.py, in __init__: the model is built, and its weights get their places
+_MODEL_FILES = lazy_pattern(r"vllm\w*/model_executor/(?:models|layers|parallel_utils)/")
 _IMPORT = lazy_pattern(r"(?:from|import) |$")
 _IMPORTERS = frozenset({"_call_with_frames_removed", "import_module", "_gcd_import", "exec_module"})
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
+from vllm_logdoctor.run.tracelines import cleaned
 
 # error: subprocess-exited-with-error      ERROR: Failed building wheel for vllm      -- Configuring incomplete, errors occurred!
 # ERROR: failed to solve: process "/bin/sh -c pip install ..." did not complete successfully: exit code: 1
@@ -13,7 +15,7 @@ _FAILED = lazy_pattern(
     r"error: subprocess-exited-with-error|ERROR: (?:ERROR: )?(?:Failed (?:to build|building)|Could not (?:build|install|find a version))"
     r"|^\s*(?:#\d+ [\d.]+ +)?(?:Failed to build |ninja: build stopped|-- Configuring incomplete|ERROR: failed to (?:solve|build))"
     r"|did not complete successfully: exit code|metadata-generation-failed|The command '.{1,400}' returned a non-zero code"
-    r"|CMake Error|Command '\['cmake'"
+    r"|^\s*× (?:No solution found|Failed to )|CMake Error|Command '\['cmake'"
 )
 # Successfully installed vllm-0.6.3      #19 naming to docker.io/library/vllm:dev done      Successfully tagged vllm:dev
 _DONE = lazy_pattern(r"Successfully (?:installed|built|tagged) |naming to \S+ (?:\S+ )?done")
@@ -23,6 +25,8 @@ _STEP = lazy_pattern(
     r"|Collecting [\w.\[\]-]+|Building wheels? for |Processing /|Obtaining file:|running (?:build|bdist|dist_info|egg_info)"
     r"|Requirement already satisfied: |Getting requirements to build )|^#\d+ \[|^Step \d+/\d+ : "
 )
+# File "/usr/lib/python3/dist-packages/setuptools/_distutils/cmd.py", line 339, in run_command
+_BUILD_FRAME = lazy_pattern(r"File \"[^\"]{0,300}/(?:setuptools|distutils|pyproject_hooks)/")
 # File "/opt/env/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 12, in run_engine_core
 _RUNS = lazy_pattern(
     r"File \"[^\"]{0,300}\bvllm/(?:v1|engine|worker|executor|entrypoints|model_executor|distributed|platforms)/"
@@ -35,13 +39,17 @@ _COMPILER_ERROR = lazy_pattern(
     r"|undefined reference to |\bld(?:\.\w+)?: (?:cannot find|error:)"
 )
 
+_PARAGRAPHS = 8
+
 
 def is_build(records: Sequence[Record]) -> bool:
     """Return whether records are of a build or an installation: nothing in them is of a vLLM that ran."""
     if any(_RUNS.search(one.message) for one in records):
         return False
-    steps = sum(bool(_STEP.search(one.message[:300])) for one in records)
-    return steps > 1 or failed_step(records) is not None
+    steps = sum(
+        bool(_STEP.search(one.message[:300]) or _BUILD_FRAME.search(one.message[:300])) for one in records
+    )
+    return steps > 1 or failed_step(records) is not None or compiler_error(records) is not None
 
 
 def failed_step(records: Sequence[Record]) -> Record | None:
@@ -57,3 +65,22 @@ def last_step_done(records: Sequence[Record]) -> Record | None:
 def compiler_error(records: Sequence[Record]) -> Record | None:
     """Return the first error of a compiler, a linker or CMake: what the build tools say later follows from it."""
     return next((one for one in records if _COMPILER_ERROR.search(one.message[:500])), None)
+
+
+def error_text(records: Sequence[Record], error: Record) -> str:
+    """Return the words of an error; those of CMake with the paragraphs below its place, which say what is wrong.
+
+    CMake Error at CMakeLists.txt:14 (project):
+      Running '/opt/env/bin/ninja' '--version' failed with: no such file or directory
+    """
+    words = error.message
+    if words.rstrip().endswith(":"):
+        below = (
+            one.message
+            for one in records
+            if 0 < one.line - error.line <= _PARAGRAPHS and one.file == error.file
+        )
+        words += " ".join(
+            takewhile(lambda text: text[:1] in ("", " ") and "Call Stack" not in text, map(cleaned, below))
+        )
+    return " ".join(words.split())

@@ -36,6 +36,8 @@ _DEATH = lazy_pattern(
     # [rank3]:[E716 19:47:26.324588983 shim_common.cpp:523] Exception in aoti_torch: CUDA out of memory. Tried to allocate 2.00 GiB.
     r"|\[E\d{3,4} [^\]\n]{1,80}\] [^\n]{0,120}(?:CUDA|HIP) (?:out of memory|error: )"
     # gcs_rpc_client.h:196: Failed to connect to GCS within 60 seconds. GCS may have been killed. ... The program will terminate.
+    # What the engine core prints of the step that raised: Dumping scheduler output for model execution: ...
+    r"|^Dumping (?:input data|scheduler output)"
     r"|Failed to connect to GCS within \d+ seconds\. GCS may have been killed|worker died or was killed while executing a task"
 )
 # Each line that says so holds one of these words; nearly every line holds none.
@@ -44,7 +46,7 @@ _DEATH_WORDS = (
     "ProcessExitedException", "unhandled errors", "cancelled", "is dead", "exited", "EngineGenerateError", "server process",
     "fatal error", "hit an exception", "timed out", "ddress already in use", "error: ", "Synapse", "core dumped",
     "*** SIG", "Segfault", "Caught signal", "code", "timeout", "got stuck", "terminate called",
-    "GCS may", "[E", "was killed while",
+    "GCS may", "[E", "Dumping ", "was killed while",
 )  # fmt: skip
 READY = lazy_pattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
@@ -92,7 +94,7 @@ START_FAILED = lazy_pattern(
 # What only an engine that had started can say.
 SERVED = lazy_pattern(
     r"EngineDeadError|Background loop has errored|EngineGenerateError|Engine iteration timed out"
-    r"|No heartbeat received"
+    r"|No heartbeat received|^Dumping (?:input data|scheduler output)"
 )
 
 

@@ -23,7 +23,7 @@ _NATIVE = lazy_pattern(
     r"|^ninja: |: not found$|[Oo]ut of memory|No space left|Disk quota|RESOURCE_EXHAUSTED"
     r"|ProcessGroup(?:NCCL|Gloo|HCCL)\.cpp|Gloo connect"
     r"|error: |\[E\d{3}|: error |Warning: Unable to resolve hostname|PassManager|Unable to get JIT kernel"
-    r"|STATUS_|\bERR\d{5}\b|EI\d{4}"
+    r"|\bCuda error\b|STATUS_|\bERR\d{5}\b|EI\d{4}"
 )
 
 

@@ -13,7 +13,7 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, is_utility_call, kind_of_block
 from vllm_logdoctor.run.blockphase import is_of_start, phase_of_block, phase_of_message
 from vllm_logdoctor.run.blocks import Block
-from vllm_logdoctor.run.builds import failed_step, last_step_done
+from vllm_logdoctor.run.builds import compiler_error, failed_step, last_step_done
 from vllm_logdoctor.run.lifecycle import (
     AFTERWARDS,
     BIND,
@@ -335,7 +335,7 @@ class _Judge:
         end = self.order.place(done) if done is not None else (0, 0)
         later = [one for one in self.trail if self.order.place(one) > end]
         broke = any(self.order.place(self.blocks[number].first) > end for number in fatal)
-        if broke or failed_step(later) is not None:
+        if broke or failed_step(later) is not None or compiler_error(later) is not None:
             return "crashed_at_startup"
         return "clean_shutdown" if done is not None else "unknown"
 
@@ -351,7 +351,7 @@ class _Judge:
             return "crashed_at_startup"
         if self.ready is not None and self.ready <= self.order.place(first):
             return "crashed_while_serving"
-        if any(SERVED.search(block.last_raised.statement[:300]) for block in blocks):
+        if any(map(SERVED.search, lines)):
             return "crashed_while_serving"
         for block in blocks:
             phase = "start" if is_of_start(block) else phase_of_block(block)

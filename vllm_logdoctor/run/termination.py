@@ -94,6 +94,16 @@ def stops_in(records: Sequence[Record]) -> Iterator[Stop]:
             yield Stop(kind, record)
 
 
+# There are some potential root causes. (1) The process is killed by SIGKILL by OOM killer      Some common causes include: (1) ...
+_GUESSES = re.compile(r"(?:[Pp]ossible|[Pp]otential|[Cc]ommon|[Ll]ikely) (?:root )?(?:causes?|reasons?)\b")
+
+
+def without_guesses(text: str) -> str:
+    """Return a text without the causes that it counts up for every end of its kind: they are what it may be, not what was seen."""
+    guesses = _GUESSES.search(text) if "(1)" in text else None
+    return text[: guesses.start()] if guesses else text
+
+
 def stop_kind(record: Record) -> StopKind | None:
     """Return the kind of end that a line shows, or None."""
     return None if record.level in ("DEBUG", "WARNING") else _kind_of(record.message[:600])
@@ -101,6 +111,7 @@ def stop_kind(record: Record) -> StopKind | None:
 
 def _kind_of(text: str) -> StopKind | None:
     if _may_end(text):
+        text = without_guesses(text)
         for kind, words, expression in _TRACES:
             if any(map(text.__contains__, words)) and expression.search(text):
                 return kind

@@ -24,9 +24,15 @@ _LOOSE_HEADER = lazy_pattern(
     r"|(?:ERROR|CRITICAL):\s+(?=Traceback)"
 )
 # #12 34.51       Traceback (most recent call last):      > RuntimeError: quoted in a thread      E   KeyError: 'x'   (pytest)
-_FOREIGN_PREFIX = lazy_pattern(r"#\d+ \d+\.\d+ ?|\d{1,4}\.\d{1,3} (?= )|(?:> ?)+|E {3,}(?=\S)")
+_FOREIGN_PREFIX = lazy_pattern(
+    r"(?:> ?)*(?:#\d+ \d+\.\d+ ?|\d{1,4}\.\d{1,3} (?= |[\w.]+(?:Error|Exception)\b)|E {3,}(?=\S))?"
+)
 # │ /opt/env/lib/python3.10/site-packages/vllm/engine/llm_engine.py:133 in __init__      │      (rich)
 _BOX = lazy_pattern(r"\s*│ ?(?P<text>.*?)\s*│?\s*$")
+# time="2026-01-02T10:00:01Z" level=error msg="  File \\"/opt/vllm/x.py\\", line 5, in load"
+_LOGFMT = lazy_pattern(
+    r'(?:[\w.]{1,40}=(?:"(?:[^"\\]|\\.){0,400}"|[^\s"]{0,200}) ){1,20}msg="(?P<text>(?:[^"\\]|\\.){0,8000})"'
+)
 # Exception groups draw a frame around their members:    + Exception Group Traceback ...     | Traceback ...
 _GROUP_FRAME = lazy_pattern(r"^\s*(?:[|+] ?)+(?:-\+?-* )?")
 # A terminal or a viewer may break the line anywhere behind the file:   File "/opt/vllm/x.py", l
@@ -85,6 +91,8 @@ def cleaned(message: str) -> str:
     'Traceback (most recent call last):'
     """
     text = _REPEATED.sub("", message) if "[repeated" in message else message
+    if 'msg="' in text and (fields := _LOGFMT.match(text)):
+        text = fields["text"].replace('\\"', '"')
     header = _LOOSE_HEADER.match(text) if text[:1] in "[EWC" else None
     if header:
         text = text[header.end() :]

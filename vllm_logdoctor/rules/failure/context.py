@@ -18,12 +18,11 @@ from vllm_logdoctor.run.lifecycle import Place, trail_of
 from vllm_logdoctor.run.lifetimes import in_time_of
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.outcome import Ending
+from vllm_logdoctor.run.termination import without_guesses
 
 _FARTHEST = 4000
 """Records that are looked through for lines above, where files are mixed."""
 
-# Raylet is terminated. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user or system OOM killer, ...
-_GUESSES = ("Possible reasons include", "There are some potential root causes")
 # [Tue Nov 12 10:00:00 2025] NVRM: Xid ...      Nov 12 10:00:00 node3 kernel: NVRM: Xid ...      2025-11-12T10:00:00,1+01:00 NVRM: Xid ...
 _KERNEL_DATE = lazy_pattern(
     r"\[?(?P<date>20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?: 20\d\d)?)"
@@ -162,7 +161,7 @@ class FailureContext:
         """Yield the records outside of tracebacks in order."""
         for position, record in enumerate(self.trail):
             if id(record) not in self.inside and record.message:
-                yield Observation(_without_guesses(record.message), record, position, self.place(record))
+                yield Observation(without_guesses(record.message), record, position, self.place(record))
 
 
 # NVRM: Xid (PCI:0000:b3:00): 79, pid=1234, GPU has fallen off the bus.
@@ -180,11 +179,4 @@ def _worded(raised: Raised) -> str:
         return f"{raised.type}: {code}"
     if raised.name == "OutOfMemoryError" and not raised.text:
         return f"{raised.type}: CUDA out of memory"
-    return _without_guesses(raised.statement)
-
-
-def _without_guesses(text: str) -> str:
-    """Return a text without the causes that Ray counts up for every process that is gone: they are what it may be, not what was seen."""
-    for guesses in _GUESSES:
-        text = text.partition(guesses)[0]
-    return text
+    return without_guesses(raised.statement)

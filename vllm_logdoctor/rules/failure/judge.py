@@ -74,7 +74,7 @@ def broke(run: Run) -> bool:
     blocks = blocks_of(trail_of(run))
     owners = {owner_of(frame.file) for block in blocks for one in block.raised for frame in one.frames}
     remote = any(one.type.startswith("ray.") for block in blocks for one in block.raised)
-    if owners and owners <= _CLIENTS and not remote:
+    if owners and owners <= _CLIENTS and not remote and run.kind != "client":
         return False
     return any(finding.role == "root" and finding.kind == "failure" for finding in failures_of(run)[1])
 
@@ -97,6 +97,8 @@ def _settled_outcome(ending: Ending, findings: Sequence[Finding]) -> Outcome:
 _START_TOPICS = frozenset(
     {"configuration", "kv-cache", "model-loading", "quantization", "scheduler", "tokenizer"}
 )
+_START_RULES = frozenset({"torch-compile-failure", "fused-compile-pass-fault"})
+"""The graph is compiled before the engine serves; only kernels are built while it does."""
 _WHILE_SERVING = frozenset({"oom-runtime-headroom", "sleep-mode-wake-up-oom", "killed-for-host-memory"})
 
 
@@ -104,7 +106,9 @@ def _only_at_start(root: Finding) -> bool:
     """Return whether a failure can only happen before the engine is up: its settings, weights, tokenizer, memory are checked there."""
     if root.confidence == "low":
         return False
-    return root.topic in _START_TOPICS or (root.topic == "memory" and root.id not in _WHILE_SERVING)
+    if root.topic in _START_TOPICS or root.id in _START_RULES:
+        return True
+    return root.topic == "memory" and root.id not in _WHILE_SERVING
 
 
 def _broken(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:

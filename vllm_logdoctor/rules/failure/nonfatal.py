@@ -13,7 +13,7 @@ from vllm_logdoctor.rules.failure.matching import RuleMatch, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, shown
 from vllm_logdoctor.rules.model import Finding
-from vllm_logdoctor.run.blockkinds import is_transfer
+from vllm_logdoctor.run.blockkinds import is_transfer, tells_of_transfer
 from vllm_logdoctor.run.blocks import Block
 
 TRANSFER = "kv-connector-failure"
@@ -44,16 +44,24 @@ def aside_findings(
 def transfer_findings(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
     """Yield the failed transfers and handshakes of a connector that the engine went on after, as one finding."""
     fatal = frozenset(context.ending.fatal)
-    failed = [
+    blocks = [
         block for number, block in enumerate(context.blocks)
         if number not in fatal and context.kind(number) == "error" and is_transfer(block)
     ]  # fmt: skip
+    announced = {id(block.introduction) for block in blocks}
+    lines = [
+        one.record
+        for one in context.lines()
+        if tells_of_transfer(one.record) and id(one.record) not in announced
+    ]
+    failed = [block.introduction or block.last_raised.record for block in blocks] + lines
     if context.ending.failed or not failed or TRANSFER not in rules:
         return
-    values = {"what": shown(failed[0].last_raised.statement.split("\n")[0])}
+    said = blocks[0].last_raised.statement if blocks else ""
+    values = {"what": shown((said or failed[0].message).split("\n")[0])}
+    raised = [block.last_raised.record for block in blocks if block.last_raised.type]
     finding = finding_of(
-        rules.rule(TRANSFER), context.run, role=None, confidence="medium", values=values,
-        records=[record for block in failed[:3] for record in (block.last_raised.record, block.introduction or block.first)],
+        rules.rule(TRANSFER), context.run, role=None, confidence="medium", values=values, records=[*raised[:3], *failed[:3]],
         kind="configuration", severity="medium",
     )  # fmt: skip
     number = "A transfer" if len(failed) == 1 else f"{len(failed):,} transfers"

@@ -19,10 +19,12 @@ from vllm_logdoctor.rules.failure.unnamed import UNKNOWN
 from vllm_logdoctor.rules.failure.values import number
 from vllm_logdoctor.rules.failure.wording import finding_of, rule_of_case, shown
 from vllm_logdoctor.rules.model import Confidence, Finding
+from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
 from vllm_logdoctor.run.builds import failed_step
-from vllm_logdoctor.run.lifecycle import ENGINE_SITES
+from vllm_logdoctor.run.clients import failed_requests
 from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.termination import Stop
+from vllm_logdoctor.run.testruns import failed_tests
 
 STOPPED = "stopped-by-user-or-script"
 ORCHESTRATOR = "killed-by-orchestrator"
@@ -33,6 +35,7 @@ P2P_TEST = "cuda-p2p-ipc-unavailable"
 NCCL_START = "nccl-init-hang"
 NCCL_TRAFFIC = "nccl-p2p-hang"
 PLACEMENT = "ray-not-enough-gpus"
+REFUSED = "request-error-not-server-fault"
 HANG = "worker-hang-execute-model-timeout"
 SILENT = frozenset({NOT_IN_LOG, P2P_TEST, NCCL_START, NCCL_TRAFFIC, PLACEMENT, HANG, MEMORY})
 """What may be said of a log that only stops: none of them proves that the run broke."""
@@ -41,6 +44,24 @@ _WHOLE_OUTPUT = (
     "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
     "Install a wheel or an image of vLLM instead of building it.",
 )
+_OF_A_TEST = (
+    "Read the test's own section above the summary: the captured output holds what the engine said.",
+    "Run the one test again with its output: `pytest -x -s` and the name that the summary gives.",
+)
+_ANSWERS = {
+    "refused": (
+        "Correct the request: the server's answer says what it did not take (length, name of the model, a field).",
+        "Where prompts are really that long, the server needs a larger `--max-model-len`.",
+    ),
+    "failed": ("Read the log of the server at that time: a status of 5xx is an error of its own.",),
+    "unreached": (
+        "See that the server runs and listens there: `curl http://HOST:PORT/health`, and `Application startup complete` in its log.",
+        "Compare host, port and proxy variables of the client with those of the server.",
+    ),
+}
+_LAST_LINES = 15
+# rocBLAS error: Cannot read ...      MIOpen Error: ...      Failed: CUDA error ...
+_NATIVE_ERROR = lazy_pattern(r"\s*(?:\w{2,20} [Ee]rror|[Ff]atal error|Error|Failed): \S")
 _STALL = lazy_pattern(r"No available (?:shared memory broadcast )?block found")
 _FREE_RAM = lazy_pattern(r"Available RAM: (?P<ram>[\d.]+) GiB")
 _LITTLE_RAM_GIB = 32.0
@@ -72,6 +93,10 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
     outcome, stop = context.ending.outcome, context.ending.stop
     if context.run.kind == "build":
         yield from _failed_build(context, rules)
+    elif context.run.kind == "test":
+        yield from _failed_tests(context, rules)
+    elif context.run.kind == "client":
+        yield from _failed_client(context, rules)
     elif outcome in ("killed", "clean_shutdown") and stop is not None:
         yield from _stopped(context, rules, facts, stop)
     elif outcome == "killed":
@@ -81,6 +106,8 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
     elif context.ending.failed and context.ending.deaths:
         values = {"exception": shown(context.ending.deaths[0].message.strip())}
         yield _finding(context, rules, NOT_IN_LOG, "medium", context.ending.deaths[:2], values)
+    elif outcome == "unknown" and (error := _last_error(context)) is not None and UNKNOWN in rules:
+        yield _unnamed_error(context, rules, error)
 
 
 def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
@@ -90,6 +117,53 @@ def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Find
         values = {"exception": shown(failed.message.strip())}
         finding = _finding(context, rules, NOT_IN_LOG, "high", [failed], values)
         yield replace(finding, changes=(), alternatives=_WHOLE_OUTPUT, verify="")
+
+
+def _unnamed_error(context: FailureContext, rules: FailureRules, error: Record) -> Finding:
+    values = {"exception": shown(error.message.strip()), "process": error.process.name or None}
+    finding = _finding(context, rules, UNKNOWN, "low", [error], values)
+    return replace(finding, title="An error without a traceback")
+
+
+def _last_error(context: FailureContext) -> Record | None:
+    """Return the first of the errors with which a log ends, of those that are one line and no traceback, or None."""
+    end = context.trail[-1].line - _LAST_LINES if context.trail else 0
+    announced = {id(block.introduction) for block in context.blocks}
+    lines = (one.record for one in context.lines() if one.record.line > end)
+    return next((one for one in lines if id(one) not in announced and _is_error(one)), None)
+
+
+def _is_error(record: Record) -> bool:
+    if record.level:
+        of_request = record.call_site is not None and is_request_site(record.call_site[0])
+        return record.level in ("ERROR", "CRITICAL") and not of_request and not tells_of_transfer(record)
+    return bool(_NATIVE_ERROR.match(record.message))
+
+
+def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield which tests failed, in the words of their summary."""
+    failed = failed_tests(context.trail)
+    if not failed or UNKNOWN not in rules:
+        return
+    finding = _finding(
+        context, rules, UNKNOWN, "high", list(failed.values())[:3], {"exception": shown(next(iter(failed)))}
+    )
+    title = "A test failed" if len(failed) == 1 else f"{len(failed):,} tests failed"
+    words = f"The log is the output of pytest. Its first: {shown(next(iter(failed)))}."
+    yield replace(finding, title=title, explanation=words, changes=(), alternatives=_OF_A_TEST, verify="")
+
+
+def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield what a server answered the program that wrote the log, or that it did not answer."""
+    status, lines = failed_requests(context.trail)
+    if not lines or REFUSED not in rules:
+        return
+    said = shown(lines[0].message.strip())
+    title = f"The server answered with status {status}" if status else "The client did not reach the server"
+    finding = _finding(context, rules, REFUSED, "high", lines[:3], {}, kind="failure", severity="high")
+    words = f"The log is of a program that asks a server. It says: {said}"
+    ways = _ANSWERS["refused" if 400 <= status < 500 else "failed" if status else "unreached"]
+    yield replace(finding, title=title, explanation=words, changes=(), alternatives=ways, verify="")
 
 
 def _stopped(
@@ -221,8 +295,8 @@ def _several_ranks(context: FailureContext, facts: Mapping[str, Any]) -> bool:
 def _silent(context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the finding for a log that ends, or a run that hangs, without a traceback: by its last error, else by its last step."""
     last = _last_words(context.trail)
-    if (error := _last_error(context, last)) is not None and UNKNOWN in rules:
-        yield _finding(context, rules, UNKNOWN, "low", [error], {"exception": shown(error.message.strip())})
+    if (error := _last_error(context)) is not None and UNKNOWN in rules:
+        yield _unnamed_error(context, rules, error)
         return
     end = last[-1] if last else None
     values = {"what": shown(end.message.strip()) if end else None, "silent": True}
@@ -236,15 +310,6 @@ def _silent(context: FailureContext, rules: FailureRules, facts: Mapping[str, An
             return
     if _start_seen(context):
         yield _suspicion(context, rules, NOT_IN_LOG, "low", last[-2:], values)
-
-
-def _last_error(context: FailureContext, last: Sequence[Record]) -> Record | None:
-    """Return the first line of an error that the engine or a worker logged at the end of the log, its traceback left out."""
-    end = takewhile(
-        lambda one: one.level in ("ERROR", "CRITICAL") and id(one) not in context.inside, reversed(last)
-    )
-    logged = [one for one in end if one.call_site and ENGINE_SITES.search(one.call_site[0])]
-    return logged[-1] if logged else None
 
 
 def _start_seen(context: FailureContext) -> bool:

@@ -16,7 +16,7 @@ from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Frame, Raised
-from vllm_logdoctor.run.builds import compiler_error
+from vllm_logdoctor.run.builds import compiler_error, error_text
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, TENSOR_LIBRARIES, VLLM, acting_frames, owner_of
 
 UNKNOWN = "unclassified-failure"
@@ -57,6 +57,10 @@ _QUOTES = lazy_pattern(
     r"Worker failed with error '(?P<error>[^\n]{4,400}?)(?:', please|'?$|\n)", re.MULTILINE
 )
 _ORIGINAL_TYPE = lazy_pattern(r"\w+(?:Error|Exception)\(")
+# EngineCore failed to start.      Exception in worker VllmWorkerProcess while processing method load_model.      AsyncLLM output_handler failed.
+_NO_MESSAGE = lazy_pattern(
+    r"\b[Ff]ailed\b|fatal error|hit an exception|^Exception\b|^Error (?:in|executing|while)\b|Traceback \(most|^[\^~ ]+$"
+)
 _TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecError", "BuildError"})
 _BUILD_LINES = 600
 # ptxas terminated (signal: 11)      c++: fatal error: Killed signal terminated program cc1plus      internal compiler error
@@ -81,9 +85,13 @@ def unnamed_match(
         and (compiler := _compiler_error(observation, context)) is not None
         and UNKNOWN in rules
     ):
-        return build_failure(compiler, observation, rules)
+        return build_failure(compiler, observation, context, rules)
     if raised is not None and raised.frames and not raised.type:
-        return _out_of_budget(observation, context, rules, facts) or _torn(raised, observation, rules)
+        return (
+            _out_of_budget(observation, context, rules, facts)
+            or _announced(observation, rules)
+            or _torn(raised, observation, rules)
+        )
     frames = acting_frames(raised.frames) if raised is not None else ()
     owner = owner_of(frames[-1].file) if frames else None
     phase = context.phase(observation.block) if observation.block is not None else ""
@@ -123,6 +131,26 @@ def _out_of_budget(
     values = values_of(NO_CACHE, found.groupdict(), facts, context.run)
     signature = Signature("", priority=70, confidence="medium")
     return RuleMatch(rules.rule(NO_CACHE), signature, observation, record, values, (observation.record,))
+
+
+def _announced(observation: Observation, rules: FailureRules) -> RuleMatch | None:
+    """Return the message of an exception that a logger printed above its traceback, whose end is not in the log.
+
+    ERROR 05-26 00:17:47 [engine.py:448] 'ColumnParallelLinear' object has no attribute 'input_scale'
+    """
+    block, said = observation.block, observation.text.split("\n")[0].strip()
+    same_logger = (
+        block is not None
+        and block.introduction is not None
+        and block.introduction.call_site == block.call_site
+    )
+    if not said or not same_logger or _NO_MESSAGE.search(said) or UNKNOWN not in rules:
+        return None
+    signature = Signature(
+        "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
+    )
+    values = {"exception": said[:300], "process": observation.record.process.name or None}
+    return RuleMatch(rules.rule(UNKNOWN), signature, observation, observation.record, values)
 
 
 def _torn(raised: Raised, observation: Observation, rules: FailureRules) -> RuleMatch | None:
@@ -165,9 +193,11 @@ def _compiler_error(observation: Observation, context: FailureContext) -> Record
     return compiler_error(context.above(observation.position, _BUILD_LINES))
 
 
-def build_failure(compiler: Record, observation: Observation, rules: FailureRules) -> RuleMatch:
+def build_failure(
+    compiler: Record, observation: Observation, context: FailureContext, rules: FailureRules
+) -> RuleMatch:
     """Return what a compiler, a linker or CMake refused, as the finding of an observation that follows from it."""
-    values = {"exception": " ".join(compiler.message.split())[:300], "owner": "the build of a package"}
+    values = {"exception": error_text(context.trail, compiler)[:300], "owner": "the build of a package"}
     signature = Signature(
         "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed",
         remedy=(*(_CRASHED if _SIGNAL.search(compiler.message) else _REFUSED), "Install a wheel or an image of vLLM instead of building it."),

@@ -1,0 +1,161 @@
+"""What a few lines tell: errors without a traceback, output of installers and tests, lines of libraries."""
+
+from __future__ import annotations
+
+from tests.failure.judging import diagnosis, root
+from vllm_logdoctor import analyze
+
+HEAD = "(EngineCore_DP0 pid=9) "
+
+
+def test_a_list_of_what_may_have_ended_a_process_is_no_evidence_of_it() -> None:
+    found = diagnosis(
+        'Traceback (most recent call last):\n  File "/opt/trainer/server.py", line 5, in sleep\n    await gather(tasks)\n'
+        "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: end of file."
+        " Some common causes include: (1) the process was killed by the OOM killer due to high memory usage, (2) it crashed.\n"
+    )
+    assert [one.id for one in found.findings if one.role == "root"] == ["peer-rank-died"]
+    assert found.run.outcome != "killed"
+
+
+def test_a_process_that_is_gone_without_a_word_was_not_surely_killed() -> None:
+    gone = root(
+        "(APIServer pid=1) INFO:     Application startup complete.\n"
+        f"{HEAD}ERROR 05-13 10:46:43 [multiproc_executor.py:283] Worker proc VllmWorker-0 died unexpectedly, shutting down executor.\n"
+    )
+    assert "killed" not in gone.title.lower()
+    assert "native code" in gone.explanation
+
+
+def test_the_message_above_a_traceback_that_is_cut_off_is_the_error() -> None:
+    cut = root(
+        "ERROR 05-26 00:17:47 [engine.py:448] 'ParallelLinear' object has no attribute 'scale'\n"
+        "ERROR 05-26 00:17:47 [engine.py:448] Traceback (most recent call last):\n"
+        'ERROR 05-26 00:17:47 [engine.py:448]   File "/opt/vllm/engine/multiprocessing/engine.py", line 436, in run_mp_engine\n'
+        "ERROR 05-26 00:17:47 [engine.py:448]     engine = MQLLMEngine.from_vllm_config(\n"
+    )
+    assert "'ParallelLinear' object has no attribute 'scale'" in cut.explanation
+    assert cut.confidence == "low"
+
+
+def test_an_announcement_that_names_no_error_is_none() -> None:
+    cut = root(
+        "ERROR 05-26 00:17:47 [core.py:448] EngineCore failed to start.\n"
+        "ERROR 05-26 00:17:47 [core.py:448] Traceback (most recent call last):\n"
+        'ERROR 05-26 00:17:47 [core.py:448]   File "/opt/vllm/v1/engine/core.py", line 436, in run_engine_core\n'
+        "ERROR 05-26 00:17:47 [core.py:448]     engine_core = EngineCoreProc(\n"
+    )
+    assert cut.id == "cause-not-in-log"
+
+
+def test_a_piece_that_ends_with_an_error_line_is_led_by_it() -> None:
+    last = root(
+        f"{HEAD}INFO 05-26 00:17:47 [gpu_worker.py:12] something was done\n"
+        f"{HEAD}ERROR 05-26 00:17:48 [gpu_worker.py:99] The frobnicator of rank 0 is out of order\n"
+    )
+    assert (last.id, last.confidence) == ("unclassified-failure", "low")
+    assert "frobnicator" in last.evidence[0].text
+
+
+def test_an_error_of_a_connector_in_one_line_ends_nothing() -> None:
+    found = diagnosis(
+        "E20260106 06:43:02.966156  5793 direct_transport.cpp:820] Failed to connect to target: 10.0.0.16:25482, status: 103900\n"
+        f"{HEAD}ERROR 01-06 06:43:02 [mooncake_connector.py:330] Failed to transfer KV cache for request cmpl-1: ret: -1\n"
+    )
+    (finding,) = [one for one in found.findings if one.id == "kv-connector-failure"]
+    assert (finding.kind, finding.role) == ("configuration", None)
+
+
+def test_the_state_that_an_engine_dumps_is_of_a_step_that_failed() -> None:
+    dumped = diagnosis(
+        "ERROR 07-07 02:22:12 [dump_input.py:76] Dumping scheduler output for model execution: SchedulerOutput(scheduled_new_reqs=[])\n"
+    )
+    assert dumped.run.outcome == "crashed_while_serving"
+    assert [one.id for one in dumped.findings if one.role == "root"] == ["cause-not-in-log"]
+
+
+def test_a_warning_of_torch_on_the_driver_names_it_where_nothing_else_does() -> None:
+    old = root(
+        "/opt/torch/cuda/__init__.py:180: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old"
+        " (found version 12080). Please update your GPU driver.\n"
+        "INFO 06-03 08:39:32 [nixl_utils.py:20] Setting UCX_RCACHE_MAX_UNRELEASED to '1024'\n"
+    )
+    assert (old.id, "12.8" in old.explanation) == ("driver-too-old", True)
+
+
+def test_what_uv_can_not_resolve_is_a_failed_build(tmp_path) -> None:
+    log = tmp_path / "uv.log"
+    log.write_text(
+        "  × No solution found when resolving dependencies:\n"
+        "  ╰─▶ Because there is no version of alpha==0.1 and vllm==0.99 depends on alpha==0.1, we can conclude that vllm cannot be used.\n"
+    )
+    (run,) = analyze(log).runs
+    (found,) = [one for one in run.findings if one.role == "root"]
+    assert (run.kind, run.outcome, found.id) == ("build", "crashed_at_startup", "python-dependency-conflict")
+    assert "no version of alpha" in found.explanation
+
+
+def test_a_compiler_that_the_kernel_killed_ran_out_of_memory(tmp_path) -> None:
+    log = tmp_path / "docker.log"
+    log.write_text(
+        '3039.4     File "<string>", line 242, in build_extensions\n'
+        '3039.4     File "/opt/conda/lib/python3.11/subprocess.py", line 413, in check_call\n'
+        "3039.4       raise CalledProcessError(retcode, cmd)\n"
+        "3039.4 subprocess.CalledProcessError: Command '['cmake', '--build', '.', '-j=15']' returned non-zero exit status 137.\n"
+    )
+    (run,) = analyze(log).runs
+    assert [one.id for one in run.findings if one.role == "root"] == ["host-memory-exhausted"]
+
+
+def test_the_output_of_pytest_is_a_run_of_tests(tmp_path) -> None:
+    log = tmp_path / "ci.log"
+    log.write_text(
+        "[2025-02-23T04:29:50Z] =========== short test summary info ===========\n"
+        "[2025-02-23T04:29:50Z] FAILED metrics/test_metrics.py::test_tag[a] - AssertionError: tag is wrong! expect: 'x'\n"
+        "[2025-02-23T04:29:50Z] FAILED metrics/test_metrics.py::test_tag[b] - AssertionError: tag is wrong! expect: 'x'\n"
+    )
+    (run,) = analyze(log).runs
+    (found,) = [one for one in run.findings if one.role == "root"]
+    assert (run.kind, run.outcome, found.title) == ("test", "unknown", "2 tests failed")
+    assert "test_tag[a]" in found.evidence[0].text
+
+
+def test_what_a_server_answered_a_client_is_the_clients_failure(tmp_path) -> None:
+    log = tmp_path / "client.log"
+    log.write_text(
+        "Error generating response: Error code: 400 - {'object': 'error', 'message': 'the prompt is too long', 'code': 400}. Sleep\n"
+    )
+    (run,) = analyze(log).runs
+    (found,) = [one for one in run.findings if one.role == "root"]
+    assert (run.kind, found.id, found.confidence) == ("client", "request-error-not-server-fault", "high")
+    assert "400" in found.title
+
+
+def test_an_architecture_that_the_message_lists_as_supported_is_not_too_new() -> None:
+    listed = root(
+        "ValueError: Model architectures ['LlamaForCausalLM'] are not supported for now. "
+        "Supported architectures: ['AquilaModel', 'LlamaForCausalLM', 'MambaForCausalLM']\n"
+    )
+    assert listed.id == "stale-or-partial-build"
+
+
+def test_memory_that_ends_while_a_model_is_built_was_for_its_weights() -> None:
+    found = root(
+        '  File "/opt/env/lib/python3.9/site-packages/vllm/model_executor/models/llama.py", line 200, in __init__\n'
+        "    self.layers = nn.ModuleList([\n"
+        '  File "/opt/env/lib/python3.9/site-packages/vllm/model_executor/layers/linear.py", line 272, in __init__\n'
+        "    self.weight = Parameter(torch.empty(\n"
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 160.00 MiB (GPU 0; 79.35 GiB total capacity)\n"
+    )
+    assert (found.id, found.title) == ("oom-weights-load", "Out of memory while loading weights")
+
+
+def test_a_traceback_whose_lines_are_fields_of_a_log_format_is_read() -> None:
+    head = 'ts=2026-01-02T10:00:01Z level=error component=vllm msg="'
+    found = root(
+        f'{head}Traceback (most recent call last):"\n'
+        f'{head}  File \\"/opt/env/lib/python3.12/site-packages/vllm/worker/worker.py\\", line 545, in load_model\\"\n'
+        f'{head}ValueError: the frobnicator is not ready"\n'
+    )
+    assert "the frobnicator is not ready" in found.explanation
