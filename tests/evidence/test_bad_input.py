@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,34 @@ def test_a_folder_of_many_files_is_read_with_a_line_each(tmp_path: Path) -> None
     analysis = analyse(inputs_from(str(LOG)), evidence=evidence_from([str(tmp_path)]))
     assert len(analysis.beside) == 300
     assert len({one.evidence.file for one in analysis.beside}) == 300
+
+
+HOSTILE = {
+    "empty lines": "\n" * 60_000,
+    "spaces": " " * 60_000,
+    "lines of spaces": " \n" * 30_000,
+    "marks of a head": "=" * 60_000,
+    "a head and empty lines": "Memory Device\n" + "\n" * 60_000,
+    "many heads": "Last State: a\n" * 4_000,
+    "many keys": '"State" ' * 7_000,
+    "bars": "| " * 30_000,
+    "words and semicolons": "a;" * 30_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_text_made_to_be_slow_is_recognized_as_nothing_at_once(name: str) -> None:
+    began = time.process_time()
+    assert read_evidence("file", HOSTILE[name].encode()).kind == ""
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_deep_answers_of_prometheus_are_one_line(quote: str) -> None:
+    deep = '{"resultType": "vector", "metric": '.replace('"', quote) + "[" * 20_000
+    found = read_evidence("answer.json", deep.encode())
+    assert (found.kind, found.readings) == ("prometheus-json", ())
+    assert found.note.startswith("damaged")
 
 
 def test_deep_json_ends_without_an_error() -> None:

@@ -172,7 +172,7 @@ def test_the_report_has_kernel_time_by_step_and_layer(tmp_path: Path) -> None:
     trace = steps_and(*[("kernel", "reshape_and_cache_flash_kernel")] * 8)
     page = render(analysed(tmp_path, trace=trace), "markdown")
     assert "|  | of kernel time | a step | a layer | source |" in page
-    assert "| attention | 83.3 % | 20 us | 5 us | trace traceEvents" in page
+    assert "| attention | 83.3 % | 20 µs | 5 µs | trace traceEvents" in page
 
 
 def test_steps_of_a_table_are_those_of_the_cpu(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from vllm_logdoctor.evidence.tables import cells, first_of_each, json_values
 _RESULT = re.compile(
     r"^(.*?[A-Z][^:|{}\[\]=]*?)(?: \(([^()]*)\))?:\s+(-?[\d.,]+(?=\s+<|\s*$)|[\w.-]+(?=\s*$))"
 )
-_HEAD = re.compile(r"=+ (?:Serving|Offline Throughput|Throughput|Latency) Benchmark Result =+")
+_HEAD = re.compile(r"= (?:Serving|Offline Throughput|Throughput|Latency) Benchmark Result =")
 _FIRST = re.compile(r"(?:Successful requests|Mean TTFT \(ms\)): +\d")
 _BEFORE = {"Traffic request rate", "Maximum request concurrency", "Backend", "Burstiness factor"}
 

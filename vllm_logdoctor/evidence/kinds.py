@@ -92,7 +92,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "docker-inspect",
         _CONTAINER,
-        r'"OOMKilled"\s*:[\s\S]*"ExitCode"|"State"[\s\S]*"OOMKilled"\s*:',
+        lambda head: '"OOMKilled"' in head and ('"ExitCode"' in head or '"State"' in head),
         cluster.read_docker_inspect,
     ),
     Kind("guidellm-json", _CLIENT, '"guidellm_version"', benchmarks.read_guidellm),
@@ -240,7 +240,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "dmidecode",
         "number and speed of the memory modules",
-        r"^Memory Device\n(?:\s+.*\n)*?\s+Total Width:",
+        r"^Memory Device\n(?:[ \t].*\n){0,6}[ \t]+Total Width:",
         counters.read_dmidecode,
     ),
     Kind("qstat-f", _JOB, r"^Job Id: \S+", cluster.read_qstat),
@@ -288,6 +288,10 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
+_GAP = " " * 80
+_WIDE_GAP = re.compile(r"[ \t]{80,}")
+
+
 def kind_of(head: str) -> Kind | None:
     """Return the kind of a file by its beginning (at most 64 KiB), or None for a log or something unknown.
 
@@ -295,4 +299,7 @@ def kind_of(head: str) -> Kind | None:
         >>> kind_of("top - 22:12:34 up 3 days,  0 users,  load average: 10.32, 7.18, 3.86\\n").name
         'top'
     """
-    return next((kind for kind in KINDS if kind.recognizes(head)), None)
+    lines = (_WIDE_GAP.sub(_GAP, line.rstrip()) for line in head.split("\n"))
+    # Expressions take long for runs of spaces and empty lines, which tell nothing.
+    shown = "\n".join(line for line in lines if line) + "\n"
+    return next((kind for kind in KINDS if kind.recognizes(shown)), None)

@@ -47,7 +47,16 @@ def read_evidence(name: str, data: bytes) -> EvidenceFile:
     lines = [mask(line).text if may_hold_secret(line) else line for line in text.split("\n")]
     try:
         readings = list(kind.read(lines) if kind.read else ())
-    except (ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        SyntaxError,
+        RecursionError,
+        MemoryError,
+        csv.Error,
+    ) as error:
         return EvidenceFile(name, kind.name, (), f"damaged: {type(error).__name__}", kind.adds)
     if len(readings) > MOST_READINGS:
         note = note or f"{len(readings) - MOST_READINGS:,} more readings left out"

@@ -92,7 +92,8 @@ def _name(one: Measured) -> str:
 
 
 def _value(one: Measured) -> str:
-    unit = f" {inline(one.unit, 20)}" if one.unit and one.unit not in ("as printed", "count") else ""
+    shown = "µs" if one.unit == "us" else inline(one.unit, 20)
+    unit = f" {shown}" if shown not in ("", "as printed", "count") else ""
     if isinstance(one.value, list) and len(one.value) == 2 and isinstance(one.value[0], int | float):
         low, high = one.value
         return f"{number(low)} to {number(high)}{unit}" if high is not None else f"over {number(low)}{unit}"
@@ -104,5 +105,5 @@ def _value(one: Measured) -> str:
 def _place(one: Measured) -> str:
     place = f"L{one.line}" if one.line is not None else inline(one.where, 40)
     doubt = "" if one.joined else "; names no run"
-    how = f" ({inline(one.how, 120)})" if one.how not in ("read", "bucket bounds") else ""
+    how = f" ({inline(one.how, 120)})" if one.how not in ("read", "bucket bounds", "of kernel time") else ""
     return f"{inline(PurePath(one.file).name, 120)} {place}{how}{doubt}"
