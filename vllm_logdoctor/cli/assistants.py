@@ -12,14 +12,16 @@ def excerpt(
         list[str], typer.Argument(metavar="LOG...", help="Logs, a directory, or - for standard input.")
     ],
     lines: Annotated[int, typer.Option("--lines", metavar="N", help="Most lines, 30 to 150.")] = 150,
-    format: Annotated[str, typer.Option("--format", "-f", help="md, text or json.")] = "md",
+    format: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="md, text or json.")] = "md",
     output: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output."),
     ] = None,
     run: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="Number of the run; default: the last that failed, else the last."),
+        typer.Option(
+            min=1, metavar="N", help="Number of the run; default: the last that failed, else the last."
+        ),
     ] = None,
 ) -> None:
     """Print a masked excerpt for an issue, a ticket or an assistant."""
@@ -41,9 +43,7 @@ def excerpt(
 def mcp(
     root: Annotated[
         list[str],
-        typer.Option(
-            "--root", metavar="DIR", help="Folder whose logs may be read; may be given several times."
-        ),
+        typer.Option("--root", metavar="DIR", help="Folder whose logs may be read; repeatable."),
     ],
 ) -> None:
     """Serve read-only tools on logs to assistants (MCP over stdio)."""

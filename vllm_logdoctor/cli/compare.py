@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vllm_logdoctor.pipeline import Options
     from vllm_logdoctor.report.writers import Result
 
-Run = Annotated[Optional[int], typer.Option(min=1, help="Number of the run in a log with several.")]  # noqa: UP045
+Run = Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of the run in a log with several.")]
 Format = Annotated[Optional[str], parameter("format")]  # noqa: UP045
 Output = Annotated[Optional[list[str]], parameter("outputs")]  # noqa: UP045
 
@@ -64,7 +64,9 @@ def compare(
 
 def verify(
     after: Annotated[str, typer.Argument(metavar="LOG", help="Log of the run after the change.")],
-    against: Annotated[str, typer.Option(help="Report of the run before (--format json), or its log.")],
+    against: Annotated[
+        str, typer.Option(metavar="FILE", help="Report of the run before (--format json), or its log.")
+    ],
     before_run: Run = None,
     after_run: Run = None,
     format: Format = None,

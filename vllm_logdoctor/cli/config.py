@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,9 +20,14 @@ FORMATS = ("markdown", "text", "json", "yaml")
 
 def config(
     log: Annotated[str, typer.Argument(metavar="LOG", help="Log, or - for standard input.")],
-    run: Annotated[Optional[int], typer.Option(min=1, help="Number of the run; default: the last.")] = None,  # noqa: UP045
+    run: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Number of the run; default: the last.")
+    ] = None,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="markdown, text, json, or yaml for vllm serve --config.")
+        str,
+        typer.Option(
+            "--format", "-f", metavar="FORMAT", help="markdown, text, json, or yaml for vllm serve --config."
+        ),
     ] = "markdown",
 ) -> None:
     """Print the configuration in effect and who set each value."""

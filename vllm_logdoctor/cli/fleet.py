@@ -40,20 +40,27 @@ def add(
         list[str] | None, typer.Option(metavar="FILE", help="Of sacct -P, qstat -xf, a PBS log, a CSV.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes on this machine; default: one per core.")
+        int | None, typer.Option(min=1, metavar="N", help="Processes on this machine; default: one per core.")
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option(help="slurm or pbs: workers as batch jobs (local: Dask on this machine).")
+        str | None,
+        typer.Option(
+            metavar="KIND", help="slurm or pbs: workers as batch jobs (local: Dask on this machine)."
+        ),
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="FILE", help="Scheduler file of a running Dask.")
     ] = None,
-    queue: Annotated[Optional[str], typer.Option(help="Queue or partition of the workers.")] = None,  # noqa: UP045
-    account: Annotated[Optional[str], typer.Option(help="Account of the workers.")] = None,  # noqa: UP045
-    walltime: Annotated[Optional[str], typer.Option(help="Walltime of a worker, hh:mm:ss.")] = None,  # noqa: UP045
-    workers: Annotated[Optional[int], typer.Option(min=1, help="Workers at most.")] = None,  # noqa: UP045
-    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for one log.")] = 60.0,
-    memory_limit: Annotated[str, typer.Option(help="Memory for one log.")] = "1GB",
+    queue: Annotated[
+        str | None, typer.Option(metavar="QUEUE", help="Queue or partition of the workers.")
+    ] = None,
+    account: Annotated[Optional[str], typer.Option(metavar="ACCOUNT", help="Account of the workers.")] = None,  # noqa: UP045
+    walltime: Annotated[Optional[str], typer.Option(metavar="HH:MM:SS", help="Walltime of a worker.")] = None,  # noqa: UP045
+    workers: Annotated[Optional[int], typer.Option(min=1, metavar="N", help="Workers at most.")] = None,  # noqa: UP045
+    time_limit: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Time limit for one log.")
+    ] = 60.0,
+    memory_limit: Annotated[str, typer.Option(metavar="SIZE", help="Memory limit for one log.")] = "1GB",
     again: Annotated[bool, typer.Option("--again", help="Read anew what another version had read.")] = False,
     no_documents: Annotated[
         bool, typer.Option("--no-documents", help="Keep no JSON report of each log.")
@@ -130,7 +137,7 @@ def show(
 def ask(
     store: Place,
     query: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over the tables.")],
-    format: Annotated[str, typer.Option(help="text, csv or json.")] = "text",
+    format: Annotated[str, typer.Option(metavar="FORMAT", help="text, csv or json.")] = "text",
 ) -> None:
     """Ask the tables with SQL, read-only."""
     from vllm_logdoctor.fleet.writers import table_text

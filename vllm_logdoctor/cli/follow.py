@@ -27,9 +27,9 @@ def follow(
     log: Annotated[str, typer.Argument(metavar="LOG", help="Log that is being written, or - for a pipe.")],
     objective: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="balanced, throughput, latency, long-context, memory or startup."),
+        typer.Option(metavar="GOAL", help="balanced, throughput, latency, long-context, memory or startup."),
     ] = None,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    every: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time between two updates.")] = 2.0,
 ) -> None:
     """Watch a growing log; Ctrl-C prints the report so far."""
     from vllm_logdoctor.cli.options import accepted_left_out, options_of, settings_here, warn

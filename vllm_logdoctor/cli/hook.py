@@ -16,10 +16,12 @@ hook = typer.Typer(
     rich_markup_mode=None,
 )
 
-Seconds = Annotated[int, typer.Option("--seconds", min=1, help="Limit of wall time for the analysis.")]
-Memory = Annotated[int, typer.Option("--memory", min=64, help="Limit of address space in MiB.")]
+Seconds = Annotated[
+    int, typer.Option("--seconds", min=1, metavar="SECONDS", help="Limit of wall time for the analysis.")
+]
+Memory = Annotated[int, typer.Option("--memory", min=64, metavar="MIB", help="Limit of address space.")]
 Command = Annotated[
-    str, typer.Option("--command", help="Path of logdoctor in the script; default: this one.")
+    str, typer.Option("--command", metavar="PATH", help="Path of logdoctor in the script; default: this one.")
 ]
 AllJobs = Annotated[
     bool, typer.Option("--all-jobs", help="Administrator's script: report on every job of vLLM, unasked.")
@@ -28,25 +30,35 @@ AllJobs = Annotated[
 
 @hook.command()
 def pbs(
-    kind: Annotated[str, typer.Option("--kind", "-k", help="job, afterany or epilogue.")] = "job",
+    kind: Annotated[
+        str, typer.Option("--kind", "-k", metavar="KIND", help="job, afterany or epilogue.")
+    ] = "job",
     seconds: Seconds = 60,
     memory: Memory = 2048,
     command: Command = "",
     all_jobs: AllJobs = False,
 ) -> None:
-    """Print a PBS script: fragment of a job script, job for afterany, or execjob_epilogue hook."""
+    """Print a script for PBS.
+
+    Fragment of a job script, job for afterany, or execjob_epilogue hook.
+    """
     _print_script("pbs", kind, seconds, memory, command, all_jobs)
 
 
 @hook.command()
 def slurm(
-    kind: Annotated[str, typer.Option("--kind", "-k", help="job, afterany or task-epilog.")] = "job",
+    kind: Annotated[
+        str, typer.Option("--kind", "-k", metavar="KIND", help="job, afterany or task-epilog.")
+    ] = "job",
     seconds: Seconds = 60,
     memory: Memory = 2048,
     command: Command = "",
     all_jobs: AllJobs = False,
 ) -> None:
-    """Print a Slurm script: fragment of a job script, job for afterany, or TaskEpilog."""
+    """Print a script for Slurm.
+
+    Fragment of a job script, job for afterany, or TaskEpilog.
+    """
     _print_script("slurm", kind, seconds, memory, command, all_jobs)
 
 
@@ -67,13 +79,18 @@ def run(
     memory: Memory = 2048,
     append: Annotated[bool, typer.Option("--append", help="Add the lines to the job's output file.")] = False,
     output: Annotated[Optional[Path], typer.Option("--output", help="The job's output file.")] = None,  # noqa: UP045
-    only_vllm: Annotated[bool, typer.Option("--only-vllm", help="Say nothing of other logs.")] = False,
+    only_vllm: Annotated[
+        bool, typer.Option("--only-vllm", help="Print nothing if the log is not vLLM's.")
+    ] = False,
     shell: Annotated[Optional[int], typer.Option("--shell", help="Process id of the job script.")] = None,  # noqa: UP045
     status: Annotated[Optional[int], typer.Option("--status", help="Exit status of the job script.")] = None,  # noqa: UP045
     facts: Annotated[str, typer.Option("--facts", help="What a PBS hook saw of the job, as JSON.")] = "",
     folder: Annotated[Optional[Path], typer.Option("--folder", help="Base of relative paths.")] = None,  # noqa: UP045
 ) -> None:
-    """Report on a job's log with limits of time and memory; the exit status is always 0."""
+    """Report on a job's log within time and memory limits.
+
+    The exit status is always 0.
+    """
     from vllm_logdoctor.hooks.engine import run_hook
     from vllm_logdoctor.hooks.request import HookRequest
 

@@ -16,10 +16,10 @@ def baseline(
         list[str], typer.Argument(metavar="LOG...", help="Logs, or a directory with files beside them.")
     ],
     beside: Annotated[
-        list[str] | None, typer.Option("--with", help="A file beside the log (repeatable).")
+        list[str] | None, typer.Option("--with", metavar="FILE", help="A file beside the log (repeatable).")
     ] = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="File to write; - for standard output.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="File to write; - for standard output.")
     ] = "-",
 ) -> None:
     """Write the baseline document: values with source, open questions."""
@@ -44,8 +44,10 @@ def collect(
     log: Annotated[
         str | None, typer.Argument(metavar="[LOG]", help="Log of the server, for its port and platform.")
     ] = None,
-    seconds: Annotated[int, typer.Option(min=20, help="How long to watch.")] = 60,
-    folder: Annotated[str, typer.Option("--folder", help="Where the script puts the files.")] = "job",
+    seconds: Annotated[int, typer.Option(min=20, metavar="SECONDS", help="How long to record.")] = 60,
+    folder: Annotated[
+        str, typer.Option("--folder", metavar="DIR", help="Folder for the files of the script.")
+    ] = "job",
 ) -> None:
     """Print commands that gather what a log lacks; run none of them."""
     from vllm_logdoctor.baseline.commands import collecting

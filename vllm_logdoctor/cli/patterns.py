@@ -20,7 +20,7 @@ patterns = typer.Typer(
 
 Packs = Annotated[
     Optional[list[Path]],  # noqa: UP045
-    typer.Option("--patterns", help="Directory or file with more pattern packs."),
+    typer.Option("--patterns", metavar="PATH", help="Directory or file with more pattern packs."),
 ]
 
 
@@ -50,13 +50,16 @@ def explain(
 
 @patterns.command("list")
 def list_patterns(
-    topic: Annotated[str, typer.Option(help="Only this topic.")] = "",
-    verdict: Annotated[str, typer.Option(help="Only this verdict.")] = "",
-    level: Annotated[str, typer.Option(help="Only this level.")] = "",
-    pack: Annotated[str, typer.Option(help="Only this pack.")] = "",
+    topic: Annotated[str, typer.Option(metavar="TOPIC", help="Only this topic.")] = "",
+    verdict: Annotated[str, typer.Option(metavar="VERDICT", help="Only this verdict.")] = "",
+    level: Annotated[str, typer.Option(metavar="LEVEL", help="Only this level.")] = "",
+    pack: Annotated[str, typer.Option(metavar="PACK", help="Only this pack.")] = "",
     packs: Packs = None,
 ) -> None:
-    """List patterns: id, level, topic, verdict and severity, parted by tabs."""
+    """List patterns, tab-separated.
+
+    Columns: id, level, topic, verdict, severity.
+    """
     from vllm_logdoctor.catalogue.loading import load_all
 
     index, notes = load_all(_further(packs))
@@ -73,7 +76,7 @@ def list_patterns(
 def show(
     name: Annotated[str, typer.Argument(metavar="ID", help="Id of a pattern.")], packs: Packs = None
 ) -> None:
-    """Print a pattern as it is in its pack file, with the place."""
+    """Print a pattern from its pack file."""
     from vllm_logdoctor.catalogue.locate import builtin_root
     from vllm_logdoctor.catalogue.sources import PatternTexts
 
@@ -93,8 +96,9 @@ def check(
         ),
     ] = None,
 ) -> None:
-    """Check packs and rule pages: format, literals, expressions, samples, settings, and that no line has two patterns.
+    """Check packs and rule pages.
 
+    Format, literals, expressions, samples and settings are checked, and that no line has two patterns.
     Packs of yours are checked together with those of the tool. Each problem is one line with file, line
     and key. Ends with 1 when there is one.
     """
@@ -130,9 +134,12 @@ def _files_of(path: Path) -> list[Path]:
 @patterns.command()
 def new(
     line: Annotated[str, typer.Option("--from", metavar="FILE:LINE", help="The line, counted from 1.")],
-    pack: Annotated[str, typer.Option(help="Name of the pack in the draft.")] = "site",
+    pack: Annotated[str, typer.Option(metavar="NAME", help="Name of the pack in the draft.")] = "site",
 ) -> None:
-    """Draft a pattern with a sample out of a real line; write it into a file and fill in what it means."""
+    """Draft a pattern from a log line.
+
+    Write it into a file and fill in what it means.
+    """
     from vllm_logdoctor.catalogue.drafting import draft, read_line
     from vllm_logdoctor.catalogue.loading import load_index
     from vllm_logdoctor.parse import RecordParser
@@ -158,7 +165,10 @@ def schema() -> None:
 
 @patterns.command()
 def literals(packs: Packs = None) -> None:
-    """Print all literals, one per line: the texts that decide which lines are looked at."""
+    """Print all literals, one per line.
+
+    They decide which lines are searched with expressions.
+    """
     from vllm_logdoctor.catalogue.loading import load_index
 
     for literal in load_index(_further(packs)).literals:

@@ -15,12 +15,14 @@ FORMS = ("shell", "yaml", "pbs", "slurm", "systemd", "compose", "kubernetes")
 def plan(
     log: Annotated[str, typer.Argument(metavar="LOG", help="Log, or - for standard input.")],
     form: Annotated[
-        str, typer.Option(help="shell, yaml, pbs, slurm, systemd, compose or kubernetes.")
+        str, typer.Option(metavar="FORM", help="shell, yaml, pbs, slurm, systemd, compose or kubernetes.")
     ] = "shell",
-    run: Annotated[int | None, typer.Option(min=1, help="Number of the run; default: the last.")] = None,
+    run: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Number of the run; default: the last.")
+    ] = None,
     objective: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="balanced, throughput, latency, long-context, memory or startup."),
+        typer.Option(metavar="GOAL", help="balanced, throughput, latency, long-context, memory or startup."),
     ] = None,
     before: Annotated[
         bool, typer.Option("--before", help="The launch as it was, without the changes.")

@@ -59,11 +59,9 @@ def whatif(
     log: Annotated[str, typer.Argument(metavar="LOG", help="Log of a run, or - for standard input.")],
     set: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", "-s", metavar="NAME=VALUE", help="A setting to change; may be given several times."
-        ),
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting to change; repeatable."),
     ] = None,
-    format: Annotated[str, typer.Option("--format", "-f", help="text or json.")] = "text",
+    format: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text or json.")] = "text",
 ) -> None:
     """Compute what the KV cache would hold with other settings."""
     sys.stdout.write(run_whatif(log, set or [], format))
