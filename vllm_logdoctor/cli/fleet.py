@@ -24,6 +24,7 @@ fleet = typer.Typer(
 Place = Annotated[str, typer.Argument(metavar="STORE", help="Directory of the store.")]
 _ASK_FORMATS = ("text", "csv", "json")
 _CLUSTERS = ("local", "slurm", "pbs")
+_CLUSTER_HELP = "slurm or pbs: workers as batch jobs (local: Dask on this machine)."
 
 
 @fleet.command()
@@ -42,24 +43,15 @@ def add(
     jobs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Processes on this machine; default: one per core.")
     ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND", help="slurm or pbs: workers as batch jobs (local: Dask on this machine)."
-        ),
-    ] = None,
+    cluster: Annotated[Optional[str], typer.Option(metavar="KIND", help=_CLUSTER_HELP)] = None,  # noqa: UP045
     scheduler: Annotated[
         str | None, typer.Option(metavar="FILE", help="Scheduler file of a running Dask.")
     ] = None,
-    queue: Annotated[
-        str | None, typer.Option(metavar="QUEUE", help="Queue or partition of the workers.")
-    ] = None,
+    queue: Annotated[Optional[str], typer.Option(metavar="QUEUE", help="Queue of the workers.")] = None,  # noqa: UP045
     account: Annotated[Optional[str], typer.Option(metavar="ACCOUNT", help="Account of the workers.")] = None,  # noqa: UP045
     walltime: Annotated[Optional[str], typer.Option(metavar="HH:MM:SS", help="Walltime of a worker.")] = None,  # noqa: UP045
     workers: Annotated[Optional[int], typer.Option(min=1, metavar="N", help="Workers at most.")] = None,  # noqa: UP045
-    time_limit: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="Time limit for one log.")
-    ] = 60.0,
+    time_limit: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for one log.")] = 60.0,
     memory_limit: Annotated[str, typer.Option(metavar="SIZE", help="Memory limit for one log.")] = "1GB",
     again: Annotated[bool, typer.Option("--again", help="Read anew what another version had read.")] = False,
     no_documents: Annotated[
