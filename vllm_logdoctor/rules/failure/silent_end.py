@@ -106,8 +106,8 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
     elif context.ending.failed and context.ending.deaths:
         values = {"exception": shown(context.ending.deaths[0].message.strip())}
         yield _finding(context, rules, NOT_IN_LOG, "medium", context.ending.deaths[:2], values)
-    elif outcome == "unknown" and (error := _last_error(context)) is not None and UNKNOWN in rules:
-        yield _unnamed_error(context, rules, error)
+    elif outcome == "unknown" and (errors := _last_errors(context)) and UNKNOWN in rules:
+        yield _unnamed_error(context, rules, errors)
 
 
 def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
@@ -119,18 +119,19 @@ def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Find
         yield replace(finding, changes=(), alternatives=_WHOLE_OUTPUT, verify="")
 
 
-def _unnamed_error(context: FailureContext, rules: FailureRules, error: Record) -> Finding:
-    values = {"exception": shown(error.message.strip()), "process": error.process.name or None}
-    finding = _finding(context, rules, UNKNOWN, "low", [error], values)
+def _unnamed_error(context: FailureContext, rules: FailureRules, errors: list[Record]) -> Finding:
+    values = {"exception": shown(errors[0].message.strip()), "process": errors[0].process.name or None}
+    ends = errors[:1] if len(errors) == 1 else [errors[0], errors[-1]]
+    finding = _finding(context, rules, UNKNOWN, "low", ends, values)
     return replace(finding, title="An error without a traceback")
 
 
-def _last_error(context: FailureContext) -> Record | None:
-    """Return the first of the errors with which a log ends, of those that are one line and no traceback, or None."""
+def _last_errors(context: FailureContext) -> list[Record]:
+    """Return the errors with which a log ends, of those that are one line and no traceback."""
     end = context.trail[-1].line - _LAST_LINES if context.trail else 0
     announced = {id(block.introduction) for block in context.blocks}
     lines = (one.record for one in context.lines() if one.record.line > end)
-    return next((one for one in lines if id(one) not in announced and _is_error(one)), None)
+    return [one for one in lines if id(one) not in announced and _is_error(one)]
 
 
 def _is_error(record: Record) -> bool:
@@ -295,8 +296,8 @@ def _several_ranks(context: FailureContext, facts: Mapping[str, Any]) -> bool:
 def _silent(context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the finding for a log that ends, or a run that hangs, without a traceback: by its last error, else by its last step."""
     last = _last_words(context.trail)
-    if (error := _last_error(context)) is not None and UNKNOWN in rules:
-        yield _unnamed_error(context, rules, error)
+    if (errors := _last_errors(context)) and UNKNOWN in rules:
+        yield _unnamed_error(context, rules, errors)
         return
     end = last[-1] if last else None
     values = {"what": shown(end.message.strip()) if end else None, "silent": True}
