@@ -131,6 +131,7 @@ BOX = "| NVIDIA-SMI 517.40       Driver Version: 517.40       CUDA Version: 11.7
         ("[1.0] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),task=serve,pid=42,uid=0\n", "dmesg", "oom killed", "42 serve"),
         ("Last State:     Terminated\n  Reason:       OOMKilled\n  Exit Code:    137\n", "kubectl-describe", "reason", "OOMKilled"),
         ("|   0  NVIDIA T   Off | 00000000:01:00.0 Off | N/A |\n| 30%   38C    P8    24W / 350W |   5MiB / 24576MiB |   3%   Default |\n", "nvidia-smi-table", "utilization", 3),
+        ("State:{\nDead:false,\nExitCode:137,\nOOMKilled:false,\nStatus:\"exited\"\n}\n", "docker-inspect", "ExitCode", 137),
         ("Nvidia driver version        : 570.86.10\n", "collect-env", "driver", "570.86.10"),
         ("{'status': 'success', 'data': {'resultType': 'vector', 'result': [{'metric': {'model_name': 'tiny'}, 'value': [1, '3']}]}}", "prometheus-json", "model", "tiny"),
         ("Successful requests:   10\nMedian TTFT (ms):   27.5     <====\n", "vllm-bench-text", "Median TTFT", 27.5),

@@ -70,9 +70,19 @@ _INSPECT = frozenset((
 ))  # fmt: skip
 
 
+# "OOMKilled": false     a viewer of JSON shows OOMKilled:false
+_KILLED = re.compile(r"""["'\s{,]OOMKilled"? ?:\s?(?:true|false)""")
+_BARE_KEY = re.compile(r"^(\s*)(\w+):(?=[\w\"])")
+
+
+def is_docker_inspect(head: str) -> bool:
+    """Return whether a text holds the state of a container."""
+    return _KILLED.search(head) is not None and ("ExitCode" in head or "State" in head)
+
+
 def read_docker_inspect(lines: Lines) -> Iterator[Reading]:
     """Yield the state and the limits of a container."""
-    yield from first_of_each(json_values(lines, _INSPECT))
+    yield from first_of_each(json_values([_BARE_KEY.sub(r'\1"\2":', line) for line in lines], _INSPECT))
 
 
 _DESCRIBE = re.compile(

@@ -92,7 +92,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "docker-inspect",
         _CONTAINER,
-        lambda head: '"OOMKilled"' in head and ('"ExitCode"' in head or '"State"' in head),
+        lambda head: "OOMKilled" in head and cluster.is_docker_inspect(head),
         cluster.read_docker_inspect,
     ),
     Kind("guidellm-json", _CLIENT, '"guidellm_version"', benchmarks.read_guidellm),
