@@ -181,8 +181,9 @@ def _kind_of(source: Input, head: bytes) -> str | None:
         return own
     # Most inputs are logs, which never get here: a start does not pay for the kinds.
     from vllm_logdoctor.evidence.kinds import kind_of
+    from vllm_logdoctor.evidence.plain import plain_text
 
-    found = kind_of(head.decode("utf-8", "replace"))
+    found = kind_of(plain_text(head))
     # A job's log may print the state of its cards before the server starts.
     if found is None or found.name in _LOGS_TOO or source.begin:
         return None

@@ -127,6 +127,18 @@ def test_each_file_of_a_folder_is_recognized_by_content_whatever_its_name(
     assert {one["kind"] for one in document["evidence"]} == {"prometheus-text", "nvidia-smi-q"}
 
 
+def test_a_file_of_a_folder_is_recognized_though_it_is_quoted_or_of_powershell(
+    logdoctor: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "server.log").write_text(LOG.read_text(encoding="utf-8"))
+    card = SAMPLES["nvidia-smi-q"]
+    (tmp_path / "quoted.txt").write_text("\n".join(f"> {line}" for line in card.split("\n")))
+    (tmp_path / "powershell.txt").write_bytes(card.encode("utf-16"))
+    document = json.loads(logdoctor("analyze", tmp_path, "--format", "json")[1])
+    assert [one["kind"] for one in document["evidence"]] == ["nvidia-smi-q"] * 2
+    assert len(document["runs"]) == 1
+
+
 def test_a_folder_of_evidence_alone_ends_with_4(logdoctor: Run, tmp_path: Path) -> None:
     (tmp_path / "q.txt").write_text(SAMPLES["nvidia-smi-q"])
     status, _, said = logdoctor("analyze", tmp_path)
