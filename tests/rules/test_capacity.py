@@ -11,12 +11,17 @@ from hypothesis import strategies as st
 from tests.rules.making import a_run, load
 from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes
 from vllm_logdoctor.rules.capacity.card import device_of
-from vllm_logdoctor.rules.capacity.ceiling import ceiling_of
+from vllm_logdoctor.rules.capacity.ceiling import ceiling_of, prefill_ceiling_of
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
 from vllm_logdoctor.rules.capacity.memory import device_total, memory_of, utilization_of
+from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.run.model import Run
 
+ON_H100 = (
+    "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found"
+    " at /opt/N=1536,K=4096,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json"
+)
 MEASURED = {"kv_cache_tokens": 85_760, "available_kv_cache_gib": 5.24, "model_weights_gib": 15.39}
 
 
@@ -179,15 +184,42 @@ def test_no_value_breaks_a_law_and_bounds_enclose_the_answer(name: str, value: o
 
 def test_the_ceiling_needs_a_card_that_the_log_names() -> None:
     decode = load((9, {"running": 4, "generation": 120.0, "kv": 1.0}))
-    line = (
-        "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found"
-        " at /opt/N=1536,K=4096,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json"
-    )
     assert ceiling_of(a_run(measured=MEASURED, samples=decode)) is None
-    found = ceiling_of(a_run(measured=MEASURED, samples=decode, messages=(line,)))
+    found = ceiling_of(a_run(measured=MEASURED, samples=decode, messages=(ON_H100,)))
     assert found is not None
     assert 0 < found.share < 1
     assert "3,350 GB/s" in found.formula
+
+
+def test_the_arithmetic_of_the_card_bounds_prompts() -> None:
+    """16-bit weights of 16 GB are 8 billion: 989 TFLOP/s make 61,800 tokens/s at two operations for each weight."""
+    fast = load((9, {"running": 8, "prompt": 30_900.0}))
+    run = a_run(measured={"model_weights_gib": 16e9 / 1024**3}, samples=fast, messages=(ON_H100,))
+    found = prefill_ceiling_of(run, load_of(run))
+    assert found is not None
+    assert found.ceiling == pytest.approx(989e12 / (2 * 8e9))
+    assert found.share == pytest.approx(0.5, rel=0.01)
+    assert "989 TFLOP/s" in found.formula
+    assert "8 billion weights" in found.formula
+
+
+@pytest.mark.parametrize(
+    ("prompt", "settings", "weights"),
+    [
+        (300.0, {}, 14.9),
+        (90_000.0, {}, 14.9),
+        (30_900.0, {"pipeline_parallel_size": 2}, 14.9),
+        (30_900.0, {}, None),
+    ],
+    ids=["few-prompts", "faster-than-the-card", "stages", "weights-unknown"],
+)
+def test_prompts_that_say_nothing_of_the_card_have_no_bound(
+    prompt: float, settings: dict[str, Any], weights: float | None
+) -> None:
+    samples = load((9, {"running": 8, "prompt": prompt}))
+    measured = {"model_weights_gib": weights} if weights else {}
+    run = a_run(set=settings, measured=measured, samples=samples, messages=(ON_H100,))
+    assert prefill_ceiling_of(run, load_of(run)) is None
 
 
 @pytest.mark.parametrize(
@@ -201,22 +233,17 @@ def test_the_ceiling_needs_a_card_that_the_log_names() -> None:
 def test_where_a_step_does_not_read_all_weights_there_is_no_ceiling(
     figures: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    line = (
-        "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found"
-        " at /opt/N=1536,K=4096,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json"
-    )
-    run = a_run(set=settings, measured=MEASURED, samples=load((9, figures)), messages=(line,))
+    run = a_run(set=settings, measured=MEASURED, samples=load((9, figures)), messages=(ON_H100,))
     assert ceiling_of(run) is None
 
 
 def test_experts_and_drafts_have_no_ceiling() -> None:
     decode = load((9, {"running": 4, "generation": 120.0, "kv": 1.0}))
-    line = (
-        "Using default W8A8 Block FP8 kernel config. Performance might be sub-optimal! Config file not found"
-        " at /opt/N=1536,K=4096,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json"
-    )
     drafts = a_run(
-        set={"speculative_config": {"method": "ngram"}}, measured=MEASURED, samples=decode, messages=(line,)
+        set={"speculative_config": {"method": "ngram"}},
+        measured=MEASURED,
+        samples=decode,
+        messages=(ON_H100,),
     )
     assert ceiling_of(drafts) is None
     kernels = (
