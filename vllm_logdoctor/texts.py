@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import takewhile
 from typing import AnyStr, Generic, TypeVar
 
 _KEY = 6
@@ -51,7 +50,14 @@ def shared_start(one: str, other: str) -> int:
         >>> shared_start("/logs/may/a.log", "/logs/june/a.log")
         6
     """
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 _DIGITS = bytes.maketrans(b"23456789", b"11111111")

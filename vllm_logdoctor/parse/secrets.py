@@ -221,7 +221,7 @@ class OpenSecret(NamedTuple):
             >>> OpenSecret("api_key", True).without_rest("Zq7hTk2Lw9XbV3nR")
             ('***', None)
         """
-        if not text[self._end_of_head(text) :].strip():
+        if _may_be_head(text) and not text[self._end_of_head(text) :].strip():
             return text, self
         if self.wrapped:
             rest = _WRAPPED_REST.match(text)
@@ -276,6 +276,11 @@ def open_secret(text: str, message: str) -> OpenSecret | None:
     end = message[-200:]
     found = _NAME_AT_END.search(end.rstrip()) if _may_end_in_name(end) else None
     return None if found is None else OpenSecret(found["name"], bool(found["assign"]), text[:_LONGEST_HEAD])
+
+
+def _may_be_head(text: str) -> bool:
+    """Return, at little cost, whether a line may be a host, a process or a header and nothing else."""
+    return text.rstrip()[-1:] in ("", ":", ")", "]", "|")
 
 
 def wrapped_secret(text: str, masked: str) -> OpenSecret | None:
