@@ -111,7 +111,8 @@ def _of_batches(run: Run) -> Iterator[Figure]:
 def _of_cache(run: Run) -> Iterator[Figure]:
     tokens, usage = run.measure("kv_cache_tokens"), run.extremes.kv_usage
     size = f"{number(tokens)} tokens" if tokens else ""
-    peak = f"{percent(usage)} peak" if usage is not None and run.samples else ""
+    sampled = any(sample.kv_usage is not None for sample in run.samples)
+    peak = f"{percent(usage)} peak" if usage is not None and sampled else ""
     if size or peak:
         yield "KV cache", ", ".join(filter(None, (size, peak)))
 

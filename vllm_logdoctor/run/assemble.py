@@ -97,9 +97,8 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.sample_count = builder.series.count
     run.extremes = builder.series.extremes
     if _WITHOUT_CACHE in run.messages:
-        # An encoder keeps no KV cache: its one block is always taken.
+        # An encoder keeps no KV cache: its one block is always taken. What was printed stays in the extremes.
         run.samples = [replace(sample, kv_usage=None) for sample in run.samples]
-        run.extremes.kv_usage = None
     return run
 
 

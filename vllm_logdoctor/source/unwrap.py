@@ -13,7 +13,7 @@ _LONGEST_ROW = 4 * _WIDEST
 _MOST_ROWS = 2048
 """Rows of one record, so that a log of nothing but full rows takes time and memory in proportion."""
 _FEWEST_FULL = 6
-_FEWEST_HEADS = 3
+_FEWEST_HEADS = 2
 
 # INFO 02-09 19:43:55 [loggers.py:101] text     (APIServer pid=1) INFO:     127.0.0.1:45988 - "POST     [rank0]: Traceback
 _BEGINS = re.compile(
@@ -49,7 +49,7 @@ def width_of(sample: bytes) -> int:
         return 0
     lines = [line.rstrip("\r") for line in sample.decode("utf-8", "replace").split("\n")]
     width = max(map(len, lines), default=0)
-    full = [number for number, line in enumerate(lines[:-1]) if len(line) == width]
+    full = [number for number, line in enumerate(lines[:-1]) if _fills(line, width)]
     if not _NARROWEST <= width <= _WIDEST or len(full) < _FEWEST_FULL:
         return 0
     continued = sum(bool(lines[number + 1]) and not _BEGINS.match(lines[number + 1]) for number in full)
@@ -74,19 +74,19 @@ def _joined(first: bytes, rest: Iterable[bytes], width: int) -> Iterator[bytes]:
                 within_long_row = False
                 continue
             if not (rows and _goes_on(rows, line, width)):
-                out.append(_record(rows))
+                out.append(_record(rows, width))
                 rows = []
             rows.append(line)
         if within_long_row or len(tail) > _LONGEST_ROW:
-            out += [_record(rows), tail]
+            out += [_record(rows, width), tail]
             rows, tail, within_long_row = [], b"", True
         yield b"".join(out)
     if within_long_row:
         return
     if rows and not _goes_on(rows, tail, width):
-        yield _record(rows)
+        yield _record(rows, width)
         rows = []
-    yield _record([*rows, tail])[:-1]
+    yield _record([*rows, tail], width)[:-1]
 
 
 def _goes_on(rows: list[bytes], line: bytes, width: int) -> bool:
@@ -94,13 +94,20 @@ def _goes_on(rows: list[bytes], line: bytes, width: int) -> bool:
     return len(rows) < _MOST_ROWS and _is_full(rows[-1], width) and _continues(line)
 
 
-def _record(rows: list[bytes]) -> bytes:
-    """Join rows, followed by as many line ends."""
-    return b"".join([*(row.rstrip(b"\r") for row in rows[:-1]), *rows[-1:]]) + b"\n" * len(rows)
+def _record(rows: list[bytes], width: int) -> bytes:
+    """Join rows, followed by as many line ends; a copy loses the blank at the end of a row."""
+    full = (row.rstrip(b"\r") for row in rows[:-1])
+    whole = [row + b" " if len(row.decode("utf-8", "replace")) < width else row for row in full]
+    return b"".join([*whole, *rows[-1:]]) + b"\n" * len(rows)
 
 
 def _is_full(line: bytes, width: int) -> bool:
-    return len(line) >= width and len(line.decode("utf-8", "replace").rstrip("\r")) == width
+    return len(line) >= width - 1 and _fills(line.decode("utf-8", "replace").rstrip("\r"), width)
+
+
+def _fills(line: str, width: int) -> bool:
+    """Return whether a row is as wide as the terminal, but for a blank at its end that a copy loses."""
+    return len(line) == width or (len(line) == width - 1 and not line.endswith(" "))
 
 
 def _continues(line: bytes) -> bool:
