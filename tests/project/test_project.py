@@ -32,7 +32,7 @@ def test_the_first_command_line_installs_and_analyses_a_bundled_log() -> None:
 
 
 def test_the_second_command_line_passes_the_tests() -> None:
-    assert command_lines(README)[1].endswith("-m pytest -n auto")
+    assert command_lines(README)[1].endswith("-m pytest -n auto --dist worksteal")
 
 
 def test_every_relative_link_of_the_readme_leads_somewhere() -> None:
