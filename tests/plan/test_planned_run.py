@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from tests.rules.making import a_run, load
 from vllm_logdoctor.plan import advice_on, plan_of
@@ -157,9 +158,22 @@ def test_ranges_of_several_changes_are_not_multiplied() -> None:
         )
         for id, (low, high) in effects.items()
     ]
-    row = next(row for row in plan_of(run, findings).expected if row.figure == "generated tokens/s")
-    assert (row.low / row.now, row.high / row.now) == (2.35, 3.4)
+    row = next(row for row in plan_of(run, findings).expected if row.figure == "generated tokens/s, mean")
+    assert (row.low / row.now, row.high / row.now) == pytest.approx((2.35, 3.4), rel=1e-3)
     assert "eager-mode adds to it was measured nowhere" in row.why
+
+
+def test_the_expected_throughput_is_the_mean_over_the_run() -> None:
+    """A burst that a change cures moves the mean of a run; the median of its lines is that of the quiet time."""
+    burst = (5, {"running": 256, "waiting": 300, "generation": 6000.0, "kv": 20.0})
+    run = a_run(samples=load(burst, (20, {"running": 3, "generation": 250.0})))
+    found = msgspec.structs.replace(
+        finding("scheduler-limit-not-memory", flag("--max-num-seqs", 256, 1024)),
+        effect=Effect("generation_throughput", 2.0, 2.0, "computed", "", share=0.2),
+    )
+    row = next(row for row in plan_of(run, [found]).expected if row.figure == "generated tokens/s, mean")
+    assert row.now == pytest.approx((5 * 6000 + 20 * 250) / 25, rel=0.02)
+    assert row.low > row.now
 
 
 def test_a_cache_below_one_request_gets_the_length_that_it_holds() -> None:

@@ -65,7 +65,9 @@ def _throughput(
     Ranges of several changes are not multiplied: they were measured apart, each from a slower start.
     """
     effects = planned_effects(items, findings)
-    if not effects or load.generation < 1:
+    seconds = sum(span.seconds for span in load.busy)
+    now = sum(span.sample.generation * span.seconds for span in load.busy) / seconds if seconds else 0.0
+    if not effects or now < 1:
         return None
     best, effect = max(effects, key=lambda pair: pair[1].over_run(pair[1].middle))
     low, high = effect.over_run(effect.low), effect.over_run(effect.high)
@@ -74,8 +76,9 @@ def _throughput(
     why = f"{best.id} ({effect.origin}), acting in {100 * effect.share:.3g} % of the busy time; over the whole run"
     if others := [finding.id for finding, _ in effects if finding is not best]:
         why += f"; what {', '.join(others)} adds to it was measured nowhere"
-    now = load.generation
-    return Expectation("generated tokens/s", now, round(now * low, 1), round(now * high, 1), why)
+    return Expectation(
+        "generated tokens/s, mean", round(now, 1), round(now * low, 1), round(now * high, 1), why
+    )
 
 
 def _tokens(planned: PlannedRun) -> Expectation | None:
