@@ -49,8 +49,20 @@ def in_full(change: Change, ways: Sequence[str]) -> str | None:
 
 
 def other_ways(changes: Sequence[Change], ways: Sequence[str]) -> tuple[str, ...]:
-    """Return the ways that no action says."""
+    """Return the ways that no action says.
+
+    Example:
+        >>> more = Change("more prefill capacity: another replica, or shorter prompts", "action")
+        >>> other_ways([more], ["Shorter prompts.", "A faster card."])
+        ('A faster card.',)
+    """
     said = {in_full(change, ways) for change in changes}
+    said |= {
+        way
+        for way in ways
+        for change in changes
+        if change.kind == "action" and _words(way) <= _words(change.knob)
+    }
     values = [
         f"{change.knob}={change.after}"
         for change in changes
