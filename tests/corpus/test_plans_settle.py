@@ -16,7 +16,7 @@ from vllm_logdoctor import analyze
 from vllm_logdoctor.diagnose import judge
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.plan import advice_on
-from vllm_logdoctor.plan.compose import new_findings, outcome_of
+from vllm_logdoctor.plan.compose import new_findings, planned_findings
 from vllm_logdoctor.plan.feasible import requests_held
 from vllm_logdoctor.plan.planned import planned_run
 from vllm_logdoctor.report.model import Diagnosis
@@ -90,11 +90,11 @@ def defects_of_the_planned_run(path: Path) -> list[str]:
             continue
         planned = planned_run(first.run, [item.change for item in first.plan.changes])
         known = {finding.id for finding in (*first.findings, *advice_on(first.run))}
-        outcome = outcome_of(advice_on(planned.run), known)
-        found += [f"brings {finding.id}" for finding in new_findings(outcome, known)]
+        judged = planned_findings(advice_on(planned.run), known)
+        found += [f"brings {finding.id}" for finding in new_findings(judged, known)]
         # With one limit gone another is next: it is no finding of the planned run, but the plan must name it.
-        if outcome.next_limits and not first.plan.next_limit:
-            found.append(f"does not name the next limit: {outcome.next_limits}")
+        if judged.next_limits and not first.plan.next_limit:
+            found.append(f"does not name the next limit: {judged.next_limits}")
         held = requests_held(planned.before, planned.after)
         if planned.fails or (held and held[1] < 1):
             found.append(f"run {first.run.number}: holds {held} requests, {planned.fails}")

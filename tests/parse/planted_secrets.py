@@ -257,8 +257,8 @@ block hash 1234567890123456789
 BlockHash(0x9f86d081884c7d65)
 prefix cache key: 9f86d081884c7d659a2feaa0c55ad015
 File "/tmp/torchinductor_root/3p/c3pqx4bnh5dmjmrf2vkp6ijyx7kd4j2o5sqtvxwzq3l5t6hyu2vm.py", line 41, in call
-/root/.triton/cache/IVCTQ2XJ7KZLHQ3WNV5MDGRYE6BUFSPAO4XCH7TQZ2LJ5NWKD3YA/fused_moe_kernel.cubin
-/root/.cache/huggingface/hub/models--Qwen--Qwen3-30B-A3B-Instruct-2507-FP8/snapshots/b968826d9c46dd6066d109eabc6255188de91218/config.json
+/home/user/.triton/cache/IVCTQ2XJ7KZLHQ3WNV5MDGRYE6BUFSPAO4XCH7TQZ2LJ5NWKD3YA/fused_moe_kernel.cubin
+/home/user/.cache/huggingface/hub/models--Qwen--Qwen3-30B-A3B-Instruct-2507-FP8/snapshots/b968826d9c46dd6066d109eabc6255188de91218/config.json
 hash of the compiled graph: fxcfkbq4zj7rqfd3xlbn2hkqvy5e6wgtmsp
 request id cmpl-4f3b8ac2b1d64a6e9a7b8c9d0e1f2a3b
 call_id call_4f3b8ac2b1d64a6e

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from itertools import takewhile
+
+from vllm_logdoctor.texts import shared_start
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
@@ -29,10 +30,13 @@ def plain_text(data: bytes) -> str:
     lines = text.split("\n")
     printed = [line for line in lines if line.strip(_MARGIN)]
     # Lines between the first and the last in order begin as these two do.
-    pairs = zip(min(printed), max(printed), strict=False) if printed else ()
-    if margin := sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] and pair[0] in _MARGIN, pairs)):
+    if margin := shared_start(_margin(min(printed)), _margin(max(printed))) if printed else 0:
         lines = [line[margin:] if line.strip(_MARGIN) else "" for line in lines]
     return "\n".join(_without_frame(lines))
+
+
+def _margin(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(_MARGIN))]
 
 
 def _without_frame(lines: list[str]) -> list[str]:

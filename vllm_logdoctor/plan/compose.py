@@ -34,7 +34,7 @@ _CONTEXT = "--max-model-len"
 Judgement = Callable[[Run], Sequence[Finding]]
 
 
-class Outcome(Struct, frozen=True):
+class PlannedFindings(Struct, frozen=True):
     """What the run of a plan is judged to be: its findings, and the limits that come next in place of those that are gone."""
 
     findings: tuple[Finding, ...]
@@ -155,29 +155,29 @@ def _without_new_findings(
         return items, held, ""
     known = {finding.id for finding in judgement(run)}
     left = list(items)
-    outcome = outcome_of(judgement(_with(run, left).run), known)
+    planned = planned_findings(judgement(_with(run, left).run), known)
     for step in reversed(steps):
-        new = new_findings(outcome, known)
+        new = new_findings(planned, known)
         if not new:
             break
         without = [other for other in left if other not in step]
-        outcome_without = outcome_of(judgement(_with(run, without).run), known)
-        still = {finding.id for finding in new_findings(outcome_without, known)}
+        planned_without = planned_findings(judgement(_with(run, without).run), known)
+        still = {finding.id for finding in new_findings(planned_without, known)}
         if len(still) < len(new):
             gone = next(finding for finding in new if finding.id not in still)
             reason = f'the planned run would then have the finding "{gone.title}"'
             held += [(item.change.knob, reason) for item in step]
-            left, outcome = without, outcome_without
-    return left, held, next(iter(outcome.next_limits), "")
+            left, planned = without, planned_without
+    return left, held, next(iter(planned.next_limits), "")
 
 
-def outcome_of(judged: Sequence[Finding], known: Collection[str]) -> Outcome:
+def planned_findings(judged: Sequence[Finding], known: Collection[str]) -> PlannedFindings:
     """Divide what judges a planned run into findings and the limits that come next; `known` are the findings of this run."""
     limits = [finding for finding in judged if finding.id in NEXT_LIMITS and finding.id not in known]
     names = dict.fromkeys(NEXT_LIMITS[finding.id] for finding in limits)
-    return Outcome(tuple(finding for finding in judged if finding not in limits), tuple(names))
+    return PlannedFindings(tuple(finding for finding in judged if finding not in limits), tuple(names))
 
 
-def new_findings(outcome: Outcome, known: Collection[str]) -> list[Finding]:
+def new_findings(planned: PlannedFindings, known: Collection[str]) -> list[Finding]:
     """Return the findings of a planned run that this run has not."""
-    return [finding for finding in outcome.findings if finding.id not in known]
+    return [finding for finding in planned.findings if finding.id not in known]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vllm_logdoctor.plan.model import Expectation, PlannedChange
 from vllm_logdoctor.plan.planned import PlannedRun
-from vllm_logdoctor.rules.load import Load, load_of
+from vllm_logdoctor.rules.load import Load, generated_tokens, load_of
 from vllm_logdoctor.rules.model import Effect, Finding
 
 THROUGHPUT = "generation_throughput"
@@ -66,7 +66,7 @@ def _throughput(
     """
     effects = planned_effects(items, findings)
     seconds = sum(span.seconds for span in load.busy)
-    now = sum(span.sample.generation * span.seconds for span in load.busy) / seconds if seconds else 0.0
+    now = generated_tokens(load.busy) / seconds if seconds else 0.0
     if not effects or now < 1:
         return None
     best, effect = max(effects, key=lambda pair: pair[1].over_run(pair[1].middle))

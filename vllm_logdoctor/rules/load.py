@@ -132,6 +132,11 @@ def weighted_median(spans: Iterable[Span], value: Callable[[Sample], float]) -> 
     return 0.0
 
 
+def generated_tokens(spans: Iterable[Span]) -> float:
+    """Return the tokens that were generated during some samples."""
+    return sum(span.sample.generation * span.seconds for span in spans)
+
+
 def evidence_of_sample(run: Run, sample: Sample) -> Evidence:
     """Return the statistics line of a sample."""
     names = run.files

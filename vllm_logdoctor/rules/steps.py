@@ -10,7 +10,7 @@ from bisect import bisect_right
 from msgspec.structs import replace
 
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
-from vllm_logdoctor.rules.load import Load, decode_spans, weighted_median
+from vllm_logdoctor.rules.load import Load, decode_spans, generated_tokens, weighted_median
 from vllm_logdoctor.run.model import Run, Sample
 
 LEAST_LINES = 3
@@ -38,7 +38,7 @@ def tokens_per_answer(run: Run, load: Load) -> float | None:
         for (method, path, status), count in run.accesses.items()
         if method == "POST" and status == 200 and path.split("?")[0].endswith(_GENERATING)
     )
-    tokens = sum(span.sample.generation * span.seconds for span in load.busy)
+    tokens = generated_tokens(load.busy)
     return tokens / answers if answers >= LEAST_ANSWERS and tokens and run.other_server is None else None
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, plural, rounded, sample_lines, whole
-from vllm_logdoctor.rules.load import Span, minutes
+from vllm_logdoctor.rules.load import Span, generated_tokens, minutes
 from vllm_logdoctor.rules.performance.order import ABOVE_THE_CLIENT
 from vllm_logdoctor.rules.rule import Advice, Rule
 
@@ -42,7 +42,7 @@ class Stretch(Struct, frozen=True):
     @property
     def generated(self) -> float:
         """Return the tokens that all of its requests generated behind its first line."""
-        return sum(span.sample.generation * span.seconds for span in self.spans[1:])
+        return generated_tokens(self.spans[1:])
 
     @property
     def seconds(self) -> float:
@@ -131,7 +131,7 @@ def _tokens(case: RuleContext, series: Sequence[Span], start: int, end: int) -> 
     if growth <= 0:
         return None
     each = (last.kv_usage or 0.0) / (last.running or 1)
-    generated = sum(span.sample.generation * span.seconds for span in series[start + 1 : end])
+    generated = generated_tokens(series[start + 1 : end])
     memory = memory_of(case.run)
     if memory is None and each < LEAST_HELD:
         return None
