@@ -10,7 +10,7 @@ import pytest
 
 from vllm_logdoctor.catalogue import loading
 from vllm_logdoctor.catalogue.loading import load_index
-from vllm_logdoctor.catalogue.locate import builtin_root, pack_files
+from vllm_logdoctor.catalogue.locate import builtin_root, pack_files, page_files
 from vllm_logdoctor.catalogue.model import schema_text
 from vllm_logdoctor.catalogue.positions import Positions
 from vllm_logdoctor.catalogue.sources import PatternTexts
@@ -109,3 +109,20 @@ def test_a_damaged_cache_is_replaced(site: Path, tmp_path: Path) -> None:
     for stored in (tmp_path / "cache").iterdir():
         stored.write_bytes(b'{"format":5,"sources":{},"index":')
     assert load_index([site]).by_id("site-wrapper-started") is not None
+
+
+def test_core_packs_come_first_and_foreign_ones_last_and_other_files_do_not_count(tmp_path: Path) -> None:
+    for name in (
+        "core/a.toml",
+        "foreign/b.toml",
+        "attention/c.toml",
+        "rules/d.md",
+        "e.md",
+        "core/.f.toml",
+        "g.txt",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    found = [file.relative_to(tmp_path).as_posix() for file in (*pack_files(tmp_path), *page_files(tmp_path))]
+    assert found == ["core/a.toml", "attention/c.toml", "foreign/b.toml", "rules/d.md"]

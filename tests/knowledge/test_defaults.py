@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_logdoctor.knowledge.context import Context
-from vllm_logdoctor.knowledge.default_rules import RULES
+from vllm_logdoctor.knowledge.default_rules import default_rules
 from vllm_logdoctor.knowledge.defaults import default_of
 from vllm_logdoctor.knowledge.versions import VERSIONS, number_of
 
@@ -126,9 +126,11 @@ def test_a_setting_that_the_release_lacks_has_no_default() -> None:
     assert default_of("max_num_seqs", None) is None
 
 
-def test_every_rule_says_why_and_for_which_releases() -> None:
-    for rules in RULES.values():
+def test_every_rule_says_why_and_for_which_releases_and_asks_for_what_a_context_holds() -> None:
+    for rules in default_rules().values():
         for rule in rules:
+            assert rule.holds(Context()) in (None, True, False)
+            assert rule.value_in(Context()) is not None
             assert rule.sentence
             assert rule.since in rule.basis
             assert rule.until is None or number_of(rule.since) <= number_of(rule.until)
@@ -138,7 +140,7 @@ _MAYBE = st.sampled_from([None, True, False])
 
 
 @given(
-    field=st.sampled_from(sorted(RULES)),
+    field=st.sampled_from(sorted(default_rules())),
     version=st.sampled_from([str(version) for version in VERSIONS]),
     engine=st.sampled_from(["V0", "V1"]),
     platform=st.sampled_from(["cuda", "rocm", "cpu", "tpu"]),

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from vllm_logdoctor.catalogue.errors import PackError
 from vllm_logdoctor.catalogue.index import PackIndex, Pattern, build_index, join_indexes
-from vllm_logdoctor.catalogue.locate import builtin_root, cache_directory, states_of_files
+from vllm_logdoctor.catalogue.locate import builtin_root, cache_directory, pack_files, page_files
 from vllm_logdoctor.catalogue.plugins import installed_packs
 from vllm_logdoctor.files import keep_bytes, kept_bytes
 
@@ -126,7 +126,10 @@ def _compile(root: Path, sources: Mapping[str, str], *, trusted: bool) -> Compil
 
 def _sources(root: Path) -> dict[str, str]:
     """Return size and time of change of every pack file and rule page below a directory."""
-    states = {root.name: root.stat()} if root.is_file() else states_of_files(root)
+    files = [root] if root.is_file() else [*pack_files(root), *page_files(root)]
+    states = {
+        path.relative_to(root if root.is_dir() else root.parent).as_posix(): path.stat() for path in files
+    }
     return {name: f"{state.st_size}-{state.st_mtime_ns}" for name, state in states.items()}
 
 

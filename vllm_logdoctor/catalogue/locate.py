@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -36,40 +35,6 @@ def page_files(root: Path) -> list[Path]:
     if root.suffix == ".md":
         return [root]
     return sorted((root if root.resolve().name == "rules" else root / "rules").glob("*.md"))
-
-
-def states_of_files(root: Path) -> dict[str, os.stat_result]:
-    """Return what the file system says of each pack file and rule page, by its name below the root, in their order.
-
-    Every start asks this of a checkout, for hundreds of files: it is made for speed.
-    """
-    packs = {
-        name: entry.stat()
-        for name, entry in _entries(str(root), "")
-        if name.endswith(".toml") and not entry.name.startswith(".")
-    }
-    ordered = sorted(packs, key=lambda name: (_turn(name.split("/")[0]), name.split("/")))
-    return {**{name: packs[name] for name in ordered}, **states_of_pages(root)}
-
-
-def states_of_pages(root: Path) -> dict[str, os.stat_result]:
-    """Return what the file system says of each rule page, in their order."""
-    try:
-        with os.scandir(root / "rules") as entries:
-            pages = {f"rules/{entry.name}": entry.stat() for entry in entries if entry.name.endswith(".md")}
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    return {name: pages[name] for name in sorted(pages)}
-
-
-def _entries(folder: str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                yield from _entries(entry.path, name + "/")
-            else:
-                yield name, entry
 
 
 def cache_directory() -> Path:

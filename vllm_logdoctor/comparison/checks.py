@@ -17,37 +17,8 @@ from vllm_logdoctor.run.model import Evidence
 
 Verdict = Literal["passed", "failed", "unknown"]
 
-_OF_FINDING: dict[str, Verdict] = {
-    "gone": "passed",
-    "kept": "passed",
-    "new": "failed",
-    "unclear": "unknown",
-}
-_OF_FIGURE: dict[str, Verdict] = {
-    "better": "passed",
-    "same": "passed",
-    "worse": "failed",
-    "other": "unknown",
-}
-_OF_LOAD: dict[str, Verdict] = {
-    "faster": "passed",
-    "same": "passed",
-    "slower": "failed",
-    "unknown": "unknown",
-}
-_OF_CHANGE: dict[str, Verdict] = {
-    "took-effect": "passed",
-    "not-applied": "failed",
-    "other-value": "failed",
-    "unknown": "unknown",
-}
-_OF_PREDICTION: dict[str, Verdict] = {
-    "as-predicted": "passed",
-    "more": "passed",
-    "less": "failed",
-    "not-tried": "unknown",
-    "unknown": "unknown",
-}
+_PASSED = frozenset({"gone", "kept", "better", "same", "faster", "took-effect", "as-predicted", "more"})
+_FAILED = frozenset({"new", "worse", "slower", "not-applied", "other-value", "less"})
 
 
 class Check(Struct, frozen=True):
@@ -56,8 +27,7 @@ class Check(Struct, frozen=True):
     Attributes:
         group: "finding", "speed", "figure", "change" or "prediction".
         name: rule, figure or knob.
-        verdict: "passed", "failed" or "unknown" (the logs can't say).
-        state: the same in the words of its group.
+        state: what came out, in the words of its group.
         severity: how much a failure weighs.
         said: one sentence, plain text.
         before, after: values, plain text; "" where there are none.
@@ -67,7 +37,6 @@ class Check(Struct, frozen=True):
 
     group: str
     name: str
-    verdict: Verdict
     state: str
     severity: Severity
     said: str
@@ -75,6 +44,11 @@ class Check(Struct, frozen=True):
     after: str = ""
     ratio: float | None = None
     line: Evidence | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return "unknown" where the logs can't say."""
+        return "passed" if self.state in _PASSED else "failed" if self.state in _FAILED else "unknown"
 
 
 def checks_of_comparison(comparison: Comparison) -> list[Check]:
@@ -99,16 +73,13 @@ def _finding(one: FindingDifference) -> Check:
     severity: Severity = next((known for known in SEVERITIES if known == finding.severity), "medium")
     note = f" ({one.note})" if one.note else ""
     said = f"{one.state}: {finding.title}{note}"
-    verdict = _OF_FINDING[one.state]
-    return Check("finding", finding.rule, verdict, one.state, severity, said, line=finding.line)
+    return Check("finding", finding.rule, one.state, severity, said, line=finding.line)
 
 
 def _speed(comparison: Comparison) -> Iterator[Check]:
     load = comparison.load
     said = plain_words(load_words(load))
-    yield Check(
-        "speed", "speed-at-equal-load", _OF_LOAD[load.verdict], load.verdict, "high", said, ratio=load.ratio
-    )
+    yield Check("speed", "speed-at-equal-load", load.verdict, "high", said, ratio=load.ratio)
 
 
 def _figure(one: FigureDifference) -> Check:
@@ -116,7 +87,6 @@ def _figure(one: FigureDifference) -> Check:
     return Check(
         "figure",
         one.name,
-        _OF_FIGURE[one.verdict],
         one.verdict,
         "medium",
         f"{plain_words(moved_words(one))}{note}",
@@ -134,12 +104,11 @@ def _change(one: CheckedChange) -> Check:
     asked = f"{knob} {wanted}".strip()
     seen = f"; found: {after}" if after else ""
     said = f"{one.state.replace('-', ' ')}: {asked}{seen}{note}"
-    return Check("change", one.planned.knob, _OF_CHANGE[one.state], one.state, "medium", said, wanted, after)
+    return Check("change", one.planned.knob, one.state, "medium", said, wanted, after)
 
 
 def _prediction(one: CheckedPrediction) -> Check:
     wanted, came = plain_words(expected(one)), times(one.ratio)
     seen = f"; came: {came}" if came else ""
     said = f"{one.state.replace('-', ' ')}: {one.title}: {wanted}{seen} ({one.note})"
-    verdict = _OF_PREDICTION[one.state]
-    return Check("prediction", one.rule, verdict, one.state, "low", said, wanted, came, ratio=one.ratio)
+    return Check("prediction", one.rule, one.state, "low", said, wanted, came, ratio=one.ratio)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
 
 from msgspec import Struct
 
@@ -32,25 +31,24 @@ class Card(Struct, frozen=True):
     name: str
     vendor: str
     source: str
-    memory_gib: float | None = None
-    bandwidth_gbs: float | None = None
-    fp16_tflops: float | None = None
-    fp8_tflops: float | None = None
-    int8_tflops: float | None = None
-    fp4_tflops: float | None = None
+    memory_gib: int | float | None = None
+    bandwidth_gbs: int | float | None = None
+    fp16_tflops: int | float | None = None
+    fp8_tflops: int | float | None = None
+    int8_tflops: int | float | None = None
+    fp4_tflops: int | float | None = None
     capability: str | None = None
-    link_gbs: float | None = None
+    link_gbs: int | float | None = None
     link_pairs_only: bool = False
     pcie: int | None = None
     unified_memory: bool = False
 
 
-class CardRow(Struct, frozen=True):
+class CardRow(Card, frozen=True):
     """A card with the words that name it: `family` must occur, `variant` tells it from its siblings."""
 
-    family: str
-    variant: str
-    card: Card
+    family: str = ""
+    variant: str = ""
 
 
 # NVIDIA H100 80GB HBM3, 81559 MiB   device_name=NVIDIA_A100-SXM4-80GB,dtype=fp8_w8a8   AMD_Instinct_MI300X
@@ -102,30 +100,16 @@ def variants_of(name_text: str) -> tuple[Card, ...]:
     siblings = [row for row in _rows() if re.search(rf"\b(?:{row.family})\b", words)]
     for row in siblings:
         if row.variant and re.search(rf"\b(?:{row.variant})\b", words):
-            return (row.card,)
-    plain = [row.card for row in siblings if not row.variant]
+            return (row,)
+    plain = [row for row in siblings if not row.variant]
     if plain:
         return (plain[0],)
-    return tuple(row.card for row in siblings if row.family == siblings[0].family)
+    return tuple(row for row in siblings if row.family == siblings[0].family)
 
 
 @cache
-def _rows() -> tuple[CardRow, ...]:
-    return tuple(
-        CardRow(row.pop("family"), row.pop("variant"), Card(**{n: _typed(n, v) for n, v in row.items()}))
-        for row in read_rows("cards")
-    )
-
-
-def _typed(name: str, text: str) -> Any:
-    if name in ("link_pairs_only", "unified_memory"):
-        return text == "yes"
-    if name in ("name", "vendor", "source", "capability"):
-        return text or None
-    if not text:
-        return None
-    number = float(text)
-    return int(number) if number.is_integer() else number
+def _rows() -> list[CardRow]:
+    return read_rows("cards", CardRow)
 
 
 def _shared(cards: list[Card]) -> Card:

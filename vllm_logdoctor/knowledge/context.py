@@ -1,8 +1,7 @@
-"""What is known of a run when a default is asked for, and conditions on it that can also be undecided."""
+"""What is known of a run when a default is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -54,83 +53,3 @@ class Context(Struct, frozen=True):
             return self.gpu_memory_gib
         card = card_for(self.device_name) if self.device_name else None
         return None if card is None else card.memory_gib
-
-
-Condition = Callable[[Context], bool | None]
-"""True, False, or None where the context does not decide."""
-
-
-def engine_is(engine: Engine) -> Condition:
-    """The engine generation."""
-    return lambda context: None if context.engine is None else context.engine == engine
-
-
-def platform_is(*platforms: Platform) -> Condition:
-    """The platform is one of these."""
-    return lambda context: None if context.platform is None else context.platform in platforms
-
-
-def known_platform(*platforms: Platform) -> Condition:
-    """The platform is known to be one of these; where it is not known, it is taken for none of them."""
-    return lambda context: context.platform in platforms
-
-
-def kind_is(kind: Kind) -> Condition:
-    """OpenAI API server, or LLM class."""
-    return lambda context: None if context.kind is None else context.kind == kind
-
-
-def memory_at_least(gib: float) -> Condition:
-    """One device has at least so much memory."""
-    return lambda context: None if context.memory_gib is None else context.memory_gib >= gib
-
-
-def device_named(*parts: str) -> Condition:
-    """The device's name contains one of these, whatever the case."""
-
-    def decide(context: Context) -> bool | None:
-        name = context.device_name
-        return None if name is None else any(part in name.lower() for part in parts)
-
-    return decide
-
-
-def setting(name: str) -> Condition:
-    """The named yes/no fact of the context."""
-    return lambda context: getattr(context, name)
-
-
-def above(name: str, number: int) -> Condition:
-    """The named number of the context is above `number`."""
-
-    def decide(context: Context) -> bool | None:
-        value = getattr(context, name)
-        return None if value is None else value > number
-
-    return decide
-
-
-def negated(condition: Condition) -> Condition:
-    """The opposite, undecided where the condition is."""
-
-    def decide(context: Context) -> bool | None:
-        answer = condition(context)
-        return None if answer is None else not answer
-
-    return decide
-
-
-def any_of(*conditions: Condition) -> Condition:
-    """At least one holds; undecided where none holds and one is undecided."""
-    return lambda context: _any([condition(context) for condition in conditions])
-
-
-def all_of(*conditions: Condition) -> Condition:
-    """All hold; False as soon as one does not, undecided where one is undecided."""
-    return negated(any_of(*(negated(condition) for condition in conditions)))
-
-
-def _any(answers: list[bool | None]) -> bool | None:
-    if True in answers:
-        return True
-    return None if None in answers else False

@@ -1,45 +1,35 @@
-"""Defaults that vLLM computes, as rules per range of releases; the first whose condition holds decides."""
+"""Defaults that vLLM computes, as rules per range of releases in data/default_rules.csv; the first whose condition holds decides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final
 
 from msgspec import Struct
 
-from vllm_logdoctor.knowledge.context import (
-    Condition,
-    Context,
-    above,
-    all_of,
-    any_of,
-    device_named,
-    engine_is,
-    kind_is,
-    known_platform,
-    memory_at_least,
-    negated,
-    platform_is,
-    setting,
-)
+from vllm_logdoctor.knowledge.context import Context
+from vllm_logdoctor.knowledge.store import read_rows
 
 UNSET: Final = object()
 """What a rule gives where the context lacks a number that the value is computed from."""
-
-
-def always(context: Context) -> bool:
-    """Condition of a rule without one."""
-    return True
+Condition = Callable[[Context], bool | None]
+"""True, False, or None where the context does not decide."""
+# memory_gib>=70      max_model_len>32768
+_BOUND = re.compile(r"(?P<name>\w+)>(?P<equal>=?)(?P<number>\d+)")
+_WORDS = {"true": True, "false": False, "?": UNSET}
 
 
 class Rule(Struct, frozen=True):
-    """Where `when` holds in releases `since` to `until` (None: the newest known), `value(context)` is it."""
+    """A row: where `when` holds in releases `since` to `until` (None: the newest known), `value` says what it is."""
 
+    field: str
     since: str
-    until: str | None
-    when: Condition
-    value: Callable[[Context], Any]
+    value: str
     sentence: str
+    until: str | None = None
+    when: str = ""
 
     @property
     def basis(self) -> str:
@@ -47,347 +37,130 @@ class Rule(Struct, frozen=True):
         reach = f"{self.since} to {self.until}" if self.until else f"since {self.since}"
         return f"{self.sentence} ({reach})"
 
+    def holds(self, context: Context) -> bool | None:
+        """Return whether the condition holds, or None where the context does not decide."""
+        return condition(self.when)(context)
 
-def fixed(value: Any) -> Callable[[Context], Any]:
-    """A value that needs nothing of the context."""
+    def value_in(self, context: Context) -> Any:
+        """Return the value, or UNSET."""
+        return _value(self.value)(context)
+
+
+@cache
+def default_rules() -> dict[str, list[Rule]]:
+    """Return the rules of each setting, in order."""
+    found: dict[str, list[Rule]] = {}
+    for rule in read_rows("default_rules", Rule):
+        found.setdefault(rule.field, []).append(rule)
+    return found
+
+
+@cache
+def condition(text: str) -> Condition:
+    """Return what a row asks of the context: terms joined by "and", and those by "or"; "not" stands before a term.
+
+    A term is a fact of the context ("pooling"), a fact with its values ("platform cuda/rocm"), or a bound ("memory_gib>=70").
+    "device" asks for a part of the name; "surely" takes a platform that is not known for none of those that follow.
+
+    >>> condition("platform cuda and not device a100")(Context(platform="cuda", device_name="NVIDIA H100"))
+    True
+    >>> condition("pooling or memory_gib>=70")(Context(pooling=False)) is None
+    True
+    """
+    ways = [[_term(term) for term in way.split(" and ")] for way in text.split(" or ")] if text else [[]]
+
+    def decide(context: Context) -> bool | None:
+        answers = [_all(term(context) for term in way) for way in ways]
+        return True if True in answers else None if None in answers else False
+
+    return decide
+
+
+def _all(terms: Iterable[bool | None]) -> bool | None:
+    answers = list(terms)
+    return False if False in answers else None if None in answers else True
+
+
+def _term(text: str) -> Condition:
+    name, _, words = text.removeprefix("not ").partition(" ")
+    values, bound = words.split("/"), _BOUND.fullmatch(name)
+    if name == "surely":
+        return lambda context: context.platform in values
+
+    def holds(known: Any) -> bool:
+        if bound:
+            number = int(bound["number"])
+            return bool(known >= number if bound["equal"] else known > number)
+        if name == "device":
+            return any(part in known.lower() for part in values)
+        return known in values if words else bool(known)
+
+    def decide(context: Context) -> bool | None:
+        known = getattr(context, "device_name" if name == "device" else bound["name"] if bound else name)
+        return None if known is None else holds(known) != text.startswith("not ")
+
+    return decide
+
+
+@cache
+def _value(text: str) -> Callable[[Context], Any]:
+    """Return what computes the value of a row: the name of a function with its numbers, or the value itself."""
+    name, *numbers = re.split(r" (?=\d+\b)", text)
+    if name in _COMPUTED:
+        return lambda context: _COMPUTED[name](context, *map(int, numbers))
+    if text.startswith("of "):
+        return lambda context: _known(getattr(context, text.removeprefix("of ")))
+    value = int(text) if text.isdigit() else _WORDS.get(text, text)
     return lambda context: value
 
 
-def undecided(context: Context) -> Any:
-    """A value that is not known."""
-    return UNSET
+def _known(value: Any) -> Any:
+    return UNSET if value is None else value
 
 
-_V0 = engine_is("V0")
-_V1 = engine_is("V1")
-_SERVER = kind_is("server")
-_OFFLINE = kind_is("offline")
-_CPU = platform_is("cpu")
-_TPU = platform_is("tpu")
-_H100 = device_named("h100", "h200")
-_A100 = device_named("a100")
-_POOLING = setting("pooling")
-_HYBRID = setting("hybrid")
-
-ENGINE_RULES = (
-    Rule("0.4.1", "0.6.3.post1", always, fixed("V0"), "V0 is the only engine"),
-    Rule("0.6.4", "0.7.3", always, fixed("V0"), "V1 is a preview that VLLM_USE_V1=1 turns on"),
-    Rule(
-        "0.8.0",
-        "0.10.2",
-        platform_is("cuda"),
-        fixed("V1"),
-        "V1 unless a setting or GPU needs V0, which the log then says",
-    ),
-    Rule("0.8.0", "0.10.2", always, undecided, "the platform decides between V0 and V1"),
-    Rule("0.11.0", None, always, fixed("V1"), "V1 is the only engine"),
-)
-
-# A100 aside: large batches were measured to lower its throughput.
-_LARGE_GPU = all_of(memory_at_least(70), negated(_A100))
-_VERY_LARGE_GPU = memory_at_least(160)
-_GB10 = device_named("gb10")
-_TPU_KINDS = (
-    (("v6e", "v6 lite"), 2048, 1024),
-    (("v5e", "v5 lite", "v5litepod"), 1024, 512),
-    (("v5p",), 512, 256),
-)
+def _per_worker(context: Context, number: int) -> Any:
+    return UNSET if context.world_size is None else number * context.world_size
 
 
-def _per_worker(tokens: int) -> Callable[[Context], Any]:
-    return lambda context: UNSET if context.world_size is None else tokens * context.world_size
+def _sequences(context: Context, number: int) -> int:
+    count = number * 2 if context.throughput_mode else number
+    tokens = context.max_num_batched_tokens
+    return count if tokens is None else min(count, tokens)
 
 
-def _capped_sequences(number: int) -> Callable[[Context], Any]:
-    def value(context: Context) -> int:
-        count = number * 2 if context.throughput_mode else number
-        tokens = context.max_num_batched_tokens
-        return count if tokens is None else min(count, tokens)
-
-    return value
-
-
-MAX_NUM_SEQS_RULES = (
-    Rule("0.4.1", "0.10.2", _V0, fixed(256), "V0 runs at most 256 sequences"),
-    Rule("0.6.4", "0.8.3", _V1, fixed(1024), "V1 runs at most 1024 sequences on every device"),
-    Rule("0.8.4", "0.8.4", all_of(_V1, _H100), fixed(1024), "V1 on an H100 or H200 by name"),
-    Rule("0.8.4", "0.8.4", _V1, fixed(256), "V1 on other devices"),
-    Rule(
-        "0.8.5",
-        "0.8.5.post1",
-        all_of(_V1, memory_at_least(70)),
-        fixed(1024),
-        "V1 on a device of 70 GiB or more",
-    ),
-    Rule("0.8.5", "0.8.5.post1", _V1, fixed(256), "V1 on a device under 70 GiB"),
-    Rule("0.9.2", "0.9.2", all_of(_CPU, _OFFLINE), fixed(128), "LLM class on CPU"),
-    Rule("0.9.2", "0.9.2", all_of(_CPU, _SERVER), fixed(32), "API server on CPU"),
-    Rule("0.10.0", None, all_of(_CPU, _OFFLINE), _per_worker(256), "LLM class on CPU, 256 per worker"),
-    Rule("0.10.0", None, all_of(_CPU, _SERVER), _per_worker(128), "API server on CPU, 128 per worker"),
-    Rule("0.28.0", None, all_of(_V1, _VERY_LARGE_GPU), _capped_sequences(1024), "device of 160 GiB or more"),
-    Rule("0.33.0", None, all_of(_V1, _GB10), _capped_sequences(256), "GB10 counts as a small device"),
-    Rule("0.9.0", "0.10.0", all_of(_V1, _LARGE_GPU), fixed(1024), "70 GiB or more and no A100"),
-    Rule("0.9.0", "0.10.0", _V1, fixed(256), "device under 70 GiB, or an A100"),
-    Rule("0.10.1", None, all_of(_V1, _LARGE_GPU), _capped_sequences(1024), "70 GiB or more and no A100"),
-    Rule("0.10.1", None, _V1, _capped_sequences(256), "device under 70 GiB, or an A100"),
-)
-
-
-def _v0_whole_prompts(pooling: int, multimodal: int) -> Callable[[Context], Any]:
-    def value(context: Context) -> Any:
-        if context.max_model_len is None or (pooling and context.pooling is None):
-            return UNSET
-        if multimodal and context.multimodal is None:
-            return UNSET
-        floors = (pooling if context.pooling else 0, multimodal if context.multimodal else 0)
-        return max(context.max_model_len, 2048, *floors)
-
-    return value
-
-
-def _v0_chunks(tokens: int, pooling: int, multimodal: int) -> Callable[[Context], Any]:
-    def value(context: Context) -> Any:
-        floors = [(context.pooling, pooling), (context.multimodal, multimodal)]
-        if any(floor > tokens and known is None for known, floor in floors):
-            return UNSET
-        return max([tokens, *(floor for known, floor in floors if known)])
-
-    return value
-
-
-_V0_CHUNKED = all_of(_V0, setting("enable_chunked_prefill"))
-# since, until, tokens of a chunk, least for pooling models, least for multimodal models
-_V0_TOKENS = (
-    ("0.4.1", "0.4.1", 768, 0, 0),
-    ("0.4.2", "0.4.2", 512, 0, 0),
-    ("0.4.3", "0.5.5", 512, 32768, 0),
-    ("0.6.0", "0.6.2", 512, 32768, 4096),
-    ("0.6.3", "0.6.4.post1", 512, 32768, 5120),
-    ("0.6.5", "0.10.2", 2048, 32768, 5120),
-)
-_V0_TOKEN_RULES = tuple(
-    rule
-    for since, until, chunk, pooling, multimodal in _V0_TOKENS
-    for rule in (
-        Rule(
-            since,
-            until,
-            _V0_CHUNKED,
-            _v0_chunks(chunk, pooling, multimodal),
-            f"V0 with chunked prefill takes {chunk} tokens a step, more for pooling and multimodal models",
-        ),
-        Rule(
-            since,
-            until,
-            _V0,
-            _v0_whole_prompts(pooling, multimodal),
-            "V0 without chunked prefill takes the longest prompt, at least 2048 tokens",
-        ),
-    )
-)
-
-
-def _v1_tokens(tokens: int) -> Callable[[Context], Any]:
-    def value(context: Context) -> Any:
-        wanted = tokens * 2 if context.throughput_mode else tokens
-        if context.enable_chunked_prefill:
-            return _at_most_all_sequences(wanted, context)
-        if context.max_model_len is None:
-            return UNSET
-        longest = max(wanted, context.max_model_len)
-        return longest if context.enable_chunked_prefill is False or longest == wanted else UNSET
-
-    return value
-
-
-def _at_most_all_sequences(wanted: int, context: Context) -> Any:
-    if context.max_num_seqs is None or context.max_num_seqs >= wanted:
-        return wanted
-    if context.max_model_len is None:
+def _whole_prompts(context: Context, pooling: int, multimodal: int) -> Any:
+    if context.max_model_len is None or (pooling and context.pooling is None):
         return UNSET
-    return min(wanted, context.max_num_seqs * context.max_model_len)
+    if multimodal and context.multimodal is None:
+        return UNSET
+    floors = (pooling if context.pooling else 0, multimodal if context.multimodal else 0)
+    return max(context.max_model_len, 2048, *floors)
 
 
-_UNCHUNKED = negated(setting("enable_chunked_prefill"))
+def _chunks(context: Context, tokens: int, pooling: int, multimodal: int) -> Any:
+    floors = [(context.pooling, pooling), (context.multimodal, multimodal)]
+    if any(floor > tokens and known is None for known, floor in floors):
+        return UNSET
+    return max([tokens, *(floor for known, floor in floors if known)])
 
 
-def _by_kind(
-    since: str, until: str | None, when: Condition, offline: int, server: int, sentence: str
-) -> tuple[Rule, Rule]:
-    # Open-ended rules belong to the releases that also adjust the value to model length and sequences.
-    value = _v1_tokens if until is None else fixed
-    return (
-        Rule(since, until, all_of(_V1, _OFFLINE, when), value(offline), f"LLM class, {sentence}"),
-        Rule(since, until, all_of(_V1, _SERVER, when), value(server), f"API server, {sentence}"),
-    )
+def _tokens(context: Context, number: int) -> Any:
+    """Return the tokens of a step of V1, which newer releases adjust to model length and sequences."""
+    wanted, length = number * 2 if context.throughput_mode else number, context.max_model_len
+    if context.enable_chunked_prefill:
+        if context.max_num_seqs is None or context.max_num_seqs >= wanted:
+            return wanted
+        return UNSET if length is None else min(wanted, context.max_num_seqs * length)
+    if length is None:
+        return UNSET
+    return max(wanted, length) if context.enable_chunked_prefill is False or wanted >= length else UNSET
 
 
-def _whole_model(context: Context) -> Any:
-    return UNSET if context.max_model_len is None else context.max_model_len
-
-
-_TWO_ERAS = (("0.9.0", "0.11.0"), ("0.11.1", None))
-
-MAX_NUM_BATCHED_TOKENS_RULES = (
-    *_V0_TOKEN_RULES,
-    *_by_kind("0.6.4", "0.6.6.post1", always, 8192, 2048, "any device"),
-    *_by_kind("0.7.0", "0.8.4", _H100, 16384, 8192, "H100 or H200 by name"),
-    *_by_kind("0.7.0", "0.8.4", always, 8192, 2048, "other devices"),
-    *_by_kind("0.8.5", "0.8.5.post1", memory_at_least(70), 16384, 8192, "device of 70 GiB or more"),
-    *_by_kind("0.8.5", "0.8.5.post1", always, 8192, 2048, "device under 70 GiB"),
-    Rule(
-        "0.9.2",
-        "0.11.0",
-        all_of(_V1, _UNCHUNKED),
-        _whole_model,
-        "without chunked prefill, the model's length",
-    ),
-    Rule("0.9.2", "0.9.2", all_of(_CPU, _OFFLINE), fixed(4096), "LLM class on CPU"),
-    Rule("0.9.2", "0.9.2", all_of(_CPU, _SERVER), fixed(2048), "API server on CPU"),
-    Rule("0.10.0", None, all_of(_CPU, _OFFLINE), _per_worker(4096), "LLM class on CPU, 4096 per worker"),
-    Rule("0.10.0", None, all_of(_CPU, _SERVER), _per_worker(2048), "API server on CPU, 2048 per worker"),
-    *(
-        rule
-        for since, until in _TWO_ERAS
-        for names, offline, server in _TPU_KINDS
-        for rule in _by_kind(
-            since, until, all_of(_TPU, device_named(*names)), offline, server, f"TPU {names[0]}"
-        )
-    ),
-    Rule("0.9.0", None, _TPU, undecided, "the kind of TPU decides"),
-    *_by_kind("0.28.0", None, _VERY_LARGE_GPU, 16384, 16384, "device of 160 GiB or more"),
-    *_by_kind("0.33.0", None, _GB10, 8192, 2048, "GB10 counts as a small device"),
-    *(
-        rule
-        for since, until in _TWO_ERAS
-        for when, offline, server, sentence in (
-            (_LARGE_GPU, 16384, 8192, "device of 70 GiB or more that is no A100"),
-            (always, 8192, 2048, "device under 70 GiB, or an A100"),
-        )
-        for rule in _by_kind(since, until, when, offline, server, sentence)
-    ),
-)
-
-# These come with plugins of their own, which change defaults of the scheduler.
-_PLUGIN_PLATFORM = known_platform("neuron", "npu", "hpu")
-
-PREFIX_CACHING_RULES = (
-    Rule("0.6.4", None, all_of(_V1, _PLUGIN_PLATFORM), undecided, "the platform's plugin decides"),
-    Rule("0.4.1", "0.10.2", _V0, fixed(False), "V0 caches prefixes only when asked to"),
-    Rule(
-        "0.6.4",
-        "0.6.4.post1",
-        all_of(_V1, negated(setting("multimodal"))),
-        fixed(True),
-        "V1 preview, text only",
-    ),
-    Rule("0.6.4", "0.6.4.post1", _V1, undecided, "V1 preview"),
-    Rule("0.6.5", "0.9.1", all_of(_V1, _POOLING), undecided, "pooling models differ"),
-    Rule("0.6.5", "0.10.1.1", all_of(_V1, _HYBRID), undecided, "hybrid models differ"),
-    Rule("0.6.5", "0.9.1", _V1, fixed(True), "V1 caches prefixes"),
-    Rule("0.9.2", None, _POOLING, undecided, "on only for pooling of the last token of a causal model"),
-    Rule(
-        "0.10.2", "0.27.1", _HYBRID, fixed(False), "off for models that mix attention and state space layers"
-    ),
-    Rule("0.12.0", None, setting("encoder_decoder"), fixed(False), "off for encoder-decoder models"),
-    Rule("0.9.2", None, _V1, fixed(True), "V1 caches prefixes of decoder models"),
-)
-
-_V0_CHUNKED_NEVER = any_of(
-    setting("speculative"),
-    setting("lora"),
-    negated(above("max_model_len", 32768)),
-    negated(platform_is("cuda")),
-)
-CHUNKED_PREFILL_RULES = (
-    Rule("0.4.1", "0.5.2", always, fixed(False), "V0 chunks prefill only when asked to"),
-    Rule(
-        "0.5.3",
-        "0.10.2",
-        all_of(_V0, _V0_CHUNKED_NEVER),
-        fixed(False),
-        "V0 chunks only models over 32768 tokens",
-    ),
-    Rule("0.5.3", "0.10.2", _V0, undecided, "V0 decides by model, length and other settings"),
-    Rule("0.6.4", None, _PLUGIN_PLATFORM, undecided, "the platform's plugin decides"),
-    Rule("0.6.4", "0.11.0", all_of(_V1, _POOLING), undecided, "pooling models differ"),
-    Rule("0.6.4", "0.11.0", _V1, fixed(True), "V1 always chunks prefill of models that generate"),
-    Rule("0.11.1", None, _POOLING, undecided, "by attention and pooling type of the model"),
-    Rule("0.11.1", None, setting("encoder_decoder"), fixed(False), "off for encoder-decoder models"),
-    Rule("0.11.1", None, always, fixed(True), "on for decoder models that generate"),
-)
-
-_PIPELINED = above("pipeline_parallel_size", 1)
-ASYNC_SCHEDULING_RULES = (
-    Rule("0.10.0", "0.13.0", always, fixed(False), "off unless asked for"),
-    Rule("0.14.0", "0.14.1", _PIPELINED, fixed(False), "off with pipeline parallelism"),
-    Rule("0.31.0", None, _PIPELINED, undecided, "with pipeline parallelism the model runner decides"),
-    Rule("0.14.0", None, setting("ray"), undecided, "not every executor supports it"),
-    Rule("0.14.0", None, setting("speculative"), undecided, "the speculative method decides"),
-    Rule("0.20.0", None, _POOLING, fixed(False), "off for pooling models"),
-    Rule("0.14.0", None, always, fixed(True), "on where supported"),
-)
-
-_GPU = platform_is("cuda", "rocm")
-_MLA = setting("mla")
-BLOCK_SIZE_RULES = (
-    Rule("0.4.1", "0.8.5.post1", _CPU, fixed(16), "16 tokens on CPUs without Intel's extension"),
-    Rule("0.9.0", None, _CPU, fixed(128), "128 tokens on CPUs"),
-    Rule("0.4.1", None, negated(_GPU), undecided, "the platform decides"),
-    Rule("0.4.1", "0.6.4.post1", always, fixed(16), "16 tokens on GPUs"),
-    Rule(
-        "0.6.5",
-        None,
-        all_of(_V1, any_of(_MLA, _HYBRID)),
-        undecided,
-        "attention backend or hybrid model decide",
-    ),
-    Rule(
-        "0.6.5", None, always, fixed(16), "16 tokens on GPUs unless the attention backend needs another size"
-    ),
-)
-
-EXECUTOR_RULES = (
-    Rule(
-        "0.7.0", None, all_of(_V1, negated(above("world_size", 1))), fixed("uni"), "one worker needs no other"
-    ),
-    Rule(
-        "0.11.1",
-        None,
-        negated(setting("ray")),
-        fixed("mp"),
-        "processes on the node when Ray is not in charge",
-    ),
-    Rule("0.4.3", None, always, undecided, "Ray or mp, by the GPUs of the node"),
-)
-
-
-def _data_parallel_size(context: Context) -> Any:
-    return UNSET if context.data_parallel_size is None else context.data_parallel_size
-
-
-_NO_GRAPHS = setting("enforce_eager")
-CUDAGRAPH_MODE_RULES = (
-    Rule("0.10.1", None, negated(platform_is("cuda")), undecided, "the platform decides"),
-    Rule("0.10.1", None, _NO_GRAPHS, fixed("NONE"), "enforce_eager leaves no graphs"),
-    Rule("0.10.1", "0.10.2", _V1, fixed("PIECEWISE"), "V1 with compilation level 3"),
-    Rule("0.11.0", None, _V1, fixed("FULL_AND_PIECEWISE"), "where the attention backend allows it"),
-)
-
-RULES: dict[str, tuple[Rule, ...]] = {
-    "engine": ENGINE_RULES,
-    "max_num_seqs": MAX_NUM_SEQS_RULES,
-    "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS_RULES,
-    "enable_prefix_caching": PREFIX_CACHING_RULES,
-    "enable_chunked_prefill": CHUNKED_PREFILL_RULES,
-    "async_scheduling": ASYNC_SCHEDULING_RULES,
-    "block_size": BLOCK_SIZE_RULES,
-    "distributed_executor_backend": EXECUTOR_RULES,
-    "cudagraph_mode": CUDAGRAPH_MODE_RULES,
-    "enforce_eager": (Rule("0.4.1", None, _GPU, fixed(False), "graphs are captured unless switched off"),),
-    "load_format": (Rule("0.4.1", None, always, fixed("auto"), "weights format by what is there"),),
-    "api_server_count": (
-        Rule("0.9.1", "0.14.1", always, fixed(1), "one API server"),
-        Rule("0.15.0", None, always, _data_parallel_size, "one API server per data parallel rank"),
-    ),
+_COMPUTED: dict[str, Callable[..., Any]] = {
+    "per worker": _per_worker,
+    "sequences": _sequences,
+    "whole prompts": _whole_prompts,
+    "chunks": _chunks,
+    "tokens": _tokens,
 }
+"""What a row computes of the context; numbers of the row follow: "chunks 512 32768 0"."""

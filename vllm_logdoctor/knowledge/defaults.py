@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.context import Context
-from vllm_logdoctor.knowledge.default_rules import RULES, UNSET, Rule
+from vllm_logdoctor.knowledge.default_rules import UNSET, Rule, default_rules
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.knowledge.versions import (
     VersionLike,
@@ -79,7 +79,7 @@ def default_of(
     if number is None:
         return None
     known = _filled(version, context or Context(), engine_arg_field)
-    rules = [rule for rule in RULES.get(engine_arg_field, ()) if _in_force(rule, number)]
+    rules = [rule for rule in default_rules().get(engine_arg_field, ()) if _in_force(rule, number)]
     if rules:
         return _decided(rules, known)
     return _static(engine_arg_field, version)
@@ -105,10 +105,10 @@ def _decided(rules: list[Rule], context: Context) -> DefaultValue | None:
     """First rule that holds; an undecided one before it must agree with it, else nothing can be said."""
     possible: list[DefaultValue] = []
     for rule in rules:
-        holds = rule.when(context)
+        holds = rule.holds(context)
         if holds is False:
             continue
-        value = rule.value(context)
+        value = rule.value_in(context)
         if value is UNSET:
             return None
         possible.append(DefaultValue(value, rule.basis))

@@ -20,31 +20,21 @@ class Rename(Struct, frozen=True):
     """
 
     name: str
-    to: str
-    key: str | None
-    value: str | None
-    inverted: bool
-    note: str
+    to: str = ""
+    key: str | None = None
+    value: str | None = None
+    inverted: bool = False
+    note: str = ""
 
 
 @cache
-def renames() -> tuple[Rename, ...]:
+def renames() -> list[Rename]:
     """Return all rows, also those of knobs with nothing in their place.
 
     >>> next(one.to for one in renames() if one.name == "--cuda-graph-sizes")
     '--cudagraph-capture-sizes'
     """
-    return tuple(
-        Rename(
-            row["name"],
-            row["to"],
-            row["key"] or None,
-            row["value"] or None,
-            row["inverted"] == "yes",
-            row["note"],
-        )
-        for row in read_rows("renames")
-    )
+    return read_rows("renames", Rename)
 
 
 def removal_note(name: str) -> str:

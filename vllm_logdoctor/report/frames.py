@@ -1,4 +1,4 @@
-"""Tables of a run as pandas DataFrames: one row per thing, units in `frame.attrs["units"]`.
+"""Tables of a run as pandas DataFrames: one row per thing, units in `frame.attrs["units"]`; frames.csv lists the columns.
 
 Every frame with times has `time` (datetime64, naive: logs print no zone; NaT where no year is known)
 and `seconds` (float64, since the start of the run; NaN where the line has no time).
@@ -6,9 +6,12 @@ and `seconds` (float64, since the start of the run; NaN where the line has no ti
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -24,146 +27,6 @@ from vllm_logdoctor.run.model import Run, Value
 
 if TYPE_CHECKING:
     import pandas
-
-Column = tuple[str, str, str]
-"""Name, dtype, unit ("" for none)."""
-
-STATS: tuple[Column, ...] = (
-    ("time", "datetime64[ns]", ""),
-    ("seconds", "float64", "s since the start of the run"),
-    ("engine", "Int64", "engine number, -1 for an aggregate"),
-    ("prompt", "float64", "tokens/s"),
-    ("generation", "float64", "tokens/s"),
-    ("running", "Int64", "requests"),
-    ("waiting", "Int64", "requests"),
-    ("kv_usage", "float64", "%"),
-    ("prefix_hit", "float64", "%"),
-    ("external_hit", "float64", "%"),
-    ("mm_hit", "float64", "%"),
-    ("preemptions", "Int64", "in this interval"),
-    ("line", "Int64", "line number"),
-    ("count", "Int64", "statistics lines in this row"),
-)
-PHASES: tuple[Column, ...] = (
-    ("run", "Int64", "number in the report"),
-    ("name", "string", ""),
-    ("process", "string", ""),
-    ("parent", "string", ""),
-    ("start", "datetime64[ns]", ""),
-    ("end", "datetime64[ns]", ""),
-    ("start_seconds", "float64", "s since the start of the run"),
-    ("seconds", "float64", "s"),
-    ("line", "Int64", "line number of the first evidence"),
-)
-CONFIG: tuple[Column, ...] = (
-    ("name", "string", "EngineArgs field"),
-    ("value", "object", ""),
-    ("provenance", "string", "explicit, reported, adjusted, default or derived"),
-    ("line", "Int64", "line number of the first evidence"),
-)
-FINDINGS: tuple[Column, ...] = (
-    ("id", "string", ""),
-    ("kind", "string", ""),
-    ("role", "string", ""),
-    ("severity", "string", ""),
-    ("confidence", "string", ""),
-    ("title", "string", ""),
-    ("explanation", "string", ""),
-    ("knob", "string", "of the first change"),
-    ("before", "object", ""),
-    ("after", "object", ""),
-    ("effect_metric", "string", ""),
-    ("effect_low", "float64", "after / before"),
-    ("effect_high", "float64", "after / before"),
-    ("line", "Int64", "line number of the decisive evidence"),
-)
-EVENTS: tuple[Column, ...] = (
-    ("event", "string", ""),
-    ("pattern", "string", "pattern id"),
-    ("level", "string", ""),
-    ("process", "string", ""),
-    ("time", "datetime64[ns]", ""),
-    ("seconds", "float64", "s since the start of the run"),
-    ("line", "Int64", "line number"),
-    ("count", "Int64", "times this message was seen in the run"),
-    ("fields", "object", "values by field name"),
-    ("message", "string", ""),
-)
-REQUESTS: tuple[Column, ...] = (
-    ("method", "string", ""),
-    ("path", "string", "without query"),
-    ("status", "Int64", "HTTP status"),
-    ("count", "Int64", "answered requests"),
-)
-REQUESTS_BY_MINUTE: tuple[Column, ...] = (
-    ("time", "datetime64[ns]", ""),
-    ("seconds", "float64", "s since the start of the run"),
-    ("status", "Int64", "HTTP status"),
-    ("count", "Int64", "answered requests in that minute"),
-)
-
-
-RUNS: tuple[Column, ...] = (
-    ("run", "Int64", "number in the report"),
-    ("file", "string", ""),
-    ("kind", "string", ""),
-    ("version", "string", ""),
-    ("model", "string", ""),
-    ("platform", "string", ""),
-    ("outcome", "string", ""),
-    ("bottleneck", "string", ""),
-    ("started", "datetime64[ns]", ""),
-    ("ended", "datetime64[ns]", ""),
-    ("duration", "float64", "s"),
-    ("startup", "float64", "s"),
-    ("generation_mean", "float64", "tokens/s, mean of busy statistics lines"),
-    ("generation_max", "float64", "tokens/s"),
-    ("prompt_mean", "float64", "tokens/s, mean of busy statistics lines"),
-    ("running_max", "Int64", "requests"),
-    ("waiting_max", "Int64", "requests"),
-    ("kv_usage_max", "float64", "%"),
-    ("generated", "float64", "tokens, throughput times interval"),
-    ("requests", "Int64", "answered requests"),
-    ("failed_requests", "Int64", "answered with status 500 or above"),
-    ("kv_cache_tokens", "float64", "tokens"),
-    ("findings", "Int64", "findings of severity high or critical"),
-)
-PERIODS: tuple[Column, ...] = (
-    ("run", "Int64", "number in the report"),
-    ("limit", "string", "what limited the run"),
-    ("start", "datetime64[ns]", ""),
-    ("end", "datetime64[ns]", ""),
-    ("start_seconds", "float64", "s since the start of the run"),
-    ("duration", "float64", "s"),
-    ("samples", "Int64", "statistics lines"),
-    ("reason", "string", ""),
-)
-MESSAGES: tuple[Column, ...] = (
-    ("run", "Int64", "number in the report"),
-    ("pattern", "string", "pattern id"),
-    ("verdict", "string", ""),
-    ("count", "Int64", "times"),
-    ("text", "string", ""),
-    ("meaning", "string", ""),
-    ("line", "Int64", "line number of the first one"),
-)
-WHAT_IF: tuple[Column, ...] = (
-    ("run", "Int64", "number in the report"),
-    ("knob", "string", ""),
-    ("before", "object", ""),
-    ("after", "object", ""),
-    ("kv_cache_tokens", "Int64", "tokens"),
-    ("max_concurrency", "float64", "requests of max_model_len"),
-    ("basis", "string", ""),
-)
-PROCESSES: tuple[Column, ...] = (
-    ("run", "Int64", "number in the report"),
-    ("name", "string", ""),
-    ("role", "string", ""),
-    ("pid", "Int64", "process id"),
-    ("rank", "string", ""),
-    ("host", "string", ""),
-)
 
 
 class Times(Struct, frozen=True):
@@ -211,27 +74,13 @@ class Times(Struct, frozen=True):
         return math.nan if seconds is None or self.started is None else seconds - self.started
 
 
-MEASURED: tuple[Column, ...] = (
-    ("run", "Int64", "number in the report"),
-    ("group", "string", "latency, scheduler, kernels, gpus ..."),
-    ("name", "string", ""),
-    ("subject", "string", "card, thread, class of kernels"),
-    ("value", "string", "as read"),
-    ("number", "Float64", "the value, where it is one number"),
-    ("unit", "string", ""),
-    ("file", "string", ""),
-    ("line", "Int64", ""),
-    ("joined", "boolean", "whether the file names this run"),
-)
-
-
 Row = tuple[object, dict[str, Any]]
 """What holds the values of a row as attributes, and the values that it does not hold, by column."""
 
 
 def runs_frame(runs: Iterable[tuple[Diagnosis, Times]]) -> pandas.DataFrame:
     """Return one row per run."""
-    return _frame(RUNS, ((diagnosis.run, _of_run(diagnosis, times)) for diagnosis, times in runs))
+    return _frame("runs", ((diagnosis.run, _of_run(diagnosis, times)) for diagnosis, times in runs))
 
 
 def periods_frame(runs: Iterable[tuple[Diagnosis, Times]]) -> pandas.DataFrame:
@@ -248,7 +97,7 @@ def periods_frame(runs: Iterable[tuple[Diagnosis, Times]]) -> pandas.DataFrame:
         for one, times in runs
         for period in one.bottleneck.periods
     )  # fmt: skip
-    return _frame(PERIODS, rows)
+    return _frame("periods", rows)
 
 
 def messages_frame(diagnoses: Iterable[Diagnosis]) -> pandas.DataFrame:
@@ -258,17 +107,17 @@ def messages_frame(diagnoses: Iterable[Diagnosis]) -> pandas.DataFrame:
         for one in diagnoses
         for m in one.messages
     )
-    return _frame(MESSAGES, rows)
+    return _frame("messages", rows)
 
 
 def what_if_frame(diagnoses: Iterable[Diagnosis]) -> pandas.DataFrame:
     """Return what the KV cache would hold with other settings."""
-    return _frame(WHAT_IF, ((w, {"run": one.run.number}) for one in diagnoses for w in one.what_if))
+    return _frame("what_if", ((w, {"run": one.run.number}) for one in diagnoses for w in one.what_if))
 
 
 def processes_frame(runs: Iterable[Run]) -> pandas.DataFrame:
     """Return the processes that wrote."""
-    return _frame(PROCESSES, ((one, {"run": run.number}) for run in runs for one in run.processes))
+    return _frame("processes", ((one, {"run": run.number}) for run in runs for one in run.processes))
 
 
 def measured_frame(run: Run) -> pandas.DataFrame:
@@ -284,12 +133,12 @@ def measured_frame(run: Run) -> pandas.DataFrame:
         for group, values in run.observed.groups.items()
         for one in values
     )  # fmt: skip
-    return _frame(MEASURED, rows)
+    return _frame("measured", rows)
 
 
 def stats_frame(run: Run, times: Times) -> pandas.DataFrame:
     """Return the statistics lines, one row each (or one per thinned group, see `count`)."""
-    return _frame(STATS, ((one, _when(times, one.time)) for one in run.samples))
+    return _frame("stats", ((one, _when(times, one.time)) for one in run.samples))
 
 
 def phases_frame(runs: Iterable[tuple[Run, Times]]) -> pandas.DataFrame:
@@ -305,30 +154,30 @@ def phases_frame(runs: Iterable[tuple[Run, Times]]) -> pandas.DataFrame:
         for run, times in runs
         for phase in run.phases
     )  # fmt: skip
-    return _frame(PHASES, rows)
+    return _frame("phases", rows)
 
 
 def config_frame(config: Mapping[str, Value]) -> pandas.DataFrame:
     """Return settings with provenance."""
     rows = ((value, {"name": name, "line": _line(value.evidence)}) for name, value in config.items())
-    return _frame(CONFIG, rows)
+    return _frame("config", rows)
 
 
 def findings_frame(findings: Iterable[Finding]) -> pandas.DataFrame:
     """Return findings in order of importance."""
-    return _frame(FINDINGS, ((finding, _of_finding(finding)) for finding in findings))
+    return _frame("findings", ((finding, _of_finding(finding)) for finding in findings))
 
 
 def events_frame(run: Run, times: Times, events: Iterable[Event]) -> pandas.DataFrame:
     """Return the events that were kept: of each message the first three and the last."""
-    return _frame(EVENTS, ((event.record, _of_event(run, times, event)) for event in events))
+    return _frame("events", ((event.record, _of_event(run, times, event)) for event in events))
 
 
 def requests_frame(run: Run) -> pandas.DataFrame:
     """Return answered requests by endpoint and status."""
-    names = [name for name, _, _ in REQUESTS]
+    names = ("method", "path", "status", "count")
     rows = (dict(zip(names, (*key, count), strict=True)) for key, count in sorted(run.accesses.items()))
-    return _frame(REQUESTS, ((None, row) for row in rows))
+    return _frame("requests", ((None, row) for row in rows))
 
 
 def requests_by_minute_frame(run: Run, times: Times) -> pandas.DataFrame:
@@ -339,15 +188,23 @@ def requests_by_minute_frame(run: Run, times: Times) -> pandas.DataFrame:
         if minute >= 0
         for status, count in sorted(counts.items())
     )
-    return _frame(REQUESTS_BY_MINUTE, rows)
+    return _frame("requests_by_minute", rows)
 
 
-def _frame(columns: tuple[Column, ...], rows: Iterable[Row]) -> pandas.DataFrame:
+@cache
+def _columns(frame: str) -> list[tuple[str, str, str]]:
+    """Return name, dtype and unit ("" for none) of the columns of a frame."""
+    with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as stream:
+        return [(name, dtype, unit) for of, name, dtype, unit in csv.reader(stream) if of == frame]
+
+
+def _frame(name: str, rows: Iterable[Row]) -> pandas.DataFrame:
     """Return a frame of rows: each value is the row's own by that name, else the attribute of that name."""
     try:
         import pandas as pd
     except ImportError as error:
         raise LogdoctorError("pandas is not installed; pip install 'vllm-logdoctor[pandas]'", 2) from error
+    columns = _columns(name)
     names = [name for name, _, _ in columns]
     cells = (
         [_encodable(own[name] if name in own else getattr(item, name)) for name in names]
