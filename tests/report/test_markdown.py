@@ -131,8 +131,14 @@ def test_the_root_cause_comes_before_what_followed_from_it(analysis_of):
 def test_several_runs_begin_with_a_table_of_them(analysis_of):
     text = markdown.render(analysis_of(failure=True, runs=3))
     assert text.startswith("# 3 runs of vLLM in ")
-    assert "**3 of 3 failed; start with run 1.**" in text
+    assert "**3 of 3 failed, all in the same way; start with run 1.**" in text
     assert headings(outline(text)).count("h1") == 1
+
+
+def test_a_server_that_is_restarted_in_vain_is_described_once(analysis_of):
+    text = markdown.render(analysis_of(failure=True, runs=3))
+    assert text.count("The same failure as in run 1") == 2
+    assert text.count("Because Qwen") == 1
 
 
 def test_numbers_carry_their_origin(analysis):
@@ -155,7 +161,8 @@ def test_evidence_names_the_file_only_where_there_are_several(analysis, analysis
 @given(text=hostile_text)
 def test_log_text_never_changes_the_tree_of_headings_and_blocks(text, failure, runs):
     blocks = outline(markdown.render(make_analysis(text, failure=failure, runs=runs)))
-    assert blocks.count(("ordered_list_open", "ol")) == runs
+    described = 1 if failure else runs
+    assert blocks.count(("ordered_list_open", "ol")) == described
     assert headings(blocks) == headings(outline_of_a_plain_log(failure, runs))
     kinds = {kind for kind, _ in blocks}
     assert not kinds & {"html_block", "blockquote_open", "hr", "code_block"}

@@ -92,6 +92,9 @@ def first_screen(page: Page) -> FirstScreen:
     """Return the first screen of a run."""
     level = level_of(page)
     root = page.shown_root
+    if root is not None and (before := page.failed_before) is not None:
+        again = f"The same failure as in run {before.number}{page.cited(root.evidence[1:], 2)}."
+        return FirstScreen(level, state(page), run_title(page.run), again, quote=_quote(page, root))
     if root is not None:
         return FirstScreen(
             level,

@@ -39,6 +39,10 @@ _OF_A_FAILED_START: tuple[tuple[str, Section], ...] = (
     ("Warnings in the log", warnings_in_log),
     ("Missing from this log", missing),
 )
+_OF_A_REPEATED_FAILURE: tuple[tuple[str, Section], ...] = (
+    ("Measured beside the log", measured_beside),
+    ("Configuration", configuration_summary),
+)
 _OF_A_RUN: tuple[tuple[str, Section], ...] = (
     ("In the log", engine_log),
     ("What broke", broke),
@@ -117,7 +121,10 @@ def _run(page: Page, several: bool) -> list[str]:
     screen = screen_lines(page, first_screen(page), several)
     run = page.run
     no_load = page.root is not None and not run.samples and not run.progress
-    sections = _OF_A_FAILED_START if run.outcome == "crashed_at_startup" or no_load else _OF_A_RUN
+    if page.failed_before is not None and no_load:
+        sections = _OF_A_REPEATED_FAILURE
+    else:
+        sections = _OF_A_FAILED_START if run.outcome == "crashed_at_startup" or no_load else _OF_A_RUN
     bodies = {title: body for title, section in sections if any(body := section(page))}
     read = page.analysis.coverage.lines
     room = 2 * read + _ROOM if read <= _SHORT_LOG else None
@@ -131,7 +138,10 @@ def _run(page: Page, several: bool) -> list[str]:
 
 
 def _overview(analysis: Analysis, linked: bool) -> list[str]:
-    pages = [Page(analysis, diagnosis, linked=linked) for diagnosis in analysis.runs]
+    pages = [
+        Page(analysis, diagnosis, linked=linked, earlier=analysis.runs[:position])
+        for position, diagnosis in enumerate(analysis.runs)
+    ]
     sources = analysis.sources
     names = (inline(file_name(analysis, source.file) or source.file, 200) for source in sources)
     files = ", ".join(names) if len(sources) <= _NAMED else count(len(sources), "file")
@@ -152,7 +162,10 @@ def _worst(pages: list[Page]) -> str:
     failed = [page for page in pages if level_of(page) == "failed"]
     if not failed:
         return "**No run failed.**"
-    return f"**{len(failed)} of {len(pages)} failed; start with run {_failed_first(failed).run.number}.**"
+    first = _failed_first(failed).run.number
+    again = sum(page.failed_before is not None for page in failed)
+    alike = ", all in the same way" if 0 < again == len(failed) - 1 else ""
+    return f"**{len(failed)} of {len(pages)} failed{alike}; start with run {first}.**"
 
 
 def _failed_first(failed: list[Page]) -> Page:

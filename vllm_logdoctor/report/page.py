@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import BROKEN
@@ -16,6 +17,7 @@ from vllm_logdoctor.run.model import Evidence, Run
 
 CITED = 3
 """Lines cited for one statement; more are counted."""
+_NUMBER = lazy_pattern(r"\d+")
 
 
 class Page(Struct, frozen=True):
@@ -61,6 +63,13 @@ class Page(Struct, frozen=True):
     def shown_root(self) -> Finding | None:
         """The root, unless it is hidden."""
         return None if self.root in self.diagnosis.hidden else self.root
+
+    @property
+    def failed_before(self) -> Run | None:
+        """The first run that failed with the same cause and, but for numbers, the same line: a server that is restarted in vain."""
+        failure = _failure(self)
+        same = (one.run for one in self.earlier if failure and _failure(Page(self.analysis, one)) == failure)
+        return next(same, None)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -114,6 +123,14 @@ class Page(Struct, frozen=True):
     def heading(self, text: str, deeper: int = 1) -> str:
         """Return a heading below the page's title; the text must be escaped."""
         return f"{'#' * (self.level + deeper)} {text}"
+
+
+def _failure(page: Page) -> tuple[str, str] | None:
+    """Return the cause of a failure and its line without numbers."""
+    root = page.shown_root
+    if root is None or not root.evidence:
+        return None
+    return root.id, _NUMBER.sub("", root.evidence[0].text)
 
 
 def file_name(analysis: Analysis, file: str) -> str:
