@@ -143,6 +143,19 @@ CASES = {
         "accelerator-compiler-failure", "Accelerator compiler failed on the model", "newest matching versions of compiler",
         proof="Graph compile failed",
     ),
+    "a compiler whose session ended": RuleContext(
+        "subprocess.CalledProcessError: Command '' died with <Signals.SIGHUP: 1>.",
+        "accelerator-compiler-failure", "Compiler ended by SIGHUP", "detached from the terminal",
+        above="INFO 05-01 09:59:30 [loader.py:7] Writing the graph to /tmp/model.hlo",
+    ),
+    "a package for a newer Python": RuleContext(
+        "TypeError: type 'array.array' is not subscriptable",
+        "python-dependency-conflict", "Package needs a newer Python", "newer Python",
+    ),
+    "a data loader that the kernel killed": RuleContext(
+        "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.",
+        "host-memory-exhausted", "Host out of memory: DataLoader worker killed", "dmesg",
+    ),
     "ranks of Ascend that miss each other": RuleContext(
         "RuntimeError: HCCL function error: HcclCommInitRootInfo(numRanks, &rootInfo), error code is 7\n"
         "EI0006: 2025-05-01-10:00:00.1 Getting socket times out. Reason: Remote Rank did not send the data in time.",

@@ -69,6 +69,13 @@ def test_an_error_before_it_serves_is_a_crash_at_startup():
     assert outcome(START, failed) == "crashed_at_startup"
 
 
+def test_an_engine_that_waited_for_work_had_started():
+    waiting = ["(EngineCore pid=9) DEBUG 05-01 10:00:30 [core.py:875] EngineCore waiting for work."]
+    program = traceback(("next_batch", "raise RuntimeError("), ends="RuntimeError: the loader is gone")
+    assert outcome(START, program) == "crashed_at_startup"
+    assert outcome(START, waiting, program) != "crashed_at_startup"
+
+
 HANDSHAKE = framed(
     "Worker pid=10",
     [

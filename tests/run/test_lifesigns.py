@@ -25,6 +25,8 @@ def test_every_line_that_the_expression_takes_holds_one_of_its_words() -> None:
         ("error: unrecognized arguments: --fast", "", True),
         ("Worker exited unexpectedly", "WARNING", True),
         ("Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.", "INFO", False),
+        ("[0] ras/client_support.cc:160 NCCL WARN Call to bind failed: Address already in use", "", False),
+        ("[Errno 98] error while attempting to bind on address: address already in use", "", True),
         ("the parrot of the second chapter died of old age", "", False),
         ("Avg prompt throughput: 1.0 tokens/s", "", False),
     ],

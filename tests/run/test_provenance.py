@@ -145,3 +145,10 @@ def test_the_report_names_what_an_open_cache_type_was_resolved_to() -> None:
     text = analyze([*start(), resolved]).to_markdown()
     assert "`kv_cache_dtype` `auto` (resolved to `fp8_e4m3`)" in text
     assert "KV cache type (fp8_e4m3)" in text
+
+
+def test_a_plugin_whose_device_vllm_takes_for_the_cpu_is_known_by_its_modules() -> None:
+    lines = [line.replace("device_config=cuda", "device_config=cpu") for line in start()]
+    assert run_of(*lines).run.platform == "cpu"
+    worker = 'File "/opt/plugin/neuronx_distributed_model_runner.py", line 7, in execute_model'
+    assert run_of(*lines, worker).run.platform == "neuron"

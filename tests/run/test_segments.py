@@ -69,6 +69,19 @@ def test_two_servers_that_write_to_one_file_are_two_runs() -> None:
     assert {run.model: run.stats[0].running for run in found} == {"org/a": 1, "org/b": 9}
 
 
+def test_engines_that_a_ray_job_starts_side_by_side_are_one_run() -> None:
+    lines = start()[2:4]
+    second = [line.replace("pid=2", "pid=70") for line in lines]
+    mixed = [
+        f"(Server pid={90 + n}) {line}"
+        for pair in zip(lines, second, strict=True)
+        for n, line in enumerate(pair)
+    ]
+    assert len(runs(mixed)) == 1
+    other = [line.replace("org/m", "org/other") for line in mixed]
+    assert len(runs(mixed[:1], other[1:2])) == 2
+
+
 def woven(*parts: list[str]) -> list[str]:
     return [line for together in zip(*parts, strict=True) for line in together]
 

@@ -139,6 +139,8 @@ def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None,
     local = _LOCAL_BUILD.search(str(version.value)) if version else None
     if local and local[1] in _PLATFORMS:
         return local[1], version.evidence if version else ()
+    if device == "cpu" and not builder.hints["cpu"] and (plugged := _hinted_accelerator(builder)):
+        return plugged, ()  # Plugins of some accelerators tell vLLM that its device is the CPU.
     for platform in sorted(_PLATFORMS):
         if device == platform and not (platform == "cuda" and builder.hints["rocm"] > builder.hints["cuda"]):
             return platform, builder.stated.engine_evidence
@@ -148,9 +150,8 @@ def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None,
 def _hinted_platform(builder: RunBuilder) -> str | None:
     """Return the platform that words name; accelerators first, as their logs mention CUDA and CPUs as well."""
     hints = builder.hints
-    for platform in ("npu", "hpu", "neuron", "tpu"):
-        if hints[platform] and hints[platform] >= hints["cuda"]:
-            return platform
+    if accelerator := _hinted_accelerator(builder):
+        return accelerator
     if hints["rocm"] and hints["rocm"] >= hints["cuda"]:
         return "rocm"
     if hints["no-platform"]:
@@ -161,6 +162,12 @@ def _hinted_platform(builder: RunBuilder) -> str | None:
         return "cuda"
     # A build for GPUs stops without a platform where none is found; one that goes on was built for the CPU.
     return "cpu" if hints["no-gpu"] and hints["no-cuda-runtime"] else None
+
+
+def _hinted_accelerator(builder: RunBuilder) -> str | None:
+    hints = builder.hints
+    plugged = ("npu", "hpu", "neuron", "tpu")
+    return next((one for one in plugged if hints[one] and hints[one] >= hints["cuda"]), None)
 
 
 def kind_of(builder: RunBuilder) -> Kind:

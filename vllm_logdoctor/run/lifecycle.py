@@ -19,7 +19,9 @@ _DEATH = lazy_pattern(
     WRAPPER.pattern + r"|died unexpectedly|exited unexpectedly|Engine process \(pid \d+\) died"
     r"|terminating server process|EngineCore (?:encountered a fatal error|failed to start)"
     r"|WorkerProc (?:failed to start|hit an exception)"
-    r"|Worker proc \S+ died|Engine iteration timed out|Address already in use|address already in use"
+    r"|Worker proc \S+ died|Engine iteration timed out"
+    # NCCL's own word on a port is a warning: [0] ras/client_support.cc:160 NCCL WARN Call to bind failed: Address already in use
+    r"|(?<!bind failed: )[Aa]ddress already in use"
     r"|error: (?:unrecognized arguments|argument |the following arguments)"
     # Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 6) 10:29:11 [No progress error]
     r"|Synapse detected a device critical error"
@@ -50,7 +52,7 @@ _DEATH_WORDS = (
 )  # fmt: skip
 READY = lazy_pattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
-    r"|^It took [\d.]+ seconds to (?:fall asleep|wake up)"
+    r"|^It took [\d.]+ seconds to (?:fall asleep|wake up)|^Sleep mode freed |^EngineCore (?:loop active|waiting for work)\."
 )
 # [shutdown] MPClient: start      EngineCore interrupted. (to 0.8.4)      EngineCore exiting.
 OWN_SHUTDOWN = lazy_pattern(
@@ -84,7 +86,7 @@ ENGINE_SITES = lazy_pattern(
     r"(?:^|/)(?:core|engine|async_llm_engine|async_llm|llm_engine|core_client|multiproc_\w+|worker\w*"
     r"|ray_\w+|client)\.py$"
 )
-BIND = lazy_pattern(r"[Aa]ddress already in use")
+BIND = lazy_pattern(r"(?<!bind failed: )[Aa]ddress already in use")
 # What only a process that has not come up says.
 START_FAILED = lazy_pattern(
     r"(?:EngineCore|WorkerProc) failed to start|[Ee]ngine core initialization failed|WorkerProc initialization failed"

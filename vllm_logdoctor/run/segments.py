@@ -28,6 +28,8 @@ BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
 _ONE_OF_A_RUN = ("APIServer", "EngineCore")
 """Names of vLLM's own processes that it gives once in a run: several have a number behind it."""
+_AT_ONCE = 5.0
+"""Seconds within which two engines of one name were started side by side: a start takes longer than that to get there."""
 _INDEX = lazy_pattern(r"\d+")
 # kv_transfer_config=KVTransferConfig(kv_connector='NixlConnector', engine_id='b244e466-9edd-462b-8493-8b2e6c1f5eb9', ...
 _RANDOM_ID = lazy_pattern(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -313,7 +315,7 @@ class Segmenter:
     def _engine_again(self, run: RunBuilder, record: Record) -> bool:
         process = record.process
         same_name = run.openers.get(f"engine {process.name}")
-        if same_name is None or _is_repeated(run, record):
+        if same_name is None or _is_repeated(run, record) or _is_started_beside(run, same_name, record):
             return False
         if same_name.rank != process.rank and same_name.rank and process.rank:
             return False
@@ -348,6 +350,17 @@ def _is_repeated(run: RunBuilder, record: Record) -> bool:
         return False
     time = None if record.time is None else record.time + run.year_shift
     return before.time == time
+
+
+def _is_started_beside(run: RunBuilder, first: Process, record: Record) -> bool:
+    """Return whether an engine of the same model begins while the first of its name is starting: servers of one Ray job."""
+    seen = run.messages.get("engine-config")
+    before = seen.last.record if seen and seen.last else None
+    if before is None or run.troubled or None in (before.time, record.time, first.pid, record.process.pid):
+        return False
+    time = (record.time or 0.0) + run.year_shift
+    same_model = before.message.partition(", ")[0] == record.message.partition(", ")[0]
+    return same_model and first.pid != record.process.pid and 0 <= time - (before.time or 0.0) <= _AT_ONCE
 
 
 def _kind(name: str) -> str:
