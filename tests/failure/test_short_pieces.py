@@ -159,3 +159,58 @@ def test_a_traceback_whose_lines_are_fields_of_a_log_format_is_read() -> None:
         f'{head}ValueError: the frobnicator is not ready"\n'
     )
     assert "the frobnicator is not ready" in found.explanation
+
+
+def test_an_exception_behind_words_of_a_program_is_judged_like_one_of_a_traceback() -> None:
+    stated = root("[launcher] worker 3 gave up: ValueError: Total size 20 is not divisible by 8\n")
+    assert (stated.id, stated.confidence) == ("parallel-size-indivisible", "medium")
+    unknown = root("[launcher] vllm worker 3 gave up: ValueError: the moon is too bright\n")
+    assert (unknown.id, unknown.confidence) == ("unclassified-failure", "low")
+    assert "the moon is too bright" in unknown.evidence[0].text
+
+
+def test_a_class_that_could_not_be_inspected_is_known_and_its_error_is_elsewhere() -> None:
+    piece = root(
+        "(APIServer pid=1) pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+        "(APIServer pid=1)   Value error, Model architectures ['NewForCausalLM'] failed to be inspected. Please check the logs for more details.\n"
+    )
+    assert piece.id == "cause-not-in-log"
+
+
+def test_what_a_library_said_right_above_a_cut_off_traceback_leads() -> None:
+    cut = root(
+        "2025:01:01-10:00:00:(9) |CCL_ERROR| exchange.cpp:2 send_fd: condition ret failed\n"
+        "ERROR 01-01 10:00:00 worker_base.py:386] Traceback (most recent call last):\n"
+        'ERROR 01-01 10:00:00 worker_base.py:386]   File "/opt/vllm/worker/worker_base.py", line 378, in execute_method\n'
+        "ERROR 01-01 10:00:00 worker_base.py:386]     return executor(*args, **kwargs)\n"
+    )
+    assert (cut.confidence, "CCL_ERROR" in cut.evidence[0].text) == ("low", True)
+
+
+def test_the_object_file_that_a_build_tool_could_not_make_is_a_failed_build() -> None:
+    failed = diagnosis(
+        "FAILED: CMakeFiles/_C.dir/csrc/attention.cu.o\n/usr/bin/nvcc -c attention.cu -o attention.cu.o\n"
+    )
+    assert failed.run.kind == "build"
+    assert [one.id for one in failed.findings if one.role == "root"] == ["cause-not-in-log"]
+
+
+def test_an_object_used_as_a_text_is_no_matter_of_releases() -> None:
+    handed = root(
+        'Traceback (most recent call last):\n  File "/home/me/run.py", line 3, in <module>\n    llm = LLM("m", tokenizer=tokenizer)\n'
+        '  File "/opt/lib/python3.12/site-packages/vllm/utils.py", line 16, in is_remote\n    return name.lower().startswith("x")\n'
+        '  File "/opt/lib/python3.12/site-packages/transformers/tokenization_utils_base.py", line 9, in __getattr__\n'
+        '    raise AttributeError(f"{self.__class__.__name__} has no attribute {key}")\n'
+        "AttributeError: SomeTokenizerFast has no attribute lower\n"
+    )
+    assert (handed.id, handed.confidence) == ("unclassified-failure", "low")
+    assert any("call in the program" in way for way in handed.alternatives)
+
+
+def test_json_that_no_loader_of_model_files_read_is_no_model_file() -> None:
+    ends = "json.decoder.JSONDecodeError: Unterminated string starting at: line 1 column 3 (char 2)\n"
+    head = "Traceback (most recent call last):\n"
+    loader = '  File "/opt/lib/python3.12/site-packages/transformers/configuration_utils.py", line 3, in from_pretrained\n    json.loads(text)\n'
+    caller = '  File "/home/me/vllm_check.py", line 3, in <module>\n    json.loads(text)\n'
+    assert root(head + caller + loader + ends).id == "model-files-corrupt-or-incomplete"
+    assert root(head + caller + ends).id == "unclassified-failure"

@@ -35,8 +35,8 @@ _POD = lazy_pattern(r"\[pod/(?P<host>[\w./-]+)\] |\[(?P<rank>\d+,\d+)\]<std(?:ou
 _SRUN = lazy_pattern(r" {0,4}(?P<rank>\d{1,5}): (?=.|$)")
 # [rank0]: Traceback
 _TORCH_RANK = lazy_pattern(r"\[rank(?P<rank>\d+)\]: ?")
-# 383.1s 39 Trying    (Kaggle: seconds, line number)
-_KAGGLE = lazy_pattern(r"\d{1,7}\.\d+s\s+\d+\s+")
+# 383.1s 39 Trying    129.7s | 1009 | Trying    (Kaggle: seconds, line number)
+_KAGGLE = lazy_pattern(r"\d{1,7}\.\d+s\s+(?:\| )?\d+\s+(?:\| )?")
 _LIST_NUMBER = lazy_pattern(r"\s+\d+\s*[|:]\s(?=\()")
 
 

@@ -14,9 +14,10 @@ BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
 # Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.
 # RuntimeError: cancelled      (a queue has to give up because the process at its other end is gone)
 # vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.
+# ValueError: Model architectures ['X'] failed to be inspected. Please check the logs for more details.   (its module failed to import)
 WRAPPER = lazy_pattern(
     r"Engine ?[Cc]ore initialization failed|Engine (?:core |process )?failed to start"
-    r"|See (?:the )?(?:root cause|stack ?trace)"
+    r"|See (?:the )?(?:root cause|stack ?trace)|Model architectures .{1,120} failed to be inspected"
     r"|EngineDeadError|Background loop (?:has errored already|is not running)|Engine loop is not running"
     r"|Engine loop has died"
     r"|MQLLMEngine is already dead|Task finished unexpectedly\. This should never happen"

@@ -81,7 +81,7 @@ def phase_of_block(block: Block) -> BlockPhase:
         if (own or phase != "serving") and any(names.match(name) for name in functions):
             return phase
     announced = next((phase for phase, words in _ANNOUNCED if words.search(block.announcement)), None)
-    if announced:
+    if announced and not (announced == "serving" and is_of_start(block)):
         return announced
     if any(_function(frame) == "__init__" and _MODEL_FILES.search(frame.file) for frame in frames):
         return "load-weights"

@@ -10,10 +10,11 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.tracelines import cleaned
 
 # error: subprocess-exited-with-error      ERROR: Failed building wheel for vllm      -- Configuring incomplete, errors occurred!
-# ERROR: failed to solve: process "/bin/sh -c pip install ..." did not complete successfully: exit code: 1
+# FAILED: csrc/attention.cu.o      ERROR: failed to solve: process "/bin/sh -c pip install ..." did not complete successfully: exit code: 1
 _FAILED = lazy_pattern(
     r"error: subprocess-exited-with-error|ERROR: (?:ERROR: )?(?:Failed (?:to build|building)|Could not (?:build|install|find a version))"
     r"|^\s*(?:#\d+ [\d.]+ +)?(?:Failed to build |ninja: build stopped|-- Configuring incomplete|ERROR: failed to (?:solve|build))"
+    r"|^\s*(?:#\d+ [\d.]+ +)?FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so)\b"
     r"|did not complete successfully: exit code|metadata-generation-failed|The command '.{1,400}' returned a non-zero code"
     r"|^\s*× (?:No solution found|Failed to )|CMake Error|Command '\['cmake'"
 )

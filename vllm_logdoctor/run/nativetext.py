@@ -14,7 +14,7 @@ NATIVE_REACH = 60
 """Lines above a block in which text of native code belongs to it."""
 # Text of libraries below Python that explains an exception printed later.
 _NATIVE = lazy_pattern(
-    r"Assertion [`'].{0,200} failed|ptxas|nvcc fatal|NCCL WARN|\bXid\b|GLIBC(?:XX)?_\d|undefined symbol"
+    r"Assertion [`'].{0,200} failed|ptxas|nvcc fatal|NCCL WARN|CCL_ERROR|\bXid\b|GLIBC(?:XX)?_\d|undefined symbol"
     r"|SIG(?:SEGV|ABRT|BUS|ILL|KILL|TERM)\b"
     r"|terminate called|what\(\):|Fatal Python error|[Ss]egmentation fault|Segfault encountered|core dumped|[Bb]us error"
     r"|^Killed\b|\bKilled\s|Illegal instruction"

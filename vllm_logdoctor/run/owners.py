@@ -80,18 +80,24 @@ _PASSES_ON = lazy_pattern(
     r"(?:_?wrapper|_?wrapped\w*|_wrapped_call_impl|_call_impl|inner|decorate_context|run_method|collective_rpc|_fn|__call__|apply"
     r"|invoke|_resume_span|handle_event)$"
 )
+# File ".../tokenization_utils_base.py", line 9, in __getattr__ / raise AttributeError(...): the fault is of who asked for the name.
+_LOOKS_UP = frozenset({"__getattr__", "__getattribute__"})
+_REFUSES_NAME = ("raise AttributeError", "return super().__getattr")
 _CALLS_ON = lazy_pattern(
     r"(?:return |outputs? = |result = )?(?:await )?"
     r"(?:func|fn|f|self\._call_impl|forward_call|super\(\)\.\w+|orig_func|method)\(|raise type\(err\)\("
 )
 
 
+def _passes_on(function: str, code: str) -> bool:
+    """Return whether a frame does nothing by itself: it passes a call on, or refuses a name that its caller asked for."""
+    if function in _LOOKS_UP:
+        return code.startswith(_REFUSES_NAME)
+    return bool(_PASSES_ON.match(function) and _CALLS_ON.match(code))
+
+
 def acting_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     """Return the frames that do something, outermost first: without Python's own and without those that pass a call on."""
     found = [frame for frame in frames if owner_of(frame.file) != PYTHON]
-    acting = [
-        frame
-        for frame in found
-        if not (_PASSES_ON.match(frame.function.rpartition(".")[2]) and _CALLS_ON.match(frame.code))
-    ]
+    acting = [frame for frame in found if not _passes_on(frame.function.rpartition(".")[2], frame.code)]
     return tuple(acting or found or frames)

@@ -68,6 +68,13 @@ _EXCEPTION_NAME = lazy_pattern(
 _REPR = lazy_pattern(rf"(?P<type>{_NAME}(?:Error|Exception))\((?P<text>.*)\)\s*$", re.DOTALL)
 
 
+# ... AssertionError: 19114 is not divisible by 8      model.py:244] Failed to start: ValueError: text      (a program put words of its own before it)
+_STATED = lazy_pattern(
+    r"(?:^|[\s:\])\uff1a\u3011\"])(?<!except )(?P<type>(?:[A-Za-z_]\w*\.){0,10}[A-Z]\w*(?:Error|Exception)): (?P<text>\S.*)",
+    re.DOTALL,
+)
+
+
 class FrameLine(Struct, frozen=True):
     """A line that names a place in code."""
 
@@ -196,6 +203,16 @@ def exception_line(text: str, *, strict: bool) -> ExceptionLine | None:
     ):
         return None
     return ExceptionLine(name, (match["text"] or "").strip(), match["inner"] or "")
+
+
+def exception_within(text: str) -> ExceptionLine | None:
+    """Return the exception that a line states behind other words, or None; a warning that quotes one states none.
+
+    >>> exception_within("[12:01] load failed: ValueError: no such format").text
+    'no such format'
+    """
+    found = _STATED.search(text[:1000]) if "arning" not in text else None
+    return ExceptionLine(found["type"], found["text"].strip()) if found else None
 
 
 def exception_repr(text: str) -> ExceptionLine | None:

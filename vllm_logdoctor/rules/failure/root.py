@@ -131,7 +131,7 @@ def _repeats(context: FailureContext, number: int) -> bool:
 
 
 def _guessed(named: RuleMatch, observation: Observation) -> bool:
-    return observation.wrapper and named.signature.rank == "symptom"
+    return observation.wrapper and (named.signature.rank == "symptom" or is_vague(named))
 
 
 def _priority(candidate: _Candidate) -> int:

@@ -12,19 +12,21 @@ from vllm_logdoctor.catalogue.topics import RuleKind, Severity
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
-from vllm_logdoctor.rules.failure.matching import match_rules
+from vllm_logdoctor.rules.failure.matching import is_vague, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.support import is_ruled_out
 from vllm_logdoctor.rules.failure.unnamed import UNKNOWN
 from vllm_logdoctor.rules.failure.values import number
-from vllm_logdoctor.rules.failure.wording import finding_of, rule_of_case, shown
+from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, rule_of_case, shown
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
+from vllm_logdoctor.run.blocks import Raised
 from vllm_logdoctor.run.builds import failed_step
 from vllm_logdoctor.run.clients import failed_requests
 from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.termination import Stop
 from vllm_logdoctor.run.testruns import failed_tests
+from vllm_logdoctor.run.tracelines import cleaned, exception_within
 
 STOPPED = "stopped-by-user-or-script"
 ORCHESTRATOR = "killed-by-orchestrator"
@@ -60,6 +62,8 @@ _ANSWERS = {
     ),
 }
 _LAST_LINES = 15
+_WHOLE_PIECE = 40
+"""A piece of so few lines is its end as a whole."""
 # rocBLAS error: Cannot read ...      MIOpen Error: ...      Failed: CUDA error ...
 _NATIVE_ERROR = lazy_pattern(r"\s*(?:\w{2,20} [Ee]rror|[Ff]atal error|Error|Failed): \S")
 _STALL = lazy_pattern(r"No available (?:shared memory broadcast )?block found")
@@ -107,7 +111,7 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
         values = {"exception": shown(context.ending.deaths[0].message.strip())}
         yield _finding(context, rules, NOT_IN_LOG, "medium", context.ending.deaths[:2], values)
     elif outcome == "unknown" and (errors := _last_errors(context)) and UNKNOWN in rules:
-        yield _unnamed_error(context, rules, errors)
+        yield _stated_error(context, rules, facts, errors) or _unnamed_error(context, rules, errors)
 
 
 def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
@@ -126,9 +130,28 @@ def _unnamed_error(context: FailureContext, rules: FailureRules, errors: list[Re
     return replace(finding, title="An error without a traceback")
 
 
+def _stated_error(
+    context: FailureContext, rules: FailureRules, facts: Mapping[str, Any], errors: Sequence[Record]
+) -> Finding | None:
+    """Return the failure that a line names by class and text of an exception behind other words: no traceback says more."""
+    for record in errors:
+        said = exception_within(cleaned(record.message))
+        if said is None:
+            continue
+        raised = Raised(said.type, said.text, "", (), record, "")
+        position = next(number for number, one in enumerate(context.trail) if one is record)
+        seen = Observation(raised.statement, record, position, context.place(record), raised=raised)
+        named = next(iter(match_rules(seen, context, rules, facts)), None)
+        if named is not None and not is_vague(named):
+            finding = named_finding(named, context.run, "root")
+            return finding if finding.confidence == "low" else replace(finding, confidence="medium")
+    return None
+
+
 def _last_errors(context: FailureContext) -> list[Record]:
     """Return the errors with which a log ends, of those that are one line and no traceback."""
-    end = context.trail[-1].line - _LAST_LINES if context.trail else 0
+    last = context.trail[-1].line if context.trail else 0
+    end = last - _LAST_LINES if last > _WHOLE_PIECE else 0
     announced = {id(block.introduction) for block in context.blocks}
     lines = (one.record for one in context.lines() if one.record.line > end)
     return [one for one in lines if id(one) not in announced and _is_error(one)]
@@ -138,7 +161,7 @@ def _is_error(record: Record) -> bool:
     if record.level:
         of_request = record.call_site is not None and is_request_site(record.call_site[0])
         return record.level in ("ERROR", "CRITICAL") and not of_request and not tells_of_transfer(record)
-    return bool(_NATIVE_ERROR.match(record.message))
+    return bool(_NATIVE_ERROR.match(record.message)) or exception_within(record.message) is not None
 
 
 def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:

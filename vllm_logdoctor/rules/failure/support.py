@@ -17,6 +17,9 @@ _ASYNCHRONOUS = lazy_pattern(r"might be asynchronously reported")
 _SETTING = lazy_pattern(
     r"(?P<variable>\bVLLM_[A-Z0-9_]+\b)|(?:--|\b)(?P<name>[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+)\b"
 )
+# AttributeError: PreTrainedTokenizerFast has no attribute lower
+_NO_ATTRIBUTE = lazy_pattern(r"has no attribute '?(?P<name>\w{1,80})")
+_PLAIN_TYPES = (str, dict, list, int)
 _OFF = (None, False, "None", "none", "", "null", "disabled")
 _ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
 
@@ -48,7 +51,19 @@ def is_ruled_out(rule: FailureRule, facts: Mapping[str, Any], shown: str) -> boo
     for rules, setting, words in _FEATURES:
         if rules.match(rule.id) and setting in facts and facts[setting] in _OFF and not words.search(shown):
             return True
+    if rule.id.endswith("-version-mismatch") and is_of_wrong_type(shown):
+        return True
     return bool(_SEVERAL_DEVICES.match(rule.id)) and is_one_device(facts)
+
+
+def is_of_wrong_type(text: str) -> bool:
+    """Return whether an object was used as a text, a dictionary, a list or a number that it is not: no release has such a name.
+
+    >>> is_of_wrong_type("AttributeError: PreTrainedTokenizerFast has no attribute lower")
+    True
+    """
+    missing = _NO_ATTRIBUTE.search(text[:2000])
+    return missing is not None and any(hasattr(one, missing["name"]) for one in _PLAIN_TYPES)
 
 
 def is_one_device(facts: Mapping[str, Any]) -> bool:

@@ -12,10 +12,11 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, broke_by_itself
 from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.support import is_of_wrong_type
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockphase import BlockPhase
-from vllm_logdoctor.run.blocks import Frame, Raised
+from vllm_logdoctor.run.blocks import Block, Frame, Raised
 from vllm_logdoctor.run.builds import compiler_error, error_text
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, TENSOR_LIBRARIES, VLLM, acting_frames, owner_of
 
@@ -70,7 +71,13 @@ _CRASHED = (
     "Use another release of the compiler where it crashes again at the same file.",
 )
 _REFUSED = ("Correct what this line names: the errors after it are consequences.",)
+_CALL = ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
 _NAME = lazy_pattern(r"\w{1,60}")
+# 2024:09:13-11:21:50:(  532) |CCL_ERROR| exchange_utils.cpp:202 sendmsg_fd: condition ... failed      NCCL WARN Cuda failure
+_LIBRARY_FAILED = lazy_pattern(
+    r"CCL_ERROR|NCCL WARN .*(?:fail|error)|(?i:\bfatal\b)|: error:|\[E\d{3}|\bERR\d{5}\b"
+)
+_CLOSE_LINES = 10
 
 
 def unnamed_match(
@@ -113,7 +120,10 @@ def unnamed_match(
     }  # fmt: skip
     signature = Signature(
         "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
-        title=_title(raised, rule_id, owner), remedy=_next_steps(owner, rule_id, called=own is not None),
+        title=_title(raised, rule_id, owner),
+        remedy=_CALL if raised is not None and _is_wrong_call(raised)
+        else () if raised is not None and _is_of_device(raised)
+        else _next_steps(owner, rule_id, called=own is not None),
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, context.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
@@ -158,9 +168,21 @@ def _torn(raised: Raised, observation: Observation, rules: FailureRules) -> Rule
     if NOT_IN_LOG not in rules:
         return None
     last = raised.frames[-1]
+    if observation.block is not None and (said := _said_above(observation.block)) and UNKNOWN in rules:
+        words = {"exception": said.message.strip()[:300], "process": said.process.name or None}
+        signature = Signature(
+            "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
+        )
+        return RuleMatch(rules.rule(UNKNOWN), signature, observation, said, words, (raised.record,))
     values = {"cut_in": f"{last.file.rpartition('/')[2]}, {last.function}".rstrip(", ")}
     signature = Signature("", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off")
     return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, raised.record, values)
+
+
+def _said_above(block: Block) -> Record | None:
+    """Return the first line right above a traceback in which a library says that something failed."""
+    close = (one for one in block.native if block.first.line - one.line <= _CLOSE_LINES)
+    return next((one for one in close if _LIBRARY_FAILED.search(one.message[:400])), None)
 
 
 def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:
@@ -217,7 +239,9 @@ def _elsewhere(observation: Observation, rules: FailureRules) -> RuleMatch | Non
 def _is_code_fault(raised: Raised, frames: Sequence[Frame], phase: BlockPhase) -> bool:
     """Return whether the innermost acting code is vLLM's, or a library's that refuses what vLLM hands it."""
     name = raised.inner or raised.name
-    if not frames or (name not in _NAMES and _ELSEWHERE.search(raised.statement[:400])):
+    if not frames or (name not in _NAMES and _is_of_device(raised)):
+        return False
+    if _is_wrong_call(raised):
         return False
     owners = [owner_of(frame.file) for frame in frames]
     innermost = next((owner for owner in reversed(owners) if owner not in TENSOR_LIBRARIES), "")
@@ -228,6 +252,19 @@ def _is_code_fault(raised: Raised, frames: Sequence[Frame], phase: BlockPhase) -
         innermost.startswith(VLLM)
         and name in _VALUES
         and (owners[-1] in TENSOR_LIBRARIES or broke_by_itself(raised))
+    )
+
+
+def _is_of_device(raised: Raised) -> bool:
+    return bool(_ELSEWHERE.search(raised.statement[:400]))
+
+
+def _is_wrong_call(raised: Raised) -> bool:
+    """Return whether a program handed vLLM an object where it takes a text, a list or a number."""
+    return (
+        bool(raised.frames)
+        and owner_of(raised.frames[0].file) == PROGRAM
+        and is_of_wrong_type(raised.statement)
     )
 
 
@@ -290,7 +327,7 @@ def _next_steps(owner: str | None, rule_id: str, *, called: bool) -> tuple[str, 
             "Read the first error of the compiler or of the build script above this line: what follows it is a consequence.",
         )
     if owner == PROGRAM and not called:
-        return ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
+        return _CALL
     if called and owner and owner != PYTHON and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
         return (
             f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires.",
