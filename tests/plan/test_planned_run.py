@@ -160,7 +160,7 @@ def test_ranges_of_several_changes_are_not_multiplied() -> None:
     ]
     row = next(row for row in plan_of(run, findings).expected if row.figure == "generated tokens/s, mean")
     assert (row.low / row.now, row.high / row.now) == pytest.approx((2.35, 3.4), rel=1e-3)
-    assert "eager-mode adds to it was measured nowhere" in row.why
+    assert "no measurement shows what these add to it: --enforce-eager" in row.why
 
 
 def test_the_expected_throughput_is_the_mean_over_the_run() -> None:

@@ -54,7 +54,7 @@ class TestWhatToLookFor:
         diagnosis = changed()
         run = replace(diagnosis.run, kind="offline")
         plan = replace(diagnosis.plan, command_before=None, command_after=None)
-        assert "is an argument of `LLM(...)` under the same name" in report_of(
+        assert "in Python each flag above is an argument of `LLM(...)`" in report_of(
             replace(diagnosis, run=run, plan=plan)
         )
 

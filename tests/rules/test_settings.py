@@ -165,7 +165,7 @@ def test_tensor_parallelism_is_right_where_one_card_is_too_small() -> None:
         set={"tensor_parallel_size": 4, "gpu_memory_utilization": 0.88},
         measured={"kv_cache_tokens": 85760, "available_kv_cache_gib": 5.24, "model_weights_gib": 15.39},
     )
-    assert right(run)["tensor parallelism"] == "4 ranks, needed"
+    assert right(run)["tensor parallelism"] == "4 ranks: the weights do not fit one card"
 
 
 def test_what_is_missing_comes_with_what_to_set_next_time() -> None:

@@ -73,12 +73,17 @@ def _throughput(
     low, high = effect.over_run(effect.low), effect.over_run(effect.high)
     if high < 1 + LEAST_MOVE:
         return None
-    why = f"{best.id} ({effect.origin}), acting in {100 * effect.share:.3g} % of the busy time; over the whole run"
-    if others := [finding.id for finding, _ in effects if finding is not best]:
-        why += f"; what {', '.join(others)} adds to it was measured nowhere"
+    why = f"{_change_of(best)} ({effect.origin}), acting in {100 * effect.share:.3g} % of the busy time; over the whole run"
+    if others := [_change_of(finding) for finding, _ in effects if finding is not best]:
+        why += f"; no measurement shows what these add to it: {', '.join(others)}"
     return Expectation(
         "generated tokens/s, mean", round(now, 1), round(now * low, 1), round(now * high, 1), why
     )
+
+
+def _change_of(finding: Finding) -> str:
+    """Return what the plan changes for a finding; its title is said elsewhere."""
+    return finding.changes[0].knob if finding.changes else finding.title
 
 
 def _tokens(planned: PlannedRun) -> Expectation | None:

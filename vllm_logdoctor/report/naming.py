@@ -10,6 +10,7 @@ from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.run.identity import release_words
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.servers import NAMES, VLLM
 
@@ -209,7 +210,7 @@ def version_words(run: Run) -> str:
     if run.version is None or run.version.value in (None, ""):
         return "vLLM, release not in the log"
     source = "" if run.version.provenance == "reported" else " (inferred from its messages)"
-    return f"vLLM {inline(str(run.version.value), 80)}{source}"
+    return f"vLLM {inline(release_words(run.version), 80)}{source}"
 
 
 def run_title(run: Run) -> str:

@@ -153,7 +153,9 @@ def parallelism(run: Run, load: Load) -> AlreadyRight | None:
     values = [run.measured.get("model_weights_gib"), run.config.get("tensor_parallel_size")]
     lines = tuple(value.evidence[0] for value in values if value is not None and value.evidence)
     brings = f"{whole:.1f} GiB of weights do not fit one card of {memory.total.gib:g} GiB"
-    return AlreadyRight("tensor parallelism", f"{ranks} ranks, needed", brings, lines)
+    return AlreadyRight(
+        "tensor parallelism", f"{ranks} ranks: the weights do not fit one card", brings, lines
+    )
 
 
 def room(run: Run, load: Load) -> AlreadyRight | None:

@@ -100,7 +100,7 @@ def _without_statistics(run: Run) -> Bottleneck:
         taken = (run.evidence(added.first[0].record),)
         return Bottleneck(
             "none-clear",
-            f"The engine received {added.count:,} requests; the log has no statistics lines that show what limits them",
+            f"The engine received {added.count:,} requests; the log has no statistics lines that show a limit",
             taken,
         )
     if run.kind == "offline" and run.startup_complete:
@@ -148,7 +148,7 @@ def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
     prompts = "prompt" if done == 1 else "prompts"
     whole = prompts if all(one.done == one.total for one in batches) else f"{prompts} of unfinished batches"
     took = f" in {minutes(seconds)}" if seconds else ""
-    reason = f"{done:,} {whole} completed{took}; the log has no statistics lines that show what limits them"
+    reason = f"{done:,} {whole} completed{took}; the log has no statistics lines that show a limit"
     ends = (batches[0], batches[-1]) if len(batches) > 1 else batches
     return Bottleneck("none-clear", reason, tuple(one.evidence for one in ends))
 
@@ -172,7 +172,7 @@ _MEANING: dict[BottleneckName, str] = {
     "idle": "No request reached the engine for {span}",
     "client-limited": "No request queued for {span}: the client set the pace",
     "kv-cache-limited": "KV cache full for {span}",
-    "max-num-seqs-limited": "All max_num_seqs slots in use for {span}: requests queued while the KV cache had room",
+    "max-num-seqs-limited": "max_num_seqs reached for {span}: requests queued while the KV cache had room",
     "prefill-limited": "Requests queued behind prompts (prefill) for {span}, with free slots and KV cache",
     "host-limited": "Decode steps much slower than the GPU needs for {span}: the host (CPU) is the likely limit",
     "interconnect-limited": "Ranks on different nodes waited for the network in every step for {span}",
@@ -310,7 +310,10 @@ def _period(
     running = max(span.sample.running or 0 for span in spans)
     waiting = max(span.sample.waiting or 0 for span in spans)
     usage = max(span.sample.kv_usage or 0.0 for span in spans)
-    reason = f"up to {running} running, {waiting} waiting, KV cache {usage:g} %{_mixture(limits)}"
+    seen = f"up to {running:,} running, {waiting:,} waiting"
+    if not running and not waiting:
+        seen = "no request" if name == "idle" else "each request ended before the next statistics line"
+    reason = f"{seen}, KV cache {usage:g} %{_mixture(limits)}"
     lines = tuple(
         evidence_of_sample(run, sample) for sample in ((first,) if first is last else (first, last))
     )

@@ -149,10 +149,12 @@ def minutes(seconds: float) -> str:
     """Return a length of time in its two largest units.
 
     Example:
-        >>> minutes(42.4), minutes(120), minutes(440), minutes(34000)
-        ('42 s', '2 min', '7 min 20 s', '9 h 27 min')
+        >>> minutes(1.52), minutes(42.4), minutes(120), minutes(440), minutes(34000)
+        ('1.5 s', '42 s', '2 min', '7 min 20 s', '9 h 27 min')
     """
     whole = round(seconds)
+    if seconds < 9.95:
+        return f"{seconds:.2g} s"
     if whole < 60:
         return f"{whole} s"
     large, small, units = (

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, memory_of
+from vllm_logdoctor.run.identity import release_words
 from vllm_logdoctor.run.model import Run
 
 # No release of vLLM prints the names of cards or their links; a line of the job script does.
@@ -25,7 +26,7 @@ def _unknowns(run: Run) -> Iterator[str]:
     if run.version is None:
         yield "vLLM release: keep the log from its first line, or run `vllm --version` in the job script."
     elif run.version.provenance == "derived":
-        yield f"Exact vLLM release (inferred: {run.version.value}): run `vllm --version` in the job script."
+        yield f"Exact vLLM release (inferred: {release_words(run.version)}): run `vllm --version` in the job script."
     if not run.config and not (run.benchmarks and run.benchmarks[-1].asked):
         yield "Configuration: keep the log from its first line."
     elif run.config and run.kind == "server" and not run.arguments:
@@ -66,7 +67,8 @@ def _hardware_unknowns(run: Run) -> Iterator[str]:
         if isinstance(ranks, int) and ranks > 1 and not _shows_links(run):
             yield f"GPU topology: run `{_LINKS.get(run.platform or '', 'nvidia-smi topo -m')}` in the job script."
     if memory is None and run.startup_complete:
-        yield "KV cache size: keep the engine core's lines at INFO."
+        start = "the engine's start-up lines at INFO" if run.config else "the log from its first line"
+        yield f"KV cache size: keep {start}."
 
 
 def _shows_links(run: Run) -> bool:

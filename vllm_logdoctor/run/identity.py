@@ -71,8 +71,23 @@ def _derived_version(builder: RunBuilder) -> Value | None:
     found = versions_for_call_sites(sites)
     if found is None:
         return _installed_version(builder)
-    span = "" if found.is_single else f"{found.first} to {found.last}, "
-    return Value(str(found.last), "derived", (), f"{span}from {found.supporting} of {found.tried} call sites")
+    span = f"{found.last}" if found.is_single else f"{found.first} to {found.last}"
+    # A call site that none of them explains is of a build between releases.
+    near = "near " if found.supporting < found.tried else ""
+    return Value(
+        str(found.last), "derived", (), f"{near}{span}, from {found.supporting} of {found.tried} call sites"
+    )
+
+
+def release_words(version: Value) -> str:
+    """Return the release, or the releases that an inferred one may be.
+
+    Example:
+        >>> release_words(Value("0.6.1", "derived", note="0.5.0 to 0.6.1, from 2 of 2 call sites"))
+        '0.5.0 to 0.6.1'
+    """
+    releases, comma, _ = version.note.partition(", from ")
+    return releases if comma and version.provenance == "derived" else str(version.value)
 
 
 def engine_of(builder: RunBuilder, version: Value | None) -> str | None:

@@ -221,9 +221,12 @@ def _loaded_by_clock(builder: RunBuilder) -> Iterator[Phase]:
     begun = _moments_by_process(builder, "model-load-started")
     ended = {**_moments_by_process(builder, _LOADED[1]), **_moments_by_process(builder, _LOADED[0])}
     phases = [
-        Phase("load-weights", process.name or process.rank, start, end, end - start, evidence, "startup")
-        for process, (end, evidence) in ended.items()
-        if process in begun and end >= (start := begun[process][0])
+        Phase(
+            "load-weights", process.name or process.rank, start, end, end - start, (*first, *last), "startup"
+        )
+        for process, (end, last) in ended.items()
+        for start, first in ([begun[process]] if process in begun else [])
+        if end >= start
     ]
     if phases:
         yield _slowest(phases)
@@ -357,7 +360,7 @@ def _milestones(
         starts = [phase for phase in timed if phase.name == name and phase.start is not None]
         if starts:
             first = min(starts, key=lambda p: p.start or 0.0)
-            yield span, _Moment(first.start or 0.0, first.evidence)
+            yield span, _Moment(first.start or 0.0, first.evidence[:1])
     if not any(phase.name == "engine-init" for phase in timed):
         done = [moment for name in _CACHE_READY if (moment := _moment(builder, name))]
         if done:

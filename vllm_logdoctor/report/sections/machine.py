@@ -9,6 +9,7 @@ from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.naming import accelerators, parallelism
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
+from vllm_logdoctor.run.identity import release_words
 
 Row = list[str]
 
@@ -78,7 +79,7 @@ def _software(page: Page) -> Iterator[Row]:
     if version is not None:
         inferred = "" if version.provenance == "reported" else " (inferred)"
         engine = f", {page.run.engine} engine" if page.run.engine else ""
-        yield ["vLLM", inline(str(version.value)) + inferred + engine, page.cite(version.evidence[:2])]
+        yield ["vLLM", inline(release_words(version)) + inferred + engine, page.cite(version.evidence[:2])]
     yield from _logged(page, _OF_SOFTWARE)
 
 

@@ -20,7 +20,7 @@ def launch_command(page: Page) -> list[str]:
         lines = [f"As in run {same}."] if same is not None else fence(command, "sh")
     elif page.run.kind == "offline" and any(one.change.kind == "flag" for one in plan.changes):
         lines = [
-            "In Python each of these flags is an argument of `LLM(...)` under the same name, with `_` for `-`."
+            "The run is offline: in Python each flag above is an argument of `LLM(...)`, with `_` for `-`."
         ]
     left_out = {knob for finding in page.findings for knob, _ in page.refused(finding)}
     notes = [

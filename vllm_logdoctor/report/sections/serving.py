@@ -163,9 +163,13 @@ def _doubt(page: Page) -> str:
 
 
 def _busiest(page: Page) -> str:
-    """Return the busiest minute, where the log shows more than one."""
+    """Return the busiest minute, where the log shows more than one and no more requests have no time."""
     minutes = minutes_of(page.run)
     if len(minutes) < 2:
         return ""
     most = max(minutes, key=lambda minute: sum(minute.by_family.values()))
-    return f" Busiest minute: {sum(most.by_family.values()):,} at {moment_of(page.run, most.time)[:-3]}."
+    requests = sum(most.by_family.values())
+    dated = sum(sum(minute.by_family.values()) for minute in minutes)
+    if sum(requests_of(page.run, with_probes=False).values()) - dated >= requests:
+        return ""
+    return f" Busiest minute: about {requests:,} at {moment_of(page.run, most.time)[:-3]}."

@@ -109,9 +109,16 @@ def _row(page: Page, phase: Phase, total: float | None, several: bool, depth: in
     cells = [
         "· " * depth + prose(name),
         *([inline(phase.process, 60)] if several else []),
-        time_of_day(phase.start),
+        _began(page, phase),
     ]
     return [*cells, duration(phase.seconds), of_start, page.cite(phase.evidence, 2)]
+
+
+def _began(page: Page, phase: Phase) -> str:
+    """Return when a phase began: a log that is cut at its start prints only the end of some."""
+    started = page.run.started
+    early = phase.start is not None and started is not None and phase.start < started - 1.0
+    return f"before {time_of_day(started)}" if early else time_of_day(phase.start)
 
 
 def _periods(page: Page) -> list[str]:

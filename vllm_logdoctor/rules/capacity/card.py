@@ -7,11 +7,9 @@ from msgspec.structs import replace
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.knowledge.cards import LEAST_OF_NOMINAL, Card, card_for
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.capacity.memory import AS_PRINTED, device_total
+from vllm_logdoctor.rules.capacity.memory import AS_PRINTED, CARD_LISTS, device_total
 from vllm_logdoctor.run.model import Run
 
-CARD_LISTS = ("gpu-listed", "gpu-named")
-"""Patterns of the lines of nvidia-smi that name a card."""
 OF_THE_JOB = ("job-asks-cards", "job-names-card")
 """Patterns of the lines in which a job names the card that it asks for."""
 # Memory that drivers report of cards that no other card is mistaken for. Jetson Thor has the bandwidth of GB10.

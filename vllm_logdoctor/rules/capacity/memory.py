@@ -20,6 +20,10 @@ USABLE_GIB = {
 }  # fmt: skip
 # Activations, communication buffers and the context need at least this much beside weights and cache.
 LEAST_OVERHEAD_GIB = 0.1
+# Of what nvidia-smi prints the driver keeps up to so much: 15,360 MiB of a T4 are 14.58 GiB to a process.
+LEAST_USABLE = 0.97
+CARD_LISTS = ("gpu-listed", "gpu-named")
+"""Patterns of the lines of nvidia-smi that name a card."""
 AS_PRINTED = "as printed"
 START_FAILS = "the start would fail"
 """Words in every answer that says that an engine with these settings would not come up."""
@@ -217,19 +221,42 @@ def device_total(run: Run) -> Size | None:
     if requested:
         gib = requested / utilization
         return Size(gib, gib * 0.998, gib * 1.002, f"{requested:g} GiB requested / {utilization:g}")
-    return _usual_size(run, utilization)
+    return _listed_size(run, utilization) or _usual_size(run, utilization)
 
 
 def _usable_sizes(run: Run) -> tuple[float, ...]:
     return USABLE_GIB.get(run.platform or "cuda", ())
 
 
-def _usual_size(run: Run, utilization: float) -> Size | None:
+def _least_size(run: Run, utilization: float) -> float | None:
+    """Return what the device holds at least, by what the engine placed on it."""
     available, weights = run.measure("available_kv_cache_gib"), run.measure("model_weights_gib")
     if available is None or weights is None:
         return None
-    used = available + weights + (counted_graphs(run) or 0.0)
-    floor = (used + LEAST_OVERHEAD_GIB) / utilization
+    return (available + weights + (counted_graphs(run) or 0.0) + LEAST_OVERHEAD_GIB) / utilization
+
+
+def _listed_size(run: Run, utilization: float) -> Size | None:
+    """Return the usable part of the memory that nvidia-smi prints of the cards, where all have the same."""
+    listed = {
+        event.number("mib") for name in CARD_LISTS if (seen := run.seen(name)) for event in seen.first
+    } - {None}
+    floor = _least_size(run, utilization)
+    if len(listed) != 1 or floor is None:
+        return None
+    gib = (listed.pop() or 0.0) / 1024
+    if not floor <= gib:
+        return None
+    low = max(LEAST_USABLE * gib, floor)
+    usual = next((size for size in _usable_sizes(run) if low <= size <= gib), (low + gib) / 2)
+    return Size(usual, low, gib, f"{gib:.1f} GiB on the device, as nvidia-smi prints")
+
+
+def _usual_size(run: Run, utilization: float) -> Size | None:
+    available, weights = run.measure("available_kv_cache_gib"), run.measure("model_weights_gib")
+    floor = _least_size(run, utilization)
+    if available is None or weights is None or floor is None:
+        return None
     sizes = [size for size in _usable_sizes(run) if size >= floor]
     if not sizes:
         return None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext
 from vllm_logdoctor.rules.failure.facts import facts_of
@@ -94,6 +95,9 @@ def _settled_outcome(ending: Ending, findings: Sequence[Finding]) -> Outcome:
     return "crashed_at_startup" if ending.started or _only_at_start(root) else "unknown"
 
 
+_OF_ERRORS = lazy_pattern(r"(?i)error|exception|fail|fatal|crash|abort|died|dead|killed|traceback|terminat")
+# │ /opt/vllm/engine/llm_engine.py:305 in step │    The other lines of a box show neither a place nor the code that raised.
+_BOX_WITHOUT_PLACE = lazy_pattern(r"\s*│(?!.*(?:❱|\.py:\d+ in \w))")
 _START_TOPICS = frozenset(
     {"configuration", "kv-cache", "model-loading", "quantization", "scheduler", "tokenizer"}
 )
@@ -146,9 +150,14 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     for frame in ([raised.frames[-1]] if raised.frames else []) + own[-1:]:
         records.append(_code_line(frame.record, block))
     records += block.native[-2:]
-    if block.introduction is not None:
+    if block.introduction is not None and _announces(block.introduction):
         records.append(block.introduction)
-    return records
+    return [record for record in records if not _BOX_WITHOUT_PLACE.match(record.message)]
+
+
+def _announces(record: Record) -> bool:
+    """Return whether the line before a traceback speaks of an error: any line may happen to be there."""
+    return record.level in ("ERROR", "CRITICAL", "FATAL") or bool(_OF_ERRORS.search(record.message))
 
 
 def _more_of_text(raised: Raised, block: Block) -> list[Record]:

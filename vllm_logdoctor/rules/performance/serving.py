@@ -250,7 +250,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         f"For {minutes(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.3g}"
         f" % of the busy time) "
         + (
-            f"all {plural(max_num_seqs, 'max_num_seqs slot')}{f' of each of {engines} ranks' if engines > 1 else ''} were taken"
+            _slots_taken(min(span.sample.running or 0 for span in held), max_num_seqs, engines)
             if known
             else f"exactly {max_num_seqs:,} requests ran"
         )
@@ -280,6 +280,16 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         alternatives=("a second replica, where the speed of a single stream must not fall",),
         verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls to 0 at the same load.",
     )
+
+
+def _slots_taken(least: int, max_num_seqs: int, engines: int) -> str:
+    """Return how many slots were taken: a step between two requests leaves a few of many free."""
+    slots = (
+        f"{plural(max_num_seqs, 'max_num_seqs slot')}{f' of each of {engines} ranks' if engines > 1 else ''}"
+    )
+    if least >= max_num_seqs * engines:
+        return f"all {slots} were taken"
+    return f"at least {least:,} of the {slots} were taken"
 
 
 def _max_num_seqs_confidence(case: RuleContext, known: int | None) -> Confidence:

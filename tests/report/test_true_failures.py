@@ -1,0 +1,100 @@
+"""Statements on failures that reports on real logs got wrong, each on a small log of its own."""
+
+from __future__ import annotations
+
+import vllm_logdoctor
+
+LOADING = [
+    "INFO 12-08 05:00:54 llm_engine.py:73] Initializing an LLM engine with config: model='org/model', dtype=torch.float16, max_seq_len=2048)",
+    "Special tokens have been added in the vocabulary.",
+    "Traceback (most recent call last):",
+    '  File "/opt/vllm/worker/model_runner.py", line 36, in load_model',
+    "    self.model = get_model(self.model_config)",
+    '  File "/opt/vllm/model_executor/models/codegen.py", line 282, in load_weights',
+    "    param = params_dict[name]",
+    "KeyError: 'transformer.h.0.attn.causal_mask'",
+]
+BOXED = [
+    "│ /opt/lib/python3.11/site-packages/vllm/engine/llm_engine.py:305 in step         │",
+    "│                                                                                 │",
+    "│   304 │   │   # the step of a batch                                             │",
+    "│ ❱ 305 │   │   output = self._run_workers(                                       │",
+    "│                                                                                 │",
+    "│ /opt/lib/python3.11/site-packages/vllm/model_executor/layers/attention.py:399   │",
+    "│ in multi_query_kv_attention                                                     │",
+    "│                                                                                 │",
+    "│   398 │   │   │   end = start + prompt_len                                      │",
+    "│ ❱ 399 │   │   │   out = xops.memory_efficient_attention_forward(                │",
+    "╰─────────────────────────────────────────────────────────────────────────────────╯",
+    "RuntimeError: attn_bias is not correctly aligned",
+]
+PROFILING = [
+    "INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.11.0",
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:10 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='org/model'",
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:40 [gpu_model_runner.py:2653] Model loading took 21.5 GiB and 20.1 seconds",
+    "(EngineCore_DP0 pid=9) ERROR 05-01 10:00:45 [core.py:708] EngineCore failed to start.",
+    "(EngineCore_DP0 pid=9) ERROR 05-01 10:00:45 [core.py:708] Traceback (most recent call last):",
+    '(EngineCore_DP0 pid=9) ERROR 05-01 10:00:45 [core.py:708]   File "/opt/vllm/v1/worker/gpu_worker.py", line 263, in determine_available_memory',
+    "(EngineCore_DP0 pid=9) ERROR 05-01 10:00:45 [core.py:708]     self.model_runner.profile_run()",
+    "(EngineCore_DP0 pid=9) ERROR 05-01 10:00:45 [core.py:708] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB."
+    " GPU 0 has a total capacity of 23.64 GiB of which 201.50 MiB is free. Process 77 has 23.44 GiB memory in use.",
+]
+
+
+def report(lines: list[str]) -> str:
+    return vllm_logdoctor.analyze(lines).to_markdown()
+
+
+def test_a_line_that_happens_to_precede_a_traceback_proves_nothing() -> None:
+    text = report(LOADING)
+    assert "Special tokens" not in text
+    announced = [*LOADING[:1], "ERROR 12-08 05:00:58 engine.py:387] Loading failed", *LOADING[2:]]
+    assert "Loading failed" in report(announced)
+
+
+def test_a_line_of_a_box_without_a_place_proves_nothing() -> None:
+    """A frame that the box wraps leaves its function alone on a line."""
+    assert "llm_engine.py:305 in step" in report(BOXED).split("## What broke")[1]
+    wrapped = [line.replace(".py:305 in step         ", ".py:305 in              ") for line in BOXED]
+    wrapped.insert(1, "│ step                                                                            │")
+    assert "│ step" not in report(wrapped)
+
+
+def test_memory_that_runs_out_while_profiling_is_not_said_to_run_out_while_loading() -> None:
+    text = report(PROFILING)
+    assert "Out of memory while loading weights" not in text
+    assert "# FAILED at start-up, probably: Out of memory after loading: the weights fill the card" in text
+
+
+def test_an_attribute_of_a_processor_may_be_missing_in_the_model_s_own_code() -> None:
+    lines = [
+        *LOADING[:1],
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/model_executor/models/minicpmo.py", line 231, in get_audio_prompt_texts',
+        "    return self.info.get_hf_processor().get_audio_placeholder(",
+        "AttributeError: 'ModelProcessor' object has no attribute 'get_audio_placeholder'",
+    ]
+    text = report(lines)
+    assert "Processor or tokenizer incompatible with vLLM" in text
+    assert "does not exist in the installed transformers" not in text
+
+
+def test_advice_names_no_peer_where_the_error_names_none() -> None:
+    lines = [
+        "(VllmWorkerProcess pid=7) ERROR 08-22 13:50:25 [worker_base.py:148] Error executing method start_worker_execution_loop.",
+        "(VllmWorkerProcess pid=7) ERROR 08-22 13:50:25 [worker_base.py:148] Traceback (most recent call last):",
+        '(VllmWorkerProcess pid=7) ERROR 08-22 13:50:25 [worker_base.py:148]   File "/opt/torch/distributed/distributed_c10d.py", line 2144, in broadcast',
+        "(VllmWorkerProcess pid=7) ERROR 08-22 13:50:25 [worker_base.py:148]     work.wait()",
+        "(VllmWorkerProcess pid=7) ERROR 08-22 13:50:25 [worker_base.py:148] RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer",
+    ]
+    assert "the peer that is named" not in report(lines)
+
+
+def test_a_phase_that_began_before_a_cut_log_is_not_placed_before_its_first_line() -> None:
+    lines = [
+        "(VllmWorker rank=0 pid=9) INFO 05-19 22:24:25 [monitor.py:33] torch.compile takes 10.50 s in total",
+        *[line.replace("05-01 10:00:45", "05-19 22:24:29") for line in PROFILING[3:]],
+    ]
+    text = report(lines)
+    assert "| 22:24:14 |" not in text
+    assert "22:24:15 |" not in text

@@ -1,0 +1,103 @@
+"""Statements on load, memory and release that reports on real logs got wrong, each on a small log of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+import vllm_logdoctor
+
+ARGUMENTS = "(APIServer pid=1) INFO 05-01 10:00:01 [utils.py:233] non-default args: {'model': 'org/model', 'max_num_seqs': 256}"
+START = [
+    "(APIServer pid=1) INFO 05-01 10:00:00 [api_server.py:1043] vLLM API server version 0.15.1",
+    ARGUMENTS,
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:10 [core.py:77] Initializing a V1 LLM engine (v0.15.1) with config:"
+    " model='org/model', dtype=torch.bfloat16, max_seq_len=4096, tensor_parallel_size=1, device_config=cuda",
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:40 [gpu_model_runner.py:4130] Model loading took 27.57 GiB memory and 27.4 seconds",
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:50 [gpu_worker.py:356] Available KV cache memory: 27.95 GiB",
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:50 [kv_cache_utils.py:1307] GPU KV cache size: 152,624 tokens",
+    "(APIServer pid=1) INFO:     Application startup complete.",
+]
+ANSWER = '(APIServer pid=1) INFO:     127.0.0.1:40004 - "POST /v1/completions HTTP/1.1" 200 OK'
+
+
+def statistics(second: int, running: int, waiting: int, kv: float) -> str:
+    return (
+        f"(APIServer pid=1) INFO 05-01 10:{second // 60:02}:{second % 60:02} [loggers.py:257] Engine 000: Avg prompt throughput:"
+        f" 13000.0 tokens/s, Avg generation throughput: 6000.0 tokens/s, Running: {running} reqs, Waiting: {waiting} reqs,"
+        f" GPU KV cache usage: {kv}%, Prefix cache hit rate: 0.0%"
+    )
+
+
+def report(lines: list[str]) -> str:
+    return vllm_logdoctor.analyze(lines).to_markdown()
+
+
+def test_the_memory_that_nvidia_smi_lists_is_that_of_the_device() -> None:
+    """The usual sizes of cards hold 79.2 GiB as the next one for this engine, the card of the log has 63.7."""
+    full = [statistics(second, 120, 80, 99.9) for second in range(120, 240, 10)]
+    cards = [f"{number}, NVIDIA H100, 65247 MiB, 535.86.10" for number in range(4)]
+    text = report([*cards, *START, *full, *[ANSWER] * 300])
+    assert "79.2 GiB" not in text
+    assert "63.7 GiB on the device, as nvidia-smi prints" in text
+
+
+def test_a_listed_card_that_is_too_small_for_the_engine_is_another_one() -> None:
+    full = [statistics(second, 120, 80, 99.9) for second in range(120, 240, 10)]
+    text = report(["0, NVIDIA L4, 23034 MiB, 550.54.15", *START, *full, *[ANSWER] * 300])
+    assert "79.2 GiB" in text
+    assert "22.5 GiB on the device" not in text
+
+
+@pytest.mark.parametrize(("running", "taken"), [(246, "at least 246 of the 256"), (256, "all 256")])
+def test_slots_are_counted_as_the_statistics_lines_show_them(running: int, taken: str) -> None:
+    lines = [statistics(second, running, 600, 20.0) for second in range(120, 240, 10)]
+    assert f"{taken} max_num_seqs slots were taken" in report(START + lines)
+
+
+def test_no_minute_is_the_busiest_where_more_requests_have_no_time() -> None:
+    """A thousand requests before the first statistics line are of no minute that the log shows."""
+    later = [line for minute in (5, 6, 7) for line in (statistics(60 * minute, 4, 0, 1.0), *[ANSWER] * 40)]
+    text = report([*START, *[ANSWER] * 1000, *later])
+    assert "1,120 answered requests" in text
+    assert "Busiest minute" not in text
+    assert "Busiest minute: about 40" in report([*START, *later])
+
+
+def test_a_period_without_a_running_request_is_not_said_to_hold_up_to_0() -> None:
+    """Short requests begin and end between two lines."""
+    lines = [statistics(second, 0, 0, 0.0) for second in range(120, 240, 10)]
+    full = [statistics(second, 256, 600, 20.0) for second in range(240, 360, 10)]
+    text = report([*START, *lines, *full, *[ANSWER] * 300])
+    assert "up to 0 running" not in text
+    assert "each request ended before the next statistics line" in text
+
+
+def test_a_release_that_several_fit_is_a_range() -> None:
+    """Both lines stand at the same place in the sources of several releases."""
+    lines = [
+        "INFO 08-30 03:22:42 multiproc_worker_utils.py:136] Terminating local vLLM worker processes",
+        "(VllmWorkerProcess pid=9476) INFO 08-30 03:22:42 multiproc_worker_utils.py:237] Worker exiting",
+    ]
+    text = report(lines)
+    assert "vLLM 0.5.0 to 0.6.1.post2 (inferred from its messages)" in text
+    assert "Exact vLLM release (inferred: 0.5.0 to 0.6.1.post2)" in text
+
+
+def test_seconds_of_a_short_batch_keep_their_fraction() -> None:
+    bar = "Processed prompts: 100%|█████| 1/1 [00:01<00:00,  1.52s/it, est. speed input: 1192.65 toks/s, output: 26.96 toks/s]"
+    text = report(
+        [bar, "INFO 08-30 03:22:42 multiproc_worker_utils.py:136] Terminating local vLLM worker processes"]
+    )
+    assert "1 prompt completed in 1.5 s;" in text
+    assert "keep the engine core's lines" not in text
+
+
+def test_a_planned_figure_names_the_finding_by_its_title() -> None:
+    """Levels of the run itself say what more requests at once bring."""
+    levels = [
+        statistics(120 + 10 * n, running, 0, running / 12)
+        for n, running in enumerate((8, 16, 32, 64, 128) * 3)
+    ]
+    full = [statistics(280 + 10 * n, 256, 600, 22.0) for n in range(30)]
+    text = report(START + levels + full)
+    assert "scheduler-limit-not-memory" not in text
