@@ -130,7 +130,7 @@ TOP = "top - 22:12:34 up 3 days, load average: 1.0\n\n    PID USER %CPU COMMAND\
             "#Entity   DRAMA\nID\nGPU 0     0.600\nGPU 0     0.700\n",
             "65 %",
         ),
-        ("overhead of a launch", "nsys.txt", API, "5.33 us"),
+        ("overhead of a launch", "nsys.txt", API, "5.33 µs"),
         ("decision of the scheduler", "engine-stacks.txt", STACKS, "10.0 % of the engine's step"),
         ("serialization between processes", "engine-stacks.txt", STACKS, "20.0 % of the engine's step"),
         ("memory traffic of conversions", "ncu.txt", SAMPLES["ncu"], "13 MB in the profiled kernels"),

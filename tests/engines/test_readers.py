@@ -51,6 +51,14 @@ def test_sglang_workers_of_one_rank_are_read_once() -> None:
     assert len(read(SGLangReader(), doubled).rates) == len(read(SGLangReader(), sglang()).rates)
 
 
+def test_sglang_scheduler_that_crashed_is_a_death() -> None:
+    log = read(
+        SGLangReader(),
+        sglang() + "[2026-03-11 10:05:00] Subprocess scheduler_3 (pid=22) crashed with exit code -6.\n",
+    )
+    assert "died" in log.facts
+
+
 def test_llama_cpp_rate_is_that_of_all_busy_slots() -> None:
     log = read(LlamaCppReader(), llama_cpp(slots=4, tokens=64, seconds=2.0))
     assert {rate.running for rate in log.rates} == {4}
@@ -93,8 +101,9 @@ def test_llama_cpp_times_on_lines_without_a_head_are_read() -> None:
             "2.05.870.752 I slot print_timing: id  3 | task 0 | n_decoded =   1119, tg =  12.50 t/s, tg_3s =  12.57 t/s\n",
             12.5,
         ),
+        ("slot print_timing: id  0 | task 568 | n_gen = 100, tg = 4.43 t/s\n", 4.43),
     ],
-    ids=["a server below a router", "text of 2024", "a request that goes on"],
+    ids=["a server below a router", "text of 2024", "a request that goes on", "the same since 2026"],
 )
 def test_llama_cpp_speed_of_a_request_is_read_in_each_form(text: str, speed: float) -> None:
     run = analyze(text.encode()).runs[0].run
@@ -111,6 +120,39 @@ def test_llama_cpp_progress_of_a_request_that_ended_counts_once() -> None:
     log = analyze(text.encode()).runs[0].run.engine_log
     assert log is not None
     assert log.facts["decode tok/s per request"].value == 20.0
+
+
+TGI = {
+    "text": "2026-03-11T01:17:04.123456Z  INFO shard-manager: text_generation_launcher: Shard ready in 5.6s rank=0\n",
+    "the text in the log of a test": "INFO:server:     2026-03-11T01:17:04.123456Z  INFO text_generation_router: router/src/main.rs:230: Warming up model\n",
+    "JSON of the launcher": '{"timestamp":"2026-03-11T01:17:04.815155Z","level":"INFO","fields":{"message":"Starting shard"},"target":"text_generation_launcher","span":{"rank":0}}\n',
+    "JSON of the router": '{"timestamp":"2026-03-11T01:17:04.304586Z","level":"INFO","message":"Connected","target":"text_generation_router","filename":"router/src/main.rs"}\n',
+}
+
+
+@pytest.mark.parametrize("form", TGI)
+def test_tgi_is_named_in_each_form_of_its_log(form: str) -> None:
+    assert [view.run.server for view in analyze((TGI[form] * 3).encode()).runs] == ["tgi"]
+
+
+INSIDE = "llama_context: n_ctx_per_seq (4096) < n_ctx_train (8192)\n"
+OLLAMA = 'time=2026-03-11T01:17:04.858Z level=INFO source=server.go:637 msg="llama runner started in 1.59 seconds"\n'
+SLOT = "slot launch_slot_: id  0 | task 112 | processing task\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "servers"),
+    [
+        (OLLAMA + INSIDE, ["ollama"]),
+        (INSIDE + OLLAMA, ["ollama"]),
+        (f"2026-03-11 01:17:04 chat-ollama-1   | {INSIDE}2026-03-11 01:17:04 chat-ollama-1   | {OLLAMA}", ["ollama"]),
+        (INSIDE + SLOT + OLLAMA, ["llama.cpp", "ollama"]),
+        (f"[llama] {SLOT}", ["llama.cpp"]),
+    ],
+    ids=["whole", "cut off at its head", "copied out of Docker Desktop", "a server of llama.cpp before", "tagged by a process manager"],
+)  # fmt: skip
+def test_llama_cpp_inside_ollama_is_ollama(text: str, servers: list[str]) -> None:
+    assert [view.run.server for view in analyze(text.encode()).runs] == servers
 
 
 def counts(text: str) -> dict[str, tuple[int, int]]:

@@ -222,6 +222,46 @@ def test_an_nsys_database_gives_the_same(tmp_path: Path) -> None:
     assert (values["class time", "attention"], values["gpu busy share", ""]) == (20, round(25 / 30, 4))
 
 
+def exported(path: Path) -> None:
+    """Write what `nsys export --type sqlite` of release 2026.2 writes for two devices that wait for each other."""
+    with sqlite3.connect(path) as connection:
+        connection.executescript(
+            """
+            CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+            INSERT INTO StringIds VALUES (1, 'flash_fwd'), (2, 'cudaLaunchKernel_v7000'), (3, 'cudaLaunchKernelExC_v11060'), (4, 'cudaMemcpyAsync_v3020');
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
+                streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL);
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 10000, 0, 1, 7, 1, 9, 1, 1), (30000, 40000, 0, 1, 7, 2, 9, 1, 1),
+                (10000, 20000, 1, 1, 7, 3, 9, 1, 1), (20000, 50000, 1, 1, 7, 4, 9, 1, 1);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, globalTid INTEGER,
+                correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, callchainId INTEGER);
+            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (0, 5000, 0, 9, 1, 2, 0, NULL), (0, 7000, 0, 9, 2, 2, 0, NULL), (0, 6000, 0, 9, 3, 3, 0, NULL),
+                (0, 90000, 0, 9, 4, 4, 0, NULL);
+            """
+        )
+
+
+def test_kernels_of_one_device_fill_no_gap_of_another(tmp_path: Path) -> None:
+    exported(tmp_path / "a.sqlite")
+    found = {one.name: one.value for one in read_evidence_file(tmp_path / "a.sqlite").readings}
+    # 20 of 40 µs on the first, 40 of 40 on the second; 20 µs idle over four kernels.
+    assert (found["gpu busy share"], found["time between kernels"]) == (0.75, 5.0)
+    # A profile of torch names the device of a kernel.
+    events = [
+        {"cat": "kernel", "name": "k", "ts": start, "dur": length, "args": {"device": device}}
+        for start, length, device in ((0, 10, 0), (30, 10, 0), (10, 10, 1), (20, 30, 1))
+    ]
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
+    traced = {one.name: one.value for one in read_evidence_file(tmp_path / "t.json").readings}
+    assert (traced["gpu busy share"], traced["time between kernels"]) == (0.75, 5.0)
+
+
+def test_an_nsys_database_counts_launches_and_what_one_takes(tmp_path: Path) -> None:
+    exported(tmp_path / "a.sqlite")
+    found = {one.name: one.value for one in read_evidence_file(tmp_path / "a.sqlite").readings}
+    assert (found["launches"], found["overhead of a launch"]) == (3, 6.0)
+
+
 def test_an_nsys_database_of_another_version_is_one_line(tmp_path: Path) -> None:
     database(tmp_path / "a.sqlite", "nameOfTheFuture")
     found = read_evidence_file(tmp_path / "a.sqlite")

@@ -135,6 +135,18 @@ BOX = "| NVIDIA-SMI 517.40       Driver Version: 517.40       CUDA Version: 11.7
         ("Nvidia driver version        : 570.86.10\n", "collect-env", "driver", "570.86.10"),
         ("{'status': 'success', 'data': {'resultType': 'vector', 'result': [{'metric': {'model_name': 'tiny'}, 'value': [1, '3']}]}}", "prometheus-json", "model", "tiny"),
         ("Successful requests:   10\nMedian TTFT (ms):   27.5     <====\n", "vllm-bench-text", "Median TTFT", 27.5),
+        ("[    0.000000] Linux version 6.18\n[    0.000001] Command line: quiet\n", "dmesg", "faults", 0),
+        ("Aug 28 17:02:17 node7 systemd[1]: vllm.service: Main process exited, code=killed, status=9/KILL\n", "dmesg", "main process ended", "killed, status=9/KILL"),
+        ("Aug 28 17:02:17 node7 systemd[1]: vllm.service: Failed with result 'oom-kill'.\n", "dmesg", "unit failed", "oom-kill"),
+        ("13:43:41      UID      TGID       TID    %usr    %CPU   CPU  Command\n13:43:42        0         -        68    0.98   54.9    1  |__VLLM::Worker\n", "pidstat", "cpu of VLLM::Worker", 54.9),
+        ("#           time             counts unit events\n     2.000000000           1,000.00 MiB  uncore_imc/data_reads/\n", "perf-stat", "memory bandwidth", 0.52),
+        ("     2.000000000,1000.00,MiB,uncore_imc/data_reads/,2000000000,100.00,,\n", "perf-stat", "memory bandwidth", 0.52),
+        ('{"counter-value" : "0.93", "unit" : "msec", "event" : "task-clock", "event-runtime" : 930316, "pcnt-running" : 100.00}\n', "perf-stat", "task-clock", 0.93),
+        ('{\n   "lscpu": [\n      {\n         "field": "Socket(s):",\n         "data": "2"\n', "lscpu", "sockets", 2),
+        ("policy: bind\nphyscpubind: 0 1\nmembind: 0\n", "numactl", "processors allowed", "0 1"),
+        ("kind: Pod\nstatus:\n  containerStatuses:\n  - lastState:\n      terminated:\n        exitCode: 137\n        reason: OOMKilled\n", "kubectl-describe", "reason", "OOMKilled"),
+        ('"containerStatuses": [\n {\n  "restartCount": 4,\n', "kubectl-describe", "restart count", 4),
+        ("GPU0\tCPU Affinity\nGPU0\t X \t0-23\n", "nvidia-smi-topo", "gpus", 1),
         ("GPU: 0\n    POWER:\n        THROTTLE_STATUS: UNTHROTTLED\n", "amd-smi", "throttle_status", "UNTHROTTLED"),
     ],
 )  # fmt: skip
@@ -174,6 +186,23 @@ def test_what_is_around_the_output_of_a_tool_changes_nothing(name: str, form: st
     assert all(
         other == one + moved for one, other in lines if isinstance(one, int) and isinstance(other, int)
     )
+
+
+@pytest.mark.parametrize("form", ["     {},,", "{}"])
+def test_counters_without_a_time_give_no_bandwidth(form: str) -> None:
+    # What perf calls run time is of all processors together.
+    counter = "1000.00,MiB,uncore_imc/data_reads/,2000000000,100.00"
+    found = read_evidence("perf.txt", f"{form.format(counter)},\n".encode()).readings
+    assert [one.name for one in found] == ["uncore_imc/data_reads/"]
+
+
+def test_the_busiest_processes_come_first_however_many_idle_ones_are_printed_before() -> None:
+    rows = "".join(
+        f"13:43:38        0      {pid}    0.00    0.00    0.00     0  idle\n" for pid in range(100, 300)
+    )
+    text = f"13:43:37      UID       PID    %usr %system    %CPU   CPU  Command\n{rows}13:43:38 0 711 97.00 1.00 98.00 1 VLLM::EngineCore\n"
+    first = read_evidence("pidstat.txt", text.encode()).readings[0]
+    assert (first.name, first.value, first.subject) == ("cpu of VLLM::EngineCore", 98.0, "pid 711")
 
 
 def test_what_powershell_writes_is_read() -> None:

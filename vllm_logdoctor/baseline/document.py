@@ -24,7 +24,7 @@ _KERNEL_ROWS = (
     "MoE GEMM", "MoE routing", "attention", "GEMM", "norm and activation", "quantize", "communication", "KV cache write", "sampling", "copy", "other"
 )  # fmt: skip
 _NO_SHORT_NAME = 60
-_UNITS = {"count": "", "as printed": ""}
+_UNITS = {"count": "", "as printed": "", "us": "µs"}
 _FIRST_TOKEN: tuple[_Wanted, ...] = (("latency", ("TTFT mean",)), ("client", ("mean_ttft_ms", "Mean TTFT")))
 _BETWEEN_TOKENS: tuple[_Wanted, ...] = (
     ("latency", ("ITL mean", "TPOT mean")),
@@ -212,8 +212,10 @@ def _scheduler(run: Run) -> Iterator[Entry]:
     yield _measured(run, "decode time", commands.METRICS, ("latency", ("decode time mean",)))
     yield _measured(run, "inter-token latency", commands.METRICS, *_BETWEEN_TOKENS)
     yield _measured(run, "preemptions", commands.METRICS, ("scheduler", ("preemptions",)))
-    between = "time between two kernels"
-    yield _without_card(between) if run.platform == "cpu" else _gap(run, between)
+    between = _measured(
+        run, "time between two kernels", commands.TRACE, ("kernels", ("time between kernels",))
+    )
+    yield _without_card(between.name) if run.platform == "cpu" else between
     for title, work in (
         ("decision of the scheduler", "scheduling"),
         ("serialization between processes", "serialization"),
@@ -223,16 +225,6 @@ def _scheduler(run: Run) -> Iterator[Entry]:
         ]
         value = f"{shares[0].value} % of the engine's step" if shares else ""
         yield Entry(title, value, _place(shares[0]) if shares else "", commands.STACKS)
-
-
-def _gap(run: Run, title: str) -> Entry:
-    """Return the mean time between kernels: time of the profile in which none ran, over the kernels in it."""
-    busy, span = _first(run, "gpu busy share"), _first(run, "kernel span")
-    kernels = sum(map(_positive, _profile(run, "class launches")))
-    if busy is None or not kernels or not _positive(busy):
-        return Entry(title, command=commands.TRACE)
-    each = number(_positive(span) * (1 - _positive(busy)) / kernels)
-    return Entry(title, f"{each} µs", f"{_place(busy)}, computed: idle time over kernels")
 
 
 def _launches(run: Run) -> Iterator[Entry]:

@@ -42,8 +42,8 @@ _FACTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 # eval time =    1097.25 ms /   192 tokens (    5.71 ms per token,   174.98 tokens per second)
 _TIMES = re.compile(r"\b(prompt eval|eval) time *= *([\d.]+) ms */ *(\d+) (?:tokens|runs)")
 _SLOT = re.compile(r"slot +\S+: id +(\d+) \|")
-# n_decoded =   1081, tg =  12.93 t/s: printed every few seconds while a request runs
-_PROGRESS = re.compile(r"\bn_decoded = +(\d+), tg = +([\d.]+) t/s")
+# n_decoded =   1081, tg =  12.93 t/s    n_gen = 276, tg = 28.66 t/s: printed every few seconds while a request runs
+_PROGRESS = re.compile(r"\bn_(?:decoded|gen) = +(\d+), tg = +([\d.]+) t/s")
 _FEWEST_TOKENS = 16
 """Requests of fewer tokens say nothing about a speed: one token takes 0.00 ms."""
 _WINDOW = 5.0

@@ -44,6 +44,7 @@ _DEATHS = (
     "Received sigquit from a child proc",
     "Exception in ModelTpServer",
     "Watchdog timeout",
+    "crashed with exit code",
 )
 _READY = "Application startup complete"
 _WARMED = "fired up and ready to roll"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from vllm_logdoctor.evidence.model import Lines, Reading, number
 from vllm_logdoctor.evidence.tables import cells, first_of_each, json_values
@@ -82,6 +85,41 @@ def read_aiperf(lines: Lines) -> Iterator[Reading]:
                 value, _, unit = row[names.index(name)].partition(" ") if name in names else ("", "", "")
                 if isinstance(number(value), int | float):
                     yield Reading(f"{row[0]} {name}", number(value), unit, line=line)
+
+
+# "time_to_first_token": {      "avg": 42.7,      "unit": "ms"
+_MEMBER = re.compile(r'"(\w+)"\s*:\s*(?:(\{)|(-?\d[\d.eE+-]*)|"([^"]*)")')
+_STATISTICS = ("avg", "p50", "p99")
+
+
+def read_aiperf_json(lines: Lines) -> Iterator[Reading]:
+    """Yield mean, p50 and p99 of each metric of AIPerf's and GenAI-Perf's JSON; the unit may stand before or behind them."""
+    metric, unit = "", ""
+    found: list[Reading] = []
+    for line, text in enumerate(lines, start=1):
+        for name, opens, value, word in _MEMBER.findall(text):
+            if opens:
+                yield from (replace(one, unit=unit) for one in found)
+                metric, unit, found = name, "", []
+            elif name == "unit":
+                unit = word
+            elif name in _STATISTICS and value:
+                found.append(Reading(f"{metric} {name}", number(value), "", line=line))
+    yield from (replace(one, unit=unit) for one in found)
+
+
+def read_aiperf_csv(lines: Lines) -> Iterator[Reading]:
+    """Yield mean, p50 and p99 of each metric of their CSV, and what has one value only."""
+    names: list[str] = []
+    for line, row in enumerate(csv.reader(lines), start=1):
+        if row[:1] == ["Metric"]:
+            names = row
+        elif names and len(row) == len(names):
+            cells_of = dict(zip(names, row, strict=True))
+            metric, unit = re.fullmatch(r"(.*?)(?: \(([^()]*)\))?", row[0]).groups()  # type: ignore[union-attr]
+            for name in (*_STATISTICS, "Value"):
+                if isinstance(value := number(cells_of.get(name, "")), int | float):
+                    yield Reading(f"{metric} {name}", value, cells_of.get("Unit") or unit or "", line=line)
 
 
 def is_results_text(head: str) -> bool:

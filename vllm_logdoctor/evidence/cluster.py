@@ -29,10 +29,16 @@ _CLOCK = re.compile(
     r"^(?:\[(\w{3} \w{3} +\d{1,2} [\d:]{8} \d{4})\]|(\w{3} +\d{1,2} [\d:]{8}) |(?:\w+ *:\w+ *: )?(\d{4}-\d\d-\d\dT[\d:]{8}))"
 )
 _MOST_LINES = 40
+# systemd[1]: vllm.service: Main process exited, code=killed, status=9/KILL      systemd[1]: vllm.service: Failed with result 'oom-kill'.
+_UNIT = re.compile(
+    r"\bsystemd\[\d+\]: (\S+): (?:Main process exited, code=(\w+, status=\S+)|Failed with result '([\w-]+)'"
+    r"|(A process of this unit has been killed by the OOM killer)|Scheduled restart job, restart counter is at (\d+))"
+)
+_OF_UNIT = ("main process ended", "unit failed", "unit message", "unit restarts")
 
 
 def read_kernel_log(lines: Lines) -> Iterator[Reading]:
-    """Yield who was killed for memory, faults of cards, and crashes in native code."""
+    """Yield who was killed for memory, faults of cards, crashes in native code, and how systemd's units ended; or that none is named."""
     shown = 0
     killed = {found[1] for text in lines if (found := _OOM.search(text))}
     for line, text in enumerate(lines, start=1):
@@ -41,6 +47,9 @@ def read_kernel_log(lines: Lines) -> Iterator[Reading]:
             if shown <= _MOST_LINES:
                 clock = _CLOCK.match(text)
                 yield replace(reading, time=next(filter(None, clock.groups())) if clock else "")
+    if not shown:
+        how = "no process killed, no fault of a card, no crash"
+        yield Reading("faults", 0, "count", line=(1, len(lines)), how=how)
 
 
 def _kernel_line(text: str, line: int, killed: Collection[str]) -> Iterator[Reading]:
@@ -62,6 +71,9 @@ def _kernel_line(text: str, line: int, killed: Collection[str]) -> Iterator[Read
         yield Reading("driver", found[1], line=line)
     if found := _SEGFAULT.search(text):
         yield Reading("segfault", f"{found[2]} {found[1]}", "", found[4], line)
+    if found := _UNIT.search(text):
+        named = zip(_OF_UNIT, found.groups()[1:], strict=True)
+        yield from (Reading(name, number(value), "", found[1], line) for name, value in named if value)
 
 
 _INSPECT = frozenset((
@@ -91,6 +103,13 @@ _DESCRIBE = re.compile(
 )
 # deepseek-r1-5cc594fd46-hg5rw   0/1     CrashLoopBackOff   5 (2m30s ago)   13m
 _POD = re.compile(r"^(\S+)\s+(\d+/\d+)\s+([A-Z]\w+)\s+(\d+)\s")
+# reason: OOMKilled      "exitCode": 137,      of kubectl get pod -o yaml or json
+_MEMBER = re.compile(
+    r"""^[\s-]*"?(exitCode|reason|startedAt|finishedAt|restartCount|phase|image|memory|nvidia\.com/gpu)"?: "?([^"{[,]*[^"{[,\s])"?,?\s*$"""
+)
+_MEMBERS = {
+    "exitCode": "exit code", "restartCount": "restart count", "startedAt": "started", "finishedAt": "finished", "phase": "status",
+}  # fmt: skip
 _COMMAND = re.compile(r"^\s+((?:[\w.]+\.)?(?:vllm|sglang)[\w.]*(?: .*)?)$")
 
 
@@ -104,6 +123,8 @@ def read_kubectl_describe(lines: Lines) -> Iterator[Reading]:
             yield Reading(found[1].lower(), number(found[2]), line=line)
         elif found := _COMMAND.match(text):
             yield Reading("command", found[1], line=line)
+        elif found := _MEMBER.match(text):
+            yield Reading(_MEMBERS.get(found[1], found[1]), number(found[2]), line=line)
 
 
 # 25m (x3 over 25m)   Warning   Unhealthy   pod/...   Liveness probe failed
@@ -132,6 +153,38 @@ def read_qstat(lines: Lines) -> Iterator[Reading]:
         elif (found := _QSTAT.match(text)) and found[1] in _QSTAT_KEYS:
             asked = "asked for " if "Resource_List." in text else ""
             yield Reading(asked + found[1], number(found[2]), line=line)
+
+
+# exit_status  137                  (Killed)
+_QACCT = re.compile(
+    r"^(jobname|jobnumber|hostname|failed|exit_status|start_time|end_time|ru_wallclock|maxvmem|ru_maxrss|slots)\s+(\S.*?)(?:\s{3,}\(\w.*\))?\s*$"
+)
+
+
+def read_qacct(lines: Lines) -> Iterator[Reading]:
+    """Yield how a job of Grid Engine ended, what it used and where it ran."""
+    for line, text in enumerate(lines, start=1):
+        if found := _QACCT.match(text):
+            yield Reading(found[1], number(found[2]), line=line)
+
+
+# slurmstepd: error: Detected 1 oom_kill event in StepId=42.0.      srun: error: node7: task 0: Out Of Memory
+_STEP = re.compile(
+    r"\bStepId=([\w+]+(?:\.\w+)?)|\bSTEP (\S+) ON|\bJOB (\d+) ON|\bstep ([\d.]+(?:batch|extern)?)\b"
+)
+_HOST = re.compile(r"^srun: error: ([\w.-]+): |\bON (\S+) CANCELLED")
+SLURM_WORDS = r"^(?:slurmstepd(?:-\S+)?|srun): "
+
+
+def read_slurm_words(lines: Lines) -> Iterator[Reading]:
+    """Yield what slurmstepd and srun say of a step, and the step and hosts that they name."""
+    for line, text in enumerate(lines, start=1):
+        if not re.match(SLURM_WORDS, text):
+            continue
+        yield Reading("message", text.partition(": ")[2][:300], "as printed", line=line)
+        for name, expression in (("step", _STEP), ("host", _HOST)):
+            if found := expression.search(text):
+                yield Reading(name, next(filter(None, found.groups())), line=line)
 
 
 _SACCT = frozenset((

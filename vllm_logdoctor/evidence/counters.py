@@ -8,11 +8,22 @@ from itertools import islice
 
 from vllm_logdoctor.evidence.model import Lines, Reading, number
 
-#       12,345.67 MiB  uncore_imc/data_reads/           1,024      cycles    # 2.1 GHz
-_COUNTED = re.compile(r"^\s+([\d,]+(?:\.\d+)?)\s+(?:([KMGT]?i?B(?:/s)?|msec)\s+)?([\w./:-]*[a-z][\w./:-]*)")
+#       12,345.67 MiB  uncore_imc/data_reads/           1,024      cycles    # 2.1 GHz      of -I with the seconds so far ahead of it
+_COUNTED = re.compile(
+    r"^\s+(?:(?P<time>\d+\.\d{9})\s+)?(?P<value>[\d,]+(?:\.\d+)?)\s+(?:(?P<unit>[KMGT]?i?B(?:/s)?|msec)\s+)?(?P<event>[\w./:-]*[a-z][\w./:-]*)"
+)
+# 1024.03,MiB,uncore_imc/data_reads/,1000327813,100.00,,      of -x, and of -x, -I
+_SEPARATED = re.compile(
+    r"^\s*(?:(?P<time>\d+\.\d{9}),)?(?P<value>[\d.]+),(?P<unit>\w*),(?P<event>[\w./:-]+),\d+,"
+)
+# {"counter-value" : "0.93", "unit" : "MiB", "event" : "uncore_imc/data_reads/", "event-runtime" : 930316, ...
+_JSON = re.compile(
+    r'^\{(?:"interval" : (?P<time>[\d.]+), )?"counter-value" : "(?P<value>[\d.]+)", "unit" : "(?P<unit>\w*)", "event" : "(?P<event>[^"]+)"'
+)
 # #   5,120.5 MB/s  umc_mem_bandwidth
 _METRIC = re.compile(r"#\s+([\d,.]+)\s+([KMGT]?B/s)\s+(\w+)")
 _ELAPSED = re.compile(r"^\s+([\d.,]+) seconds time elapsed")
+_OF_MEMORY = re.compile(r"(?:data|cas).*(?:read|write|rd|wr)")
 _MIB = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
 _PER_SECOND = {"KB/s": 1e-6, "MB/s": 1e-3, "GB/s": 1.0, "TB/s": 1e3}
 #     dram__bytes_read.sum                Mbyte           12.58
@@ -23,22 +34,29 @@ _MOST_COUNTERS = 40
 
 
 def read_perf(lines: Lines) -> Iterator[Reading]:
-    """Yield the counters, and the bandwidth that they or a metric give."""
+    """Yield the counters of `perf stat` in each of its forms, and the bandwidth that they or a metric give."""
     moved = 0.0
     moved_lines: list[int] = []
+    seconds: tuple[float, int] = (0.0, 0)
     for line, text in islice(enumerate(lines, start=1), 400):
         if found := _METRIC.search(text):
             rate = float(found[1].replace(",", "")) * _PER_SECOND[found[2]]
             yield Reading("memory bandwidth", round(rate, 2), "GB/s", line=line, how=f"metric {found[3]}")
-        elif (found := _ELAPSED.match(text)) and moved:
-            rate = moved * 2**20 / 1e9 / float(found[1].replace(",", ""))
-            how = "traffic of the controllers over the time elapsed"
-            yield Reading("memory bandwidth", round(rate, 2), "GB/s", line=(*moved_lines, line), how=how)
-        elif (found := _COUNTED.match(text)) and line < _MOST_COUNTERS:
-            yield Reading(found[3], number(found[1]), found[2] or "", line=line)
-            if found[2] in _MIB and re.search(r"(?:data|cas).*(?:read|write|rd|wr)", found[3]):
-                moved += float(found[1].replace(",", "")) * _MIB[found[2]]
+        elif found := _ELAPSED.match(text):
+            seconds = float(found[1].replace(",", "")), line
+            yield Reading("time elapsed", seconds[0], "s", line=line)
+        elif found := _COUNTED.match(text) or _SEPARATED.match(text) or _JSON.match(text):
+            if line < _MOST_COUNTERS and found["event"] != "seconds":
+                yield Reading(found["event"], number(found["value"]), found["unit"] or "", line=line)
+            # -x and -j without -I print no time that passed: what they count as run is of all processors together.
+            seconds = (float(found["time"]), line) if found["time"] else seconds
+            if found["unit"] in _MIB and _OF_MEMORY.search(found["event"]):
+                moved += float(found["value"].replace(",", "")) * _MIB[found["unit"]]
                 moved_lines.append(line)
+    if moved and seconds[0]:
+        rate = moved * 2**20 / 1e9 / seconds[0]
+        how = "traffic of the controllers over the time elapsed"
+        yield Reading("memory bandwidth", round(rate, 2), "GB/s", line=(*moved_lines, seconds[1]), how=how)
 
 
 def read_ncu(lines: Lines) -> Iterator[Reading]:

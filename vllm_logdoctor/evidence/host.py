@@ -18,6 +18,7 @@ _TASKS = re.compile(r"^(Threads|Tasks):\s+(\d+) total")
 _CPU = re.compile(r"^%Cpu\S*\s*([\d.]+)\s*us")
 _THREADS = re.compile(r"\bPID\b.* %CPU .*\bCOMMAND\b")
 _MOST_THREADS = 30
+_MOST_PROCESSES = 5000
 # Process 1868783: VLLM::EngineCore
 _PROCESS = re.compile(r"Process (\d+): (.{1,120})")
 # Thread 1868783 (idle): "MainThread"    Thread 0x7F1C (active+gil): "ray_worker"
@@ -59,12 +60,23 @@ def _rows(lines: Lines, words: tuple[str, ...], most: int) -> Iterator[tuple[int
 
 
 def read_pidstat(lines: Lines) -> Iterator[Reading]:
-    """Yield the columns of the first processes."""
-    for line, names, values in _rows(lines, ("UID", "PID", "%usr"), 5):
-        row = dict(zip(names, values, strict=False))
-        kept = [name for name in row if name not in ("Time", "UID", "PID", "Command")]
-        who = f"pid {row.get('PID', '?')}"
-        yield from (Reading(name, number(row[name]), "", who, line) for name in kept[:17])
+    """Yield the CPU of the busiest processes, or of their threads, and the other columns of the first ones."""
+    rows: list[tuple[Reading, dict[str, str]]] = []
+    for line, names, values in _rows(lines, ("UID", "%usr"), _MOST_PROCESSES):
+        at = names.index("UID")
+        row = dict(zip(names[at:-1], values[at:], strict=False))
+        thread = row.get("TID", "-")
+        who = f"pid {row.get('PID') or row.get('TGID')}" if thread == "-" else f"thread {thread}"
+        name = f"cpu of {' '.join(values[len(names) - 1 :]).removeprefix('|__')}"
+        if "%CPU" in row:
+            rows.append((Reading(name, number(row["%CPU"]), "%", who, line), row))
+    busiest = sorted(
+        rows, key=lambda one: -float(one[0].value) if isinstance(one[0].value, int | float) else 0.0
+    )
+    yield from (one for one, _ in busiest[:_MOST_THREADS])
+    for one, row in rows[:2]:
+        kept = (name for name in row if name not in ("UID", "PID", "TGID", "TID", "%CPU"))
+        yield from (Reading(name, number(row[name]), "", one.subject, one.line) for name in kept)
 
 
 def read_mpstat(lines: Lines) -> Iterator[Reading]:
@@ -127,9 +139,19 @@ LSCPU = {
 }
 
 
+# "field": "CPU(s):",   the value is on the next line, or the same one
+_FIELD = re.compile(r'"field":\s*"([^"]+)"')
+_DATA = re.compile(r'"data":\s*"([^"]*)"')
+
+
 def read_lscpu(lines: Lines) -> Iterator[Reading]:
-    """Yield processors, sockets, NUMA nodes."""
+    """Yield processors, sockets, NUMA nodes, of the table or of JSON."""
     yield from keyed(lines, LSCPU)
+    key = ""
+    for line, text in enumerate(lines, start=1):
+        key = found[1].rstrip(":") if (found := _FIELD.search(text)) else key
+        if key in LSCPU and (value := _DATA.search(text)):
+            yield Reading(LSCPU[key], number(value[1]), line=line)
 
 
 def read_series(lines: Lines) -> Iterator[Reading]:
@@ -199,12 +221,15 @@ def read_folded_stacks(lines: Lines) -> Iterator[Reading]:
         yield Reading("samples in", round(100 * times / leaves.total(), 1), "%", frame, how="share")
 
 
+# physcpubind: 0 1 2 3    policy: bind
+_SHOWN = {"policy": "policy", "physcpubind": "processors allowed", "membind": "memory nodes allowed"}
 # node 0 cpus: 0 1 2 3
 _NODE = re.compile(r"\bnode (\d+) (?:(cpus):([ \d]*)|(size|free): (\d+) MB)")
 
 
 def read_numactl(lines: Lines) -> Iterator[Reading]:
-    """Yield number of NUMA nodes, and processors and memory of each."""
+    """Yield number of NUMA nodes, and processors and memory of each; of `--show` the policy and what a process may use."""
+    yield from keyed(lines, _SHOWN)
     for line, text in enumerate(lines, start=1):
         if text.startswith("available:"):
             yield Reading("numa nodes", number(text.split()[1]), "count", line=line)

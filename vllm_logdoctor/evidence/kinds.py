@@ -53,6 +53,12 @@ _CARD = "the card, its memory, clocks and power"
 
 KINDS: tuple[Kind, ...] = (
     Kind(
+        "sglang-metrics",
+        "load and latency of a server of SGLang",
+        r"^# (?:HELP|TYPE) sglang[:_]|^sglang:\w+[{ ]",
+        prometheus.read_prometheus,
+    ),
+    Kind(
         "prometheus-text",
         _LATENCY,
         r"^# (?:HELP|TYPE) (?:vllm:|python_gc_|process_)|^vllm:\w+[{ ]",
@@ -86,7 +92,10 @@ KINDS: tuple[Kind, ...] = (
     Kind("amd-smi", _CARD, r"^GPU: \d+\s*\n\s+[A-Z_]+:", accelerators.read_amd),
     Kind("dcgmi-dmon", _CARD, r"^#\s*Entity\s+\w+", accelerators.read_dcgmi),
     Kind(
-        "numactl", "processors and memory of each NUMA node", r"^available: \d+ nodes? \(", host.read_numactl
+        "numactl",
+        "processors and memory of each NUMA node",
+        r"^available: \d+ nodes? \(|^physcpubind:",
+        host.read_numactl,
     ),
     Kind("nsys-stats-csv", _CALLS, r"^Time \(%\),Total Time \(ns\),", profiles.read_nsys),
     Kind(
@@ -96,6 +105,13 @@ KINDS: tuple[Kind, ...] = (
         cluster.read_docker_inspect,
     ),
     Kind("guidellm-json", _CLIENT, '"guidellm_version"', benchmarks.read_guidellm),
+    Kind(
+        "aiperf-json",
+        _CLIENT,
+        r'"(?:request_throughput|time_to_first_token|request_latency)"\s*:\s*\{',
+        benchmarks.read_aiperf_json,
+    ),
+    Kind("aiperf-csv", _CLIENT, r"^Metric,(?:Unit,)?avg,", benchmarks.read_aiperf_csv),
     Kind(
         "vllm-bench-json",
         _CLIENT,
@@ -133,6 +149,12 @@ KINDS: tuple[Kind, ...] = (
         "speed of the links between the cards",
         r"^GPU \d+: .*\(UUID.*\)\n\s+Link \d+:",
         nvidia.read_nvlink,
+    ),
+    Kind(
+        "nvidia-smi-list",
+        "the cards and their parts",
+        r"^GPU \d+: .*\(UUID: GPU-[\w-]+\)$(?!\n\s+Link)",
+        nvidia.read_list,
     ),
     Kind("nvidia-smi-table", _CARD, nvidia.is_table, nvidia.read_table),
     Kind(
@@ -200,7 +222,7 @@ KINDS: tuple[Kind, ...] = (
         profiles.read_torch_table,
     ),
     Kind("top", "which thread is busy", r"^top - .*load average:", host.read_top),
-    Kind("pidstat", "CPU and I/O by process", r"^#?.*\bUID\s+PID\s+%usr", host.read_pidstat),
+    Kind("pidstat", "CPU and I/O by process", r"^#?.*\bUID\s+(?:PID|TGID\s+TID)\s+%usr", host.read_pidstat),
     Kind("mpstat", "CPU by processor", r"\bCPU\s+%usr\s+%nice", host.read_mpstat),
     Kind("iostat", "how busy the disks were", r"^avg-cpu:\s+%user", host.read_iostat),
     Kind("vmstat", "memory, swapping and CPU of the host", r"^\s*r\s+b\s+swpd\s+free", host.read_vmstat),
@@ -222,13 +244,14 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "lscpu",
         "processors, sockets, NUMA nodes",
-        r"^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):",
+        r'^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):|"lscpu"\s*:\s*\[',
         host.read_lscpu,
     ),
     Kind(
         "perf-stat",
         "traffic of the memory, events of the processor",
-        r"Performance counter stats for",
+        r"Performance counter stats for|^#\s+time\s+counts unit events"
+        r"|^\s*(?:[\d.]+,)?(?:[\d.]+|<not \w+>),\w*,[\w./:-]+,\d+,\d+\.\d\d,|^\{\"(?:interval|counter-value)\" : ",
         counters.read_perf,
     ),
     Kind(
@@ -244,11 +267,13 @@ KINDS: tuple[Kind, ...] = (
         counters.read_dmidecode,
     ),
     Kind("qstat-f", _JOB, r"^Job Id: \S+", cluster.read_qstat),
+    Kind("qacct", _JOB, r"^qname\s+\S+\nhostname\s+\S", cluster.read_qacct),
+    Kind("slurm-messages", _JOB, rf"\A(?:.*\n){{0,4}}?{cluster.SLURM_WORDS[1:]}", cluster.read_slurm_words),
     Kind("sacct", _JOB, r"^\s*JobID(?:Raw)?[ |].*(?:State|ExitCode)", cluster.read_sacct),
     Kind(
         "kubectl-describe",
         _CONTAINER,
-        r"^QoS Class:|^\s*Last State: +\w+\n(?:.*\n){0,2} *Exit Code: +\d"
+        r"^QoS Class:|^\s*\"?containerStatuses\"?:|^\s*Last State: +\w+\n(?:.*\n){0,2} *Exit Code: +\d"
         r"|^ +Restart Count: +\d|^Name:\s+\S+\n(?:.*\n){0,4}^(?:Priority|Namespace|Service Account):|kubectl describe",
         cluster.read_kubectl_describe,
     ),
@@ -262,7 +287,9 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "dmesg",
         "who was killed for memory, faults of cards",
-        r"\bNVRM: |\bKilled process \d+ \(|\boom-kill:constraint=|invoked oom-killer|\]: segfault at ",
+        r"\bNVRM: |\bKilled process \d+ \(|\boom-kill:constraint=|invoked oom-killer|\]: segfault at "
+        r"|\A(?:\[ *\d+\.\d{6}\] .*\n|\[\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}\] .*\n){2}"
+        r"|^\w{3} [ \d]\d [\d:]{8} \S+ (?:kernel|systemd\[\d+\]): ",
         cluster.read_kernel_log,
     ),
     Kind(

@@ -231,7 +231,7 @@ def read_monitor(lines: Lines) -> Iterator[Reading]:
 def read_topology(lines: Lines) -> Iterator[Reading]:
     """Yield the link between each two cards of `nvidia-smi topo -m`."""
     table = [(line, text.split()) for line, text in enumerate(lines, start=1)]
-    header = next((row for _, row in table if row[:2] == ["GPU0", "GPU1"]), [])
+    header = next((row for _, row in table if row[:1] == ["GPU0"] and "X" not in row), [])
     cards = [name for name in header if re.fullmatch(r"GPU\d+", name)]
     rows = [
         (line, row)
@@ -259,6 +259,21 @@ def read_nvlink(lines: Lines) -> Iterator[Reading]:
         following = lines[line] if line < len(lines) else ""
         if links and not _LINK.match(following) and _LINK.match(text):
             yield Reading("links", links, "count", card, line, how="count")
+
+
+# GPU 0: NVIDIA H200 (UUID: GPU-5269b708-...)        MIG 1g.18gb     Device  3: (UUID: MIG-...)
+_LISTED = re.compile(r"^\s*(?:GPU (\d+): (.+?)|(MIG \S+) +Device +(\d+):) +\(UUID: ([\w-]+)\)")
+
+
+def read_list(lines: Lines) -> Iterator[Reading]:
+    """Yield the cards of `nvidia-smi -L`, and the parts into which they are divided."""
+    card = ""
+    for line, text in enumerate(lines, start=1):
+        if found := _LISTED.match(text):
+            card = f"gpu {found[1]}" if found[1] else card
+            subject = card if found[1] else f"{card} device {found[4]}"
+            yield Reading("name" if found[1] else "part of the card", found[2] or found[3], "", subject, line)
+            yield Reading("uuid", found[5], "", subject, line)
 
 
 def is_table(head: str) -> bool:

@@ -31,6 +31,9 @@ GAUGES = {
     "vllm:kv_cache_usage_perc": "kv cache usage",
     "vllm:gpu_cache_usage_perc": "kv cache usage",
     "process_start_time_seconds": "process start",
+    "vllm:gen_throughput": "generation throughput",
+    "vllm:cache_hit_rate": "prefix cache hit rate",
+    "vllm:max_total_num_tokens": "kv cache tokens",
 }
 HISTOGRAMS = {
     "vllm:time_to_first_token_seconds": "TTFT",
@@ -43,6 +46,13 @@ HISTOGRAMS = {
     "vllm:request_prompt_tokens": "prompt length",
     "vllm:request_generation_tokens": "answer length",
 }
+_OF_SGLANG = {
+    "num_running_reqs": "num_requests_running",
+    "num_queue_reqs": "num_requests_waiting",
+    "token_usage": "kv_cache_usage_perc",
+    "queue_time_seconds": "request_queue_time_seconds",
+}
+"""Metrics of SGLang that mean the same as one of vLLM by another name."""
 CONFIG = ("block_size", "num_gpu_blocks", "gpu_memory_utilization", "cache_dtype", "enable_prefix_caching")
 QUANTILES = (0.5, 0.95)
 
@@ -59,7 +69,7 @@ def read_prometheus(lines: Lines) -> Iterator[Reading]:
             value = float(found[3])
         except ValueError:
             continue
-        samples[found[1]].append((line, dict(_LABEL.findall(found[2] or "")), value))
+        samples[_name_of(found[1])].append((line, dict(_LABEL.findall(found[2] or "")), value))
     for metric, (name, unit) in COUNTERS.items():
         yield from _added(name, unit, samples.get(metric, []))
     for metric, name in GAUGES.items():
@@ -76,6 +86,17 @@ def read_prometheus(lines: Lines) -> Iterator[Reading]:
         if "model_name" in labels or "model" in labels
     }
     yield from (Reading("model", name, line=line) for name, line in sorted(models.items()))
+
+
+def _name_of(metric: str) -> str:
+    """Return vLLM's name of a metric.
+
+    Example:
+        >>> _name_of("sglang:num_queue_reqs"), _name_of("vllm:num_requests_waiting")
+        ('vllm:num_requests_waiting', 'vllm:num_requests_waiting')
+    """
+    prefix, own, name = metric.partition("sglang")
+    return f"vllm:{_OF_SGLANG.get(name[1:], name[1:])}" if own and not prefix else metric
 
 
 def _added(name: str, unit: str, rows: list[tuple[int, dict[str, str], float]]) -> Iterator[Reading]:

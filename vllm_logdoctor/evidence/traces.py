@@ -7,10 +7,11 @@ import heapq
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext, suppress
 from io import BytesIO
 from pathlib import Path
+from statistics import median
 from typing import Any, BinaryIO, cast
 
 from vllm_logdoctor.evidence.kernels import KernelTimes, class_of
@@ -23,6 +24,7 @@ _OF_DEVICE = ("deviceProperties.item.name", "deviceProperties.item.totalGlobalMe
 _MOST_NAMES = 50_000
 _OUT_OF_ORDER = 200_000
 """Kernels that wait to be put in order of time: those of several streams are written one after the other."""
+_MOST_DEVICES = 64
 # execute_context_0(0)_generation_4(4): a step of vLLM's model runner that the profiler annotates; one of nothing is none
 STEP = re.compile(r"^execute_(?!context_0\(0\)_generation_0\(0\))(?:context_\d|new_\d|\d)")
 # nn.Module: LlamaDecoderLayer_31: printed where the profiler records stacks
@@ -47,11 +49,11 @@ class Union:
         self.first = float("inf")
         self.last = float("-inf")
 
-    def add(self, start: float, end: float) -> None:
-        """Take an interval."""
+    def add(self, start: float, end: float, most: int = _OUT_OF_ORDER) -> None:
+        """Take an interval; at most so many wait for earlier ones."""
         self.first, self.last = min(self.first, start), max(self.last, end)
         heapq.heappush(self._waiting, (start, end))
-        if len(self._waiting) > _OUT_OF_ORDER:
+        while len(self._waiting) > most:
             self._take(*heapq.heappop(self._waiting))
 
     def close(self) -> float:
@@ -65,6 +67,50 @@ class Union:
         self._reached = max(self._reached, end)
 
 
+class Devices:
+    """When each device ran a kernel: what one of them does fills no gap of another.
+
+    Example:
+        >>> devices = Devices()
+        >>> for device, start, end in ((0, 0, 10), (0, 30, 40), (1, 10, 20)):
+        ...     devices.add(device, start, end)
+        >>> {one.name: one.value for one in devices.readings("x", "")}
+        {'kernel time': 30, 'kernel span': 40, 'gpu busy share': 0.6, 'time between kernels': 6.67}
+    """
+
+    def __init__(self) -> None:
+        self._unions: dict[Any, Union] = {}
+        self._total = 0.0
+        self._kernels = 0
+
+    def add(self, device: Any, start: float, end: float) -> None:
+        """Take a kernel, in microseconds."""
+        if device not in self._unions:
+            device = device if len(self._unions) < _MOST_DEVICES else next(iter(self._unions))
+        union = self._unions.setdefault(device, Union())
+        union.add(start, end, _OUT_OF_ORDER // len(self._unions))
+        self._total += end - start
+        self._kernels += 1
+
+    def readings(self, where: str, how: str) -> Iterator[Reading]:
+        """Yield time and span of the kernels, the share of its span in which a device ran one, and the mean gap between two."""
+        unions = list(self._unions.values())
+        if not unions:
+            return
+        ran = sum(union.close() for union in unions)
+        spans = sum(union.last - union.first for union in unions)
+        span = max(union.last for union in unions) - min(union.first for union in unions)
+        each = f" of each of {len(unions)} devices" if len(unions) > 1 else ""
+        yield Reading("kernel time", round(self._total), "us", where=where, how=how)
+        yield Reading("kernel span", round(span), "us", where=where, how="last end minus first start")
+        if spans:
+            of_span = f"union of kernel intervals over the span{each}"
+            yield Reading("gpu busy share", round(ran / spans, 4), "share", where=where, how=of_span)
+            between = round((spans - ran) / self._kernels, 2)
+            idle = f"idle time over kernels{each}"
+            yield Reading("time between kernels", between, "us", where=where, how=idle)
+
+
 class TraceTotals:
     """What is kept of a trace while its events pass by."""
 
@@ -72,8 +118,7 @@ class TraceTotals:
         self.events = self.kernels = self.graphs = self.launches = 0
         self.times = KernelTimes(Counter(), Counter())
         self.operators = KernelTimes(Counter(), Counter())
-        self.busy = Union()
-        self.total = 0.0
+        self.devices = Devices()
         self.steps = self.layers = 0
         self.head: dict[str, Any] = {}
         self.device: dict[str, Any] = {}
@@ -92,8 +137,7 @@ class TraceTotals:
         start, length = float(event["ts"]), float(event["dur"])
         if kind == "kernel":
             self.kernels += 1
-            self.total += length
-            self.busy.add(start, start + length)
+            self.devices.add(_device_of(event), start, start + length)
             if len(self.times.times) < _MOST_NAMES or name in self.times.times:
                 self.times.add(name, length)
         elif kind == "cpu_op":
@@ -130,8 +174,7 @@ def read_trace(file: BinaryIO) -> Iterator[Reading]:
     for name, key in (("rank", "rank"), ("world size", "world_size")):
         if (value := totals.head.get(key)) is not None:
             yield Reading(name, value, where="distributedInfo")
-    if totals.kernels:
-        yield from _busy(totals.total, totals.busy, WHERE, "sum of dur")
+    yield from totals.devices.readings(WHERE, "sum of dur")
     yield Reading(
         "launches", totals.launches, "count", where=WHERE, how="events named LaunchKernel or GraphLaunch"
     )
@@ -165,14 +208,10 @@ def _layers(totals: TraceTotals) -> Iterator[Reading]:
         yield Reading("layers", writes // totals.steps, "count", where=WHERE, how=how)
 
 
-def _busy(total: float, busy: Union, where: str, how: str) -> Iterator[Reading]:
-    """Yield time and span of kernels, and the share of the span in which one ran."""
-    ran, span = busy.close(), busy.last - busy.first
-    yield Reading("kernel time", round(total), "us", where=where, how=how)
-    yield Reading("kernel span", round(span), "us", where=where, how="last end minus first start")
-    if span:
-        how = "union of kernel intervals over the span"
-        yield Reading("gpu busy share", round(ran / span, 4), "share", where=where, how=how)
+def _device_of(event: dict[str, Any]) -> Any:
+    arguments = event.get("args")
+    device = arguments.get("device") if isinstance(arguments, dict) else None
+    return device if isinstance(device, int | str) else None
 
 
 def _stream(file: BinaryIO, totals: TraceTotals) -> bool:
@@ -211,6 +250,7 @@ def read_trace_file(path: Path) -> Iterator[Reading]:
 SQLITE = b"SQLite format 3\0"
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+_CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
 
 
 def read_nsys_sqlite(path: Path) -> Iterator[Reading]:
@@ -227,14 +267,14 @@ def read_nsys_sqlite(path: Path) -> Iterator[Reading]:
         }
         if _KERNELS not in tables or "StringIds" not in tables:
             raise ValueError(f"no table {_KERNELS}: no kernels were traced, or another version of nsys")
-        yield from _of_database(connection.execute, _GRAPHS in tables)
+        yield from _of_database(connection.execute, tables)
     except sqlite3.Error as error:
         raise ValueError(f"not readable as a database of nsys: {error}") from error
     finally:
         connection.close()
 
 
-def _of_database(execute: Callable[[str], sqlite3.Cursor], graphs: bool) -> Iterator[Reading]:
+def _of_database(execute: Callable[[str], sqlite3.Cursor], tables: Collection[str]) -> Iterator[Reading]:
     columns = {row[1] for row in execute(f"PRAGMA table_info({_KERNELS})")}
     name = next((one for one in ("demangledName", "shortName", "mangledName") if one in columns), None)
     if name is None or not {"start", "end"} <= columns:
@@ -244,15 +284,35 @@ def _of_database(execute: Callable[[str], sqlite3.Cursor], graphs: bool) -> Iter
         f"JOIN StringIds s ON s.id = k.{name} GROUP BY s.value"
     )
     times = KernelTimes.of((str(one), float(time), int(count)) for one, time, count in rows)
-    busy = Union()
-    for start, end in execute(f"SELECT start, end FROM {_KERNELS} ORDER BY start"):
-        busy.add(start / 1000, end / 1000)
     if not times.times:
         return
     yield Reading("kernel events", sum(times.counts.values()), "count", where=_KERNELS, how="count of rows")
-    yield from _busy(sum(times.times.values()), busy, _KERNELS, "sum of end minus start, all processes")
-    if graphs:
+    devices = Devices()
+    device = "deviceId" if "deviceId" in columns else "0"
+    for number, start, end in execute(f"SELECT {device}, start, end FROM {_KERNELS} ORDER BY start"):
+        devices.add(number, start / 1000, end / 1000)
+    yield from devices.readings(_KERNELS, "sum of end minus start, all processes")
+    if _GRAPHS in tables:
         count = execute(f"SELECT COUNT(*) FROM {_GRAPHS}").fetchone()[0]
         yield Reading("graph launches", count, "count", where=_GRAPHS, how="count of rows")
+    if _CALLS in tables:
+        yield from _launches(execute)
     yield from times.readings(_KERNELS)
     yield from times.longest(_KERNELS)
+
+
+def _launches(execute: Callable[[str], sqlite3.Cursor]) -> Iterator[Reading]:
+    """Yield how many kernels and graphs the host launched, and what the median call took."""
+    spent = sorted(
+        length / 1000
+        for (length,) in execute(
+            f"SELECT r.end - r.start FROM {_CALLS} r JOIN StringIds s ON s.id = r.nameId "
+            "WHERE s.value LIKE '%LaunchKernel%' OR s.value LIKE '%GraphLaunch%'"
+        )
+    )
+    if spent:
+        how = "calls named LaunchKernel or GraphLaunch"
+        yield Reading("launches", len(spent), "count", where=_CALLS, how=how)
+        yield Reading(
+            "overhead of a launch", round(median(spent), 2), "us", where=_CALLS, how="median of the calls"
+        )

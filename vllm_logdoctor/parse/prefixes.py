@@ -24,6 +24,8 @@ _JOURNAL = lazy_pattern(
 )
 # vllm-llm-1  | INFO
 _COMPOSE = lazy_pattern(r"(?P<host>[\w.-]+) +\| ?")
+# 2025-07-16 04:20:43 chat-vllm-1   | INFO    (Docker Desktop copies the time ahead of the name)
+_COMPOSE_TIMED = lazy_pattern(r"(?P<host>[\w.-]*[a-z][\w.]*[-_]\d+) +\| ?")
 # vllm-decode-6c8f9c4df6-vh88z vllm (APIServer pid=1) INFO:      kserve-container Traceback (most recent call last):      (stern)
 _CONTAINER = lazy_pattern(
     r"(?P<host>[a-z0-9]+(?:-[a-z0-9]+)+) (?:[a-z][a-z0-9-]{1,40} )?"
@@ -104,6 +106,6 @@ def _wrapper(text: str, position: int, first: str) -> re.Match[str] | None:
     if first.isalpha():
         journal = _JOURNAL.match(text, position)
         if journal or position:
-            return journal
+            return journal or _COMPOSE_TIMED.match(text, position)
         return _COMPOSE.match(text) or _CONTAINER.match(text)
     return None

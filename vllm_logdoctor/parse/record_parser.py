@@ -358,6 +358,9 @@ class RecordParser:
         raised = next((found[key] for key in _TRACEBACK_KEYS if isinstance(found.get(key), str)), "")
         if raised and raised not in message:
             message = f"{message}\n{raised.rstrip()}"
+        # TGI's text has it before the message.
+        if str(found.get("target", "")).startswith("text_generation_"):
+            message = f"{found['target']}: {message}"
         inner = _HEADER.search(message, 0, 4000)
         outer = next(
             (
@@ -448,7 +451,7 @@ def _innermost(found: dict[str, Any]) -> dict[str, Any]:
         inner = next((found[key] for key in _NESTING_KEYS if isinstance(found.get(key), dict)), None)
         if inner is None:
             return found
-        found = {**{key: found[key] for key in _TIME_KEYS if key in found}, **inner}
+        found = {**{key: found[key] for key in (*_TIME_KEYS, "target") if key in found}, **inner}
     return found
 
 

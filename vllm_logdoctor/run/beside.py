@@ -146,6 +146,8 @@ def _belongs(file: EvidenceFile, run: Run) -> Beside:
     if together is not None:
         (agree if together else differ).append(_TIMES[together])
     differ += _other_machine(file, run)
+    if file.kind == "sglang-metrics":
+        differ.append("metrics of SGLang")
     # A kernel's log names the processes it is of.
     if file.place and file.file in (run.first_file, run.last_file) and file.kind != "dmesg":
         agree.append("in the text of the log")

@@ -14,8 +14,8 @@ _ZONE_STEP = 900.0
 _WIDEST_ZONE = 14 * 3600.0
 _BEGINS_WITHIN = 600.0
 _ENDS_WITHIN = 120.0
-_BEGINS = frozenset({"StartedAt", "started", "Start", "stime"})
-_ENDS = frozenset({"FinishedAt", "finished", "End", "mtime"})
+_BEGINS = frozenset({"StartedAt", "started", "Start", "stime", "start_time"})
+_ENDS = frozenset({"FinishedAt", "finished", "End", "mtime", "end_time"})
 
 
 def lived_together(file: EvidenceFile, run: Run) -> bool | None:

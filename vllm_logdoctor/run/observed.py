@@ -224,8 +224,8 @@ def _kernels(file: EvidenceFile) -> Iterator[Reading]:
 
 _OUTSIDE_LAYERS = ("sampling", "copy", "other")
 _OF_KERNELS = frozenset((
-    "class time", "class launches", "kernel time", "kernel span", "gpu busy share", "launches", "graph launches", "steps", "layers", "operators",
-    "device", "device memory", "overhead of a launch",
+    "class time", "class launches", "kernel time", "kernel span", "gpu busy share", "time between kernels", "launches", "graph launches", "steps",
+    "layers", "operators", "device", "device memory", "overhead of a launch",
 ))  # fmt: skip
 
 
@@ -254,6 +254,7 @@ _FATES = frozenset(
     (
         "oom killed", "xid", "xid process", "fallen off the bus", "segfault", "OOMKilled", "ExitCode", "Error", "FinishedAt", "RestartCount",
         "reason", "exit code", "last state", "restart count", "pod status", "event", "State", "Exit_status", "comment", "job_state",
+        "exit_status", "failed", "message", "main process ended", "unit failed", "unit message",
     )
 )  # fmt: skip
 _CARD = (
@@ -294,7 +295,7 @@ _SCHEDULER = _named(
 )  # fmt: skip
 OF_CARDS = (
     "nvidia-smi-table", "nvidia-smi-q", "nvidia-smi-xml", "nvidia-smi-csv", "rocm-smi-json", "rocm-smi", "amd-smi", "amd-smi-json",
-    "npu-smi", "xpu-smi", "dcgm-exporter",
+    "npu-smi", "xpu-smi", "dcgm-exporter", "nvidia-smi-list",
 )  # fmt: skip
 """Kinds that name cards and say how they are."""
 _Wanted = Callable[[EvidenceFile], Iterator[Reading]]
@@ -302,7 +303,8 @@ _SELECTIONS: dict[str, tuple[tuple[Group, _Wanted], ...]] = {
     "prometheus-text": (("scheduler", _SCHEDULER),),
     **dict.fromkeys(
         (
-            "vllm-bench-json", "vllm-bench-text", "guidellm-json", "llmperf-json", "aiperf-text", "aisbench-text", "llama-benchy"
+            "vllm-bench-json", "vllm-bench-text", "guidellm-json", "llmperf-json", "aiperf-text", "aiperf-json", "aiperf-csv", "aisbench-text",
+            "llama-benchy",
         ), (("client", _all),)
     ),
     **dict.fromkeys(OF_CARDS, (("gpus", _cards),)),
@@ -313,7 +315,11 @@ _SELECTIONS: dict[str, tuple[tuple[Group, _Wanted], ...]] = {
         ("nsys-stats-text", "nsys-stats-csv", "nsys-sqlite", "torch-key-averages", "torch-chrome-trace"), (("kernels", _kernels),)
     ),
     "ncu": (("kernels", _all),),
-    "top": (("host", _threads),),
+    **dict.fromkeys(("top", "pidstat"), (("host", _threads),)),
+    "mpstat": (("host", _named("%idle")),),
+    "vmstat": (("host", _named("r", "swpd", "si", "so")),),
+    "meminfo": (("host", _named("MemTotal", "MemAvailable")),),
+    "numactl": (("host", _named("numa nodes", "processors allowed", "cpus")),),
     "folded-stacks": (("host", _named("share of a step")),),
     "perf-stat": (("host", _named("memory bandwidth")),),
     "dmidecode": (("host", _named("memory modules", "speed of a module", "memory bandwidth at most")),),
@@ -321,6 +327,7 @@ _SELECTIONS: dict[str, tuple[tuple[Group, _Wanted], ...]] = {
     "free": (("host", _named("mem total", "mem available", "swap used")),),
     "collect-env": (("gpus", _named("name")), ("host", _flashinfer)),
     **dict.fromkeys(
-        ("dmesg", "docker-inspect", "kubectl-describe", "kubectl-events", "sacct", "qstat-f"), (("fate", _ends),)
+        ("dmesg", "docker-inspect", "kubectl-describe", "kubectl-events", "sacct", "qstat-f", "qacct", "slurm-messages"),
+        (("fate", _ends),),
     ),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
 from vllm_logdoctor.run.environment import Environment
 from vllm_logdoctor.run.launches import Launches
 from vllm_logdoctor.run.sampling import RecordBudget
-from vllm_logdoctor.run.servers import SIGNATURES, VLLM, server_after
+from vllm_logdoctor.run.servers import SIGNATURES, VLLM, is_inside, server_after
 from vllm_logdoctor.scan import AccessBlock, AccessKey
 
 VERSION_LINES = frozenset({"api-server-version", "banner-version"})
@@ -132,7 +132,7 @@ class Segmenter:
         server = server_after(run.server, event.pattern.id, began)
         if server is None:
             return run
-        if began or run.server != VLLM:
+        if (began or run.server != VLLM) and not is_inside(run.server, server, run.messages):
             run = self._start(event.record.process)
         run.become(server)
         return run

@@ -6,6 +6,8 @@ changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 VLLM = "vllm"
 NAMES = {
     "sglang": "SGLang",
@@ -45,6 +47,25 @@ WEAK = frozenset(
 
 # ollama runs llama.cpp inside and passes its lines on.
 _INSIDE = {("ollama", "llama.cpp")}
+
+_OWN_SERVER = frozenset(
+    f"llama-cpp-{line}" for line in ("slot", "server-json", "server-text", "build", "launch")
+)
+
+
+def is_inside(before: str, now: str, seen: Container[str]) -> bool:
+    """Return whether the lines so far are of an engine inside the one that is named now: a log of ollama may begin with llama.cpp's.
+
+    Args:
+        before: engine of the run so far.
+        now: the engine of a line.
+        seen: ids of the patterns of the run so far; a server of llama.cpp's own is another run.
+
+    Example:
+        >>> is_inside("llama.cpp", "ollama", {"llama-cpp-context"}), is_inside("llama.cpp", "ollama", {"llama-cpp-slot"})
+        (True, False)
+    """
+    return (now, before) in _INSIDE and not any(line in seen for line in _OWN_SERVER)
 
 
 def server_after(server: str, pattern: str, vllm_began: bool) -> str | None:
