@@ -30,7 +30,12 @@ START = "'wrapper: starting vllm on"
 END = "(?P<host>\\S+)'"
 SLOW = "can take more than linear time"
 REFUSED = {
-    "a topic outside the list": ('topic = "lifecycle"', 'topic = "wrappers"', "topic", "write one of attention, "),
+    "a topic outside the list": (
+        'topic = "lifecycle"',
+        'topic = "wrappers"',
+        "topic",
+        "write one of attention, ",
+    ),
     "a level outside the list": ('level = "foreign"', 'level = "loud"', "level", "write one of debug, "),
     "an unknown key": ('seen = "any"', 'sean = "any"', "sean", "no key of the pack format"),
     "an id with capitals": ('id = "site-wrapper-started"', 'id = "Site Wrapper"', "id", "small letters"),

@@ -17,7 +17,14 @@ Location = tuple[int | str, ...]
 # Object contains unknown field `priorty` - at `$.signature[0]`      Expected `str` ... - at `key` in `$.fields`
 _WRONG = re.compile(r"(?P<what>.*?)(?: - at (?:`key` in )?`\$\.?(?P<place>[^`]*)`)?", re.DOTALL)
 _NAMED = re.compile(r"(?P<wrong>unknown|required) field `(?P<name>[^`]+)`")
-_LISTS = {"topic": Topic, "verdict": Verdict, "severity": Severity, "level": Level, "safety": Safety, "type": FieldType}
+_LISTS = {
+    "topic": Topic,
+    "verdict": Verdict,
+    "severity": Severity,
+    "level": Level,
+    "safety": Safety,
+    "type": FieldType,
+}
 """Keys whose values are of a closed list."""
 
 

@@ -12,13 +12,13 @@ from msgspec import Struct, field
 
 from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.cli.options import options_of, planned_for, settings_here, warn
-from vllm_logdoctor.cli.output import check_outputs, write
+from vllm_logdoctor.cli.output import check_outputs, write_result
 from vllm_logdoctor.cli.settings import Settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.pipeline import INTERRUPTED, analyse
 from vllm_logdoctor.report.model import Analysis
-from vllm_logdoctor.report.writers import format_named, format_of_name, render
+from vllm_logdoctor.report.writers import format_named, result_of
 from vllm_logdoctor.run.servers import NAMES, VLLM
 from vllm_logdoctor.source import Input, inputs_of_paths
 
@@ -124,18 +124,13 @@ def _evidence(request: Request) -> list[EvidenceFile]:
 
 def write_outputs(analysis: Analysis, request: Request) -> None:
     """Write the report to the named files, or to standard output: a view on a terminal, else Markdown."""
-    texts: list[tuple[str, str]] = []
-    for name in request.outputs or ["-"]:
-        chosen = request.format if name == "-" else format_of_name(name, request.format)
-        on_screen = name == "-" and not request.outputs and sys.stdout.isatty()
-        if name == "-" and (chosen == "terminal" or (chosen is None and on_screen)):
-            from vllm_logdoctor.report.terminal import print_analysis
 
-            print_analysis(analysis)
-        else:
-            texts.append((render(analysis, chosen or "markdown"), name))
-    for text, name in texts:
-        write(text, name)
+    def show() -> None:
+        from vllm_logdoctor.report.terminal import print_analysis
+
+        print_analysis(analysis)
+
+    write_result(result_of(analysis), request.format, request.outputs, show)
 
 
 def _files_of(request: Request, settings: Settings) -> list[str | Path]:

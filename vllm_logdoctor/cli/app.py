@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -56,42 +56,26 @@ def analyze(
         list[str] | None,
         typer.Argument(metavar="LOG...", help="Logs, a directory, or - for standard input."),
     ] = None,
-    output: Annotated[Optional[list[str]], parameter("outputs")] = None,  # noqa: UP045
-    format: Annotated[Optional[str], parameter("format")] = None,  # noqa: UP045
-    objective: Annotated[Optional[str], parameter("objective")] = None,  # noqa: UP045
-    patterns: Annotated[Optional[list[str]], parameter("patterns")] = None,  # noqa: UP045
+    outputs: Annotated[list[str] | None, parameter("outputs")] = None,
+    format: Annotated[str | None, parameter("format")] = None,
+    objective: Annotated[str | None, parameter("objective")] = None,
+    patterns: Annotated[list[str] | None, parameter("patterns")] = None,
     jobs: Annotated[int, parameter("jobs", min=1)] = 1,
     quiet: Annotated[bool, parameter("quiet")] = False,
     job: Annotated[bool, parameter("job")] = False,
-    fail_on: Annotated[Optional[str], parameter("fail_on")] = None,  # noqa: UP045
-    beside: Annotated[Optional[list[str]], parameter("beside")] = None,  # noqa: UP045
-    baseline: Annotated[Optional[str], parameter("baseline")] = None,  # noqa: UP045
-    fleet: Annotated[Optional[str], parameter("fleet")] = None,  # noqa: UP045
-    ask: Annotated[Optional[str], parameter("ask")] = None,  # noqa: UP045
-    model: Annotated[Optional[str], parameter("model")] = None,  # noqa: UP045
+    fail_on: Annotated[str | None, parameter("fail_on")] = None,
+    beside: Annotated[list[str] | None, parameter("beside")] = None,
+    baseline: Annotated[str | None, parameter("baseline")] = None,
+    fleet: Annotated[str | None, parameter("fleet")] = None,
+    ask: Annotated[str | None, parameter("ask")] = None,
+    model: Annotated[str | None, parameter("model")] = None,
     ask_dry_run: Annotated[bool, parameter("ask_dry_run")] = False,
 ) -> None:
     """Report what ran, what broke and why, and what to change."""
+    given = {name: value for name, value in locals().items() if value is not None}
     from vllm_logdoctor.cli.analyze import Request, run_analyze
 
-    request = Request(
-        paths or [],
-        output or [],
-        format,
-        objective,
-        patterns or [],
-        jobs,
-        quiet,
-        job,
-        fail_on,
-        baseline,
-        beside or [],
-        fleet,
-        ask,
-        model,
-        ask_dry_run,
-    )
-    raise typer.Exit(run_analyze(request))
+    raise typer.Exit(run_analyze(Request(**given)))
 
 
 app.command()(compare)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -14,11 +14,11 @@ def excerpt(
     lines: Annotated[int, typer.Option("--lines", metavar="N", help="Most lines, 30 to 150.")] = 150,
     format: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="md, text or json.")] = "md",
     output: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output."),
     ] = None,
     run: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(
             min=1, metavar="N", help="Number of the run; default: the last that failed, else the last."
         ),

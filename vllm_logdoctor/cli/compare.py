@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vllm_logdoctor.cli.analyze_options import parameter
-from vllm_logdoctor.cli.output import check_outputs, write
+from vllm_logdoctor.cli.output import check_outputs, write_result
 from vllm_logdoctor.errors import LogdoctorError
 
 if TYPE_CHECKING:
@@ -21,15 +20,15 @@ if TYPE_CHECKING:
     from vllm_logdoctor.report.writers import Result
 
 Run = Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of the run in a log with several.")]
-Format = Annotated[Optional[str], parameter("format")]  # noqa: UP045
-Output = Annotated[Optional[list[str]], parameter("outputs")]  # noqa: UP045
+Format = Annotated[str | None, parameter("format")]
+Output = Annotated[list[str] | None, parameter("outputs")]
 
 
 def compare(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="Log, or a report of logdoctor (.json).")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="Log, or a report of logdoctor (.json).")],
     more: Annotated[
-        Optional[list[str]],  # noqa: UP045
+        list[str] | None,
         typer.Argument(metavar="[MORE]...", help="Logs of other engines, benchmarks without a server."),
     ] = None,
     before_run: Run = None,
@@ -96,8 +95,7 @@ def document_of(name: str, options: Options) -> dict[str, Any]:
     from vllm_logdoctor.report.json import document
     from vllm_logdoctor.source import inputs_from
 
-    report = _report(name)
-    return report if report else document(analyse(inputs_from(name), options))
+    return _report(name) or document(analyse(inputs_from(name), options))
 
 
 def _report(name: str) -> dict[str, Any] | None:
@@ -149,24 +147,11 @@ def _sides(settings: Settings, *sides: tuple[str, int | None]) -> list[Snapshot]
 
 
 def _write(result: Result, format: str | None, outputs: Sequence[str]) -> None:
-    """Write to the named files, or to standard output: a view on a terminal, else Markdown.
+    """Write to the named files, or to standard output."""
 
-    Args:
-        result: what was found.
-        format: what the user asked for, or None.
-        outputs: files, "-" for standard output.
-    """
-    from vllm_logdoctor.report.writers import format_of_name, render_result
+    def show() -> None:
+        from vllm_logdoctor.report.terminal_page import print_page
 
-    on_screen = sys.stdout.isatty()
-    texts: list[tuple[str, str]] = []
-    for name in outputs or ["-"]:
-        named = format if name == "-" else format_of_name(name, format)
-        if name == "-" and (named == "terminal" or (named is None and on_screen)):
-            from vllm_logdoctor.report.terminal_page import print_page
+        print_page(result.page())
 
-            print_page(result.page())
-        else:
-            texts.append((render_result(result, named or "markdown"), name))
-    for text, name in texts:
-        write(text, name)
+    write_result(result, format, outputs, show)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.cli.parameters import Log, RunNumber
 
 if TYPE_CHECKING:
     from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -19,10 +19,8 @@ FORMATS = ("markdown", "text", "json", "yaml")
 
 
 def config(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="Log, or - for standard input.")],
-    run: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Number of the run; default: the last.")
-    ] = None,
+    log: Log,
+    run: RunNumber = None,
     format: Annotated[
         str,
         typer.Option(
@@ -31,17 +29,12 @@ def config(
     ] = "markdown",
 ) -> None:
     """Print the configuration in effect and who set each value."""
-    from vllm_logdoctor.cli.options import options_of, settings_here
-    from vllm_logdoctor.pipeline import analyse
+    from vllm_logdoctor.cli.options import analysis_of, run_of
     from vllm_logdoctor.report.writers import format_named
-    from vllm_logdoctor.source import inputs_from
 
     format = format_named(format, FORMATS)
-    analysis = analyse(inputs_from(log), options_of(settings_here()))
-    if run is not None and run > len(analysis.runs):
-        raise LogdoctorError(f"there is no run {run}: the log holds {len(analysis.runs)}", 2)
-    chosen = analysis.runs[run - 1 if run else -1]
-    sys.stdout.buffer.write(_text(analysis, chosen, format).encode("utf-8", "replace"))
+    analysis = analysis_of(log)
+    sys.stdout.buffer.write(_text(analysis, run_of(analysis, run), format).encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
 
 

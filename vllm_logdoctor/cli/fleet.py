@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,14 +43,14 @@ def add(
     jobs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Processes on this machine; default: one per core.")
     ] = None,
-    cluster: Annotated[Optional[str], typer.Option(metavar="KIND", help=_CLUSTER_HELP)] = None,  # noqa: UP045
+    cluster: Annotated[str | None, typer.Option(metavar="KIND", help=_CLUSTER_HELP)] = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="FILE", help="Scheduler file of a running Dask.")
     ] = None,
-    queue: Annotated[Optional[str], typer.Option(metavar="QUEUE", help="Queue of the workers.")] = None,  # noqa: UP045
-    account: Annotated[Optional[str], typer.Option(metavar="ACCOUNT", help="Account of the workers.")] = None,  # noqa: UP045
-    walltime: Annotated[Optional[str], typer.Option(metavar="HH:MM:SS", help="Walltime of a worker.")] = None,  # noqa: UP045
-    workers: Annotated[Optional[int], typer.Option(min=1, metavar="N", help="Workers at most.")] = None,  # noqa: UP045
+    queue: Annotated[str | None, typer.Option(metavar="QUEUE", help="Queue of the workers.")] = None,
+    account: Annotated[str | None, typer.Option(metavar="ACCOUNT", help="Account of the workers.")] = None,
+    walltime: Annotated[str | None, typer.Option(metavar="HH:MM:SS", help="Walltime of a worker.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Workers at most.")] = None,
     time_limit: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for one log.")] = 60.0,
     memory_limit: Annotated[str, typer.Option(metavar="SIZE", help="Memory limit for one log.")] = "1GB",
     again: Annotated[bool, typer.Option("--again", help="Read anew what another version had read.")] = False,

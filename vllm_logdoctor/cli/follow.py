@@ -7,12 +7,13 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vllm_logdoctor.cli.baseline import Filtered
 from vllm_logdoctor.cli.exit_codes import ExitCode
+from vllm_logdoctor.cli.parameters import Objective
 from vllm_logdoctor.errors import LogdoctorError
 
 if TYPE_CHECKING:
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
 
 def follow(
     log: Annotated[str, typer.Argument(metavar="LOG", help="Log that is being written, or - for a pipe.")],
-    objective: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="GOAL", help="balanced, throughput, latency, long-context, memory or startup."),
-    ] = None,
+    objective: Objective = None,
     every: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time between two updates.")] = 2.0,
 ) -> None:
     """Watch a growing log; Ctrl-C prints the report so far."""

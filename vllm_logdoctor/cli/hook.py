@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn, Optional
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -72,20 +72,20 @@ def _print_script(system: str, kind: str, seconds: int, memory: int, command: st
 
 @hook.command()
 def run(
-    log: Annotated[Optional[list[Path]], typer.Option("--log", help="A log; default: the job's.")] = None,  # noqa: UP045
+    log: Annotated[list[Path] | None, typer.Option("--log", help="A log; default: the job's.")] = None,
     report: Annotated[str, typer.Option("--report", help="File, directory or - for none.")] = "",
     job: Annotated[str, typer.Option("--job", help="Another job than the one this runs in.")] = "",
     seconds: Seconds = 60,
     memory: Memory = 2048,
     append: Annotated[bool, typer.Option("--append", help="Add the lines to the job's output file.")] = False,
-    output: Annotated[Optional[Path], typer.Option("--output", help="The job's output file.")] = None,  # noqa: UP045
+    output: Annotated[Path | None, typer.Option("--output", help="The job's output file.")] = None,
     only_vllm: Annotated[
         bool, typer.Option("--only-vllm", help="Print nothing if the log is not vLLM's.")
     ] = False,
-    shell: Annotated[Optional[int], typer.Option("--shell", help="Process id of the job script.")] = None,  # noqa: UP045
-    status: Annotated[Optional[int], typer.Option("--status", help="Exit status of the job script.")] = None,  # noqa: UP045
+    shell: Annotated[int | None, typer.Option("--shell", help="Process id of the job script.")] = None,
+    status: Annotated[int | None, typer.Option("--status", help="Exit status of the job script.")] = None,
     facts: Annotated[str, typer.Option("--facts", help="What a PBS hook saw of the job, as JSON.")] = "",
-    folder: Annotated[Optional[Path], typer.Option("--folder", help="Base of relative paths.")] = None,  # noqa: UP045
+    folder: Annotated[Path | None, typer.Option("--folder", help="Base of relative paths.")] = None,
 ) -> None:
     """Report on a job's log within time and memory limits.
 

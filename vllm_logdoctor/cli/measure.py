@@ -54,10 +54,8 @@ def collect(
 
     run = None
     if log is not None:
-        from vllm_logdoctor.cli.options import options_of, settings_here
-        from vllm_logdoctor.pipeline import analyse
-        from vllm_logdoctor.source import inputs_from
+        from vllm_logdoctor.cli.options import analysis_of
 
-        analysis = analyse(inputs_from(log), options_of(settings_here()))
+        analysis = analysis_of(log)
         run = analysis.runs[-1].run if analysis.runs else None
     sys.stdout.write("\n".join(collecting(run, os.environ, seconds, folder)) + "\n")

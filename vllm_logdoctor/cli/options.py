@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.locate import cache_directory
 from vllm_logdoctor.cli.settings import Settings, find_settings, read_settings
-from vllm_logdoctor.errors import unknown_choice
+from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 from vllm_logdoctor.pipeline import OBJECTIVES, Options
 
 if TYPE_CHECKING:
     from vllm_logdoctor.cli.baseline import Filtered, Replan
-    from vllm_logdoctor.report.model import Analysis
+    from vllm_logdoctor.report.model import Analysis, Diagnosis
 
 
 def settings_here(patterns: Sequence[Path] = ()) -> Settings:
@@ -52,6 +52,25 @@ def options_of(settings: Settings, objective: str | None = None, jobs: int = 1) 
     if chosen not in OBJECTIVES:
         raise unknown_choice("objective", chosen, OBJECTIVES)
     return Options(patterns=settings.patterns, objective=chosen, cache=cache_directory(), jobs=jobs)
+
+
+def analysis_of(log: str, settings: Settings | None = None, objective: str | None = None) -> Analysis:
+    """Analyse a log, or standard input ("-"), as the settings say."""
+    from vllm_logdoctor.pipeline import analyse
+    from vllm_logdoctor.source import inputs_from
+
+    return analyse(inputs_from(log), options_of(settings or settings_here(), objective))
+
+
+def run_of(analysis: Analysis, number: int | None) -> Diagnosis:
+    """Return the run with a number, or the last one.
+
+    Raises:
+        LogdoctorError: there is none (exit code 2).
+    """
+    if number is not None and number > len(analysis.runs):
+        raise LogdoctorError(f"there is no run {number}: the log holds {len(analysis.runs)}", 2)
+    return analysis.runs[number - 1 if number else -1]
 
 
 def accepted_left_out(analysis: Analysis, settings: Settings) -> Filtered:

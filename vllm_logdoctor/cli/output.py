@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.files import write_whole
-from vllm_logdoctor.report.writers import ENDINGS, ending_of
+from vllm_logdoctor.report.writers import ENDINGS, Result, ending_of, format_of_name, render_result
 
 Identity = tuple[int, int]
 
@@ -59,6 +59,29 @@ def write(text: str, name: str = "-") -> None:
     except OSError as error:
         reason = error.strerror or error
         raise LogdoctorError(f"can't write {name}: {reason}; choose another place with -o") from error
+
+
+def write_result(
+    result: Result, format: str | None, outputs: Sequence[str], show: Callable[[], None]
+) -> None:
+    """Write a result to the named files, or to standard output: a view on a terminal, else Markdown.
+
+    Args:
+        result: what was found.
+        format: what the user asked for, or None.
+        outputs: files, "-" for standard output.
+        show: prints the view on a terminal.
+    """
+    texts: list[tuple[str, str]] = []
+    for name in outputs or ["-"]:
+        chosen = format if name == "-" else format_of_name(name, format)
+        on_screen = name == "-" and not outputs and sys.stdout.isatty()
+        if name == "-" and (chosen == "terminal" or (chosen is None and on_screen)):
+            show()
+        else:
+            texts.append((render_result(result, chosen or "markdown"), name))
+    for text, name in texts:
+        write(text, name)
 
 
 def _identity(name: str | Path | int) -> Identity | None:

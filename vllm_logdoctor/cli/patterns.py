@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -19,7 +19,7 @@ patterns = typer.Typer(
 )
 
 Packs = Annotated[
-    Optional[list[Path]],  # noqa: UP045
+    list[Path] | None,
     typer.Option("--patterns", metavar="PATH", help="Directory or file with more pattern packs."),
 ]
 
@@ -90,7 +90,7 @@ def show(
 @patterns.command("test")
 def check(
     paths: Annotated[
-        Optional[list[Path]],  # noqa: UP045
+        list[Path] | None,
         typer.Argument(
             metavar="FILE...", help="Packs, rule pages or directories of them; without: those of the tool."
         ),

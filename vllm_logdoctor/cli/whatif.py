@@ -27,10 +27,8 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
         LogdoctorError: a setting or the format can't be read (2), nothing can be read (3), nothing of vLLM in
             it (4).
     """
-    from vllm_logdoctor.cli.options import options_of, settings_here
-    from vllm_logdoctor.pipeline import analyse
+    from vllm_logdoctor.cli.options import analysis_of
     from vllm_logdoctor.plan.whatif import check_setting, parse_setting, what_if
-    from vllm_logdoctor.source import inputs_from
 
     if format not in ("json", "text"):
         raise unknown_choice("format", format, ("text", "json"))
@@ -40,7 +38,7 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
         wanted = dict(parse_setting(setting) for setting in settings)
     except ValueError as error:
         raise LogdoctorError(str(error), 2) from error
-    analysis = analyse(inputs_from(path), options_of(settings_here()))
+    analysis = analysis_of(path)
     runs = [diagnosis.run for diagnosis in analysis.runs]
     chosen = next((run for run in reversed(runs) if run.measure("kv_cache_tokens")), runs[-1])
     version = str(chosen.version.value) if chosen.version else None
