@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from vllm_logdoctor.catalogue.defaults import AREAS
+from vllm_logdoctor.catalogue.defaults import area_of
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.locate import builtin_root, pack_files
 from vllm_logdoctor.catalogue.packs import read_pack, runtime_pattern
@@ -41,7 +41,7 @@ def topic_pages(patterns: Iterable[Pattern], samples: Mapping[str, str]) -> dict
 
 
 def _topic_lines(topic: Topic, patterns: Sequence[Pattern], samples: Mapping[str, str]) -> Iterator[str]:
-    area = AREAS[topic]
+    area = area_of(topic)
     yield f"# {area[0].upper()}{area[1:]}: warnings and errors"
     yield ""
     yield "Made by `python docs/generate.py`; `logdoctor explain ID` shows one of them."

@@ -3,86 +3,35 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+
+from msgspec import Struct
 
 from vllm_logdoctor.catalogue.topics import Severity, Topic, Verdict
+from vllm_logdoctor.knowledge.store import read_rows
 
-AREAS: dict[Topic, str] = {
-    "attention": "attention",
-    "bench": "benchmarking",
-    "compile": "compilation and CUDA graphs",
-    "configuration": "the configuration",
-    "deprecation": "deprecated names and settings",
-    "engine": "the engine and its processes",
-    "environment": "the environment",
-    "foreign": "a library beside vLLM",
-    "hardware": "device and driver",
-    "host": "the host",
-    "kernels": "kernels",
-    "kv-cache": "the KV cache",
-    "kv-transfer": "KV transfer and offloading",
-    "lifecycle": "start and stop",
-    "logging": "logging",
-    "lora": "LoRA adapters",
-    "memory": "device memory",
-    "model-loading": "model loading",
-    "moe": "mixture-of-experts layers",
-    "multimodal": "images, audio and video",
-    "other": "vLLM",
-    "parallelism": "parallelism and communication between processes",
-    "platform": "the platform",
-    "quantization": "quantization",
-    "sampling": "sampling",
-    "scheduler": "the scheduler",
-    "security": "security",
-    "serving": "requests and endpoints",
-    "speculative-decoding": "speculative decoding",
-    "statistics": "statistics",
-    "tokenizer": "tokenizer, chat template and input handling",
-}
-"""What a topic is about, in words."""
 
-_PARTS_OF_PATHS: tuple[tuple[Topic, tuple[str, ...]], ...] = (
-    ("kv-transfer", ("kv_transfer", "ec_transfer", "offload", "kv_connector")),
-    ("lora", ("/lora",)),
-    ("speculative-decoding", ("spec_decode", "speculative", "eagle", "medusa", "ngram")),
-    ("moe", ("fused_moe", "eplb", "expert")),
-    ("quantization", ("quantization", "kernels/linear", "scalar_type", "_quant")),
-    ("multimodal", ("multimodal", "image", "audio", "video", "vision")),
-    ("attention", ("attention", "flash_attn", "mla", "mamba", "gdn")),
-    ("compile", ("compilation", "cudagraph", "inductor", "warmup", "triton_utils", "/ir/")),
-    ("model-loading", ("model_loader", "weight", "transformers_utils", "/models/")),
-    ("sampling", ("sample", "sampling", "logits", "structured_output", "guided_decoding")),
-    ("scheduler", ("core/sched", "scheduler")),
-    ("kv-cache", ("kv_cache", "block_manager", "cache_engine", "block_pool", "core/block")),
-    ("parallelism", ("distributed", "executor", "ray", "parallel")),
-    ("statistics", ("metrics", "tracing", "usage", "stat")),
-    ("tokenizer", ("tokenizer", "chat_utils", "renderers", "tool_parsers", "reasoning", "parser")),
-    ("bench", ("benchmarks",)),
-    ("serving", ("entrypoints", "grpc")),
-    ("logging", ("logging", "logger")),
-    ("memory", ("device_allocator", "mem_utils", "mem_constants")),
-    (
-        "platform",
-        (
-            "platforms",
-            "_custom_ops",
-            "_ipex",
-            "_aiter",
-            "cuda",
-            "rocm",
-            "xpu",
-            "tpu",
-            "hpu",
-            "neuron",
-            "openvino",
-        ),
-    ),
-    ("configuration", ("config", "arg_utils", "envs", "argparse")),
-    ("engine", ("engine", "worker", "core")),
-)
+class _Area(Struct, frozen=True):
+    """A topic in words, and parts of the paths of vLLM's sources that are about it: the first row that fits decides."""
+
+    topic: Topic
+    area: str
+    paths: str = ""
+
+
+@cache
+def _areas() -> dict[Topic, _Area]:
+    return {row.topic: row for row in read_rows("topics", _Area)}
+
+
 _ON_ITS_WAY_OUT = re.compile(r"[Dd]eprecat|will be removed in|is renamed|has been renamed")
 _WARNINGS = frozenset({"warning", "warn"})
 _ERRORS = frozenset({"error", "exception", "critical"})
+
+
+def area_of(topic: Topic) -> str:
+    """Return what a topic is about, in words."""
+    return _areas()[topic].area
 
 
 def default_topic(module: str, template: str = "", level: str = "") -> Topic:
@@ -95,7 +44,8 @@ def default_topic(module: str, template: str = "", level: str = "") -> Topic:
     if level in _WARNINGS and _ON_ITS_WAY_OUT.search(template):
         return "deprecation"
     path = f"/{module}"
-    return next((topic for topic, parts in _PARTS_OF_PATHS if any(part in path for part in parts)), "other")
+    rows = _areas().values()
+    return next((row.topic for row in rows if any(part in path for part in row.paths.split())), "other")
 
 
 def default_verdict(topic: Topic) -> Verdict:
@@ -117,7 +67,7 @@ def default_meaning(level: str, topic: Topic) -> str:
         >>> default_meaning("info", "kv-cache")
         'Note about the KV cache.'
     """
-    area = AREAS[topic]
+    area = area_of(topic)
     if topic == "deprecation":
         return (
             "Deprecated: this release accepts or ignores it, a later one rejects it. "
