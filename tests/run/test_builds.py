@@ -50,6 +50,14 @@ def test_a_build_whose_tools_say_only_that_it_failed_has_no_cause_in_the_log(tmp
     assert "pip install -v" in root.alternatives[0]
 
 
+def test_what_a_step_of_a_build_lacked_is_its_failure(tmp_path):
+    text = "12.1   Downloading a wheel\n623.7   error: <urlopen error retrieval incomplete>\n624.1   error: subprocess-exited-with-error\n"
+    (root,) = [finding for finding in _first_run(tmp_path, text).findings if finding.role == "root"]
+    assert (root.id, root.confidence) == ("unclassified-failure", "medium")
+    assert "retrieval incomplete" in root.evidence[0].text
+    assert "Correct what this line names" in root.alternatives[0]
+
+
 def test_a_build_that_another_package_finished_after_its_error_failed(tmp_path):
     text = f"{_COMPILER}Successfully built quantile-python\nERROR: Could not build wheels for vllm\n"
     assert _first_run(tmp_path, text).outcome == "crashed_at_startup"

@@ -40,6 +40,13 @@ _COMPILER_ERROR = lazy_pattern(
     r"|undefined reference to |\bld(?:\.\w+)?: (?:cannot find|error:)"
 )
 
+# 623.7   error: <urlopen error retrieval incomplete: got only 17 out of 32 bytes>
+# The system library `openssl` required by crate `openssl-sys` was not found.
+_STATED = lazy_pattern(
+    r"^\s*(?:#\d+ )?(?:[\d.]+ +)?(?:error|fatal): (?!subprocess-exited|metadata-gen|`|command .* failed)\S|\brequired by .{1,80} was not found"
+)
+_STATED_REACH = 200
+
 _PARAGRAPHS = 8
 
 
@@ -56,6 +63,17 @@ def is_build(records: Sequence[Record]) -> bool:
 def failed_step(records: Sequence[Record]) -> Record | None:
     """Return the first line with which a build tool says that it failed, or None."""
     return next((one for one in records if _FAILED.search(one.message[:600])), None)
+
+
+def stated_error(records: Sequence[Record]) -> Record | None:
+    """Return the last line in which a step says what it lacked, right above the first one in which a build tool says that it failed."""
+    failed = failed_step(records)
+    if failed is None:
+        return None
+    above = (
+        one for one in records if 0 < failed.line - one.line <= _STATED_REACH and one.file == failed.file
+    )
+    return next((one for one in reversed(list(above)) if _STATED.search(one.message[:400])), None)
 
 
 def last_step_done(records: Sequence[Record]) -> Record | None:

@@ -47,6 +47,10 @@ def request_findings(
     if fault is not None:
         yield named_finding(fault, context.run, "root")
         texts = [one for one in texts if not _is(fault.rule.id, one, context, rules, facts)]
+    faults = [one for one in texts if _is_of_server(one)]
+    if faults and REFUSED in rules:
+        yield _refusals(context, rules, Counter(), faults)
+        texts = [one for one in texts if one not in faults]
     if REFUSED in rules and (sum(refused.values()) >= _FEW or texts):
         refusals = _refusals(context, rules, refused, texts)
         if share:
@@ -60,13 +64,18 @@ def _server_fault(
 ) -> RuleMatch | None:
     """Return the fault of the server that failed a request with status 500, where a rule knows it by its own words."""
     for one in observed:
-        if one.block is None or not (is_utility_call(one.block) or _ASGI in one.block.announcement):
+        if one.block is None or not (is_utility_call(one.block) or _is_of_server(one)):
             continue
         for named in match_rules(one, context, rules, facts):
             known = named.signature.rank == "cause" and named.rule.kind == "failure" and not is_vague(named)
             if known and named.rule.id not in (REFUSED, NO_TEMPLATE):
                 return named
     return None
+
+
+def _is_of_server(observation: Observation) -> bool:
+    """Return whether the web server itself logged an exception: nothing caught it, and the request was answered with status 500."""
+    return observation.block is not None and _ASGI in observation.block.announcement
 
 
 def _observed(context: FailureContext) -> Iterator[Observation]:

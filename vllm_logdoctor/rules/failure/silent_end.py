@@ -21,7 +21,7 @@ from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, rule
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
 from vllm_logdoctor.run.blocks import Raised
-from vllm_logdoctor.run.builds import failed_step
+from vllm_logdoctor.run.builds import failed_step, stated_error
 from vllm_logdoctor.run.clients import failed_requests
 from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.termination import Stop
@@ -44,6 +44,10 @@ SILENT = frozenset({NOT_IN_LOG, P2P_TEST, NCCL_START, NCCL_TRAFFIC, PLACEMENT, H
 
 _WHOLE_OUTPUT = (
     "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
+    "Install a wheel or an image of vLLM instead of building it.",
+)
+_OF_A_STEP = (
+    "Correct what this line names, and build again: what follows it is a consequence.",
     "Install a wheel or an image of vLLM instead of building it.",
 )
 _OF_A_TEST = (
@@ -115,12 +119,21 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
 
 
 def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
-    """Yield that a build tool says only that a step failed."""
+    """Yield what a step of a build said before it failed, or that its tool says only that it failed."""
     failed = failed_step(context.trail) if context.ending.failed else None
-    if failed is not None:
-        values = {"exception": shown(failed.message.strip())}
-        finding = _finding(context, rules, NOT_IN_LOG, "high", [failed], values)
-        yield replace(finding, changes=(), alternatives=_WHOLE_OUTPUT, verify="")
+    if failed is None:
+        return
+    said = stated_error(context.trail) if UNKNOWN in rules else None
+    values = {
+        "exception": shown(cleaned((said or failed).message).strip()),
+        "owner": "the build of a package",
+    }
+    rule_id, records = (UNKNOWN, [said, failed]) if said is not None else (NOT_IN_LOG, [failed])
+    finding = _finding(context, rules, rule_id, "medium", records, values)
+    title, ways = (
+        ("A step of the build failed", _OF_A_STEP) if said is not None else (finding.title, _WHOLE_OUTPUT)
+    )
+    yield replace(finding, title=title, changes=(), alternatives=ways, verify="")
 
 
 def _unnamed_error(context: FailureContext, rules: FailureRules, errors: list[Record]) -> Finding:
