@@ -266,9 +266,7 @@ def runs_left_out(number: int) -> str:
 
 def lines_left_out(number: int) -> str:
     """Return the note on lines that were not read."""
-    return (
-        f"{number:,} lines hold no known text and are unlike the 20,000 kinds of lines before them: not read"
-    )
+    return f"{number:,} lines without known text, or of starts and statistics, are unlike the 20,000 kinds before them: not read"
 
 
 def unattributed(number: int) -> str:

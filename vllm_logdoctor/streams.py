@@ -13,6 +13,7 @@ from vllm_logdoctor.events import Event, FastLine, Matcher, RecordEvent, Request
 from vllm_logdoctor.parse import Record, RecordParser
 from vllm_logdoctor.scan import (
     AccessKey,
+    KindLimit,
     Line,
     LineFilter,
     Prefilter,
@@ -74,6 +75,8 @@ class StreamReader:
         count_before = frozenset(_numbers(matcher, _COUNT_BEFORE))
         self.scanner = Scanner(prefilter, LineFilter(count_before, matcher.signatures, matcher.pages_only))
         self._selector = Selector(self.scanner)
+        self._count_before = count_before
+        self._starts_and_statistics = KindLimit()
         self._request_literals = tuple(_numbers(matcher, _REQUEST_LITERALS))
         self._waiting: dict[Hashable, _Waiting] = {}
         self._label = label
@@ -83,7 +86,7 @@ class StreamReader:
     @property
     def left_out(self) -> int:
         """Lines that were not read, because too many kinds of lines came before."""
-        return self._selector.left_out
+        return self._selector.unknown.left_out + self._starts_and_statistics.left_out
 
     def items(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
         """Yield the items of a chunk; request lines wait until something else follows them."""
@@ -91,7 +94,8 @@ class StreamReader:
             if isinstance(item, Line):
                 statistics = self._statistics.read(item)
                 if statistics is None:
-                    yield from self._records(item)
+                    if self._is_read(item):
+                        yield from self._records(item)
                     continue
                 if self._waiting:
                     yield from self.waiting()
@@ -116,6 +120,10 @@ class StreamReader:
         parser = RecordParser()
         found = [tuple(parser.parse(line)) for line in lines][before:]
         return [self._labelled(record) for records in found for record in records]
+
+    def _is_read(self, line: Line) -> bool:
+        """Return whether a line is read: of starts and statistics the first kinds, because no log has that many servers."""
+        return self._count_before.isdisjoint(line.literals) or self._starts_and_statistics.is_read(line.data)
 
     def _records(self, line: Line) -> Iterator[Item]:
         """Yield the records of a line that was not read in one step."""

@@ -164,5 +164,20 @@ def test_beyond_a_number_of_kinds_lines_without_known_text_are_counted_and_the_l
     with patch("vllm_logdoctor.scan.line_selection._MOST_KINDS", 100):
         found = analysed(log)
     [note] = found.coverage.notes
-    assert note.startswith("81 lines hold no known text")
+    assert note.startswith("81 lines without known text")
     assert words[-1] in render(found)
+
+
+@pytest.mark.parametrize("line", ["INFO 03-01 08:00:02 [utils.py:233] non-default args: {{'model': 'org/{0}', '{0}': 1}}\n",
+    "({0} pid=1) " + STATISTICS[18:].format(second=7, running=1)])  # fmt: skip
+def test_of_starts_and_statistics_the_first_kinds_are_read_and_no_failure_is_lost(line: str) -> None:
+    words = ["".join("ghijklmnop"[int(digit)] for digit in f"{number:04}") for number in range(300)]
+    broken = "(EngineCore_DP0 pid=9) ERROR 03-01 08:00:09 [core.py:708] torch.OutOfMemoryError: CUDA out of memory.\n"
+    end = "INFO 03-01 08:00:10 [a.py:1] text\n" * 80
+    log = VERSION.format(pid=1, second=1) + "".join(map(line.format, words)) + broken + end
+    with patch("vllm_logdoctor.scan.line_selection._MOST_KINDS", 100):
+        found = analysed(log)
+        assert render(found) == render(analysed(log, chunk_bytes=999))
+    [note] = found.coverage.notes
+    assert note.startswith("201 lines without known text, or of starts and statistics")
+    assert any("out of memory" in record.message for one in found.runs for record in one.run.records)

@@ -30,7 +30,7 @@ _BLOCKS_PER_KEY = 48
 _MOST_PLACES = 1024
 """Places that print tracebacks; a server has some dozens. Beyond it nothing but the first and the last lines of a traceback is read."""
 _MOST_KINDS = 20_000
-"""Kinds of lines without any known text that are read; a release of vLLM prints some 3,000."""
+"""Kinds of lines that are read of those that have no bound of their own; a release of vLLM prints some 3,000."""
 _NOTHING_SPLIT: tuple[Chunk | None, Sequence[bytes]] = (None, ())
 _T = TypeVar("_T")
 
@@ -71,11 +71,36 @@ class Repeated(Struct, frozen=True):
 Item = Line | Repeated | Counter[AccessKey]
 
 
+class KindLimit:
+    """Decides which lines are read where a log whose lines all differ would cost many times an ordinary one.
+
+    Attributes:
+        left_out: lines that are not read, because they are of none of the first kinds.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: set[int] = set()
+        self.left_out = 0
+
+    def is_read(self, data: bytes) -> bool:
+        """Return whether a line is of one of the first kinds, or may name a secret of the next line."""
+        kind = hash(mask_variables(data))
+        if kind in self._kinds:
+            return True
+        if len(self._kinds) == _MOST_KINDS:
+            if may_name_secret(data):
+                return True
+            self.left_out += 1
+            return False
+        self._kinds.add(kind)
+        return True
+
+
 class Selector:
     """Selects lines from the chunks of one file after the other; the result does not depend on where chunks are cut.
 
     Attributes:
-        left_out: lines that are like no other one and hold no known text, beyond so many of them.
+        unknown: which lines without any known text are read.
     """
 
     def __init__(self, scanner: Scanner) -> None:
@@ -85,8 +110,7 @@ class Selector:
         self._block_until = 0
         self._open = 0
         self._file = -1
-        self._kinds: set[int] = set()
-        self.left_out = 0
+        self.unknown = KindLimit()
         self._last_read = 0
         self._tail: deque[tuple[int, int, bytes]] = deque()
         self._split = _NOTHING_SPLIT
@@ -136,7 +160,7 @@ class Selector:
             if repeats.next_place <= place:
                 yield from (_repeated(file, base, repeat) for repeat in repeats.upto(place))
             opened = match.opens and self._open_block(line, match.data[:200])
-            if match.literals or inside or opened or not match.by_shape or self._is_read(match.data):
+            if match.literals or inside or opened or not match.by_shape or self.unknown.is_read(match.data):
                 self._last_read = line
                 yield Line(
                     file, line, match.data, match.literals, not match.by_shape and not inside, match.by_shape
@@ -197,19 +221,6 @@ class Selector:
             line = lines[at - base]
             if line:
                 yield Line(file, at, line[:LONGEST])
-
-    def _is_read(self, data: bytes) -> bool:
-        """Return whether a line without known text is read: a log whose lines all differ costs many times an ordinary one."""
-        kind = hash(mask_variables(data))
-        if kind in self._kinds:
-            return True
-        if len(self._kinds) == _MOST_KINDS:
-            if may_name_secret(data):
-                return True
-            self.left_out += 1
-            return False
-        self._kinds.add(kind)
-        return True
 
     def _open_block(self, line: int, head: bytes) -> bool:
         """Keep a window of wanted lines open after a traceback and return True; repeated ones from one call site are only counted."""
