@@ -91,6 +91,20 @@ HF_TOKEN ........ {}
 <td>api_key</td><td>{}</td>
 <wsse:Password Type="x">{}</wsse:Password>
 <password><![CDATA[{}]]></password>
+'{}' is not a valid API key
+{} was used as token
+expected a token, got {}
+get_secret() -> {}
+get_api_key() = '{}'
+password & {} \\
+API key:\n----------------\n{}
+NAME        TOKEN\nfirst       {}
+| user | password |\n|---|---|\n| bob | {} |
+VLLM_API_KEYS=abc1;{};abc2
+api_keys={'bob': 'abc', 'eve': '{}'}
+tokens=(('a', 'abc'), ('b', '{}'))
+valid_tokens={'Kx47kUnse', '{}'}
++ echo {} | gh auth login --with-token
 """.strip("\n").split("\n")
 
 # Tokens that nothing announces.
@@ -131,6 +145,8 @@ mdb_sa_sk_[40]
 AVNS_[19]
 polar_oat_[43]
 napi_[64L]
+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
+seed SUA2V3NQSOBPKXO7ISSV6YAYXXCIHQWWADK7FUJMZC6PSZ2LTSRT44GOQN
 [86]==
 """.strip("\n").split("\n")
 

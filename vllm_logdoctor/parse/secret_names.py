@@ -23,8 +23,8 @@ _CORE = (
 _CLOSE = (
     # api_key='abc'     "api_key": "abc"     \"api_key\": \"abc\"     config["api_key"] = "abc"     \x22api_key\x22: \x22abc\x22
     r"(?P<close>\\{0,3}[\"'`]\]?|\\{1,3}(?:u00|x)[12][127]"
-    # %22api_key%22:     **api_key**:     ('api_key', 'abc')     api_key (str): abc
-    r"|%(?:[12][15]){0,2}[12][127]|[\])]|\*{1,2}|\s\(\w{2,12}\)(?=:))?"
+    # %22api_key%22:     **api_key**:     ('api_key', 'abc')     get_token() = abc     api_key (str): abc
+    r"|%(?:[12][15]){0,2}[12][127]|\(?[\])]|\*{1,2}|\s\(\w{2,12}\)(?=:))?"
 )
 _ASSIGN = (
     # api_key -> abc     | api_key   | abc |     api_key: str = "abc"     api_key = abc     api_key%3Dabc
@@ -34,8 +34,8 @@ _ASSIGN = (
     # <add key="ApiSecret" value="abc"/>     {"name": "HF_TOKEN", "value": "abc"}     ('api_key', b'abc')
     r"|(?:,\s?|\s)\\{0,3}[\"']?value\\{0,3}[\"']?\s?[=:]\s?|\s?,\s?(?=[bu]?\\{0,3}[\"']))"
 )
-# Incorrect API key provided: abc     the password is abc     using token abc     HF_TOKEN is set to "abc"
-_VERBAL = r"(?P<verbal>[\s.]{1,40}(?:(?:provided|is|was|set to|given|used|value|mismatch|rejected|received):?\s){0,2}(?=\S{12}))"
+# Incorrect API key provided: abc     the password is abc     using token abc     HF_TOKEN is set to "abc"     expected a token, got abc
+_VERBAL = r"(?P<verbal>,?[\s.]{1,40}(?:(?:provided|is|was|set to|given|got|used|value|mismatch|rejected|received):?\s){0,2}(?=\S{12}))"
 _ASSIGNED = re.compile(rf"{_CORE}(?:{_CLOSE}{_ASSIGN}|{_VERBAL})")
 # --api-key abc     --api-key a b c
 _OPTION = lazy_pattern(
@@ -54,6 +54,8 @@ _STRONG_TOKEN = lazy_pattern(
     r"|read|secret|registry|vault|github|gitlab|git|ray|mlflow|wandb|influx|slack|notebook|jupyter|sas)[ _-]?\Z"
 )
 _NEXT_ARGUMENT = lazy_pattern(r",\s[a-z_]{3,40}=(?:None|True|False|\d|\[)")
+# tokens={'abc', 'def'}     but not {'user': 'abc'}
+_SET = lazy_pattern(r"\{[\"'][^\s\"']{3,400}[\"'][,}]")
 _BETWEEN = lazy_pattern(r"\\{0,3}[\"'`]?\s{0,3},?\s{0,3}")
 _QUOTE = lazy_pattern(r"[bu]?(?P<quote>\\{0,3}[\"'`]|\\{1,3}(?:u00|x)2[27]|%(?:25){0,2}2[27])", re.IGNORECASE)
 # PWD={Zq7hTk2L};     but password={password}
@@ -151,7 +153,7 @@ def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_Value]:
     at = name.end()
     if text.startswith("SecretStr(", at):
         at += len("SecretStr(")
-    if text[at : at + 1] in ("[", "("):
+    if text[at : at + 1] in ("[", "(") or _SET.match(text, at):
         yield from _listed(text, at + 1)
         return
     value = _value_at(text, at)

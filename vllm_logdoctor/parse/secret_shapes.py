@@ -28,7 +28,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("PASETO token", r"v[1-4]\.(?:public|local)\.[\w-]{30,}"),
     ("API key", r"(?:dapi[a-f0-9]{32}|LTAI[A-Za-z0-9]{12,}|AKID[A-Za-z0-9]{13,}|ALTAK-[\w/-]{20,}|AQVN[\w-]{35,}|SK[a-f0-9]{32}\b"
         r"|EAAA[\w-]{50,}|AGE-SECRET-KEY-[A-Z0-9]{30,}|ATATT[\w=-]{30,}|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}|hv[sbr]\.[\w-]{20,}"
-        r"|ops_eyJ[\w+/=-]{40,}|[a-f0-9]{32}-us[0-9]{1,2}\b|[a-f0-9]{32}\.[A-Za-z0-9]{16,}\b|AKLT[A-Za-z0-9]{30,}"
+        r"|api_org_[A-Za-z]{34}\b|S[ACNOUX][A-Z2-7]{56}\b|ops_eyJ[\w+/=-]{40,}|[a-f0-9]{32}-us[0-9]{1,2}\b|[a-f0-9]{32}\.[A-Za-z0-9]{16,}\b|AKLT[A-Za-z0-9]{30,}"
         r"|bce-v3/[\w/-]{40,})"),
     ("API key", r"(?:ATBB[A-Za-z0-9]{28,}|SCW[A-Z0-9]{17}\b|A3-[A-Z0-9]{6}(?:-[A-Z0-9]{5,11}){3,5}|oy2[a-z0-9]{43}\b"
         r"|[A-Za-z0-9]{50,90}AZDO[A-Za-z0-9]{4}\b"
@@ -54,8 +54,8 @@ _BLOCKS: tuple[tuple[str, str], ...] = (
 _KINDS = tuple(kind for kind, _ in (*_WORDS, *_BLOCKS))
 # Each of them takes 14 characters or more: most words are too short to be tried.
 _SHAPED_WORD = lazy_pattern(r"\b(?=\S{14})(?:" + "|".join(f"({regex})" for _, regex in _WORDS) + ")")
-# What no known shape is of: any prefix, and a long run.
-_GENERATED = lazy_pattern(r"\b(?:[A-Za-z0-9]{1,12}[_-]){0,3}[A-Za-z0-9+/]{24,}[\w+/=-]*")
+# What no known shape is of: any prefix but that of a request's id, and a long run.
+_GENERATED = lazy_pattern(r"\b(?<!cmpl-)(?!(?:chat)?cmpl-)(?:[A-Za-z0-9]{1,12}[_-]){0,3}[A-Za-z0-9+/]{18,}[\w+/=-]*")
 _SHAPED_BLOCK = lazy_pattern("|".join(f"({regex})" for _, regex in _BLOCKS))
 
 # In small letters: one of these, or a long run of letters and digits, is in every credential of these shapes.
@@ -85,6 +85,8 @@ _MARKS = (
 _RUN = lazy_pattern(r"[A-Za-z0-9]{14,}")
 _HEX = lazy_pattern(r"[0-9a-f]+\Z")
 _LONG = 28
+_LONGER_THAN_NAMES = 50
+_NUMBER = lazy_pattern(r"[0-9]+")
 _SMALL_LETTERS = lazy_pattern(r"[a-z]{4,}")
 _KEY_WIDTHS = (64, 70, 76)
 """Characters that OpenSSL and OpenSSH write on a line."""
@@ -102,9 +104,14 @@ def may_be_shaped(text: str, lowered: str) -> bool:
     if _DIGIT_AND_RUN.search(text) and _PREFIX.search(text):
         return True
     return any(
-        not _HEX.match(run) and _class_changes(run) >= (0.35 if run.isalpha() else 0.3) * len(run)
+        not _HEX.match(run) and _class_changes(run) >= _least_changes(run) * len(run)
         for run in _RUN.findall(text)
     )
+
+
+def _least_changes(run: str) -> float:
+    """Return what part of a run changes its class at least where it may be generated: a base of 32 letters has few digits."""
+    return 0.2 if len(run) >= _LONGER_THAN_NAMES else 0.35 if run.isalpha() else 0.3
 
 
 def mask_shaped(text: str, kinds: dict[str, None]) -> str:
@@ -177,9 +184,10 @@ def _is_generated(text: str) -> bool:
     plain = re.sub(r"[^A-Za-z0-9]", "", text)
     runs = [run for run in _RUN.findall(text) if not (run.islower() or run.isupper()) and looks_random(run)]
     words = sum(map(len, _SMALL_LETTERS.findall(plain)))
-    # Glm4MoeLiteForCausalLM is the name of a model.
-    most = 0.3 if len(plain) >= _LONG else 0.2
-    return bool(runs) and _class_changes(plain) >= 0.42 * len(plain) and words < most * len(plain)
+    # Glm4MoeLiteForCausalLM is the name of a model: of several words, and with few numbers.
+    changes, most = (0.33, 0.27) if len(_NUMBER.findall(plain)) > 1 else (0.42, 0.2)
+    most = 0.3 if len(plain) >= _LONG else most
+    return bool(runs) and _class_changes(plain) >= changes * len(plain) and words < most * len(plain)
 
 
 def mixes_letters(value: str) -> bool:

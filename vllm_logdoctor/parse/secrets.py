@@ -149,6 +149,7 @@ _WRAPPED_FROM = 60
 """Characters of a line from which a terminal may have broken it."""
 _WRAPPED_REST = lazy_pattern(r"\s{0,8}[A-Za-z0-9+/=_-]{3,}")
 _FEW_WORDS = 7
+_RULE = string.whitespace + "-=_"
 _BARE_NAME = lazy_pattern(
     r"(?:key|token|secret|pass[a-z]{0,6}|pwd|cred|auth)s?[\"']?\s{0,3}[=:,|]?-?\s{0,3}\Z"
 )
@@ -221,7 +222,7 @@ class OpenSecret(NamedTuple):
             >>> OpenSecret("api_key", True).without_rest("Zq7hTk2Lw9XbV3nR")
             ('***', None)
         """
-        if _may_be_head(text) and not text[self._end_of_head(text) :].strip():
+        if _may_be_head(text) and not text[self._end_of_head(text) :].strip(_RULE):
             return text, self
         if self.wrapped:
             rest = _WRAPPED_REST.match(text)
@@ -279,8 +280,8 @@ def open_secret(text: str, message: str) -> OpenSecret | None:
 
 
 def _may_be_head(text: str) -> bool:
-    """Return, at little cost, whether a line may be a host, a process or a header and nothing else."""
-    return text.rstrip()[-1:] in ("", ":", ")", "]", "|")
+    """Return, at little cost, whether a line may be a host, a process or a header, and a rule below a heading, and nothing else."""
+    return text.rstrip()[-1:] in ("", ":", ")", "]", "|", *_RULE)
 
 
 def wrapped_secret(text: str, masked: str) -> OpenSecret | None:
