@@ -55,7 +55,9 @@ _KINDS = tuple(kind for kind, _ in (*_WORDS, *_BLOCKS))
 # Each of them takes 14 characters or more: most words are too short to be tried.
 _SHAPED_WORD = lazy_pattern(r"\b(?=\S{14})(?:" + "|".join(f"({regex})" for _, regex in _WORDS) + ")")
 # What no known shape is of: any prefix but that of a request's id, and a long run.
-_GENERATED = lazy_pattern(r"\b(?<!cmpl-)(?!(?:chat)?cmpl-)(?:[A-Za-z0-9]{1,12}[_-]){0,3}[A-Za-z0-9+/]{18,}[\w+/=-]*")
+_GENERATED = lazy_pattern(
+    r"\b(?<!cmpl-)(?!(?:chat)?cmpl-)(?:[A-Za-z0-9]{1,12}[_-]){0,3}[A-Za-z0-9+/]{18,}[\w+/=-]*"
+)
 _SHAPED_BLOCK = lazy_pattern("|".join(f"({regex})" for _, regex in _BLOCKS))
 
 # In small letters: one of these, or a long run of letters and digits, is in every credential of these shapes.
