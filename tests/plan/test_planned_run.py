@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -220,3 +222,74 @@ def test_a_context_that_this_load_uses_is_not_shortened() -> None:
 def test_for_long_context_no_step_takes_any_of_it() -> None:
     plan = plan_of(exactly_one_request(), [MORE_SEQUENCES], "long-context")
     assert plan.changes == ()
+
+
+def test_the_plan_names_the_limit_that_comes_next_and_where() -> None:
+    """300 requests wait for 64 seats in a cache that they fill to 9 %: with 512 seats the client is next."""
+    run = a_run(
+        set={"max_num_seqs": 64, "enforce_eager": False},
+        measured={"kv_cache_tokens": 400_000, "available_kv_cache_gib": 24.0, "model_weights_gib": 15.0},
+        samples=load((20, {"running": 64, "waiting": 236, "kv": 2.0})),
+        version="0.16.0",
+    )
+    plan = plan_of(run, advice_on(run))
+    assert [item.change.knob for item in plan.changes if item.change.kind == "flag"] == ["--max-num-seqs"]
+    limit = plan.next_limits[0]
+    assert (limit.name, limit.stays) == ("client", False)
+    assert "at most 300 requests at once, none waiting" in limit.where
+
+
+def test_every_limit_that_a_planned_run_newly_has_is_named() -> None:
+    """With four times the requests the cache that a step reads is larger than the weights: bandwidth is next beside the client."""
+    run = a_run(
+        set={"max_num_seqs": 64},
+        measured={"kv_cache_tokens": 400_000, "available_kv_cache_gib": 58.0, "model_weights_gib": 15.27},
+        samples=load((20, {"running": 64, "waiting": 192, "kv": 10.3, "generation": 3400.0})),
+        version="0.16.0",
+    )
+    limits = {limit.name: limit.where for limit in plan_of(run, advice_on(run)).next_limits}
+    assert list(limits) == ["client", "memory bandwidth"]
+    assert "15.27 GiB of weights and 23.9 GiB of KV cache" in limits["memory bandwidth"]
+
+
+def test_a_limit_that_the_plan_does_not_move_is_named_as_that() -> None:
+    run = a_run(
+        set={"enforce_eager": True},
+        samples=load((20, {"running": 8, "generation": 300.0, "kv": 2.0})),
+        version="0.16.0",
+    )
+    limits = plan_of(run, advice_on(run)).next_limits
+    assert [(limit.name, limit.stays) for limit in limits] == [("client", True)]
+
+
+FEWER_RANKS = finding(
+    "small-model-split-over-cards", flag("--tensor-parallel-size", 4, 1), Change("4 servers", "action")
+)
+
+
+def four_ranks() -> Run:
+    return a_run(
+        set={"tensor_parallel_size": 4, "max_model_len": 131_072, "gpu_memory_utilization": 0.9},
+        measured={
+            "kv_cache_tokens": 1_124_688,
+            "available_kv_cache_gib": 34.3,
+            "model_weights_gib": 3.77,
+            "max_concurrency": 8.58,
+        },
+        samples=load((20, {"running": 1, "generation": 112.0, "kv": 0.2})),
+        version="0.16.0",
+    )
+
+
+def test_fewer_long_requests_in_a_replica_are_named_with_their_number() -> None:
+    run = four_ranks()
+    limits = plan_of(run, [*advice_on(run), FEWER_RANKS]).next_limits
+    long = next(limit for limit in limits if limit.name.startswith("KV cache, with requests of full length"))
+    assert re.search(r"1\.\d+ requests of 131,072 tokens", long.where)
+
+
+def test_for_long_context_fewer_long_requests_are_a_finding_that_holds_the_whole_step_back() -> None:
+    run = four_ranks()
+    plan = plan_of(run, [*advice_on(run, "long-context"), FEWER_RANKS], "long-context")
+    assert {"--tensor-parallel-size", "4 servers"}.isdisjoint(item.change.knob for item in plan.changes)
+    assert {"--tensor-parallel-size", "4 servers"} <= dict(plan.refused).keys()

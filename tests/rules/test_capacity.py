@@ -203,6 +203,32 @@ def test_the_arithmetic_of_the_card_bounds_prompts() -> None:
     assert "8 billion weights" in found.formula
 
 
+def test_a_card_of_an_unknown_variant_is_bounded_by_the_fastest_one() -> None:
+    """An H100 has 756, 835 or 989 TFLOP/s and 2,000 to 3,900 GB/s: what is reached is a lower bound then."""
+    samples = load(
+        (9, {"running": 4, "generation": 120.0, "kv": 1.0}), (3, {"running": 8, "prompt": 30_900.0})
+    )
+    run = a_run(measured=MEASURED, samples=samples, messages=("#SBATCH --gres=gpu:h100:4",))
+    decode, prefill = ceiling_of(run), prefill_ceiling_of(run, load_of(run))
+    assert decode is not None and "3,900 GB/s (H100 NVL" in decode.formula
+    assert prefill is not None and "989 TFLOP/s (H100 SXM" in prefill.formula
+    assert "or more" in decode.of_limit
+    assert "or more" in prefill.of_limit
+    assert "or more" not in str(ceiling_of(a_run(measured=MEASURED, samples=samples, messages=(ON_H100,))))
+
+
+def test_a_printed_memory_rules_variants_out() -> None:
+    """A card of 79.2 GiB is no H100 NVL of 94."""
+    lines = (
+        "#SBATCH --gres=gpu:h100:4",
+        "Free memory on device (78.6/79.2 GiB) on startup. Desired GPU memory utilization is (0.9, 71.3"
+        " GiB). Actual usage: 27.5 GiB for weights, 0.26 GiB for peak activation, 0.18 GiB for non-torch memory",
+    )
+    samples = load((9, {"running": 4, "generation": 120.0, "kv": 1.0}))
+    found = ceiling_of(a_run(measured=MEASURED, samples=samples, messages=lines))
+    assert found is not None and "3,350 GB/s (H100 SXM" in found.formula
+
+
 @pytest.mark.parametrize(
     ("prompt", "settings", "weights"),
     [

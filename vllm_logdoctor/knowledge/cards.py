@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Literal
 
 from msgspec import Struct
 
@@ -26,6 +27,7 @@ class Card(Struct, frozen=True):
         pcie: PCI Express generation; None where there is none or it is not known.
         unified_memory: the memory is the host's memory too.
         source: vendor's data sheet and year, where the figures can be checked.
+        variants: the cards that it may be, where the text did not say which one.
     """
 
     name: str
@@ -42,6 +44,17 @@ class Card(Struct, frozen=True):
     link_pairs_only: bool = False
     pcie: int | None = None
     unified_memory: bool = False
+    variants: tuple[Card, ...] = ()
+
+    def fastest(self, figure: Literal["bandwidth_gbs", "fp16_tflops", "fp8_tflops"]) -> Card:
+        """Return the variant with the largest figure: an upper bound where the variant is not known; else the card itself.
+
+        >>> card_for("H100").fastest("bandwidth_gbs").name
+        'H100 NVL'
+        """
+        if not all(getattr(card, figure) for card in self.variants):
+            return self
+        return max(self.variants, key=lambda card: float(getattr(card, figure)), default=self)
 
 
 class CardRow(Card, frozen=True):
@@ -124,4 +137,4 @@ def _shared(cards: list[Card]) -> Card:
         shared.pop("link_gbs", None)
     name = f"{cards[0].name.split()[0]} (any)" if "name" not in shared else cards[0].name
     sources = "; ".join(dict.fromkeys(card.source for card in cards))
-    return Card(**{**shared, "name": name, "source": sources})
+    return Card(**{**shared, "name": name, "source": sources, "variants": tuple(cards)})

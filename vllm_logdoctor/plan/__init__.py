@@ -10,7 +10,7 @@ from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.plan.merge import merge
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.plan.objectives import suited
-from vllm_logdoctor.plan.outlook import expectations, next_limit
+from vllm_logdoctor.plan.outlook import expectations, next_limits
 from vllm_logdoctor.plan.table import what_if_table
 from vllm_logdoctor.rules import configuration
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
@@ -44,7 +44,7 @@ def plan_of(
     load = load or load_of(run)
     items, left_out = suited(merged.changes, objective, failures)
     found = composed(
-        run, items, load, lambda other: advice_on(other, objective), failures, objective != "long-context"
+        run, items, load, lambda other: advice_on(other, objective), failures, objective == "long-context"
     )
     refused = tuple(dict.fromkeys((*merged.refused, *left_out, *found.held_back)))
     launch = launch_of(run)
@@ -59,7 +59,7 @@ def plan_of(
         after,
         refused,
         expected,
-        next_limit(found.changes, findings) or found.next_limit,
+        next_limits(found, findings, run, load),
     )
 
 

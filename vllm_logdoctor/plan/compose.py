@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -15,17 +15,21 @@ from vllm_logdoctor.rules.load import Load
 from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.model import Run
 
+BANDWIDTH = "memory bandwidth"
+FULL_LENGTH = "KV cache, with requests of full length"
 NEXT_LIMITS = {
     "scheduler-limit-not-memory": "max_num_seqs",
-    "decode-limited-by-weight-reads": "memory bandwidth",
-    "kv-cache-reads-dominate": "memory bandwidth",
-    "few-full-length-requests-fit": "KV cache, with requests of full length",
+    "decode-limited-by-weight-reads": BANDWIDTH,
+    "kv-cache-reads-dominate": BANDWIDTH,
+    "few-full-length-requests-fit": FULL_LENGTH,
     "client-concurrency-bound": "client",
 }
 """What in a planned run is no finding but the limit that comes next: with a full cache cured, more requests run until
 max_num_seqs or the client limits; with graphs in place of eager mode, bytes that a step reads set its pace. A cache that is
 full then, or prompts that fill the steps, are defects of a plan.
 """
+LIMITS_OF_LONG_CONTEXT = {rule: name for rule, name in NEXT_LIMITS.items() if name != FULL_LENGTH}
+"""The same for the objective long-context, which must not lose requests of full length."""
 
 SLIGHTLY_SHORTER = 0.9
 """Share of the context that must be left where a step takes some of it."""
@@ -42,12 +46,12 @@ class PlannedFindings(Struct, frozen=True):
 
 
 class Composed(Struct, frozen=True):
-    """The changes of a plan, what was held back with the reason, the run that they lead to, and what limits it newly."""
+    """The changes of a plan, what was held back with the reason, the run that they lead to, and the names of what limits it newly."""
 
     changes: tuple[PlannedChange, ...]
     held_back: tuple[Refusal, ...]
     planned: PlannedRun
-    next_limit: str
+    next_limits: tuple[str, ...]
 
 
 def composed(
@@ -56,7 +60,7 @@ def composed(
     load: Load,
     judgement: Judgement,
     failures: frozenset[str] = frozenset(),
-    may_shorten: bool = True,
+    long_context: bool = False,
 ) -> Composed:
     """Return the changes that can be made together.
 
@@ -66,14 +70,14 @@ def composed(
         load: the load of the run.
         judgement: gives the findings on the settings and the load of a run.
         failures: ids of findings of failures: what repairs them may cost speed.
-        may_shorten: whether a step may take a little of a context that this load does not use.
+        long_context: whether requests of full length count: no step may take any of the context or of the requests of that length.
     """
     kept: list[PlannedChange] = []
     held: list[Refusal] = []
     for group in _groups(items, failures):
         repairs = not failures.isdisjoint(group[0].findings)
         reason = _reason(run, kept, group, load, repairs)
-        if reason is not None and may_shorten:
+        if reason is not None and not long_context:
             shorter = _with_shorter_context(run, kept, group, load)
             if shorter and _reason(run, kept, shorter, load, repairs) is None:
                 group, reason = shorter, None
@@ -87,8 +91,9 @@ def composed(
                 if item.change.knob != reason[0]
             ]
     kept = with_capture_sizes(run, kept)
-    kept, brought, limit = _without_new_findings(run, kept, judgement, failures)
-    return Composed(tuple(kept), (*held, *brought), _with(run, kept), limit)
+    limits = LIMITS_OF_LONG_CONTEXT if long_context else NEXT_LIMITS
+    kept, brought, names = _without_new_findings(run, kept, judgement, failures, limits)
+    return Composed(tuple(kept), (*held, *brought), _with(run, kept), names)
 
 
 def _groups(items: Sequence[PlannedChange], failures: frozenset[str]) -> list[list[PlannedChange]]:
@@ -146,36 +151,52 @@ def _second_risk(first: PlannedChange | None, item: PlannedChange) -> str:
 
 
 def _without_new_findings(
-    run: Run, items: list[PlannedChange], judgement: Judgement, failures: frozenset[str]
-) -> tuple[list[PlannedChange], list[Refusal], str]:
-    """Hold back steps, the last first, until the planned run has no finding that this run has not; and return its new limit."""
+    run: Run,
+    items: list[PlannedChange],
+    judgement: Judgement,
+    failures: frozenset[str],
+    limits: Mapping[str, str],
+) -> tuple[list[PlannedChange], list[Refusal], tuple[str, ...]]:
+    """Hold back steps, the last first, until the planned run has no finding that this run has not; and return its new limits."""
     held: list[Refusal] = []
     steps = [group for group in _groups(items, failures) if group[0].change.kind in ("flag", "env")]
     if not steps:
-        return items, held, ""
+        return items, held, ()
     known = {finding.id for finding in judgement(run)}
     left = list(items)
-    planned = planned_findings(judgement(_with(run, left).run), known)
+    planned = planned_findings(judgement(_with(run, left).run), known, limits)
     for step in reversed(steps):
         new = new_findings(planned, known)
         if not new:
             break
-        without = [other for other in left if other not in step]
-        planned_without = planned_findings(judgement(_with(run, without).run), known)
+        whole = _with_actions(step, left, failures)
+        without = [other for other in left if other not in whole]
+        planned_without = planned_findings(judgement(_with(run, without).run), known, limits)
         still = {finding.id for finding in new_findings(planned_without, known)}
         if len(still) < len(new):
             gone = next(finding for finding in new if finding.id not in still)
             reason = f'the planned run would then have the finding "{gone.title}"'
-            held += [(item.change.knob, reason) for item in step]
+            held += [(item.change.knob, reason) for item in whole]
             left, planned = without, planned_without
-    return left, held, next(iter(planned.next_limits), "")
+    return left, held, planned.next_limits
 
 
-def planned_findings(judged: Sequence[Finding], known: Collection[str]) -> PlannedFindings:
+def _with_actions(
+    step: list[PlannedChange], items: Sequence[PlannedChange], failures: frozenset[str]
+) -> list[PlannedChange]:
+    """Return a step with what its finding asks for by hand: replicas without fewer ranks each are none."""
+    if not failures.isdisjoint(step[0].findings):
+        return step
+    return [item for item in items if item in step or item.findings == step[0].findings]
+
+
+def planned_findings(
+    judged: Sequence[Finding], known: Collection[str], limits: Mapping[str, str] = NEXT_LIMITS
+) -> PlannedFindings:
     """Divide what judges a planned run into findings and the limits that come next; `known` are the findings of this run."""
-    limits = [finding for finding in judged if finding.id in NEXT_LIMITS and finding.id not in known]
-    names = dict.fromkeys(NEXT_LIMITS[finding.id] for finding in limits)
-    return PlannedFindings(tuple(finding for finding in judged if finding not in limits), tuple(names))
+    next_ones = [finding for finding in judged if finding.id in limits and finding.id not in known]
+    names = dict.fromkeys(limits[finding.id] for finding in next_ones)
+    return PlannedFindings(tuple(finding for finding in judged if finding not in next_ones), tuple(names))
 
 
 def new_findings(planned: PlannedFindings, known: Collection[str]) -> list[Finding]:

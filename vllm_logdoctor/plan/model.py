@@ -38,6 +38,20 @@ class Expectation(Struct, frozen=True):
     why: str
 
 
+class NextLimit(Struct, frozen=True):
+    """What limits with a plan made, and where.
+
+    Attributes:
+        name: "max_num_seqs", "KV cache", "client", "memory bandwidth" ...
+        where: the figures of the planned run at which it limits.
+        stays: whether it is what limits this run as well.
+    """
+
+    name: str
+    where: str
+    stays: bool = False
+
+
 class Plan(Struct, frozen=True):
     """All changes, one value per knob, in order, valid for the run's vLLM version.
 
@@ -47,7 +61,7 @@ class Plan(Struct, frozen=True):
             the arguments.
         refused: knobs that were asked for and left out, with the reason.
         expected: figures to expect under the same demand.
-        next_limit: what limits with the plan made: "max_num_seqs", "KV cache", "client", or "" where not known.
+        next_limits: what limits with the plan made, the first first; empty where the log does not tell it.
     """
 
     changes: tuple[PlannedChange, ...] = ()
@@ -55,4 +69,9 @@ class Plan(Struct, frozen=True):
     command_after: str | None = None
     refused: tuple[tuple[str, str], ...] = ()
     expected: tuple[Expectation, ...] = ()
-    next_limit: str = ""
+    next_limits: tuple[NextLimit, ...] = ()
+
+    @property
+    def next_limit(self) -> str:
+        """Return the name of the first of the next limits, or ""."""
+        return self.next_limits[0].name if self.next_limits else ""

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vllm_logdoctor.plan.model import Expectation, PlannedChange
+from vllm_logdoctor.plan.compose import BANDWIDTH, FULL_LENGTH, Composed
+from vllm_logdoctor.plan.feasible import weights_of
+from vllm_logdoctor.plan.model import Expectation, NextLimit, PlannedChange
 from vllm_logdoctor.plan.planned import PlannedRun
+from vllm_logdoctor.rules.bottleneck import bottleneck_of
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import Load, generated_tokens, load_of
 from vllm_logdoctor.rules.model import Effect, Finding
+from vllm_logdoctor.run.model import Run
 
 THROUGHPUT = "generation_throughput"
 LEAST_SAMPLES = 3
 """Statistics lines with requests, fewer of which show no load to go by."""
 LEAST_MOVE = 0.02
 """A figure that moves by less than 2 % is not worth a row."""
+_LIMITS = {
+    "client-limited": "client",
+    "kv-cache-limited": "KV cache",
+    "max-num-seqs-limited": "max_num_seqs",
+}
 
 
 def expectations(
@@ -50,11 +60,40 @@ def planned_effects(
     ]
 
 
-def next_limit(items: Sequence[PlannedChange], findings: Sequence[Finding]) -> str:
-    """Return what limits with the plan made, as far as its effects tell it."""
-    return next(
-        (effect.next_limit for _, effect in planned_effects(items, findings) if effect.next_limit), ""
+def next_limits(found: Composed, findings: Sequence[Finding], run: Run, load: Load) -> tuple[NextLimit, ...]:
+    """Return what limits with a plan made and where: by its effects and by how its run is judged, else what limits it as now.
+
+    Empty where the plan changes no setting or repairs a failure, or where the log shows no load.
+    """
+    made = {name for item in found.changes if item.change.kind in ("flag", "env") for name in item.findings}
+    if not made or len(load.busy) < LEAST_SAMPLES:
+        return ()
+    effects = [effect.next_limit for _, effect in planned_effects(found.changes, findings)]
+    new = [*filter(None, effects), *found.next_limits]
+    repairs = any(finding.id in made for finding in findings if finding.kind == "failure")
+    after = load_of(found.planned.run)
+    now = _LIMITS.get(bottleneck_of(run, load).name, "")
+    unchanged = now and now == _LIMITS.get(bottleneck_of(found.planned.run, after).name)
+    stays = [now] if unchanged and not repairs and not set(new) - {FULL_LENGTH} else []
+    return tuple(
+        NextLimit(name, _where(name, found.planned, after), name in stays)
+        for name in dict.fromkeys([*stays, *new])
     )
+
+
+def _where(name: str, planned: PlannedRun, load: Load) -> str:
+    """Return the figures of a planned run and its load at which a limit acts."""
+    memory = planned.after
+    held = planned.run.measure("max_concurrency")
+    if name == FULL_LENGTH and memory is not None and held and memory.length:
+        return f"it holds {held:.3g} requests of {memory.length:,} tokens"
+    weights, _ = weights_of(planned.run)
+    if name == BANDWIDTH and weights:
+        cache = (memory.available or 0.0) * load.peak_kv / 100 if memory is not None else 0.0
+        beside = f" and {cache:.3g} GiB of KV cache" if cache > LEAST_MOVE * weights else ""
+        return f"a step reads up to {weights:.4g} GiB of weights{beside} on each card"
+    waiting = f"{load.peak_waiting:,.0f} waiting" if load.peak_waiting else "none waiting"
+    return f"at most {plural(load.peak_running, 'request')} at once, {waiting}, {load.peak_kv:.3g} % of the KV cache"
 
 
 def _throughput(

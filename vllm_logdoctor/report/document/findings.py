@@ -157,6 +157,14 @@ class ExpectationOut(Part):
     why: str
 
 
+class NextLimitOut(Part):
+    """What limits with the plan made."""
+
+    name: str
+    where: Annotated[str, means("the figures of the planned run at which it limits")]
+    stays: Annotated[bool, means("whether it is what limits this run as well")]
+
+
 class PlanOut(Part):
     """All changes, one value per knob."""
 
@@ -169,6 +177,7 @@ class PlanOut(Part):
         str | None,
         means("what limits with the plan made: max_num_seqs, KV cache, memory bandwidth or client"),
     ]
+    next_limits: list[NextLimitOut]
 
     @classmethod
     def of_plan(cls, plan: Plan) -> PlanOut:
@@ -178,6 +187,7 @@ class PlanOut(Part):
             changes=[PlannedChangeOut.of_planned(planned) for planned in plan.changes],
             refused=[RefusedOut(knob, reason) for knob, reason in plan.refused],
             expected=[ExpectationOut.of(row) for row in plan.expected],
+            next_limits=[NextLimitOut.of(limit) for limit in plan.next_limits],
         )
 
 
@@ -207,6 +217,12 @@ class CeilingOut(Part):
     share: Annotated[float | None, means("measured over ceiling")]
     formula: str
     evidence: list[Evidence]
+    variant_open: Annotated[
+        bool,
+        means(
+            "whether the ceiling is that of the fastest variant of a card that the log names by its family only"
+        ),
+    ]
 
 
 class AlreadyRightOut(Part):

@@ -76,9 +76,7 @@ def _decode_limit(page: Page) -> list[str]:
     limit = page.diagnosis.ceiling
     if limit is None:
         return []
-    rate = (
-        f"{number(limit.measured)} of at most {number(limit.ceiling)} tokens/s ({percent(100 * limit.share)})"
-    )
+    rate = f"{number(limit.measured)} of at most {number(limit.ceiling)} tokens/s ({limit.of_limit})"
     return [
         f"Decode reaches {rate} of what the memory bandwidth allows{page.cited(limit.evidence)}: {prose(limit.formula)}."
     ]

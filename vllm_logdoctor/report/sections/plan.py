@@ -58,7 +58,10 @@ def _expected(page: Page) -> list[str]:
 
 
 def _next_limit(page: Page) -> list[str]:
-    """Return the sentence on what limits with the plan made; nothing where the plan does not tell it."""
-    limit = page.diagnosis.plan.next_limit
-    named = "the client" if limit == "client" else limit
-    return [f"The limit after it: {prose(named)}."] if named else []
+    """Return the sentence on what limits with the plan made, and where; nothing where the plan does not tell it."""
+    limits = page.diagnosis.plan.next_limits
+    named = [
+        f"{'the client' if limit.name == 'client' else limit.name}{', as now' if limit.stays else ''} ({limit.where})"
+        for limit in limits
+    ]
+    return [f"The limit after it: {prose('; '.join(named))}."] if named else []

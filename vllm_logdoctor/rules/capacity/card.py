@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.knowledge.cards import LEAST_OF_NOMINAL, Card, card_for
+from vllm_logdoctor.knowledge.cards import Card, card_for
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import AS_PRINTED, CARD_LISTS, device_total
 from vllm_logdoctor.run.model import Run
@@ -65,14 +65,10 @@ def _one_name(run: Run, pattern: str) -> tuple[str, Event] | None:
 def _card_of_the_job(run: Run) -> Card | None:
     """Return the card that the job asks for, unless the printed memory is that of another card or of a slice."""
     asked = job_card(run)
-    card = card_for(asked[0]) if asked else None
-    if card is None:
-        return None
     total = device_total(run)
     printed = total.gib if total is not None and total.basis.endswith(AS_PRINTED) else None
-    if printed and card.memory_gib and not LEAST_OF_NOMINAL * card.memory_gib <= printed <= card.memory_gib:
-        return None
-    return replace(card, name=f"{card.name} by the job's request")
+    card = card_for(asked[0], printed) if asked else None
+    return replace(card, name=f"{card.name} by the job's request") if card is not None else None
 
 
 def _card_of_memory(run: Run) -> Card | None:

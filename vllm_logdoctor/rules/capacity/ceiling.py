@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.cards import Card
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
@@ -32,9 +33,10 @@ class Ceiling(Struct, frozen=True):
     Attributes:
         ceiling: tokens per second of all requests together at most.
         measured: tokens per second, median of samples without prompts.
-        share: measured over ceiling.
+        share: measured over ceiling; at least this much where the card may be a slower variant.
         formula: how the ceiling was computed, with its inputs.
         evidence: lines that hold the inputs.
+        variant_open: whether the log leaves open which variant the card is: the ceiling is that of the fastest one.
     """
 
     ceiling: float
@@ -42,6 +44,17 @@ class Ceiling(Struct, frozen=True):
     share: float
     formula: str
     evidence: tuple[Evidence, ...]
+    variant_open: bool = False
+
+    @property
+    def of_limit(self) -> str:
+        """Return the share of the limit in words."""
+        share = f"{100 * self.share:.0f} %"
+        return (
+            f"{share} or more, as the log leaves open which variant the card is"
+            if self.variant_open
+            else share
+        )
 
 
 def ceiling_of(run: Run, load: Load | None = None) -> Ceiling | None:
@@ -51,7 +64,8 @@ def ceiling_of(run: Run, load: Load | None = None) -> Ceiling | None:
     only a part, with drafts, which make several tokens a step, and with pipeline stages, which work on different
     requests at a time. A measured rate above the bound shows that not all weights are read: then there is none.
     """
-    card, memory = device_of(run), memory_of(run)
+    device, memory = device_of(run), memory_of(run)
+    card = device.fastest("bandwidth_gbs") if device is not None else None
     if card is None or not card.bandwidth_gbs or memory is None or not memory.weights or not memory.available:
         return None
     if (
@@ -64,7 +78,7 @@ def ceiling_of(run: Run, load: Load | None = None) -> Ceiling | None:
     if len(spans) < LEAST_SAMPLES:
         return None
     found = _ceiling(run, card, memory, memory.weights, memory.available, spans)
-    return found if found.share <= 1 else None
+    return replace(found, variant_open=card is not device) if found.share <= 1 else None
 
 
 def has_experts(run: Run) -> bool:
@@ -80,12 +94,12 @@ def distance(run: Run, load: Load) -> str:
     if decode is not None:
         words += (
             f" Decode makes {decode.measured:,.0f} of at most {decode.ceiling:,.0f} tokens/s that the memory of the card"
-            f" allows at this number of requests ({100 * decode.share:.0f} %): {decode.formula}."
+            f" allows at this number of requests ({decode.of_limit}): {decode.formula}."
         )
     if prefill is not None:
         words += (
             f" Prefill made up to {prefill.measured:,.0f} of at most {prefill.ceiling:,.0f} prompt tokens/s that its"
-            f" arithmetic allows ({100 * prefill.share:.0f} %): {prefill.formula}."
+            f" arithmetic allows ({prefill.of_limit}): {prefill.formula}."
         )
     return words
 
@@ -95,11 +109,15 @@ def prefill_ceiling_of(run: Run, load: Load) -> Ceiling | None:
 
     None where card, weights or prompts are not known, and for models of which a token uses only a part.
     """
-    card, weights = device_of(run), run.measure("model_weights_gib")
+    device, weights = device_of(run), run.measure("model_weights_gib")
     each = weight_bytes(run.setting("quantization"), str(run.setting("dtype") or "bfloat16"))
-    if card is None or not weights or each is None or has_experts(run):
+    if device is None or not weights or each is None or has_experts(run):
         return None
-    peak = card.fp8_tflops if each.high <= 1.1 and card.fp8_tflops else card.fp16_tflops
+    card = device.fastest("fp8_tflops") if each.high <= 1.1 else device
+    peak = card.fp8_tflops if each.high <= 1.1 else None
+    if not peak:
+        card = device.fastest("fp16_tflops")
+        peak = card.fp16_tflops
     fastest = max(load.busy, key=lambda span: span.sample.prompt, default=None)
     stages = run.setting("pipeline_parallel_size")
     if not peak or fastest is None or not fastest.sample.prompt or stages not in (None, 1):
@@ -112,7 +130,8 @@ def prefill_ceiling_of(run: Run, load: Load) -> Ceiling | None:
         f"{peak:,.0f} TFLOP/s ({card.name}, {card.source}) / (2 x {parameters / 1e9:.3g} billion weights on a card)"
         f" = {ceiling:,.0f} tokens/s"
     )
-    return Ceiling(ceiling, measured, measured / ceiling, formula, (evidence_of_sample(run, fastest.sample),))
+    lines = (evidence_of_sample(run, fastest.sample),)
+    return Ceiling(ceiling, measured, measured / ceiling, formula, lines, card is not device)
 
 
 def _ceiling(
