@@ -210,8 +210,10 @@ def test_a_card_of_an_unknown_variant_is_bounded_by_the_fastest_one() -> None:
     )
     run = a_run(measured=MEASURED, samples=samples, messages=("#SBATCH --gres=gpu:h100:4",))
     decode, prefill = ceiling_of(run), prefill_ceiling_of(run, load_of(run))
-    assert decode is not None and "3,900 GB/s (H100 NVL" in decode.formula
-    assert prefill is not None and "989 TFLOP/s (H100 SXM" in prefill.formula
+    assert decode is not None
+    assert "3,900 GB/s (H100 NVL" in decode.formula
+    assert prefill is not None
+    assert "989 TFLOP/s (H100 SXM" in prefill.formula
     assert "or more" in decode.of_limit
     assert "or more" in prefill.of_limit
     assert "or more" not in str(ceiling_of(a_run(measured=MEASURED, samples=samples, messages=(ON_H100,))))
@@ -226,7 +228,8 @@ def test_a_printed_memory_rules_variants_out() -> None:
     )
     samples = load((9, {"running": 4, "generation": 120.0, "kv": 1.0}))
     found = ceiling_of(a_run(measured=MEASURED, samples=samples, messages=lines))
-    assert found is not None and "3,350 GB/s (H100 SXM" in found.formula
+    assert found is not None
+    assert "3,350 GB/s (H100 SXM" in found.formula
 
 
 @pytest.mark.parametrize(

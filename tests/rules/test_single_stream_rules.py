@@ -37,12 +37,13 @@ def test_a_slow_stream_of_16_bit_weights_asks_for_fewer_bytes_before_more_reques
     "run",
     [
         stream(generation=80.0),
+        stream(generation=3.0),
         stream(set={"quantization": "fp8"}),
         stream(set={"enforce_eager": True}),
         stream(platform="cpu"),
         a_run(set={"dtype": "bfloat16"}, samples=load((6, ONE))),
     ],
-    ids=["fast", "quantized", "eager", "cpu", "weights-unknown"],
+    ids=["fast", "slower-than-any-card", "quantized", "eager", "cpu", "weights-unknown"],
 )
 def test_other_streams_do_not(run: Run) -> None:
     assert "decode-limited-by-weight-reads" not in advice(run)

@@ -127,3 +127,45 @@ def test_the_first_statistics_after_an_idle_line_stand_for_the_usual_interval() 
     series = [sample(running, number=number) for number, running in enumerate((1, 1, 0))]
     series += [sample(1, number=number) for number in (5, 6)]
     assert [span.seconds for span in spans_of(series)] == [10, 10, 10, 10, 10]
+
+
+SIXTEEN_GIB = {"model_weights_gib": 15.0, "available_kv_cache_gib": 8.0, "kv_cache_tokens": 60_000}
+
+
+@pytest.mark.parametrize(
+    "busy", [{"running": 4, "kv": 40.0}, {"running": 80, "kv": 80.0}], ids=["few", "many"]
+)
+def test_reading_weights_slower_than_any_card_is_a_finding_beside_the_clients_pace(
+    busy: dict[str, float],
+) -> None:
+    """2.4 tokens/s for each of four requests are 47 GB/s; the slowest card reads 200."""
+    crawling = {**busy, "generation": 2.4 * busy["running"]}
+    run = a_run(measured=SIXTEEN_GIB, samples=load((20, crawling)))
+    found = advice(run)
+    assert bottleneck_of(run).name == "client-limited"
+    assert "GB/s" in found["steps-slower-than-memory"].explanation
+    assert list(found).index("client-concurrency-bound") < list(found).index("steps-slower-than-memory")
+    assert found["client-concurrency-bound"].changes == ()
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [{"generation": 40.0}, {"generation": 9.6, "prompt": 300.0}],
+    ids=["as-fast-as-a-slow-card", "prompts-between"],
+)
+def test_steps_that_a_card_can_need_are_no_finding(figures: dict[str, float]) -> None:
+    run = a_run(measured=SIXTEEN_GIB, samples=load((20, {"running": 4, "kv": 40.0, **figures})))
+    assert "steps-slower-than-memory" not in advice(run)
+
+
+def test_two_lines_of_a_long_run_are_not_called_slow() -> None:
+    slow = {"running": 4, "kv": 40.0, "generation": 9.6}
+    run = a_run(measured=SIXTEEN_GIB, samples=load((2, slow), (30, {**slow, "generation": 200.0})))
+    assert "steps-slower-than-memory" not in advice(run)
+
+
+@pytest.mark.parametrize(("prompt", "limit"), [(1487.0, "prefill-limited"), (60.0, "client-limited")])
+def test_streams_that_crawl_beside_many_prompts_are_slowed_by_these(prompt: float, limit: str) -> None:
+    """Four requests at 1.9 tokens/s: 1,487 prompt tokens/s take the steps, 60 do not."""
+    run = a_run(samples=load((20, {"running": 4, "kv": 6.0, "generation": 7.6, "prompt": prompt})))
+    assert bottleneck_of(run).name == limit

@@ -63,10 +63,10 @@ def planned_effects(
 def next_limits(found: Composed, findings: Sequence[Finding], run: Run, load: Load) -> tuple[NextLimit, ...]:
     """Return what limits with a plan made and where: by its effects and by how its run is judged, else what limits it as now.
 
-    Empty where the plan changes no setting or repairs a failure, or where the log shows no load.
+    Empty where the plan changes no setting. A limit that stays is not named for a repair, nor where the log shows next to no load.
     """
     made = {name for item in found.changes if item.change.kind in ("flag", "env") for name in item.findings}
-    if not made or len(load.busy) < LEAST_SAMPLES:
+    if not made:
         return ()
     effects = [effect.next_limit for _, effect in planned_effects(found.changes, findings)]
     new = [*filter(None, effects), *found.next_limits]
@@ -74,7 +74,8 @@ def next_limits(found: Composed, findings: Sequence[Finding], run: Run, load: Lo
     after = load_of(found.planned.run)
     now = _LIMITS.get(bottleneck_of(run, load).name, "")
     unchanged = now and now == _LIMITS.get(bottleneck_of(found.planned.run, after).name)
-    stays = [now] if unchanged and not repairs and not set(new) - {FULL_LENGTH} else []
+    shown = unchanged and not repairs and len(load.busy) >= LEAST_SAMPLES
+    stays = [now] if shown and not set(new) - {FULL_LENGTH} else []
     return tuple(
         NextLimit(name, _where(name, found.planned, after), name in stays)
         for name in dict.fromkeys([*stays, *new])

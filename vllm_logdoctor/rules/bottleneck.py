@@ -217,7 +217,8 @@ def meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
     if name == "client-limited" and any(span.waits for span in held):
         return "Almost no request queued for {span}: the client set the pace"
     if name == "prefill-limited" and not any(span.waits for span in held):
-        return "Prefill of prompts took the steps for {span}: running requests got less than one token per second"
+        most = max(span.sample.generation / (span.sample.running or 1) for span in held)
+        return f"Prefill of prompts took the steps for {{span}}: running requests got at most {most:.2g} tokens/s each"
     across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
     if name == "interconnect-limited" and not across:
         return f"Slow steps for {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"

@@ -18,7 +18,8 @@ A statistics line is judged by these rules, the first that holds:
    of requests, or less than two and a half with up to 256 in half of the cache, and no prompts, counted or under
    way: no card reads its own memory so slowly. Tensor parallel ranks on different nodes
    are the interconnect's, and so are more ranks than a machine has cards, where a single stream crawls. Several
-   requests that get less than a token per second each while prompts are computed wait inside the batch: prefill.
+   requests that get less than a token per second each while prompts are computed wait inside the batch: prefill; so do those
+   that get less than two and a half while 20 prompt tokens are computed for each of theirs.
 
 Lines in which requests run while neither a token nor the usage of the cache moves for half a minute tell no
 limit: the engine made no progress.
@@ -65,6 +66,8 @@ SLOW_RANKS = 5.0
 """The same where the ranks are more than a machine has cards: cards of such machines read theirs twelve times."""
 STARVED = 1.0
 """Tokens per second and request below which requests of a batch hardly decode: the steps compute prompts."""
+MOSTLY_PROMPTS = 20.0
+"""Prompt tokens computed for each generated one, from which the prompts are most of the arithmetic of the steps."""
 PROMPT_GROWTH = 0.3
 """Per cent of the cache; a few tokens take less in ten seconds, a long prompt that is being computed takes more."""
 LEAST_LINES_WITHOUT_PROMPTS = 3
@@ -185,7 +188,7 @@ def limit_below(span: Span, host: Host, before: Sample | None = None) -> Bottlen
         slow = sample.prompt + sample.generation < SLOW_CPU * running
         return "host-limited" if slow else "client-limited"
     prompts = computes_prompts(sample, before)
-    if prompts and min(running, before.running) > 1 and sample.generation < STARVED * running:
+    if prompts and min(running, before.running) > 1 and is_starved(sample):
         return "prefill-limited"
     if prompts:
         return "client-limited"
@@ -205,6 +208,17 @@ def computes_prompts(sample: Sample, before: Sample) -> bool:
     if sample.prompt > 0 or sample.swapped is not None:
         return sample.prompt > 0
     return (sample.kv_usage or 0.0) - (before.kv_usage or 0.0) > PROMPT_GROWTH
+
+
+def is_starved(sample: Sample) -> bool:
+    """Return whether the requests of a batch hardly decode beside prompts; a little more do where prompts are most of the work.
+
+    Example:
+        >>> is_starved(Sample(0.0, 1, 0, 1487.0, 7.0, running=4)), is_starved(Sample(0.0, 1, 0, 300.0, 7.0, running=4))
+        (True, False)
+    """
+    slowest = SLOW_BATCH if sample.prompt >= MOSTLY_PROMPTS * sample.generation else STARVED
+    return sample.generation < slowest * (sample.running or 0)
 
 
 def is_slower_than_memory(sample: Sample) -> bool:

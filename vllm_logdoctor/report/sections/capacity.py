@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.report.escape import code, prose
-from vllm_logdoctor.report.figures import number, percent, setting, table
+from vllm_logdoctor.report.figures import number, setting, table
 from vllm_logdoctor.report.naming import accelerator_unit, accelerators
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.capacity.memory import memory_of

@@ -28,6 +28,7 @@ from vllm_logdoctor.rules.limits import (
     FEW,
     KV_FULL,
     KV_FULL_ALONE,
+    MOSTLY_PROMPTS,
     STARVED,
     BottleneckName,
     runs_on_cpu,
@@ -42,6 +43,7 @@ from vllm_logdoctor.rules.performance.published import (
     MAX_NUM_SEQS_FROM_ONE,
     MAX_NUM_SEQS_RAISED,
 )
+from vllm_logdoctor.rules.performance.steps import slow_steps
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.metrics import batches_of
@@ -68,8 +70,7 @@ LEAST_LOAD = 6
 MOST_PROMPTS = 0.4
 # Statistics lines behind each judgement: one line is a moment, not a load.
 LEAST_LINES = 2
-# Prompt tokens per generated one, and per second, from which a step's time goes into prompts, at the same rate for one or for many.
-MOSTLY_PROMPTS = 20
+# Prompt tokens per second from which a step's time goes into prompts, at the same rate for one or for many.
 MANY_PROMPT_TOKENS = 1000
 
 
@@ -139,6 +140,8 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
         return f" {lines} statistics lines with requests are too few to advise the client by."
     if pools(case.run) or runs_on_cpu(case.run):
         return ""
+    if slow_steps(case):
+        return " Each request gets tokens more slowly than any card reads its memory: find out why first, more requests would hide it."
     prompt, generation = case.load.prompt, case.load.generation
     if prompt > max(MANY_PROMPT_TOKENS, MOSTLY_PROMPTS * generation):
         return (

@@ -13,6 +13,7 @@ from vllm_logdoctor.rules.execution_mode import switched_off
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.rules.performance.drafters import drafter_words
 from vllm_logdoctor.rules.performance.published import QUANTIZED_SINGLE
+from vllm_logdoctor.rules.performance.steps import SLOWEST_READING
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Run, Sample
 
@@ -29,8 +30,8 @@ _QUANTIZED = lazy_pattern(r"awq|gptq|fp8|fp4|int[48]|w4a|w8a|[48]-?bit|gguf|bnb"
 def decode_limited_by_weight_reads(case: RuleContext) -> Advice | None:
     """A handful of requests reads 16-bit weights for each token.
 
-    Needs the size of the weights and statistics lines with one to four requests, and a stream that is slow or close to
-    the bandwidth of a card that the log names.
+    Needs the size of the weights and statistics lines with one to four requests, and a stream that is slow, though not slower
+    than any card, or close to the bandwidth of a card that the log names.
     """
     spans = [span for span in case.load.busy if span.sample.running and span.sample.generation > 0]
     weights = case.run.measure("model_weights_gib")
@@ -39,7 +40,8 @@ def decode_limited_by_weight_reads(case: RuleContext) -> Advice | None:
     rate = max(span.sample.generation / (span.sample.running or 1) for span in spans)
     read = rate * weights * GIB / 1e9
     share = _share_of_bandwidth(case.run, read)
-    if (share is None and rate >= SLOW_STREAM) or (share is not None and share < AT_THE_LIMIT):
+    far_from_it = rate >= SLOW_STREAM or read < SLOWEST_READING if share is None else share < AT_THE_LIMIT
+    if far_from_it:
         return None
     return Advice(
         _explanation(case.run, rate, weights, read, share),

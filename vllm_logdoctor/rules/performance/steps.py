@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf
+
+from vllm_logdoctor.rules.bottleneck import RUN_SHARE
+from vllm_logdoctor.rules.capacity.memory import GIB, memory_of
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -12,11 +17,21 @@ from vllm_logdoctor.rules.context import (
 )
 from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.load import Span, minutes
+from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.stalls import stalled
+from vllm_logdoctor.rules.tasks import computes_for_others, pools
+from vllm_logdoctor.run.model import Sample
 
 # What makes steps slow by itself, and has a rule that says so.
 _SAID_ELSEWHERE = ("quantization-emulated", "quantization-not-optimized")
+SLOWEST_READING = 100.0
+"""GB/s: half the memory bandwidth of the slowest card whose data sheet is known."""
+LEAST_LINES = 3
+BEHIND_THE_CLIENT = CLIENTS_OWN - 0.01
+"""Worth of slow steps where the client sets the pace of the run as a whole."""
+BLOCK = 16
+"""Tokens of a block of the cache, which a request takes whole."""
 
 
 def engine_makes_no_progress(case: RuleContext) -> Advice | None:
@@ -57,23 +72,26 @@ def engine_makes_no_progress(case: RuleContext) -> Advice | None:
 
 
 def steps_slower_than_memory(case: RuleContext) -> Advice | None:
-    """Requests get fewer tokens per second each than any card reads its memory.
+    """Requests get fewer tokens per second each than any card reads its memory, at any load.
 
-    Needs such statistics lines in a row, with no prompts in between and none under way, of a run that is not on the
-    CPU backend: below 1.5 tokens/s, or below 2.5 with up to 256 requests in at most half of the cache.
+    Needs such statistics lines, with no prompts in between and none under way, of a run that is not on the
+    CPU backend: below 1.5 tokens/s, or below 2.5 with up to 256 requests in at most half of the cache, or where
+    weights and cache that a step reads make less than 100 GB/s. Below a fifth of the busy time they are no finding.
     """
-    held = case.spans("host-limited")
-    if case.bottleneck.name != "host-limited" or not held or runs_on_cpu(case.run) or _has_a_reason(case):
+    held = slow_steps(case)
+    if not held or _has_a_reason(case):
         return None
+    limits = case.bottleneck.name == "host-limited"
     rate = max(_rate(span) for span in held)
     most = plural(max(span.sample.running or 0 for span in held), "request")
+    seconds = minutes(sum(span.seconds for span in held))
     text = (
-        f"For {minutes(case.seconds('host-limited'))} at most {most} ran and each got no more than"
+        f"For {seconds} at most {most} ran and each got no more than"
         f" {rate:.2g} tokens/s: a step took {1 / rate:.2g} s or more."
         if rate
-        else f"For {minutes(case.seconds('host-limited'))} at most {most} ran and got no tokens."
+        else f"For {seconds} at most {most} ran and got no tokens."
     )
-    text += (
+    text += _read(case, held) + (
         " No GPU needs that long to read its memory, so the step waits"
         " for something that is not in the log. Usual causes: too few CPU cores for the engine's processes (a"
         " container's CPU limit, other jobs), weights or cache outside the card's memory, another program on the card,"
@@ -86,7 +104,8 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
             *setting_lines(case, "enforce_eager", "tensor_parallel_size"),
             *message_lines(case, "custom-allreduce-disabled"),
         ),
-        confidence="medium",
+        confidence="medium" if limits else "low",
+        severity=None if limits else "medium",
         changes=(
             action(
                 "profile the engine core and the workers while a request runs: top -H (one core at 100 %, or waiting?)"
@@ -99,6 +118,57 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
         avoid="Raising capacity (--max-num-seqs, --gpu-memory-utilization): no request waits.",
         verify="more tokens/s for a single request.",
     )
+
+
+def slow_steps(case: RuleContext) -> tuple[Span, ...]:
+    """Return the lines whose requests get tokens more slowly than any card reads what a step needs; empty below a fifth of the time."""
+    held = case.spans("host-limited")
+    if runs_on_cpu(case.run) or case.bottleneck.name == "host-limited":
+        return () if runs_on_cpu(case.run) else held
+    if case.bottleneck.name != "client-limited":
+        return ()
+    held += tuple(span for span in _decoding(case) if bandwidth_used(case, span) < SLOWEST_READING)
+    seconds = sum(span.seconds for span in held)
+    return held if len(held) >= LEAST_LINES and seconds >= RUN_SHARE * case.load.busy_seconds else ()
+
+
+def _decoding(case: RuleContext) -> list[Span]:
+    """Return the lines of a client's pace in which the cache grew by generated tokens only, of a model that generates."""
+    memory, found = memory_of(case.run), []
+    if memory is None or pools(case.run) or computes_for_others(case.run):
+        return []
+    before: dict[int, Sample] = {}
+    for span, limit in zip(case.load.spans, case.limits, strict=True):
+        sample = span.sample
+        last = before.get(sample.engine)
+        before[sample.engine] = sample
+        if (
+            limit != "client-limited"
+            or sample.prompt
+            or not sample.running
+            or last is None
+            or not last.running
+        ):
+            continue
+        grown = ((sample.kv_usage or 0.0) - (last.kv_usage or 0.0)) / 100 * memory.tokens
+        if grown <= sample.generation * span.seconds + sample.running * BLOCK:
+            found.append(span)
+    return found
+
+
+def bandwidth_used(case: RuleContext, span: Span) -> float:
+    """Return the GB/s at which the steps of a line read weights and cache; infinite where the log does not tell them."""
+    memory = memory_of(case.run)
+    if memory is None or not memory.weights or not memory.available:
+        return inf
+    read = memory.weights + memory.available * (span.sample.kv_usage or 0.0) / 100
+    return _rate(span) * read * GIB / 1e9
+
+
+def _read(case: RuleContext, held: Sequence[Span]) -> str:
+    """Return at which rate the steps read memory, in words; an empty text where the log does not tell it."""
+    fastest = max(bandwidth_used(case, span) for span in held)
+    return f" Weights and cache are read at {fastest:.3g} GB/s at most." if fastest < SLOWEST_READING else ""
 
 
 def _has_a_reason(case: RuleContext) -> bool:
@@ -116,5 +186,12 @@ def _rate(span: Span) -> float:
 
 RULES = (
     Rule("engine-makes-no-progress", engine_makes_no_progress, removes="none-clear"),
-    Rule("steps-slower-than-memory", steps_slower_than_memory, removes="host-limited"),
+    Rule(
+        "steps-slower-than-memory",
+        steps_slower_than_memory,
+        removes="host-limited",
+        worth=lambda case, worth: (
+            worth if case.bottleneck.name == "host-limited" else min(worth, BEHIND_THE_CLIENT)
+        ),
+    ),
 )
