@@ -440,3 +440,21 @@ def test_devices_are_called_by_their_kind(platform: str, library: str, unit: str
     ]  # fmt: skip
     notes = [change.note for change in root("\n".join(lines)).changes]
     assert any(f"needs that many {unit}" in note for note in notes)
+
+
+def test_quantized_weights_that_fill_the_card_leave_only_fewer_bits() -> None:
+    loading = traceback(
+        ("load_model", "self.model = get_model()"), ends="torch.OutOfMemoryError: CUDA out of memory."
+    )
+
+    def ways(quantization: str) -> tuple[str, ...]:
+        start = [
+            line.format(ranks=1).replace("model='m'", f"model='m', quantization={quantization}")
+            for line in START
+        ]
+        lines = framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *loading], "core.py:708")
+        return root("\n".join([*start, *lines])).alternatives
+
+    assert any("FP8, AWQ" in way for way in ways("None"))
+    assert any("4 bits" in way for way in ways("fp8"))
+    assert not any("FP8" in way or "4 bits" in way for way in ways("awq_marlin"))

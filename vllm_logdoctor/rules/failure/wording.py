@@ -37,6 +37,11 @@ _CHANGED_SOURCES = lazy_pattern(r"\.d\d{8}$|\.dirty$")
 _NEWER_RELEASE = lazy_pattern(
     r"\b(?P<verb>[Uu]se|try) a newer release(?P<or_last>, or the last one that worked)?"
 )
+# Use a quantized checkpoint of the same model (FP8, AWQ, GPTQ, NVFP4), which halves or quarters the weights.
+_QUANTIZED_CHECKPOINT = lazy_pattern(
+    r"a quantized checkpoint(?: of the same model)?(?: \([^)]*\), which halves or quarters the weights)?"
+)
+_OF_FOUR_BITS = ("awq", "gptq", "fp4", "bitsandbytes", "int4", "w4a16")
 _KNOB = lazy_pattern(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
 
 
@@ -130,7 +135,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         text = " ".join(str(value).split())
         return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else f"{round(value, 2 if abs(value) >= 1 else 4):g}"
 
 
 def changes_of(
@@ -188,6 +193,26 @@ def _newer_sources(advice: re.Match[str]) -> str:
     return "Build from newer sources" if advice["verb"] == "Use" else "build from newer sources"
 
 
+def in_words_of_checkpoint(text: str, run: Run) -> str:
+    """Return advice on quantized weights for what the run loads: 8 bits leave a step to 4, and 4 bits leave none.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> run = Run(config={"quantization": Value("fp8", "explicit")})
+        >>> in_words_of_checkpoint("Use a quantized checkpoint.", run)
+        'Use a checkpoint of the same model with 4 bits a weight (AWQ, GPTQ, NVFP4).'
+    """
+    loaded = run.config.get("quantization")
+    method = str(loaded.value or "").lower() if loaded is not None else ""
+    if not method:
+        return text
+    if any(bits in method for bits in _OF_FOUR_BITS):
+        return "" if text.startswith("Use a quantized checkpoint") else text
+    return _QUANTIZED_CHECKPOINT.sub(
+        "a checkpoint of the same model with 4 bits a weight (AWQ, GPTQ, NVFP4)", text
+    )
+
+
 def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run) -> Iterable[str]:
     """Yield the alternatives that this version and card can take and that do more than repeat a change."""
     changed = {change.knob for change in changes}
@@ -197,6 +222,7 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
         knobs = _KNOB.findall(text)
         flags = [knob for knob in knobs if knob.startswith(("--", "VLLM_"))]
         known = all(knob_known(knob, "flag" if knob.startswith("--") else "env", run) for knob in flags)
-        worded = in_words_of_device(in_words_of_build(text, run), run)
+        worded = in_words_of_checkpoint(in_words_of_build(text, run), run)
+        worded = in_words_of_device(worded, run) or ""
         if worded and known and not (knobs and changed.issuperset(knobs)):
             yield worded
