@@ -12,9 +12,9 @@ from tools.extract.fact_files import releases_from_fact_files
 from tools.extract.merge import merge, read_releases, write_releases
 from vllm_logdoctor.knowledge.call_sites import versions_for_call_sites
 from vllm_logdoctor.knowledge.flags import flag_default, flags_of
-from vllm_logdoctor.knowledge.store import DATA_FOLDER
-from vllm_logdoctor.knowledge.variables import variables_of
-from vllm_logdoctor.knowledge.versions import VERSIONS, Version, nearest_release, parse_version
+from vllm_logdoctor.knowledge.store import DATA_FOLDER, read_table
+from vllm_logdoctor.knowledge.variables import variable_known
+from vllm_logdoctor.knowledge.versions import Version, known_versions, nearest_release, parse_version
 
 FACTS = Path(__file__).resolve().parents[3] / "shared" / "vllm-facts"
 pytestmark = pytest.mark.skipif(not FACTS.is_dir(), reason="mined facts of the releases are not at hand")
@@ -25,7 +25,7 @@ def _facts(name: str) -> Any:
 
 
 def test_the_releases_are_those_of_the_facts() -> None:
-    assert [str(version) for version in VERSIONS] == _facts("flags.json")["versions"]
+    assert [str(version) for version in known_versions()] == _facts("flags.json")["versions"]
 
 
 def test_each_release_has_exactly_the_flags_of_the_facts() -> None:
@@ -35,7 +35,9 @@ def test_each_release_has_exactly_the_flags_of_the_facts() -> None:
 
 def test_each_release_has_exactly_the_variables_of_the_facts() -> None:
     for version, variables in _facts("env-vars.json")["by_version"].items():
-        assert variables_of(version) == set(variables), version
+        assert {name for name in read_table("variables") if variable_known(name, version)} == set(
+            variables
+        ), version
 
 
 def test_defaults_at_both_ends_of_every_era_agree() -> None:
@@ -66,8 +68,7 @@ def _logs_of_releases() -> Iterator[tuple[Version, str]]:
     for row in (CORPUS / "facts.jsonl").read_text().splitlines():
         entry = json.loads(row)
         version = parse_version(entry["facts"].get("vllm_version") or "")
-        nearest = nearest_release(version)
-        if version is not None and nearest is not None and nearest.exact:
+        if version is not None and nearest_release(version) == version:
             yield version, COLOUR.sub("", (CORPUS / entry["file"]).read_text(errors="replace"))
 
 

@@ -16,9 +16,9 @@ from vllm_logdoctor.knowledge.translation import (
     translate_variable,
 )
 from vllm_logdoctor.knowledge.variables import variable_known
-from vllm_logdoctor.knowledge.versions import VERSIONS
+from vllm_logdoctor.knowledge.versions import known_versions
 
-_VERSIONS = st.sampled_from([str(version) for version in VERSIONS])
+_VERSIONS = st.sampled_from([str(version) for version in known_versions()])
 _FLAGS = st.sampled_from(sorted(names("flags")))
 _VARIABLES = st.sampled_from(sorted(names("variables")))
 

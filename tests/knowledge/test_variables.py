@@ -6,7 +6,6 @@ from vllm_logdoctor.knowledge.variables import (
     variable_default,
     variable_known,
     variable_spans,
-    variables_of,
 )
 
 
@@ -30,4 +29,3 @@ def test_a_default_changes_with_the_release() -> None:
 
 def test_an_unknown_variable_has_no_history() -> None:
     assert variable_spans("VLLM_NO_SUCH_THING") == ()
-    assert "VLLM_LOGGING_LEVEL" in variables_of("0.11.2")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from vllm_logdoctor.comparison.comparison import FigureDifference, RoomUsed, SettingDifference
 from vllm_logdoctor.comparison.snapshot import Setting
 from vllm_logdoctor.report.escape import code, inline
@@ -134,8 +132,3 @@ def room_words(room: RoomUsed) -> str:
 
 def _three(value: float) -> float:
     return float(f"{value:.3g}")
-
-
-def plain_value(value: Any) -> Any:
-    """Return a setting's value for JSON."""
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -6,7 +6,6 @@ import ast
 from typing import Any
 
 from vllm_logdoctor.knowledge.history import Span, exists, facts_at, spans
-from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.knowledge.versions import VersionLike
 
 
@@ -41,8 +40,3 @@ def variable_spans(name: str) -> tuple[Span, ...]:
     (Span(since='0.6.4', until='0.11.0'),)
     """
     return spans("variables", name)
-
-
-def variables_of(version: VersionLike) -> frozenset[str]:
-    """Every variable that version declares; empty when the version is not known."""
-    return frozenset(name for name in read_table("variables") if exists("variables", name, version))

@@ -75,18 +75,6 @@ VersionLike = Version | str | None
 """What the functions of this package take for a version; None and unreadable text mean "not known"."""
 
 
-class NearestRelease(Struct, frozen=True):
-    """The known release nearest to a version.
-
-    `exact`: the version is that release. `newer_than_known`: it is newer than every release known here, so
-    facts about `release` may be out of date for it.
-    """
-
-    release: Version
-    exact: bool
-    newer_than_known: bool
-
-
 def parse_version(text: str) -> Version | None:
     """Read one version as vLLM prints it; None when the text is not one.
 
@@ -165,16 +153,14 @@ def known_versions() -> tuple[Version, ...]:
 
 
 @lru_cache(maxsize=256)
-def nearest_release(version: VersionLike) -> NearestRelease | None:
+def nearest_release(version: VersionLike) -> Version | None:
     """The newest known release that is not above `version`.
 
     None where nothing can be said: no version, text that is none, a build without tags, or one older than
     every known release.
 
-    >>> str(nearest_release("0.9.1.dev287+g89b1388d8").release)
+    >>> str(nearest_release("0.9.1.dev287+g89b1388d8"))
     '0.9.0.1'
-    >>> nearest_release("99.0").newer_than_known
-    True
     >>> nearest_release("0.1.dev15917+g0a6396b45") is None
     True
     """
@@ -183,18 +169,13 @@ def nearest_release(version: VersionLike) -> NearestRelease | None:
         return None
     known = known_versions()
     place = bisect_right(known, parsed)
-    if place == 0:
-        return None
-    release = known[place - 1]
-    return NearestRelease(
-        release, exact=release == parsed, newer_than_known=place == len(known) and release != parsed
-    )
+    return known[place - 1] if place else None
 
 
 def release_number(version: VersionLike) -> int | None:
     """Place in `known_versions()` of the release nearest to `version`, or None where there is none."""
     nearest = nearest_release(version)
-    return None if nearest is None else number_of(str(nearest.release))
+    return None if nearest is None else number_of(str(nearest))
 
 
 @cache
@@ -229,10 +210,3 @@ def is_older_than_known(version: VersionLike) -> bool:
     """
     parsed = parse_version(version) if isinstance(version, str) else version
     return parsed is not None and parsed.names_a_release and parsed < known_versions()[0]
-
-
-def __getattr__(name: str) -> tuple[Version, ...]:
-    # VERSIONS is read from the package data only when somebody asks for it.
-    if name == "VERSIONS":
-        return known_versions()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

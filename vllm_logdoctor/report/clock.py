@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 _EPOCH = datetime(2000, 1, 1)
 _MINUTE = 60
 _HOUR = 3600
-_DAY = 86400
 
 
 def moment(seconds: float | None) -> datetime | None:

@@ -45,7 +45,6 @@ _ACCESSES_OF_A_LINE = 120.0
 _ROUTINE_HINTS = 200
 """After so many lines of one routine message the next ones say nothing new about engine and platform."""
 TROUBLES = ("Traceback", "usage: ")
-READY = frozenset({"startup-complete", "uvicorn-running"})
 _ROUTINE = frozenset(
     {
         "throughput",

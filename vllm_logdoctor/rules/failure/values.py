@@ -12,9 +12,6 @@ from vllm_logdoctor.run.model import Run
 
 Values = dict[str, Any]
 _DRAFTER = lazy_pattern(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding|propose_draft|_mtp")
-_TOTAL = lazy_pattern(r"total capacity of (?P<total>[\d.]+) (?P<unit>[GM]iB)")
-
-
 _LITTLE_CACHE_GIB = 1.0
 _WITH_COMMAS = lazy_pattern(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _WHOLE = lazy_pattern(r"-?\d+")
