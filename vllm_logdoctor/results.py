@@ -30,7 +30,7 @@ _MOST_UNKNOWN = 200
 _MOST_NAMED = 10
 
 
-class Result(Struct):
+class SetResult(Struct):
     """What one run set gave."""
 
     diagnoses: Sequence[Diagnosis]
@@ -57,7 +57,7 @@ class RunSet:
         self.readings.append(Reading())
         return len(self.names) - 1
 
-    def result(self, objective: str, *, judged: bool = True) -> Result:
+    def result(self, objective: str, *, judged: bool = True) -> SetResult:
         """Return the runs as known so far, judged unless they are only counted by their outcome."""
         runs, defects = self.runs()
         attach(self.evidence, runs)
@@ -71,7 +71,7 @@ class RunSet:
             SourceSummary(name, one.bytes, one.lines, one.note or "")
             for name, one in zip(self.names, self.readings, strict=True)
         ]
-        return Result(
+        return SetResult(
             diagnoses, sources, self._coverage(runs, defects), () if runs else self._foreign(objective)
         )
 
@@ -173,7 +173,7 @@ class Results(Struct):
         """Return whether further runs are only counted."""
         return len(self.diagnoses) >= MOST_RUNS_IN_DETAIL
 
-    def add(self, result: Result) -> None:
+    def add(self, result: SetResult) -> None:
         """Add what a run set gave."""
         self.foreign = [*self.foreign, *result.foreign][:1]
         for one in result.diagnoses:
@@ -196,7 +196,7 @@ class Results(Struct):
             )  # fmt: skip
         self._add_coverage(result.coverage)
 
-    def with_one(self, result: Result) -> Results:
+    def with_one(self, result: SetResult) -> Results:
         """Return these results with those of one more run set."""
         both = Results(
             [*self.diagnoses], [*self.sources], [*self.more], self.more_files, Counter(self.outcomes), [*self.failed],

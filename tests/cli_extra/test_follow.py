@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from vllm_logdoctor.cli.follow import Feed, Stop, follow
+from vllm_logdoctor.cli.follow import EndRequest, Feed, follow
 from vllm_logdoctor.cli.follow_view import Reported, new_lines, screen
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.pipeline import Analyser, Options
@@ -187,7 +187,7 @@ def test_ctrl_c_waits_for_the_look_under_way_and_a_second_one_does_not(
 ) -> None:
     handlers: dict[int, Callable[..., None]] = {}
     monkeypatch.setattr("signal.signal", lambda number, handler: handlers.update({number: handler}))
-    stop = Stop()
+    stop = EndRequest()
     assert set(handlers) == {signal.SIGINT, signal.SIGTERM}
     handlers[signal.SIGTERM](signal.SIGTERM, None)
     assert stop.wanted

@@ -242,6 +242,16 @@ def test_a_file_of_one_tool_stays_one(name: str, tmp_path: Path) -> None:
     assert [one.kind for one in read_parts(tmp_path / "file")] == [name]
 
 
+@pytest.mark.parametrize(("columns", "values"), [("build_commit,build_number,", "8cf,5163,"), ("", "")])
+def test_a_table_of_llama_bench_names_its_build_only_where_it_has_the_column(
+    columns: str, values: str
+) -> None:
+    text = f"{columns}model_type,n_prompt,n_gen,avg_ts,stddev_ts\n{values}tiny,512,0,7100.0,140.3\n"
+    found = {one.name: one.value for one in read_evidence("bench.csv", text.encode()).readings}
+    assert found["pp512"] == 7100.0
+    assert found.get("build") == ("8cf 5163" if columns else None)
+
+
 @pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"llama-bench-text"}))
 def test_no_file_of_another_tool_alone_is_a_run(name: str) -> None:
     assert not analyse(inputs_from(SAMPLES[name].encode())).runs

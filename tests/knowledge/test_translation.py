@@ -11,7 +11,7 @@ from vllm_logdoctor.knowledge.translation import (
     NotYet,
     Removed,
     Renamed,
-    Unknown,
+    UnknownKnob,
     translate_flag,
     translate_variable,
 )
@@ -100,9 +100,9 @@ def test_short_and_negative_forms_are_translated_too() -> None:
 
 
 def test_what_never_was_is_unknown() -> None:
-    assert translate_flag("--disable-cuda-graph", "0.11.2") == Unknown("--disable-cuda-graph")
-    assert translate_variable("VLLM_FOO", "0.11.2") == Unknown("VLLM_FOO")
-    assert translate_flag("--model", None) == Unknown("--model")
+    assert translate_flag("--disable-cuda-graph", "0.11.2") == UnknownKnob("--disable-cuda-graph")
+    assert translate_variable("VLLM_FOO", "0.11.2") == UnknownKnob("VLLM_FOO")
+    assert translate_flag("--model", None) == UnknownKnob("--model")
 
 
 @pytest.mark.parametrize(

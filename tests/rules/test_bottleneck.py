@@ -132,6 +132,13 @@ def test_a_cpu_that_makes_less_than_a_token_a_second_is_the_hosts_limit() -> Non
     assert bottleneck_of(run).name == "host-limited"
 
 
+@pytest.mark.parametrize(("lines", "cited"), [(1, [100]), (5, [100, 104])])
+def test_a_period_cites_its_first_and_its_last_line_and_no_line_twice(lines: int, cited: list[int]) -> None:
+    run = a_run(set={"max_num_seqs": 8}, samples=load((lines, {"running": 3, "generation": 50.0})))
+    (period,) = bottleneck_of(run).periods
+    assert [line.line for line in period.evidence] == cited
+
+
 def test_the_worst_line_comes_first_in_the_evidence() -> None:
     run = a_run(
         samples=load(

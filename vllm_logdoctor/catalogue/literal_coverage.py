@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vllm_logdoctor.catalogue.regextree import Again, Chars, Choice, Look, Node, Repeat, tree
+from vllm_logdoctor.catalogue.regextree import Again, Chars, Choice, Look, Node, Repetition, tree
 
 GAP = "\0"
 """Stands in a shape for any text, also none."""
@@ -70,7 +70,7 @@ def _few(node: Chars) -> set[str]:
     return {GAP}
 
 
-def _repeated(node: Repeat) -> set[str]:
+def _repeated(node: Repetition) -> set[str]:
     once = _shapes(node.body)
     if node.most == 1:
         return once | ({""} if node.least == 0 else set())

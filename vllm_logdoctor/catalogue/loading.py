@@ -25,7 +25,7 @@ COMPILED = ".index.json"
 FORMAT = 5
 
 
-class Compiled(Struct):
+class CompiledPacks(Struct):
     """The patterns of a folder or file, ready to use.
 
     Attributes:
@@ -67,7 +67,7 @@ def load_all(named: Sequence[Path] = (), *, installed: bool = True) -> tuple[Pac
     return index, tuple(notes)
 
 
-def compile_folder(root: Path, *, trusted: bool) -> Compiled:
+def compile_folder(root: Path, *, trusted: bool) -> CompiledPacks:
     """Return the patterns below a directory, or in a file; what can't be used is named and left out."""
     return _compile(root, _sources(root), trusted=trusted)
 
@@ -83,18 +83,18 @@ def _installed(notes: list[str]) -> list[Path]:
     return []
 
 
-def _builtin() -> Compiled:
+def _builtin() -> CompiledPacks:
     return _builtin_at(builtin_root())
 
 
 @cache
-def _builtin_at(root: Path) -> Compiled:
+def _builtin_at(root: Path) -> CompiledPacks:
     """Read the patterns of the tool once in a process: they take a third of the time of a small analysis."""
     shipped = _read(root / SHIPPED)
     return shipped or _kept(root, [root / COMPILED, _cached(root)], trusted=True)
 
 
-def _kept(root: Path, places: Sequence[Path], *, trusted: bool) -> Compiled:
+def _kept(root: Path, places: Sequence[Path], *, trusted: bool) -> CompiledPacks:
     """Return what is stored where that is still true, else compile, store where possible and return it."""
     sources = _sources(root)
     for place in places:
@@ -106,7 +106,7 @@ def _kept(root: Path, places: Sequence[Path], *, trusted: bool) -> Compiled:
     return compiled
 
 
-def _compile(root: Path, sources: Mapping[str, str], *, trusted: bool) -> Compiled:
+def _compile(root: Path, sources: Mapping[str, str], *, trusted: bool) -> CompiledPacks:
     from vllm_logdoctor.catalogue.packs import usable_patterns
     from vllm_logdoctor.catalogue.pages import page_literals
 
@@ -121,7 +121,7 @@ def _compile(root: Path, sources: Mapping[str, str], *, trusted: bool) -> Compil
         found, wrong = usable_patterns(file, trusted=trusted)
         patterns += found
         problems += map(str, wrong)
-    return Compiled(FORMAT, dict(sources), build_index(patterns, literals), tuple(problems))
+    return CompiledPacks(FORMAT, dict(sources), build_index(patterns, literals), tuple(problems))
 
 
 def _sources(root: Path) -> dict[str, str]:
@@ -133,9 +133,9 @@ def _sources(root: Path) -> dict[str, str]:
     return {name: f"{state.st_size}-{state.st_mtime_ns}" for name, state in states.items()}
 
 
-def _read(place: Path) -> Compiled | None:
+def _read(place: Path) -> CompiledPacks | None:
     with suppress(OSError, msgspec.MsgspecError):
-        compiled = msgspec.json.decode(kept_bytes(place), type=Compiled)
+        compiled = msgspec.json.decode(kept_bytes(place), type=CompiledPacks)
         return compiled if compiled.format == FORMAT else None
     return None
 

@@ -24,7 +24,17 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from vllm_logdoctor.catalogue.regextree import ALPHABET, OTHER, Again, Chars, Choice, Look, Node, Repeat, tree
+from vllm_logdoctor.catalogue.regextree import (
+    ALPHABET,
+    OTHER,
+    Again,
+    Chars,
+    Choice,
+    Look,
+    Node,
+    Repetition,
+    tree,
+)
 
 CLOSED_ROUNDS = 16
 BOUNDED_ROUNDS = 256
@@ -75,7 +85,7 @@ def _nested(nodes: Sequence[Node]) -> str | None:
             found = _nested(body)
             if found:
                 return found
-        if isinstance(node, Repeat) and node.most > 1 and not _one_way(node.body):
+        if isinstance(node, Repetition) and node.most > 1 and not _one_way(node.body):
             return "repeats a part of changing length; end each round with a character that it can't take"
     return None
 
@@ -98,7 +108,7 @@ def _changing(body: Sequence[Node]) -> bool:
     """Return whether a body can match texts of several lengths, or one text in several ways."""
     return any(
         isinstance(node, (Choice, Again))
-        or (isinstance(node, Repeat) and (node.least != node.most or _changing(node.body)))
+        or (isinstance(node, Repetition) and (node.least != node.most or _changing(node.body)))
         for node in body
     )
 
@@ -106,7 +116,7 @@ def _changing(body: Sequence[Node]) -> bool:
 def _opens(nodes: Sequence[Node]) -> list[_Open]:
     found = []
     for node in nodes:
-        if isinstance(node, Repeat) and _open_ended(node):
+        if isinstance(node, Repetition) and _open_ended(node):
             found.append(_opened(node))
         elif isinstance(node, Again):
             found.append(_Open(ALPHABET))
@@ -116,11 +126,11 @@ def _opens(nodes: Sequence[Node]) -> list[_Open]:
     return found
 
 
-def _open_ended(node: Repeat) -> bool:
+def _open_ended(node: Repetition) -> bool:
     return node.most > 1 and node.most * len(node.body) > CLOSED_ROUNDS
 
 
-def _opened(node: Repeat) -> _Open:
+def _opened(node: Repetition) -> _Open:
     width = node.most * len(node.body)
     return _Open(_alphabet(node.body), width if width <= BOUNDED_ROUNDS else None)
 
@@ -246,7 +256,7 @@ def _reach(look: Look) -> frozenset[int]:
 def _bodies(node: Node) -> tuple[tuple[Node, ...], ...]:
     if isinstance(node, Choice):
         return node.bodies
-    return (node.body,) if isinstance(node, (Repeat, Look)) else ()
+    return (node.body,) if isinstance(node, (Repetition, Look)) else ()
 
 
 def _alphabet(nodes: Sequence[Node]) -> frozenset[int]:
@@ -271,6 +281,6 @@ def _first(nodes: Sequence[Node]) -> frozenset[int]:
             return ALPHABET
         for body in _bodies(node):
             found |= _first(body)
-        if not isinstance(node, Look) and not (isinstance(node, Repeat) and node.least == 0):
+        if not isinstance(node, Look) and not (isinstance(node, Repetition) and node.least == 0):
             return found
     return found or frozenset({OTHER})

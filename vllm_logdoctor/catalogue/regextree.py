@@ -32,7 +32,7 @@ class Chars(Struct, frozen=True):
     literal: str | None = None
 
 
-class Repeat(Struct, frozen=True):
+class Repetition(Struct, frozen=True):
     """A body, `least` to `most` times."""
 
     body: tuple[Node, ...]
@@ -62,14 +62,14 @@ class Again(Struct, frozen=True):
     group: int
 
 
-Node = Chars | Repeat | Choice | Look | Again
+Node = Chars | Repetition | Choice | Look | Again
 
 
 def tree(regex: str) -> tuple[Node, ...]:
     """Return the nodes of a regex; raises re.error where it is none.
 
     >>> tree("a?")
-    (Repeat(body=(Chars(allowed=frozenset({97}), literal='a'),), least=0, most=1),)
+    (Repetition(body=(Chars(allowed=frozenset({97}), literal='a'),), least=0, most=1),)
     """
     return _nodes(parser.parse(regex))
 
@@ -105,7 +105,7 @@ def _node(operation: Any, argument: Any) -> tuple[Node, ...]:
         return (Choice(tuple(_nodes(body) for body in argument[1])),)
     if operation in _REPEATS:
         least, most, body = argument
-        return (Repeat(_nodes(body), int(least), min(int(most), UNLIMITED)),)
+        return (Repetition(_nodes(body), int(least), min(int(most), UNLIMITED)),)
     return _rarer(operation, argument)
 
 

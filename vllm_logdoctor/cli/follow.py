@@ -43,7 +43,7 @@ def follow(
     if not source.there:
         sys.stderr.write(f"logdoctor: {visible(name)} is not there yet: waiting for it, Ctrl-C ends that\n")
     feed = Feed(analyser, name, lambda analysis: accepted_left_out(analysis, settings))
-    _watch(source, feed, every, Stop())
+    _watch(source, feed, every, EndRequest())
     for piece in source.close():
         feed.take(piece.part, piece.first_line, piece.data)
     left = feed.whole() if source.ended else feed.so_far()
@@ -56,7 +56,7 @@ def follow(
     _print_report(analysis)
 
 
-class Stop:
+class EndRequest:
     """Ctrl-C and SIGTERM as a wish to end: the look under way is finished first; a second one ends at once.
 
     Attributes:
@@ -132,7 +132,7 @@ class Feed:
         return self.so_far().analysis
 
 
-def _watch(source: Growing, feed: Feed, every: float, stop: Stop) -> None:
+def _watch(source: Growing, feed: Feed, every: float, stop: EndRequest) -> None:
     if sys.stdout.isatty():
         from rich.console import Console
 
@@ -152,7 +152,7 @@ def _watch(source: Growing, feed: Feed, every: float, stop: Stop) -> None:
     _look_again_and_again(source, feed, every, stop, show)
 
 
-def _watch_on_terminal(source: Growing, feed: Feed, every: float, stop: Stop, console: Console) -> None:
+def _watch_on_terminal(source: Growing, feed: Feed, every: float, stop: EndRequest, console: Console) -> None:
     from rich.live import Live
     from rich.text import Text
 
@@ -169,7 +169,7 @@ def _watch_on_terminal(source: Growing, feed: Feed, every: float, stop: Stop, co
 
 
 def _look_again_and_again(
-    source: Growing, feed: Feed, every: float, stop: Stop, show: Callable[[Analysis], None]
+    source: Growing, feed: Feed, every: float, stop: EndRequest, show: Callable[[Analysis], None]
 ) -> None:
     while not stop.wanted:
         came = False

@@ -21,7 +21,7 @@ _BOUND = re.compile(r"(?P<name>\w+)>(?P<equal>=?)(?P<number>\d+)")
 _WORDS = {"true": True, "false": False, "?": UNSET}
 
 
-class Rule(Struct, frozen=True):
+class DefaultRule(Struct, frozen=True):
     """A row: where `when` holds in releases `since` to `until` (None: the newest known), `value` says what it is."""
 
     field: str
@@ -47,10 +47,10 @@ class Rule(Struct, frozen=True):
 
 
 @cache
-def default_rules() -> dict[str, list[Rule]]:
+def default_rules() -> dict[str, list[DefaultRule]]:
     """Return the rules of each setting, in order."""
-    found: dict[str, list[Rule]] = {}
-    for rule in read_rows("default_rules", Rule):
+    found: dict[str, list[DefaultRule]] = {}
+    for rule in read_rows("default_rules", DefaultRule):
         found.setdefault(rule.field, []).append(rule)
     return found
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.context import Context
-from vllm_logdoctor.knowledge.default_rules import UNSET, Rule, default_rules
+from vllm_logdoctor.knowledge.default_rules import UNSET, DefaultRule, default_rules
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.knowledge.versions import (
     VersionLike,
@@ -97,11 +97,11 @@ def _filled(version: VersionLike, context: Context, asked: str) -> Context:
     return context
 
 
-def _in_force(rule: Rule, number: int) -> bool:
+def _in_force(rule: DefaultRule, number: int) -> bool:
     return number_of(rule.since) <= number and (rule.until is None or number <= number_of(rule.until))
 
 
-def _decided(rules: list[Rule], context: Context) -> DefaultValue | None:
+def _decided(rules: list[DefaultRule], context: Context) -> DefaultValue | None:
     """First rule that holds; an undecided one before it must agree with it, else nothing can be said."""
     possible: list[DefaultValue] = []
     for rule in rules:

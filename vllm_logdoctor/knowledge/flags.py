@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from vllm_logdoctor.knowledge.history import Span, exists, facts_at, spans
-from vllm_logdoctor.knowledge.store import Facts, read_table, runs
+from vllm_logdoctor.knowledge.history import ReleaseSpan, exists, facts_at, spans
+from vllm_logdoctor.knowledge.store import Facts, eras, read_table
 from vllm_logdoctor.knowledge.versions import VersionLike, number_of, release_number
 
 Form = Literal["value", "switch", "switch-pair", "boolean"]
@@ -136,8 +136,8 @@ def flag_history(flag: str) -> tuple[FlagEra, ...]:
     """
     name = long_name(flag)
     return tuple(
-        FlagEra(run.first, run.last, _flag(name, run.facts))
-        for run in runs(read_table("flags").get(name, []))
+        FlagEra(era.first, era.last, _flag(name, era.facts))
+        for era in eras(read_table("flags").get(name, []))
     )
 
 
@@ -155,11 +155,11 @@ def _is_plain(default: Any) -> bool:
     return isinstance(default, bool | int | float | str)
 
 
-def flag_spans(flag: str) -> tuple[Span, ...]:
+def flag_spans(flag: str) -> tuple[ReleaseSpan, ...]:
     """When the flag existed.
 
     >>> flag_spans("--swap-space")
-    (Span(since='0.4.1', until='0.17.1'),)
+    (ReleaseSpan(since='0.4.1', until='0.17.1'),)
     """
     return spans("flags", long_name(flag))
 
@@ -226,9 +226,9 @@ def _optimization_flag(name: str, flag: str, version: VersionLike) -> str | None
 def _aliases() -> dict[str, list[tuple[str, str, str]]]:
     found: dict[str, list[tuple[str, str, str]]] = {}
     for name, entry in read_table("flags").items():
-        for run in runs(entry):
-            for alias in run.facts.get("aliases", ()):
-                found.setdefault(alias, []).append((name, run.first, run.last))
+        for era in eras(entry):
+            for alias in era.facts.get("aliases", ()):
+                found.setdefault(alias, []).append((name, era.first, era.last))
     return found
 
 

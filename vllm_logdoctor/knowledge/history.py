@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from vllm_logdoctor.knowledge.store import Facts, read_table, runs
+from vllm_logdoctor.knowledge.store import Facts, eras, read_table
 from vllm_logdoctor.knowledge.versions import VersionLike, known_versions, number_of, release_number
 
 
-class Span(Struct, frozen=True):
+class ReleaseSpan(Struct, frozen=True):
     """Known releases `since` to `until`, included; `until` None: the newest known one still has it."""
 
     since: str
@@ -25,9 +25,9 @@ def facts_at(table: str, name: str, version: VersionLike) -> Facts | None:
     number = release_number(version)
     if number is None:
         return None
-    for run in runs(read_table(table).get(name, [])):
-        if number_of(run.first) <= number <= number_of(run.last):
-            return run.facts
+    for era in eras(read_table(table).get(name, [])):
+        if number_of(era.first) <= number <= number_of(era.last):
+            return era.facts
     return None
 
 
@@ -38,16 +38,16 @@ def exists(table: str, name: str, version: VersionLike) -> bool | None:
     return facts_at(table, name, version) is not None
 
 
-def spans(table: str, name: str) -> tuple[Span, ...]:
+def spans(table: str, name: str) -> tuple[ReleaseSpan, ...]:
     """When `name` was there, whatever its facts; more than one span where it went and came back."""
     last_known = str(known_versions()[-1])
     joined: list[tuple[str, str]] = []
-    for run in runs(read_table(table).get(name, [])):
-        if joined and number_of(joined[-1][1]) + 1 == number_of(run.first):
-            joined[-1] = (joined[-1][0], run.last)
+    for era in eras(read_table(table).get(name, [])):
+        if joined and number_of(joined[-1][1]) + 1 == number_of(era.first):
+            joined[-1] = (joined[-1][0], era.last)
         else:
-            joined.append((run.first, run.last))
-    return tuple(Span(first, None if last == last_known else last) for first, last in joined)
+            joined.append((era.first, era.last))
+    return tuple(ReleaseSpan(first, None if last == last_known else last) for first, last in joined)
 
 
 def first_without(table: str, name: str, version: VersionLike) -> str | None:
@@ -55,7 +55,7 @@ def first_without(table: str, name: str, version: VersionLike) -> str | None:
     number = release_number(version)
     if number is None:
         return None
-    ends = [number_of(run.last) for run in runs(read_table(table).get(name, []))]
+    ends = [number_of(era.last) for era in eras(read_table(table).get(name, []))]
     gone = [end for end in ends if end < number]
     if not gone or facts_at(table, name, version) is not None:
         return None
@@ -67,5 +67,5 @@ def first_with(table: str, name: str, version: VersionLike) -> str | None:
     number = release_number(version)
     if number is None or facts_at(table, name, version) is not None:
         return None
-    coming = [n for run in runs(read_table(table).get(name, [])) if (n := number_of(run.first)) > number]
+    coming = [n for era in eras(read_table(table).get(name, [])) if (n := number_of(era.first)) > number]
     return str(known_versions()[min(coming)]) if coming else None

@@ -17,7 +17,7 @@ DATA_FOLDER = Path(__file__).parent / "data"
 _GZIP = zlib.MAX_WBITS + 16
 
 
-class Run(Struct, frozen=True):
+class Era(Struct, frozen=True):
     """Releases `first` to `last` (both included) over which `facts` did not change."""
 
     first: str
@@ -46,6 +46,6 @@ def read_rows(name: str, kind: type[Row]) -> list[Row]:
     return convert(rows, list[kind], strict=False)  # type: ignore[valid-type]
 
 
-def runs(entry: list[list[Any]]) -> tuple[Run, ...]:
+def eras(entry: list[list[Any]]) -> tuple[Era, ...]:
     """The history of one entry of a table: stored as [first, last, facts] lists, oldest first."""
-    return tuple(Run(first, last, facts) for first, last, facts in entry)
+    return tuple(Era(first, last, facts) for first, last, facts in entry)

@@ -50,14 +50,14 @@ class NotYet(Struct, frozen=True):
     since: str
 
 
-class Unknown(Struct, frozen=True):
+class UnknownKnob(Struct, frozen=True):
     """No known release has it, or the version is not known."""
 
     name: str
 
 
-FlagTranslation = Flag | Renamed | Removed | NotYet | Unknown
-VariableTranslation = Kept | Renamed | Removed | NotYet | Unknown
+FlagTranslation = Flag | Renamed | Removed | NotYet | UnknownKnob
+VariableTranslation = Kept | Renamed | Removed | NotYet | UnknownKnob
 
 
 def translate_flag(flag: str, version: VersionLike) -> FlagTranslation:
@@ -72,7 +72,7 @@ def translate_flag(flag: str, version: VersionLike) -> FlagTranslation:
     >>> translate_flag("--swap-space", "0.18.0").since
     '0.18.0'
     >>> translate_flag("--disable-cuda-graph", "0.11.2")
-    Unknown(name='--disable-cuda-graph')
+    UnknownKnob(name='--disable-cuda-graph')
     """
     # A short form that the version lacks is the long one that it abbreviates elsewhere.
     name = _long_name_anywhere(flag)
@@ -80,7 +80,7 @@ def translate_flag(flag: str, version: VersionLike) -> FlagTranslation:
     if kept is not None:
         return kept
     if release_number(version) is None:
-        return Unknown(name)
+        return UnknownKnob(name)
     renamed = _renamed(name, version)
     return renamed or _gone("flags", name, version)
 
@@ -94,7 +94,7 @@ def translate_variable(name: str, version: VersionLike) -> VariableTranslation:
     '0.11.1'
     """
     if release_number(version) is None:
-        return Unknown(name)
+        return UnknownKnob(name)
     if exists("variables", name, version):
         return Kept(name)
     return _renamed(name, version) or _gone("variables", name, version)
@@ -130,9 +130,9 @@ def _available(rename: Rename, kind: Literal["flag", "env"], version: VersionLik
     return not owned or bool(exists("fields", rename.key or "", version))
 
 
-def _gone(table: str, name: str, version: VersionLike) -> Removed | NotYet | Unknown:
+def _gone(table: str, name: str, version: VersionLike) -> Removed | NotYet | UnknownKnob:
     removed = first_without(table, name, version)
     if removed is not None:
         return Removed(name, removed, removal_note(name))
     coming = first_with(table, name, version)
-    return NotYet(name, coming) if coming is not None else Unknown(name)
+    return NotYet(name, coming) if coming is not None else UnknownKnob(name)

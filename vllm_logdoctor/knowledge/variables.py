@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from vllm_logdoctor.knowledge.history import Span, exists, facts_at, spans
+from vllm_logdoctor.knowledge.history import ReleaseSpan, exists, facts_at, spans
 from vllm_logdoctor.knowledge.versions import VersionLike
 
 
@@ -33,10 +33,10 @@ def variable_default(name: str, version: VersionLike) -> Any:
         return facts["default"]
 
 
-def variable_spans(name: str) -> tuple[Span, ...]:
+def variable_spans(name: str) -> tuple[ReleaseSpan, ...]:
     """When the variable was declared.
 
     >>> variable_spans("VLLM_USE_V1")
-    (Span(since='0.6.4', until='0.11.0'),)
+    (ReleaseSpan(since='0.6.4', until='0.11.0'),)
     """
     return spans("variables", name)

@@ -44,7 +44,7 @@ class FailureRule(Struct, frozen=True):
     signatures: tuple[Signature, ...]
 
 
-class Compiled(Struct, frozen=True):
+class CompiledRules(Struct, frozen=True):
     """The rules of failures, and what is wrong with the pages that were left out."""
 
     rules: tuple[FailureRule, ...]
@@ -54,7 +54,7 @@ class Compiled(Struct, frozen=True):
 class FailureRules:
     """All rules of failures, with the way from a text to the signatures that may know it; read when first asked for."""
 
-    def __init__(self, read: Callable[[], Compiled]) -> None:
+    def __init__(self, read: Callable[[], CompiledRules]) -> None:
         self._read = read
         self._left_out: dict[str, str] = {}
         self._literals_alike_in = asked_once(2048, 4000)(self._search)
@@ -86,7 +86,7 @@ class FailureRules:
         return (*self._compiled.problems, *self._left_out.values())
 
     @cached_property
-    def _compiled(self) -> Compiled:
+    def _compiled(self) -> CompiledRules:
         return self._read()
 
     @cached_property
@@ -115,7 +115,7 @@ class FailureRules:
 @lru_cache(maxsize=1)
 def failure_rules() -> FailureRules:
     """Return the rules of the pages that come with the tool."""
-    return FailureRules(lambda: json.decode(rules_text(), type=Compiled))
+    return FailureRules(lambda: json.decode(rules_text(), type=CompiledRules))
 
 
 def rules_text() -> bytes:
@@ -128,10 +128,10 @@ def rules_text() -> bytes:
     )
 
 
-def compiled_rules(pages: Sequence[RulePage], problems: Sequence[Problem] = ()) -> Compiled:
+def compiled_rules(pages: Sequence[RulePage], problems: Sequence[Problem] = ()) -> CompiledRules:
     """Return the rules of the pages on failures, and of others that failures speak of."""
     rules = tuple(_rule_of(page) for page in pages if page.kind in ("failure", "configuration"))
-    return Compiled(rules, tuple(map(str, problems)))
+    return CompiledRules(rules, tuple(map(str, problems)))
 
 
 def _rule_of(page: RulePage) -> FailureRule:
