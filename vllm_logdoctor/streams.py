@@ -22,6 +22,7 @@ from vllm_logdoctor.scan import (
     Scanner,
     Selector,
 )
+from vllm_logdoctor.scan.structure import may_begin_secret
 from vllm_logdoctor.source import Chunk
 
 Counted = tuple[Record, "Event | None", int]
@@ -46,6 +47,8 @@ _COUNT_BEFORE = (
 
 _REQUEST_LITERALS = ("Received request ", "Added request ", "Finished request ")
 
+_LINES_OF_LISTING = 5
+"""Lines before another one by which the parser tells numbers of lines from ranks."""
 _PEEK = 4000
 """Records looked at for the first time of a stream that starts without one."""
 
@@ -118,8 +121,18 @@ class StreamReader:
         """Return the records of the last lines, wanted or not."""
         lines, before = self._selector.tail()
         parser = RecordParser()
-        found = [tuple(parser.parse(line)) for line in lines][before:]
-        return [self._labelled(record) for records in found for record in records]
+        found: list[Record] = []
+        for position, line in enumerate(lines):
+            # Of those before them, the parser needs what a secret begins in or goes on in, and the next ones for how lines are numbered.
+            if (
+                position < before - _LINES_OF_LISTING
+                and parser.unfinished is None
+                and not may_begin_secret(line.data)
+            ):
+                continue
+            records = tuple(parser.parse(line))
+            found += records if position >= before else ()
+        return [self._labelled(record) for record in found]
 
     def _is_read(self, line: Line) -> bool:
         """Return whether a line is read: of starts and statistics the first kinds, because no log has that many servers."""

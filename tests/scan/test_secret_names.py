@@ -6,9 +6,11 @@ from unittest.mock import patch
 
 import pytest
 
+from tests.parse.secret_forms import PLACES, filled
 from vllm_logdoctor import analyze
 from vllm_logdoctor.parse import RecordParser
 from vllm_logdoctor.scan import Line, LineFilter, Scanner, Selector, build_prefilter, line_selection
+from vllm_logdoctor.scan.structure import may_begin_secret
 from vllm_logdoctor.source import Chunk
 
 SECRET = "Zq7hTk2Lw9XbV3nR"
@@ -56,3 +58,18 @@ def test_a_private_key_that_begins_before_the_last_lines_is_masked_in_them() -> 
     key = "Zq7hTk2Lw9XbV3nR" * 4 + "\n"
     log = f"{QUIET}ERROR 03-01 08:00:01 [core.py:7] text\n{QUIET}-----BEGIN PRIVATE KEY-----\n{key * 103}"
     assert SECRET not in analyze(log.encode()).to_json()
+
+
+def test_keys_of_a_list_that_begins_before_the_last_lines_are_masked_in_them() -> None:
+    log = f"{QUIET}ERROR 03-01 08:00:01 [core.py:7] text\n{QUIET}api_keys:\n" + f"  - {SECRET}\n" * 90
+    assert {record.text for record in analyze(log.encode()).runs[0].run.tail} == {"  - ***"}
+
+
+@pytest.mark.parametrize(
+    "form", [*(form for form in PLACES if r"\n" in form), "-----BEGIN PRIVATE KEY-----", "[64]"]
+)
+def test_of_the_lines_before_the_last_ones_each_that_a_secret_begins_in_is_read(form: str) -> None:
+    parser = RecordParser()
+    for number, line in enumerate(filled(form, 1)[0].encode().split(b"\n")):
+        tuple(parser.parse(Line(0, number, line)))
+        assert may_begin_secret(line) or parser.unfinished is None

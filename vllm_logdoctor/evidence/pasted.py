@@ -79,7 +79,8 @@ def read_parts(path: Path) -> list[EvidenceFile]:
     if not whole.kind or not path.is_file() or path.stat().st_size > _MOST_PARTED:
         return [whole]
     lines = plain_text(path.read_bytes()).split("\n")
-    parts = list(_evidence(str(path), lines, 0, len(lines)))
+    starts = _starts(lines, 0, len(lines))
+    parts = list(_read(str(path), lines, starts, len(lines))) if len(starts) > 1 else []
     return parts[:_MOST_PARTS] if len(parts) > 1 else [whole]
 
 
@@ -106,13 +107,25 @@ def _blocks(lines: Sequence[str], is_of_log: Sequence[bool]) -> Iterator[tuple[i
 def _evidence(
     name: str, lines: Sequence[str], begin: int, end: int, left: Collection[str] = ()
 ) -> Iterator[EvidenceFile]:
-    """Yield what tools printed in a stretch; a paragraph of another kind begins the next one."""
+    """Yield what tools printed in a stretch."""
+    return _read(name, lines, _starts(lines, begin, end), end, left)
+
+
+def _starts(lines: Sequence[str], begin: int, end: int) -> list[tuple[int, str]]:
+    """Return where in a stretch what a tool printed begins, and its kind: at a paragraph of another kind."""
     starts: list[tuple[int, str]] = []
     for first, last in _paragraphs(lines, begin, end):
         kind = kind_of("\n".join(lines[first:last]))
         before = starts[-1][1] if starts else ""
         if kind and kind.name != before and not (before == "collect-env" and kind.name in _OF_ENVIRONMENT):
             starts.append((first if starts else begin, kind.name))
+    return starts
+
+
+def _read(
+    name: str, lines: Sequence[str], starts: Sequence[tuple[int, str]], end: int, left: Collection[str] = ()
+) -> Iterator[EvidenceFile]:
+    """Yield the parts that begin so."""
     for at, (first, kind_name) in enumerate(starts):
         last = starts[at + 1][0] if at + 1 < len(starts) else end
         found = read_evidence(name, "\n".join(lines[first:last]).encode("utf-8", "replace"))

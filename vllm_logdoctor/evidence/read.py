@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.evidence.kinds import kind_of
 from vllm_logdoctor.evidence.model import MOST_READINGS, EvidenceFile, Kind, Reading
 from vllm_logdoctor.evidence.plain import plain_text
-from vllm_logdoctor.parse.secrets import mask, may_hold_secret
+from vllm_logdoctor.parse.secrets import mask
 
 HEAD_BYTES = 64 * 1024
 MOST_BYTES = 64 * 1024 * 1024
@@ -44,7 +44,7 @@ def read_evidence(name: str, data: bytes) -> EvidenceFile:
     text = plain_text(data)
     if kind is None:
         return EvidenceFile(name, "", (), note or "no kind that is known")
-    lines = [mask(line).text if may_hold_secret(line) else line for line in text.split("\n")]
+    lines = [mask(line).text for line in text.split("\n")]
     try:
         readings = list(kind.read(lines) if kind.read else ())
     except (

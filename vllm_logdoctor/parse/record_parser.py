@@ -147,7 +147,7 @@ class RecordParser:
         self.secrets: list[Secret] = []
         self.secret_count = 0
         self.cut_characters = 0
-        self._unfinished: tuple[int, int, OpenSecret] | None = None
+        self.unfinished: tuple[int, int, OpenSecret] | None = None  # With what the next line may go on.
         self._number: tuple[int, int] = (0, -1)
         self._numbered = 0
 
@@ -156,7 +156,7 @@ class RecordParser:
         text = line.data.decode("utf-8", "replace").removesuffix("\r")
         if text.startswith("\x1b["):
             text = _COLOURED_PROCESS.sub(r"\g<process>", text)
-        if self._unfinished is not None and "\r" not in text:
+        if self.unfinished is not None and "\r" not in text:
             text = self._without_rest_of_secret(line, text)
         head = text[: text.find("] ", 0, LONGEST_HEAD) + 2]
         process, level, time, year_known, site = plain = plain_head(head) or _NO_HEAD
@@ -193,7 +193,7 @@ class RecordParser:
         for segment in _without_redraws(text.split("\r")) if "\r" in text else (text,):
             rest = segment
             # Redraws, or line ends of old systems.
-            if segment is not text and segment.strip() and self._unfinished is not None:
+            if segment is not text and segment.strip() and self.unfinished is not None:
                 rest = self._without_rest_of_secret(line, segment)
             while rest and not rest.isspace():
                 rest = yield from self._parse_segment(line, rest)
@@ -294,8 +294,8 @@ class RecordParser:
         unfinished = open_secret(text, message) or (
             wrapped_secret(text, masked.text) if masked.names else None
         )
-        if unfinished is not None and (self._unfinished is None or line.number >= self._unfinished[1]):
-            self._unfinished = (line.file, line.number, unfinished)
+        if unfinished is not None and (self.unfinished is None or line.number >= self.unfinished[1]):
+            self.unfinished = (line.file, line.number, unfinished)
         if masked.names:
             self._note_secret(line, masked.names, shown)
         process = self._without_line_number(line, prefix.process)
@@ -318,16 +318,16 @@ class RecordParser:
 
     def _without_rest_of_secret(self, line: Line, text: str) -> str:
         """Mask a line that continues a secret of the line before it."""
-        assert self._unfinished is not None
-        file, number, secret = self._unfinished
+        assert self.unfinished is not None
+        file, number, secret = self.unfinished
         if (line.file, line.number) < (file, number):
             return text  # Request lines wait, and are read behind lines that come after them.
-        self._unfinished = None
+        self.unfinished = None
         if line.file != file or line.number > number + (1 if secret.wrapped else _NEXT_LINES):
             return text
         masked, following = secret.without_rest(text)
         if following is not None:
-            self._unfinished = (file, line.number, following)
+            self.unfinished = (file, line.number, following)
         if masked is not text and secret.name:
             self._note_secret(line, mask(f"{secret.name}=Zq7hTk2Lw9XbV3nR").names, masked)
         return masked

@@ -10,9 +10,11 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mixes_letters
 from vllm_logdoctor.texts import asked_once
 
+# Each alternative begins with a character of its own: the search skips all others.
 _WORD = (
     r"(?:key|token|secret|pass(?:wor[dt]|wd|phrase|code)?|pwd|credential|cred|signature|sig|auth|jwt|session|webhook|pat|connection[_-]?string"
-    r"|(?<![a-z])(?:pw|psk|tok|sid)(?![a-z])|honeycomb-team|samlresponse|\u5bc6[\u7801\u94a5])"
+    r"|p(?:w|sk)(?<![a-z]pw)(?<![a-z]psk)(?![a-z])|tok(?<![a-z]tok)(?![a-z])|sid(?<![a-z]sid)(?![a-z])"
+    r"|honeycomb-team|samlresponse|\u5bc6[\u7801\u94a5])"
 )
 # HF_TOKEN_2     API_KEY_PROD     client-key-data     and with words that say nothing: API_KEY_OPENAI
 _CORE = (
@@ -119,7 +121,7 @@ def mask_named(text: str, kinds: dict[str, None]) -> str:
         >>> mask_named("api_key = requestor.request(", {})
         'api_key = requestor.request('
     """
-    for names in (_OPTION, _ASSIGNED):
+    for names in (_OPTION, _ASSIGNED) if "--" in text else (_ASSIGNED,):
         text = _masked_behind(names, text, kinds)
     return text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 from vllm_logdoctor.lazy import lazy_pattern
 
@@ -53,11 +52,12 @@ _BLOCKS: tuple[tuple[str, str], ...] = (
 
 _KINDS = tuple(kind for kind, _ in (*_WORDS, *_BLOCKS))
 # Each of them takes 14 characters or more: most words are too short to be tried.
-_SHAPED_WORD = lazy_pattern(r"\b(?=\S{14})(?:" + "|".join(f"({regex})" for _, regex in _WORDS) + ")")
+_SHAPED_WORD = lazy_pattern(r"\b(?=\w\S{13})(?:" + "|".join(f"({regex})" for _, regex in _WORDS) + ")")
 # What no known shape is of: any prefix but that of a request's id, and a long run.
 _GENERATED = lazy_pattern(
     r"\b(?<!cmpl-)(?!(?:chat)?cmpl-)(?:[A-Za-z0-9]{1,12}[_-]){0,3}[A-Za-z0-9+/]{18,}[\w+/=-]*"
 )
+_LONG_RUN = lazy_pattern(r"[A-Za-z0-9+/]{18}")
 _SHAPED_BLOCK = lazy_pattern("|".join(f"({regex})" for _, regex in _BLOCKS))
 
 # In small letters: one of these, or a long run of letters and digits, is in every credential of these shapes.
@@ -89,6 +89,7 @@ _HEX = lazy_pattern(r"[0-9a-f]+\Z")
 _LONG = 28
 _LONGER_THAN_NAMES = 50
 _NUMBER = lazy_pattern(r"[0-9]+")
+_ONE_KIND = lazy_pattern(r"[0-9]+|[a-z]+|[^0-9a-z]+")
 _SMALL_LETTERS = lazy_pattern(r"[a-z]{4,}")
 _KEY_WIDTHS = (64, 70, 76)
 """Characters that OpenSSL and OpenSSH write on a line."""
@@ -145,7 +146,7 @@ def mask_shaped(text: str, kinds: dict[str, None]) -> str:
         kinds["generated token"] = None
         return MASK
 
-    return _GENERATED.sub(generated, text)
+    return _GENERATED.sub(generated, text) if _LONG_RUN.search(text) else text
 
 
 def line_of_key(text: str) -> str:
@@ -199,7 +200,9 @@ def mixes_letters(value: str) -> bool:
         >>> mixes_letters("KpzXWmqvTrLSnbGh"), mixes_letters("AuthenticationRequired")
         (True, False)
     """
-    return value.isalpha() and len(value) >= 10 and _class_changes(value) >= 0.3 * len(value)
+    return (
+        value.isascii() and value.isalpha() and len(value) >= 10 and _class_changes(value) >= 0.3 * len(value)
+    )
 
 
 def changes_class(text: str) -> bool:
@@ -214,8 +217,4 @@ def changes_class(text: str) -> bool:
 
 def _class_changes(run: str) -> int:
     """Count how often a small letter, a capital or a digit is followed by one of the other two."""
-    return sum(_kind(one) != _kind(other) for one, other in pairwise(run))
-
-
-def _kind(character: str) -> int:
-    return 0 if character.isdigit() else 1 if character.islower() else 2
+    return max(0, len(_ONE_KIND.findall(run)) - 1)

@@ -24,7 +24,7 @@ from vllm_logdoctor.parse.secret_shapes import (
 )
 from vllm_logdoctor.texts import asked_once, shared_start
 
-_LONGEST_REMEMBERED = 1000
+_LONGEST_REMEMBERED = 16_000
 _Replace = Callable[[re.Match[str]], str]
 
 _COMMANDS = (
@@ -188,7 +188,7 @@ def _masked(text: str) -> Masked:
 
 
 # A line that is printed again and again, by every rank.
-_remembered = lru_cache(maxsize=2048)(_masked)
+_remembered = lru_cache(maxsize=1024)(_masked)
 
 
 @asked_once(8192)

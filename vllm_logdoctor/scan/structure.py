@@ -54,6 +54,14 @@ _SECRET_NAME = re.compile(
     rb"(?:s|_id)?(?:\x1b\[[0-9;]{0,8}m|[\s\"'=:,|>-]){0,16}\Z",
     re.IGNORECASE,
 )
+# One of these is in the name of every credential.
+_NAME_PARTS = (
+    b"key", b"tok", b"secret", b"pass", b"pwd", b"pw", b"psk", b"cred", b"sig", b"auth", b"jwt", b"session", b"sid", b"webhook", b"pat",
+    b"connection", b"honeycomb", b"saml", b"\xe5\xaf\x86",
+)  # fmt: skip
+_LONGEST_END = 120
+_KEY_WIDTH = 64
+"""Characters of a line of a private key at the least."""
 _BEHIND_NAME = b" \t\n\r\f\v\"'=:,|>-"
 _LONGEST_NAME = 64
 MOST_BLANK = 4
@@ -73,6 +81,22 @@ def may_name_secret(line: bytes) -> bool:
     end = line[-_LONGEST_NAME:]
     # A name, or the colour behind it, ends in a letter: most lines need no expression.
     return end.rstrip(_BEHIND_NAME)[-1:].isalpha() and _SECRET_NAME.search(end) is not None
+
+
+def may_begin_secret(line: bytes) -> bool:
+    """Return, at little cost, whether a line may begin a secret that goes on in the next ones: a private key, or values of a name.
+
+    Example:
+        >>> may_begin_secret(b"  - name: DB_PASSWORD"), may_begin_secret(b"INFO: 200 OK")
+        (True, False)
+    """
+    # A name at the end of a message is not at the end of its line where JSON is around it.
+    end = (line if b"{" in line else line.rstrip()[-_LONGEST_END:]).lower()
+    return (
+        b" " not in end[-_KEY_WIDTH:]
+        or any(map(end.__contains__, _NAME_PARTS))
+        or b"-----begin" in line.lower()
+    )
 
 
 def secret_name_before(data: bytes, end: int) -> tuple[int, int, bytes] | None:
