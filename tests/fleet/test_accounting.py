@@ -54,6 +54,22 @@ def test_hours_and_cards_are_those_of_accounting(
     assert job.date.year == 2026
 
 
+def test_a_job_with_logs_in_two_places_counts_its_hours_once(fleet: Fleet, tmp_path: Path) -> None:
+    log = (tmp_path / "logs" / "slurm-101.out").read_text()
+    for place in ("slurm-8123405.out", "8123405/node1.log", "8123406/node1.log"):
+        file = tmp_path / "more" / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(log)
+    fleet.add([tmp_path / "more"], jobs=1)
+    (tmp_path / "jobs.csv").write_text("job,elapsed\n8123405,3600\n")
+    fleet.add_accounting(tmp_path / "jobs.csv")
+    found = {job.key: (len(job.logs), job.hours_from) for job in jobs_of(fleet.store) if "81234" in job.key}
+    assert found == {
+        "slurm 8123405": (2, "accounting"),
+        f"job 8123406 in {tmp_path}/more": (1, "log"),
+    }
+
+
 def test_columns_of_sacct_are_read_by_their_dashes(tmp_path: Path) -> None:
     file = tmp_path / "sacct.txt"
     file.write_text(

@@ -18,6 +18,7 @@ from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.adding import add
 from vllm_logdoctor.fleet.batches import Batch, read_batch
 from vllm_logdoctor.fleet.inventory import logs_of
+from vllm_logdoctor.fleet.jobs import job_of
 from vllm_logdoctor.fleet.library import Fleet
 from vllm_logdoctor.fleet.mapping import Workers
 from vllm_logdoctor.fleet.reading import Reading
@@ -39,6 +40,38 @@ def test_every_log_has_a_status(fleet: Fleet) -> None:
         "cut.log.gz": "partial",
         "gpus.csv": "other-tool",
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "job"),
+    [
+        ("/logs/1234567.out", "job 1234567 in /logs"),
+        ("/logs/llama-1234567_3.out", "job 1234567_3 in /logs"),
+        ("/logs/llama-1234567-nid001200-0.log", "job 1234567 in /logs"),
+        ("/logs/job-1234567/rank0_nid001200.log", "job 1234567"),
+        ("/logs/slurm_1234567/logs/vllm.log.1.gz", "slurm 1234567"),
+        ("/logs/1234567/rank0_nid001200.log", "job 1234567 in /logs"),
+        ("/logs/1234567.pbs01/vllm.log", "job 1234567 in /logs"),
+        ("/logs/1234567/slurm-7654321.out", "slurm 7654321"),
+    ],
+)
+def test_a_job_is_named_by_its_file_or_its_directory(path: str, job: str) -> None:
+    found = job_of([path])
+    assert found is not None
+    assert found.key == job
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/logs/20261101/vllm.log",
+        "/project/123456/x/vllm.log",
+        "/logs/job1/vllm.log",
+        "/logs/vllm-20261101-nid000123.log",
+    ],
+)
+def test_a_day_a_project_and_the_number_of_a_trial_are_no_job(path: str) -> None:
+    assert job_of([path]) is None
 
 
 def test_files_of_one_job_are_one_job(fleet: Fleet) -> None:

@@ -88,14 +88,25 @@ def jobs_of(store: Store, since: datetime | None = None) -> list[Job]:
     runs: dict[str, list[Row]] = defaultdict(list)
     for row in store.table("runs", _RUN_COLUMNS).select(["log", *_RUN_COLUMNS]).to_pylist():
         runs[row["log"]].append(row)
+    rows = store.table("logs", _LOG_COLUMNS).select(["log", *_LOG_COLUMNS]).to_pylist()
+    # A number that tells jobs apart only beside it is, where accounting knows it, that of one job everywhere.
+    keys: dict[str, str] = {}
+    for row in sorted(rows, key=lambda one: (_is_of_folder(one), one["job"])):
+        if row["job_number"] in accounting:
+            keys.setdefault(row["job_number"], row["job"])
     logs: dict[str, list[Row]] = defaultdict(list)
-    for row in store.table("logs", _LOG_COLUMNS).select(["log", *_LOG_COLUMNS]).to_pylist():
+    for row in rows:
         if row["status"] != "forgotten":
-            logs[row["job"]].append(row)
+            logs[keys.get(row["job_number"], row["job"]) if _is_of_folder(row) else row["job"]].append(row)
     jobs = [_job(key, found, runs, accounting) for key, found in logs.items()]
     return sorted(
         (job for job in jobs if since is None or job.date >= since), key=lambda job: (job.date, job.key)
     )
+
+
+def _is_of_folder(log: Row) -> bool:
+    """Return whether the number of a log's job tells jobs apart only within a directory."""
+    return str(log["job"]).startswith("job ") and " in " in log["job"]
 
 
 def _job(key: str, logs: list[Row], runs: Mapping[str, list[Row]], accounting: Mapping[str, Row]) -> Job:
