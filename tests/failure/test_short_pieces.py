@@ -214,3 +214,24 @@ def test_json_that_no_loader_of_model_files_read_is_no_model_file() -> None:
     caller = '  File "/home/me/vllm_check.py", line 3, in <module>\n    json.loads(text)\n'
     assert root(head + caller + loader + ends).id == "model-files-corrupt-or-incomplete"
     assert root(head + caller + ends).id == "unclassified-failure"
+
+
+def test_what_is_constructed_at_the_start_is_no_request() -> None:
+    start = root(
+        "ERROR 03-10 03:06:35 [core.py:324] EngineCore hit an exception: Traceback (most recent call last):\n"
+        'ERROR 03-10 03:06:35 [core.py:324]   File "/opt/vllm/v1/engine/core.py", line 65, in __init__\n'
+        "ERROR 03-10 03:06:35 [core.py:324]     self.manager = StructuredOutputManager(vllm_config)\n"
+        'ERROR 03-10 03:06:35 [core.py:324]   File "/opt/vllm/v1/structured_output/__init__.py", line 44, in __init__\n'
+        "ERROR 03-10 03:06:35 [core.py:324]     info = xgr.TokenizerInfo.from_huggingface(\n"
+        'ERROR 03-10 03:06:35 [core.py:324]   File "/opt/lib/python3.12/site-packages/xgrammar/tokenizer_info.py", line 188, in from_huggingface\n'
+        "ERROR 03-10 03:06:35 [core.py:324]     raise ValueError(msg)\n"
+        "ERROR 03-10 03:06:35 [core.py:324] ValueError: The vocabulary is too small\n"
+    )
+    assert start.id == "unclassified-failure"
+
+
+def test_the_diagnostic_of_a_compiler_alone_leads_a_piece() -> None:
+    alone = root(
+        "error: some_kernel.py:211:0: stack frame size (277288) exceeds limit (262136) in function 'fwd'\n"
+    )
+    assert (alone.id, alone.confidence) == ("unclassified-failure", "low")

@@ -14,7 +14,7 @@ from vllm_logdoctor.run.tracelines import cleaned
 _FAILED = lazy_pattern(
     r"error: subprocess-exited-with-error|ERROR: (?:ERROR: )?(?:Failed (?:to build|building)|Could not (?:build|install|find a version))"
     r"|^\s*(?:#\d+ [\d.]+ +)?(?:Failed to build |ninja: build stopped|-- Configuring incomplete|ERROR: failed to (?:solve|build))"
-    r"|^\s*(?:#\d+ [\d.]+ +)?FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so)\b"
+    r"|Unable to find installation candidates for |^\s*(?:#\d+ [\d.]+ +)?FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so)\b"
     r"|did not complete successfully: exit code|metadata-generation-failed|The command '.{1,400}' returned a non-zero code"
     r"|^\s*× (?:No solution found|Failed to )|CMake Error|Command '\['cmake'"
 )

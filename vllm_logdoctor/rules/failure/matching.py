@@ -18,6 +18,7 @@ from vllm_logdoctor.rules.failure.signatures import FailureRule, FailureRules, e
 from vllm_logdoctor.rules.failure.support import is_ruled_out, supported
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
+from vllm_logdoctor.run.blockphase import is_of_start
 from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.owners import TENSOR_LIBRARIES, VLLM, acting_frames, is_vllm, owner_of
 
@@ -180,6 +181,8 @@ def _fits(
         phase = context.phase(block) if block else context.phase_at(observation.position)
         if phase not in signature.phase:
             return False
+        if not phase and block and set(signature.phase) <= _AT_WORK and is_of_start(block):
+            return False
     if signature.serving is not None and context.served_before(observation.place) != signature.serving:
         return False
     if signature.platform and context.run.platform not in signature.platform:
@@ -192,6 +195,8 @@ _ARITHMETIC = lazy_pattern(r"values to unpack|invalid literal for|could not conv
 _CHECKS = frozenset({"ValueError", "RuntimeError"})
 _REFUSALS = frozenset({"settings-refused", "feature-incompatible-with-model"})
 """Rules that know a refusal by common words: what arithmetic or a tensor library says in such words refuses nothing."""
+_AT_WORK = frozenset({"serving", ""})
+"""Phases of a signature that is about requests, in a piece that does not show the phase too."""
 _SPECIFIC = 60
 _CHECKED = ("raise", "assert")
 

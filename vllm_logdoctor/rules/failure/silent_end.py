@@ -69,7 +69,7 @@ _LAST_LINES = 15
 _WHOLE_PIECE = 40
 """A piece of so few lines is its end as a whole."""
 # rocBLAS error: Cannot read ...      MIOpen Error: ...      Failed: CUDA error ...
-_NATIVE_ERROR = lazy_pattern(r"\s*(?:\w{2,20} [Ee]rror|[Ff]atal error|Error|Failed): \S")
+_NATIVE_ERROR = lazy_pattern(r"\s*(?:\w{2,20} [Ee]rror|[Ff]atal error|[Ee]rror|Failed): \S")
 _STALL = lazy_pattern(r"No available (?:shared memory broadcast )?block found")
 _FREE_RAM = lazy_pattern(r"Available RAM: (?P<ram>[\d.]+) GiB")
 _LITTLE_RAM_GIB = 32.0
