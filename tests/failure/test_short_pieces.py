@@ -235,3 +235,13 @@ def test_the_diagnostic_of_a_compiler_alone_leads_a_piece() -> None:
         "error: some_kernel.py:211:0: stack frame size (277288) exceeds limit (262136) in function 'fwd'\n"
     )
     assert (alone.id, alone.confidence) == ("unclassified-failure", "low")
+
+
+def test_a_test_that_failed_around_an_engine_that_ended_well_is_told() -> None:
+    run = diagnosis(
+        "INFO 07-13 00:09:49 llm_engine.py:174] Initializing an LLM engine (v0.5.1) with config: model='facebook/opt-125m'\n"
+        "Processed prompts: 100%|##########| 8/8 [00:00<00:00, 24.04it/s]\n"
+        "FAILED tests/samplers/test_logprobs.py::test_scalars[a] - AssertionError: Scalars are not close!\n"
+    )
+    (failed,) = [one for one in run.findings if one.role == "root"]
+    assert (run.run.kind, failed.title) == ("offline", "A test failed")

@@ -101,7 +101,7 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
     outcome, stop = context.ending.outcome, context.ending.stop
     if context.run.kind == "build":
         yield from _failed_build(context, rules)
-    elif context.run.kind == "test":
+    elif context.run.kind == "test" or _is_in_test(context):
         yield from _failed_tests(context, rules)
     elif context.run.kind == "client":
         yield from _failed_client(context, rules)
@@ -175,6 +175,12 @@ def _is_error(record: Record) -> bool:
         of_request = record.call_site is not None and is_request_site(record.call_site[0])
         return record.level in ("ERROR", "CRITICAL") and not of_request and not tells_of_transfer(record)
     return bool(_NATIVE_ERROR.match(record.message)) or exception_within(record.message) is not None
+
+
+def _is_in_test(context: FailureContext) -> bool:
+    """Return whether pytest says behind an engine that ended well that a test of it failed."""
+    well = context.run.kind == "offline" and context.ending.outcome in ("clean_shutdown", "unknown")
+    return well and bool(failed_tests(context.trail))
 
 
 def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
