@@ -38,6 +38,7 @@ from vllm_logdoctor.source import (
     with_words_of_jobs,
 )
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, Reading
+from vllm_logdoctor.source.kinds import is_own_report
 from vllm_logdoctor.streams import Item, StreamReader, merged
 
 INTERRUPTED = "reading was interrupted; what came before is analysed"
@@ -218,7 +219,7 @@ def analyse(
     """
     selected = split_by_kind(inputs)
     if not selected.logs and not selected.evidence:
-        raise LogdoctorError(_no_log(selected.others), 4)
+        raise _no_log(selected.others)
     files = (*evidence, *selected.evidence)
     analyser = Analyser(options or Options(), files)
     analyser.interrupted = selected.interrupted
@@ -251,12 +252,14 @@ def _rules_left_out() -> Iterator[str]:
     return (f"rule left out: {problem}" for problem in failure_rules().problems)
 
 
-def _no_log(others: Sequence[SourceSummary]) -> str:
+def _no_log(others: Sequence[SourceSummary]) -> LogdoctorError:
     if not others:
-        return "no log of vLLM among these files; name the log itself"
+        return LogdoctorError("no log of vLLM among these files; name the log itself", 4)
     names = ", ".join(f"{one.file} ({one.kind})" for one in others[:3])
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    return f"no log of vLLM: {names}{more}"
+    if all(is_own_report(one.kind) for one in others):
+        return LogdoctorError(f"no log of vLLM: {names}{more}; give the log that the report was made of")
+    return LogdoctorError(f"no log of vLLM: {names}{more}", 4)
 
 
 def _items(

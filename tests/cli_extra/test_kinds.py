@@ -25,7 +25,9 @@ def test_a_report_in_place_of_a_log_is_named_and_refused(
     name: str, report: vllm_logdoctor.Report, tmp_path: Path
 ) -> None:
     (tmp_path / "report").write_text(render(report.analysis, name))
-    one_line(logdoctor("analyze", "report", cwd=tmp_path), 4, "logdoctor)", "no log of vLLM: report (")
+    for command in ("analyze", "config", "excerpt"):
+        done = logdoctor(command, "report", cwd=tmp_path)
+        one_line(done, 3, "no log of vLLM: report (", "logdoctor); give the log that the report was made of")
 
 
 def test_a_folder_with_a_log_its_reports_and_metrics_is_one_run(

@@ -71,6 +71,16 @@ class TestAnOutputThatIsAnInput:
             )
         assert (here / "vllm.log").read_bytes() == FIXTURE.read_bytes()
 
+    def test_a_copy_of_standard_input(self, here: Path) -> None:
+        """A pipe hides the name of the log, but not what the output holds; a report is written over."""
+        for output, statuses in (("vllm.log", [2, 2]), ("out.txt", [0, 0])):
+            for status in statuses:
+                with FIXTURE.open() as log:
+                    done = logdoctor("analyze", "-", "-f", "text", "-o", output, cwd=here, stdin=log)
+                assert done.returncode == status, done.stderr
+                assert status == 0 or "may be the log on standard input" in done.stderr
+        assert (here / "vllm.log").read_bytes() == FIXTURE.read_bytes()
+
     def test_standard_output_appended_to_the_log(self, here: Path) -> None:
         with (here / "vllm.log").open("ab") as log:
             done = subprocess.run(

@@ -11,6 +11,7 @@ from pathlib import Path
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.files import write_whole
 from vllm_logdoctor.report.writers import ENDINGS, Result, ending_of, format_of_name, render_result
+from vllm_logdoctor.source.kinds import HEAD_BYTES, kind_of_file
 
 Identity = tuple[int, int]
 
@@ -35,12 +36,25 @@ def check_outputs(outputs: Sequence[str], inputs: Iterable[str | Path], format: 
                 f" {', '.join(ENDINGS)}, or add --format",
                 2,
             )
+    inputs = list(inputs)
     read = {identity: str(name) for name in inputs if (identity := _identity(name)) is not None}
     for name in outputs or ["-"]:
         identity = _identity(1 if name == "-" else name)
         if identity in read:
             shown = "standard output" if name == "-" else name
             raise LogdoctorError(f"{shown} is also read ({read[identity]}): choose another output", 2)
+    if "-" in inputs and (log := next((name for name in outputs if _may_be_a_log(name)), None)):
+        raise LogdoctorError(f"{log} may be the log on standard input: choose another output", 2)
+
+
+def _may_be_a_log(name: str) -> bool:
+    """Return whether a file holds a log: `cat vllm.log |` does not tell which file it reads."""
+    try:
+        with open(name, "rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        return False
+    return b"vllm" in head.lower() and kind_of_file(head) is None
 
 
 def write(text: str, name: str = "-") -> None:

@@ -28,6 +28,11 @@ _OWN: tuple[tuple[str, re.Pattern[bytes]], ...] = (
 _TITLE_LINES = 6
 
 
+def is_own_report(kind: str) -> bool:
+    """Return whether a kind is one of `kind_of_file`."""
+    return kind.endswith(" of logdoctor")
+
+
 def kind_of_file(head: bytes) -> str | None:
     """Return the kind of a report of logdoctor by its beginning (at most 64 KiB), or None for all else.
 
