@@ -98,3 +98,69 @@ def test_a_phase_that_began_before_a_cut_log_is_not_placed_before_its_first_line
     text = report(lines)
     assert "| 22:24:14 |" not in text
     assert "22:24:15 |" not in text
+
+
+def test_the_sources_that_pytest_lists_are_no_text_of_an_error() -> None:
+    """The reason of a skipped test is no error."""
+    lines = [
+        "_______________________ test_load _______________________",
+        ">           assert code == 0",
+        "E           AssertionError: function test_load failed when called with args ()",
+        "",
+        "utils.py:747: AssertionError",
+        "_______________________ test_offload _______________________",
+        '    @pytest.mark.skipif(not is_quant_method_supported("gptq_marlin"),',
+        '                        reason="gptq_marlin is not supported on this GPU type.")',
+        "    def test_offload(monkeypatch):",
+        "E                   RuntimeError: Server exited unexpectedly.",
+        "utils.py:161: RuntimeError",
+        "FAILED quantization/test_offload.py::test_load - AssertionError: function test_load failed in vllm",
+        "FAILED quantization/test_offload.py::test_offload - RuntimeError: Server exited unexpectedly.",
+    ]
+    assert "does not support this GPU architecture" not in report(lines)
+
+
+def test_a_header_that_a_build_does_not_find_is_no_missing_compiler() -> None:
+    lines = [
+        "pip install . --no-build-isolation",
+        "Processing /home/user/vllm",
+        "  Building wheel for vllm (pyproject.toml): started",
+        "  /opt/torch/include/ATen/cuda/CUDAContextLight.h:7:10: fatal error: cusparse.h: No such file or directory",
+        "  error: subprocess-exited-with-error",
+        "ERROR: Failed to build installable wheels for some pyproject.toml based projects (vllm)",
+    ]
+    text = report(lines)
+    assert "# BUILD FAILED: Header file not found in a build of kernels" in text
+    assert "VLLM_USE_FLASHINFER_SAMPLER" not in text
+
+
+def test_a_start_that_is_cut_off_after_the_weights_is_not_said_to_end_while_they_load() -> None:
+    lines = [
+        "INFO 02-24 13:59:23 api_server.py:912] vLLM API server version 0.7.3",
+        "INFO 02-24 13:59:34 llm_engine.py:234] Initializing a V0 LLM engine (v0.7.3) with config: model='org/model', dtype=torch.bfloat16",
+        "INFO 02-24 13:59:35 model_runner.py:1110] Starting to load model org/model...",
+    ]
+    loaded = "INFO 02-24 14:01:32 model_runner.py:1115] Loading model weights took 13.9231 GB"
+    assert "before start-up completed, after weight loading [L4]" in report([*lines, loaded])
+    assert "after weight loading" not in report(lines)
+
+
+def test_an_exception_group_of_the_error_that_ended_the_run_is_no_request_that_it_survived() -> None:
+    lines = [
+        'INFO:     127.0.0.1:60772 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
+        "ERROR:    Exception in ASGI application",
+        "  + Exception Group Traceback (most recent call last):",
+        '  |   File "/opt/starlette/_utils.py", line 87, in collapse_excgroups',
+        "  |     yield",
+        "  | exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+        "  +-+---------------- 1 ----------------",
+        "    | Traceback (most recent call last):",
+        '    |   File "/opt/vllm/worker/neuron_worker.py", line 87, in execute_model',
+        "    |     output = self.model_runner.execute_model(seq_group_metadata_list)",
+        '    |   File "/opt/vllm/worker/neuron_model_runner.py", line 72, in _prepare_prompt',
+        "    |     assert len(block_table) == 1",
+        "    | AssertionError",
+        "    +------------------------------------",
+    ]
+    text = report(lines)
+    assert "FAILED while serving" not in text or "the server kept running" not in text

@@ -373,4 +373,7 @@ def _cut_off(page: Page) -> str:
     parts = [phase for phase in page.run.phases if phase.parent == "startup" and phase.name in PHASES]
     if not parts or parts[-1].name == "unexplained":
         return "The log ends before start-up completed."
-    return f"The log ends before start-up completed, during {PHASES[parts[-1].name]}{page.cited(parts[-1].evidence, 1)}."
+    last = parts[-1]
+    loaded = page.run.measured.get("model_weights_gib") if last.name == "load-weights" else None
+    when, evidence = ("after", loaded.evidence) if loaded is not None else ("during", last.evidence)
+    return f"The log ends before start-up completed, {when} {PHASES[last.name]}{page.cited(evidence, 1)}."

@@ -44,6 +44,8 @@ _OTHER_RAW = lazy_pattern(
     r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|\s*\d+%\||slurmstepd|srun:|[-=]{20}|==> |usage: "
     r"|Exception in thread|\s*\[end of output\]|\+ \w|sys:1: |\S+/resource_tracker\.py"
 )
+# utils.py:747: AssertionError
+_PLACE_OF_TEST = lazy_pattern(r"\S+\.py:\d+: \w*(?:Error|Exception|Timeout|Failed)\s*\Z")
 _RAISES = lazy_pattern(r"raise (?P<type>[A-Z]\w*(?:Error|Exception|Timeout))\b")
 
 
@@ -140,7 +142,9 @@ class _Raising(Struct):
     code_indent: int = 0
 
     def done(self) -> Raised:
-        text = "\n".join(self.text).strip()[:_LONGEST_TEXT]
+        # pytest ends the text of an error with its place; the sources of the next test follow.
+        listed = next((number for number, one in enumerate(self.text) if _PLACE_OF_TEST.match(one)), None)
+        text = "\n".join(self.text[:listed]).strip()[:_LONGEST_TEXT]
         if not self.type and self.frames:
             self.type = _announced_type(self.frames[-1].code) or self.announced
         record = self.record or self.frames[-1].record

@@ -82,7 +82,7 @@ def _observed(context: FailureContext) -> Iterator[Observation]:
     numbers = [
         n
         for n, kind in enumerate(context.ending.kinds)
-        if kind in ("request", "noise") and not _after_stop(context, n)
+        if kind in ("request", "noise") and not _after_stop(context, n) and not _groups_root(context, n)
     ]
     for observation in context.exceptions(numbers):
         if (
@@ -90,6 +90,12 @@ def _observed(context: FailureContext) -> Iterator[Observation]:
             or "template" in observation.text
         ):
             yield observation
+
+
+def _groups_root(context: FailureContext, number: int) -> bool:
+    """Return whether a block is the head of an exception group with the error that ended the run."""
+    last = context.blocks[number].last_raised
+    return last.name.endswith("ExceptionGroup") and number + 1 in context.ending.fatal
 
 
 def _after_stop(context: FailureContext, number: int) -> bool:
