@@ -83,13 +83,12 @@ def test_every_exit_code_has_a_meaning_and_is_in_the_documentation() -> None:
     assert rows == {str(int(code)): meaning for code, meaning in EXIT_MEANINGS.items()}
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_the_commands(shell: str) -> None:
+def completions(shell: str, typed: str) -> str:
     environment = {**os.environ, "_LOGDOCTOR_COMPLETE": f"complete_{shell}"}
     if shell == "bash":
-        environment |= {"COMP_WORDS": "logdoctor comp", "COMP_CWORD": "1"}
+        environment |= {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
     else:
-        environment |= {"_TYPER_COMPLETE_ARGS": "logdoctor comp", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+        environment |= {"_TYPER_COMPLETE_ARGS": typed, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     done = subprocess.run(
         [
             sys.executable,
@@ -102,8 +101,30 @@ def test_completion_knows_the_commands(shell: str) -> None:
         timeout=60,
         check=False,
     )
-    assert "compare" in done.stdout
-    assert "analyze" not in done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_the_commands(shell: str) -> None:
+    offered = completions(shell, "logdoctor comp")
+    assert "compare" in offered
+    assert "analyze" not in offered
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("logdoctor analyze --objective thr", "throughput"),
+        ("logdoctor plan vllm.log --form s", "shell slurm systemd"),
+        ("logdoctor plan vllm.log --objective mem", "memory"),
+        ("logdoctor config vllm.log --format y", "yaml"),
+        ("logdoctor excerpt vllm.log --format j", "json"),
+        ("logdoctor whatif vllm.log --set kv_cache_d", "kv_cache_dtype="),
+        ("logdoctor explain kv-cache-pre", "kv-cache-preemption"),
+    ],
+)
+def test_completion_knows_values(typed: str, offered: str) -> None:
+    assert completions("bash", typed).split() == offered.split()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vllm_logdoctor.cli.parameters import Log, RunNumber
+from vllm_logdoctor.cli.parameters import Log, RunNumber, completing
 
 if TYPE_CHECKING:
     from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -24,7 +24,11 @@ def config(
     format: Annotated[
         str,
         typer.Option(
-            "--format", "-f", metavar="FORMAT", help="markdown, text, json, or yaml for vllm serve --config."
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="markdown, text, json, or yaml for vllm serve --config.",
+            autocompletion=completing(lambda: FORMATS),
         ),
     ] = "markdown",
 ) -> None:

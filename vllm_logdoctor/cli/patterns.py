@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from vllm_logdoctor.cli.exit_codes import ExitCode
+from vllm_logdoctor.cli.parameters import completing
 from vllm_logdoctor.errors import LogdoctorError
 
 patterns = typer.Typer(
@@ -31,8 +32,20 @@ def _further(packs: list[Path] | None) -> tuple[Path, ...]:
     return settings_here(packs or ()).patterns
 
 
+def _rules() -> list[str]:
+    """Return the ids of the rules: thousands of patterns are no list to choose from."""
+    from vllm_logdoctor.catalogue.pages import rule_ids
+
+    return rule_ids()
+
+
 def explain(
-    name: Annotated[str, typer.Argument(metavar="ID", help="Id of a finding, a rule or a pattern.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="Id of a finding, a rule or a pattern.", autocompletion=completing(_rules)
+        ),
+    ],
     packs: Packs = None,
 ) -> None:
     """Explain a finding, a rule or a message, and what to do."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vllm_logdoctor.cli.parameters import Log, Objective, RunNumber
+from vllm_logdoctor.cli.parameters import Log, Objective, RunNumber, completing
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 
 FORMS = ("shell", "yaml", "pbs", "slurm", "systemd", "compose", "kubernetes")
@@ -16,7 +16,12 @@ FORMS = ("shell", "yaml", "pbs", "slurm", "systemd", "compose", "kubernetes")
 def plan(
     log: Log,
     form: Annotated[
-        str, typer.Option(metavar="FORM", help="shell, yaml, pbs, slurm, systemd, compose or kubernetes.")
+        str,
+        typer.Option(
+            metavar="FORM",
+            help="shell, yaml, pbs, slurm, systemd, compose or kubernetes.",
+            autocompletion=completing(lambda: FORMS),
+        ),
     ] = "shell",
     run: RunNumber = None,
     objective: Objective = None,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from vllm_logdoctor.cli.parameters import completing
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 
 
@@ -53,13 +54,35 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
     return "".join(_words(name, document[name]) for name in document)
 
 
+def _settings() -> list[str]:
+    """Return the settings that change the size of the KV cache, each with the sign before its value."""
+    from vllm_logdoctor.rules.capacity.laws import LAWS
+
+    return [f"{name}=" for name in LAWS]
+
+
 def whatif(
     log: Annotated[str, typer.Argument(metavar="LOG", help="Log of a run, or - for standard input.")],
     set: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting to change; repeatable."),
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="NAME=VALUE",
+            help="A setting to change; repeatable.",
+            autocompletion=completing(_settings),
+        ),
     ] = None,
-    format: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text or json.")] = "text",
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="text or json.",
+            autocompletion=completing(lambda: ("text", "json")),
+        ),
+    ] = "text",
 ) -> None:
     """Compute what the KV cache would hold with other settings."""
     sys.stdout.write(run_whatif(log, set or [], format))
