@@ -8,12 +8,15 @@ import shutil
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.browser.chromium import Chromium, chromium_path
 from tests.fleet.conftest import STARVED
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.fleet.facts import jobs_of
 from vllm_logdoctor.fleet.library import Fleet
+from vllm_logdoctor.fleet.schema import arrow_schema
 from vllm_logdoctor.fleet.writers import rendered
 
 needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium on this host")
@@ -25,6 +28,27 @@ def test_the_first_line_counts_every_log_by_its_status(fleet: Fleet) -> None:
 
 def test_hours_say_where_they_are_from(fleet: Fleet) -> None:
     assert "0 % from accounting" in fleet.picture().hours
+
+
+def test_hours_of_accounting_alone_are_no_lower_bound(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("job,elapsed\n101,3600\n202,3600\n303,3600\n")
+    fleet.add_accounting(tmp_path / "jobs.csv")
+    jobs = [job for job in jobs_of(fleet.store) if job.hours is not None]
+    others = [job.logs[0]["path"] for job in jobs if job.hours_from != "accounting"]
+    fleet.forget(others)
+    assert "all from accounting; " in fleet.picture().hours
+
+
+def test_the_actions_of_a_rule_are_one_row(fleet: Fleet) -> None:
+    rows = fleet.table("changes").to_pylist()
+    store = fleet.store
+    twice = [{**row, "after": f"#{row['after']}"} for row in rows if row["kind"] == "action"]
+    assert twice
+    part = rows[0]["part"]
+    store.write_table("changes", part, pa.Table.from_pylist([*rows, *twice], arrow_schema("changes")))
+    section = next(one for one in fleet.picture().sections if one.id == "changes")
+    names = [line.cells[0] for line in section.lines]
+    assert len(names) == len(set(names))
 
 
 def test_every_job_of_a_number_has_a_report(fleet: Fleet) -> None:

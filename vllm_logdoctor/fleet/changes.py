@@ -20,7 +20,9 @@ def planned_changes(store: Store, jobs: Sequence[Job], effects: Sequence[Measure
     columns = ["run", "knob", "kind", "after", "metric", "low", "high", "origin"]
     for row in store.table("changes", columns).to_pylist():
         if (row["log"], row["run"]) in last and row["log"] in owner:
-            groups[row["knob"], row["kind"], row["after"]].append((row, owner[row["log"]]))
+            # The table keeps of an action a hash of its words: all of one rule are one row.
+            after = row["after"] if row["kind"] != "action" else None
+            groups[row["knob"], row["kind"], after].append((row, owner[row["log"]]))
     lines = []
     for (knob, kind, after), found in groups.items():
         own = list({job.key: job for _, job in found}.values())

@@ -98,9 +98,11 @@ def _hours_line(jobs: Sequence[Job]) -> str:
     exact = sum(job.hours_from == "accounting" for job in known)
     cards = [job.card_hours for job in known if job.card_hours is not None]
     left_out = len(jobs) - len(known)
+    exactly = "all" if known and exact == len(known) else share(exact, len(known))
+    bound = "" if known and exact == len(known) else ", the others from their logs (a lower bound)"
     return (
         f"{hours_words(sum(cards))} card hours and {hours_words(sum(job.hours or 0.0 for job in known))} job hours of {len(known):,} jobs: "
-        f"{share(exact, len(known))} from accounting, the others from their logs (a lower bound); {left_out:,} jobs without hours that can be "
+        f"{exactly} from accounting{bound}; {left_out:,} jobs without hours that can be "
         f"trusted, {len(known) - len(cards):,} without a known number of cards"
     )
 
@@ -134,6 +136,7 @@ def _starts(jobs: Sequence[Job]) -> Section:
 
 def _outliers(store: Store, jobs: Sequence[Job]) -> Section:
     result = outliers_of(store, jobs)
+    noun = "group" if result.groups == 1 else "groups"
     groups = grouped(result.found, lambda one: (one.metric, one.level, one.group, one.ratio > 1))
     lines = []
     for (metric, level, group, _), found in groups.items():
@@ -147,7 +150,7 @@ def _outliers(store: Store, jobs: Sequence[Job]) -> Section:
     return Section(
         "outliers",
         "Outliers among peers",
-        f"{len(result.found):,} of {result.compared:,} compared figures in {result.groups:,} groups of at least 8 peers; about "
+        f"{len(result.found):,} of {result.compared:,} compared figures in {result.groups:,} {noun} of at least 8 peers; about "
         f"{result.expected:.0f} are to be expected by chance. Differs in: settings that few of the peers have, no proof of a cause.",
         (
             "figure",
