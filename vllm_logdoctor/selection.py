@@ -17,16 +17,17 @@ from vllm_logdoctor.source.kinds import HEAD_BYTES, kind_of_file
 
 # INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.8.5
 # INFO:     Uvicorn running on http://0.0.0.0:8000
-# Traceback (most recent call last):
+# Traceback (most recent call last):      File "/opt/vllm/entrypoints/openai/api_server.py", line 223, in run   (its head is cut off)
+_PLACE = rb"|File \"[^\"\n]{0,300}/vllm/[^\"\n]{1,200}\.py\", line \d"
 _OF_SERVER = re.compile(
     rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\W{1,12}\d\d-\d\d \d\d:\d\d|INFO: +Uvicorn|Traceback \(most recent|vLLM API server"
-    rb"|vllm serve|Avg (?:prompt|generation) throughput"
+    rb"|vllm serve|Avg (?:prompt|generation) throughput" + _PLACE
 )
 # collect_env imports vLLM, whose logger prints a few lines there too: it is no run without one of these.
 _COLLECT_ENV = b"Collecting environment information"
 _OF_RUN = re.compile(
     rb"(?:ERROR|CRITICAL)\W{1,12}\d\d-\d\d \d\d:\d\d|INFO: +Uvicorn|Traceback \(most recent|API server|vllm serve|EngineCore|LLM engine|throughput: "
-    rb"|non-default args|model_runner\.py|worker\.py|Loading (?:model|weights)"
+    rb"|non-default args|model_runner\.py|worker\.py|Loading (?:model|weights)" + _PLACE
 )
 _MOST_BYTES = 16 << 20
 _LONGEST_WORDS = 4096

@@ -237,7 +237,7 @@ def test_the_diagnostic_of_a_compiler_alone_leads_a_piece() -> None:
     assert (alone.id, alone.confidence) == ("unclassified-failure", "low")
 
 
-def test_a_test_that_failed_around_an_engine_that_ended_well_is_told() -> None:
+def test_a_test_that_failed_around_an_engine_that_ended_well_is_reported() -> None:
     run = diagnosis(
         "INFO 07-13 00:09:49 llm_engine.py:174] Initializing an LLM engine (v0.5.1) with config: model='facebook/opt-125m'\n"
         "Processed prompts: 100%|##########| 8/8 [00:00<00:00, 24.04it/s]\n"
@@ -245,3 +245,13 @@ def test_a_test_that_failed_around_an_engine_that_ended_well_is_told() -> None:
     )
     (failed,) = [one for one in run.findings if one.role == "root"]
     assert (run.run.kind, failed.title) == ("offline", "A test failed")
+
+
+def test_a_journal_with_a_cut_off_traceback_of_vllm_is_a_log_though_systemd_writes_there_too() -> None:
+    head = "Jan 28 10:40:07 node3 bash[3]: "
+    cut = root(
+        f'{head}  File "/opt/lib/python3.12/site-packages/vllm/entrypoints/openai/api_server.py", line 223, in build\n'
+        f"{head}    raise RuntimeError(\n{head}RuntimeError: Engine process failed to start. See stack trace for the root cause.\n"
+        "Jan 28 10:40:08 node3 systemd[1]: llm.service: Main process exited, code=exited, status=1/FAILURE\n"
+    )
+    assert cut.id == "cause-not-in-log"
