@@ -163,6 +163,13 @@ def test_shares_that_no_log_holds_name_the_tool(compare: Compare) -> None:
     assert "nsys" in str(found["note"])
 
 
+def test_a_load_that_one_side_has_not_is_no_refusal(compare: Compare) -> None:
+    text = str(compare(vllm(), sglang(), llama_cpp(slots=4), form="markdown")["text"])
+    (line,) = [one for one in text.splitlines() if one.startswith("| decode tok/s, 2 running")]
+    assert "llama.cpp: no such load on one side" in line
+    assert "refused" not in line
+
+
 def test_claims_are_printed_as_the_users(compare: Compare) -> None:
     plain = str(compare(vllm(), sglang(), form="markdown")["text"])
     claimed = str(

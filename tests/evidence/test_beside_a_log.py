@@ -105,6 +105,23 @@ def test_the_report_lists_each_file_with_its_use(logdoctor: Run, tmp_path: Path)
     report = logdoctor("analyze", LOG, "--with", file, "--format", "markdown")[1]
     assert "Files beside the log" in report
     assert "mem total" in report
+    # A file of another kind has no lines of a log.
+    assert "free.txt |  | free, given beside the log |" in report[report.index("## What was read") :]
+
+
+def test_readings_of_files_that_the_report_leaves_out_are_counted(logdoctor: Run, tmp_path: Path) -> None:
+    for number in range(10):
+        (tmp_path / f"free{number}.txt").write_text(SAMPLES["free"])
+    report = logdoctor("analyze", LOG, "--with", tmp_path, "--format", "markdown")[1]
+    assert "2 more files with readings in the JSON report." in report
+
+
+def test_busy_threads_stand_before_what_the_host_is(logdoctor: Run, tmp_path: Path) -> None:
+    (tmp_path / "a-free.txt").write_text(SAMPLES["free"])
+    (tmp_path / "b-top.txt").write_text(SAMPLES["top"])
+    report = logdoctor("analyze", LOG, "--with", tmp_path, "--format", "markdown")[1]
+    host = report[report.index("**Host**") :]
+    assert host.index("VLLM::W+") < host.index("mem total")
 
 
 def test_a_missing_file_is_one_line_and_status_3(logdoctor: Run, tmp_path: Path) -> None:

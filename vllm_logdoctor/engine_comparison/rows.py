@@ -13,6 +13,7 @@ from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.rules.equal_load import EqualLoad, LoadLevel, band, equal_load
 
 Kind = Literal["compared", "side by side", "refused", "not in the log"]
+NO_LOAD = "no such load on one side"
 _FEWEST = 2
 _TOKENS_OF_A_TEST = (32, 128)
 _MOST_ALONE = 4
@@ -141,7 +142,7 @@ def _ratio(before: LoadLevel | None, after: LoadLevel | None) -> tuple[float | N
 def _why_not(sides: Sequence[Side], at: int, here: Sequence[LoadLevel | None], alone: str) -> str:
     first, other = here[0], here[at]
     if first is None or other is None:
-        return "no such load on one side"
+        return NO_LOAD
     reason = refusal(sides[0], sides[at])
     if not reason and min(first.samples, other.samples) < _FEWEST:
         reason = f"fewer than {_FEWEST} samples"
@@ -163,7 +164,7 @@ def _all_levels(sides: Sequence[Side], unit: str, levels: Callable[[Side], Seque
 def _kind_of(relations: Sequence[Relation]) -> Kind:
     if any(one.ratio is not None for one in relations):
         return "compared"
-    reasons = {one.reason for one in relations} - {"per accepted length below", "no such load on one side"}
+    reasons = {one.reason for one in relations} - {"per accepted length below", NO_LOAD}
     return "refused" if reasons else "side by side"
 
 

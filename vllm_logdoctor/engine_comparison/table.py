@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from vllm_logdoctor.engine_comparison.rows import Claims, Relation, Row, rows_of
+from vllm_logdoctor.engine_comparison.rows import NO_LOAD, Claims, Relation, Row, rows_of
 from vllm_logdoctor.engine_comparison.side import Cell, Side, same_model
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.figures import number, table
@@ -139,7 +139,8 @@ def _result(row: Row, sides: Sequence[Side]) -> str:
 def _relation(one: Relation, sides: Sequence[Side]) -> str:
     label = inline(sides[one.other].label.split(" (")[0], 60)
     if one.ratio is None:
-        return f"{label} refused: {inline(one.reason, 200)}" if one.reason else ""
+        word = "" if one.reason == NO_LOAD else " refused"
+        return f"{label}{word}: {inline(one.reason, 200)}" if one.reason else ""
     spread = f" ({one.low:.2f} to {one.high:.2f})" if one.low is not None and one.high is not None else ""
     verdict = f", {one.verdict}" if one.verdict else ""
     return f"{label} {one.ratio:.2f}{spread}{verdict}"

@@ -316,7 +316,7 @@ _SELECTIONS: dict[str, tuple[tuple[Group, _Wanted], ...]] = {
     ),
     "ncu": (("kernels", _all),),
     **dict.fromkeys(("top", "pidstat"), (("host", _threads),)),
-    "mpstat": (("host", _named("%idle")),),
+    "mpstat": (("host", lambda file: (one for one in _named("%idle")(file) if one.subject == "cpu all")),),
     "vmstat": (("host", _named("r", "swpd", "si", "so")),),
     "meminfo": (("host", _named("MemTotal", "MemAvailable")),),
     "numactl": (("host", _named("numa nodes", "processors allowed", "cpus")),),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from vllm_logdoctor.evidence.model import Reading
 from vllm_logdoctor.report.escape import code, inline, prose
-from vllm_logdoctor.report.figures import table
+from vllm_logdoctor.report.figures import count, table
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.run.beside import Beside
 
 _MOST_READINGS = 14
+_MOST_FILES = 8
 
 
 def files_beside(analysis: Analysis) -> list[str]:
@@ -20,10 +21,13 @@ def files_beside(analysis: Analysis) -> list[str]:
         for one in analysis.beside
     ]
     lines = table(["file", "kind", "use"], rows)
-    for one in analysis.beside[:8]:
-        if one.evidence.readings and one.certainty != "contradicted":
-            lines += ["", f"{inline(one.evidence.file, 200)}{_part(one)}:", "", *_readings(one)]
-    return lines
+    telling = [one for one in analysis.beside if one.evidence.readings and one.certainty != "contradicted"]
+    for one in telling[:_MOST_FILES]:
+        lines += ["", f"{inline(one.evidence.file, 200)}{_part(one)}:", "", *_readings(one)]
+    left = len(telling) - _MOST_FILES
+    return (
+        [*lines, "", f"{count(left, 'more file')} with readings in the JSON report."] if left > 0 else lines
+    )
 
 
 def _part(one: Beside) -> str:

@@ -21,13 +21,26 @@ def missing(page: Page) -> list[str]:
 def what_was_read(analysis: Analysis, page: Page) -> list[str]:
     """Return every input with its kind, and how much of it was recognized."""
     coverage = analysis.coverage
-    lines = []
-    if len(analysis.sources) > 1 or any(source.note for source in analysis.sources):
-        rows = [
-            [inline(source.file, 200), f"{source.lines:,}", prose(source.note) or "vLLM log, used"]
-            for source in analysis.sources
+    rows = [
+        [
+            inline(source.file, 200),
+            "" if source.kind else f"{source.lines:,}",
+            prose(source.note) or "vLLM log, used",
         ]
-        lines = [*table(["file", "lines", "kind"], rows), ""]
+        for source in analysis.sources
+    ]
+    named = {source.file for source in analysis.sources}
+    rows += [
+        [
+            inline(one.evidence.file, 200),
+            "",
+            prose(f"{one.evidence.kind or 'unknown kind'}, given beside the log"),
+        ]
+        for one in analysis.beside
+        if one.evidence.file not in named
+    ]
+    several = len(rows) > 1 or any(source.note for source in analysis.sources)
+    lines = [*table(["file", "lines", "kind"], rows), ""] if several else []
     known = share(coverage.recognised, coverage.vllm_lines)
     of_vllm = f", {coverage.vllm_lines:,} written by vLLM; {known} of those recognized" if known else ""
     lines.append(f"{count(coverage.lines, 'line')} read{of_vllm}.")

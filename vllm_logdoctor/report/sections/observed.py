@@ -36,6 +36,8 @@ def measured_beside(page: Page) -> list[str]:
         if group == "kernels":
             lines += _classes(title, values)
             title = "The profile"
+        # Who keeps a processor busy stands before what the host is.
+        shown.sort(key=lambda one: group == "host" and not one.name.startswith("cpu of "))
         if shown:
             rows = [[_name(one), _value(one), _place(one)] for one in shown[:_MOST]]
             lines += ["", f"**{title}**", "", *table(["", "value", "source"], rows)]
