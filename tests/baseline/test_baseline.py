@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,30 @@ def test_settings_have_their_line(tmp_path: Path) -> None:
 def test_the_script_is_for_this_launch_and_scheduler(variables: dict[str, str], words: str) -> None:
     script = "\n".join(collecting(Run(arguments={"port": 8123}), variables, 60, "job"))
     assert words in script
+
+
+def test_the_script_reads_the_log_that_was_given_though_it_changed_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "my logs").mkdir()
+    (tmp_path / "my logs" / "vllm.log").write_text("the log")
+    *_, last = collecting(None, {}, 60, "job", "my logs/vllm.log")
+    read = last.replace("logdoctor analyze", "cat").partition(" --with")[0]
+    done = subprocess.run(
+        ["sh", "-c", f"mkdir job; cd job; {read}"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "the log"
+
+
+def test_the_script_gathers_what_the_rows_of_the_document_name(tmp_path: Path) -> None:
+    script = "\n".join(collecting(None, {}, 60, "job"))
+    for file in (
+        "engine-stacks.txt",
+        "metrics-after.txt",
+        "nvidia-smi-q.txt",
+        "top-H.txt",
+        "dcgmi.txt",
+        "/tmp/trace .",
+    ):
+        assert file in script
 
 
 def test_a_job_id_can_not_become_a_command() -> None:

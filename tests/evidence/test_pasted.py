@@ -11,6 +11,7 @@ import pytest
 
 from tests.evidence.samples import SAMPLES
 from vllm_logdoctor.pipeline import analyse
+from vllm_logdoctor.report import markdown
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.source import inputs_from
 
@@ -123,6 +124,12 @@ def test_metrics_in_the_text_of_the_log_are_of_its_run() -> None:
     (beside,) = analysis.beside
     assert (beside.run, beside.certainty) == (1, "likely")
     assert analysis.runs[0].run.counters["preemptions"] == 7
+
+
+def test_the_last_line_of_a_log_is_none_of_a_tool_behind_it() -> None:
+    text = f"{FAILED}\n\nThat was all of it.\n\n{fenced(CARD)}\n"
+    assert analysed(text).beside
+    assert "Last line: `|" not in markdown.render(analysed(text))
 
 
 def test_two_logs_are_two_runs() -> None:

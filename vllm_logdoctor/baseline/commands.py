@@ -46,7 +46,9 @@ def filled(command: str, run: Run | None) -> str:
     )
 
 
-def collecting(run: Run | None, environ: Mapping[str, str], seconds: int, folder: str) -> Iterator[str]:
+def collecting(
+    run: Run | None, environ: Mapping[str, str], seconds: int, folder: str, log: str = "vllm.log"
+) -> Iterator[str]:
     """Yield the lines of a script that gathers everything for this launch in about a minute.
 
     Args:
@@ -54,6 +56,7 @@ def collecting(run: Run | None, environ: Mapping[str, str], seconds: int, folder
         environ: variables, which tell the scheduler.
         seconds: how long to watch.
         folder: where the files go.
+        log: the log, as seen from where the script starts.
     """
     yield "#!/bin/sh"
     yield "# Gathers what the log of vLLM does not print. Read it before you run it: logdoctor runs nothing."
@@ -67,7 +70,10 @@ def collecting(run: Run | None, environ: Mapping[str, str], seconds: int, folder
     yield filled(TOP, run)
     yield from _of_cards(run, seconds)
     yield filled(PROFILE, run)
-    yield f"sleep {max(1, seconds - 20)}"
+    yield "cp -r /tmp/trace . 2>/dev/null"
+    stacks = max(5, seconds - 50)
+    yield STACKS.replace("--duration 30", f"--duration {stacks}")
+    yield f"sleep {max(1, seconds - 20 - stacks)}"
     yield filled(METRICS, run).replace("metrics.txt", "metrics-after.txt")
     yield "# 3. the machine"
     yield from (
@@ -79,13 +85,17 @@ def collecting(run: Run | None, environ: Mapping[str, str], seconds: int, folder
     )
     yield from _of_scheduler(environ)
     yield "# 4. read it all"
-    yield "logdoctor analyze vllm.log --with .; logdoctor baseline vllm.log --with . -o baseline.md"
+    given = shlex.quote(log) if log.startswith("/") else f'"$OLDPWD"/{shlex.quote(log)}'
+    yield f"logdoctor analyze {given} --with .; logdoctor baseline {given} --with . -o baseline.md"
 
 
 def _of_cards(run: Run | None, seconds: int) -> Iterator[str]:
     platform = run.platform if run is not None else None
     if platform in ("cuda", None):
         yield from (CARD, LINKS, f"timeout {min(seconds, 20)} nvidia-smi dmon -s pucm > dmon.txt")
+        yield BANDWIDTH.replace("-c 60", "-c 5")
+    elif platform == "cpu":
+        yield INTEL_MEMORY.replace("sleep 10", "sleep 5")
     elif platform == "rocm":
         yield AMD
     elif platform == "npu":

@@ -58,4 +58,4 @@ def collect(
 
         analysis = analysis_of(log)
         run = analysis.runs[-1].run if analysis.runs else None
-    sys.stdout.write("\n".join(collecting(run, os.environ, seconds, folder)) + "\n")
+    sys.stdout.write("\n".join(collecting(run, os.environ, seconds, folder, log or "vllm.log")) + "\n")

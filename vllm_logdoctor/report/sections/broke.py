@@ -70,10 +70,18 @@ def _followed(page: Page) -> list[str]:
         line for finding in page.failures[1:] if finding.role == "cascade" for line in finding.evidence
     ]
     lines = [f"Follow-up errors, not the cause:{page.cited(followed)}.", ""] if followed else []
-    last = next((record for record in reversed(page.run.tail) if _is_sentence(record)), None)
+    tail = (one for one in reversed(page.run.tail) if _is_sentence(one) and not _is_of_other_tool(page, one))
+    last = next(tail, None)
     if last is not None and page.run.last_of_file and _is_new(page, last):
         lines.append(f"Last line: {code(last.message, 160)}{page.cited([page.run.evidence(last)])}")
     return lines
+
+
+def _is_of_other_tool(page: Page, record: Record) -> bool:
+    """Return whether a line of a pasted text is in a part that another tool printed."""
+    file = page.run.evidence(record).file
+    places = [one.evidence.place for one in page.analysis.beside if one.evidence.file == file]
+    return any(place is not None and place[0] <= record.line <= place[1] for place in places)
 
 
 def _is_new(page: Page, last: Record) -> bool:
