@@ -180,6 +180,21 @@ def test_latency_of_a_client_fills_what_no_metrics_tell(tmp_path: Path) -> None:
     assert row(lines, "inter-token latency")[1] == "3.5 ms, as the client saw it"
 
 
+def test_threads_of_the_log_stand_before_those_of_another_server(tmp_path: Path) -> None:
+    rows = "     99 root  {} VLLM::EngineCore\n 327841 root  12.5 VLLM::EngineCore\n"
+    top = TOP.partition("      7")[0] + rows.format(99.9)
+    log = "(EngineCore pid=327841) INFO 11-21 00:58:31 [core.py:93] Initializing a V1 LLM engine (v0.11.2) with config: model='m'\n"
+    names = [
+        line.split(" | ")[0]
+        for line in document(tmp_path, log.encode(), top=top)
+        if "VLLM::EngineCore" in line
+    ]
+    assert names == [
+        "| VLLM::EngineCore (thread 327841)",
+        "| VLLM::EngineCore (thread 99, no process of the log)",
+    ]
+
+
 def test_no_row_stands_twice(tmp_path: Path) -> None:
     lines = document(tmp_path)
     kernels = lines[lines.index("## Kernel breakdown") : lines.index("## Memory bandwidth")]

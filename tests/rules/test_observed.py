@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from vllm_logdoctor.parse import Process
 from vllm_logdoctor.rules.engine import settings_findings
 from vllm_logdoctor.rules.observed import RULES
 from vllm_logdoctor.run.model import Run
@@ -40,13 +41,14 @@ SILENT: dict[str, tuple[Group, Values]] = {
 }
 
 
-def found(given: tuple[Group, Values], joined: bool = True) -> list[str]:
+def found(given: tuple[Group, Values], joined: bool = True, pid: int | None = None) -> list[str]:
     group, values = given
     measured = [
         Measured(name, value, "", subject, "beside.txt", 1, "", "read", joined)
         for name, value, subject in values
     ]
-    run = Run(outcome="killed", observed=Observed({group: measured}))
+    processes = [Process("EngineCore", pid=pid)] if pid is not None else []
+    run = Run(outcome="killed", observed=Observed({group: measured}), processes=processes)
     return [finding.id for finding in settings_findings(RULES, run)]
 
 
@@ -79,6 +81,11 @@ def test_a_file_that_names_no_run_decides_nothing(rule: str) -> None:
 )
 def test_a_query_as_csv_fires_the_same_rules(rule: str, given: list[tuple[str, object, str]]) -> None:
     assert found(("gpus", given)) == [rule]
+
+
+def test_a_busy_thread_of_another_server_is_silent() -> None:
+    assert found(FIRES["one-thread-is-busy"], pid=7) == ["one-thread-is-busy"]
+    assert found(FIRES["one-thread-is-busy"], pid=8) == []
 
 
 def test_a_reason_that_lowers_no_clock_is_silent() -> None:

@@ -181,9 +181,15 @@ def _threads(run: Run) -> Iterator[Entry]:
     files = list(dict.fromkeys(one.file for one in found))
     # What is called so was taken without requests, as the command for it says.
     idle = next((name for name in files if len(files) > 1 and "idle" in PurePath(name).name), None)
-    threads = [one for one in found if one.file != idle]
+    busy = next((name for name in files if name != idle), None)
+    known = {str(process.pid) for process in run.processes}
+    # A machine may run several servers: main threads have the id of their process, which the log prints.
+    threads = sorted((one for one in found if one.file == busy), key=lambda one: _id_of(one) not in known)
+    joined = any(_id_of(one) in known for one in threads)
     for one in threads[:8]:
-        yield Entry(f"{one.name.removeprefix('cpu of ')} ({one.subject})", f"{one.value} %", _place(one))
+        name = one.name.removeprefix("cpu of ")
+        other = ", no process of the log" if "VLLM" in name and joined and _id_of(one) not in known else ""
+        yield Entry(f"{name} ({one.subject}{other})", f"{one.value} %", _place(one))
     if not threads:
         for name in ("main thread", "scheduler (EngineCore)", "ZMQ", "other"):
             yield Entry(name, command=commands.TOP)
@@ -193,6 +199,10 @@ def _threads(run: Run) -> Iterator[Entry]:
         yield Entry(f"{name} ({one.subject}) without requests", f"{one.value} %", _place(one))
     if not same:
         yield Entry("the same without requests", command=commands.IDLE_TOP)
+
+
+def _id_of(thread: Measured) -> str:
+    return thread.subject.rpartition(" ")[2]
 
 
 def _scheduling_modes(run: Run) -> Iterator[Entry]:

@@ -68,7 +68,8 @@ def read_pidstat(lines: Lines) -> Iterator[Reading]:
         thread = row.get("TID", "-")
         who = f"pid {row.get('PID') or row.get('TGID')}" if thread == "-" else f"thread {thread}"
         name = f"cpu of {' '.join(values[len(names) - 1 :]).removeprefix('|__')}"
-        if "%CPU" in row:
+        # Of -t the threads of a process follow it.
+        if "%CPU" in row and (thread != "-" or "PID" in row):
             rows.append((Reading(name, number(row["%CPU"]), "%", who, line), row))
     busiest = sorted(
         rows, key=lambda one: -float(one[0].value) if isinstance(one[0].value, int | float) else 0.0

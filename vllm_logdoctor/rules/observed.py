@@ -76,12 +76,14 @@ def gpu_idle_between_kernels(case: RuleContext) -> Advice | None:
 
 
 def one_thread_is_busy(case: RuleContext) -> Advice | None:
-    """A thread of vLLM saturates one CPU core. Needs `top -H` of the run."""
+    """A main thread of the run saturates one CPU core. Needs `top -H` of the run: another server's threads have the same names."""
+    known = {str(process.pid) for process in case.run.processes}
     found = [
         one
         for one in case.run.observed.of("host")
         if one.name.startswith("cpu of ")
         and any(word in one.name for word in _OF_VLLM)
+        and (not known or one.subject.rpartition(" ")[2] in known)
         and isinstance(one.value, int | float)
         and one.value >= _THREAD
     ]
