@@ -104,6 +104,16 @@ def test_a_client_is_not_advised_to_send_more_where_the_cache_is_nearly_full() -
     assert found["client-concurrency-bound"].effect is None
 
 
+def test_a_single_user_with_long_pauses_has_no_more_requests_to_send() -> None:
+    """Seven lines with one request in ten minutes, idle in between: nobody waits, and nothing could run beside it."""
+    talking = [(1, {"running": n % 8 == 0, "generation": 16.0 * (n % 8 == 0), "kv": 0.1}) for n in range(56)]
+    client = advice(a_run(samples=load(*talking)))["client-concurrency-bound"]
+    assert client.changes == ()
+    assert "no more to send at once" in client.explanation
+    asked = advice(a_run(samples=load((20, {"running": 1, "generation": 16.0, "kv": 0.1}))))
+    assert asked["client-concurrency-bound"].changes != ()
+
+
 def test_the_gain_of_more_requests_is_bounded_by_what_the_cache_holds() -> None:
     found = advice(a_run(samples=load((6, {"running": 38, "kv": 60.0, "generation": 800.0}))))
     effect = found["client-concurrency-bound"].effect

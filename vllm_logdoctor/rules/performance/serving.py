@@ -33,7 +33,7 @@ from vllm_logdoctor.rules.limits import (
     BottleneckName,
     runs_on_cpu,
 )
-from vllm_logdoctor.rules.load import Span, minutes
+from vllm_logdoctor.rules.load import Load, Span, minutes
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.cache_room import NEXT
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
@@ -70,6 +70,8 @@ LEAST_LOAD = 6
 MOST_PROMPTS = 0.4
 # Statistics lines behind each judgement: one line is a moment, not a load.
 LEAST_LINES = 2
+# Share of the time between the first and the last line below which a single client hardly uses the server.
+SELDOM_BUSY = 1 / 3
 # Prompt tokens per second from which a step's time goes into prompts, at the same rate for one or for many.
 MANY_PROMPT_TOKENS = 1000
 
@@ -142,6 +144,12 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
         return ""
     if slow_steps(case):
         return " Each request gets tokens more slowly than any card reads its memory: find out why first, more requests would hide it."
+    between = _seconds_between(case.load)
+    if case.load.peak_running <= 1 and case.load.busy_seconds < SELDOM_BUSY * between:
+        return (
+            f" One request ran at a time, in {minutes(case.load.busy_seconds)} of the {minutes(between)} between the first and the"
+            " last statistics line: this client had no more to send at once."
+        )
     prompt, generation = case.load.prompt, case.load.generation
     if prompt > max(MANY_PROMPT_TOKENS, MOSTLY_PROMPTS * generation):
         return (
@@ -156,6 +164,12 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
         f" In {100 * share:.0f} % of this time the steps computed prompts and made next to no tokens: that is arithmetic,"
         " which more requests at once would only share. Shorter prompts, or a prefix that the cache holds, shorten it."
     )
+
+
+def _seconds_between(load: Load) -> float:
+    """Return the seconds from the first to the last statistics line; 0 where their clock is not known."""
+    clocks = [span.sample.time for span in load.spans if span.sample.time is not None]
+    return max(clocks) - min(clocks) if clocks else 0.0
 
 
 def computes_prompts_alone(span: Span) -> bool:
