@@ -11,7 +11,7 @@ from vllm_logdoctor.comparison.verification import Verification, verify
 from vllm_logdoctor.comparison.verification_markdown import render
 from vllm_logdoctor.comparison.writers import comparison_text, verification_text
 from vllm_logdoctor.plan.model import Plan, PlannedChange
-from vllm_logdoctor.rules.model import Change, Effect
+from vllm_logdoctor.rules.model import Change, Effect, Finding
 
 
 def checked(change: PlannedChange, after: dict[str, Any]) -> tuple[str, str]:
@@ -31,6 +31,7 @@ def checked(change: PlannedChange, after: dict[str, Any]) -> tuple[str, str]:
         (planned("--enforce-eager", True, None), {"enforce_eager": True}, "not-applied"),
         (planned("--enforce-eager", True, None), {"enforce_eager": False}, "took-effect"),
         (planned("--enforce-eager", True, None), {}, "took-effect"),
+        (planned("--async-scheduling", False, None), {"async_scheduling": False}, "not-applied"),
         (planned("--no-enable-prefix-caching", None, True), {"enable_prefix_caching": False}, "took-effect"),
         (planned("--no-enable-prefix-caching", True, None), {"enable_prefix_caching": True}, "took-effect"),
         (planned("--no-enable-prefix-caching", True, None), {"enable_prefix_caching": False}, "not-applied"),
@@ -120,6 +121,34 @@ def test_a_prediction_whose_change_was_not_made_is_not_judged() -> None:
     )
     (one,) = verify(before, snapshot({"gpu_memory_utilization": 0.8}, {"kv_cache_tokens": 1000})).predictions
     assert one.state == "not-tried"
+
+
+def test_graphs_are_off_while_one_of_their_flags_is_left() -> None:
+    """Without --enforce-eager a run at optimization level 0 has no graphs either: nothing took effect, nothing is judged."""
+    off = {"enforce_eager": True, "optimization_level": 0}
+    eager = Finding(
+        "eager-mode",
+        "performance",
+        "high",
+        "high",
+        "no graphs",
+        "",
+        changes=(Change("--enforce-eager", "flag", True), Change("--optimization-level", "flag", 0)),
+        effect=Effect("generation_throughput", 2, 8, "published", ""),
+    )
+    plan = Plan(
+        (
+            planned("--enforce-eager", True, None, "eager-mode"),
+            planned("--optimization-level", 0, None, "eager-mode"),
+        )
+    )
+    before = snapshot(off, findings=(eager,), plan=plan)
+    half = verify(before, snapshot({**off, "enforce_eager": False}))
+    assert [one.state for one in half.changes] == ["not-applied", "not-applied"]
+    assert "graphs stay off" in half.changes[0].note
+    assert [one.state for one in half.predictions] == ["not-tried"]
+    whole = verify(before, snapshot({"enforce_eager": False, "optimization_level": 2}))
+    assert [one.state for one in whole.changes] == ["took-effect", "other-value"]
 
 
 def test_the_page_says_how_much_of_the_plan_took_effect() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.comparison.comparison import Comparison, compare, field_of, same_value
 from vllm_logdoctor.comparison.influence import makes_room
@@ -14,6 +15,7 @@ from vllm_logdoctor.comparison.snapshot import KnownFinding, PlannedKnob, Predic
 _MARGIN = {"start-up": 0.10, "capacity": 0.01, "speed": 0.03}
 # Metric of a prediction -> measured figure, where their names differ.
 _FIGURES = {"load_seconds": "model_load_seconds"}
+_MODE_RULE = "eager-mode"
 _SPEED = ("throughput", "generation_throughput", "prompt_throughput", "total_throughput")
 
 
@@ -70,7 +72,7 @@ def verify(before: Snapshot, after: Snapshot) -> Verification:
         after: the run that came of it.
     """
     comparison = compare(before, after)
-    changes = tuple(_checked_change(planned, after) for planned in before.planned)
+    changes = _by_mode(before, [_checked_change(planned, after) for planned in before.planned])
     predictions = tuple(_predictions(before, comparison, changes))
     return Verification(comparison, changes, predictions)
 
@@ -86,7 +88,7 @@ def _checked_change(planned: PlannedKnob, after: Snapshot) -> CheckedChange:
             return CheckedChange(planned, None, "took-effect", "no longer among the settings")
         return CheckedChange(planned, None, "unknown", "the log does not show this setting")
     wanted, was = _meant(planned.knob, planned.after), _meant(planned.knob, planned.before)
-    if _fits(wanted, found):
+    if _fits(wanted, was, found):
         return CheckedChange(planned, found, "took-effect")
     if same_value(found.value, was):
         note = "" if found.provenance != "adjusted" else "vLLM adjusted it"
@@ -102,10 +104,26 @@ def _meant(knob: str, value: Any) -> Any:
     return value
 
 
-def _fits(wanted: Any, found: Setting) -> bool:
+def _by_mode(before: Snapshot, changes: Sequence[CheckedChange]) -> tuple[CheckedChange, ...]:
+    """Return the changes with those that another flag keeps without effect: graphs are off while one of their flags is left."""
+    flags = {knob for finding in before.findings if finding.rule == _MODE_RULE for knob in finding.knobs}
+    left = [one.planned.knob for one in changes if one.planned.knob in flags and one.state == "not-applied"]
+    if not left:
+        return tuple(changes)
+    note = f"graphs stay off: {' and '.join(left)} is as before"
+    return tuple(
+        replace(one, state="not-applied", note=note)
+        if one.planned.knob in flags and one.state == "took-effect"
+        else one
+        for one in changes
+    )
+
+
+def _fits(wanted: Any, was: Any, found: Setting) -> bool:
     if wanted is None:
         # A dropped flag: the switch is off, or the value is no longer the user's.
-        return found.value in (None, False) or found.provenance != "explicit"
+        given_as_before = found.provenance == "explicit" and same_value(found.value, was)
+        return not given_as_before and (found.value in (None, False) or found.provenance != "explicit")
     return same_value(found.value, wanted)
 
 

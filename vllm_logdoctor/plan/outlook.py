@@ -93,7 +93,10 @@ def _where(name: str, planned: PlannedRun, load: Load) -> str:
         cache = (memory.available or 0.0) * load.peak_kv / 100 if memory is not None else 0.0
         beside = f" and {cache:.3g} GiB of KV cache" if cache > LEAST_MOVE * weights else ""
         return f"a step reads up to {weights:.4g} GiB of weights{beside} on each card"
-    waiting = f"{load.peak_waiting:,.0f} waiting" if load.peak_waiting else "none waiting"
+    queues = [span for span in load.busy if span.waits]
+    waiting = "none waiting"
+    if queues:
+        waiting = f"up to {load.peak_waiting:,} waiting in {100 * load.share_of(queues):.2g} % of the time"
     return f"at most {plural(load.peak_running, 'request')} at once, {waiting}, {load.peak_kv:.3g} % of the KV cache"
 
 
