@@ -74,6 +74,12 @@ def test_the_page_asks_nothing_of_the_network_and_runs_its_own_script_only(fleet
     assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", page)
 
 
+def test_a_hash_in_place_of_a_text_is_not_shown(fleet: Fleet) -> None:
+    hashed = re.compile(r"text:[0-9a-f]{8}")
+    assert any(hashed.match(row["after"] or "") for row in fleet.table("changes").to_pylist())
+    assert hashed.search(fleet.to_html()) is None
+
+
 def test_names_of_files_are_text(tmp_path: Path) -> None:
     folder = tmp_path / "<img src=x onerror=alert(1)>"
     folder.mkdir()

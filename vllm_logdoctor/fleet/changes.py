@@ -9,6 +9,7 @@ from vllm_logdoctor.fleet.effects import MeasuredEffect, measured_words
 from vllm_logdoctor.fleet.facts import Job, Row
 from vllm_logdoctor.fleet.sections import Section, hours_line, range_words, sorted_by
 from vllm_logdoctor.fleet.store import Store
+from vllm_logdoctor.fleet.values import shown
 
 
 def planned_changes(store: Store, jobs: Sequence[Job], effects: Sequence[MeasuredEffect]) -> Section:
@@ -50,7 +51,7 @@ def planned_changes(store: Store, jobs: Sequence[Job], effects: Sequence[Measure
 def _words(knob: str, kind: str, after: str | None) -> str:
     if kind == "action":
         return knob.removeprefix("action of ")
-    return f"{knob} {after}" if after is not None else f"drop {knob}"
+    return f"{knob} {shown(after)}" if after is not None else f"drop {knob}"
 
 
 def _expected(rows: Sequence[Row]) -> str:

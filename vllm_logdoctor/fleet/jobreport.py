@@ -12,6 +12,7 @@ from vllm_logdoctor.fleet.effects import MeasuredEffect, measured_words
 from vllm_logdoctor.fleet.facts import Job, Row, RunId, size_words
 from vllm_logdoctor.fleet.sections import range_words
 from vllm_logdoctor.fleet.store import Store
+from vllm_logdoctor.fleet.values import shown
 
 _MOST_FINDINGS = 12
 _MOST_CHANGES = 8
@@ -110,7 +111,7 @@ def _run(
             :_MOST_FINDINGS
         ],
         changes=[
-            (row["knob"], row["before"], row["after"], _expected(row, measured))
+            (row["knob"], shown(row["before"]), shown(row["after"]), _expected(row, measured))
             for row in changes.get(key, ())[:_MOST_CHANGES]
         ],
     )

@@ -15,6 +15,8 @@ _MOST_WORDS = 6
 # Settings whose value is text of its own, or a credential.
 _FREE_TEXT = re.compile(r"prompt|template|token$|key|secret|passw|credential|header|auth", re.IGNORECASE)
 _NOT_FREE = re.compile(r"num_|max_|_tokens$|tokenizer|enable_", re.IGNORECASE)
+_TEXT = "text:"
+"""Precedes the hash of a text."""
 
 
 def plain(text: str, most: int = 4096) -> str:
@@ -38,8 +40,18 @@ def setting_value(name: str, value: Any) -> str | None:
         return text
     secret = _FREE_TEXT.search(name) and not _NOT_FREE.search(name)
     if secret or len(text) > _MOST or not _NAMES.fullmatch(text) or len(text.split(" ")) > _MOST_WORDS:
-        return f"text:{digest(text)}"
+        return f"{_TEXT}{digest(text)}"
     return text
+
+
+def shown(value: str | None) -> str | None:
+    """Return what a page shows of a value of a table: of a hash where its text is.
+
+    Example:
+        >>> shown("bfloat16"), shown("text:217005ca")
+        ('bfloat16', 'in the full report')
+    """
+    return "in the full report" if value is not None and value.startswith(_TEXT) else value
 
 
 def digest(text: str) -> str:

@@ -122,7 +122,7 @@ def _section_html(section: Section, titles: dict[str, str], most: int | None) ->
     head = "".join(f"<th>{escape(column)}</th>" for column in section.columns)
     body = "".join(_row_html(section, number, line, titles) for number, line in enumerate(lines))
     left_out = section.total - len(section.lines)
-    more = f"{len(section.lines)} of {section.total:,}" if left_out else f"all {section.total}"
+    more = f"the first {len(section.lines)} of {section.total:,}" if left_out else f"all {section.total}"
     more = f'<p><a href="#{section.id}">{more}</a></p>' if len(lines) < section.total else ""
     return f"{heading}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}</section>\n"
 
