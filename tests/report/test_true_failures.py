@@ -164,3 +164,21 @@ def test_an_exception_group_of_the_error_that_ended_the_run_is_no_request_that_i
     ]
     text = report(lines)
     assert "FAILED while serving" not in text or "the server kept running" not in text
+
+
+def test_the_marked_line_of_a_notebook_proves_where_an_error_was_raised() -> None:
+    lines = [
+        "AssertionError                            Traceback (most recent call last)",
+        "Cell In[16], line 11",
+        '     10 prompts = ["Hello"]',
+        '---> 11 llm = LLM(model="org/model")',
+        "",
+        "File /opt/lib/python3.10/site-packages/vllm/distributed/parallel_state.py:116, in initialize_model_parallel(size)",
+        "    114 global _DATA_PARALLEL_GROUP",
+        "    115 # one group for each rank",
+        '--> 116 assert _DATA_PARALLEL_GROUP is None, "data parallel group is already initialized"',
+        "",
+        "AssertionError: data parallel group is already initialized",
+    ]
+    proof = report(lines).split("## What broke")[1]
+    assert "global _DATA_PARALLEL_GROUP" not in proof

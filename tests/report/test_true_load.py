@@ -101,3 +101,13 @@ def test_a_planned_figure_names_the_finding_by_its_title() -> None:
     full = [statistics(280 + 10 * n, 256, 600, 22.0) for n in range(30)]
     text = report(START + levels + full)
     assert "scheduler-limit-not-memory" not in text
+
+
+def test_the_time_of_generated_tokens_is_that_in_which_they_were_counted() -> None:
+    """The tokens of the first line were generated before the stretch began."""
+    line = "(APIServer pid=851) INFO 04-28 22:54:{:02} [loggers.py:257] Engine 000: Avg prompt throughput: 0.0 tokens/s,"
+    gauges = " Avg generation throughput: 5.4 tokens/s, Running: 1 reqs, Waiting: 14 reqs, GPU KV cache usage: {}%, Prefix cache hit rate: 0.0%"
+    lines = [
+        line.format(second) + gauges.format(usage) for second, usage in ((32, 76.5), (42, 76.7), (52, 76.8))
+    ]
+    assert "generated 108 tokens in 20 s" in report(lines)

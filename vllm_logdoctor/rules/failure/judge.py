@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -95,6 +96,8 @@ def _settled_outcome(ending: Ending, findings: Sequence[Finding]) -> Outcome:
     return "crashed_at_startup" if ending.started or _only_at_start(root) else "unknown"
 
 
+# --> 237 autoloaded_weights = set(self._load_module("", self.module, weights))      [234](https://...) self._groupby_prefix(
+_LISTED_CODE = lazy_pattern(r"\s*(?:-+> ?)?(?:\d+ |\[\d+\]\()")
 _OF_ERRORS = lazy_pattern(r"(?i)error|exception|fail|fatal|crash|abort|died|dead|killed|traceback|terminat")
 # │ /opt/vllm/engine/llm_engine.py:305 in step │    The other lines of a box show neither a place nor the code that raised.
 _BOX_WITHOUT_PLACE = lazy_pattern(r"\s*│(?!.*(?:❱|\.py:\d+ in \w))")
@@ -169,10 +172,15 @@ def _more_of_text(raised: Raised, block: Block) -> list[Record]:
 
 
 def _code_line(record: Record, block: Block) -> Record:
-    """Return the line below a frame, which shows its code, or the frame's own line."""
+    """Return the line below a frame that shows its code, or the frame's own line; a notebook marks it among its neighbors."""
     for position, one in enumerate(block.records[:-1]):
         if one is record:
             below = block.records[position + 1]
+            if _LISTED_CODE.match(below.message):
+                listed = takewhile(
+                    lambda code: _LISTED_CODE.match(code.message), block.records[position + 1 :]
+                )
+                return next((code for code in listed if code.message.lstrip().startswith("--")), one)
             return below if below.message.startswith("  ") and "File " not in below.message else one
     return record
 

@@ -62,7 +62,8 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
         return None
     longest = max(found, key=lambda one: (_reaches_the_end(case, one), one.seconds))
     last = longest.spans[-1].sample
-    generated = f"{rounded(longest.generated)} tokens in {minutes(longest.seconds)}"
+    behind = sum(span.seconds for span in longest.spans[1:])
+    generated = f"{rounded(longest.generated)} tokens in {minutes(behind)}"
     text = (
         f"{plural(last.running or 0, 'request')} generated {generated} without a pause and held"
         f" {last.kv_usage or 0.0:g} % of the KV cache, at least {longest.tokens:,.0f} tokens"
