@@ -233,3 +233,22 @@ def test_numbered_processes_are_of_one_run() -> None:
         for rank in (0, 1)
     ]
     assert len(runs([statistics()], engines)) == 1
+
+
+def test_a_start_that_was_typed_after_an_error_is_a_run_of_its_own() -> None:
+    """Neither start printed a version: the first one failed before, the second one's line is not in the paste."""
+    failed = [
+        "(base) user@host:~$ vllm serve org/first --max-model-len 99999",
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/config.py", line 18, in check',
+        '    raise ValueError("User-specified max_model_len (99999) is greater than the derived max_model_len")',
+        "ValueError: User-specified max_model_len (99999) is greater than the derived max_model_len",
+    ]
+    again = [
+        "(base) user@host:~$ vllm serve org/second",
+        "INFO 05-01 10:02:20 [core.py:77] Initializing a V1 LLM engine (v0.8.5) with config: model='org/second', dtype=torch.bfloat16",
+        "INFO:     Application startup complete.",
+    ]
+    found = runs(failed, again)
+    assert [run.model for run in found] == ["org/first", "org/second"]
+    assert [run.outcome for run in found] == ["crashed_at_startup", "running"]

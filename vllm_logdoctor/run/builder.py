@@ -165,7 +165,7 @@ class RunBuilder:
         if may_tell(record):
             self.environment.read(record, self.evidence(record), begun=bool(self.openers))
         if not record.level and self.launches.may_tell(record):
-            self.launches.read(record, self.evidence(record), begun=self._begun())
+            self.launches.read(record, self.evidence(record), begun=self._begun() or self.troubled)
         traceback = record.message.startswith("Traceback (most recent call last)")
         self.tracebacks += traceback
         continues, recognised = self.continuations.belongs(record, event is not None or traceback)

@@ -286,8 +286,8 @@ class Segmenter:
         record = event.record
         if name in IMPORT_LINES:
             return run.ended and _is_front(record.process)
-        if run.ended:
-            return True
+        if run.ended or (run.troubled and run.launches.following is not None):
+            return True  # After an error the next start was typed at a prompt.
         kind = _kind(name)
         if not run.openers and name not in ENGINE_LINES and _had_a_life(run):
             return True

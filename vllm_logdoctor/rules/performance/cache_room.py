@@ -34,7 +34,7 @@ _METRIC = "generation_throughput"
 NEXT = {
     "max_num_seqs": "max_num_seqs is the next limit",
     "KV cache": "the KV cache stays the limit",
-    "client": "nothing waits",
+    "client": "the client sets the pace",
 }
 """What limits next, in words."""
 # Qwen2 and Qwen2.5 add a bias to their keys that makes single channels very large.
