@@ -171,6 +171,7 @@ def test_time_between_kernels_is_that_in_which_none_ran(tmp_path: Path) -> None:
     # Of 100 µs two overlapping kernels took 40 and a third 20.
     found = row(document(tmp_path, ON_A_CARD, trace=json.dumps(TRACE)), "time between two kernels")
     assert found[1] == f"{40 / 3:.1f} µs"
+    assert "computed" in found[2]
 
 
 def test_latency_of_a_client_fills_what_no_metrics_tell(tmp_path: Path) -> None:

@@ -170,6 +170,24 @@ def test_a_load_that_one_side_has_not_is_no_refusal(compare: Compare) -> None:
     assert "refused" not in line
 
 
+def test_the_busiest_thread_is_one_of_the_log_where_the_machine_runs_another_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "vllm.log").write_text(vllm())
+    top = "top - 10:05:00 up 1 day, load average: 1.0\n\n  PID USER %CPU COMMAND\n   99 root 99.9 VLLM::EngineCor\n    8 root 61.0 VLLM::EngineCor\n"
+    (folder / "top.txt").write_text(top)
+    (tmp_path / "b.log").write_text(sglang())
+    monkeypatch.setattr(
+        "sys.argv", ["logdoctor", "compare", str(folder), str(tmp_path / "b.log"), "--format", "json"]
+    )
+    with pytest.raises(SystemExit):
+        main()
+    found = row(json.loads(capsys.readouterr().out), "CPU of the busiest thread, %")
+    assert found["cells"][0]["value"] == 61.0  # type: ignore[index]
+
+
 def test_claims_are_printed_as_the_users(compare: Compare) -> None:
     plain = str(compare(vllm(), sglang(), form="markdown")["text"])
     claimed = str(

@@ -225,7 +225,8 @@ def _scheduler(run: Run) -> Iterator[Entry]:
     between = _measured(
         run, "time between two kernels", commands.TRACE, ("kernels", ("time between kernels",))
     )
-    yield _without_card(between.name) if run.platform == "cpu" else between
+    computed = f"{between.source}, computed: idle time over kernels" if between.source else ""
+    yield _without_card(between.name) if run.platform == "cpu" else replace(between, source=computed)
     for title, work in (
         ("decision of the scheduler", "scheduling"),
         ("serialization between processes", "serialization"),

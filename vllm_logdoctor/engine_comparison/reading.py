@@ -61,6 +61,9 @@ def _shares(document: Mapping[str, Any]) -> dict[str, Cell]:
                 before = float(found[name].value) if name in found else 0.0
                 found[name] = Cell(round(before + one["value"], 1), one["line"], one["where"] or "")
         threads = [one for one in beside.get("host") or () if str(one["name"]).startswith("cpu of ")]
+        # Another server on the machine has threads of the same names.
+        ours = {f"thread {one['pid']}" for one in run.get("processes") or ()}
+        threads.sort(key=lambda one: (one["subject"] not in ours, -one["value"]))
         if threads:
             found["CPU of the busiest thread"] = Cell(
                 threads[0]["value"], threads[0]["line"], threads[0]["name"]

@@ -86,7 +86,8 @@ class LlamaCppReader:
         ):  # fmt: skip
             log.facts.pop(name, None)
             if values:
-                unit = f"tok/s, median of {len(values)} requests with {_FEWEST_TOKENS} tokens or more"
+                several = f"median of {len(values)} requests" if len(values) > 1 else "one request"
+                unit = f"tok/s, {several} with {_FEWEST_TOKENS} tokens or more"
                 log.note(name, round(median(values), 2), (long or log.requests)[0].line, "", unit)
         return log
 
