@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.run.job import job_end_in_text
@@ -65,7 +66,7 @@ def split_by_kind(inputs: Iterable[Input]) -> Selected:
     found = Selected()
     words: list[Input] = []
     for given in inputs:
-        source = _with_begin(given, found)
+        source = _with_begin(given.opened_once(), found)
         head = _head_of(source)
         if (
             source.kind == OTHER_TEXT
@@ -131,10 +132,10 @@ def _evidence_of(source: Input, kind: str) -> list[EvidenceFile]:
 
 
 def _with_begin(source: Input, found: Selected) -> Input:
-    """Return an input; standard input with its begin in memory, whole where it is short and may be more than a log."""
-    if source.path is not None or source.data is not None or sys.stdin is None:
+    """Return an input; a pipe with its begin in memory, whole where it is short and may be more than a log."""
+    if source.path is not None or source.data is not None or (source.stream is None and sys.stdin is None):
         return source
-    stream = sys.stdin.buffer
+    stream = source.stream or sys.stdin.buffer
     read = getattr(stream, "read1", stream.read)
     begin, wanted = b"", HEAD_BYTES
     try:
@@ -145,7 +146,7 @@ def _with_begin(source: Input, found: Selected) -> Input:
     except KeyboardInterrupt:
         found.interrupted = True
         return Input(source.name, data=begin)
-    return Input(source.name, data=begin) if len(begin) < wanted else Input(source.name, begin=begin)
+    return Input(source.name, data=begin) if len(begin) < wanted else replace(source, begin=begin)
 
 
 def _parted(source: Input, evidence: list[EvidenceFile]) -> Input:

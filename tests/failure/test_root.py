@@ -239,6 +239,19 @@ def test_a_probe_that_ends_a_slow_start_gets_its_budget():
     assert any("seconds" in str(change.after) for change in finding.changes)
 
 
+@pytest.mark.parametrize(
+    ("said", "asked", "other"),
+    [
+        ("=>> PBS: job killed: walltime 3610 exceeded limit 3600", "#PBS -l walltime", "#SBATCH"),
+        ("slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-05-01T11:00:00 DUE TO TIME LIMIT ***", "#SBATCH --time", "#PBS"),
+    ],
+)  # fmt: skip
+def test_a_time_limit_is_asked_for_in_the_words_of_the_batch_system_that_set_it(said, asked, other):
+    steps = str(root(text(START, READY, [said])).alternatives)
+    assert asked in steps
+    assert other not in steps
+
+
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_queue_that_waits_while_loading_is_harmless(times):
     wait = "(EngineCore_DP0 pid=9) INFO 05-01 10:0{}:00 [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds."

@@ -145,6 +145,19 @@ def test_errors_that_are_apart_are_read_too(
 
 
 @pytest.mark.usefixtures("as_user")
+def test_the_start_of_an_earlier_job_in_the_same_log_is_no_part_of_this_job_s_time(
+    job: Job, logdoctor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work/own.log").write_text(SERVER_LOG)
+    job.Variable_List["LOGDOCTOR_LOG"] = "own.log"
+    job.Exit_status = -29
+    job.resources_used, job.Resource_List = {"walltime": "00:00:10"}, {"walltime": "00:00:08"}
+    run(job, logdoctor, monkeypatch)
+    report = (tmp_path / "work/own.log.logdoctor.md").read_text()
+    assert "Killed at the walltime after 10 s of 8 s. PBS job 8.head: Exit" in report
+
+
+@pytest.mark.usefixtures("as_user")
 def test_a_job_killed_at_its_walltime_says_so_though_its_own_log_does_not(
     job: Job, logdoctor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -81,3 +83,19 @@ def test_files_per_rank_are_one_run_set_with_their_ranks() -> None:
 
 def test_files_of_other_names_stay_apart() -> None:
     assert len(sets_of([Input("monday.log"), Input("tuesday.log")])) == 2
+
+
+def test_a_pipe_that_a_path_names_is_read_once_and_whole(tmp_path: Path) -> None:
+    log = "INFO 05-01 10:00:00 [api_server.py:1300] vLLM API server version 0.11.0\n" * 3000
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=(log,), daemon=True)
+    writer.start()
+    assert analyse(inputs_from(pipe)).coverage.lines == 3000
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0)
+    with pytest.raises(LogdoctorError, match="Permission denied"):
+        inputs_from(tmp_path)

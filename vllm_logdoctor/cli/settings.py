@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -101,7 +102,7 @@ def find_settings(folder: Path | None, environ: Mapping[str, str]) -> Path | Non
         *([folder / FILE_NAME] if folder else []),
         *([Path(base) / "logdoctor" / FILE_NAME] if base else []),
     ]
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if os.path.isfile(place)), None)
 
 
 def read_settings(path: Path) -> Settings:

@@ -162,6 +162,9 @@ def main() -> None:
             _discard_output()
             _print_error(f"can't write: {error.strerror}")
             sys.exit(ExitCode.UNREADABLE)
+        if isinstance(error, OSError) and error.filename:
+            _print_error(f"can't use {error.filename}: {error.strerror}")
+            sys.exit(ExitCode.UNREADABLE)
         if os.environ.get("LOGDOCTOR_TRACEBACK"):
             raise
         reason = f"internal error ({type(error).__name__}: {error})"

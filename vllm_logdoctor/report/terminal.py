@@ -21,6 +21,7 @@ from vllm_logdoctor.report.naming import phase_words, run_title
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.sections.serving import drawn_curves
+from vllm_logdoctor.report.terminal_page import standard_output
 from vllm_logdoctor.rules.model import Finding
 
 COLOURS: dict[Severity, str] = {
@@ -54,7 +55,7 @@ def print_analysis(analysis: Analysis, console: Console | None = None) -> None:
         analysis: what to show.
         console: where; by default standard output, which honours NO_COLOR, FORCE_COLOR and COLUMNS.
     """
-    console = console or Console(highlight=False, markup=False, emoji=False)
+    console = console or standard_output()
     pages = [
         Page(analysis, diagnosis, earlier=analysis.runs[:position])
         for position, diagnosis in enumerate(analysis.runs)

@@ -14,6 +14,7 @@ from rich.text import Text
 from vllm_logdoctor.report.reader import plain_words, reader
 
 _INDENT = 2
+_WIDEST = 1000
 _UNDERLINES = {"h1": "=", "h2": "-", "h3": "~"}
 _RULE_BELOW_HEADER = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 
@@ -26,9 +27,16 @@ def print_page(markdown: str, console: Console | None = None, plain: bool = Fals
         console: where; by default standard output, which honours NO_COLOR, FORCE_COLOR and COLUMNS.
         plain: whether characters, not styles, mark headings, blocks of code and headers of tables.
     """
-    console = console or Console(highlight=False, markup=False, emoji=False)
+    console = console or standard_output()
     for part in _parts(reader().parse(markdown), plain):
         console.print(part, markup=False, highlight=False)
+
+
+def standard_output() -> Console:
+    """Return the terminal, or what standard output is; COLUMNS may hold any number."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = min(console.width, _WIDEST)
+    return console
 
 
 def _parts(tokens: Sequence[Token], plain: bool) -> Iterator[RenderableType]:

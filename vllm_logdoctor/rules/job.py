@@ -21,6 +21,8 @@ def job_killed_at_limit(case: RuleContext) -> Advice | None:
         words = f"{_memory_words(job)}{_source(job)}"
         return Advice(words, shown, "high", changes=(action("request more memory for the job"),))
     start = startup_seconds(case.run)
+    if start is not None and job.elapsed is not None and start > job.elapsed:
+        start = None  # A log of an earlier job is before this one's.
     changes = [action("request a longer walltime, or end the work before it")]
     if start is not None and job.elapsed and start >= _LONG_START * job.elapsed:
         changes.insert(

@@ -25,6 +25,8 @@ Hits = list[tuple[int, int]]
 
 _BYTES_PER_HIT = 16
 """Logs have one hit in 50 to 120 bytes."""
+_DENSE_PIECES = 15
+"""Pieces that are taken to be full of hits too, behind one that is."""
 
 Refinement = tuple[int, tuple[str, ...]]
 """A literal and the regexes of its patterns: an argument of `Prefilter.refine`."""
@@ -90,9 +92,13 @@ class HyperscanPrefilter:
         self._second: Any = None
         self._second_literals: list[int] = []
         self._json = len(literals) + len(LITERALS) + EXPRESSIONS.index(JSON_RECORD)
+        self._dense_pieces = 0
 
     def scan(self, data: bytes) -> Hits:
         """Return (end offset, number) for every hit, sorted; of a literal that is very often on a line, the first one there."""
+        if self._dense_pieces:
+            self._dense_pieces -= 1
+            return sorted(self._scan_dense(data))
         try:
             hits = (
                 self._scan_refined(data) if self._second is not None and not _may_be_coloured(data) else None
@@ -101,6 +107,8 @@ class HyperscanPrefilter:
                 hits, found = _collector(len(data))
                 self._database.scan(data, match_event_handler=found)
         except self._hyperscan.ScanTerminated:
+            # What comes next is most often alike: a scan that is given up costs as much as a whole one.
+            self._dense_pieces = _DENSE_PIECES
             hits = self._scan_dense(data)
         hits.sort()
         return hits

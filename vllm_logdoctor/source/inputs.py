@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.source.compression import compression_of, decompressed
@@ -42,8 +43,8 @@ class Input(Struct, frozen=True):
     Attributes:
         name: how evidence names it.
         path: file to open, or None.
-        data: bytes in memory, or None; with neither, standard input is read.
-        begin: bytes of standard input that were taken from it before.
+        data: bytes in memory, or None; with neither, `stream` or standard input is read.
+        begin: bytes that were taken from it before.
         kind: what it is, where its name or place says that it is no log; "" for what may be one.
     """
 
@@ -52,6 +53,8 @@ class Input(Struct, frozen=True):
     data: bytes | None = None
     kind: str = ""
     begin: bytes = b""
+    stream: Any = None
+    """An open pipe: it can be read once."""
 
     @property
     def size(self) -> int | None:
@@ -74,6 +77,16 @@ class Input(Struct, frozen=True):
         except OSError:
             return ""
 
+    def opened_once(self) -> Input:
+        """Return the input with what can be read once open: <(kubectl logs pod).
+
+        Raises:
+            LogdoctorError: it can't be opened.
+        """
+        if self.path is None or not self.path.is_fifo():
+            return self
+        return replace(self, path=None, stream=_opened(self.path))
+
     def open(self) -> BinaryIO:
         """Open for reading, decompressed by content.
 
@@ -83,19 +96,14 @@ class Input(Struct, frozen=True):
         if self.data is not None:
             raw: BinaryIO = io.BytesIO(self.data)
         elif self.path is None:
-            if sys.stdin is None:
+            if self.stream is None and sys.stdin is None:
                 raise LogdoctorError("standard input is closed: name a log, or pipe one in")
-            raw = sys.stdin.buffer
+            raw = self.stream or sys.stdin.buffer
             if self.begin:
                 rest = iter(partial(getattr(raw, "read1", raw.read), 1 << 17), b"")
                 raw = cast(BinaryIO, IteratorIO(chain((self.begin,), rest), raw.close))
         else:
-            try:
-                raw = self.path.open("rb", buffering=1 << 17)
-            except OSError as error:
-                raise LogdoctorError(
-                    f"can't read {self.name}: {error.strerror or error}; check path and rights"
-                ) from error
+            raw = _opened(self.path)
         peekable = raw if hasattr(raw, "peek") else io.BufferedReader(raw, 1 << 17)  # type: ignore[type-var]
         head = peekable.peek(8)[:8]
         stream = decompressed(peekable, head)
@@ -104,6 +112,15 @@ class Input(Struct, frozen=True):
         from vllm_logdoctor.source.prefetch import prefetched
 
         return prefetched(stream)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb", buffering=1 << 17)
+    except OSError as error:
+        raise LogdoctorError(
+            f"can't read {path}: {error.strerror or error}; check path and rights"
+        ) from error
 
 
 def inputs_from(
@@ -180,7 +197,9 @@ def _inputs_of_path(source: PathLike) -> list[Input]:
 
 
 def _inputs_of_directory(folder: Path) -> list[Input]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise LogdoctorError(f"can't read {folder}: Permission denied; check path and rights")
+    files = sorted(path for path in folder.rglob("*") if os.path.isfile(path))
     found = [Input(str(path), path=path, kind=_kind_by_name(path)) for path in files]
     if not found:
         raise LogdoctorError(f"no log of vLLM in directory {folder}; name the files themselves", 4)
