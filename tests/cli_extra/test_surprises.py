@@ -168,7 +168,6 @@ class TestTheSurroundings:
         [
             ("- <&-", 3, "standard input is closed"),
             ("vllm.log >&-", 3, "standard output is closed"),
-            ("vllm.log --patterns /dev/zero", 3, "Not a directory"),
             ("<(cat vllm.log) -f json", 0, ""),
             ("vllm.log -o report.json >&-", 0, ""),
             ("vllm.log -o report.json 2>&-", 0, ""),
