@@ -121,6 +121,8 @@ def test_jobs_of_pbs_give_the_same_rows(tmp_path: Path, logs: Path, fleet: Fleet
         or subprocess.run(["qstat", "-B"], capture_output=True, check=False).returncode
     ):
         pytest.skip("no PBS answers on this host")
+    if os.geteuid() == 0:
+        pytest.skip("PBS runs no jobs of root, and workers that it refuses are waited for")
     other = Fleet(tmp_path / "other")
     with cluster_workers("pbs", site(tmp_path)) as workers:
         other.add([logs], workers=workers)
