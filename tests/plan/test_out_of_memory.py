@@ -43,3 +43,33 @@ def test_the_same_run_out_of_device_memory_gets_neither() -> None:
     root = next(found for found in run.findings if found.role == "root")
     assert root.exhausts == "device-memory"
     assert not knobs(SERVED + OUT_OF_MEMORY) & NEED_MEMORY
+
+
+AT_ITS_CONTEXT = (
+    START.split("INFO 11-20 10:00:40")[0].replace(
+        "'gpu_memory_utilization': 0.5", "'gpu_memory_utilization': 0.9, 'max_model_len': 400000"
+    )
+    + """\
+INFO 11-20 10:00:40 [gpu_model_runner.py:2653] Model loading took 57.3 GiB and 8.2 seconds
+INFO 11-20 10:00:49 [gpu_worker.py:298] Available KV cache memory: 13.52 GiB
+INFO 11-20 10:00:49 [kv_cache_utils.py:1087] GPU KV cache size: 400,000 tokens
+INFO 11-20 10:00:49 [kv_cache_utils.py:1091] Maximum concurrency for 400,000 tokens per request: 1.00x
+ERROR 11-20 10:00:55 [core.py:845] EngineCore failed to start.
+ERROR 11-20 10:00:55 [core.py:845] Traceback (most recent call last):
+ERROR 11-20 10:00:55 [core.py:845]   File "/opt/vllm/v1/worker/gpu_worker.py", line 780, in compile_or_warm_up_model
+ERROR 11-20 10:00:55 [core.py:845]     kernel_warmup(self)
+ERROR 11-20 10:00:55 [core.py:845]   File "/opt/vllm/model_executor/warmup/kernel_warmup.py", line 121, in kernel_warmup
+ERROR 11-20 10:00:55 [core.py:845]     flashinfer_autotune(worker.model_runner)
+ERROR 11-20 10:00:55 [core.py:845] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 896.00 MiB. GPU 0 has a total capacity of 79.10 GiB of which 510.00 MiB is free. Including non-PyTorch memory, this process has 78.50 GiB memory in use.
+"""
+)
+
+
+def test_a_share_that_holds_less_than_one_request_is_no_step_of_the_first_screen_and_has_its_reason() -> None:
+    """The cache holds the context exactly: 0.85 of the card would end the next start, which nobody may be told to try."""
+    result = analyze(AT_ITS_CONTEXT.encode())
+    root = next(found for found in result.runs[0].findings if found.role == "root")
+    assert "--gpu-memory-utilization" in {change.knob for change in root.changes}
+    first, _, rest = result.to_markdown().partition("## What broke")
+    assert "--gpu-memory-utilization" not in first
+    assert "Left out: `--gpu-memory-utilization` the cache would hold" in rest

@@ -102,7 +102,7 @@ def first_screen(page: Page) -> FirstScreen:
             run_title(page.run),
             _with_lines(page, split_lead(meaning(root))[0], root),
             quote=_quote(page, root),
-            actions=tuple(_remedies(root))[:SHOWN],
+            actions=tuple(_remedies(page, root))[:SHOWN],
             note=_note(page, root, ()),
         )
     chosen = worthwhile(page)[:SHOWN] if level != "cut" else ()
@@ -277,9 +277,9 @@ def meaning(root: Finding) -> str:
     return text
 
 
-def remaining_ways(root: Finding) -> tuple[str, ...]:
+def remaining_ways(page: Page, root: Finding) -> tuple[str, ...]:
     """Return the remedies of a failure that the first screen has no room for, escaped."""
-    return tuple(_remedies(root))[SHOWN:]
+    return tuple(_remedies(page, root))[SHOWN:]
 
 
 def is_cut_off(page: Page) -> bool:
@@ -306,9 +306,11 @@ def _with_lines(page: Page, text: str, root: Finding) -> str:
     return f"{text.rstrip('.')}{page.cited(root.evidence[1:], 2)}." if text else ""
 
 
-def _remedies(root: Finding) -> list[str]:
-    """Return what to do about a failure, first choice first."""
-    ways = [action_words(change, root.alternatives) for change in root.changes]
+def _remedies(page: Page, root: Finding) -> list[str]:
+    """Return what to do about a failure, first choice first; a setting that the plan holds back is none."""
+    held_back = {knob for knob, _ in page.refused(root)}
+    made = [change for change in root.changes if change.knob not in held_back]
+    ways = [action_words(change, root.alternatives) for change in made]
     ways += [prose(way.removeprefix("Or ")) for way in other_ways(root.changes, root.alternatives)]
     return [f"{capital(way).rstrip('.')}." for way in ways]
 

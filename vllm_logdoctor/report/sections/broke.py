@@ -28,7 +28,7 @@ def broke(page: Page) -> list[str]:
     root = page.shown_root
     if root is None:
         return _last_lines(page) if page.run.outcome in BROKEN and page.root is None else []
-    lines = [line for part in (_rest(root), _lines(page, root), _remedy(root)) for line in part]
+    lines = [line for part in (_rest(root), _lines(page, root), _remedy(page, root)) for line in part]
     for other in page.failures[1:]:
         if other.role != "cascade":
             lines += [
@@ -57,8 +57,8 @@ def _has_words(line: Evidence) -> bool:
     return _WORD.search(line.text) is not None
 
 
-def _remedy(root: Finding) -> Iterator[str]:
-    others = remaining_ways(root)
+def _remedy(page: Page, root: Finding) -> Iterator[str]:
+    others = remaining_ways(page, root)
     if others:
         yield from ("Other ways:", "", *(f"- {capital(way)}" for way in others), "")
     if root.verify:

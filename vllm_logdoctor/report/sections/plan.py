@@ -22,7 +22,7 @@ def launch_command(page: Page) -> list[str]:
         lines = [
             "The run is offline: in Python each flag above is an argument of `LLM(...)`, with `_` for `-`."
         ]
-    left_out = {knob for finding in page.findings for knob, _ in page.refused(finding)}
+    left_out = {knob for finding in page.advice for knob, _ in page.refused(finding)}
     notes = [
         f"- Left out: {code(knob)} {prose(reason)}" for knob, reason in plan.refused if knob not in left_out
     ]
