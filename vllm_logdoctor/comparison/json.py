@@ -11,10 +11,9 @@ from vllm_logdoctor.comparison.comparison import (
     Comparison,
     FigureDifference,
     FindingDifference,
-    SettingDifference,
 )
-from vllm_logdoctor.comparison.snapshot import KnownFinding, Setting, Snapshot
-from vllm_logdoctor.comparison.verification import CheckedChange, CheckedPrediction, Verification
+from vllm_logdoctor.comparison.snapshot import KnownFinding, Snapshot
+from vllm_logdoctor.comparison.verification import CheckedChange, Verification
 from vllm_logdoctor.rules.equal_load import EqualLoad
 
 COMPARISON_SCHEMA = "logdoctor-comparison/1"
@@ -27,7 +26,7 @@ def verification_document(verification: Verification) -> Document:
     return {
         "schema": VERIFICATION_SCHEMA,
         "changes": [_checked_change(one) for one in verification.changes],
-        "predictions": [_prediction(one) for one in verification.predictions],
+        "predictions": to_builtins(verification.predictions),
         "comparison": _comparison(verification.comparison),
     }
 
@@ -41,8 +40,8 @@ def _comparison(comparison: Comparison) -> Document:
     return {
         "before": _side(comparison.before),
         "after": _side(comparison.after),
-        "settings": [_setting_difference(one) for one in comparison.settings],
-        "told_by_one_log": [_setting_difference(one) for one in comparison.one_sided],
+        "settings": to_builtins(comparison.settings),
+        "told_by_one_log": to_builtins(comparison.one_sided),
         "figures": [_figure(one) for one in comparison.figures],
         "equal_load": _load(comparison.load),
         "room_used": {**to_builtins(comparison.room), "ratio": comparison.room.ratio}
@@ -55,19 +54,6 @@ def _comparison(comparison: Comparison) -> Document:
 
 def _side(side: Snapshot) -> Document:
     return {"name": side.name, **side.what, "outcome": side.outcome, "bottleneck": side.bottleneck}
-
-
-def _setting(setting: Setting | None) -> Document | None:
-    return None if setting is None else {"value": setting.value, "provenance": setting.provenance}
-
-
-def _setting_difference(one: SettingDifference) -> Document:
-    return {
-        "name": one.name,
-        "before": _setting(one.before),
-        "after": _setting(one.after),
-        "role": one.role,
-    }
 
 
 def _figure(one: FigureDifference) -> Document:
@@ -83,7 +69,7 @@ def _load(load: EqualLoad) -> Document:
         "share_before": load.share_before,
         "share_after": load.share_after,
         "warnings": list(load.warnings),
-        "levels": [to_builtins(pair) for pair in load.pairs],
+        "levels": to_builtins(load.pairs),
     }
 
 
@@ -120,19 +106,7 @@ def _checked_change(one: CheckedChange) -> Document:
         "kind": planned.kind,
         "from": planned.before,
         "to": planned.after,
-        "found": _setting(one.found),
+        "found": to_builtins(one.found),
         "state": one.state,
         "note": one.note or None,
-    }
-
-
-def _prediction(one: CheckedPrediction) -> Document:
-    return {
-        "id": one.rule,
-        "title": one.title,
-        "knobs": list(one.knobs),
-        "predicted": to_builtins(one.predicted),
-        "ratio": one.ratio,
-        "state": one.state,
-        "note": one.note,
     }

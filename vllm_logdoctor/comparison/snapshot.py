@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field
 
 from vllm_logdoctor.comparison.identity import fingerprint_of_document
 from vllm_logdoctor.errors import LogdoctorError
@@ -114,7 +114,7 @@ def snapshot_of(document: Node, run: int | None = None) -> Snapshot:
         runs = document["runs"]
         number = _chosen(runs, run)
         return _snapshot(_name(document, number), runs[number])
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, ValidationError) as error:
         raise LogdoctorError(f"no report of logdoctor: {type(error).__name__} at {error}") from error
 
 
@@ -149,7 +149,7 @@ def _snapshot(name: str, run: Node) -> Snapshot:
         },
         figures=dict(_figures(run, serving)),
         busy_samples=int(serving.get("busy_samples") or 0),
-        levels=tuple(level_of(level) for level in serving.get("levels") or ()),
+        levels=convert(serving.get("levels") or (), tuple[LoadLevel, ...]),
         most_running=(serving.get("running") or {}).get("max"),
         most_waiting=(serving.get("waiting") or {}).get("max"),
         findings=tuple(_finding(finding) for finding in run.get("findings") or ()),
@@ -212,18 +212,6 @@ def _number(name: str, value: Any) -> Iterator[tuple[str, float]]:
         yield name, float(value)
 
 
-def level_of(level: Node) -> LoadLevel:
-    low, median, high = (float(value) for value in level["generation"])
-    return LoadLevel(
-        low=int(level["low"]),
-        high=int(level["high"]),
-        running=float(level["running"]),
-        samples=int(level["samples"]),
-        generation=(low, median, high),
-        prompt=float(level["prompt"]),
-    )
-
-
 def _finding(finding: Node) -> KnownFinding:
     effect = finding.get("effect")
     return KnownFinding(
@@ -233,18 +221,8 @@ def _finding(finding: Node) -> KnownFinding:
         severity=str(finding["severity"]),
         title=str(finding["title"]),
         knobs=tuple(str(change["knob"]) for change in finding["changes"]),
-        effect=_effect(effect) if effect else None,
-        line=next((_line(line) for line in finding.get("evidence") or ()), None),
-    )
-
-
-def _line(line: Node) -> Evidence:
-    return Evidence(str(line["file"]), int(line["line"]), str(line["text"]))
-
-
-def _effect(effect: Node) -> Predicted:
-    return Predicted(
-        str(effect["metric"]), float(effect["low"]), float(effect["high"]), str(effect["origin"])
+        effect=convert(effect, Predicted) if effect else None,
+        line=next((convert(line, Evidence) for line in finding.get("evidence") or ()), None),
     )
 
 

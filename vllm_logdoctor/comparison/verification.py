@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from vllm_logdoctor.comparison.comparison import Comparison, compare, field_of, same_value
@@ -47,7 +47,7 @@ class CheckedPrediction(Struct, frozen=True):
         note: how it was measured, or why it was not.
     """
 
-    rule: str
+    rule: str = field(name="id")
     title: str
     knobs: tuple[str, ...]
     predicted: Predicted

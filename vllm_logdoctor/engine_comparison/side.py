@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
-from vllm_logdoctor.comparison.snapshot import level_of
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.rules.equal_load import LoadLevel
 from vllm_logdoctor.run.servers import NAMES, VLLM
@@ -112,8 +111,8 @@ def _of_vllm(run: Node, shares: Mapping[str, Cell], card: str | None) -> Side:
         acceptance=serving["acceptance_length"],
         hit_rate=serving["prefix_cache_hit_rate"]["last"],
         handicaps=("--enforce-eager",) if config.get("enforce_eager") else (),
-        levels=tuple(map(level_of, serving["levels"])),
-        step_levels=tuple(map(level_of, serving["step_levels"])),
+        levels=convert(serving["levels"], tuple[LoadLevel, ...]),
+        step_levels=convert(serving["step_levels"], tuple[LoadLevel, ...]),
         single=single,
         shares=shares,
     )
@@ -156,8 +155,8 @@ def _of_engine(run: Node, shares: Mapping[str, Cell], card: str | None) -> Side:
         acceptance=serving["acceptance_length"],
         hit_rate=_hits(facts.get("prefix hits")),
         handicaps=_handicaps(value),
-        levels=tuple(map(level_of, serving["levels"])),
-        step_levels=tuple(map(level_of, serving["step_levels"])),
+        levels=convert(serving["levels"], tuple[LoadLevel, ...]),
+        step_levels=convert(serving["step_levels"], tuple[LoadLevel, ...]),
         single=single,
         shares=shares,
     )  # fmt: skip

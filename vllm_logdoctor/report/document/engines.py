@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from vllm_logdoctor.engines.model import Fact
 from vllm_logdoctor.report.document.part import Part, means
 from vllm_logdoctor.run.model import Run
 
@@ -17,11 +16,6 @@ class FactOut(Part):
     unit: str | None
     line: int | None
     text: str | None
-
-    @classmethod
-    def of_fact(cls, fact: Fact) -> FactOut:
-        """Return a fact."""
-        return cls.of(fact)
 
 
 class EngineLogOut(Part):
@@ -37,6 +31,4 @@ class EngineLogOut(Part):
         log = run.engine_log
         if log is None:
             return None
-        return cls(
-            [FactOut.of_fact(fact) for fact in log.facts.values()], dict(log.dropped), len(log.requests)
-        )
+        return cls([FactOut.of(fact) for fact in log.facts.values()], dict(log.dropped), len(log.requests))
