@@ -327,3 +327,21 @@ def _piece(place, code):
         '    raise RuntimeError("x")',
         "RuntimeError: no such thing",
     ]
+
+
+def test_a_start_that_failed_in_the_log_of_a_server_that_answers_is_another_command():
+    failed = [
+        "Process SpawnProcess-1:",
+        *traceback(
+            ("_bootstrap", "self.run()"),
+            ends="ValueError: Cannot provide a placement group of placement_group_specs=[{'GPU': 1.0}]",
+        ),
+        "RuntimeError: Engine process failed to start. See stack trace for the root cause.",
+    ]
+    statistics = [
+        f"(APIServer pid=1) INFO 05-01 10:0{minute}:01 [loggers.py:236] Engine 000: Avg prompt throughput: 9.0 tokens/s, "
+        "Avg generation throughput: 50.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.1%"
+        for minute in (1, 2, 3)
+    ]
+    assert outcome(START, failed) == "crashed_at_startup"
+    assert outcome(START, failed, SERVED, statistics) == "running"

@@ -139,7 +139,8 @@ class _Judge:
             return True
         served = self.run.startup_complete and (not self.offline or self._offline_done())
         if served and self.order.place(block.first) < self.ready:
-            return any(self.order.place(one) < self.ready for one in self.deaths)
+            died = any(self.order.place(one) < self.ready for one in self.deaths)
+            return died and not self._went_on(block)
         if self._went_on(block):
             return False
         if kind == "error" and not self.offline and not within_engine(block):
@@ -170,7 +171,9 @@ class _Judge:
         return next(islice(later, 1, None), None) is not None
 
     def _healthy_end(self, block: Block) -> bool:
-        return not any(self.order.place(one) >= self.order.place(block.first) for one in self.deaths)
+        """Return whether nothing died behind a block, or before anything served behind it."""
+        dead = [one for one in map(self.order.place, self.deaths) if one >= self.order.place(block.first)]
+        return not dead or (self.ready is not None and max(dead) < self.ready < _NOWHERE)
 
     def _death_after(self, block: Block) -> bool:
         """Return whether the run's death follows a block of the front process: else it was one request's trouble."""

@@ -19,8 +19,10 @@ from vllm_logdoctor.run.blocks import Block
 TRANSFER = "kv-connector-failure"
 _LIMITS = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
 _WELL = frozenset({"running", "clean_shutdown"})
-# File "/opt/env/bin/vllm", line 8, in <module>
-_COMMAND = lazy_pattern(r"(?:bin/vllm|openai/api_server\.py|<frozen runpy>|/runpy\.py)$")
+# File "/opt/env/bin/vllm", line 8, in <module>      File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap
+_COMMAND = lazy_pattern(
+    r"(?:bin/vllm|openai/api_server\.py|<frozen runpy>|/runpy\.py|multiprocessing/process\.py)$"
+)
 
 
 def aside_findings(
