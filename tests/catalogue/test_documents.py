@@ -47,7 +47,7 @@ def test_the_pages_of_topics_are_fresh() -> None:
 
 def test_the_reference_names_every_key_and_every_word_of_the_closed_lists() -> None:
     page = document("reference/patterns.md")
-    words = [*get_args(Topic), *get_args(Verdict), *get_args(Level), *PatternEntry.__struct_fields__]
+    words = [*get_args(Topic), *get_args(Verdict), *get_args(Level), *PatternEntry.model_fields]
     assert [word for word in words if f"`{word}`" not in page] == []
 
 

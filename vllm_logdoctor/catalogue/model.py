@@ -1,12 +1,11 @@
-"""The format of a pack file, as records: what a pack may say, and the closed lists it says it with."""
+"""The format of a pack file, as models: what a pack may say, and the closed lists it says it with."""
 
 from __future__ import annotations
 
 import json
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
-from msgspec.json import schema
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
 
 from vllm_logdoctor.catalogue.topics import Severity, Topic, Verdict
 
@@ -14,16 +13,18 @@ Level = Literal["debug", "info", "warning", "error", "critical", "raise", "print
 FieldType = Literal["str", "int", "float", "bool"]
 FieldValue = str | int | float | bool | None
 
-Identifier = Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=80)]
-FieldName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
-LiteralText = Annotated[str, Meta(pattern=r"^[^\r\n]+$")]
+Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=80)]
+FieldName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
+LiteralText = Annotated[str, StringConstraints(pattern=r"^[^\r\n]+$")]
 
 
-class Table(Struct, frozen=True, forbid_unknown_fields=True):
+class Strict(BaseModel):
     """A table of a pack file; a key that it does not know is an error."""
 
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-class PackHeader(Table, frozen=True):
+
+class PackHeader(Strict):
     """Table `[pack]`: the name and title of one pack file."""
 
     name: Identifier
@@ -31,7 +32,7 @@ class PackHeader(Table, frozen=True):
     description: str = ""
 
 
-class FieldEntry(Table, frozen=True):
+class FieldEntry(Strict):
     """One entry of `[pattern.fields]`: the type and unit of a named group."""
 
     type: FieldType = "str"
@@ -39,27 +40,27 @@ class FieldEntry(Table, frozen=True):
     sensitive: bool = False
 
 
-class SampleEntry(Table, frozen=True):
+class SampleEntry(Strict):
     """Table `[[pattern.samples]]`: a message that must match, and the values that must come out of it."""
 
     text: str
     values: dict[FieldName, FieldValue] = {}
 
 
-class CounterSampleEntry(Table, frozen=True):
+class CounterSampleEntry(Strict):
     """Table `[[pattern.counter_samples]]`: a message that must not match."""
 
     text: str
 
 
-class PatternEntry(Table, frozen=True, kw_only=True):
+class PatternEntry(Strict):
     """Table `[[pattern]]`: how one message is recognised and what it means.
 
     Every text that `regex` matches holds one of `literal`; files of earlier releases call that key `gate`.
     """
 
     id: Identifier
-    literal: Annotated[tuple[LiteralText, ...], Meta(min_length=1)]
+    literal: list[LiteralText] = Field(min_length=1, validation_alias=AliasChoices("literal", "gate"))
     regex: str
     anywhere: bool = False
     event: Identifier | None = None
@@ -71,18 +72,18 @@ class PatternEntry(Table, frozen=True, kw_only=True):
     verdict: Verdict = "information"
     severity: Severity = "info"
     rule: Identifier | None = None
-    knobs: tuple[str, ...] = ()
+    knobs: list[str] = []
     meaning: str = ""
     fields: dict[FieldName, FieldEntry] = {}
-    samples: tuple[SampleEntry, ...] = ()
-    counter_samples: tuple[CounterSampleEntry, ...] = ()
+    samples: list[SampleEntry] = []
+    counter_samples: list[CounterSampleEntry] = []
 
 
-class PackFile(Table, frozen=True):
+class PackFile(Strict):
     """A whole pack file."""
 
     pack: PackHeader
-    pattern: tuple[PatternEntry, ...] = ()
+    pattern: list[PatternEntry] = []
 
 
 def schema_text() -> str:
@@ -92,4 +93,4 @@ def schema_text() -> str:
         "$id": "https://vllm-logdoctor.invalid/schema/pack-1.json",
         "title": "Pattern pack of vllm_logdoctor",
     }
-    return json.dumps({**head, **schema(PackFile)}, indent=2) + "\n"
+    return json.dumps({**head, **PackFile.model_json_schema(), **head}, indent=2) + "\n"

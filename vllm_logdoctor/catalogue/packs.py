@@ -1,12 +1,14 @@
-"""Pack files: read, checked by their records, turned into the patterns that an analysis uses."""
+"""Pack files: read, checked by the models, turned into the patterns that an analysis uses."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from msgspec import ValidationError, convert
+from pydantic import ValidationError
 
-from vllm_logdoctor.catalogue.errors import Location, PackError, Problem, misfit
+from vllm_logdoctor.catalogue.errors import PackError, Problem
 from vllm_logdoctor.catalogue.expressions import problems_of_expression, regex_error
 from vllm_logdoctor.catalogue.index import Field, Pattern
 from vllm_logdoctor.catalogue.model import FieldEntry, PackFile, PatternEntry
@@ -40,18 +42,18 @@ def parse_valid_patterns(path: Path, text: str) -> tuple[PackFile, list[Problem]
     positions = Positions(text)
     tables = document.pop("pattern", [])
     try:
-        header = convert(document, PackFile).pack
+        header = PackFile.model_validate(document).pack
     except ValidationError as error:
-        raise PackError([_problem(path, positions, (), error)]) from error
+        raise PackError(_problems(path, positions, (), error)) from error
     if not isinstance(tables, list):
         raise PackError([Problem(path, positions.line_of(("pattern",)), "pattern", "write [[pattern]]")])
     entries, problems = [], []
     for number, table in enumerate(tables):
         try:
-            entries.append(_entry(table))
+            entries.append(PatternEntry.model_validate(table))
         except ValidationError as error:
-            problems.append(_problem(path, positions, ("pattern", number), error))
-    return PackFile(header, tuple(entries)), problems
+            problems += _problems(path, positions, ("pattern", number), error)
+    return PackFile.model_construct(pack=header, pattern=entries), problems
 
 
 def usable_patterns(path: Path, *, trusted: bool) -> tuple[list[Pattern], list[Problem]]:
@@ -84,10 +86,22 @@ def usable_patterns(path: Path, *, trusted: bool) -> tuple[list[Pattern], list[P
 
 def runtime_pattern(entry: PatternEntry, pack: str, *, trusted: bool = True) -> Pattern:
     """Return one pattern as the runtime knows it."""
-    same = {name: getattr(entry, name) for name in Pattern.__struct_fields__ if hasattr(entry, name)}
     return Pattern(
-        **{**same, "fields": _fields(entry), "event": entry.event or entry.id},
-        literals=entry.literal,
+        id=entry.id,
+        literals=tuple(entry.literal),
+        regex=entry.regex,
+        anywhere=entry.anywhere,
+        fields=_fields(entry),
+        event=entry.event or entry.id,
+        level=entry.level,
+        seen=entry.seen,
+        module=entry.module,
+        topic=entry.topic,
+        platform=entry.platform,
+        verdict=entry.verdict,
+        severity=entry.severity,
+        rule=entry.rule,
+        meaning=entry.meaning,
         pack=pack,
         trusted=trusted,
     )
@@ -103,16 +117,14 @@ def _fields(entry: PatternEntry) -> tuple[Field, ...]:
     return tuple(Field(name, each.type, each.unit, each.sensitive) for name, each in entries)
 
 
-def _entry(table: object) -> PatternEntry:
-    if isinstance(table, dict) and "gate" in table:
-        table = {"literal": table["gate"], **{key: value for key, value in table.items() if key != "gate"}}
-    return convert(table, PatternEntry)
-
-
-def _problem(path: Path, positions: Positions, place: Location, error: ValidationError) -> Problem:
-    key, message = misfit(error)
-    location = (*place, *key)
-    return Problem(path, positions.line_of(location), ".".join(map(str, location)), message)
+def _problems(
+    path: Path, positions: Positions, place: tuple[int | str, ...], error: ValidationError
+) -> list[Problem]:
+    found = []
+    for each in error.errors():
+        location = (*place, *each["loc"])
+        found.append(Problem(path, positions.line_of(location), _key_name(location), _advice(each)))
+    return found
 
 
 def _toml_problem(path: Path, error: Exception) -> Problem:
@@ -120,3 +132,23 @@ def _toml_problem(path: Path, error: Exception) -> Problem:
     place = text.rpartition("(at line ")[2].partition(",")[0]
     line = int(place) if place.isdigit() else 1
     return Problem(path, line, "TOML", f"{text.partition(' (at ')[0]}; write regexes between single quotes")
+
+
+def _key_name(location: Sequence[int | str]) -> str:
+    return ".".join(str(part) for part in location)
+
+
+def _advice(error: Mapping[str, Any]) -> str:
+    """Return in one sentence what is wrong with a value and what to write instead."""
+    kind, given, context = error["type"], error.get("input"), error.get("ctx", {})
+    if kind == "missing":
+        return "is missing; add it"
+    if kind == "extra_forbidden":
+        return "is no key of the pack format; remove it or correct its name (logdoctor patterns schema)"
+    if kind == "literal_error":
+        return f"is {given!r}; write one of {context.get('expected')}"
+    if kind == "string_pattern_mismatch":
+        return f"is {given!r}; write small letters, digits and single hyphens (fields: underscores)"
+    if kind == "too_short":
+        return "is empty; write at least one entry"
+    return f"is {given!r}: {error['msg'].lower()}"

@@ -30,7 +30,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct, ValidationError, convert, field
 
-from vllm_logdoctor.catalogue.errors import Location, PackError, Problem, misfit
+from vllm_logdoctor.catalogue.errors import PackError, Problem
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
 from vllm_logdoctor.catalogue.topics import Resource, RuleKind, Safety, Severity, Topic
 
@@ -46,6 +46,9 @@ Where = Literal["exception", "message", "native", "frames", "any"]
 Rank = Literal["cause", "symptom", "echo"]
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 _POINT = re.compile(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
+# Object contains unknown field `priorty` - at `$.signature[0]`      Expected `str`, got `int` - at `$.title`
+_WRONG = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?")
+_NAMED = re.compile(r"(?:unknown|required) field `(?P<name>[^`]+)`")
 
 
 class Signature(Struct, frozen=True, forbid_unknown_fields=True):
@@ -236,7 +239,7 @@ def parse_page(path: Path, text: str) -> RulePage:
     try:
         page = convert({**front, "sections": sections}, RulePage)
     except ValidationError as error:
-        raise PackError([problem(path, text, *misfit(error))]) from error
+        raise PackError([_problem_of(path, text, str(error))]) from error
     problems = [problem(path, text, key, message) for key, message in _missing(path, page)]
     if problems:
         raise PackError(problems)
@@ -291,7 +294,7 @@ def points(text: str) -> tuple[str, ...]:
     return tuple(first_paragraph(piece) for piece in (pieces[1:] or pieces) if piece.strip())
 
 
-def problem(path: Path, text: str, key: Location, message: str) -> Problem:
+def problem(path: Path, text: str, key: tuple[int | str, ...], message: str) -> Problem:
     """Return a problem of a page at the line of its key."""
     from vllm_logdoctor.catalogue.positions import Positions
 
@@ -299,9 +302,18 @@ def problem(path: Path, text: str, key: Location, message: str) -> Problem:
     return Problem(path, line, ".".join(map(str, key)), message)
 
 
-def _missing(path: Path, page: RulePage) -> list[tuple[Location, str]]:
+def _problem_of(path: Path, text: str, error: str) -> Problem:
+    """Return what the reader of the types says, with the line of the key."""
+    found = _WRONG.fullmatch(error)
+    what, place = (found["what"], found["place"] or "") if found else (error, "")
+    key: list[int | str] = [int(part) if part.isdigit() else part for part in re.findall(r"\w+", place)]
+    named = _NAMED.search(what)
+    return problem(path, text, (*key, *([named["name"]] if named else [])), what)
+
+
+def _missing(path: Path, page: RulePage) -> list[tuple[tuple[int | str, ...], str]]:
     """Return what is wrong with a page whose types are right: key and advice."""
-    found: list[tuple[Location, str]] = []
+    found: list[tuple[tuple[int | str, ...], str]] = []
     if page.id != path.stem:
         found.append((("id",), f"is {page.id!r}; write the name of the file: {path.stem}"))
     found += [

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vllm_logdoctor.catalogue.errors import Location
-
 _HEADER = re.compile(r"\s*(\[\[?)\s*([\w.\-\"' ]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"\s*([\w\-]+|\"[^\"]*\"|'[^']*')\s*=")
 _MULTILINE = ("'''", '"""')
+
+Location = tuple[int | str, ...]
 
 
 class Positions:
