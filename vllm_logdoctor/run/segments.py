@@ -35,6 +35,8 @@ _INDEX = lazy_pattern(r"\d+")
 _RANDOM_ID = lazy_pattern(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _COUNTED_BEFORE = frozenset({*BEGINNINGS, *SIGNATURES, "throughput"})
 """Access lines belong to the statistics line after them, and to the run before the one that begins."""
+_WAITING = frozenset({"request-received", "request-added", "request-finished"})
+"""Their records come with the next line of another kind, behind access lines that a chunk may end with."""
 _MOST_PREFIXES = 1024
 _MOST_CLAIMS = 16384
 """Processes and hosts that are remembered with the run that they belong to."""
@@ -90,6 +92,7 @@ class Segmenter:
         self._files = files
         self._budget = RecordBudget()
         self.runs: list[RunBuilder] = [RunBuilder(1, files, budget=self._budget)]
+        self._second_began: tuple[int, int] | None = None
         self.unattributed_accesses = 0
         self._accesses: dict[bytes, Counter[AccessKey]] = {}
         self.left_out = self.records_left_out = self.recognised_left_out = 0
@@ -121,6 +124,8 @@ class Segmenter:
                     run.openers[f"{_kind(name)} {process.name}"] = process
         elif process is not self._claimed and self._is_namesake(run, process):
             run = self._start(process, beside=True)
+        if self._second_began is None and len(self.runs) > 1 and name not in _WAITING:
+            self._second_began = record.file, record.line
         if process is not self._claimed:
             self._claim(process, run)
         run.add(record, event, count)
@@ -152,11 +157,15 @@ class Segmenter:
 
     def add_accesses(self, counts: Counter[AccessKey]) -> None:
         """Give access lines to the runs that wrote them; where several servers live side by side, by the name on each line."""
-        if len(self.runs) == 1 or not isinstance(counts, AccessBlock):
-            self.current.add_accesses(counts)
+        if self._second_began is None or not isinstance(counts, AccessBlock):
+            self.runs[0].add_accesses(counts)
             return
-        # Where a chunk ends must not decide which servers are alive: what was counted waits for a line of `_COUNTED_BEFORE`.
-        for prefix, part in counts.by_prefix().items():
+        # Where a chunk ends must not decide which servers are alive: what was counted before a second one began is the first
+        # one's, the rest waits for a line of `_COUNTED_BEFORE`.
+        earlier, prefixes = counts.split(*self._second_began)
+        if earlier:
+            self.runs[0].add_accesses(earlier)
+        for prefix, part in prefixes.items():
             known = prefix if prefix in self._accesses or len(self._accesses) < _MOST_PREFIXES else b""
             self._accesses.setdefault(known, Counter()).update(part)
 

@@ -84,28 +84,45 @@ def _path(target: bytes) -> str:
 class AccessBlock(Counter[AccessKey]):
     """Access lines counted together; who wrote which is looked up only where several servers write to one log.
 
+    Args:
+        counts: how many there are of each.
+        place: number of the file, and of the first line.
+        lines: returns the lines that they are among.
+        paths: keeps the first paths apart.
+
     Example:
         >>> line = b'(APIServer pid=1) INFO:     10.0.0.9:5 - "GET /health HTTP/1.1" 200 OK'
-        >>> AccessBlock({("GET", "/health", 200): 1}, lambda: [line], PathLimit()).by_prefix()
-        {b'(APIServer pid=1) ': Counter({('GET', '/health', 200): 1})}
+        >>> block = AccessBlock({("GET", "/health", 200): 1}, (0, 1), lambda: [line], PathLimit())
+        >>> block.split(0, 1)
+        (Counter(), {b'(APIServer pid=1) ': Counter({('GET', '/health', 200): 1})})
+        >>> block.split(0, 2)
+        (Counter({('GET', '/health', 200): 1}), {})
     """
 
     def __init__(
         self,
         counts: Counter[AccessKey] | dict[AccessKey, int],
+        place: tuple[int, int],
         lines: Callable[[], Sequence[bytes]],
         paths: PathLimit,
     ) -> None:
         super().__init__()
         # A counter adds up one by one; here each key comes once.
         dict.update(self, counts)
+        self._file, self._first = place
         self._lines = lines
         self._paths = paths
 
-    def by_prefix(self) -> dict[bytes, Counter[AccessKey]]:
-        """Return the counts by what precedes the level of their lines."""
+    def split(self, file: int, line: int) -> tuple[Counter[AccessKey], dict[bytes, Counter[AccessKey]]]:
+        """Return the counts of the lines before a line of a file, and those of the others by what precedes their level."""
+        before = max(0, line - self._first) if file == self._file else 0
+        lines = self._lines()
+        earlier = self._by_prefix(lines[:before])
+        return sum(earlier.values(), Counter()), self._by_prefix(lines[before:])
+
+    def _by_prefix(self, lines: Sequence[bytes]) -> dict[bytes, Counter[AccessKey]]:
         prefixes: dict[bytes, Counter[AccessKey]] = {}
-        for line in self._lines():
+        for line in lines:
             for tail, method, target, status in _ACCESS.findall(line) if _MARK in line else ():
                 prefix = line[: max(0, line.rfind(_LEVEL, 0, line.find(tail)))]
                 prefixes.setdefault(prefix, Counter())[_key(method, target, status)] += 1

@@ -197,7 +197,8 @@ class Selector:
         for place, counts in scanned.counts:
             last = scanned.matches[place].number if place < len(scanned.matches) else None
             lines = partial(self._lines_between, chunk, first, last)
-            blocks.append((place, AccessBlock(self._paths.limited(counts), lines, self._paths)))
+            begin = chunk.file, chunk.first_line + first
+            blocks.append((place, AccessBlock(self._paths.limited(counts), begin, lines, self._paths)))
             first = last or first
         return blocks
 
