@@ -194,6 +194,8 @@ def test_a_server_at_its_limit_fills_idle_cards_with_replicas() -> None:
     full = {"running": 256, "waiting": 300, "kv": 30.0}
     run = a_run(set={"max_num_seqs": 256}, messages=listed(4), samples=load((20, full)))
     assert knobs(advice(run)["idle-cards"]) == {"--data-parallel-size": 4}
+    (returned,) = advice(run, "cost")["idle-cards"].changes
+    assert (returned.kind, returned.before, returned.after) == ("action", 4, 1)
 
 
 def test_cards_that_all_have_a_rank_are_not_idle() -> None:

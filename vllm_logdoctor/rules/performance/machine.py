@@ -81,6 +81,9 @@ def card_hours(run: Run, cards: int) -> float | None:
 def _use_or_return(case: RuleContext, cards: int, used: int) -> tuple[Change, ...]:
     replicas = cards // ranks_of(case.run)
     before = whole(case.run.setting("data_parallel_size")) or 1
+    if case.objective == "cost":
+        reason = "the same work then costs fewer GPU-hours"
+        return (action(f"ask for {plural(used, 'card')} in the job: {reason}", before=cards, after=used),)
     if case.bottleneck.name in SERVER_LIMITS and replicas > before:
         note = "a replica on each card; their caches and their throughput add up"
         return flag(case, "--data-parallel-size", before, replicas, "needs-test", note)
