@@ -386,3 +386,11 @@ def test_a_log_that_ends_while_requests_run_says_what_that_may_mean() -> None:
     assert "3 requests running in the last statistics line" in text
     assert "killed without logging it" in text
     assert "killed without logging it" not in analyze([*start(), statistics(running=0)]).to_markdown()
+
+
+def test_the_cache_of_several_engines_is_given_per_engine() -> None:
+    one = analyze(start()).to_markdown()
+    two = analyze(start(extra=", 'data_parallel_size': 2")).to_markdown()
+    assert "65,536 tokens per engine" in two
+    assert "65,536 tokens" in one
+    assert "per engine" not in one

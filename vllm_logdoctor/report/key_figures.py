@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count, number, percent, statuses
-from vllm_logdoctor.report.naming import PHASES
+from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import quantile, requests_of, summed_of
@@ -110,7 +110,7 @@ def _of_batches(run: Run) -> Iterator[Figure]:
 
 def _of_cache(run: Run) -> Iterator[Figure]:
     tokens, usage = run.measure("kv_cache_tokens"), run.extremes.kv_usage
-    size = f"{number(tokens)} tokens" if tokens else ""
+    size = f"{number(tokens)} tokens{per_engine(run)}" if tokens else ""
     sampled = any(sample.kv_usage is not None for sample in run.samples)
     peak = f"{percent(usage)} peak" if usage is not None and sampled else ""
     if size or peak:

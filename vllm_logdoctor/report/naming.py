@@ -213,6 +213,12 @@ def version_words(run: Run) -> str:
     return f"vLLM {inline(release_words(run.version), 80)}{source}"
 
 
+def per_engine(run: Run) -> str:
+    """Return " per engine" where several engines share the load, each with a cache of its own; else nothing."""
+    engines = run.setting("data_parallel_size")
+    return " per engine" if isinstance(engines, int) and engines > 1 else ""
+
+
 def run_title(run: Run) -> str:
     """Return one line that says what ran, on what, how long and how it ended; escaped."""
     parts = [version_words(run)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import number, setting, table
-from vllm_logdoctor.report.naming import accelerator_unit, accelerators
+from vllm_logdoctor.report.naming import accelerator_unit, accelerators, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.capacity.memory import memory_of
 
@@ -30,7 +30,7 @@ def _sizes(page: Page) -> list[str]:
     each = f" per {accelerator_unit(run)}" if (accelerators(run) or 1) > 1 else ""
     parts = []
     if tokens is not None:
-        parts.append(f"{number(tokens)} tokens{_proof(page, 'kv_cache_tokens')}")
+        parts.append(f"{number(tokens)} tokens{per_engine(run)}{_proof(page, 'kv_cache_tokens')}")
     if room is not None:
         parts.append(f"{number(room)} GiB{each}{_proof(page, 'available_kv_cache_gib')}")
     memory = memory_of(run)
