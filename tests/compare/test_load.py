@@ -50,6 +50,14 @@ def test_loads_that_never_meet_are_not_compared() -> None:
     assert "the load differs too much: 1 requests running before, 64 after" in result.warnings[0]
 
 
+def test_too_few_samples_at_one_load_are_not_called_another_load() -> None:
+    result = equal_load(
+        load_levels([*samples(8, 300, 6), *samples(2, 90, 6)]), load_levels(samples(8, 310, 90))
+    )
+    assert result.verdict == "unknown"
+    assert result.warnings == ("too few statistics lines at the same load: 5 in both logs, 6 are needed",)
+
+
 def test_a_few_common_samples_of_many_are_not_compared() -> None:
     before = [*samples(1, 50, 100), *samples(8, 300, 10)]
     result = equal_load(load_levels(before), load_levels(samples(8, 30, 100)))

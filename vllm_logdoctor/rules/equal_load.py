@@ -216,11 +216,15 @@ def _why_unknown(
         return (
             f"too few statistics lines in steady work: {steady[0]} in the first log, {steady[1]} in the other"
         )
-    paired = sum(min(pair.before.samples, pair.after.samples) for pair in pairs)
-    if paired < _FEWEST_PAIRED or min(shares) < _LEAST_SHARE:
+    if min(shares) < _LEAST_SHARE:
         return (
             f"the load differs too much: {_running(before)} requests running before, {_running(after)} "
             f"after; {shares[0]:.0%} and {shares[1]:.0%} of the steady samples have a counterpart"
+        )
+    paired = sum(min(pair.before.samples, pair.after.samples) for pair in pairs)
+    if paired < _FEWEST_PAIRED:
+        return (
+            f"too few statistics lines at the same load: {paired} in both logs, {_FEWEST_PAIRED} are needed"
         )
     return ""
 
