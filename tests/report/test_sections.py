@@ -247,7 +247,10 @@ class TestServing:
 
     def test_requests_of_monitoring_are_not_counted(self):
         diagnosis = changed()
-        diagnosis.run.accesses = Counter({("POST", "/v1/completions", 200): 3, ("GET", "/metrics", 200): 900})
+        diagnosis.run.accesses = Counter({
+            ("POST", "/v1/completions", 200): 3, ("GET", "/metrics", 200): 900,
+            ("POST", "/start_profile", 200): 1, ("POST", "/stop_profile", 200): 1,
+        })  # fmt: skip
         text = report_of(diagnosis)
         assert "3 answered requests: all 200." in text
         assert "/metrics" not in text

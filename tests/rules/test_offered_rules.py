@@ -87,6 +87,11 @@ def test_a_profile_that_was_answered_is_reported(status: int, speaks: bool) -> N
     assert ("profiled-while-serving" in advice(run)) is speaks
 
 
+def test_a_profiler_that_fails_is_no_failed_request_to_the_model() -> None:
+    accesses = Counter({("POST", "/v1/completions", 200): 99, ("POST", "/stop_profile", 500): 9})
+    assert "answered-with-server-errors" not in advice(a_run(samples=BUSY, accesses=accesses))
+
+
 def test_inputs_too_large_for_their_cache_get_twice_their_size() -> None:
     run = a_run(messages=(TOO_LARGE,), samples=BUSY, version="0.30.0")
     assert knobs(advice(run)["multimodal-items-larger-than-cache"]) == {"--mm-processor-cache-gb": 11}

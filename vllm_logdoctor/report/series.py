@@ -9,10 +9,8 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run, Sample
-
-_PROBES = frozenset({"/metrics", "/health", "/ping", "/load"})
-"""Paths that monitoring asks for, not users."""
 
 _TOGETHER = 5.0
 """Lines of several engines within so many seconds belong to one point."""
@@ -115,16 +113,6 @@ def minutes_of(run: Run) -> list[Minute]:
         if minute >= 0 and families:
             minutes.append(Minute(minute * 60.0, families))
     return minutes
-
-
-def is_probe(method: str, path: str) -> bool:
-    """Return True for a request of monitoring.
-
-    Example:
-        >>> is_probe("GET", "/metrics"), is_probe("GET", "/v1/models")
-        (True, False)
-    """
-    return method in ("GET", "HEAD") and path.split("?")[0].rstrip("/") in _PROBES
 
 
 def requests_by_time(run: Run, most: int = 1500) -> list[tuple[int, int, Counter[int]]]:

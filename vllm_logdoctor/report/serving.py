@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from vllm_logdoctor.report.series import Point, is_probe
+from vllm_logdoctor.report.series import Point
+from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run, Sample
 
 Number = TypeVar("Number", int, float)

@@ -23,6 +23,7 @@ from vllm_logdoctor.rules.limits import (
 )
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of, minutes
 from vllm_logdoctor.run.metrics import batches_of
+from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Evidence, Progress, Run
 
 RUN_SHARE = 0.20
@@ -117,13 +118,15 @@ def _asked(run: Run) -> str:
     """Return what became of requests to the model; an empty text where only pages and lists were asked for."""
     if no_request_succeeded(run):
         return "No request succeeded; the log has no statistics lines"
-    posted = any(method == "POST" for method, _, _ in run.accesses)
+    posted = any(method == "POST" and not is_probe(method, path) for method, path, _ in run.accesses)
     return "Requests were served; the log has no statistics lines" if posted else ""
 
 
 def no_request_succeeded(run: Run) -> bool:
     """Return whether requests to the model were answered, each with an error."""
-    answers = [status for (method, _, status) in run.accesses if method == "POST"]
+    answers = [
+        status for method, path, status in run.accesses if method == "POST" and not is_probe(method, path)
+    ]
     generated = any(sample.generation for sample in run.samples)
     return bool(answers) and not generated and all(status >= 400 for status in answers)
 

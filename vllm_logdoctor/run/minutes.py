@@ -10,6 +10,21 @@ from collections.abc import Iterator, Mapping
 from vllm_logdoctor.scan import AccessKey
 
 _FITS_FOUR_BYTES = (1 << 32) - 1
+_PROBES = frozenset({"/metrics", "/health", "/ping", "/load"})
+"""Paths that monitoring asks for, not users."""
+_PROFILING = frozenset({"/start_profile", "/stop_profile"})
+"""Paths that switch the profiler: whoever measures posts to them."""
+
+
+def is_probe(method: str, path: str) -> bool:
+    """Return True for a request of monitoring or to the profiler.
+
+    Example:
+        >>> is_probe("GET", "/metrics"), is_probe("POST", "/start_profile"), is_probe("GET", "/v1/models")
+        (True, True, False)
+    """
+    plain = path.split("?")[0].rstrip("/")
+    return plain in _PROFILING or (method in ("GET", "HEAD") and plain in _PROBES)
 
 
 class RequestsByMinute(Mapping[int, "Counter[AccessKey]"]):

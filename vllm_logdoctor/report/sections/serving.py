@@ -10,11 +10,12 @@ from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import capital, count, number, percent, statuses, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation, transfers
-from vllm_logdoctor.report.series import Point, is_probe, minutes_of, points_of
+from vllm_logdoctor.report.series import Point, minutes_of, points_of
 from vllm_logdoctor.report.serving import Serving, is_busy, quantile, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
+from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run
 
 ENDPOINTS = 6

@@ -8,6 +8,7 @@ from vllm_logdoctor.rules.context import RuleContext, action, flag, message_line
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.minutes import is_probe
 
 # Logged requests per second of serving from which formatting prompts costs the API server's one thread.
 MANY_LOGGED = 1.0
@@ -55,7 +56,11 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
     if case.run.outcome in ("crashed_while_serving", "killed"):
         # They follow from that.
         return None
-    posts = {key: count for key, count in case.run.accesses.items() if key[0] == "POST" and key[2] < 600}
+    posts = {
+        (method, path, status): count
+        for (method, path, status), count in case.run.accesses.items()
+        if method == "POST" and status < 600 and not is_probe(method, path)
+    }
     failed = sum(count for (_, _, status), count in posts.items() if status >= SERVER_ERROR)
     total = sum(posts.values())
     if failed < LEAST_ERRORS or failed < LEAST_ERROR_SHARE * total:
