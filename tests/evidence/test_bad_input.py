@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.evidence.samples import SAMPLES
 from vllm_logdoctor.evidence.given import evidence_from
+from vllm_logdoctor.evidence.model import EvidenceFile, Reading
 from vllm_logdoctor.evidence.read import read_evidence
 from vllm_logdoctor.pipeline import analyse
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.report.json import document
+from vllm_logdoctor.run.beside import joined
+from vllm_logdoctor.run.observed import observed
 from vllm_logdoctor.source import inputs_from
 
 LOG = Path(__file__).resolve().parents[2] / "fixtures" / "vllm-0.11.2-kv-starved.log"
@@ -142,3 +146,39 @@ def test_a_file_cut_off_gives_what_comes_before_and_turns_no_verdict(tmp_path: P
     analysis = analyse(inputs_from(str(LOG)), evidence=evidence_from([str(tmp_path / "cut")]))
     assert len(analysis.beside) == 1
     assert [one.id for one in analysis.runs[0].findings] == [one.id for one in plain.runs[0].findings]
+
+
+class LookedThrough(tuple[Reading, ...]):
+    """Readings that count how often they are looked through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Reading]:
+        type(self).times += 1
+        return super().__iter__()
+
+
+def test_a_file_is_looked_through_as_often_for_forty_sets_of_runs_as_for_one() -> None:
+    run = analyse(inputs_from(str(LOG))).runs[0].run
+
+    def looked(runs: int) -> int:
+        LookedThrough.times = 0
+        files = [
+            EvidenceFile(kind, kind, LookedThrough(read_evidence(kind, SAMPLES[kind].encode()).readings))
+            for kind in ("dmesg", "docker-inspect", "top", "collect-env", "vllm-bench-json", "free")
+            for _ in range(5)
+        ]
+        for _ in range(runs):
+            joined(files, [run])
+        return LookedThrough.times
+
+    assert looked(40) == looked(1)
+
+
+def test_values_that_are_only_shown_take_no_place_of_those_that_count() -> None:
+    others = [
+        (EvidenceFile(f"{number}.json", "vllm-bench-json", (Reading("mean_ttft_ms", 1.0),)), False)
+        for number in range(500)
+    ]
+    own = EvidenceFile("own.json", "vllm-bench-json", (Reading("mean_ttft_ms", 21.5),))
+    assert [one.value for one in observed([*others, (own, True)]).of("client")] == [21.5]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from vllm_logdoctor.evidence import (
     accelerators,
@@ -319,6 +320,8 @@ _GAP = " " * 80
 _WIDE_GAP = re.compile(r"[ \t]{80,}")
 
 
+# What selects a file, reads it and looks for parts asks for the same text.
+@lru_cache(maxsize=4)
 def kind_of(head: str) -> Kind | None:
     """Return the kind of a file by its beginning (at most 64 KiB), or None for a log or something unknown.
 

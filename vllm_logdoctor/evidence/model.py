@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from msgspec import Struct
@@ -43,7 +43,37 @@ class Reading(Struct, frozen=True):
     time: str = ""
 
 
-class EvidenceFile(Struct, frozen=True):
+# thread 2532738, memory of process 10291 python, 21394 cicc
+_PID = re.compile(r"\b\d{2,8}\b")
+# GPU 00000000:83:00.0     gpu 0000:b3:00
+_BUS = re.compile(r"\b[0-9a-fA-F]{4,8}:([0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b")
+BEGINS = frozenset({"StartedAt", "started", "Start", "stime", "start_time"})
+ENDS = frozenset({"FinishedAt", "finished", "End", "mtime", "end_time"})
+_IDENTIFYING = frozenset(
+    {"num_gpu_blocks", "block_size", "process start", "model", "model_id", "world size", "operators", "steps"}
+)
+
+
+class Identity(Struct, frozen=True):
+    """What in a file may say which run it is of.
+
+    Attributes:
+        values: the first value of each name that identifies a run.
+        pids: each number that may be of a process, with the times of the lines that hold it.
+        times: readings that say when something began and ended.
+    """
+
+    values: dict[str, object]
+    pids: dict[str, tuple[str, ...]]
+    times: tuple[Reading, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the readings name nothing to join by."""
+        return not self.values and not self.pids and not self.times
+
+
+class EvidenceFile(Struct, frozen=True, dict=True):
     """What was read of one file beside the log.
 
     Attributes:
@@ -61,6 +91,33 @@ class EvidenceFile(Struct, frozen=True):
     note: str = ""
     adds: str = ""
     place: tuple[int, int] | None = None
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What may say which run the file is of; asked for each run set, made once."""
+        values: dict[str, object] = {}
+        pids: dict[str, tuple[str, ...]] = {}
+        for one in self.readings:
+            if one.name in _IDENTIFYING:
+                values.setdefault(one.name, one.value)
+            for pid in _PID.findall(_words_on_processes(one)):
+                pids[pid] = (*pids.get(pid, ()), one.time)
+        return Identity(values, pids, tuple(one for one in self.readings if one.name in BEGINS | ENDS))
+
+    @cached_property
+    def cards(self) -> frozenset[str]:
+        """The addresses of cards on the bus."""
+        texts = (f"{one.subject} {one.value}" for one in self.readings)
+        return frozenset(bus.lower() for text in texts for bus in _BUS.findall(text))
+
+
+def _words_on_processes(one: Reading) -> str:
+    """Return the part of a reading that may hold a process id."""
+    if one.name in ("oom killed", "segfault", "xid process", "process"):
+        return str(one.value)
+    name = one.name if one.name.startswith("memory of process") else ""
+    subject = one.subject if one.subject.startswith(("thread", "pid")) else ""
+    return f"{name} {subject}" if name or subject else ""
 
 
 Lines = Sequence[str]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
 from msgspec import Struct
 
-from vllm_logdoctor.evidence.model import EvidenceFile, Reading
+from vllm_logdoctor.evidence.model import EvidenceFile, Identity
 from vllm_logdoctor.run.lifetimes import ZONES, in_time_of, lived_together
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.observed import OF_CARDS, observed
@@ -59,35 +58,30 @@ class Beside(Struct, frozen=True):
 def joined(files: Sequence[EvidenceFile], runs: Sequence[Run]) -> tuple[Beside, ...]:
     """Return each file with the run that it belongs to: the surest one, the last of equals."""
     order: tuple[Certainty, ...] = ("sure", "likely", "not told", "contradicted")
+    marks = [_Marks(run) for run in runs if run.server == VLLM]
     found = []
     for file in files:
-        tried = [_belongs(file, run) for run in runs if run.server == VLLM] or [Beside(file)]
-        found.append(min(reversed(tried), key=lambda one: order.index(one.certainty)))
-    return tuple(_by_card(one, found, runs) for one in found)
+        tried = [_belongs(file, one) for one in reversed(marks)] or [Beside(file)]
+        found.append(min(tried, key=lambda one: order.index(one.certainty)))
+    by_number = {run.number: run for run in runs}
+    with_cards = [
+        (one.evidence, by_number[one.run])
+        for one in found
+        if one.used and one.run is not None and one.evidence.kind in _OF_CARDS
+    ]
+    return tuple(_by_card(one, with_cards) for one in found)
 
 
-def _by_card(one: Beside, files: Sequence[Beside], runs: Sequence[Run]) -> Beside:
+def _by_card(one: Beside, with_cards: Sequence[tuple[EvidenceFile, Run]]) -> Beside:
     """Return a kernel's log that names no process of a run with the run whose cards it names in its time."""
-    if one.evidence.kind != "dmesg" or one.certainty != "not told":
+    if one.evidence.kind != "dmesg" or one.certainty != "not told" or not one.evidence.cards:
         return one
-    faulty = _cards_in(one.evidence)
-    for other in files:
-        run = next((run for run in runs if other.used and run.number == other.run), None)
-        if run is None or other.evidence.kind not in _OF_CARDS or not faulty & _cards_in(other.evidence):
-            continue
-        if any(reading.time and in_time_of(run, reading.time) for reading in one.evidence.readings):
-            return Beside(
-                one.evidence, run.number, "likely", (f"a card of {other.evidence.file}, in the run's time",)
-            )
+    for other, run in with_cards:
+        if one.evidence.cards & other.cards and any(
+            reading.time and in_time_of(run, reading.time) for reading in one.evidence.readings
+        ):
+            return Beside(one.evidence, run.number, "likely", (f"a card of {other.file}, in the run's time",))
     return one
-
-
-# GPU 00000000:83:00.0     gpu 0000:b3:00
-_BUS = re.compile(r"\b[0-9a-fA-F]{4,8}:([0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b")
-
-
-def _cards_in(file: EvidenceFile) -> set[str]:
-    return {bus.lower() for one in file.readings for bus in _BUS.findall(f"{one.subject} {one.value}")}
 
 
 def attach(evidence: Sequence[EvidenceFile], runs: Sequence[Run]) -> None:
@@ -106,52 +100,69 @@ def attach(evidence: Sequence[EvidenceFile], runs: Sequence[Run]) -> None:
         ]
         if mine:
             run.observed = observed(mine)
-    for one in sorted(files, key=_tokens_counted):
-        if one.used and one.run is not None and one.evidence.kind == "prometheus-text":
-            counted = {
-                reading.name: reading.value
-                for reading in one.evidence.readings
-                if reading.unit in ("count", "tokens") and isinstance(reading.value, int)
-            }
-            next(run for run in runs if run.number == one.run).counters.update(counted)
+    scrapes = [one for one in files if one.evidence.kind == "prometheus-text" and one.used]
+    for one in sorted(scrapes, key=_tokens_counted):
+        counted = {
+            reading.name: reading.value
+            for reading in one.evidence.readings
+            if reading.unit in ("count", "tokens") and isinstance(reading.value, int)
+        }
+        next(run for run in runs if run.number == one.run).counters.update(counted)
 
 
 def _tokens_counted(one: Beside) -> float:
-    value = _value(one.evidence, "generation tokens")
+    counted = (reading.value for reading in one.evidence.readings if reading.name == "generation tokens")
+    value = next(counted, None)
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _belongs(file: EvidenceFile, run: Run) -> Beside:
+class _Marks:
+    """What in a run says which files are of it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        tokens = run.measured.get("kv_cache_tokens")
+        self.tokens = tokens.value if tokens is not None and isinstance(tokens.value, int | float) else None
+        replicas = run.setting("data_parallel_size")
+        self.replicas = replicas if isinstance(replicas, int) else 1
+        self.names = _names(run)
+        self.ranks = _ranks(run)
+        self.pids = {str(process.pid) for process in run.processes if process.pid is not None}
+
+
+def _belongs(file: EvidenceFile, marks: _Marks) -> Beside:
+    run, identity = marks.run, file.identity
+    if identity.is_empty and not file.place and file.kind not in _OF_CARDS and file.kind != "sglang-metrics":
+        return Beside(file)
     agree: list[str] = []
     differ: list[str] = []
-    tokens, said = _cache_tokens(file), run.measured.get("kv_cache_tokens")
-    if tokens is not None and said is not None and isinstance(said.value, int | float):
-        words = f"KV cache of {tokens:,} tokens here, {said.value:,} in the log"
-        replicas = run.setting("data_parallel_size")
+    tokens = _cache_tokens(identity)
+    if tokens is not None and marks.tokens is not None:
+        words = f"KV cache of {tokens:,} tokens here, {marks.tokens:,} in the log"
         # Some releases add up the blocks of all data-parallel engines.
-        same = tokens in (said.value, said.value * (replicas if isinstance(replicas, int) else 1))
+        same = tokens in (marks.tokens, marks.tokens * marks.replicas)
         (agree if same else differ).append(words)
     sure = bool(agree)
-    if _began_elsewhere(file, run):
+    if _began_elsewhere(identity, run):
         differ.append("the process began at another time")
-    model, served = _value(file, "model") or _value(file, "model_id"), _names(run)
+    model = identity.values.get("model") or identity.values.get("model_id")
     # lscpu calls the processor a model.
-    if isinstance(model, str) and served and file.kind != "lscpu":
-        words = f"model {model} here, {served[0]} in the log"
-        (agree if any(_same_model(model, one) for one in served) else differ).append(words)
-    if _has_pid(file, run):
+    if isinstance(model, str) and marks.names and file.kind != "lscpu":
+        words = f"model {model} here, {marks.names[0]} in the log"
+        (agree if any(_same_model(model, one) for one in marks.names) else differ).append(words)
+    if _has_pid(identity, marks):
         sure = True
         agree.append("a process id of the log")
     together = lived_together(file, run)
     if together is not None:
         (agree if together else differ).append(_TIMES[together])
-    differ += _other_machine(file, run)
+    differ += _other_machine(file, marks)
     if file.kind == "sglang-metrics":
         differ.append("metrics of SGLang")
     # A kernel's log names the processes it is of.
     if file.place and file.file in (run.first_file, run.last_file) and file.kind != "dmesg":
         agree.append("in the text of the log")
-    agree += _same_build(file, run)
+    agree += _same_build(identity, marks)
     if sure and not differ:
         return Beside(file, run.number, "sure", tuple(agree))
     if differ:
@@ -159,46 +170,34 @@ def _belongs(file: EvidenceFile, run: Run) -> Beside:
     return Beside(file, run.number, "likely", tuple(agree)) if agree else Beside(file)
 
 
-def _has_pid(file: EvidenceFile, run: Run) -> bool:
+def _has_pid(identity: Identity, marks: _Marks) -> bool:
     """Return whether a file names a process that wrote the log."""
-    pids = {str(process.pid) for process in run.processes if process.pid is not None}
-    return bool(pids) and any(
-        pids & set(_PID.findall(_words(one)))
-        for one in file.readings
-        if not one.time or in_time_of(run, one.time) is not False
+    return any(
+        not time or in_time_of(marks.run, time) is not False
+        for pid in marks.pids
+        for time in identity.pids.get(pid, ())
     )
 
 
-# thread 2532738, memory of process 10291 python, 21394 cicc
-_PID = re.compile(r"\b\d{2,8}\b")
-
-
-def _words(one: Reading) -> str:
-    """Return the part of a reading that may hold a process id."""
-    if one.name in ("oom killed", "segfault", "xid process", "process"):
-        return str(one.value)
-    return f"{one.name if one.name.startswith('memory of process') else ''} {one.subject if one.subject.startswith(('thread', 'pid')) else ''}"
-
-
-def _other_machine(file: EvidenceFile, run: Run) -> list[str]:
+def _other_machine(file: EvidenceFile, marks: _Marks) -> list[str]:
     """Return why a file can't be of the run's machine: no card used, fewer cards or ranks than the run has."""
     found = []
-    if file.kind in _OF_CARDS and run.platform == "cpu":
+    platform = marks.run.platform
+    if file.kind in _OF_CARDS and platform == "cpu":
         found.append("the run used no card")
-    world = _value(file, "world size")
-    ranks = _ranks(run)
-    if isinstance(world, int) and ranks is not None and world != ranks:
-        found.append(f"world size {world} here, {ranks} in the log")
-    if any(one.name == "operators" for one in file.readings) and run.platform not in ("cpu", None):
+    world = file.identity.values.get("world size")
+    if isinstance(world, int) and marks.ranks is not None and world != marks.ranks:
+        found.append(f"world size {world} here, {marks.ranks} in the log")
+    if "operators" in file.identity.values and platform not in ("cpu", None):
         found.append("a profile without a kernel")
     return found
 
 
-def _same_build(file: EvidenceFile, run: Run) -> list[str]:
+def _same_build(identity: Identity, marks: _Marks) -> list[str]:
     """Return what agrees with the run beyond its model: the ranks of a profile with steps of vLLM."""
     found = []
-    world, ranks = _value(file, "world size"), _ranks(run)
-    if isinstance(world, int) and world == ranks and any(one.name == "steps" for one in file.readings):
+    world = identity.values.get("world size")
+    if isinstance(world, int) and world == marks.ranks and "steps" in identity.values:
         found.append(f"world size {world} and steps of vLLM")
     return found
 
@@ -216,25 +215,23 @@ _OF_CARDS = frozenset(
 )  # fmt: skip
 
 
-def _began_elsewhere(file: EvidenceFile, run: Run) -> bool:
+def _began_elsewhere(identity: Identity, run: Run) -> bool:
     """Return whether the process that a scrape is of began outside the time of a run."""
-    began = _value(file, "process start")
+    began = identity.values.get("process start")
     if not isinstance(began, int | float) or not run.year_known or run.started is None or run.ended is None:
         return False
     # The zone of a log is not printed: no two zones are farther apart.
     return not run.started - ZONES <= began - _YEAR_2000 <= run.ended + ZONES
 
 
-def _cache_tokens(file: EvidenceFile) -> int | None:
-    blocks, size = _value(file, "num_gpu_blocks"), _value(file, "block_size")
+def _cache_tokens(identity: Identity) -> int | None:
+    blocks, size = identity.values.get("num_gpu_blocks"), identity.values.get("block_size")
+    if blocks is None or size is None:
+        return None
     try:
         return int(str(blocks)) * int(str(size))
     except ValueError:
         return None
-
-
-def _value(file: EvidenceFile, name: str) -> object:
-    return next((one.value for one in file.readings if one.name == name), None)
 
 
 def _names(run: Run) -> list[str]:

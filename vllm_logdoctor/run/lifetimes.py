@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from vllm_logdoctor.evidence.model import EvidenceFile
+from vllm_logdoctor.evidence.model import BEGINS, EvidenceFile
 from vllm_logdoctor.parse.clock import UNKNOWN_YEAR, seconds_of, with_year_of
 from vllm_logdoctor.run.model import Run
 
@@ -14,8 +14,6 @@ _ZONE_STEP = 900.0
 _WIDEST_ZONE = 14 * 3600.0
 _BEGINS_WITHIN = 600.0
 _ENDS_WITHIN = 120.0
-_BEGINS = frozenset({"StartedAt", "started", "Start", "stime", "start_time"})
-_ENDS = frozenset({"FinishedAt", "finished", "End", "mtime", "end_time"})
 
 
 def lived_together(file: EvidenceFile, run: Run) -> bool | None:
@@ -27,18 +25,17 @@ def lived_together(file: EvidenceFile, run: Run) -> bool | None:
         return None
     began: float | None = None
     agrees = None
-    for one in file.readings:
-        if one.name in _BEGINS | _ENDS:
-            time = _moment(str(one.value), run)
-            if time is None:
-                continue
-            if one.name in _BEGINS:
-                began = time
-                agrees = False if time > run.ended + ZONES else agrees
-            elif time < run.started - ZONES:
-                agrees = False
-            elif began is not None and _is_life(began, time, run.started, run.ended):
-                return True
+    for one in file.identity.times:
+        time = _moment(str(one.value), run)
+        if time is None:
+            continue
+        if one.name in BEGINS:
+            began = time
+            agrees = False if time > run.ended + ZONES else agrees
+        elif time < run.started - ZONES:
+            agrees = False
+        elif began is not None and _is_life(began, time, run.started, run.ended):
+            return True
     return agrees
 
 

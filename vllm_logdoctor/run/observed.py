@@ -83,17 +83,19 @@ def _is_kill_for_memory(one: Measured) -> bool:
 
 def observed(files: Iterable[tuple[EvidenceFile, bool]]) -> Observed:
     """Return what files measured; each comes with whether it is joined to the run."""
-    given = list(files)
+    # Values that are only shown never take the place of those that count.
+    given = sorted(files, key=lambda one: not one[1])
     found = Observed()
     scrapes = [one for one, joined in given if joined and one.kind == "prometheus-text"]
+    last = _last(scrapes)
     for file, joined in given:
-        selections = _SELECTIONS.get(file.kind, ())
-        if file.kind == "prometheus-text" and file is not _last(scrapes):
+        if file.kind == "prometheus-text" and file is not last:
             continue
-        for group, wanted in selections:
-            for reading in wanted(file):
-                _add(found, group, reading, file, joined)
-    last, first = _last(scrapes), _first_of_same_life(scrapes)
+        for group, wanted in _SELECTIONS.get(file.kind, ()):
+            if len(found.groups.get(group, ())) < _MOST:
+                for reading in wanted(file):
+                    _add(found, group, reading, file, joined)
+    first = _first_of_same_life(scrapes)
     if last is not None:
         for reading in _latency(last, first):
             _add(found, "latency", reading, last, True)
