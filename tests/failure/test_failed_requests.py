@@ -45,3 +45,42 @@ def test_an_exception_that_the_web_server_logged_is_no_refused_request() -> None
     fault, refused = [one for one in run.findings if one.id == "request-error-not-server-fault"]
     assert ["Out of range" in one.explanation for one in (fault, refused)] == [True, False]
     assert ["4 with 400" in one.explanation for one in (fault, refused)] == [False, True]
+
+
+def test_the_error_of_a_request_that_two_loggers_print_is_one_finding_by_its_cause() -> None:
+    """Starlette prints a group that only counts its exceptions, then the exception of the request."""
+    raised = [
+        "ERROR:    Exception in ASGI application",
+        "  + Exception Group Traceback (most recent call last):",
+        '  |   File "/opt/lib/python3.12/site-packages/starlette/_utils.py", line 76, in collapse_excgroups',
+        "  |     yield",
+        "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/python3.12/site-packages/uvicorn/protocols/http/h11_impl.py", line 401, in run_asgi',
+        "    result = await app(",
+        '  File "/opt/lib/python3.12/site-packages/vllm/entrypoints/openai/protocol.py", line 513, in check_prompt',
+        "    if data.get(key):",
+        "AttributeError: 'bytes' object has no attribute 'get'",
+    ]
+    found = [one for one in analyze(raised).runs[0].findings if "processing a request" in one.title]
+    assert len(found) == 1
+    assert "AttributeError" in found[0].explanation
+
+
+def test_an_image_that_the_processor_refused_is_no_matter_of_the_prompts_length() -> None:
+    raised = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/vllm/v1/engine/async_llm.py", line 237, in add_request',
+        "    prompt_str, request = self.processor.process_inputs(",
+        '  File "/opt/vllm/vllm/inputs/registry.py", line 169, in call_hf_processor',
+        "    output = hf_processor(**data, **merged_kwargs)",
+        '  File "/opt/lib/transformers/image_utils.py", line 330, in infer_channels',
+        '    raise ValueError("The image has no channels")',
+        "ValueError: The image has no channels",
+    ]
+    report = analyze(raised).runs[0].to_markdown()
+    assert "processor can't read an image" in report
+    assert "max-model-len" not in report

@@ -4,6 +4,7 @@ import pytest
 
 from tests.failure.judging import diagnosis
 from tests.failure.records import framed, raw, traceback
+from vllm_logdoctor import analyze
 
 START = [
     "(APIServer pid=1) INFO 05-01 10:00:01 [api_server.py:1300] vLLM API server version 0.18.0",
@@ -345,3 +346,16 @@ def test_a_start_that_failed_in_the_log_of_a_server_that_answers_is_another_comm
     ]
     assert outcome(START, failed) == "crashed_at_startup"
     assert outcome(START, failed, SERVED, statistics) == "running"
+
+
+NO_KERNELS = "(EngineCore pid=9) Failed to get device capability: SM 12.x requires CUDA >= 12.9."
+LOADS = [
+    "(EngineCore pid=9) INFO 05-01 10:00:25 [weight_utils.py:869] Filesystem type for checkpoints: EXT4."
+]
+
+
+def test_a_warning_that_the_engine_outlives_until_the_log_is_cut_off_is_no_crash():
+    assert outcome(START, [NO_KERNELS], LOADS) == "truncated"
+    assert outcome(START, [NO_KERNELS]) == "crashed_at_startup"
+    report = analyze([*START, NO_KERNELS, *LOADS]).to_markdown()
+    assert report.startswith("# CUT OFF, possible failure: Compiler too old")

@@ -255,3 +255,17 @@ def test_a_journal_with_a_cut_off_traceback_of_vllm_is_a_log_though_systemd_writ
         "Jan 28 10:40:08 node3 systemd[1]: llm.service: Main process exited, code=exited, status=1/FAILURE\n"
     )
     assert cut.id == "cause-not-in-log"
+
+
+def test_a_failure_of_a_test_is_no_crash_of_a_start() -> None:
+    report = analyze(
+        [
+            ">               rv = reductor(4)",
+            "E               torch._inductor.exc.InductorError: TypeError: cannot pickle 'torch._C.DispatchKeySet' object",
+            "",
+            "../lib/python3.12/copy.py:151: InductorError",
+            "======================== warnings summary ========================",
+        ]
+    ).runs[0]
+    assert report.outcome == "unknown"
+    assert report.to_markdown().startswith("# TESTS FAILED: torch.compile failed")

@@ -241,6 +241,20 @@ def test_a_queue_without_a_single_prompt_is_no_prefill() -> None:
     assert "something else holds them back" in found.reason
 
 
+def test_a_queue_in_a_line_without_prompts_is_not_behind_prompts() -> None:
+    """A prompt is counted in the line in which it ends: it was under way in the line before, and not in a line after it."""
+    waits = {"running": 3, "waiting": 2, "kv": 12.0, "generation": 30.0}
+    run = a_run(
+        set={"max_num_seqs": 256},
+        samples=load((1, waits), (2, {**waits, "prompt": 1400.0}), (1, waits), (4, waits)),
+    )
+    found = bottleneck_of(run)
+    assert found.name == "prefill-limited"
+    assert "for 30 s of" in found.reason
+    assert "by no clear cause (50 s)" in found.reason
+    assert max(one.line for one in found.evidence) == run.samples[2].line
+
+
 def test_requests_of_a_batch_that_hardly_decode_while_prompts_are_computed_are_held_up_by_prompts() -> None:
     busy = load((6, {"running": 4, "kv": 12.0, "generation": 1.1, "prompt": 1480.0}))
     found = bottleneck_of(a_run(samples=busy))

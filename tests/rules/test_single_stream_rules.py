@@ -106,7 +106,7 @@ def test_a_slow_answer_whose_growth_is_not_printed_in_each_line_is_one() -> None
     ]
     run = a_run(samples=load(*parts))
     text = advice(run)["long-answers-hold-the-server"].explanation
-    assert "in 10 min" in text
+    assert "in 9 min 50 s" in text
     assert "happened" not in text
 
 

@@ -68,12 +68,15 @@ def next_limits(found: Composed, findings: Sequence[Finding], run: Run, load: Lo
     made = {name for item in found.changes if item.change.kind in ("flag", "env") for name in item.findings}
     if not made:
         return ()
+    after = load_of(found.planned.run)
+    then = _LIMITS.get(bottleneck_of(found.planned.run, after).name, "")
     effects = [effect.next_limit for _, effect in planned_effects(found.changes, findings)]
+    # An effect speaks of the time in which it acts, the planned run of all: it may still hold a queue.
+    effects = [then if name == "client" else name for name in effects]
     new = [*filter(None, effects), *found.next_limits]
     repairs = any(finding.id in made for finding in findings if finding.kind == "failure")
-    after = load_of(found.planned.run)
     now = _LIMITS.get(bottleneck_of(run, load).name, "")
-    unchanged = now and now == _LIMITS.get(bottleneck_of(found.planned.run, after).name)
+    unchanged = now and now == then
     shown = unchanged and not repairs and len(load.busy) >= LEAST_SAMPLES
     stays = [now] if shown and not set(new) - {FULL_LENGTH} else []
     return tuple(
@@ -96,7 +99,7 @@ def _where(name: str, planned: PlannedRun, load: Load) -> str:
     queues = [span for span in load.busy if span.waits]
     waiting = "none waiting"
     if queues:
-        waiting = f"up to {load.peak_waiting:,} waiting in {100 * load.share_of(queues):.2g} % of the time"
+        waiting = f"up to {load.peak_waiting:,} waiting in {100 * load.share_of(queues):.3g} % of the time"
     return f"at most {plural(load.peak_running, 'request')} at once, {waiting}, {load.peak_kv:.3g} % of the KV cache"
 
 

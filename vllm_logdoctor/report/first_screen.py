@@ -140,6 +140,8 @@ def state(page: Page) -> str:
     if run.server != VLLM:
         return f"NOT JUDGED: log of {NAMES.get(run.server, run.server)}"
     if root is not None:
+        if run.outcome == "truncated" and root.role == "root" and root.confidence != "high":
+            return f"CUT OFF, possible failure: {_cause(root)}"
         doubt = "" if root.id in _NAMES_NO_CAUSE else DOUBT[root.confidence]
         return f"{failed_state(run)}{doubt}: {_cause(root)}"
     level, limit = level_of(page), page.diagnosis.bottleneck.name
@@ -157,6 +159,8 @@ def state(page: Page) -> str:
         return "BUILD: no error"
     if is_client(run):
         return "BENCHMARK CLIENT: results"
+    if limit == "none-clear" and not run.samples:
+        return "HEALTHY: no statistics of the load in this log"
     return f"HEALTHY: {LIMITS[limit]}" if limit in ("idle", "startup-only", "none-clear") else "HEALTHY"
 
 

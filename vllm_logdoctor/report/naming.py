@@ -59,7 +59,7 @@ LIMITS: dict[str, str] = {
     "interconnect-limited": "network between nodes",
     "startup-only": "no load in this log",
     "failed": "failed",
-    "none-clear": "no statistics of the load in this log",
+    "none-clear": "no clear limit",
 }
 
 # What an objective does to the order of the advice; "balanced" changes nothing.

@@ -206,8 +206,12 @@ def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
         if other in _BY and other != name
     ]
     if others:
-        words += f". Otherwise limited {' and '.join(f'{_BY[other]} ({minutes(seconds[other])})' for other in others)}"
+        words += f". Otherwise limited {_listed([f'{_BY[other]} ({minutes(seconds[other])})' for other in others])}"
     return words + (f". Times of {load.engines} engines added up" if load.engines > 1 else "")
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
 from vllm_logdoctor.rules.limits import KV_FULL, SLOTS_TAKEN, BottleneckName, cache_is_full
 from vllm_logdoctor.rules.load import Load, Span, weighted_median
@@ -27,6 +28,12 @@ LEAST_SLOPE = 0.05
 """A throughput that hardly follows the number of requests, or falls, was set by something else at these levels."""
 LEAST_LEVEL = 2
 """Samples of a level that count."""
+
+_NEXT = {
+    "max_num_seqs": "max_num_seqs is the next limit",
+    "KV cache": "the KV cache stays the limit",
+    "client": "nothing waits and the client sets the pace",
+}
 
 
 class Limits(Struct, frozen=True):
@@ -46,6 +53,7 @@ class Forecast(Struct, frozen=True):
         low, high: throughput after/before in that time.
         measured: whether the run's own levels gave the range; else it is bounded by the number of requests.
         next_limit: what limits then: "max_num_seqs", "KV cache" or "client".
+        left: requests that wait in that time after, at most.
     """
 
     share: float
@@ -55,6 +63,14 @@ class Forecast(Struct, frozen=True):
     high: float
     measured: bool
     next_limit: str
+    left: int = 0
+
+    @property
+    def then(self) -> str:
+        """Return in words what limits then."""
+        if self.next_limit == "client" and self.left:
+            return f"then the client sets the pace most of that time, with up to {plural(self.left, 'request')} waiting in the rest"
+        return f"then {_NEXT[self.next_limit]}"
 
 
 def under(sample: Sample, before: Limits, after: Limits) -> Sample:
@@ -118,6 +134,7 @@ def forecast(
         high,
         gain is not None,
         next_limit(then, after),
+        max(span.sample.waiting or 0 for span in then),
     )
 
 

@@ -126,7 +126,31 @@ def with_prompts(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> lis
         instead = "none-clear"
     elif not queues and len(prefill) < LEAST_LINES_STARVED:
         instead = "client-limited"
+    elif any(span.sample.prompt > 0 for span in prefill):
+        limits = _without_prompts(spans, limits)
     return [instead if limit == "prefill-limited" else limit for limit in limits]
+
+
+def _without_prompts(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:
+    """Return the limits with none for a queue in a line in which no prompt is computed, nor counted in the next one."""
+    found = list(limits)
+    before: dict[int, int] = {}
+    for number, span in enumerate(spans):
+        last = before.get(span.sample.engine)
+        before[span.sample.engine] = number
+        if last is not None and limits[last] == "prefill-limited" and _counts_late(span.sample):
+            found[last] = "prefill-limited"
+        if limits[number] != "prefill-limited" or not span.waits:
+            continue
+        previous = spans[last].sample if last is not None else span.sample
+        if not computes_prompts(span.sample, previous):
+            found[number] = "none-clear"
+    return found
+
+
+def _counts_late(sample: Sample) -> bool:
+    """Return whether a line counts a prompt that was under way in the line before: V0, which tells swapped requests, counts parts."""
+    return sample.prompt > 0 and sample.swapped is None
 
 
 def ranks_of(run: Run) -> int:

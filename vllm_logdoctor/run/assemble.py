@@ -32,7 +32,7 @@ from vllm_logdoctor.run.minutes import AccessesByMinute
 from vllm_logdoctor.run.model import Kind, Run, Sample
 from vllm_logdoctor.run.phases import phases_of
 from vllm_logdoctor.run.servers import VLLM
-from vllm_logdoctor.run.testruns import failed_tests
+from vllm_logdoctor.run.testruns import failed_tests, is_of_pytest
 from vllm_logdoctor.run.year import dated
 
 DEFAULTED = (
@@ -162,7 +162,7 @@ def _kind_of_others(trail: Sequence[Record]) -> Kind:
     """Return what wrote a log without a line of vLLM's loggers: a build, tests, a client, or nobody knows what."""
     if is_build(trail):
         return "build"
-    if failed_tests(trail):
+    if failed_tests(trail) or is_of_pytest(trail):
         return "test"
     return "client" if failed_requests(trail)[1] else "unknown"
 

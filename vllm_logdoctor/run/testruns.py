@@ -9,6 +9,17 @@ from vllm_logdoctor.parse import Record
 
 # FAILED tests/test_a.py::test_b[x-1] - ValueError: text      ERROR tests/test_a.py::test_b - OSError: text      (a CI system writes before it)
 _FAILED = lazy_pattern(r"(?:^|[\]|] )(?P<shown>(?:FAILED|ERROR) \S{1,300}\.py::[^\n]+)")
+# ========== warnings summary ==========      ===== 1 failed, 3 passed in 12.41s =====      Its errors begin with an E: E   TypeError: text
+_SECTION = lazy_pattern(
+    r"=+ (?:FAILURES|ERRORS|warnings summary|short test summary info|test session starts|\d+ (?:failed|passed|error)\b.*?) =+\s*$"
+)
+_OWN_ERROR = lazy_pattern(r"E {2,}\S")
+
+
+def is_of_pytest(records: Sequence[Record]) -> bool:
+    """Return whether pytest printed an error among its own sections; a summary that names the tests may be missing."""
+    errors = any(_OWN_ERROR.match(one.text[:80]) for one in records)
+    return errors and any(_SECTION.match(one.message[:600]) for one in records)
 
 
 def failed_tests(records: Sequence[Record]) -> dict[str, Record]:

@@ -22,7 +22,7 @@ from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.blocks import Block, Raised, blocks_of
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
-from vllm_logdoctor.run.outcome import Ending, outcome_of
+from vllm_logdoctor.run.outcome import outcome_of
 from vllm_logdoctor.run.owners import PROGRAM, owner_of
 
 FOLLOWED = "errors-that-followed"
@@ -61,7 +61,7 @@ def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
         *limit_findings(context, rules, facts),
         *request_findings(context, rules, facts),
     )
-    return _settled_outcome(context.ending, findings), findings
+    return _settled_outcome(context, findings), findings
 
 
 def speaks_of_vllm(run: Run) -> bool:
@@ -81,19 +81,40 @@ def broke(run: Run) -> bool:
     return any(finding.role == "root" and finding.kind == "failure" for finding in failures_of(run)[1])
 
 
-def _settled_outcome(ending: Ending, findings: Sequence[Finding]) -> Outcome:
+def _settled_outcome(context: FailureContext, findings: Sequence[Finding]) -> Outcome:
     """Return the outcome, with what the root says of it: a log that only seemed to stop has crashed where a failure names itself."""
+    ending = context.ending
+    if context.run.kind == "test":
+        return ending.outcome  # What fails a test is no server that crashed.
     if ending.outcome not in ("truncated", "unknown", "running"):
         return ending.outcome
     if ending.outcome == "running" and not ending.fatal and "request" in ending.kinds:
         return ending.outcome  # What failed requests has not ended the server.
     roots = (one for one in findings if one.role == "root" and one.kind == "failure" and one.id not in SILENT)
     root = next(roots, None)
-    if root is None:
+    if root is None or (ending.outcome == "truncated" and _went_on(context, root)):
         return ending.outcome
     if ending.ready is not None:
         return "crashed_while_serving"
     return "crashed_at_startup" if ending.started or _only_at_start(root) else "unknown"
+
+
+def _went_on(context: FailureContext, root: Finding) -> bool:
+    """Return whether the process that wrote the line of a failure logged on as usual until the log ends.
+
+    (EngineCore pid=41) Failed to get device capability: SM 12.x requires CUDA >= 12.9.
+    (EngineCore pid=41) INFO 08-03 17:45:57 [weight_utils.py:869] Filesystem type for checkpoints: OVERLAY.
+    """
+    proof = {one.line for one in root.evidence}
+    lines = [one for one in context.trail if one.line in proof]
+    if (
+        not lines
+        or root.confidence == "high"
+        or any(one.level in ("ERROR", "CRITICAL", "FATAL") for one in lines)
+    ):
+        return False
+    behind = [one for one in context.trail if one.line > max(proof) and one.process == lines[-1].process]
+    return not context.ending.fatal and any(one.level == "INFO" for one in behind)
 
 
 # --> 237 autoloaded_weights = set(self._load_module("", self.module, weights))      [234](https://...) self._groupby_prefix(

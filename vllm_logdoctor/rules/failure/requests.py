@@ -48,7 +48,7 @@ def request_findings(
         yield named_finding(fault, context.run, "root")
         texts = [one for one in texts if not _is(fault.rule.id, one, context, rules, facts)]
     faults = [one for one in texts if _is_of_server(one)]
-    if faults and REFUSED in rules:
+    if faults and refused and REFUSED in rules:
         yield _refusals(context, rules, Counter(), faults)
         texts = [one for one in texts if one not in faults]
     if REFUSED in rules and (sum(refused.values()) >= _FEW or texts):
@@ -90,6 +90,10 @@ def _observed(context: FailureContext) -> Iterator[Observation]:
             or "template" in observation.text
         ):
             yield observation
+
+
+def _is_group(observation: Observation) -> bool:
+    return observation.raised is not None and observation.raised.name.endswith("ExceptionGroup")
 
 
 def _groups_root(context: FailureContext, number: int) -> bool:
@@ -136,7 +140,8 @@ def _posted(context: FailureContext) -> Counter[int]:
 def _refusals(
     context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
-    # Longer than what is shown of a value, so that a cut is marked.
+    # An exception group only says that there are others. Longer than what is shown of a value, so that a cut is marked.
+    texts = [one for one in texts if not _is_group(one)] or texts
     words = Counter(one.text.split("\n")[0][:200] for one in texts)
     values = {
         "count": sum(refused.values()) or None,

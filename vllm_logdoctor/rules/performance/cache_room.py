@@ -31,12 +31,6 @@ MOST_UTILIZATION = 0.95
 LEAST_GAIN = 1.03
 CLEARLY_MORE = 1.05
 _METRIC = "generation_throughput"
-NEXT = {
-    "max_num_seqs": "max_num_seqs is the next limit",
-    "KV cache": "the KV cache stays the limit",
-    "client": "the client sets the pace",
-}
-"""What limits next, in words."""
 # Qwen2 and Qwen2.5 add a bias to their keys that makes single channels very large.
 _KEYS_WITH_OUTLIERS = lazy_pattern(r"qwen-?2(?:\.5)?(?![\d.])", re.IGNORECASE)
 _BROKEN_BY_FP8 = "not --kv-cache-dtype fp8: with this model family an fp8 cache without calibrated scales is known to break answers"
@@ -273,12 +267,11 @@ def _throughput(case: RuleContext, gain: float, basis: str) -> Effect:
             f"{tokens}; throughput gains at most as much while the cache is full",
         )
     at = f"from {found.running[0]:.0f} to {found.running[1]:.0f} requests at once"
-    then = f"then {NEXT[found.next_limit]}"
     if found.measured:
-        basis = f"{tokens}; {at}, with this run's own throughput at that load; {then}"
+        basis = f"{tokens}; {at}, with this run's own throughput at that load; {found.then}"
         return _acting(found, found.low, found.high, basis)
     high = min(found.high, CACHE_RAISED.high)
-    basis = f"{tokens}; {at}, throughput gains at most as much ({CACHE_RAISED.words()}); {then}"
+    basis = f"{tokens}; {at}, throughput gains at most as much ({CACHE_RAISED.words()}); {found.then}"
     return _acting(found, 1.0, max(1.0, high), basis)
 
 

@@ -23,7 +23,7 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
-from vllm_logdoctor.rules.forecast import Limits, forecast
+from vllm_logdoctor.rules.forecast import Limits, forecast, under
 from vllm_logdoctor.rules.limits import (
     FEW,
     KV_FULL,
@@ -35,7 +35,6 @@ from vllm_logdoctor.rules.limits import (
 )
 from vllm_logdoctor.rules.load import Load, Span, minutes
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
-from vllm_logdoctor.rules.performance.cache_room import NEXT
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.performance.published import (
@@ -263,6 +262,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     queue = -(-waiting // engines)
     usage = max(span.sample.kv_usage or 0.0 for span in held)
     target = max_num_seqs_wanted(max_num_seqs, queue, usage, step_tokens_of(case.run))
+    left = _left_waiting(case, engines * max_num_seqs, engines * target) if target is not None else waiting
     text = (
         f"For {minutes(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.3g}"
         f" % of the busy time) "
@@ -283,7 +283,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     else:
         text += (
             f" A max_num_seqs of {target:,} would empty the queue"
-            if target >= max_num_seqs + queue
+            if not left
             else f" {target:,} requests fit"
         )
         text += f" at about {usage * target / max_num_seqs:.0f} % of the cache." if usage else "."
@@ -295,8 +295,19 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         changes=_max_num_seqs_change(case, max_num_seqs, target),
         effect=_max_num_seqs_effect(case, max_num_seqs, target, queue) if target is not None else None,
         alternatives=("a second replica, where the speed of a single stream must not fall",),
-        verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls to 0 at the same load.",
+        verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls"
+        + f"{_down_to(left) if left < waiting else ''} at the same load.",
     )
+
+
+def _down_to(left: int) -> str:
+    return f" to {left:,} at most" if left else " to 0"
+
+
+def _left_waiting(case: RuleContext, max_num_seqs: int, target: int) -> int:
+    """Return how many requests still wait, at most, under the same demand with more max_num_seqs."""
+    before, after = Limits(max_num_seqs), Limits(target)
+    return max(under(span.sample, before, after).waiting or 0 for span in case.load.busy)
 
 
 def _slots_taken(least: int, max_num_seqs: int, engines: int) -> str:
@@ -304,6 +315,8 @@ def _slots_taken(least: int, max_num_seqs: int, engines: int) -> str:
     slots = (
         f"{plural(max_num_seqs, 'max_num_seqs slot')}{f' of each of {engines} ranks' if engines > 1 else ''}"
     )
+    if least >= max_num_seqs * engines == 1:
+        return f"the only {slots[2:]} was taken"
     if least >= max_num_seqs * engines:
         return f"all {slots} were taken"
     return f"at least {least:,} of the {slots} were taken"
@@ -331,7 +344,7 @@ def _max_num_seqs_effect(case: RuleContext, max_num_seqs: int, target: int, queu
     if found is not None and found.measured:
         basis = (
             f"{found.running[0]:.0f} -> {found.running[1]:.0f} requests at once by this run's own throughput at other"
-            f" numbers of requests; then {NEXT[found.next_limit]}"
+            f" numbers of requests; {found.then}"
         )
         low, high = round(found.low, 3), round(found.high, 3)
         return Effect("generation_throughput", low, high, "computed", basis, found.share, found.next_limit)
