@@ -66,6 +66,34 @@ def test_a_scheduler_that_is_not_there_is_a_clear_word(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("kind", "command", "words"),
+    [
+        ("pbs", "qsub", "qsub: Bad UID for job execution"),
+        ("pbs", "qsub", "qsub: Unknown queue"),
+        ("slurm", "sbatch", "sbatch: error: invalid partition specified: nowhere"),
+        ("slurm", "sbatch", "sbatch: error: Invalid account or account/partition combination specified"),
+    ],
+)
+def test_a_job_that_the_batch_system_refuses_ends_with_its_words(
+    kind: str, command: str, words: str, tmp_path: Path, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dask_jobqueue")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / command).write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 17\n")
+    (tmp_path / command).chmod(0o755)
+    add = ["fleet", "add", str(tmp_path / "store"), str(logs), "--cluster", kind]
+    ended = subprocess.run(
+        [sys.executable, "-m", "vllm_logdoctor", *add],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    said = f"--cluster {kind}: {command} refuses the job (exit status 17): {words}"
+    assert (ended.returncode, " ".join(ended.stderr.split())) == (3, f"logdoctor: {said}")
+
+
 def test_a_running_scheduler_gives_the_same_rows(tmp_path: Path, logs: Path, fleet: Fleet) -> None:
     distributed = pytest.importorskip("distributed")
     file = tmp_path / "scheduler.json"
@@ -122,7 +150,7 @@ def test_jobs_of_pbs_give_the_same_rows(tmp_path: Path, logs: Path, fleet: Fleet
     ):
         pytest.skip("no PBS answers on this host")
     if os.geteuid() == 0:
-        pytest.skip("PBS runs no jobs of root, and workers that it refuses are waited for")
+        pytest.skip("PBS runs no jobs of root")
     other = Fleet(tmp_path / "other")
     with cluster_workers("pbs", site(tmp_path)) as workers:
         other.add([logs], workers=workers)

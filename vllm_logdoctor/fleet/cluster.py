@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +23,11 @@ _SETTINGS = {
     "distributed.admin.tick.limit": "1h",
     "distributed.comm.timeouts.connect": "30s",
 }
+
+_REFUSED = re.compile(
+    r"Exit code: (?P<status>-?\d+)\nCommand:\n(?P<command>\S+).*?\nstdout:\n(?P<stdout>.*)\nstderr:\n(?P<stderr>.*)",
+    re.DOTALL,
+)
 
 
 class Site(Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,15 +127,46 @@ def _cluster(kind: str, site: Site) -> Iterator[Any]:
             yield cluster
         return
     jobqueue = _import("dask_jobqueue")
+    kind_of_cluster = jobqueue.SLURMCluster if kind == "slurm" else jobqueue.PBSCluster
+    refusal: Future[str] = Future()
     try:
-        cluster = (jobqueue.SLURMCluster if kind == "slurm" else jobqueue.PBSCluster)(
-            **_job_options(kind, site)
+        cluster = kind_of_cluster(
+            job_cls=_noting(kind_of_cluster.job_cls, refusal), **_job_options(kind, site)
         )
     except (OSError, RuntimeError, ValueError) as error:
         raise LogdoctorError(f"--cluster {kind}: {error}") from error
     with cluster:
+        cluster.scale(jobs=1)
+        if reason := refusal.result():
+            raise LogdoctorError(f"--cluster {kind}: {reason}")
         cluster.adapt(minimum_jobs=1, maximum_jobs=site.workers)
         yield cluster
+
+
+def _noting(job: Any, refusal: Future[str]) -> Any:
+    """Return a class of jobs that notes why the first one was refused, or ""; Dask waits for workers of a refused job for ever."""
+    process = _import("distributed.deploy.spec").ProcessInterface
+
+    async def start(self: Any) -> None:
+        reason = ""
+        try:
+            await job.start(self)
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = _reason(error)
+            await process.start(self)
+        if not refusal.done():
+            refusal.set_result(reason)
+
+    return type(job.__name__, (job,), {"start": start})
+
+
+def _reason(error: Exception) -> str:
+    """Return in one line why a job was not submitted: what the command says, where dask-jobqueue quotes it."""
+    found = _REFUSED.search(str(error))
+    if found is None:
+        return " ".join(str(error).split())
+    words = " ".join((found["stderr"].strip() or found["stdout"]).split())
+    return f"{found['command']} refuses the job (exit status {found['status']}): {words[:300]}"
 
 
 def _job_options(kind: str, site: Site) -> dict[str, Any]:
