@@ -17,6 +17,16 @@ vllm:time_to_first_token_seconds_count{engine="0",model_name="tiny"} 10.0
     '{"cat": "kernel", "name": "a", "ts": 0, "dur": 10}, {"cat": "kernel", "name": "b", "ts": 5, "dur": 10}, {"cat": "cpu_op", "name": "c"}]}',
     "docker-inspect": '[{\n "State": {\n  "Status": "exited",\n  "OOMKilled": false,\n  "ExitCode": 137\n }\n}]',
     "guidellm-json": '{\n "metadata": {\n  "guidellm_version": "0.5.0"\n },\n "target": "http://127.0.0.1:8000"\n}',
+    "guidellm-text": """Args: {"target": "http://127.0.0.1:8000", "model": "tiny"}
+Metadata     | Request Stats         || Out Tok/sec| Req Latency (ms)||| TTFT (ms)          ||
+    Benchmark| Per Second| Concurrency|        mean| mean| median|  p99|  mean| median|    p99
+-------------|-----------|------------|------------|-----|-------|-----|------|-------|-------
+  synchronous|       0.25|        1.00|        64.0| 4.00|   3.90| 4.50|  50.0|   49.0|   60.0
+constant@0.50|       0.50|        2.00|       128.0| 4.10|   4.00| 4.60|  55.0|   54.5|   70.0
+==============================================================================================
+""",
+    "vllm-bench-offline-text": "Throughput: 2.50 requests/s, 900.00 total tokens/s, 320.00 output tokens/s\nTotal num prompt tokens:  5800\n",
+    "vllm-bench-offline-json": '{\n "avg_latency": 1.25,\n "latencies": [\n  1.2,\n  1.3\n ],\n "percentiles": {\n  "10": 1.2,\n  "99": 1.3\n }\n}',
     "vllm-bench-json": '{\n "model_id": "tiny",\n "completed": 8,\n "mean_ttft_ms": 21.5\n}',
     "llmperf-json": '{\n "model": "tiny",\n "results_ttft_s": {\n  "mean": 0.25\n },\n "results_error_rate": 0.0\n}',
     "rocm-smi-json": '{\n "card0": {\n  "GPU use (%)": "97",\n  "Card series": "Instinct"\n }\n}',
@@ -145,6 +155,9 @@ READINGS: dict[str, tuple[str, str, object, int | tuple[int, ...] | None]] = {
     "torch-chrome-trace": ("gpu busy share", "", 1.0, None),
     "docker-inspect": ("OOMKilled", "", False, 4),
     "guidellm-json": ("guidellm_version", "", "0.5.0", 3),
+    "guidellm-text": ("TTFT median", "constant@0.50", 54.5, 6),
+    "vllm-bench-offline-text": ("output throughput", "", 320.0, 1),
+    "vllm-bench-offline-json": ("p99 latency", "", 1.3, 9),
     "vllm-bench-json": ("mean_ttft_ms", "", 21.5, 4),
     "llmperf-json": ("results_ttft_s mean", "", 0.25, 4),
     "rocm-smi-json": ("GPU use (%)", "card0", "97", 3),

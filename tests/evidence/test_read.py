@@ -50,8 +50,9 @@ def test_a_value_is_read_with_its_line(name: str) -> None:
 def test_a_log_of_a_server_is_no_evidence(log: Path) -> None:
     head = log.read_text(encoding="utf-8", errors="replace")[:65536]
     kind = kind_of(head)
-    # A client's result may lie in the log of its server: what such a file is, who gives it decides.
-    assert kind is None or (kind.name == "vllm-bench-text" and "Benchmark Result" in head)
+    # A benchmark's result may lie in the log of its engine: what such a file is, who gives it decides.
+    results = {"vllm-bench-text": "Benchmark Result", "vllm-bench-offline-text": "\nThroughput: "}
+    assert kind is None or (kind.name in results and results[kind.name] in head)
 
 
 def test_a_quantile_is_the_bounds_of_its_bucket_and_never_a_point() -> None:
@@ -260,3 +261,59 @@ def test_no_file_of_another_tool_alone_is_a_run(name: str) -> None:
 def test_lines_that_collect_env_prints_by_importing_vllm_are_no_run() -> None:
     text = f"INFO 11-21 00:22:17 [__init__.py:239] Automatically detected platform cpu.\n{SAMPLES['collect-env']}"
     assert not analyse(inputs_from(text.encode())).runs
+
+
+TABLES_OF_A_SWEEP = """✔ OpenAIHTTPBackend backend validated with model tiny
+ℹ Request Latency Statistics (Completed Requests)
+|===========|=========|========|======|======|
+| Benchmark | Request Latency || TTFT       ||
+| Strategy  | Sec             || ms         ||
+|           | Mdn     | p95    | Mdn  | p95  |
+|-----------|---------|--------|------|------|
+| constant  | 1.5     | 1.7    | 14.5 | 17.5 |
+| constant  | 2.5     | 2.7    | 24.5 | 27.5 |
+|===========|=========|========|======|======|
+
+ℹ Server Throughput Statistics
+|===========|=====|======|=======|======|
+| Benchmark | Requests               ||||
+| Strategy  | Per Sec   || Concurrency ||
+|           | Mdn | Mean | Mdn   | Mean |
+|-----------|-----|------|-------|------|
+| constant  | 1.0 | 1.1  | 2.0   | 2.1  |
+| constant  | 5.0 | 5.1  | 9.0   | 9.1  |
+|===========|=====|======|=======|======|
+"""
+
+
+def test_tables_of_guidellm_give_each_benchmark_of_a_sweep_its_figures() -> None:
+    found = read_evidence("guidellm.txt", TABLES_OF_A_SWEEP.encode())
+    assert (found.kind, found.readings[0].name, found.readings[0].value) == ("guidellm-text", "model", "tiny")
+    values = {(one.subject, one.name): (one.value, one.unit, one.line) for one in found.readings}
+    assert values["constant", "Request Latency median"] == (1.5, "s", 8)
+    assert values["constant 2", "TTFT p95"] == (27.5, "ms", 9)
+    assert values["constant 2", "Requests Per Sec mean"] == (5.1, "", 19)
+    assert values["constant", "Requests Concurrency median"] == (2.0, "", 18)
+
+
+def test_early_tables_of_guidellm_have_seconds_under_a_head_of_milliseconds() -> None:
+    readings = read_evidence("guidellm.txt", SAMPLES["guidellm-text"].encode()).readings
+    units = {one.name: one.unit for one in readings}
+    assert (units["Req Latency mean"], units["TTFT mean"]) == ("s", "ms")
+
+
+def test_a_list_of_processors_is_counted_without_those_that_are_offline() -> None:
+    text = """CPU NODE SOCKET CORE L1d:L1i:L2:L3 ONLINE    MAXMHZ
+  0    0      0    0 0:0:0:0          yes 4100.0000
+  1    0      0    0 0:0:0:0          yes 4100.0000
+  2    1      1    0 1:1:1:1          yes 4100.0000
+  3    -      -    - -                 no 4100.0000
+"""
+    found = read_evidence("lscpu.txt", text.encode())
+    assert found.kind == "lscpu"
+    assert {one.name: (one.value, one.line) for one in found.readings} == {
+        "cpus": (3, (2, 4)),
+        "cores": (2, (2, 4)),
+        "sockets": (2, (2, 4)),
+        "numa nodes": (2, (2, 4)),
+    }

@@ -1,13 +1,16 @@
-"""What clients measured: vllm bench and SGLang's bench_serving, GuideLLM, AIPerf, llmperf, llama-bench."""
+"""What clients and offline benchmarks measured: vllm bench and SGLang's bench_serving, GuideLLM, AIPerf, llmperf, llama-bench."""
 
 from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.catalogue.loading import load_index
 from vllm_logdoctor.evidence.model import Lines, Reading, number
 from vllm_logdoctor.evidence.tables import cells, first_of_each, json_values
 
@@ -55,6 +58,121 @@ _GUIDELLM = frozenset((
 def read_guidellm(lines: Lines) -> Iterator[Reading]:
     """Yield what was benchmarked and the first figures of a GuideLLM report."""
     yield from first_of_each(one for one in json_values(lines, _GUIDELLM) if one.value is not None)
+
+
+# |===|===|    -----|-----    =====
+_RULE = re.compile(r"[|\s]*(?:=[=|\s]*|-[-|\s]*)")
+# "model": "tiny",    backend validated with model tiny
+_MODEL = re.compile(r"""["']model["']: ["']([^"']+)["']|backend validated with model (\S+)""")
+_OF_TABLES = (
+    "Req Latency",
+    "Request Latency",
+    "TTFT",
+    "ITL",
+    "TPOT",
+    "Request Stats",
+    "Requests",
+    "Out Tok",
+    "Output Tokens",
+)
+_UNITS = {"Sec": "s", "sec": "s", "ms": "ms"}
+_STATISTIC = {"Mdn": "median", "Mean": "mean"}
+
+
+def is_guidellm_text(head: str) -> bool:
+    """Return whether the tables that GuideLLM prints are in a text."""
+    return bool(
+        re.search(r"^Metadata *\| Request Stats|^\| Benchmark *\| Request Latency *\|\|", head, re.MULTILINE)
+    )
+
+
+def read_guidellm_text(lines: Lines) -> Iterator[Reading]:
+    """Yield the model, then latency and throughput of each benchmark, the first benchmark first."""
+    named = ((line, _MODEL.search(text)) for line, text in enumerate(lines, start=1))
+    model = next(((line, found) for line, found in named if found), None)
+    if model is not None:
+        yield Reading("model", model[1][1] or model[1][2], line=model[0])
+    found: list[tuple[int, Reading]] = []
+    names: list[tuple[str, str]] = []
+    head: list[list[str]] = []
+    seen: Counter[str] = Counter()
+    for line, text in enumerate(lines, start=1):
+        if _RULE.fullmatch(text):
+            names = _columns_of(head) if "-" in text else []
+            head, seen = [], Counter()
+        elif "|" in text and not names:
+            head.append(cells(text))
+        elif len(row := cells(text)) == len(names) > 1:
+            seen[row[0]] += 1
+            # A sweep has several benchmarks of one strategy.
+            subject = row[0] if seen[row[0]] == 1 else f"{row[0]} {seen[row[0]]}"
+            for (name, unit), value in zip(names[1:], row[1:], strict=True):
+                if (
+                    name.startswith(_OF_TABLES)
+                    and "Per Req" not in name
+                    and not isinstance(number(value), str)
+                ):
+                    found.append((seen.total(), Reading(name, number(value), unit, subject, line)))
+    yield from (one for _, one in sorted(found, key=lambda one: one[0]))
+
+
+def _columns_of(head: list[list[str]]) -> list[tuple[str, str]]:
+    """Return name and unit of each column under several rows of heads; a head over several columns has empty cells behind it."""
+    width = max(map(len, head), default=0)
+    for row in head[:-1]:
+        row += [""] * (width - len(row))
+        for at in range(1, width):
+            row[at] = row[at] or row[at - 1]
+    found = []
+    for parts in zip(*head, strict=False):
+        unit = next((_UNITS[part] for part in parts if part in _UNITS), "")
+        name = " ".join(_STATISTIC.get(part, part) for part in parts if part and part not in _UNITS)
+        if inside := re.search(r" \((ms|sec)\)", name):
+            name, unit = name.replace(inside[0], ""), _UNITS[inside[1]]
+            # Early releases print seconds under this head.
+            unit = "s" if name.startswith("Req Latency") else unit
+        found.append((name, unit))
+    return found
+
+
+@cache
+def _printed(pattern: str) -> re.Pattern[str]:
+    """Return what finds a line of `vllm bench` in a log."""
+    found = load_index().by_id(pattern)
+    assert found is not None
+    return re.compile(found.regex)
+
+
+def read_offline_text(lines: Lines) -> Iterator[Reading]:
+    """Yield what `vllm bench throughput` and `vllm bench latency` print."""
+    throughput, latency = _printed("benchmark-throughput"), _printed("benchmark-latency")
+    for line, text in enumerate(lines, start=1):
+        if found := throughput.search(text):
+            for name, unit in (("requests", "requests/s"), ("total", "tokens/s"), ("output", "tokens/s")):
+                if found[name]:
+                    yield Reading(f"{name} throughput", number(found[name]), unit, line=line)
+        elif found := latency.search(text):
+            name = "average latency" if found["average"] else f"p{found['percentile']} latency"
+            yield Reading(name, number(found["seconds"]), "s", line=line)
+        elif found := re.match(r"(Total num (?:prompt|output) tokens): +(\d+)", text):
+            yield Reading(found[1], number(found[2]), "tokens", line=line)
+        elif found := re.match(r"Namespace\(.*\bmodel='([^']+)'", text):
+            yield Reading("model", found[1], line=line)
+
+
+_OFFLINE = {
+    "elapsed_time": "s", "num_requests": "count", "total_num_tokens": "tokens", "total_input_tokens": "tokens", "total_output_tokens": "tokens",
+    "requests_per_second": "requests/s", "tokens_per_second": "tokens/s", "output_tokens_per_second": "tokens/s", "avg_latency": "s",
+}  # fmt: skip
+
+
+def read_offline_json(lines: Lines) -> Iterator[Reading]:
+    """Yield the figures that `vllm bench throughput` and `vllm bench latency` write with --output-json."""
+    for one in json_values(lines):
+        if one.name in _OFFLINE:
+            yield replace(one, unit=_OFFLINE[one.name])
+        elif one.name.isdecimal():
+            yield replace(one, name=f"p{one.name} latency", unit="s")
 
 
 _OF_LLMPERF = ("model", "num_concurrent_requests", "version")

@@ -146,13 +146,28 @@ _DATA = re.compile(r'"data":\s*"([^"]*)"')
 
 
 def read_lscpu(lines: Lines) -> Iterator[Reading]:
-    """Yield processors, sockets, NUMA nodes, of the table or of JSON."""
+    """Yield processors, sockets, NUMA nodes, of the table, of JSON, or counted in the list of `lscpu -e`."""
     yield from keyed(lines, LSCPU)
+    yield from _listed_processors(lines)
     key = ""
     for line, text in enumerate(lines, start=1):
         key = found[1].rstrip(":") if (found := _FIELD.search(text)) else key
         if key in LSCPU and (value := _DATA.search(text)):
             yield Reading(LSCPU[key], number(value[1]), line=line)
+
+
+def _listed_processors(lines: Lines) -> Iterator[Reading]:
+    header = next((at for at, text in enumerate(lines) if text.startswith("CPU ") and " CORE " in text), None)
+    # One that is offline has no core.
+    rows = [one for one in columns(lines, header) if one[1]["CORE"].isdecimal()] if header is not None else []
+    if rows:
+        place = (rows[0][0], rows[-1][0])
+        cores = {(row.get("SOCKET"), row["CORE"]) for _, row in rows}
+        sockets, nodes = ({row[name] for _, row in rows if name in row} for name in ("SOCKET", "NODE"))
+        counted = {"cpus": rows, "cores": cores, "sockets": sockets, "numa nodes": nodes}
+        for name, found in counted.items():
+            if found:
+                yield Reading(name, len(found), "count", line=place, how="count")
 
 
 def read_series(lines: Lines) -> Iterator[Reading]:

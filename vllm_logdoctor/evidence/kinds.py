@@ -45,6 +45,7 @@ def _csv_header(regex: str) -> Callable[[str], bool]:
 
 _LATENCY = "time to first token, latency, queue time, preemptions, lengths, prefix cache hits"
 _CLIENT = "latency and throughput that the client saw"
+_OFFLINE = "throughput or latency of the engine without a server"
 _LLAMA_CPP = "speed of llama.cpp on this machine"
 _KERNELS = "time by kernel, busy share of the GPU"
 _JOB = "how the job ended, what it used and asked for"
@@ -119,6 +120,12 @@ KINDS: tuple[Kind, ...] = (
         r'"(?:mean_ttft_ms|request_throughput|total_token_throughput)"',
         benchmarks.read_vllm_json,
     ),
+    Kind(
+        "vllm-bench-offline-json",
+        _OFFLINE,
+        r'"total_num_tokens"[\s\S]*"tokens_per_second"|"avg_latency"[\s\S]*"latencies"',
+        benchmarks.read_offline_json,
+    ),
     Kind("llmperf-json", _CLIENT, r'"results_?\w*"|"results_ttft_s', benchmarks.read_llmperf),
     Kind(
         "xpu-smi",
@@ -174,6 +181,13 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind("sglang-bench-text", _CLIENT, benchmarks.is_sglang, benchmarks.read_results_text),
     Kind("vllm-bench-text", _CLIENT, benchmarks.is_results_text, benchmarks.read_results_text),
+    Kind("guidellm-text", _CLIENT, benchmarks.is_guidellm_text, benchmarks.read_guidellm_text),
+    Kind(
+        "vllm-bench-offline-text",
+        _OFFLINE,
+        r"^Throughput: [\d.]+ requests/s, [\d.]+ (?:total )?tokens/s|^Avg latency: [\d.]+ seconds *\n\d{1,3}%? percentile latency: ",
+        benchmarks.read_offline_text,
+    ),
     Kind("aiperf-text", _CLIENT, r"NVIDIA (?:AIPerf|GenAI-Perf) \|", benchmarks.read_aiperf),
     Kind("aisbench-text", _CLIENT, r"[│|] Performance Parameters +[│|] Stage", benchmarks.read_aiperf),
     Kind(
@@ -245,7 +259,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "lscpu",
         "processors, sockets, NUMA nodes",
-        r'^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):|"lscpu"\s*:\s*\[',
+        r'^Architecture:\s+\S+\n(?:.*\n){0,6}CPU\(s\):|"lscpu"\s*:\s*\[|^CPU (?:NODE )?SOCKET CORE ',
         host.read_lscpu,
     ),
     Kind(

@@ -28,7 +28,14 @@ _CHAT = re.compile(
 )
 # These are read in the log itself, or within the output of collect_env.
 _LEFT_TO_LOG = frozenset(
-    {"ray-log", "vllm-bench-text", "sglang-bench-text", "llama-bench-text", "aiperf-text"}
+    {
+        "ray-log",
+        "vllm-bench-text",
+        "sglang-bench-text",
+        "llama-bench-text",
+        "aiperf-text",
+        "vllm-bench-offline-text",
+    }
 )
 _OF_ENVIRONMENT = frozenset({"lscpu", "nvidia-smi-topo", "nvidia-smi-csv", "kubectl-events"})
 _MOST_PARTS = 12

@@ -306,7 +306,7 @@ _SELECTIONS: dict[str, tuple[tuple[Group, _Wanted], ...]] = {
     **dict.fromkeys(
         (
             "vllm-bench-json", "vllm-bench-text", "guidellm-json", "llmperf-json", "aiperf-text", "aiperf-json", "aiperf-csv", "aisbench-text",
-            "llama-benchy",
+            "llama-benchy", "guidellm-text", "vllm-bench-offline-text", "vllm-bench-offline-json",
         ), (("client", _all),)
     ),
     **dict.fromkeys(OF_CARDS, (("gpus", _cards),)),
