@@ -10,6 +10,9 @@ from functools import lru_cache
 from typing import AnyStr, Generic, TypeVar
 
 _KEY = 6
+_LONG_TEXTS = 32
+_LONGEST = 1 << 14
+"""Bytes of a text whose answer is remembered at all."""
 _T = TypeVar("_T")
 
 
@@ -78,7 +81,7 @@ def asked_once(most: int, longest: int = 1000) -> Callable[[Callable[[str], _T]]
 
     Args:
         most: answers that are remembered, of the ranks of a run and the logs of a release, which print the same lines.
-        longest: bytes of a text whose answer is remembered.
+        longest: bytes of a text whose answer is remembered; of longer ones, which cost more memory, the last few are.
 
     Example:
         >>> words = asked_once(64)(str.split)
@@ -91,10 +94,13 @@ def asked_once(most: int, longest: int = 1000) -> Callable[[Callable[[str], _T]]
             return question(same.decode("utf-8", "surrogatepass"))
 
         known = lru_cache(maxsize=most)(answer)
+        known_long = lru_cache(maxsize=_LONG_TEXTS)(answer)
 
         def ask(text: str) -> _T:
             same = alike(text)
-            return known(same) if len(same) <= longest else answer(same)
+            if len(same) <= longest:
+                return known(same)
+            return known_long(same) if len(same) <= _LONGEST else answer(same)
 
         return ask
 
