@@ -359,3 +359,38 @@ def test_a_warning_that_the_engine_outlives_until_the_log_is_cut_off_is_no_crash
     assert outcome(START, [NO_KERNELS]) == "crashed_at_startup"
     report = analyze([*START, NO_KERNELS, *LOADS]).to_markdown()
     assert report.startswith("# CUT OFF, possible failure: Compiler too old")
+
+
+ENDED = "[rank0]:[W731 16:21:51.9 ProcessGroupNCCL.cpp:1479] Warning: WARNING: destroy_process_group() was not called before program exit"
+TEARDOWN = [
+    "Exception ignored in: <function RayGPUExecutor.__del__ at 0x7ff2>",
+    *traceback(("__del__", "self.forward_dag.teardown()"), ends="AttributeError: 'Worker' object has no attribute 'core'"),
+]  # fmt: skip
+
+
+def test_a_program_whose_torch_says_that_it_exits_is_not_running():
+    up = [
+        "INFO 05-01 10:00:50 [core.py:193] init engine (profile, create kv cache, warmup model) took 3.5 seconds"
+    ]
+    supported = ["INFO 05-01 10:00:51 [llm.py:306] Supported_tasks: ['encode', 'embed']"]
+    assert outcome(OFFLINE, up, supported) == "running"
+    assert outcome(OFFLINE, up, supported, [ENDED]) == "clean_shutdown"
+
+
+@pytest.mark.parametrize("shell", ["[1]    3100 segmentation fault (core dumped)  python bench.py"])
+def test_a_program_that_the_shell_calls_crashed_did_not_end_well(shell):
+    assert outcome(TEARDOWN) == "clean_shutdown"
+    assert outcome(TEARDOWN, [shell]) != "clean_shutdown"
+    assert "HEALTHY" not in analyze([*TEARDOWN, shell]).to_markdown()
+
+
+def test_the_first_line_of_the_next_start_is_not_the_last_one_of_a_failed_start():
+    failed = framed("EngineCore pid=9", ["EngineCore failed to start.", *ASSERTION], "core.py:1000")
+    detected = "INFO 05-01 10:30:00 [__init__.py:216] Automatically detected platform cuda."
+    again = [
+        line.replace("10:00:", "10:30:").replace("pid=1)", "pid=31)").replace("pid=9)", "pid=39)")
+        for line in START
+    ]
+    first, second = analyze([*START, *failed, detected, *again, *READY]).runs
+    assert (first.duration or 0) < 60
+    assert second.outcome == "running"

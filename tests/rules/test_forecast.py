@@ -125,4 +125,4 @@ def test_a_plan_under_which_a_queue_stays_for_long_does_not_name_the_client_as_t
     assert found is not None
     assert (found.next_limit, found.left > 0) == ("client", True)
     assert "nothing waits" not in found.then
-    assert "waiting in the rest" in found.then
+    assert "still wait" in found.then

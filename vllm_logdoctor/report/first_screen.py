@@ -128,7 +128,7 @@ def level_of(page: Page) -> Level:
         return "cut"
     if run.kind == "build":
         return "healthy"
-    if not shows_a_run(page.run) and page.diagnosis.bottleneck.name == "startup-only":
+    if not shows_a_run(page.run) and page.diagnosis.bottleneck.name in ("startup-only", "failed"):
         return "cut"
     limited = page.diagnosis.bottleneck.name in _LIMITING or _severe(page) or no_request_succeeded(run)
     return "limited" if limited else "healthy"

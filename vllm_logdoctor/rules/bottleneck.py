@@ -74,7 +74,8 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
         or torn
         or (run.outcome == "crashed_while_serving" and not load.busy)
     ):
-        return Bottleneck("failed", "The run failed before it served a request")
+        words = "The log shows only tracebacks" if torn else "The run failed before it served a request"
+        return Bottleneck("failed", words)
     if not load.spans:
         return _without_statistics(run)
     limits = limits_of(run, load)

@@ -53,7 +53,7 @@ class Forecast(Struct, frozen=True):
         low, high: throughput after/before in that time.
         measured: whether the run's own levels gave the range; else it is bounded by the number of requests.
         next_limit: what limits then: "max_num_seqs", "KV cache" or "client".
-        left: requests that wait in that time after, at most.
+        left: requests that wait at any time after, at most.
     """
 
     share: float
@@ -69,7 +69,7 @@ class Forecast(Struct, frozen=True):
     def then(self) -> str:
         """Return in words what limits then."""
         if self.next_limit == "client" and self.left:
-            return f"then the client sets the pace most of that time, with up to {plural(self.left, 'request')} waiting in the rest"
+            return f"then the client sets the pace most of that time; up to {plural(self.left, 'request')} still wait at others"
         return f"then {_NEXT[self.next_limit]}"
 
 
@@ -134,7 +134,7 @@ def forecast(
         high,
         gain is not None,
         next_limit(then, after),
-        max(span.sample.waiting or 0 for span in then),
+        max(under(span.sample, before, after).waiting or 0 for span in load.busy),
     )
 
 

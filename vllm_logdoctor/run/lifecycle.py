@@ -26,7 +26,8 @@ _DEATH = lazy_pattern(
     # Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 6) 10:29:11 [No progress error]
     r"|Synapse detected a device critical error"
     # ./serve.sh: line 9: 124064 Segmentation fault      (core dumped) vllm serve ...      Fatal Python error: Aborted
-    r"|(?:Segmentation fault|Aborted|Bus error|Illegal instruction) +\(core dumped\)|Fatal Python error: "
+    # [1]    31046 segmentation fault (core dumped)  python bench.py      (zsh)
+    r"|(?:[Ss]egmentation fault|[Aa]borted|[Bb]us error|[Ii]llegal (?:hardware )?instruction) +\(core dumped\)|Fatal Python error: "
     r"|\*\*\* SIG(?:SEGV|ABRT|BUS|ILL|FPE) received at|Segfault encountered"
     # [node1:7:0:7] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)      (UCX)
     r"|Caught signal (?:4|6|7|8|11)\b"
@@ -57,6 +58,7 @@ READY = lazy_pattern(
 # [shutdown] MPClient: start      EngineCore interrupted. (to 0.8.4)      EngineCore exiting.
 OWN_SHUTDOWN = lazy_pattern(
     r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)|^EngineCore (?:interrupted|exiting)\.$"
+    r"|destroy_process_group\(\) was not called before program exit"
 )
 PROGRESS_OPEN = lazy_pattern(r"Processed prompts: +\d{1,2}%")
 _PROGRESS_END = lazy_pattern(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")

@@ -416,6 +416,8 @@ class _Judge:
     def _only_ended_untidily(self) -> bool:
         """Return whether all errors were ignored by an interpreter that ended: Exception ignored in: <function Worker.__del__>"""
         ignored = [block.announcement.startswith("Exception ignored") for block in self.blocks]
+        if any(says_death(one) for one in self.trail):
+            return False
         torn_down = any("Teardown complete" in one.message for one in self.trail[-4:])
         return torn_down or (bool(ignored) and all(ignored) and not self._began())
 

@@ -294,7 +294,8 @@ class Segmenter:
     def _opens(self, run: RunBuilder, name: str, event: Event) -> bool:
         record = event.record
         if name in IMPORT_LINES:
-            return run.ended and _is_front(record.process)
+            # Workers print it too, before anything failed: after an error the next start prints it.
+            return _is_front(record.process) and (run.ended or (run.troubled and "engine" in run.openers))
         if run.ended or (run.troubled and run.launches.following is not None):
             return True  # After an error the next start was typed at a prompt.
         kind = _kind(name)

@@ -243,7 +243,7 @@ def jit_compilation_while_serving(case: RuleContext) -> Advice | None:
         return None
     names = sorted({event.text("kernel") for event in seen.first})
     text = (
-        f"{plural(seen.count, 'kernel')} compiled while requests waited ({', '.join(names[:3])} ...): the"
+        f"{plural(seen.count, 'kernel')} compiled while requests waited ({', '.join(names[:3])}{' ...' if len(names) > 3 else ''}): the"
         " first request of each shape is slow, later ones are not."
     )
     first = "send one request of each kind after the start, before real traffic"
