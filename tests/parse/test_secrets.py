@@ -54,6 +54,12 @@ def test_a_secret_in_json_is_masked() -> None:
         assert "Zx81kkPq22" not in found.text + found.message
 
 
+def test_spans_of_times_behind_a_key_are_no_password() -> None:
+    text = "the clip with the password (00:47:09-00:47:10)\\n- 100% protagonist"
+    assert mask(text).text == text
+    assert "Zq7hTk2L" not in mask("pgpass: db.example.com:5432:prod:app:Zq7hTk2L").text
+
+
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_secret_stays(text: str) -> None:
     assert mask(text).text == text

@@ -107,7 +107,8 @@ _CALL = lazy_pattern(
 )
 # .pgpass: db.example.com:5432:prod:app:abc
 _PGPASS = lazy_pattern(
-    r"(?P<name>(?<![\w.*:-])[\w.*-]{1,80}:(?:[0-9]{2,5}|\*):[\w*-]{1,40}:[\w*-]{1,40}:)(?P<value>[^\s:]{6,})"
+    r"(?P<name>(?<![\w.*:-])[\w.*-]{1,80}:(?:[0-9]{2,5}|\*):(?:(?=[\w-]{0,39}[A-Za-z*])[\w*-]{1,40}:){2})"
+    r"(?P<value>[^\s:]{6,})"
 )
 _HEX_AND_DASHES = lazy_pattern(r"[0-9a-f-]+")
 # GET /cb?code=abc     code=abc&state=x
