@@ -294,8 +294,14 @@ class Segmenter:
     def _opens(self, run: RunBuilder, name: str, event: Event) -> bool:
         record = event.record
         if name in IMPORT_LINES:
-            # Workers print it too, before anything failed: after an error the next start prints it.
-            return _is_front(record.process) and (run.ended or (run.troubled and "engine" in run.openers))
+            # Workers print it too, before anything failed, and clients beside a server that is up: after a start that failed
+            # the next one prints it.
+            failed = (
+                run.troubled
+                and "engine" in run.openers
+                and not {"startup-complete", "throughput"} & run.messages.keys()
+            )
+            return _is_front(record.process) and (run.ended or failed)
         if run.ended or (run.troubled and run.launches.following is not None):
             return True  # After an error the next start was typed at a prompt.
         kind = _kind(name)
