@@ -69,6 +69,22 @@ def test_two_servers_that_write_to_one_file_are_two_runs() -> None:
     assert {run.model: run.stats[0].running for run in found} == {"org/a": 1, "org/b": 9}
 
 
+def test_a_client_beside_a_server_that_is_up_begins_no_run() -> None:
+    error = [
+        "(EngineCore_DP0 pid=2) ERROR 03-04 10:00:40 [core.py:842] Traceback (most recent call last):",
+        "(EngineCore_DP0 pid=2) ERROR 03-04 10:00:40 [core.py:842] ValueError: one step failed",
+    ]
+    imported = ["INFO 03-04 10:01:05 [__init__.py:216] Automatically detected platform cuda."]
+    (run,) = runs(start(), [statistics()], error, imported, answers(3), [statistics(clock="03-04 10:02:00")])
+    assert sum(row[3] for row in run.requests) == 3
+    failed = [
+        *start()[:3],
+        "(EngineCore_DP0 pid=2) ERROR 03-04 10:00:20 [core.py:842] EngineCore failed to start.",
+        *error,
+    ]
+    assert len(runs(failed, imported, start(pid=50, clock="03-04 10:05"))) == 2
+
+
 def test_engines_that_a_ray_job_starts_side_by_side_are_one_run() -> None:
     lines = start()[2:4]
     second = [line.replace("pid=2", "pid=70") for line in lines]
