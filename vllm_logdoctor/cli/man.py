@@ -34,7 +34,10 @@ EXIT_MEANINGS = {
     ExitCode.OK: "done: the report is written, whatever it says",
     ExitCode.FINDINGS: "findings at or above --fail-on",
     ExitCode.USAGE: "wrong usage: an option, a value or a settings file",
-    ExitCode.UNREADABLE: "an input can't be read or is a report of logdoctor, or an output can't be written",
+    ExitCode.UNREADABLE: (
+        "an input can't be read or is a report of logdoctor, or an output can't be written; a batch system refuses the"
+        " jobs of `fleet add --cluster`"
+    ),
     ExitCode.NOTHING_OF_VLLM: "nothing that vLLM writes is in the input",
     ExitCode.INTERNAL: "an error of logdoctor itself",
     ExitCode.INTERRUPTED: "interrupted",
