@@ -238,7 +238,7 @@ def is_starved(sample: Sample) -> bool:
     """Return whether the requests of a batch hardly decode beside prompts; a little more do where prompts are most of the work.
 
     Example:
-        >>> is_starved(Sample(0.0, 1, 0, 1487.0, 7.0, running=4)), is_starved(Sample(0.0, 1, 0, 300.0, 7.0, running=4))
+        >>> is_starved(Sample(0.0, 1, 0, 1487.0, 7.0, running=4)), is_starved(Sample(0.0, 1, 0, 100.0, 7.0, running=4))
         (True, False)
     """
     slowest = SLOW_BATCH if sample.prompt >= MOSTLY_PROMPTS * sample.generation else STARVED
