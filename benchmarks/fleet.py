@@ -31,14 +31,14 @@ _SIZE_TABLES = ("documents",)
 def read(folder: Path, logs: Path, names: int) -> Iterator[Row]:
     """CPU of one process for each log, after a first pass that loads what all share."""
     from vllm_logdoctor.fleet.inventory import logs_of
-    from vllm_logdoctor.fleet.reading import Reading, read_log
+    from vllm_logdoctor.fleet.reading import ReadOptions, read_log
 
     found = list(logs_of([str(logs)]))
     passes = []
     for _ in range(3):
         began = time.process_time()
         for log in found:
-            read_log(log, Reading())
+            read_log(log, ReadOptions())
         passes.append(time.process_time() - began)
     each = min(passes[1:]) / len(found)
     mean = sum(log.bytes for log in found) / len(found)
@@ -132,10 +132,10 @@ class _ReadNothing(Executor):
 def coordinate(folder: Path) -> None:
     """Add the names below a folder and print wall seconds, CPU seconds, MiB at most and logs."""
     from vllm_logdoctor.fleet.library import Fleet
-    from vllm_logdoctor.fleet.mapping import Workers
+    from vllm_logdoctor.fleet.mapping import WorkerPool
 
     began, cpu = time.monotonic(), time.process_time()
-    workers = Workers(2, lambda _: nullcontext(_ReadNothing()), isolated=True)
+    workers = WorkerPool(2, lambda _: nullcontext(_ReadNothing()), isolated=True)
     done = Fleet(folder / "store").add([folder / "many"], workers=workers)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(time.monotonic() - began, time.process_time() - cpu, round(most), done.read + done.known)

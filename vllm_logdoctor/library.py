@@ -11,7 +11,7 @@ from vllm_logdoctor.comparison import comparison, verification
 from vllm_logdoctor.comparison.snapshot import Snapshot, snapshot_of
 from vllm_logdoctor.comparison.writers import result_of_comparison, result_of_verification
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.plan.whatif import Answer, check_setting, what_if
+from vllm_logdoctor.plan.whatif import CacheForecast, check_setting, what_if
 from vllm_logdoctor.report.writers import Result, render_result
 from vllm_logdoctor.run.model import Run
 
@@ -82,7 +82,7 @@ def verify(after: Side, against: Side) -> Outcome:
     return Outcome(result, result_of_verification(result))
 
 
-def whatif(run: Report | RunView | str | PathLike[str], **settings: Any) -> Answer:
+def whatif(run: Report | RunView | str | PathLike[str], **settings: Any) -> CacheForecast:
     """Return what the KV cache of a run would hold with other settings.
 
     Example:

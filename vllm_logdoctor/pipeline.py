@@ -37,7 +37,7 @@ from vllm_logdoctor.source import (
     sets_of,
     with_words_of_jobs,
 )
-from vllm_logdoctor.source.chunks import CHUNK_BYTES, Reading
+from vllm_logdoctor.source.chunks import CHUNK_BYTES, InputSize
 from vllm_logdoctor.source.kinds import is_own_report
 from vllm_logdoctor.streams import Item, StreamReader, merged
 
@@ -137,7 +137,7 @@ class Analyser:
         self._group.readers.append(reader)
         return reader
 
-    def reading(self, number: int) -> Reading:
+    def reading(self, number: int) -> InputSize:
         """Return what was read of a file, for the reader of its chunks to fill in."""
         return self._group.readings[number]
 

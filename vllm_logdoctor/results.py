@@ -18,7 +18,7 @@ from vllm_logdoctor.run.clock import runs_backwards
 from vllm_logdoctor.run.job import JobEnd, combined, job_end_in
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
 from vllm_logdoctor.run.segments import Segmenter
-from vllm_logdoctor.source.chunks import Reading
+from vllm_logdoctor.source.chunks import InputSize
 from vllm_logdoctor.streams import StreamReader
 
 NEWEST_FIRST = "the lines run backwards in time, newest first: turn the file round and analyse it again (tac LOG | logdoctor analyze -)"
@@ -46,7 +46,7 @@ class RunSet:
         self.job = job
         self.evidence = evidence
         self.names: list[str] = []
-        self.readings: list[Reading] = []
+        self.readings: list[InputSize] = []
         self.readers: list[StreamReader] = []
         self.segmenter = Segmenter(self.names)
         self.defects: list[str] = []
@@ -54,7 +54,7 @@ class RunSet:
     def open(self, name: str) -> int:
         """Announce a file; return its number."""
         self.names.append(name)
-        self.readings.append(Reading())
+        self.readings.append(InputSize())
         return len(self.names) - 1
 
     def result(self, objective: str, *, judged: bool = True) -> SetResult:

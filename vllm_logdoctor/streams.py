@@ -14,13 +14,13 @@ from vllm_logdoctor.parse import Record, RecordParser
 from vllm_logdoctor.scan import (
     AccessKey,
     KindLimit,
-    Line,
     LineFilter,
     Prefilter,
     Repeated,
     Scanned,
     Scanner,
     Selector,
+    WantedLine,
 )
 from vllm_logdoctor.scan.structure import may_begin_secret
 from vllm_logdoctor.source import Chunk
@@ -53,7 +53,7 @@ _PEEK = 4000
 """Records looked at for the first time of a stream that starts without one."""
 
 
-class _Waiting(Struct):
+class _RepeatedRequests(Struct):
     """Request lines of one kind and writer with nothing else between them."""
 
     first: Counted | FastLine
@@ -81,7 +81,7 @@ class StreamReader:
         self._count_before = count_before
         self._starts_and_statistics = KindLimit()
         self._request_literals = tuple(_numbers(matcher, _REQUEST_LITERALS))
-        self._waiting: dict[Hashable, _Waiting] = {}
+        self._waiting: dict[Hashable, _RepeatedRequests] = {}
         self._label = label
         self._statistics = StatisticsReader(matcher, self._parsed)
         self._requests = RequestReader(self._parsed_request)
@@ -94,7 +94,7 @@ class StreamReader:
     def items(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
         """Yield the items of a chunk; request lines wait until something else follows them."""
         for item in self._selector.select(chunk, scanned):
-            if isinstance(item, Line):
+            if isinstance(item, WantedLine):
                 statistics = self._statistics.read(item)
                 if statistics is None:
                     if self._is_read(item):
@@ -134,11 +134,11 @@ class StreamReader:
             found += records if position >= before else ()
         return [self._labelled(record) for record in found]
 
-    def _is_read(self, line: Line) -> bool:
+    def _is_read(self, line: WantedLine) -> bool:
         """Return whether a line is read: of starts and statistics the first kinds, because no log has that many servers."""
         return self._count_before.isdisjoint(line.literals) or self._starts_and_statistics.is_read(line.data)
 
-    def _records(self, line: Line) -> Iterator[Item]:
+    def _records(self, line: WantedLine) -> Iterator[Item]:
         """Yield the records of a line that was not read in one step."""
         for parsed in self.parser.parse(line):
             record = self._labelled(parsed)
@@ -158,7 +158,7 @@ class StreamReader:
                 event = self._matcher.match_vllm_message(record)
             yield record, event, 1
 
-    def _parsed(self, line: Line) -> RecordEvent:
+    def _parsed(self, line: WantedLine) -> RecordEvent:
         """Return the only record of a line with its event."""
         (parsed,) = self.parser.parse(line)
         record = self._labelled(parsed)
@@ -171,7 +171,7 @@ class StreamReader:
             if self._misses[literal] == MANY_MISSES and literal not in self._matcher.signatures:
                 self._prefilter.refine(literal, self._matcher.regexes_of(literal))
 
-    def _note_request_line(self, line: Line, count: int) -> Iterator[Item]:
+    def _note_request_line(self, line: WantedLine, count: int) -> Iterator[Item]:
         request = self._requests.read(line, count)
         if request is not None:
             yield from self._note_waiting((request.prefix.process, request.prefix.pattern), request, count)
@@ -181,13 +181,13 @@ class StreamReader:
             key = (record.process, event.pattern.id if event else "")
             yield from self._note_waiting(key, (record, event, count), count)
 
-    def _parsed_requests(self, line: Line) -> Iterator[RecordEvent]:
+    def _parsed_requests(self, line: WantedLine) -> Iterator[RecordEvent]:
         """Yield the records of a request line with their events."""
         for parsed in self.parser.parse(line):
             record = self._labelled(parsed)
             yield record, self._matcher.match(record._replace(literals=self._request_literals))
 
-    def _parsed_request(self, line: Line) -> RecordEvent:
+    def _parsed_request(self, line: WantedLine) -> RecordEvent:
         (parsed,) = self._parsed_requests(line)
         return parsed
 
@@ -200,7 +200,7 @@ class StreamReader:
             return
         if len(self._waiting) == _MOST_WAITING:
             yield from self.waiting()
-        self._waiting[key] = _Waiting(line, line, count)
+        self._waiting[key] = _RepeatedRequests(line, line, count)
 
     def _labelled(self, record: Record) -> Record:
         if not self._label or record.process.rank:

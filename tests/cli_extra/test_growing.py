@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.source.growing import GrowingFile, GrowingStream, Piece
+from vllm_logdoctor.source.growing import GrowingFile, GrowingStream, NewBytes
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_last_line_without_an_end_is_handed_on_when_it_is_over(log: Path) ->
     write(log, b"one\ntwo")
     source = GrowingFile(log)
     read(source)
-    assert list(source.close()) == [Piece(0, 2, b"two")]
+    assert list(source.close()) == [NewBytes(0, 2, b"two")]
 
 
 def test_a_rotated_log_is_read_to_its_end_and_the_new_one_from_its_start(log: Path) -> None:
@@ -133,12 +133,12 @@ def test_a_pipe_ends_with_its_writer() -> None:
     source = GrowingStream(io.FileIO(read_end, "rb"))  # type: ignore[arg-type]
     assert list(source.read()) == []
     os.write(write_end, b"one\ntw")
-    assert list(source.read()) == [Piece(0, 1, b"one\n")]
+    assert list(source.read()) == [NewBytes(0, 1, b"one\n")]
     assert not source.ended
     os.close(write_end)
     assert list(source.read()) == []
     assert source.ended
-    assert list(source.close()) == [Piece(0, 2, b"tw")]
+    assert list(source.close()) == [NewBytes(0, 2, b"tw")]
 
 
 @given(st.lists(st.binary(max_size=40), max_size=12))
@@ -148,9 +148,9 @@ def test_the_pieces_are_the_log_whatever_the_writes(
     path = tmp_path_factory.mktemp("growing") / "vllm.log"
     path.write_bytes(b"")
     source = GrowingFile(path)
-    pieces: list[Piece] = []
+    pieces: list[NewBytes] = []
 
-    def look() -> Iterator[Piece]:
+    def look() -> Iterator[NewBytes]:
         yield from source.read()
 
     for data in writes:

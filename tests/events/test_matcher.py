@@ -8,7 +8,7 @@ from tests.parse.framing import records
 from vllm_logdoctor.catalogue.loading import load_index
 from vllm_logdoctor.events import Event, Matcher
 from vllm_logdoctor.parse import RecordParser
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 
 INDEX = load_index()
 MATCHER = Matcher(INDEX)
@@ -16,7 +16,7 @@ MATCHER = Matcher(INDEX)
 
 def event_of(text: str) -> Event | None:
     literals = tuple(number for number, literal in enumerate(INDEX.literals) if literal in text)
-    (record,) = RecordParser().parse(Line(0, 1, text.encode(), literals))
+    (record,) = RecordParser().parse(WantedLine(0, 1, text.encode(), literals))
     return MATCHER.match(record)
 
 
@@ -74,7 +74,7 @@ def test_an_exception_s_type_does_not_hide_its_message() -> None:
 def test_what_nobody_judged_is_recognised_by_what_vllm_prints(
     text: str, id_begins: str | None, meaning: str
 ) -> None:
-    (record,) = RecordParser().parse(Line(0, 1, text.encode()))
+    (record,) = RecordParser().parse(WantedLine(0, 1, text.encode()))
     event = MATCHER.match_vllm_message(record)
     assert (event is not None) is (id_begins is not None)
     if event is not None and id_begins is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vllm_logdoctor.parse import Record, RecordParser
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 
 
 def records_of(text: str) -> list[Record]:
@@ -16,7 +16,7 @@ def records_of(text: str) -> list[Record]:
         record
         for number, line in lines
         if line.strip()
-        for record in parser.parse(Line(0, number, line.encode(), ()))
+        for record in parser.parse(WantedLine(0, number, line.encode(), ()))
     ]
 
 

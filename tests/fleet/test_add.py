@@ -20,8 +20,8 @@ from vllm_logdoctor.fleet.batches import Batch, read_batch
 from vllm_logdoctor.fleet.inventory import logs_of
 from vllm_logdoctor.fleet.jobs import job_of
 from vllm_logdoctor.fleet.library import Fleet
-from vllm_logdoctor.fleet.mapping import Workers
-from vllm_logdoctor.fleet.reading import Reading
+from vllm_logdoctor.fleet.mapping import WorkerPool
+from vllm_logdoctor.fleet.reading import ReadOptions
 from vllm_logdoctor.fleet.schema import TABLES
 from vllm_logdoctor.fleet.store import Store
 
@@ -104,7 +104,7 @@ def test_what_was_read_twice_counts_once_in_plain_parquet_too(
 ) -> None:
     before = fleet.store.parts()
     other = Store(tmp_path / "store")
-    batch = Batch(before[0], str(other.path), tuple(logs_of([str(logs)])), Reading(), ("", 0))
+    batch = Batch(before[0], str(other.path), tuple(logs_of([str(logs)])), ReadOptions(), ("", 0))
     assert sum(read_batch(batch).statuses.values()) == 7
     assert fleet.table("logs").num_rows == 7
 
@@ -152,7 +152,10 @@ def test_a_log_that_kills_its_worker_is_found_by_name_in_one_retry(tmp_path: Pat
     killer = _Killer("slurm-101.out")
     store = Store(tmp_path / "store")
     done = add(
-        store, logs_of([str(logs)]), Reading(), Workers(1, lambda _: nullcontext(killer), isolated=False)
+        store,
+        logs_of([str(logs)]),
+        ReadOptions(),
+        WorkerPool(1, lambda _: nullcontext(killer), isolated=False),
     )
     assert done.read == 7
     assert statuses(Fleet(store.path))["slurm-101.out"] == "killed-worker"
@@ -162,7 +165,12 @@ def test_a_log_that_kills_its_worker_is_found_by_name_in_one_retry(tmp_path: Pat
 def test_a_log_whose_worker_was_killed_once_is_read(tmp_path: Path, logs: Path) -> None:
     store = Store(tmp_path / "store")
     killer = _Killer("slurm-101.out", times=1)
-    add(store, logs_of([str(logs)]), Reading(), Workers(1, lambda _: nullcontext(killer), isolated=False))
+    add(
+        store,
+        logs_of([str(logs)]),
+        ReadOptions(),
+        WorkerPool(1, lambda _: nullcontext(killer), isolated=False),
+    )
     assert statuses(Fleet(store.path))["slurm-101.out"] == "ok"
 
 
@@ -170,7 +178,12 @@ def test_workers_that_never_begin_end_the_call_with_their_error(tmp_path: Path, 
     store = Store(tmp_path / "store")
     never = _Killer("", times=99)
     with pytest.raises(LogdoctorError, match="workers end before they read anything"):
-        add(store, logs_of([str(logs)]), Reading(), Workers(1, lambda _: nullcontext(never), isolated=False))
+        add(
+            store,
+            logs_of([str(logs)]),
+            ReadOptions(),
+            WorkerPool(1, lambda _: nullcontext(never), isolated=False),
+        )
 
 
 def test_a_log_over_its_memory_limit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

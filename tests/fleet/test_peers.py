@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vllm_logdoctor.cli.analyze import Request, run_analyze
+from vllm_logdoctor.cli.analyze import AnalyzeArguments, run_analyze
 from vllm_logdoctor.fleet.effects import effects_of
 from vllm_logdoctor.fleet.facts import jobs_of
 from vllm_logdoctor.fleet.peers import chance, outliers_of, slow_starts
@@ -122,7 +122,7 @@ def test_a_single_report_says_what_a_change_did_to_the_jobs_of_a_fleet(
     settings = [{"enforce_eager": "False" if number % 2 else "True"} for number in range(8)]
     store = store_of(tmp_path / "s", [100.0, 110.0] * 4, settings)
     store.create()
-    assert run_analyze(Request([str(LOG)], format="json", fleet=str(tmp_path / "s"))) == 0
+    assert run_analyze(AnalyzeArguments([str(LOG)], format="json", fleet=str(tmp_path / "s"))) == 0
     (change,) = (
         one
         for one in json.loads(capsys.readouterr().out)["runs"][0]["plan"]["changes"]

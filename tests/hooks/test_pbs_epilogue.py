@@ -15,7 +15,7 @@ import pytest
 from hook_samples import SERVER_LOG, command, told
 from msgspec import Struct, field
 
-from vllm_logdoctor.hooks.scripts import Settings, script
+from vllm_logdoctor.hooks.scripts import ScriptValues, script
 
 
 class Job(Struct):
@@ -101,7 +101,7 @@ def run(
     """Run the hook as PBS does; it must end by accepting."""
     stand_in = StandIn(Event(1024, job))
     monkeypatch.setitem(sys.modules, "pbs", stand_in.module())
-    text = edit(script("pbs", "epilogue", Settings(logdoctor)))
+    text = edit(script("pbs", "epilogue", ScriptValues(logdoctor)))
     with pytest.raises(Accepted):
         exec(compile(text, "<hook>", "exec"), {"__name__": "builtins"})
     assert not stand_in.event.rejected
@@ -296,7 +296,7 @@ def test_it_warns_where_a_classic_epilogue_no_longer_runs(
 
 
 def test_nothing_of_the_package_is_imported_and_old_pythons_can_read_it() -> None:
-    tree = ast.parse(script("pbs", "epilogue", Settings("/opt/logdoctor")), feature_version=(3, 6))
+    tree = ast.parse(script("pbs", "epilogue", ScriptValues("/opt/logdoctor")), feature_version=(3, 6))
     imported = {
         name.name
         for node in ast.walk(tree)
@@ -314,7 +314,7 @@ def test_nothing_of_the_package_is_imported_and_old_pythons_can_read_it() -> Non
 
 
 def test_the_notes_warn_of_the_classic_epilogue_and_name_the_user() -> None:
-    text = script("pbs", "epilogue", Settings("/opt/logdoctor"))
+    text = script("pbs", "epilogue", ScriptValues("/opt/logdoctor"))
     assert "WARNING" in text
     assert "mom_priv/epilogue" in text
     assert "set hook logdoctor user = pbsuser" in text

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hook_samples import command
 
-from vllm_logdoctor.hooks.scripts import Settings, script
+from vllm_logdoctor.hooks.scripts import ScriptValues, script
 
 KINDS = Path(__file__).with_name("job_kinds.py")
 SITE = [path for path in sys.path if path]
@@ -52,7 +52,7 @@ def installed_hook(logdoctor: str, folder: Path) -> Iterator[None]:
     if os.geteuid() != 0 or "execjob_epilogue" in asked("qmgr", "-c", "list hook logdoctor").stdout:
         yield
         return
-    (folder / "logdoctor_epilogue.py").write_text(script("pbs", "epilogue", Settings(logdoctor)))
+    (folder / "logdoctor_epilogue.py").write_text(script("pbs", "epilogue", ScriptValues(logdoctor)))
     commands = re.findall(
         r'^#   qmgr -c "(.+)"', (folder / "logdoctor_epilogue.py").read_text(), re.MULTILINE
     )

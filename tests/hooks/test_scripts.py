@@ -13,7 +13,7 @@ import pytest
 from hook_samples import SERVER_LOG, told
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.hooks.scripts import KINDS, Settings, script
+from vllm_logdoctor.hooks.scripts import KINDS, ScriptValues, script
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh", "ksh") if shutil.which(shell)]
 SHELL_SCRIPTS = [(system, kind) for system, kinds in KINDS.items() for kind in kinds if kind != "epilogue"]
@@ -60,7 +60,7 @@ def pbs_environment(tmp_path: Path) -> dict[str, str]:
 def test_a_pbs_job_reports_from_the_spool_to_its_directory(
     shell: str, tmp_path: Path, logdoctor: str, pbs_environment: dict[str, str]
 ) -> None:
-    fragment = script("pbs", "job", Settings(logdoctor))
+    fragment = script("pbs", "job", ScriptValues(logdoctor))
     done = run_job(shell, f"{fragment}\nexit 3\n", tmp_path, pbs_environment)
     assert done.returncode == 3
     report = tmp_path / "work/serve.o55.logdoctor.md"
@@ -74,14 +74,14 @@ def test_a_pbs_afterany_job_reports_on_the_other_job(
 ) -> None:
     (tmp_path / "work/serve.o54").write_text(SERVER_LOG)
     environ = {**pbs_environment, "LOGDOCTOR_JOB": "54.head"}
-    done = run_job("sh", script("pbs", "afterany", Settings(logdoctor)), tmp_path, environ)
+    done = run_job("sh", script("pbs", "afterany", ScriptValues(logdoctor)), tmp_path, environ)
     assert done.returncode == 0
     assert told(done.stdout)[2].endswith("work/serve.o54.logdoctor.md")
 
 
 @pytest.mark.parametrize("system", ["pbs", "slurm"])
 def test_an_afterany_job_without_a_job_says_so(system: str, tmp_path: Path) -> None:
-    done = run_job("sh", script(system, "afterany", Settings("/absent")), tmp_path)
+    done = run_job("sh", script(system, "afterany", ScriptValues("/absent")), tmp_path)
     assert done.returncode == 0
     assert told(done.stdout) == ["logdoctor: no report: neither LOGDOCTOR_JOB nor LOGDOCTOR_LOG is set"]
 
@@ -92,7 +92,7 @@ def test_an_afterany_job_without_a_job_says_so(system: str, tmp_path: Path) -> N
 def test_the_exit_status_of_the_job_stays(
     shell: str, options: str, status: int, tmp_path: Path, stand_in: StandIn
 ) -> None:
-    fragment = script("slurm", "job", Settings(stand_in("echo logdoctor: said")))
+    fragment = script("slurm", "job", ScriptValues(stand_in("echo logdoctor: said")))
     done = run_job(shell, f"{options}\n{fragment}\n(exit {status})\nexit {status}\n", tmp_path)
     assert done.returncode == status
     assert told(done.stdout) == ["logdoctor: said"]
@@ -106,7 +106,7 @@ def test_the_exit_status_of_the_job_stays(
 def test_a_tool_that_fails_is_one_line(
     shell: str, body: str, options: str, tmp_path: Path, stand_in: StandIn
 ) -> None:
-    fragment = script("pbs", "job", Settings(stand_in(body)))
+    fragment = script("pbs", "job", ScriptValues(stand_in(body)))
     done = run_job(shell, f"{options}\n{fragment}\nexit 0\n", tmp_path)
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 1
@@ -115,7 +115,7 @@ def test_a_tool_that_fails_is_one_line(
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_tool_that_is_not_there_is_one_line(shell: str, tmp_path: Path) -> None:
-    fragment = script("pbs", "job", Settings("/absent/logdoctor"))
+    fragment = script("pbs", "job", ScriptValues("/absent/logdoctor"))
     done = run_job(shell, f"set -eu\n{fragment}\nexit 6\n", tmp_path)
     assert done.returncode == 6
     assert done.stdout.splitlines() == [
@@ -125,7 +125,7 @@ def test_a_tool_that_is_not_there_is_one_line(shell: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_tool_that_hangs_is_ended(shell: str, tmp_path: Path, stand_in: StandIn) -> None:
-    fragment = script("pbs", "job", Settings(stand_in("exec tail -f /dev/null"))).replace("+ 10", "+ 0")
+    fragment = script("pbs", "job", ScriptValues(stand_in("exec tail -f /dev/null"))).replace("+ 10", "+ 0")
     done = run_job(shell, f"{fragment}\nexit 2\n", tmp_path, {"LOGDOCTOR_SECONDS": "1"})
     assert done.returncode == 2
     assert told(done.stdout) == ["logdoctor: no report: the time is over"]
@@ -133,14 +133,14 @@ def test_a_tool_that_hangs_is_ended(shell: str, tmp_path: Path, stand_in: StandI
 
 @pytest.mark.parametrize("seconds", ["", "abc", "08", "-1", "9999999", "1;echo", "$(id)"])
 def test_a_strange_time_limit_becomes_the_default(seconds: str, tmp_path: Path, stand_in: StandIn) -> None:
-    fragment = script("pbs", "job", Settings(stand_in('echo "logdoctor: $4"'), seconds=33))
+    fragment = script("pbs", "job", ScriptValues(stand_in('echo "logdoctor: $4"'), seconds=33))
     done = run_job("bash", f"set -eu\n{fragment}\n", tmp_path, {"LOGDOCTOR_SECONDS": seconds})
     assert (done.returncode, done.stdout) == (0, "logdoctor: 33\n")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_without_timeout_nothing_is_run(shell: str, tmp_path: Path, stand_in: StandIn) -> None:
-    fragment = script("pbs", "job", Settings(stand_in("echo ran")))
+    fragment = script("pbs", "job", ScriptValues(stand_in("echo ran")))
     text = f"PATH=/nowhere\n{fragment}\nexit 4\n"
     done = run_job(str(shutil.which(shell)), text, tmp_path)
     assert done.returncode == 4
@@ -150,7 +150,7 @@ def test_without_timeout_nothing_is_run(shell: str, tmp_path: Path, stand_in: St
 def test_a_full_disk_under_the_jobs_output_changes_nothing(
     tmp_path: Path, logdoctor: str, server_log: Path
 ) -> None:
-    fragment = script("pbs", "job", Settings(logdoctor))
+    fragment = script("pbs", "job", ScriptValues(logdoctor))
     job = tmp_path / "job.sh"
     job.write_text(f"{fragment}\nexit 8\n")
     with open("/dev/full", "w") as full:
@@ -165,7 +165,7 @@ def test_a_full_disk_under_the_jobs_output_changes_nothing(
 
 
 def test_a_trap_that_was_there_before_runs_too_and_sees_the_status(tmp_path: Path, stand_in: StandIn) -> None:
-    fragment = script("slurm", "job", Settings(stand_in("echo logdoctor: said")))
+    fragment = script("slurm", "job", ScriptValues(stand_in("echo logdoctor: said")))
     text = f"set -e\ntrap 'echo \"cleaned '\\''up'\\'' after $?\"' EXIT\n{fragment}\nexit 9\n"
     done = run_job("bash", text, tmp_path)
     assert done.returncode == 9
@@ -173,7 +173,7 @@ def test_a_trap_that_was_there_before_runs_too_and_sees_the_status(tmp_path: Pat
 
 
 def test_the_arguments_of_the_job_script_stay(tmp_path: Path, stand_in: StandIn) -> None:
-    fragment = script("slurm", "job", Settings(stand_in("true")))
+    fragment = script("slurm", "job", ScriptValues(stand_in("true")))
     job = tmp_path / "job.sh"
     job.write_text(f'{fragment}\necho "$#:$1"\n')
     done = subprocess.run(["bash", job, "a b", "c"], capture_output=True, text=True, check=True)
@@ -184,7 +184,7 @@ def test_the_arguments_of_the_job_script_stay(tmp_path: Path, stand_in: StandIn)
 def test_a_job_that_is_ended_by_a_signal_reports_once_and_ends_by_that_signal(
     shell: str, tmp_path: Path, stand_in: StandIn
 ) -> None:
-    fragment = script("slurm", "job", Settings(stand_in("echo logdoctor: said")))
+    fragment = script("slurm", "job", ScriptValues(stand_in("echo logdoctor: said")))
     job = tmp_path / "job.sh"
     job.write_text(f"{fragment}\nkill -TERM $$\nexit 0\n")
     done = subprocess.run([shell, job], capture_output=True, text=True, timeout=30, check=False)
@@ -196,7 +196,7 @@ def test_a_job_that_is_ended_by_a_signal_reports_once_and_ends_by_that_signal(
 def test_a_reader_of_the_output_that_is_gone_does_not_change_the_exit_status(
     shell: str, tmp_path: Path, stand_in: StandIn
 ) -> None:
-    fragment = script("slurm", "job", Settings(stand_in("echo logdoctor: said")))
+    fragment = script("slurm", "job", ScriptValues(stand_in("echo logdoctor: said")))
     (tmp_path / "job.sh").write_text(f"{fragment}\nexit 7\n")
     read, write = os.pipe()
     os.close(read)
@@ -206,13 +206,13 @@ def test_a_reader_of_the_output_that_is_gone_does_not_change_the_exit_status(
 
 
 def test_the_tool_learns_the_exit_status_of_the_job(tmp_path: Path, stand_in: StandIn) -> None:
-    fragment = script("slurm", "job", Settings(stand_in('echo "logdoctor: $*"')))
+    fragment = script("slurm", "job", ScriptValues(stand_in('echo "logdoctor: $*"')))
     assert run_job("bash", f"{fragment}\nexit 7\n", tmp_path).stdout.strip().endswith("--status 7")
 
 
 def test_the_libraries_of_the_job_are_not_the_tools(tmp_path: Path, stand_in: StandIn) -> None:
     fragment = script(
-        "pbs", "job", Settings(stand_in('echo "logdoctor: ${PYTHONPATH-none} ${PYTHONHOME-none}"'))
+        "pbs", "job", ScriptValues(stand_in('echo "logdoctor: ${PYTHONPATH-none} ${PYTHONHOME-none}"'))
     )
     done = run_job("bash", fragment, tmp_path, {"PYTHONPATH": "/of/the/job", "PYTHONHOME": "/too"})
     assert told(done.stdout) == ["logdoctor: none none"]
@@ -233,7 +233,7 @@ def test_a_task_epilog_runs_once_for_jobs_that_ask(
     environ: dict[str, str], runs: bool, tmp_path: Path, stand_in: StandIn
 ) -> None:
     mark = tmp_path / "ran"
-    text = script("slurm", "task-epilog", Settings(stand_in(f"echo $* > {mark}; exit 1")))
+    text = script("slurm", "task-epilog", ScriptValues(stand_in(f"echo $* > {mark}; exit 1")))
     done = run_job("sh", text.replace('"$(id -u)"', "1000"), tmp_path, environ)
     assert done.returncode == 0
     assert mark.exists() == runs
@@ -241,7 +241,7 @@ def test_a_task_epilog_runs_once_for_jobs_that_ask(
 
 def test_a_task_epilog_never_runs_as_root(tmp_path: Path, stand_in: StandIn) -> None:
     mark = tmp_path / "ran"
-    text = script("slurm", "task-epilog", Settings(stand_in(f"touch {mark}")))
+    text = script("slurm", "task-epilog", ScriptValues(stand_in(f"touch {mark}")))
     run_job("sh", text.replace('"$(id -u)"', "0"), tmp_path, {"LOGDOCTOR": "1"})
     assert not mark.exists()
 
@@ -251,13 +251,13 @@ def test_a_command_with_blanks_and_quotes_in_its_path_is_run(tmp_path: Path) -> 
     folder.mkdir()
     (folder / "logdoctor").write_text("#!/bin/sh\necho logdoctor: said\n")
     (folder / "logdoctor").chmod(0o755)
-    done = run_job("bash", script("pbs", "job", Settings(str(folder / "logdoctor"))), tmp_path)
+    done = run_job("bash", script("pbs", "job", ScriptValues(str(folder / "logdoctor"))), tmp_path)
     assert told(done.stdout) == ["logdoctor: said"]
 
 
 @pytest.mark.parametrize(("system", "kind"), [*SHELL_SCRIPTS, ("pbs", "epilogue")])
 def test_nothing_is_left_unfilled(system: str, kind: str) -> None:
-    text = script(system, kind, Settings("/opt/logdoctor"))
+    text = script(system, kind, ScriptValues("/opt/logdoctor"))
     assert "@" not in text.replace('"$@"', "")
 
 
@@ -267,7 +267,7 @@ def test_nothing_is_left_unfilled(system: str, kind: str) -> None:
 def test_shellcheck_has_nothing_to_say(system: str, kind: str, dialect: str) -> None:
     done = subprocess.run(
         ["shellcheck", "-s", dialect, "-"],
-        input=script(system, kind, Settings("/opt/logdoctor")),
+        input=script(system, kind, ScriptValues("/opt/logdoctor")),
         capture_output=True,
         text=True,
         check=False,
@@ -277,7 +277,7 @@ def test_shellcheck_has_nothing_to_say(system: str, kind: str, dialect: str) -> 
 
 def test_an_unknown_kind_names_the_known_ones() -> None:
     with pytest.raises(LogdoctorError, match="job, afterany, epilogue"):
-        script("pbs", "prologue", Settings("/opt/logdoctor"))
+        script("pbs", "prologue", ScriptValues("/opt/logdoctor"))
 
 
 def tools(folder: Path, curl: str) -> str:
@@ -308,7 +308,7 @@ def test_what_the_server_counted_is_saved_at_the_end_within_bounds(
 ) -> None:
     beside = tmp_path / "job's files"
     environ = {**pbs_environment, "LOGDOCTOR_BESIDE": str(beside), "PATH": tools(tmp_path, curl)}
-    done = run_job(shell, f"{script('pbs', 'job', Settings(logdoctor))}\nexit 3\n", tmp_path, environ)
+    done = run_job(shell, f"{script('pbs', 'job', ScriptValues(logdoctor))}\nexit 3\n", tmp_path, environ)
     assert done.returncode == 3
     metrics = beside / "metrics-end.txt"
     assert (
@@ -323,5 +323,5 @@ def test_nothing_is_saved_unless_it_is_asked_for(
     tmp_path: Path, logdoctor: str, pbs_environment: dict[str, str]
 ) -> None:
     environ = {**pbs_environment, "PATH": tools(tmp_path, "echo x")}
-    run_job("sh", f"{script('pbs', 'job', Settings(logdoctor))}\nexit 0\n", tmp_path, environ)
+    run_job("sh", f"{script('pbs', 'job', ScriptValues(logdoctor))}\nexit 0\n", tmp_path, environ)
     assert not list(tmp_path.rglob("*-end.txt"))

@@ -16,7 +16,7 @@ from hook_samples import SERVER_LOG, command, told
 from msgspec import Struct
 
 from vllm_logdoctor.hooks.ending import job_end
-from vllm_logdoctor.hooks.scripts import Settings, script
+from vllm_logdoctor.hooks.scripts import ScriptValues, script
 
 NODE = Path(__file__).with_name("slurm_node.sh")
 USER = "nobody"
@@ -93,7 +93,7 @@ def cluster(place: Path, usable_logdoctor: str) -> Iterator[Cluster]:
     directory.mkdir()
     work.mkdir()
     work.chmod(0o777)
-    (directory / "task_epilog.sh").write_text(script("slurm", "task-epilog", Settings(usable_logdoctor)))
+    (directory / "task_epilog.sh").write_text(script("slurm", "task-epilog", ScriptValues(usable_logdoctor)))
     (directory / "task_epilog.sh").chmod(0o755)
     (work / "vllm.log").write_text(SERVER_LOG)
     started = subprocess.run(
@@ -108,7 +108,7 @@ def cluster(place: Path, usable_logdoctor: str) -> Iterator[Cluster]:
 
 
 def test_trap_reports_on_the_named_log_and_keeps_the_exit_status(cluster: Cluster) -> None:
-    fragment = script("slurm", "job", Settings(cluster.logdoctor))
+    fragment = script("slurm", "job", ScriptValues(cluster.logdoctor))
     report = cluster.work / "vllm.log.logdoctor.md"
     status, job = cluster.sbatch(f"#!/bin/bash\nexport LOGDOCTOR_LOG=vllm.log\n{fragment}\nfalse\nexit 7\n")
     assert status == 7
@@ -121,7 +121,7 @@ def test_trap_reports_on_the_named_log_and_keeps_the_exit_status(cluster: Cluste
 
 
 def test_trap_finds_the_output_of_its_own_job(cluster: Cluster) -> None:
-    fragment = script("slurm", "job", Settings(cluster.logdoctor))
+    fragment = script("slurm", "job", ScriptValues(cluster.logdoctor))
     options = ["-o", "serve-%x-%j.log", "-J", "tiny"]
     status, job = cluster.sbatch(f"#!/bin/bash\n{fragment}\ncat vllm.log\n", *options)
     output = cluster.work / f"serve-tiny-{job}.log"
@@ -131,7 +131,7 @@ def test_trap_finds_the_output_of_its_own_job(cluster: Cluster) -> None:
 
 
 def test_each_task_of_an_array_reports_on_its_own_output(cluster: Cluster) -> None:
-    fragment = script("slurm", "job", Settings(cluster.logdoctor))
+    fragment = script("slurm", "job", ScriptValues(cluster.logdoctor))
     text = f'#!/bin/bash\n{fragment}\n[ "$SLURM_ARRAY_TASK_ID" = 2 ] && cat vllm.log\ntrue\n'
     _, job = cluster.sbatch(text, "--array=1-2")
     with_vllm = (cluster.work / f"slurm-{job}_2.out").read_text()
@@ -145,7 +145,7 @@ def test_each_task_of_an_array_reports_on_its_own_output(cluster: Cluster) -> No
 def test_afterany_job_reports_on_a_job_that_failed(cluster: Cluster) -> None:
     status, failed = cluster.sbatch("#!/bin/bash\ncat vllm.log\nexit 9\n")
     assert status == 9
-    text = script("slurm", "afterany", Settings(cluster.logdoctor))
+    text = script("slurm", "afterany", ScriptValues(cluster.logdoctor))
     options = [f"--dependency=afterany:{failed}", f"--export=ALL,LOGDOCTOR_JOB={failed}", "--mem=900M"]
     status, reporting = cluster.sbatch(text, *options)
     assert status == 0
@@ -198,9 +198,9 @@ def test_a_broken_tool_neither_fails_jobs_nor_drains_the_node(cluster: Cluster) 
     epilog = cluster.directory / "task_epilog.sh"
     working = epilog.read_text()
     broken = command(cluster.directory / "broken", "kill -SEGV $$")
-    epilog.write_text(script("slurm", "task-epilog", Settings(broken)))
+    epilog.write_text(script("slurm", "task-epilog", ScriptValues(broken)))
     try:
-        fragment = script("slurm", "job", Settings(broken))
+        fragment = script("slurm", "job", ScriptValues(broken))
         status, job = cluster.sbatch(f"#!/bin/bash\n{fragment}\nexit 0\n", environment={"LOGDOCTOR": "1"})
     finally:
         epilog.write_text(working)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from vllm_logdoctor.parse import Record, RecordParser
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 
 
 def records(text: str | bytes) -> list[Record]:
     """Return the records of one line."""
     data = text if isinstance(text, bytes) else text.encode()
-    return list(RecordParser().parse(Line(0, 7, data)))
+    return list(RecordParser().parse(WantedLine(0, 7, data)))
 
 
 def record(text: str | bytes) -> Record:

@@ -53,10 +53,10 @@ def test_bytes_that_are_no_utf8_are_replaced() -> None:
 
 def test_a_long_record_is_cut_and_the_cut_is_counted() -> None:
     from vllm_logdoctor.parse import RecordParser
-    from vllm_logdoctor.scan import Line
+    from vllm_logdoctor.scan import WantedLine
 
     parser = RecordParser()
-    (found,) = parser.parse(Line(0, 1, PLAIN.encode() + b"x" * 100_000))
+    (found,) = parser.parse(WantedLine(0, 1, PLAIN.encode() + b"x" * 100_000))
     assert len(found.message) < 100_000
     assert parser.cut_characters == len("text") + 100_000 - len(found.message)
 

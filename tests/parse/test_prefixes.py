@@ -6,7 +6,7 @@ import pytest
 
 from tests.parse.framing import record
 from vllm_logdoctor.parse import RecordParser
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 
 HEADER = "INFO 03-04 10:11:12 [core.py:93] text"
 
@@ -125,7 +125,7 @@ def test_uvicorn_prints_no_time() -> None:
 
 def test_numbers_of_lines_are_no_ranks() -> None:
     parser = RecordParser()
-    listing = [Line(0, 4 + n, f"{n}: {HEADER}".encode()) for n in range(20)]
+    listing = [WantedLine(0, 4 + n, f"{n}: {HEADER}".encode()) for n in range(20)]
     ranks = [one.process.rank for line in listing for one in parser.parse(line)]
     assert set(ranks[8:]) == {""}
 
@@ -133,6 +133,7 @@ def test_numbers_of_lines_are_no_ranks() -> None:
 def test_ranks_that_take_turns_are_ranks() -> None:
     parser = RecordParser()
     lines = [
-        Line(0, 1 + n, f"{rank}: {HEADER}".encode()) for n, rank in enumerate((0, 1, 0, 3, 2, 1, 0, 2, 3, 0))
+        WantedLine(0, 1 + n, f"{rank}: {HEADER}".encode())
+        for n, rank in enumerate((0, 1, 0, 3, 2, 1, 0, 2, 3, 0))
     ]
     assert [one.process.rank for line in lines for one in parser.parse(line)] == list("0103210230")

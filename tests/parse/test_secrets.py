@@ -13,7 +13,7 @@ from tests.parse.framing import records
 from tests.parse.planted_secrets import BY_NAME, BY_PLACE, BY_SHAPE, HEX, NONE, token
 from vllm_logdoctor.parse import RecordParser
 from vllm_logdoctor.parse.secrets import mask, may_hold_secret
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 from vllm_logdoctor.texts import alike
 
 HEADER = "(APIServer pid=5) INFO 03-04 10:11:12 [api_server.py:93] "
@@ -24,7 +24,7 @@ HEADER = "(APIServer pid=5) INFO 03-04 10:11:12 [api_server.py:93] "
 def test_a_planted_secret_survives_in_no_record_and_is_reported(form: str, secret: str) -> None:
     parser = RecordParser()
     text = f"{HEADER}near {form.format(secret)} failed"
-    for found in parser.parse(Line(0, 1, text.encode())):
+    for found in parser.parse(WantedLine(0, 1, text.encode())):
         assert secret not in found.text
         assert secret not in found.message
     assert parser.secret_count == 1
@@ -68,7 +68,7 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 def test_lines_with_secrets_are_counted_and_named() -> None:
     parser = RecordParser()
-    list(parser.parse(Line(0, 9, (HEADER + "vllm serve m --api-key Zx81kkPq22").encode())))
+    list(parser.parse(WantedLine(0, 9, (HEADER + "vllm serve m --api-key Zx81kkPq22").encode())))
     assert parser.secret_count == 1
     assert parser.secrets[0].line == 9
     assert "Zx81kkPq22" not in parser.secrets[0].text
@@ -133,7 +133,7 @@ def test_a_private_key_over_several_lines_is_masked() -> None:
     texts = [
         found.text
         for number, line in enumerate(lines)
-        for found in parser.parse(Line(0, number, line.encode()))
+        for found in parser.parse(WantedLine(0, number, line.encode()))
     ]
     assert texts == ["***", "***", "***", "***", "-----END RSA PRIVATE KEY-----", "a word"]
 
@@ -144,7 +144,7 @@ def test_a_value_on_the_line_after_its_name_is_masked() -> None:
     texts = [
         found.text
         for number, line in enumerate(lines)
-        for found in parser.parse(Line(0, number, line.encode()))
+        for found in parser.parse(WantedLine(0, number, line.encode()))
     ]
     assert texts[1:] == ["***", "Zx81kkPq22"]
 
@@ -152,11 +152,11 @@ def test_a_value_on_the_line_after_its_name_is_masked() -> None:
 def test_a_line_that_is_read_late_ends_no_secret_of_a_later_line() -> None:
     parser, name, value = (
         RecordParser(),
-        Line(0, 2, b"INFO 03-01 08:00:01 [a.py:1] api_key"),
-        Line(0, 3, b"  input_value='Zq7hTk2Lw9XbV3nR', input_type=str"),
+        WantedLine(0, 2, b"INFO 03-01 08:00:01 [a.py:1] api_key"),
+        WantedLine(0, 3, b"  input_value='Zq7hTk2Lw9XbV3nR', input_type=str"),
     )
     list(parser.parse(name))
-    list(parser.parse(Line(0, 1, b"Received request cmpl-1: text")))
+    list(parser.parse(WantedLine(0, 1, b"Received request cmpl-1: text")))
     assert [record.message for record in parser.parse(value)] == ["  input_value='***', input_type=str"]
 
 

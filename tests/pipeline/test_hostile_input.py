@@ -15,7 +15,7 @@ from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.run import segments
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.sampling import RecordBudget, RecordSampler
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 from vllm_logdoctor.source import Input
 from vllm_logdoctor.source.unwrap import unwrapped
 
@@ -93,7 +93,7 @@ def test_claims_of_processes_are_bounded() -> None:
         segmenter = segments.Segmenter(["vllm.log"])
         parser = RecordParser()
         for number in range(20):
-            for record in parser.parse(Line(0, number, VERSION.format(pid=number, second=1).encode())):
+            for record in parser.parse(WantedLine(0, number, VERSION.format(pid=number, second=1).encode())):
                 segmenter.add(record, None)
     assert len(list(segmenter._by_pid.owners())) == 5
 
@@ -101,7 +101,7 @@ def test_claims_of_processes_are_bounded() -> None:
 def test_runs_share_a_budget_of_records() -> None:
     budget = RecordBudget(500)
     samplers = [RecordSampler(budget) for _ in range(20)]
-    (record,) = RecordParser().parse(Line(0, 1, VERSION.format(pid=1, second=1).encode()))
+    (record,) = RecordParser().parse(WantedLine(0, 1, VERSION.format(pid=1, second=1).encode()))
     for sampler in samplers:
         for _ in range(2_000):
             sampler.add(record, serious=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vllm_logdoctor.parse import Record, RecordParser, record_parser
 from vllm_logdoctor.run import platform_detection
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 
 HEADS = (
     "(EngineCore_DP0 pid=81) ERROR 03-01 08:00:01 [core.py:7] ",
@@ -45,7 +45,7 @@ def parsed(lines: list[str]) -> tuple[list[Record], list[object]]:
     records = [
         record
         for number, text in enumerate(lines, start=1)
-        for record in one.parse(Line(0, number, text.encode()))
+        for record in one.parse(WantedLine(0, number, text.encode()))
     ]
     return records, [one.secrets, one.secret_count, one.cut_characters]
 

@@ -13,7 +13,7 @@ from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes
 from vllm_logdoctor.rules.capacity.card import device_of
 from vllm_logdoctor.rules.capacity.ceiling import ceiling_of, prefill_ceiling_of
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
-from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
+from vllm_logdoctor.rules.capacity.laws import LAWS, ChangedSetting
 from vllm_logdoctor.rules.capacity.memory import device_total, memory_of, utilization_of
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.run.model import Run
@@ -85,7 +85,7 @@ def test_slots_that_the_device_decides_need_a_device_that_is_no_a100() -> None:
 def answer(run: Run, name: str, value: object) -> float | str:
     memory = memory_of(run)
     assert memory is not None
-    after = LAWS[name](memory, Settings(run, name, value))
+    after = LAWS[name](memory, ChangedSetting(run, name, value))
     return after if isinstance(after, str) else after.tokens / memory.tokens
 
 
@@ -178,7 +178,7 @@ def test_no_value_breaks_a_law_and_bounds_enclose_the_answer(name: str, value: o
     run = card_of_24()
     memory = memory_of(run)
     assert memory is not None
-    after = LAWS[name](memory, Settings(run, name, value))
+    after = LAWS[name](memory, ChangedSetting(run, name, value))
     assert isinstance(after, str) or after.low <= after.tokens * 1.0001 + 1
 
 
@@ -314,7 +314,7 @@ def test_ranks_of_a_latent_cache_share_the_weights_and_not_the_cache() -> None:
     )
     memory = memory_of(run)
     assert memory is not None
-    shared = LAWS["tensor_parallel_size"](memory, Settings(run, "tensor_parallel_size", 2))
+    shared = LAWS["tensor_parallel_size"](memory, ChangedSetting(run, "tensor_parallel_size", 2))
     assert not isinstance(shared, str)
     assert shared.weights == pytest.approx(15.39 / 2)
     assert shared.tokens / memory.tokens == pytest.approx((5.24 + 15.39 / 2 - 0.2) / 5.24)

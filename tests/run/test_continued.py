@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from vllm_logdoctor.parse import Record, RecordParser
 from vllm_logdoctor.run.continuation_lines import Continuations
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 
 HEADER = "(EngineCore pid={pid}) ERROR 05-01 10:00:{second:02d} [core.py:708] {text}"
 
 
 def record(text: str, second: int = 0, pid: int = 7) -> Record:
     line = HEADER.format(pid=pid, second=second, text=text).encode()
-    return next(iter(RecordParser().parse(Line(0, 1, line))))
+    return next(iter(RecordParser().parse(WantedLine(0, 1, line))))
 
 
 def test_lines_of_a_recognised_message_are_recognised() -> None:
@@ -24,7 +24,7 @@ def test_lines_of_a_recognised_message_are_recognised() -> None:
 def test_a_print_between_two_lines_of_a_message_does_not_end_it() -> None:
     lines = Continuations()
     lines.belongs(record("EngineCore failed to start."), True)
-    printed = next(iter(RecordParser().parse(Line(0, 2, b"(EngineCore pid=7) Process EngineCore:"))))
+    printed = next(iter(RecordParser().parse(WantedLine(0, 2, b"(EngineCore pid=7) Process EngineCore:"))))
     assert lines.belongs(printed, False) == (False, False)
     assert lines.belongs(record('  File "a.py", line 1, in b'), False) == (True, True)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_logdoctor.scan import Line, Prefilter, build_prefilter
+from vllm_logdoctor.scan import Prefilter, WantedLine, build_prefilter
 from vllm_logdoctor.scan.accesses import AccessCounter
 from vllm_logdoctor.scan.line_selection import HEAD_LINES, Selector
 from vllm_logdoctor.scan.prefilter import PythonPrefilter
@@ -88,7 +88,7 @@ def selected(data: bytes, size: int) -> list[tuple[int, bytes]]:
         found += [
             (item.number, item.data)
             for item in selector.select(Chunk(0, number, piece))
-            if isinstance(item, Line)
+            if isinstance(item, WantedLine)
         ]
         first, number = end, number + piece.count(b"\n")
     return found

@@ -9,7 +9,7 @@ import pytest
 from tests.parse.secret_forms import PLACES, filled
 from vllm_logdoctor import analyze
 from vllm_logdoctor.parse import RecordParser
-from vllm_logdoctor.scan import Line, LineFilter, Scanner, Selector, build_prefilter, line_selection
+from vllm_logdoctor.scan import LineFilter, Scanner, Selector, WantedLine, build_prefilter, line_selection
 from vllm_logdoctor.scan.structure import may_begin_secret
 from vllm_logdoctor.source import Chunk
 
@@ -27,7 +27,9 @@ def texts_of(*chunks: str) -> str:
     )
     found = []
     for chunk in chunks:
-        lines = [item for item in selector.select(Chunk(0, line, chunk.encode())) if isinstance(item, Line)]
+        lines = [
+            item for item in selector.select(Chunk(0, line, chunk.encode())) if isinstance(item, WantedLine)
+        ]
         found += [record.text for wanted in lines for record in parser.parse(wanted)]
         line += chunk.count("\n")
     return "\n".join(found)
@@ -71,5 +73,5 @@ def test_keys_of_a_list_that_begins_before_the_last_lines_are_masked_in_them() -
 def test_of_the_lines_before_the_last_ones_each_that_a_secret_begins_in_is_read(form: str) -> None:
     parser = RecordParser()
     for number, line in enumerate(filled(form, 1)[0].encode().split(b"\n")):
-        tuple(parser.parse(Line(0, number, line)))
+        tuple(parser.parse(WantedLine(0, number, line)))
         assert may_begin_secret(line) or parser.unfinished is None

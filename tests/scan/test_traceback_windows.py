@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from vllm_logdoctor.scan import Line, LineFilter, Scanner, Selector, build_prefilter, line_selection
+from vllm_logdoctor.scan import LineFilter, Scanner, Selector, WantedLine, build_prefilter, line_selection
 from vllm_logdoctor.source import Chunk
 
 TRACEBACK = (
@@ -19,7 +19,7 @@ def frames_of(places: int) -> int:
     """Return how many frame lines are selected of tracebacks that stand at so many places."""
     data = ("quiet\n" * 200 + "".join(TRACEBACK.format(n=100 + number) for number in range(places))).encode()
     selector = Selector(Scanner(build_prefilter(["nothing of this"]), LineFilter()))
-    wanted = [item for item in selector.select(Chunk(0, 1, data)) if isinstance(item, Line)]
+    wanted = [item for item in selector.select(Chunk(0, 1, data)) if isinstance(item, WantedLine)]
     return sum(b"  File " in line.data for line in wanted)
 
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.source import Chunk, Input, read_chunks
-from vllm_logdoctor.source.chunks import LONGEST_LINE, Reading
+from vllm_logdoctor.source.chunks import LONGEST_LINE, InputSize
 
 TEXT = b"".join(b"INFO 03-04 10:11:12 [core.py:93] line %d\n" % n for n in range(2000))
 
 
-def chunks_of(source: Input, chunk_bytes: int = 1 << 16) -> tuple[list[Chunk], Reading]:
-    reading = Reading()
+def chunks_of(source: Input, chunk_bytes: int = 1 << 16) -> tuple[list[Chunk], InputSize]:
+    reading = InputSize()
     return list(read_chunks(source, 0, reading, chunk_bytes)), reading
 
 
@@ -170,7 +170,7 @@ def test_what_a_pipe_gave_before_an_interrupt_is_handed_on_in_whole_chunks(
     monkeypatch.setattr(Input, "open", lambda source: io.BufferedReader(Pipe(TEXT)))
     chunks: list[bytes] = []
     with pytest.raises(KeyboardInterrupt):
-        chunks.extend(chunk.data for chunk in read_chunks(Input("<stdin>"), 0, Reading(), 20_000))
+        chunks.extend(chunk.data for chunk in read_chunks(Input("<stdin>"), 0, InputSize(), 20_000))
     assert b"".join(chunks) == TEXT
     assert len(chunks) < 5
 

@@ -17,7 +17,7 @@ import zstandard
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.source import Input, read_chunks
-from vllm_logdoctor.source.chunks import Reading
+from vllm_logdoctor.source.chunks import InputSize
 from vllm_logdoctor.source.prefetch import prefetched
 
 _CHOICE = random.Random(3)
@@ -40,8 +40,8 @@ def no_thread_is_left() -> Iterator[None]:
     assert set(threading.enumerate()) == before
 
 
-def text_of(source: Input) -> tuple[bytes, Reading]:
-    reading = Reading()
+def text_of(source: Input) -> tuple[bytes, InputSize]:
+    reading = InputSize()
     return b"".join(chunk.data for chunk in read_chunks(source, 0, reading)), reading
 
 
@@ -76,7 +76,7 @@ def test_a_file_that_is_damaged_from_its_start_can_not_be_read(tmp_path: Path) -
 def test_reading_may_stop_at_any_place(tmp_path: Path) -> None:
     path = tmp_path / "vllm.log.gz"
     path.write_bytes(gzip.compress(TEXT))
-    chunks = read_chunks(Input("vllm.log.gz", path), 0, Reading())
+    chunks = read_chunks(Input("vllm.log.gz", path), 0, InputSize())
     assert next(chunks).data.startswith(b"INFO")
     with Input("vllm.log.gz", path).open() as stream:
         assert stream.read(5) == TEXT[:5]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vllm_logdoctor.source import Chunk, FileSlice, Input, opened, read_chunks, read_pieces
-from vllm_logdoctor.source.chunks import LONGEST_LINE, Reading
+from vllm_logdoctor.source.chunks import LONGEST_LINE, InputSize
 
 LINES = b"".join(b"INFO 03-04 10:11:12 [core.py:93] line %d\n" % n for n in range(4000))
 LONG = b"x" * (LONGEST_LINE - 300_000)
@@ -31,9 +31,9 @@ ODD = {
 }
 
 
-def as_read(source: Input, chunk_bytes: int) -> tuple[list[Chunk], bytes, Reading]:
+def as_read(source: Input, chunk_bytes: int) -> tuple[list[Chunk], bytes, InputSize]:
     """Read pieces as processes do, and count their lines afterwards."""
-    reading, chunks, text = Reading(), [], b""
+    reading, chunks, text = InputSize(), [], b""
     with opened(source) as file:
         for chunk in read_pieces(source, file, 0, reading, chunk_bytes):
             reading.place(chunk, chunk.data.count(b"\n"))
@@ -48,7 +48,7 @@ def as_read(source: Input, chunk_bytes: int) -> tuple[list[Chunk], bytes, Readin
 def test_any_file_gives_the_lines_that_reading_gives(name: str, chunk_bytes: int, tmp_path: Path) -> None:
     path = tmp_path / "vllm.log"
     path.write_bytes(ODD[name])
-    source, reading = Input("vllm.log", path), Reading()
+    source, reading = Input("vllm.log", path), InputSize()
     text = b"".join(chunk.data for chunk in read_chunks(source, 0, reading, chunk_bytes))
     assert as_read(source, chunk_bytes)[1:] == (text, reading)
 
@@ -76,7 +76,7 @@ def test_the_tail_of_a_place_is_the_tail_of_its_text(parts: list[bytes], size: i
 def test_a_file_that_is_replaced_meanwhile_is_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "vllm.log"
     path.write_bytes(LINES)
-    source, reading, text = Input("vllm.log", path), Reading(), b""
+    source, reading, text = Input("vllm.log", path), InputSize(), b""
     with opened(source) as file:
         for chunk in read_pieces(source, file, 0, reading, 5_000):
             if not text:

@@ -44,7 +44,7 @@ _CLIENT = lazy_pattern(
 _BLANKS = lazy_pattern(r"\s{17,}")
 
 
-class Fact(Struct, frozen=True):
+class CitedFact(Struct, frozen=True):
     """A named value with the lines that prove it."""
 
     name: str
@@ -94,10 +94,10 @@ class Excerpt(Struct, frozen=True):
     runs: int
     files: tuple[str, ...]
     launch: str
-    settings: tuple[Fact, ...]
-    environment: tuple[Fact, ...]
-    signs: tuple[Fact, ...]
-    load: tuple[Fact, ...]
+    settings: tuple[CitedFact, ...]
+    environment: tuple[CitedFact, ...]
+    signs: tuple[CitedFact, ...]
+    load: tuple[CitedFact, ...]
     concluded: tuple[Conclusion, ...]
     not_known: tuple[str, ...]
     lines: tuple[LogLine, ...]
@@ -166,7 +166,7 @@ def _without_lines(analysis: Analysis, diagnosis: Diagnosis, others: list[Diagno
         tuple(_settings(run, places)),
         tuple(_environment(run, places)),
         tuple(_signs(diagnosis, places)),
-        tuple(Fact(plain_words(name), plain_words(value)) for name, value in key_figures(run))
+        tuple(CitedFact(plain_words(name), plain_words(value)) for name, value in key_figures(run))
         if served(run)
         else (),
         tuple(_concluded(diagnosis, others, places))[: 2 * few],
@@ -234,33 +234,33 @@ def _without_address(found: re.Match[str]) -> str:
         return found[0]
 
 
-def _settings(run: Run, places: Places) -> Iterable[Fact]:
+def _settings(run: Run, places: Places) -> Iterable[CitedFact]:
     asked = [
         (name, value) for name, value in run.config.items() if value.provenance in ("explicit", "adjusted")
     ]
     for name, value in sorted(asked)[:_SETTINGS]:
-        yield Fact(name, _value(value), places.of(value.evidence, 1))
+        yield CitedFact(name, _value(value), places.of(value.evidence, 1))
 
 
-def _environment(run: Run, places: Places) -> Iterable[Fact]:
+def _environment(run: Run, places: Places) -> Iterable[CitedFact]:
     if run.version is not None:
         engine = f" ({run.engine} engine)" if run.engine else ""
-        yield Fact("vLLM", f"{_value(run.version)}{engine}", places.of(run.version.evidence, 1))
+        yield CitedFact("vLLM", f"{_value(run.version)}{engine}", places.of(run.version.evidence, 1))
     if run.model is not None:
-        yield Fact("model", _value(run.model), places.of(run.model.evidence, 1))
+        yield CitedFact("model", _value(run.model), places.of(run.model.evidence, 1))
     if run.platform:
-        yield Fact("platform", run.platform, places.of(run.platform_evidence, 1))
+        yield CitedFact("platform", run.platform, places.of(run.platform_evidence, 1))
     device = device_name(run)
     if device is not None:
-        yield Fact("device", visible(device[0]), places.of([run.evidence(device[1].record)], 1))
+        yield CitedFact("device", visible(device[0]), places.of([run.evidence(device[1].record)], 1))
     spread_over = parallelism(run)
     if spread_over:
-        yield Fact("ranks", spread_over)
+        yield CitedFact("ranks", spread_over)
     for name, value in sorted(run.environment.items())[:_SETTINGS]:
-        yield Fact(visible(name), _value(value), places.of(value.evidence, 1))
+        yield CitedFact(visible(name), _value(value), places.of(value.evidence, 1))
     for name, value in sorted(run.measured.items()):
         if isinstance(value.value, int | float):
-            yield Fact(name, f"{value.value:,}", places.of(value.evidence, 1))
+            yield CitedFact(name, f"{value.value:,}", places.of(value.evidence, 1))
 
 
 def _value(value: Value) -> str:
@@ -269,7 +269,7 @@ def _value(value: Value) -> str:
     return text if len(text) <= _LONGEST_FACT else f"{text[: _LONGEST_FACT - 1]}…"
 
 
-def _signs(diagnosis: Diagnosis, places: Places) -> Iterable[Fact]:
+def _signs(diagnosis: Diagnosis, places: Places) -> Iterable[CitedFact]:
     decisive = decisive_place(diagnosis)
     if decisive is None:
         return
@@ -278,10 +278,10 @@ def _signs(diagnosis: Diagnosis, places: Places) -> Iterable[Fact]:
     failed = any(one.kind == "failure" for one in diagnosis.findings)
     if failed and writer is not None and (writer.name or writer.pid):
         words = [writer.name, f"pid {writer.pid}" if writer.pid else "", writer.rank, writer.host]
-        yield Fact("failed first in", visible(" ".join(dict.fromkeys(filter(None, words)))))
+        yield CitedFact("failed first in", visible(" ".join(dict.fromkeys(filter(None, words)))))
     alive = last_sign_of_life(diagnosis)
     if alive is not None:
-        yield Fact("last sign of life", excerpt(alive.text, limit=120), places.of([alive]))
+        yield CitedFact("last sign of life", excerpt(alive.text, limit=120), places.of([alive]))
 
 
 def _concluded(diagnosis: Diagnosis, others: list[Diagnosis], places: Places) -> Iterable[Conclusion]:

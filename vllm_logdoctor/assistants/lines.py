@@ -14,9 +14,9 @@ from vllm_logdoctor.parse import Record, RecordParser
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 from vllm_logdoctor.source import Input, read_chunks
-from vllm_logdoctor.source.chunks import Reading
+from vllm_logdoctor.source.chunks import InputSize
 
 MOST_LINES = 100
 """Lines that one request returns."""
@@ -30,7 +30,7 @@ _WORD = lazy_pattern(r"[A-Za-z0-9_]+")
 _PLACE = lazy_pattern(r"[Ll]?(?:(?P<file>\d{1,6}):)?(?P<line>\d{1,15})\Z")
 
 
-class Lines(Struct, frozen=True):
+class LinePage(Struct, frozen=True):
     """Some lines; `next` is the place to go on from, or None at the end."""
 
     lines: tuple[LogLine, ...]
@@ -40,10 +40,10 @@ class Lines(Struct, frozen=True):
 class LineSource(Protocol):
     """Where lines are looked up; a place is "12", or "2:12" for line 12 of the second of several files."""
 
-    def between(self, first: str, last: str) -> Lines:
+    def between(self, first: str, last: str) -> LinePage:
         """Return the lines from one place of a file to another."""
 
-    def containing(self, text: str, start: str = "1") -> Lines:
+    def containing(self, text: str, start: str = "1") -> LinePage:
         """Return lines that hold a text, from a place on."""
 
 
@@ -57,7 +57,7 @@ class MaskedLog:
     def __init__(self, *sources: Input) -> None:
         self._sources = sources
 
-    def between(self, first: str, last: str) -> Lines:
+    def between(self, first: str, last: str) -> LinePage:
         """Return the lines from `first` to `last`, at most `MOST_LINES` of them.
 
         Raises:
@@ -72,14 +72,14 @@ class MaskedLog:
         for number, lines in self._blocks(file):
             for at, data in enumerate(lines, start=number):
                 if at > until:
-                    return Lines(tuple(found), self._at(file, at))
+                    return LinePage(tuple(found), self._at(file, at))
                 if at >= begin - _BEFORE:
                     text = _masked(parser, at, data)
                     if at >= begin:
                         found.append(LogLine(self._at(file, at), text))
-        return Lines(tuple(found))
+        return LinePage(tuple(found))
 
-    def containing(self, text: str, start: str = "1") -> Lines:
+    def containing(self, text: str, start: str = "1") -> LinePage:
         """Return lines from `start` on whose masked text holds `text`, in any case of letters.
 
         The masked text alone is searched: a search tells nothing of what is masked.
@@ -97,9 +97,9 @@ class MaskedLog:
                 file, text.strip().lower(), max(words, key=len), begin if file == first else 1
             ):
                 if len(found) == MOST_LINES:
-                    return Lines(tuple(found), self._at(file, at))
+                    return LinePage(tuple(found), self._at(file, at))
                 found.append(LogLine(self._at(file, at), shown))
-        return Lines(tuple(found))
+        return LinePage(tuple(found))
 
     def _holding(self, file: int, wanted: str, word: str, start: int) -> Iterator[tuple[int, str]]:
         """Yield number and masked text of each line from `start` on that holds a text; `word` is a part of it."""
@@ -117,7 +117,7 @@ class MaskedLog:
 
     def _blocks(self, file: int) -> Iterator[tuple[int, list[bytes]]]:
         """Yield a file as number of the first line and lines."""
-        for chunk in read_chunks(self._sources[file], 0, Reading()):
+        for chunk in read_chunks(self._sources[file], 0, InputSize()):
             data = chunk.data
             yield chunk.first_line, (data[:-1] if data.endswith(b"\n") else data).split(b"\n")
 
@@ -136,19 +136,19 @@ class KeptLines:
             for one, line in ((one, run.evidence(one)) for one in records)
         ]
 
-    def between(self, first: str, last: str) -> Lines:
+    def between(self, first: str, last: str) -> LinePage:
         """Return the kept lines from one place to another."""
         begin, end = (_place(one, self._files) for one in (first, last))
         return self._first([line for at, line in self._lines if begin <= at <= end])
 
-    def containing(self, text: str, start: str = "1") -> Lines:
+    def containing(self, text: str, start: str = "1") -> LinePage:
         """Return kept lines that hold a text, from a place on."""
         wanted, begin = text.strip().lower(), _place(start, self._files, or_first=True)
         return self._first([line for at, line in self._lines if at >= begin and wanted in line.text.lower()])
 
-    def _first(self, found: Sequence[LogLine]) -> Lines:
+    def _first(self, found: Sequence[LogLine]) -> LinePage:
         more = found[MOST_LINES].at if len(found) > MOST_LINES else None
-        return Lines(tuple(found[:MOST_LINES]), more)
+        return LinePage(tuple(found[:MOST_LINES]), more)
 
 
 def line_source(analysis: Analysis, inputs: Sequence[Input], run: int | None = None) -> LineSource:
@@ -197,5 +197,5 @@ def _in_context(number: int, data: bytes, context: Sequence[bytes]) -> str:
 
 
 def _masked(parser: RecordParser, number: int, data: bytes) -> str:
-    records = parser.parse(Line(0, number, data[:_LONGEST_READ]))
+    records = parser.parse(WantedLine(0, number, data[:_LONGEST_READ]))
     return shortened(" ".join(record.text for record in records))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import json
 
-from vllm_logdoctor.assistants.excerpt import Conclusion, Excerpt, Fact, LogLine
+from vllm_logdoctor.assistants.excerpt import CitedFact, Conclusion, Excerpt, LogLine
 from vllm_logdoctor.errors import unknown_choice
 from vllm_logdoctor.report.escape import code, fence, inline
 from vllm_logdoctor.report.figures import count
@@ -80,7 +80,7 @@ def _frame(excerpt: Excerpt) -> Iterator[str]:
         yield f"- Not known: {inline(' '.join(excerpt.not_known), 800)}"
 
 
-def _facts(title: str, facts: Sequence[Fact]) -> Iterator[str]:
+def _facts(title: str, facts: Sequence[CitedFact]) -> Iterator[str]:
     if facts:
         shown = ", ".join(
             f"{code(one.name)} {code(one.value) or 'not set'}{_cited(one.lines)}" for one in facts

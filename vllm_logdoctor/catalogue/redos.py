@@ -43,14 +43,14 @@ MOST_TRIES_PER_PLACE = 1_000
 _MOST_WAYS = 2048
 
 
-class _Open(Struct, frozen=True):
+class _OpenPart(Struct, frozen=True):
     """An open-ended part: the characters that it can take, and its rounds where they have a limit."""
 
     allowed: frozenset[int]
     rounds: int | None = None
 
 
-_Part = _Open | Chars | Look
+_Part = _OpenPart | Chars | Look
 
 
 class TooComplexError(Exception):
@@ -113,13 +113,13 @@ def _changing(body: Sequence[Node]) -> bool:
     )
 
 
-def _opens(nodes: Sequence[Node]) -> list[_Open]:
+def _opens(nodes: Sequence[Node]) -> list[_OpenPart]:
     found = []
     for node in nodes:
         if isinstance(node, Repetition) and _open_ended(node):
             found.append(_opened(node))
         elif isinstance(node, Again):
-            found.append(_Open(ALPHABET))
+            found.append(_OpenPart(ALPHABET))
         else:
             for body in _bodies(node):
                 found.extend(_opens(body))
@@ -130,9 +130,9 @@ def _open_ended(node: Repetition) -> bool:
     return node.most > 1 and node.most * len(node.body) > CLOSED_ROUNDS
 
 
-def _opened(node: Repetition) -> _Open:
+def _opened(node: Repetition) -> _OpenPart:
     width = node.most * len(node.body)
-    return _Open(_alphabet(node.body), width if width <= BOUNDED_ROUNDS else None)
+    return _OpenPart(_alphabet(node.body), width if width <= BOUNDED_ROUNDS else None)
 
 
 def _ways(nodes: Sequence[Node]) -> Iterator[list[_Part]]:
@@ -178,7 +178,7 @@ def _way_problem(way: Sequence[_Part], *, anywhere: bool) -> str | None:
     stops = [_delimiter(way, 0)] if anywhere else []
     tries = 1
     for number, part in enumerate(way):
-        if isinstance(part, Chars) or (isinstance(part, _Open) and number == len(way) - 1):
+        if isinstance(part, Chars) or (isinstance(part, _OpenPart) and number == len(way) - 1):
             continue
         touching = way[number + 1 : number + 2] if number + 1 < len(way) - 1 else []
         found = _touch_problem(part, touching) or _restart_problem(part, stops)
@@ -188,7 +188,7 @@ def _way_problem(way: Sequence[_Part], *, anywhere: bool) -> str | None:
             continue
         stop = _delimiter(way, number + 1)
         # Where an open-ended part follows, rule 2 has made sure that it takes other characters.
-        parted = isinstance(way[number + 1], _Open)
+        parted = isinstance(way[number + 1], _OpenPart)
         if not parted and not _ends(part.allowed, stop):
             if part.rounds is None:
                 stops.append(stop)
@@ -199,23 +199,23 @@ def _way_problem(way: Sequence[_Part], *, anywhere: bool) -> str | None:
     return None
 
 
-def _touch_problem(part: _Open | Look, following: Sequence[_Part]) -> str | None:
+def _touch_problem(part: _OpenPart | Look, following: Sequence[_Part]) -> str | None:
     """Return the problem of rule 2."""
     if not following or isinstance(part, Look):
         return None
     after = following[0]
-    if isinstance(after, _Open) and after.allowed & part.allowed:
+    if isinstance(after, _OpenPart) and after.allowed & part.allowed:
         return "has two open-ended parts in touch that can take the same character; part them by a literal"
     if isinstance(after, Look) and _reach(after) & part.allowed:
         return "looks ahead right behind an open-ended part; part them by a literal"
     return None
 
 
-def _restart_problem(part: _Open | Look, stops: Sequence[Sequence[Chars]]) -> str | None:
+def _restart_problem(part: _OpenPart | Look, stops: Sequence[Sequence[Chars]]) -> str | None:
     """Return the problem of rule 3: a part that runs over a text from whose every place it is tried."""
-    if isinstance(part, _Open) and part.rounds is not None:
+    if isinstance(part, _OpenPart) and part.rounds is not None:
         return None
-    reach = part.allowed if isinstance(part, _Open) else _reach(part)
+    reach = part.allowed if isinstance(part, _OpenPart) else _reach(part)
     for stop in stops:
         if reach and not _ends(reach, stop):
             text = "".join(chars.literal or "?" for chars in stop) or "anything"

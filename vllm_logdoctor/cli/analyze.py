@@ -25,7 +25,7 @@ from vllm_logdoctor.source import Input, inputs_of_paths
 _LONG_INPUT = 50_000_000
 
 
-class Request(Struct):
+class AnalyzeArguments(Struct):
     """The arguments of analyze; None where a settings file may decide.
 
     Attributes:
@@ -63,7 +63,7 @@ class Request(Struct):
     ask_dry_run: bool = False
 
 
-def run_analyze(request: Request) -> int:
+def run_analyze(request: AnalyzeArguments) -> int:
     """Analyse and write every output; returns the exit status.
 
     Raises:
@@ -112,7 +112,7 @@ def nothing_of_vllm(analysis: Analysis) -> str:
     return f"{first.file} is {first.kind}{more}, no log of vLLM; beside a log it adds {first.adds}"
 
 
-def _evidence(request: Request) -> list[EvidenceFile]:
+def _evidence(request: AnalyzeArguments) -> list[EvidenceFile]:
     if not request.beside:
         return []
     from vllm_logdoctor.evidence.given import evidence_from
@@ -122,7 +122,7 @@ def _evidence(request: Request) -> list[EvidenceFile]:
     return evidence_from(request.beside, sys.stdin.buffer.read() if "-" in request.beside else None)
 
 
-def write_outputs(analysis: Analysis, request: Request) -> None:
+def write_outputs(analysis: Analysis, request: AnalyzeArguments) -> None:
     """Write the report to the named files, or to standard output: a view on a terminal, else Markdown."""
 
     def show() -> None:
@@ -133,12 +133,12 @@ def write_outputs(analysis: Analysis, request: Request) -> None:
     write_result(result_of(analysis), request.format, request.outputs, show)
 
 
-def _files_of(request: Request, settings: Settings) -> list[str | Path]:
+def _files_of(request: AnalyzeArguments, settings: Settings) -> list[str | Path]:
     """Return what is read beside the logs."""
     return [one for one in (request.baseline, settings.baseline, settings.path) if one is not None]
 
 
-def _paths(request: Request) -> list[str]:
+def _paths(request: AnalyzeArguments) -> list[str]:
     if request.job:
         from vllm_logdoctor.hooks.joblog import file_behind, find_job_log
 
@@ -147,7 +147,7 @@ def _paths(request: Request) -> list[str]:
     return request.paths
 
 
-def _gated(analysis: Analysis, request: Request, settings: Settings) -> tuple[Analysis, bool]:
+def _gated(analysis: Analysis, request: AnalyzeArguments, settings: Settings) -> tuple[Analysis, bool]:
     """Leave out what is suppressed or known, and say whether what is left fails the call."""
     if not (request.fail_on or request.baseline or settings.path):
         return analysis, False
@@ -163,7 +163,7 @@ def _gated(analysis: Analysis, request: Request, settings: Settings) -> tuple[An
     return result.analysis, result.failed
 
 
-def _check(request: Request) -> None:
+def _check(request: AnalyzeArguments) -> None:
     if not request.paths and not request.job:
         raise LogdoctorError("name a log: logdoctor analyze vllm.log (or - for standard input)", 2)
     if request.format:

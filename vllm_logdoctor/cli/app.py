@@ -73,9 +73,9 @@ def analyze(
 ) -> None:
     """Report what ran, what broke and why, and what to change."""
     given = {name: value for name, value in locals().items() if value is not None}
-    from vllm_logdoctor.cli.analyze import Request, run_analyze
+    from vllm_logdoctor.cli.analyze import AnalyzeArguments, run_analyze
 
-    raise typer.Exit(run_analyze(Request(**given)))
+    raise typer.Exit(run_analyze(AnalyzeArguments(**given)))
 
 
 app.command()(compare)

@@ -14,7 +14,7 @@ from vllm_logdoctor.assistants.endpoint import TIMEOUT, Endpoint, split_url
 from vllm_logdoctor.assistants.excerpt import chosen
 from vllm_logdoctor.assistants.lines import line_source
 from vllm_logdoctor.assistants.question import schema
-from vllm_logdoctor.cli.analyze import Request, write_outputs
+from vllm_logdoctor.cli.analyze import AnalyzeArguments, write_outputs
 from vllm_logdoctor.cli.output import write
 from vllm_logdoctor.cli.settings import AskSettings
 from vllm_logdoctor.errors import LogdoctorError
@@ -32,7 +32,7 @@ _WHOLE = ("html", "json")
 """Formats of one document: on standard output they are written once, after the answer."""
 
 
-def check_ask(request: Request, settings: AskSettings | None) -> None:
+def check_ask(request: AnalyzeArguments, settings: AskSettings | None) -> None:
     """Raise a LogdoctorError (exit code 2) if it is not clear which model to ask."""
     if request.ask is None:
         raise LogdoctorError("--model and --ask-dry-run go with --ask URL", 2)
@@ -40,7 +40,7 @@ def check_ask(request: Request, settings: AskSettings | None) -> None:
 
 
 def write_with_opinion(
-    analysis: Analysis, request: Request, settings: AskSettings | None, inputs: Sequence[Input]
+    analysis: Analysis, request: AnalyzeArguments, settings: AskSettings | None, inputs: Sequence[Input]
 ) -> None:
     """Write the report to all outputs, then ask, then add the opinion.
 
@@ -68,7 +68,7 @@ def write_with_opinion(
             write_outputs(asked, replace(request, outputs=[name]))
 
 
-def _format(name: str, request: Request) -> str:
+def _format(name: str, request: AnalyzeArguments) -> str:
     return (request.format or "") if name == "-" else format_of_name(name, request.format)
 
 
@@ -95,7 +95,7 @@ def _print_request(endpoint: Endpoint, analysis: Analysis) -> None:
     write(endpoint.body(messages_for(analysis), schema(may_ask=True)).decode() + "\n")
 
 
-def _endpoint(request: Request, settings: AskSettings | None) -> Endpoint:
+def _endpoint(request: AnalyzeArguments, settings: AskSettings | None) -> Endpoint:
     """Return what to ask; an address of a settings file counts only where the command line says so.
 
     A settings file may lie in a folder of somebody else: it must not make logs leave by itself.

@@ -63,10 +63,10 @@ def slurm(
 
 
 def _print_script(system: str, kind: str, seconds: int, memory: int, command: str, all_jobs: bool) -> None:
-    from vllm_logdoctor.hooks.scripts import Settings, installed_command, script
+    from vllm_logdoctor.hooks.scripts import ScriptValues, installed_command, script
 
     sys.stdout.write(
-        script(system, kind, Settings(command or installed_command(), seconds, memory, all_jobs))
+        script(system, kind, ScriptValues(command or installed_command(), seconds, memory, all_jobs))
     )
 
 

@@ -156,9 +156,9 @@ def new(
     from vllm_logdoctor.catalogue.drafting import draft, read_line
     from vllm_logdoctor.catalogue.loading import load_index
     from vllm_logdoctor.parse import RecordParser
-    from vllm_logdoctor.scan import Line
+    from vllm_logdoctor.scan import WantedLine
 
-    records = list(RecordParser().parse(Line(0, 1, read_line(line).encode())))
+    records = list(RecordParser().parse(WantedLine(0, 1, read_line(line).encode())))
     if not records:
         raise LogdoctorError(f"{line}: the line is empty", 2)
     record = records[-1]

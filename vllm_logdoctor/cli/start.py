@@ -21,10 +21,10 @@ from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.errors import LogdoctorError
 
 if TYPE_CHECKING:
-    from vllm_logdoctor.cli.analyze import Request
+    from vllm_logdoctor.cli.analyze import AnalyzeArguments
 
 
-def plain_call(arguments: Sequence[str]) -> Request | None:
+def plain_call(arguments: Sequence[str]) -> AnalyzeArguments | None:
     """Read the arguments behind `logdoctor` as a plain call of analyze, or return None where typer has to.
 
     Example:
@@ -35,10 +35,10 @@ def plain_call(arguments: Sequence[str]) -> Request | None:
     """
     if not arguments or arguments[0] != "analyze":
         return None
-    from vllm_logdoctor.cli.analyze import Request
+    from vllm_logdoctor.cli.analyze import AnalyzeArguments
     from vllm_logdoctor.cli.analyze_options import OPTIONS, SWITCHES, WITH_VALUE
 
-    call = Request()
+    call = AnalyzeArguments()
     waiting = iter(arguments[1:])
     for argument in waiting:
         if argument in SWITCHES:
@@ -58,7 +58,7 @@ def plain_call(arguments: Sequence[str]) -> Request | None:
     return call if call.paths or call.job else None
 
 
-def _take(call: Request, name: str, value: str, many: bool) -> bool:
+def _take(call: AnalyzeArguments, name: str, value: str, many: bool) -> bool:
     if many:
         getattr(call, name).append(value)
     elif name == "jobs":

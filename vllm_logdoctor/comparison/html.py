@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vllm_logdoctor.comparison import markdown, verification_markdown
 from vllm_logdoctor.comparison.comparison import Comparison
 from vllm_logdoctor.comparison.verification import Verification
-from vllm_logdoctor.report.body import Block, block_html, blocks_in
+from vllm_logdoctor.report.body import HeadedText, block_html, blocks_in
 from vllm_logdoctor.report.charts import Chart
 from vllm_logdoctor.report.escape import shorten
 from vllm_logdoctor.report.figures import number
@@ -31,7 +31,7 @@ def render_verification(verification: Verification) -> str:
     return _page(blocks_in(verification_markdown.render(verification)))
 
 
-def _page(blocks: Sequence[Block]) -> str:
+def _page(blocks: Sequence[HeadedText]) -> str:
     contents = [
         (block.name, shorten(block.title, 60) if position else "Verdict", block.level)
         for position, block in enumerate(blocks)

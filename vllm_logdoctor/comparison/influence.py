@@ -23,7 +23,7 @@ _SUBJECT_OF_FIGURE: dict[str, Subject] = {
 }
 
 
-class _Row(Struct, frozen=True):
+class _Influence(Struct, frozen=True):
     """A setting by its EngineArgs field or variable, the subjects that it moves, and whether it lets more requests run at once.
 
     What moves nothing is a place, a name or an address.
@@ -35,8 +35,8 @@ class _Row(Struct, frozen=True):
 
 
 @cache
-def _settings() -> dict[str, _Row]:
-    return {row.setting: row for row in read_rows("influence", _Row)}
+def _settings() -> dict[str, _Influence]:
+    return {row.setting: row for row in read_rows("influence", _Influence)}
 
 
 def influence_of(setting: str) -> frozenset[Subject]:

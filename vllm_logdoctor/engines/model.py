@@ -11,7 +11,7 @@ MOST_RATES = 20_000
 _MOST_FACTS = 60
 
 
-class Fact(Struct, frozen=True):
+class EngineFact(Struct, frozen=True):
     """One value of a log with the line that holds it.
 
     Example:
@@ -74,7 +74,7 @@ class EngineLog(Struct):
         ready_seconds: from the first line with a clock to "ready to answer", or None.
     """
 
-    facts: dict[str, Fact] = field(default_factory=dict)
+    facts: dict[str, EngineFact] = field(default_factory=dict)
     rates: list[Rate] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class EngineLog(Struct):
     def note(self, name: str, value: str | int | float, line: int, text: str, unit: str = "") -> None:
         """Keep a fact unless its name is known."""
         if name not in self.facts and len(self.facts) < _MOST_FACTS:
-            self.facts[name] = Fact(name, value, unit, line, text.strip()[:300])
+            self.facts[name] = EngineFact(name, value, unit, line, text.strip()[:300])
 
     def drop(self, reason: str) -> None:
         """Count a rate that says nothing about the speed."""

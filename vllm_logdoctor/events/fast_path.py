@@ -16,7 +16,7 @@ from vllm_logdoctor.events.event import Event
 from vllm_logdoctor.events.matcher import Matcher
 from vllm_logdoctor.parse import LONGEST_TEXT, Process, Record, is_plain
 from vllm_logdoctor.parse.clock import seconds_of
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 
 # (APIServer pid=70) INFO 03-01 08:01:10 [loggers.py:127] Engine 000: ...        INFO 05-01 12:00:00 [async_llm.py:271] Added request ...
 _PREFIX = (
@@ -103,12 +103,12 @@ class FastLine(NamedTuple):
         parse: reads it the regular way, where a record is needed.
     """
 
-    line: Line
+    line: WantedLine
     prefix: LinePrefix
     time: float
     lines: int
     figures: Figures | None
-    parse: Callable[[Line], RecordEvent]
+    parse: Callable[[WantedLine], RecordEvent]
 
     def parsed(self) -> RecordEvent:
         """Return the record and the event that the regular way makes of the line."""
@@ -123,13 +123,13 @@ class StatisticsReader:
         parse: the regular way of one line: parse, label, match.
     """
 
-    def __init__(self, matcher: Matcher, parse: Callable[[Line], RecordEvent]) -> None:
+    def __init__(self, matcher: Matcher, parse: Callable[[WantedLine], RecordEvent]) -> None:
         self._literal = matcher.literal_number(_THROUGHPUT_LITERAL)
         self._matcher = matcher
         self._parse = parse
         self._prefixes = _LinePrefixes(_STATISTICS_BEGIN, _MOST_STATISTICS_PREFIXES)
 
-    def read(self, line: Line) -> FastLine | None:
+    def read(self, line: WantedLine) -> FastLine | None:
         """Return what a line says, or None where it has to go the regular way."""
         if self._literal not in line.literals:
             return None
@@ -142,7 +142,7 @@ class StatisticsReader:
             return None
         return FastLine(line, prefix, time, 1, _figures(found), self._parse)
 
-    def learn(self, line: Line, record: Record, event: Event) -> None:
+    def learn(self, line: WantedLine, record: Record, event: Event) -> None:
         """Note the prefix of a line that went the regular way."""
         if event.pattern.id == _THROUGHPUT and self._matcher.is_first(event.pattern, line.literals):
             self._prefixes.learn(line, record, event)
@@ -155,11 +155,11 @@ class RequestReader:
         parse: the regular way of one line: parse, label, match.
     """
 
-    def __init__(self, parse: Callable[[Line], RecordEvent]) -> None:
+    def __init__(self, parse: Callable[[WantedLine], RecordEvent]) -> None:
         self._parse = parse
         self._prefixes = _LinePrefixes(_REQUESTS_BEGIN, _MOST_REQUEST_PREFIXES)
 
-    def read(self, line: Line, count: int) -> FastLine | None:
+    def read(self, line: WantedLine, count: int) -> FastLine | None:
         """Return what a line says that represents `count` lines, or None where it has to go the regular way."""
         prefix = self._prefixes.find(line.data)
         if prefix is None:
@@ -170,7 +170,7 @@ class RequestReader:
         time = self._prefixes.time_of(line.data, prefix)
         return None if time is None else FastLine(line, prefix, time, count, None, self._parse)
 
-    def learn(self, line: Line, record: Record, event: Event | None) -> None:
+    def learn(self, line: WantedLine, record: Record, event: Event | None) -> None:
         """Note the prefix of a line that went the regular way."""
         if event is not None:
             self._prefixes.learn(line, record, event)
@@ -215,7 +215,7 @@ class _LinePrefixes:
             minute = self._minutes[stamp[:-2]] = found[0]
         return minute + second
 
-    def learn(self, line: Line, record: Record, event: Event) -> None:
+    def learn(self, line: WantedLine, record: Record, event: Event) -> None:
         """Note the prefix of a line that went the regular way."""
         found = _expression(self._begins).match(line.data)
         if found is None or not event.pattern.trusted or len(self._prefixes) == self._most:

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.batches import HARD_FACTOR, Batch, Receipt, batch_of, batches_of
 from vllm_logdoctor.fleet.inventory import Log
-from vllm_logdoctor.fleet.mapping import Workers, outcomes
-from vllm_logdoctor.fleet.reading import Reading, engine_of, log_row
+from vllm_logdoctor.fleet.mapping import WorkerPool, outcomes
+from vllm_logdoctor.fleet.reading import ReadOptions, engine_of, log_row
 from vllm_logdoctor.fleet.store import Store, now
 
 _MOST_ATTEMPTS = 3
@@ -44,8 +44,8 @@ class Added(Struct):
 def add(
     store: Store,
     logs: Iterable[Log],
-    reading: Reading,
-    workers: Workers,
+    reading: ReadOptions,
+    workers: WorkerPool,
     *,
     again: bool = False,
     progress: Callable[[Added, int], None] | None = None,
@@ -90,7 +90,9 @@ def add(
     return done
 
 
-def _new_logs(store: Store, logs: Iterable[Log], reading: Reading, done: Added, *, again: bool) -> list[Log]:
+def _new_logs(
+    store: Store, logs: Iterable[Log], reading: ReadOptions, done: Added, *, again: bool
+) -> list[Log]:
     """Return the logs that are not in the store as they are now."""
     newest = store.newest()
     known = dict(zip(newest["log"].to_pylist(), newest["state"].to_pylist(), strict=True))

@@ -15,7 +15,7 @@ from typing import TextIO
 from msgspec import Struct, field
 
 from vllm_logdoctor.fleet.inventory import Log
-from vllm_logdoctor.fleet.reading import Reading, engine_of, read_log
+from vllm_logdoctor.fleet.reading import ReadOptions, engine_of, read_log
 from vllm_logdoctor.fleet.rows import Rows
 
 _LOG_SECONDS = 0.03
@@ -44,7 +44,7 @@ class Batch(Struct, frozen=True):
     id: str
     store: str
     logs: tuple[Log, ...]
-    reading: Reading
+    reading: ReadOptions
     driver: tuple[str, int]
     alone: bool = False
 
@@ -58,7 +58,7 @@ class Receipt(Struct, frozen=True):
     error: str = ""
 
 
-def batches_of(store: str, logs: Iterable[Log], reading: Reading, workers: int) -> Iterator[Batch]:
+def batches_of(store: str, logs: Iterable[Log], reading: ReadOptions, workers: int) -> Iterator[Batch]:
     """Yield batches of a few seconds each, the largest logs first and smaller batches at the end: so all workers end at one time."""
     waiting = sorted(logs, key=lambda log: -log.bytes)
     left = sum(map(_cost, waiting))
@@ -76,7 +76,7 @@ def batches_of(store: str, logs: Iterable[Log], reading: Reading, workers: int) 
         yield batch_of(store, chosen, reading)
 
 
-def batch_of(store: str, logs: Sequence[Log], reading: Reading, *, alone: bool = False) -> Batch:
+def batch_of(store: str, logs: Sequence[Log], reading: ReadOptions, *, alone: bool = False) -> Batch:
     """Return a batch; its id depends on the logs and their states only."""
     from vllm_logdoctor.fleet.store import part_name
 
@@ -125,7 +125,7 @@ def _note(file: TextIO, log: Log) -> None:
     file.flush()
 
 
-def _limits(reading: Reading) -> AbstractContextManager[None]:
+def _limits(reading: ReadOptions) -> AbstractContextManager[None]:
     from vllm_logdoctor.fleet.limits import limited
 
     return limited(HARD_FACTOR * reading.time_limit + _HARD_EXTRA, reading.memory_limit)

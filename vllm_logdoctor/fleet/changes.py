@@ -6,18 +6,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from vllm_logdoctor.fleet.effects import MeasuredEffect, measured_words
-from vllm_logdoctor.fleet.facts import Job, Row
+from vllm_logdoctor.fleet.facts import JobSummary, Row
 from vllm_logdoctor.fleet.sections import Section, hours_line, range_words, sorted_by
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.fleet.values import shown
 
 
-def planned_changes(store: Store, jobs: Sequence[Job], effects: Sequence[MeasuredEffect]) -> Section:
+def planned_changes(store: Store, jobs: Sequence[JobSummary], effects: Sequence[MeasuredEffect]) -> Section:
     """Return the changes of all plans; a job counts once for each, and effects are neither multiplied nor summed."""
     owner = {log["log"]: job for job in jobs for log in job.logs}
     # Only the last run of a job says what still waits.
     last = {(job.runs[-1]["log"], job.runs[-1]["run"]) for job in jobs if job.runs}
-    groups: dict[tuple[str, str, str | None], list[tuple[Row, Job]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str | None], list[tuple[Row, JobSummary]]] = defaultdict(list)
     columns = ["run", "knob", "kind", "after", "metric", "low", "high", "origin"]
     for row in store.table("changes", columns).to_pylist():
         if (row["log"], row["run"]) in last and row["log"] in owner:

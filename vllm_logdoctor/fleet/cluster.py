@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.fleet.mapping import Workers, given, usable_cores
+from vllm_logdoctor.fleet.mapping import WorkerPool, given, usable_cores
 from vllm_logdoctor.run.job import seconds_of_time
 
 _BEFORE_THE_END = 120
@@ -73,7 +73,7 @@ def site_of(values: Mapping[str, Any]) -> Site:
 
 
 @contextmanager
-def cluster_workers(kind: str, values: Mapping[str, Any]) -> Iterator[Workers]:
+def cluster_workers(kind: str, values: Mapping[str, Any]) -> Iterator[WorkerPool]:
     """Open workers: "slurm" or "pbs" through dask-jobqueue, "local" as processes of Dask on this machine.
 
     Raises:
@@ -93,7 +93,7 @@ def cluster_workers(kind: str, values: Mapping[str, Any]) -> Iterator[Workers]:
 
 
 @contextmanager
-def scheduler_workers(scheduler_file: str, patience: float = 30) -> Iterator[Workers]:
+def scheduler_workers(scheduler_file: str, patience: float = 30) -> Iterator[WorkerPool]:
     """Open the workers of a Dask scheduler that runs already.
 
     Raises:
@@ -113,9 +113,9 @@ def scheduler_workers(scheduler_file: str, patience: float = 30) -> Iterator[Wor
         yield _workers(client, threads)
 
 
-def _workers(client: Any, count: int) -> Workers:
+def _workers(client: Any, count: int) -> WorkerPool:
     chosen = given(client.get_executor(pure=False, retries=0))
-    return Workers(count, chosen.executor, isolated=True)
+    return WorkerPool(count, chosen.executor, isolated=True)
 
 
 @contextmanager

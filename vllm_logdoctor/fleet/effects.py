@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.comparison.influence import without_effect
-from vllm_logdoctor.fleet.facts import Job, Row, RunId, levels_of
+from vllm_logdoctor.fleet.facts import JobSummary, Row, RunId, levels_of
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.fleet.values import setting_value
 from vllm_logdoctor.report.model import Analysis
@@ -68,7 +68,7 @@ class MeasuredEffect(Struct, frozen=True):
         )
 
 
-def effects_of(store: Store, jobs: Iterable[Job]) -> list[MeasuredEffect]:
+def effects_of(store: Store, jobs: Iterable[JobSummary]) -> list[MeasuredEffect]:
     """Return the effects of single changes, those with the most pairs first."""
     pairs = list(_pairs(jobs))
     wanted = {_id(run) for before, after, _ in pairs for run in (before, after)}
@@ -111,7 +111,7 @@ def with_effects(analysis: Analysis, effects: Sequence[MeasuredEffect]) -> Analy
     return replace(analysis, runs=tuple(runs))
 
 
-def _pairs(jobs: Iterable[Job]) -> Iterator[tuple[Row, Row, str]]:
+def _pairs(jobs: Iterable[JobSummary]) -> Iterator[tuple[Row, Row, str]]:
     """Yield neighbouring runs of one series: jobs whose logs differ in the numbers of their names only."""
     series: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for job in jobs:

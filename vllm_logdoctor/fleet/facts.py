@@ -27,7 +27,7 @@ _SLACK = 1.02
 _SLACK_SECONDS = 120.0
 
 
-class Job(Struct):
+class JobSummary(Struct):
     """A job: its logs, its runs and its hours.
 
     Attributes:
@@ -77,7 +77,7 @@ class Job(Struct):
         return self.runs[-1] if self.runs else None
 
 
-def jobs_of(store: Store, since: datetime | None = None) -> list[Job]:
+def jobs_of(store: Store, since: datetime | None = None) -> list[JobSummary]:
     """Return the jobs of a store in order of their dates.
 
     Args:
@@ -109,7 +109,9 @@ def _is_of_folder(log: Row) -> bool:
     return str(log["job"]).startswith("job ") and " in " in log["job"]
 
 
-def _job(key: str, logs: list[Row], runs: Mapping[str, list[Row]], accounting: Mapping[str, Row]) -> Job:
+def _job(
+    key: str, logs: list[Row], runs: Mapping[str, list[Row]], accounting: Mapping[str, Row]
+) -> JobSummary:
     number = next((row["job_number"] for row in logs if row["job_number"]), None)
     own = accounting.get(number) if number else None
     found = [run for log in logs for run in sorted(runs.get(log["log"], ()), key=lambda one: one["run"])]
@@ -124,7 +126,7 @@ def _job(key: str, logs: list[Row], runs: Mapping[str, list[Row]], accounting: M
         run["card"] = own["card"] if own else None
         run["date"] = run["started"] or began
         run["job"] = key
-    return Job(key, number, logs, found, own, hours, cards, source, began)
+    return JobSummary(key, number, logs, found, own, hours, cards, source, began)
 
 
 def _hours(logs: Sequence[Row], runs: Iterable[Row], own: Row | None) -> tuple[float | None, str]:
@@ -161,7 +163,7 @@ def size_words(run: Mapping[str, Any]) -> list[str]:
     return [f"{name.upper()}={run[name]}" for name in ("tp", "pp", "dp") if run[name] not in (None, 1)]
 
 
-def job_rows(jobs: Iterable[Job]) -> list[Row]:
+def job_rows(jobs: Iterable[JobSummary]) -> list[Row]:
     """Return one plain row per job."""
     return [
         {

@@ -9,7 +9,7 @@ from functools import cache, partial
 from msgspec import Struct
 
 from vllm_logdoctor.fleet.effects import MeasuredEffect, measured_words
-from vllm_logdoctor.fleet.facts import Job, Row, RunId, size_words
+from vllm_logdoctor.fleet.facts import JobSummary, Row, RunId, size_words
 from vllm_logdoctor.fleet.sections import range_words
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.fleet.values import shown
@@ -59,7 +59,7 @@ _FIGURES = {
 
 
 def reports_of(
-    store: Store, jobs: Sequence[Job], effects: Sequence[MeasuredEffect] = ()
+    store: Store, jobs: Sequence[JobSummary], effects: Sequence[MeasuredEffect] = ()
 ) -> dict[str, JobReport]:
     """Return the report of each job; a change that others made shows what it did to them."""
     findings = _by_run(store, "findings", ["run", "rank", "id", "severity", "line"])

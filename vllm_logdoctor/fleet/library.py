@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.adding import Added, add
 from vllm_logdoctor.fleet.inventory import key_of, logs_of
-from vllm_logdoctor.fleet.mapping import Workers, given, pool
-from vllm_logdoctor.fleet.reading import Reading
+from vllm_logdoctor.fleet.mapping import WorkerPool, given, pool
+from vllm_logdoctor.fleet.reading import ReadOptions
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.fleet.upkeep import Health, check, compact, forget
 
@@ -57,7 +57,7 @@ class Fleet:
         jobs: int | None = None,
         executor: Executor | None = None,
         client: Any = None,
-        workers: Workers | None = None,
+        workers: WorkerPool | None = None,
         time_limit: float = 60.0,
         memory_limit: int = 1024 * _MIB,
         documents: bool = True,
@@ -86,7 +86,7 @@ class Fleet:
         if client is not None:
             executor = client.get_executor(pure=False, retries=0)
         chosen = workers or (given(executor) if executor is not None else pool(jobs))
-        reading = Reading(time_limit, memory_limit, documents, patterns)
+        reading = ReadOptions(time_limit, memory_limit, documents, patterns)
         logs = logs_of([fspath(path) for path in paths], listed, str(self.store.path))
         return add(self.store, logs, reading, chosen, again=again, progress=progress)
 

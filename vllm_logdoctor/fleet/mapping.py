@@ -30,7 +30,7 @@ _POOL_BATCHES = 150
 Outcome = Receipt | BaseException
 
 
-class Workers(Struct, frozen=True):
+class WorkerPool(Struct, frozen=True):
     """Where batches are read.
 
     Attributes:
@@ -44,15 +44,15 @@ class Workers(Struct, frozen=True):
     isolated: bool
 
 
-def pool(jobs: int | None = None) -> Workers:
+def pool(jobs: int | None = None) -> WorkerPool:
     """Return a pool of processes on this machine, one per core by default."""
-    return Workers(jobs or usable_cores(), _process_pool, isolated=False)
+    return WorkerPool(jobs or usable_cores(), _process_pool, isolated=False)
 
 
-def given(executor: Executor) -> Workers:
+def given(executor: Executor) -> WorkerPool:
     """Return the executor that a program has: a pool of its own, or that of a Dask client."""
     count = getattr(executor, "_max_workers", None) or _dask_threads(executor) or usable_cores()
-    return Workers(count, lambda _: nullcontext(executor), isolated=True)
+    return WorkerPool(count, lambda _: nullcontext(executor), isolated=True)
 
 
 def usable_cores() -> int:
@@ -60,7 +60,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def outcomes(waiting: deque[Batch], workers: Workers) -> Iterator[tuple[Batch, Outcome]]:
+def outcomes(waiting: deque[Batch], workers: WorkerPool) -> Iterator[tuple[Batch, Outcome]]:
     """Yield each batch with its receipt or with why there is none; batches that are added to `waiting` meanwhile are read too.
 
     A batch that is alone gets workers of its own where a dead one would take others with it.
@@ -74,7 +74,7 @@ def outcomes(waiting: deque[Batch], workers: Workers) -> Iterator[tuple[Batch, O
 
 
 def _read(
-    waiting: deque[Batch], lonely: deque[Batch], workers: Workers, count: int
+    waiting: deque[Batch], lonely: deque[Batch], workers: WorkerPool, count: int
 ) -> Iterator[tuple[Batch, Outcome]]:
     """Read batches with one executor until there are none, it breaks, or it is old."""
     left = _POOL_BATCHES * count

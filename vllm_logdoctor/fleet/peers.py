@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.comparison.influence import without_effect
-from vllm_logdoctor.fleet.facts import Job, Row, RunId, levels_of, size_words
+from vllm_logdoctor.fleet.facts import JobSummary, Row, RunId, levels_of, size_words
 from vllm_logdoctor.fleet.store import Store
 
 FEWEST_PEERS = 8
@@ -114,7 +114,7 @@ def group_words(key: Sequence[Any]) -> str:
     return ", ".join(filter(None, words))
 
 
-def outliers_of(store: Store, jobs: Iterable[Job]) -> Outliers:
+def outliers_of(store: Store, jobs: Iterable[JobSummary]) -> Outliers:
     """Return the runs that are far from their peers."""
     runs = {(run["log"], run["run"]): run for job in jobs for run in job.runs}
     groups = _groups(runs.values())
@@ -141,7 +141,7 @@ def outliers_of(store: Store, jobs: Iterable[Job]) -> Outliers:
     return Outliers(_with_differences(store, found, groups), compared, expected, used)
 
 
-def slow_starts(jobs: Iterable[Job]) -> list[SlowStart]:
+def slow_starts(jobs: Iterable[JobSummary]) -> list[SlowStart]:
     """Return the hours that start-ups took above the best quarter of their peers, the most hours first."""
     groups = _groups(run for job in jobs for run in job.runs if run["startup_s"] and run["clock"] == "ok")
     slow = []

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.fleet.changes import planned_changes
 from vllm_logdoctor.fleet.effects import MeasuredEffect, effects_of
-from vllm_logdoctor.fleet.facts import Job, Row, jobs_of
+from vllm_logdoctor.fleet.facts import JobSummary, Row, jobs_of
 from vllm_logdoctor.fleet.jobreport import JobReport, reports_of
 from vllm_logdoctor.fleet.peers import METRICS, outliers_of, slow_starts
 from vllm_logdoctor.fleet.schema import STATUSES
 from vllm_logdoctor.fleet.sections import (
-    Line,
     Section,
+    SectionRow,
     grouped,
     hours_line,
     hours_of,
@@ -85,7 +85,7 @@ def picture_of(store: Store, since: datetime | None = None) -> Picture:
     return Picture(_headline(jobs), _hours_line(jobs), sections, reports, _titles(sections, reports.values()))
 
 
-def _headline(jobs: Sequence[Job]) -> str:
+def _headline(jobs: Sequence[JobSummary]) -> str:
     logs = [log for job in jobs for log in job.logs]
     counts = Counter(log["status"] for log in logs)
     runs = sum(len(job.runs) for job in jobs)
@@ -93,7 +93,7 @@ def _headline(jobs: Sequence[Job]) -> str:
     return ", ".join([f"{len(logs):,} logs", f"{len(jobs):,} jobs", f"{runs:,} runs", *others])
 
 
-def _hours_line(jobs: Sequence[Job]) -> str:
+def _hours_line(jobs: Sequence[JobSummary]) -> str:
     known = [job for job in jobs if job.hours is not None]
     exact = sum(job.hours_from == "accounting" for job in known)
     cards = [job.card_hours for job in known if job.card_hours is not None]
@@ -107,7 +107,7 @@ def _hours_line(jobs: Sequence[Job]) -> str:
     )
 
 
-def _broke(jobs: Sequence[Job]) -> Section:
+def _broke(jobs: Sequence[JobSummary]) -> Section:
     groups = grouped((job for job in jobs if job.root), lambda job: str(job.root))
     lines = [hours_line(cause, found, hours_of(found)[2], _newest(found)) for cause, found in groups.items()]
     return Section(
@@ -120,10 +120,10 @@ def _broke(jobs: Sequence[Job]) -> Section:
     )
 
 
-def _starts(jobs: Sequence[Job]) -> Section:
+def _starts(jobs: Sequence[JobSummary]) -> Section:
     slow = [one for one in slow_starts(jobs) if one.hours > 0]
     total = sum(one.hours for one in slow)
-    lines = [Line((one.group, one.n, one.hours, one.quarter, one.median), one.jobs) for one in slow]
+    lines = [SectionRow((one.group, one.n, one.hours, one.quarter, one.median), one.jobs) for one in slow]
     return Section(
         "starts",
         "Start-up above the best quarter of peers",
@@ -134,7 +134,7 @@ def _starts(jobs: Sequence[Job]) -> Section:
     )
 
 
-def _outliers(store: Store, jobs: Sequence[Job]) -> Section:
+def _outliers(store: Store, jobs: Sequence[JobSummary]) -> Section:
     result = outliers_of(store, jobs)
     noun = "group" if result.groups == 1 else "groups"
     groups = grouped(result.found, lambda one: (one.metric, one.level, one.group, one.ratio > 1))
@@ -146,7 +146,7 @@ def _outliers(store: Store, jobs: Sequence[Job]) -> Section:
             f"{METRICS[metric]}{f' at {level}' if level else ''}", len({one.job for one in found}), ratios[0], ratios[-1], found[0].median,
             found[0].n, found[0].spread, group, ", ".join(name for name, _ in rare.most_common(3)),
         )  # fmt: skip
-        lines.append(Line(cells, tuple(dict.fromkeys(one.job for one in found))))
+        lines.append(SectionRow(cells, tuple(dict.fromkeys(one.job for one in found))))
     return Section(
         "outliers",
         "Outliers among peers",
@@ -168,14 +168,14 @@ def _outliers(store: Store, jobs: Sequence[Job]) -> Section:
     )
 
 
-def _periods(jobs: Sequence[Job]) -> Section:
+def _periods(jobs: Sequence[JobSummary]) -> Section:
     end = max((job.date for job in jobs), default=datetime.min)
     last = [job for job in jobs if job.date > end - _PERIOD]
     before = [job for job in jobs if end - 2 * _PERIOD < job.date <= end - _PERIOD]
-    lines = [Line(("jobs", len(last), len(before), ""), names_of(last))]
+    lines = [SectionRow(("jobs", len(last), len(before), ""), names_of(last))]
     failed = [[job for job in period if job.root] for period in (last, before)]
     lines.append(
-        Line(
+        SectionRow(
             (
                 "jobs that failed",
                 len(failed[0]),
@@ -189,7 +189,7 @@ def _periods(jobs: Sequence[Job]) -> Section:
     for cause in sorted({*causes[0], *causes[1]}, key=lambda one: -len(causes[0].get(one, ()))):
         now, then = causes[0].get(cause, []), causes[1].get(cause, [])
         lines.append(
-            Line(
+            SectionRow(
                 (cause, len(now), len(then), "new" if not then else "gone" if not now else ""),
                 names_of(now or then),
             )
@@ -205,7 +205,7 @@ def _periods(jobs: Sequence[Job]) -> Section:
     )
 
 
-def _releases(jobs: Sequence[Job]) -> Section:
+def _releases(jobs: Sequence[JobSummary]) -> Section:
     lines = []
     for release, found in grouped((job for job in jobs if job.server == "vllm"), _release_of).items():
         failed = sum(job.root is not None for job in found)
@@ -219,7 +219,7 @@ def _releases(jobs: Sequence[Job]) -> Section:
     )
 
 
-def _release_of(job: Job) -> str:
+def _release_of(job: JobSummary) -> str:
     """Return the release of the last run of a job."""
     run = job.runs[-1]
     return str(run["release"] or ("source build" if run["version"] else "not known"))
@@ -230,7 +230,7 @@ def _release_order(release: str) -> tuple[bool, Any]:
     return version is not None, version.sort_key if version is not None else release
 
 
-def _modes(jobs: Sequence[Job]) -> Section:
+def _modes(jobs: Sequence[JobSummary]) -> Section:
     tests: tuple[tuple[str, Callable[[Row], bool]], ...] = (
         ("engine V0", lambda run: run["engine"] == "V0"),
         ("eager mode (enforce_eager)", lambda run: run["eager"] is True),
@@ -245,11 +245,11 @@ def _modes(jobs: Sequence[Job]) -> Section:
     )
 
 
-def _newest(jobs: Iterable[Job]) -> str:
+def _newest(jobs: Iterable[JobSummary]) -> str:
     return max(job.date for job in jobs).date().isoformat()
 
 
-def _months(jobs: Sequence[Job]) -> Section:
+def _months(jobs: Sequence[JobSummary]) -> Section:
     lines = []
     for month, found in sorted(
         grouped((job for job in jobs if job.runs), lambda job: f"{job.date:%Y-%m}").items(), reverse=True
@@ -260,7 +260,7 @@ def _months(jobs: Sequence[Job]) -> Section:
         eager = sum(run["eager"] is True for run in runs)
         failed = sum(job.root is not None for job in found)
         lines.append(
-            Line(
+            SectionRow(
                 (month, len(found), failed, _most(releases), eager, median(starts) if starts else None),
                 names_of(found),
             )
@@ -274,10 +274,10 @@ def _months(jobs: Sequence[Job]) -> Section:
     )
 
 
-def _head_room(jobs: Sequence[Job]) -> Section:
+def _head_room(jobs: Sequence[JobSummary]) -> Section:
     known = [job for job in jobs if any(run["kv_max"] is not None and run["busy"] for run in job.runs)]
 
-    def band(job: Job) -> str:
+    def band(job: JobSummary) -> str:
         highest = max(run["kv_max"] for run in job.runs if run["kv_max"] is not None and run["busy"])
         return next(words for least, words in _HEAD_ROOM if highest >= least)
 
@@ -292,14 +292,14 @@ def _head_room(jobs: Sequence[Job]) -> Section:
     )
 
 
-def _secrets(jobs: Sequence[Job]) -> Section:
+def _secrets(jobs: Sequence[JobSummary]) -> Section:
     found = [
         (job, sum(run["secrets"] for run in job.runs))
         for job in jobs
         if any(run["secrets"] for run in job.runs)
     ]
     lines = [
-        Line(
+        SectionRow(
             (job.key, count, ", ".join([place for run in job.runs for place in run["secret_places"]][:3])),
             (job.key,),
         )
@@ -314,7 +314,7 @@ def _secrets(jobs: Sequence[Job]) -> Section:
     )
 
 
-def _not_understood(store: Store, jobs: Sequence[Job]) -> Section:
+def _not_understood(store: Store, jobs: Sequence[JobSummary]) -> Section:
     owner = {log["log"]: job.key for job in jobs for log in job.logs}
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in store.table(
@@ -323,7 +323,7 @@ def _not_understood(store: Store, jobs: Sequence[Job]) -> Section:
         if not row["known"] and row["log"] in owner:
             groups[row["pattern"]].append(row)
     lines = [
-        Line(
+        SectionRow(
             (
                 name,
                 rows[0]["level"],
@@ -347,7 +347,7 @@ def _not_understood(store: Store, jobs: Sequence[Job]) -> Section:
 
 def _effects(effects: Sequence[MeasuredEffect]) -> Section:
     lines = [
-        Line(
+        SectionRow(
             (
                 f"{one.setting}: {one.before} to {one.after}",
                 one.metric,
@@ -370,14 +370,16 @@ def _effects(effects: Sequence[MeasuredEffect]) -> Section:
     )
 
 
-def _statuses(jobs: Sequence[Job]) -> Section:
+def _statuses(jobs: Sequence[JobSummary]) -> Section:
     pairs = [(log, job) for job in jobs for log in job.logs]
     lines = []
     for status, meaning in STATUSES.items():
         found = [(log, job) for log, job in pairs if log["status"] == status]
         if found:
             notes = Counter(str(log["note"]) for log, _ in found if log["note"])
-            lines.append(Line((status, len(found), meaning, _most(notes)), names_of(job for _, job in found)))
+            lines.append(
+                SectionRow((status, len(found), meaning, _most(notes)), names_of(job for _, job in found))
+            )
     return Section(
         "statuses", "How the logs were read", "", ("status", "logs", "meaning", "most often"), lines
     )
@@ -387,7 +389,7 @@ def _most(counts: Counter[str]) -> str:
     return ", ".join(f"{name} ({count})" for name, count in counts.most_common(3))
 
 
-def _clocks(jobs: Sequence[Job]) -> Section:
+def _clocks(jobs: Sequence[JobSummary]) -> Section:
     groups = grouped(jobs, lambda job: job.hours_from)
     lines = [hours_line(source, found) for source, found in groups.items()]
     return Section(

@@ -26,7 +26,7 @@ from vllm_logdoctor.selection import split_by_kind
 from vllm_logdoctor.source.inputs import OTHER_TEXT, Input, inputs_of_paths, may_be_of_vllm
 
 
-class Reading(Struct, frozen=True):
+class ReadOptions(Struct, frozen=True):
     """How logs are read.
 
     Attributes:
@@ -42,7 +42,7 @@ class Reading(Struct, frozen=True):
     patterns: tuple[str, ...] = ()
 
 
-def rows_of(path: str, reading: Reading | None = None) -> Rows:
+def rows_of(path: str, reading: ReadOptions | None = None) -> Rows:
     """Return the rows of one log in each table; never raises for what a log can be.
 
     Example:
@@ -53,10 +53,10 @@ def rows_of(path: str, reading: Reading | None = None) -> Rows:
     from vllm_logdoctor.fleet.inventory import logs_of
 
     (log,) = logs_of((), [path])
-    return read_log(log, reading or Reading())
+    return read_log(log, reading or ReadOptions())
 
 
-def engine_of(reading: Reading) -> str:
+def engine_of(reading: ReadOptions) -> str:
     """Return what reads: version of logdoctor, digest of its patterns, number of the schema."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -68,7 +68,7 @@ def engine_of(reading: Reading) -> str:
     return f"{release} {index.digest[:8]} {SCHEMA}"
 
 
-def read_log(log: Log, reading: Reading, engine: str = "") -> Rows:
+def read_log(log: Log, reading: ReadOptions, engine: str = "") -> Rows:
     """Return the rows of a log; what it can't be read for is its status."""
     began = time.perf_counter()
     status: Status
@@ -118,7 +118,7 @@ def log_row(log: Log, status: str, note: str, engine: str) -> dict[str, Any]:
     }
 
 
-def _analysed(log: Log, reading: Reading) -> tuple[Status, str, Analysis | None]:
+def _analysed(log: Log, reading: ReadOptions) -> tuple[Status, str, Analysis | None]:
     missing = [file for file in log.files if not Path(file).is_file()]
     if missing:
         return "unreadable", "no such file", None
@@ -164,7 +164,7 @@ def _refusal(inputs: Sequence[Input], error: LogdoctorError) -> tuple[Status, st
     ) or "cut or damaged before its first byte"
 
 
-def _rows(log: Log, reading: Reading, analysis: Analysis) -> Rows:
+def _rows(log: Log, reading: ReadOptions, analysis: Analysis) -> Rows:
     written = datetime.fromtimestamp(log.modified)
     rows = joined([rows_of_run(one, written) for one in analysis.runs])
     if reading.documents:

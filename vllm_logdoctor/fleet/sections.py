@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from vllm_logdoctor.fleet.facts import Job
+from vllm_logdoctor.fleet.facts import JobSummary
 
 Cell = str | int | float | None
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-class Line(Struct, frozen=True):
+class SectionRow(Struct, frozen=True):
     """A row of a section, and the jobs that its numbers are of."""
 
     cells: tuple[Cell, ...]
@@ -36,17 +36,17 @@ class Section(Struct, frozen=True):
     title: str
     note: str
     columns: tuple[str, ...]
-    lines: list[Line]
+    lines: list[SectionRow]
     first: bool = False
     total: int = 0
 
 
-def hours_line(name: Cell, jobs: Sequence[Job], *more: Cell) -> Line:
+def hours_line(name: Cell, jobs: Sequence[JobSummary], *more: Cell) -> SectionRow:
     """Return the row of a group of jobs: their name, how many, card hours, job hours, and what else there is to say."""
-    return Line((name, len(jobs), *hours_of(jobs)[:2], *more), names_of(jobs))
+    return SectionRow((name, len(jobs), *hours_of(jobs)[:2], *more), names_of(jobs))
 
 
-def names_of(jobs: Iterable[Job]) -> tuple[str, ...]:
+def names_of(jobs: Iterable[JobSummary]) -> tuple[str, ...]:
     """Return the names of jobs, each once."""
     return tuple(dict.fromkeys(job.key for job in jobs))
 
@@ -59,7 +59,7 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     return groups
 
 
-def sorted_by(lines: Iterable[Line], *columns: int) -> list[Line]:
+def sorted_by(lines: Iterable[SectionRow], *columns: int) -> list[SectionRow]:
     """Return rows with the largest figures first, by one column after the other."""
     return sorted(lines, key=lambda line: tuple(-_number(line.cells[column]) for column in columns))
 
@@ -73,7 +73,7 @@ def range_words(low: float, high: float) -> str:
     return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
 
 
-def hours_of(jobs: Sequence[Job]) -> tuple[float | None, float | None, int]:
+def hours_of(jobs: Sequence[JobSummary]) -> tuple[float | None, float | None, int]:
     """Return card hours and job hours of jobs, None where none of them has any, and how many have no hours."""
     cards = [job.card_hours for job in jobs if job.card_hours is not None]
     hours = [job.hours for job in jobs if job.hours is not None]

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.picture import SCHEMA, Picture
-from vllm_logdoctor.fleet.sections import Cell, Line, Section
+from vllm_logdoctor.fleet.sections import Cell, Section, SectionRow
 from vllm_logdoctor.report.escape import inline, visible
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _section_html(section: Section, titles: dict[str, str], most: int | None) ->
     return f"{heading}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}</section>\n"
 
 
-def _row_html(section: Section, number: int, line: Line, titles: dict[str, str]) -> str:
+def _row_html(section: Section, number: int, line: SectionRow, titles: dict[str, str]) -> str:
     cells = []
     for position, cell in enumerate(line.cells):
         text = escape(visible(_text(cell)))
@@ -184,7 +184,7 @@ def _named(report: Any) -> dict[str, Any]:
     return {**asdict(report), "runs": [asdict(run) for run in report.runs]}
 
 
-def _words(line: Line) -> str:
+def _words(line: SectionRow) -> str:
     return ", ".join(_text(cell) for cell in line.cells[:1])
 
 

@@ -36,7 +36,7 @@ _HOOK_SECONDS = 20
 _MARGIN = 10
 
 
-class Settings(Struct, frozen=True):
+class ScriptValues(Struct, frozen=True):
     """What the scripts are filled in with.
 
     Attributes:
@@ -52,7 +52,7 @@ class Settings(Struct, frozen=True):
     all_jobs: bool = False
 
 
-def script(system: str, kind: str, settings: Settings) -> str:
+def script(system: str, kind: str, settings: ScriptValues) -> str:
     """Return the text of a script.
 
     Args:
@@ -77,7 +77,7 @@ def installed_command() -> str:
     return str(beside) if beside.exists() else shutil.which("logdoctor") or str(beside)
 
 
-def _values(system: str, kind: str, settings: Settings) -> dict[str, str]:
+def _values(system: str, kind: str, settings: ScriptValues) -> dict[str, str]:
     seconds = (
         min(settings.seconds, _HOOK_SECONDS) if kind in ("epilogue", "task-epilog") else settings.seconds
     )

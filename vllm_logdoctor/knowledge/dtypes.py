@@ -25,7 +25,7 @@ class Bytes(Struct, frozen=True):
         return self.low if self.low == self.high else None
 
 
-class _Row(Struct, frozen=True):
+class _DtypeRow(Struct, frozen=True):
     use: Use
     name: str
     low: float
@@ -35,7 +35,7 @@ class _Row(Struct, frozen=True):
 
 @cache
 def _bytes_of(use: Use) -> dict[str, Bytes]:
-    return {row.name: Bytes(row.low, row.high) for row in read_rows("dtypes", _Row) if row.use == use}
+    return {row.name: Bytes(row.low, row.high) for row in read_rows("dtypes", _DtypeRow) if row.use == use}
 
 
 def weight_bytes(quantization: str | None, dtype: str | None = None) -> Bytes | None:

@@ -34,7 +34,7 @@ from vllm_logdoctor.parse.secrets import (
     open_secret,
     wrapped_secret,
 )
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 from vllm_logdoctor.texts import asked_once
 
 LONGEST_TEXT = 1 << 16
@@ -151,7 +151,7 @@ class RecordParser:
         self._number: tuple[int, int] = (0, -1)
         self._numbered = 0
 
-    def parse(self, line: Line) -> Iterable[Record]:
+    def parse(self, line: WantedLine) -> Iterable[Record]:
         """Return the records of a line in order."""
         text = line.data.decode("utf-8", "replace").removesuffix("\r")
         if text.startswith("\x1b["):
@@ -178,7 +178,7 @@ class RecordParser:
             return (self._record(line, prefix, level, time, year_known, site, message, text, len(head)),)
         return self._parse_any(line, text)
 
-    def _parse_any(self, line: Line, text: str) -> Iterator[Record]:
+    def _parse_any(self, line: WantedLine, text: str) -> Iterator[Record]:
         """Yield the records of a line of any shape."""
         if text.startswith("\ufeff"):
             text = text[1:]
@@ -198,7 +198,7 @@ class RecordParser:
             while rest and not rest.isspace():
                 rest = yield from self._parse_segment(line, rest)
 
-    def _parse_segment(self, line: Line, text: str) -> Generator[Record, None, str]:
+    def _parse_segment(self, line: WantedLine, text: str) -> Generator[Record, None, str]:
         """Yield the first record of a text, with what precedes it; return what is glued behind it."""
         header = _HEADER.search(text, 0, 4000) if may_hold_header(text) else None
         if header is not None and header.start() > 0 and _is_quoted(text, header.start()):
@@ -244,7 +244,7 @@ class RecordParser:
         yield self._record(line, prefix, header["level"], time, year_known, site, message, text)
         return glued
 
-    def _with_other_header(self, line: Line, text: str, header: re.Match[str]) -> Record:
+    def _with_other_header(self, line: WantedLine, text: str, header: re.Match[str]) -> Record:
         """Frame a record of a logger that someone else configured."""
         before = read_prefix(text[: header.start()])
         level = (
@@ -265,7 +265,7 @@ class RecordParser:
         time, year_known = stamp if stamp else (before.outer_time, before.year_known)
         return self._record(line, before, level, time, year_known, site, text[header.end() :], text)
 
-    def _from_json_behind_prefix(self, line: Line, text: str) -> Record | None:
+    def _from_json_behind_prefix(self, line: WantedLine, text: str) -> Record | None:
         """Frame (EngineCore pid=5) {"message": "..."}."""
         prefix = read_prefix(text)
         if not text.startswith('{"', prefix.end):
@@ -276,7 +276,7 @@ class RecordParser:
         return inner._replace(process=prefix.process, outer_time=inner.outer_time or prefix.outer_time)
 
     def _record(
-        self, line: Line, prefix: Prefix, level: str, time: float | None, year_known: bool,
+        self, line: WantedLine, prefix: Prefix, level: str, time: float | None, year_known: bool,
         site: tuple[str, int] | None, message: str, text: str, head: int = -1,
     ) -> Record:  # fmt: skip
         """Build a record; `head` is where the message begins in the text if nothing before it can be a secret."""
@@ -306,7 +306,7 @@ class RecordParser:
             site, masked.text.rstrip(), shown.rstrip(), line.literals,
         )  # fmt: skip
 
-    def _without_line_number(self, line: Line, process: Process) -> Process:
+    def _without_line_number(self, line: WantedLine, process: Process) -> Process:
         """Distinguish "12: " of a numbered listing from "12: " of a rank (srun -l)."""
         if process.name or process.pid is not None or not process.rank.isdigit():
             return process
@@ -316,7 +316,7 @@ class RecordParser:
         self._numbered = self._numbered + 1 if grows else 0
         return process._replace(rank="") if self._numbered >= _NUMBERING_FROM else process
 
-    def _without_rest_of_secret(self, line: Line, text: str) -> str:
+    def _without_rest_of_secret(self, line: WantedLine, text: str) -> str:
         """Mask a line that continues a secret of the line before it."""
         assert self.unfinished is not None
         file, number, secret = self.unfinished
@@ -332,12 +332,12 @@ class RecordParser:
             self._note_secret(line, mask(f"{secret.name}=Zq7hTk2Lw9XbV3nR").names, masked)
         return masked
 
-    def _note_secret(self, line: Line, names: tuple[str, ...], shown: str) -> None:
+    def _note_secret(self, line: WantedLine, names: tuple[str, ...], shown: str) -> None:
         self.secret_count += 1
         if len(self.secrets) < MOST_SECRETS:
             self.secrets.append(Secret(line.file, line.number, names, shown[:600]))
 
-    def _from_json(self, line: Line, text: str) -> Record | None:
+    def _from_json(self, line: WantedLine, text: str) -> Record | None:
         """Frame a JSON record: vLLM's own formatter, docker's json-file, a platform's export."""
         member = _JSON_MEMBER.match(text)
         try:

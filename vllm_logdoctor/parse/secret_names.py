@@ -93,7 +93,7 @@ _KINDS = (("api", "API key"), ("pass", "password"), ("pwd", "password"), ("token
     ("sig", "signature"), ("key", "key"))  # fmt: skip
 
 
-class _Value(NamedTuple):
+class _ValueSpan(NamedTuple):
     """Where a value begins and ends in the text, and whether quotes hold it."""
 
     start: int
@@ -150,7 +150,7 @@ def _lowered(text: str) -> str:
     )
 
 
-def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_Value]:
+def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_ValueSpan]:
     """Yield the values behind a name: one, all of a list, or all words behind an option that takes several."""
     at = name.end()
     if text.startswith("SecretStr(", at):
@@ -164,7 +164,7 @@ def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_Value]:
     # api_key='sk-abc, lora_modules=None: the closing quote is lost, other arguments follow
     cut = _NEXT_ARGUMENT.search(text, value.start, value.end) if value.quoted else None
     if cut is not None:
-        yield _Value(value.start, cut.start(), True)
+        yield _ValueSpan(value.start, cut.start(), True)
         return
     yield value
     # API_KEYS=abc,def     ('api_key', 'abc', 'def')     --api-key abc def; but num_scheduled_tokens={chatcmpl-1f: 1, chatcmpl-2e: 1}
@@ -189,7 +189,7 @@ def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_Value]:
         value = following
 
 
-def _listed(text: str, at: int) -> Iterator[_Value]:
+def _listed(text: str, at: int) -> Iterator[_ValueSpan]:
     """Yield the values of a list up to its end."""
     while (value := _value_at(text, at)) is not None:
         yield value
@@ -199,22 +199,22 @@ def _listed(text: str, at: int) -> Iterator[_Value]:
         at = closing.end()
 
 
-def _value_at(text: str, at: int) -> _Value | None:
+def _value_at(text: str, at: int) -> _ValueSpan | None:
     braced = _BRACED.match(text, at)
     if braced is not None:
-        return _Value(braced.start("value"), braced.end("value"), False)
+        return _ValueSpan(braced.start("value"), braced.end("value"), False)
     quote = _QUOTE.match(text, at)
     if quote is None:
         encoded = text.startswith("%", at - 3) or text.startswith("%", at - 5)
         bare = (_BARE_ENCODED if encoded else _BARE).match(text, at)
-        return _Value(bare.start(), bare.end(), False) if bare else None
+        return _ValueSpan(bare.start(), bare.end(), False) if bare else None
     end = text.find(quote["quote"], quote.end())
     while end > 0 and text[end - 1] == "\\" and not quote["quote"].startswith("\\"):
         end = text.find(quote["quote"], end + 1)
-    return _Value(quote.end(), end if end >= 0 else len(text.rstrip()), True)
+    return _ValueSpan(quote.end(), end if end >= 0 else len(text.rstrip()), True)
 
 
-def _is_credential(text: str, name: re.Match[str], value: _Value) -> bool:
+def _is_credential(text: str, name: re.Match[str], value: _ValueSpan) -> bool:
     found = text[value.start : value.end].strip()
     if (
         len(found) < 3

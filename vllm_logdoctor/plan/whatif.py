@@ -17,7 +17,7 @@ from msgspec import Struct
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes
 from vllm_logdoctor.knowledge.flags import flag_for_field, flags_of
-from vllm_logdoctor.rules.capacity.laws import LAWS, UNRELATED, Settings
+from vllm_logdoctor.rules.capacity.laws import LAWS, UNRELATED, ChangedSetting
 from vllm_logdoctor.rules.capacity.memory import START_FAILS, Memory, memory_of
 from vllm_logdoctor.run.model import Run
 
@@ -45,14 +45,14 @@ class Figure(Struct, frozen=True):
     basis: str
 
 
-class Answer(Struct, frozen=True):
+class CacheForecast(Struct, frozen=True):
     """What becomes of the KV cache: its tokens, and how many requests of max_model_len it holds."""
 
     kv_cache_tokens: Figure
     max_concurrency: Figure
 
 
-def what_if(run: Run, settings: Mapping[str, Any]) -> Answer:
+def what_if(run: Run, settings: Mapping[str, Any]) -> CacheForecast:
     """Answer what the KV cache holds with other settings.
 
     Args:
@@ -68,7 +68,7 @@ def what_if(run: Run, settings: Mapping[str, Any]) -> Answer:
         return _unanswered(None, "the log does not print how many tokens the KV cache holds")
     memory = before
     for name, value in ordered(settings):
-        outcome = applied(memory, Settings(run, name, value))
+        outcome = applied(memory, ChangedSetting(run, name, value))
         if isinstance(outcome, str):
             return _unanswered(before, outcome)
         memory = outcome
@@ -84,7 +84,7 @@ def memory_with(run: Run, settings: Mapping[str, Any]) -> Memory | str | None:
     if memory is None:
         return None
     for name, value in ordered(settings):
-        outcome = applied(memory, Settings(run, name, value))
+        outcome = applied(memory, ChangedSetting(run, name, value))
         if isinstance(outcome, Memory):
             memory = outcome
         elif START_FAILS in outcome:
@@ -109,7 +109,7 @@ def ordered(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return sorted(named.items(), key=lambda item: (item[0] in last, item[0]))
 
 
-def applied(memory: Memory, settings: Settings) -> Memory | str:
+def applied(memory: Memory, settings: ChangedSetting) -> Memory | str:
     """Return the memory after one change, or why it is not known."""
     law = LAWS.get(settings.name)
     if law is not None:
@@ -182,7 +182,7 @@ def check_setting(name: str, value: Any, version: str | None) -> None:
         raise LogdoctorError(f"{field}={value}: write {wanted}", 2)
 
 
-def _answer(before: Memory, after: Memory) -> Answer:
+def _answer(before: Memory, after: Memory) -> CacheForecast:
     basis = "; ".join(after.steps) or "nothing changes"
     block = after.block or 1
     tokens = Figure(
@@ -192,7 +192,7 @@ def _answer(before: Memory, after: Memory) -> Answer:
         _down(after.high, block),
         basis,
     )
-    return Answer(tokens, _concurrency(before, after, basis))
+    return CacheForecast(tokens, _concurrency(before, after, basis))
 
 
 def _concurrency(before: Memory, after: Memory, basis: str) -> Figure:
@@ -208,9 +208,9 @@ def _concurrency(before: Memory, after: Memory, basis: str) -> Figure:
     return Figure(before.concurrency, figures[0], figures[1], figures[2], basis)
 
 
-def _unanswered(before: Memory | None, reason: str) -> Answer:
+def _unanswered(before: Memory | None, reason: str) -> CacheForecast:
     tokens = int(before.tokens) if before else None
-    return Answer(
+    return CacheForecast(
         Figure(tokens, None, None, None, reason),
         Figure(before.concurrency if before else None, None, None, None, reason),
     )

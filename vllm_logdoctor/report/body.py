@@ -22,7 +22,7 @@ _LINES = 12
 _SHORT_CODE = 28
 
 
-class Block(Struct):
+class HeadedText(Struct):
     """A heading with what is below it up to the next heading.
 
     Attributes:
@@ -44,7 +44,7 @@ class Block(Struct):
     charts: list[Chart] = field(default_factory=list)
 
 
-def blocks_of(analysis: Analysis, with_charts: bool = True) -> list[Block]:
+def blocks_of(analysis: Analysis, with_charts: bool = True) -> list[HeadedText]:
     """Return the report in blocks, one per heading."""
     blocks = blocks_in(markdown.render(analysis, linked=True))
     if with_charts:
@@ -52,7 +52,7 @@ def blocks_of(analysis: Analysis, with_charts: bool = True) -> list[Block]:
     return blocks
 
 
-def blocks_in(text: str) -> list[Block]:
+def blocks_in(text: str) -> list[HeadedText]:
     """Return a page of our own Markdown in blocks, one per heading."""
     parser = reader(linked=True)
     tokens = parser.parse(text)
@@ -63,7 +63,7 @@ def blocks_in(text: str) -> list[Block]:
     ]
 
 
-def block_html(block: Block, lines: Mapping[str, Evidence]) -> str:
+def block_html(block: HeadedText, lines: Mapping[str, Evidence]) -> str:
     """Return what is below a heading: its charts, its text, and the lines it cites."""
     return charts_html(block.charts) + block.html + cited_html(block.cited, lines)
 
@@ -99,7 +99,7 @@ def of_several_files(anchors: Iterable[str]) -> bool:
     return len({_place(name)[0] for name in anchors}) > 1
 
 
-def all_cited(blocks: Sequence[Block], analysis: Analysis) -> list[tuple[str, Evidence]]:
+def all_cited(blocks: Sequence[HeadedText], analysis: Analysis) -> list[tuple[str, Evidence]]:
     """Return every cited line once, in order of files and lines."""
     lines = lines_by_anchor(analysis)
     names = {name for block in blocks for name in block.cited if name in lines}
@@ -111,13 +111,13 @@ def _place(name: str) -> tuple[int, int]:
     return int(file), int(line)
 
 
-def _block(parser: MarkdownIt, tokens: Sequence[Token], number: int) -> Block:
+def _block(parser: MarkdownIt, tokens: Sequence[Token], number: int) -> HeadedText:
     inline = tokens[1]
     _mark_short_code(inline)
     heading = parser.renderer.render([inline], parser.options, {})
     title = _plain(inline)
     body = list(_styled(tokens[3:], title))
-    block = Block(
+    block = HeadedText(
         int(tokens[0].tag[1]),
         title,
         f"s{number}",
@@ -184,7 +184,7 @@ def _raw(html: str) -> Token:
     return Token("html_block", "", 0, content=html)
 
 
-def _add_charts(blocks: Sequence[Block], analysis: Analysis) -> None:
+def _add_charts(blocks: Sequence[HeadedText], analysis: Analysis) -> None:
     level = 2 if len(analysis.runs) > 1 else 1
     titles = iter(analysis.runs)
     current: Diagnosis | None = None

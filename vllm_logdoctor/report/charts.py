@@ -183,7 +183,7 @@ def _sampled(run: Run, points: Sequence[Point], bands: Sequence[dict[str, Any]])
     timed = all(point.time is not None for point in points)
     places = _with_gaps(points) if timed else [(float(n), point) for n, point in enumerate(points)]
     xs = _rising([x for x, _ in places])
-    frame = _Frame(run, xs, timed, f"samples-{run.number}", points[0].lines, bands if timed else ())
+    frame = _ChartFrame(run, xs, timed, f"samples-{run.number}", points[0].lines, bands if timed else ())
 
     def column(pick: Callable[[Point], float | None]) -> list[float | None]:
         return [None if point is None else pick(point) for _, point in places]
@@ -224,7 +224,7 @@ def _slots(run: Run) -> Limit | None:
     return {"value": max_num_seqs, "label": f"max_num_seqs {max_num_seqs:,}"} if near else None
 
 
-class _Frame(Struct, frozen=True):
+class _ChartFrame(Struct, frozen=True):
     """What the sampled charts of a run share: the time axis and the cursor."""
 
     run: Run
@@ -286,7 +286,7 @@ def _drafts(run: Run) -> Chart | None:
         return None
     timed = all(line.time is not None for line in lines)
     places = _with_gaps(lines) if timed else [(float(n), line) for n, line in enumerate(lines)]
-    frame = _Frame(run, _rising([x for x, _ in places]), timed, f"samples-{run.number}", 1)
+    frame = _ChartFrame(run, _rising([x for x, _ in places]), timed, f"samples-{run.number}", 1)
     accepted = [None if line is None else line.acceptance for _, line in places]
     return frame.chart("drafts", "Drafted tokens accepted", "%", [("accepted", "green", True, accepted)])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vllm_logdoctor.report.body import (
-    Block,
+    HeadedText,
     all_cited,
     block_html,
     blocks_of,
@@ -32,7 +32,7 @@ def render(analysis: Analysis) -> str:
     return webpage(blocks, contents, _body(blocks, analysis) + lines)
 
 
-def _contents(blocks: Sequence[Block]) -> Iterator[tuple[str, str, int]]:
+def _contents(blocks: Sequence[HeadedText]) -> Iterator[tuple[str, str, int]]:
     runs = sum(block.level == 2 and block.title.startswith("Run ") for block in blocks)
     deepest = 3 if 1 < runs <= _RUNS_WITH_PARTS else 2
     for number, block in enumerate(blocks):
@@ -40,11 +40,11 @@ def _contents(blocks: Sequence[Block]) -> Iterator[tuple[str, str, int]]:
             yield block.name, _short(block, number), block.level
 
 
-def _short(block: Block, number: int) -> str:
+def _short(block: HeadedText, number: int) -> str:
     return "First screen" if number == 0 else shorten(block.title, 60)
 
 
-def _body(blocks: Sequence[Block], analysis: Analysis) -> str:
+def _body(blocks: Sequence[HeadedText], analysis: Analysis) -> str:
     lines = lines_by_anchor(analysis)
     parts: list[str] = []
     title = 2 if len(analysis.runs) > 1 else 1
@@ -61,7 +61,7 @@ def _body(blocks: Sequence[Block], analysis: Analysis) -> str:
     return "".join(parts)
 
 
-def _lines(blocks: Sequence[Block], analysis: Analysis) -> Iterator[str]:
+def _lines(blocks: Sequence[HeadedText], analysis: Analysis) -> Iterator[str]:
     cited = all_cited(blocks, analysis)
     if not cited:
         return

@@ -34,7 +34,7 @@ _MINUTE = 60.0
 _HOUR = 3600.0
 
 
-class Chart(Figure):
+class Plot(Figure):
     """A matplotlib figure that shows itself in a notebook, whatever its backend."""
 
     def _repr_png_(self) -> bytes:
@@ -53,7 +53,7 @@ class Plots:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def throughput(self) -> Chart:
+    def throughput(self) -> Plot:
         """Generation and prompt throughput over time in tokens/s, engines in sum; of long runs mean, range."""
         figure, (upper, lower) = _figure(self._run, "Throughput", rows=2)
         points = _series(self._run)
@@ -64,7 +64,7 @@ class Plots:
         _time_axis(lower, self._run)
         return figure
 
-    def kv_cache(self) -> Chart:
+    def kv_cache(self) -> Plot:
         """KV cache use in percent, with running and waiting requests below."""
         figure, (upper, lower) = _figure(self._run, "KV cache and queue", rows=2)
         points = _series(self._run)
@@ -78,11 +78,11 @@ class Plots:
         _time_axis(lower, self._run)
         return figure
 
-    def startup(self) -> Chart:
+    def startup(self) -> Plot:
         """Start-up phases as bars over time, one row per phase and process."""
         return _bars(self._run, "Start-up", ("startup", "serving", "idle", "shutdown"))
 
-    def timeline(self) -> Chart:
+    def timeline(self) -> Plot:
         """The whole run: phases as bars, throughput below, on one time axis."""
         figure, (upper, lower) = _figure(self._run, "Timeline", rows=2)
         scale, _ = _time_scale(self._run)
@@ -99,7 +99,7 @@ class Plots:
         _across(upper)
         return figure
 
-    def requests(self) -> Chart:
+    def requests(self) -> Plot:
         """Answered requests per minute, stacked by status class."""
         figure, (axes,) = _figure(self._run, "Answered requests")
         scale, _ = _time_scale(self._run)
@@ -121,8 +121,8 @@ class Plots:
         return figure
 
 
-def _figure(run: Run, title: str, rows: int = 1, height: float = _SIZE[1]) -> tuple[Chart, list[Axes]]:
-    figure = Chart(figsize=(_SIZE[0], height if rows == 1 else height * 1.3), layout="constrained")
+def _figure(run: Run, title: str, rows: int = 1, height: float = _SIZE[1]) -> tuple[Plot, list[Axes]]:
+    figure = Plot(figsize=(_SIZE[0], height if rows == 1 else height * 1.3), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(rows, 1, sharex=True, squeeze=False)
     axes: list[Axes] = [row[0] for row in grid]
@@ -246,7 +246,7 @@ def _drawable(run: Run) -> list[Phase]:
     return sorted(known, key=lambda phase: (phase.start or 0.0, -(phase.seconds or 0.0)))
 
 
-def _bars(run: Run, title: str, without: tuple[str, ...]) -> Chart:
+def _bars(run: Run, title: str, without: tuple[str, ...]) -> Plot:
     phases = [phase for phase in _drawable(run) if phase.name not in without]
     figure, (axes,) = _figure(run, title, height=max(2.8, 0.36 * len(phases) + 1.5))
     if not phases:

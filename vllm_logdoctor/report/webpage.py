@@ -9,11 +9,11 @@ from functools import lru_cache
 from html import escape
 from importlib.resources import files
 
-from vllm_logdoctor.report.body import Block
+from vllm_logdoctor.report.body import HeadedText
 from vllm_logdoctor.report.charts import chart_data
 
 
-def webpage(blocks: Sequence[Block], contents: Sequence[tuple[str, str, int]], body: str) -> str:
+def webpage(blocks: Sequence[HeadedText], contents: Sequence[tuple[str, str, int]], body: str) -> str:
     """Return a self-contained HTML document.
 
     Args:

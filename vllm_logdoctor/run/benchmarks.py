@@ -19,7 +19,7 @@ _BLOCK_LINES = 120
 _MOST = 500
 
 
-class _Open(Struct):
+class _OpenTable(Struct):
     kind: str
     file: int
     line: int
@@ -33,7 +33,7 @@ class BenchmarkReader:
 
     def __init__(self) -> None:
         self._found: list[Benchmark] = []
-        self._open: _Open | None = None
+        self._open: _OpenTable | None = None
         self._asked: dict[str, str | float] = {}
         self._asked_in: tuple[Evidence, ...] = ()
 
@@ -51,7 +51,7 @@ class BenchmarkReader:
             self._asked_in = (evidence,)
         elif event.name == "benchmark-serving-begins":
             self._close()
-            self._open = _Open("serve", record.file, record.line, evidence, evidence)
+            self._open = _OpenTable("serve", record.file, record.line, evidence, evidence)
         elif event.name == "benchmark-figure":
             self._note("serve", event, evidence, {event.text("label"): event.number("value")}, starts=False)
         elif event.name == "benchmark-throughput":
@@ -92,7 +92,7 @@ class BenchmarkReader:
             if not starts:
                 return
             self._close()
-            block = self._open = _Open(kind, record.file, record.line, evidence, evidence)
+            block = self._open = _OpenTable(kind, record.file, record.line, evidence, evidence)
         assert block is not None
         block.figures.update(
             {name: value for name, value in figures.items() if value is not None and math.isfinite(value)}
@@ -104,7 +104,7 @@ class BenchmarkReader:
             self._found.append(self._result(self._open))
         self._open = None
 
-    def _result(self, block: _Open) -> Benchmark:
+    def _result(self, block: _OpenTable) -> Benchmark:
         """Return a result with the requested load; arguments that sample a fixed data set have no lengths."""
         lines = (block.first,) if block.first == block.last else (block.first, block.last)
         asked = self._asked if block.kind == "serve" else {}

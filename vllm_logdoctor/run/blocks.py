@@ -151,7 +151,7 @@ class _Raising(Struct):
         return Raised(self.type, text, self.inner, tuple(self.frames), record, self.link)
 
 
-class _Open(Struct):
+class _OpenBlock(Struct):
     """A block whose lines are still being collected."""
 
     start: int
@@ -193,7 +193,7 @@ class _Collector:
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._records = records
-        self._open: dict[tuple[object, ...], _Open] = {}
+        self._open: dict[tuple[object, ...], _OpenBlock] = {}
         self._previous: dict[tuple[object, ...], int] = {}
         self._quoting = False
         self._wrapped: dict[tuple[object, ...], str] = {}
@@ -284,7 +284,7 @@ class _Collector:
         text = cleaned(record.message)
         indent = 0 if announced else len(text) - len(text.lstrip(" "))
         raising = _Raising("", announced=notebook_type(text))
-        self._open[key] = _Open(position, introduction, [raising], [record], position, indent=indent)
+        self._open[key] = _OpenBlock(position, introduction, [raising], [record], position, indent=indent)
 
     def _introduction(self, key: tuple[object, ...], position: int, record: Record) -> Record | None:
         for known in (key, ("process", record.file, record.process)):
@@ -306,7 +306,7 @@ class _Collector:
             frame = Frame(place.file, place.line, place.function, "", record)
             indent = max(0, len(text) - len(text.lstrip(" ")) - 2)
             before = self._introduction(key, position, record)
-            self._open[key] = _Open(
+            self._open[key] = _OpenBlock(
                 position, before, [_Raising("", [frame])], [record], position, indent=indent
             )
             return
@@ -319,9 +319,9 @@ class _Collector:
             return
         raising = _Raising("", [], named.type, named.inner, [named.text], record)
         introduction = self._introduction(key, position, record)
-        self._open[key] = _Open(position, introduction, [raising], [record], position, bare=True)
+        self._open[key] = _OpenBlock(position, introduction, [raising], [record], position, bare=True)
 
-    def _continue(self, waiting: _Open, position: int, record: Record, text: str) -> bool:
+    def _continue(self, waiting: _OpenBlock, position: int, record: Record, text: str) -> bool:
         """Take a line into an open block; False where it does not belong to it."""
         link = link_line(text)
         if link:
@@ -341,7 +341,7 @@ class _Collector:
         _add(waiting, position, record)
         return True
 
-    def _inside_frames(self, waiting: _Open, position: int, record: Record, text: str) -> bool:
+    def _inside_frames(self, waiting: _OpenBlock, position: int, record: Record, text: str) -> bool:
         current = waiting.current
         indent = len(text) - len(text.lstrip())
         # Where the head of a traceback that a tool indented is cut off, only its code lines tell the indentation.
@@ -368,7 +368,7 @@ class _Collector:
         _add(waiting, position, record)
         return True
 
-    def _continues_text(self, waiting: _Open, record: Record, text: str) -> bool:
+    def _continues_text(self, waiting: _OpenBlock, record: Record, text: str) -> bool:
         current = waiting.current
         if len(current.text) > _TEXT_LINES:
             return False
@@ -388,7 +388,7 @@ class _Collector:
     def _close(self, key: tuple[object, ...]) -> Iterator[Block]:
         yield from self._closed(self._open.pop(key))
 
-    def _closed(self, waiting: _Open) -> Iterator[Block]:
+    def _closed(self, waiting: _OpenBlock) -> Iterator[Block]:
         raised = tuple(one.done() for one in waiting.raised if one.frames or one.record)
         if not raised:
             return
@@ -418,7 +418,7 @@ def _lines_of(record: Record) -> Iterable[Record]:
     return (record._replace(message=line, text=line) for line in record.message.split("\n"))
 
 
-def _add(waiting: _Open, position: int, record: Record) -> None:
+def _add(waiting: _OpenBlock, position: int, record: Record) -> None:
     waiting.records.append(record)
     waiting.end = position
     waiting.strange = 0

@@ -48,7 +48,7 @@ _MOST_ALIVE = 16
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-class _Claims(Generic[_Key]):
+class _RunOwners(Generic[_Key]):
     """Which run a process or a host belongs to; a run's own are found without a look at those of all others."""
 
     def __init__(self) -> None:
@@ -96,8 +96,8 @@ class Segmenter:
         self.unattributed_accesses = 0
         self._accesses: dict[bytes, Counter[AccessKey]] = {}
         self.left_out = self.records_left_out = self.recognised_left_out = 0
-        self._by_pid = _Claims[tuple[str, int]]()
-        self._by_host = _Claims[str]()
+        self._by_pid = _RunOwners[tuple[str, int]]()
+        self._by_host = _RunOwners[str]()
         self._claimed: Process | None = None
 
     @property

@@ -16,7 +16,7 @@ from typing import Any
 from vllm_logdoctor.events import Event, Figures
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Extremes, Sample
-from vllm_logdoctor.scan import Line
+from vllm_logdoctor.scan import WantedLine
 
 MOST_SAMPLES = 5_000
 _MERGED_AT_ONCE = 500
@@ -99,7 +99,7 @@ class Series:
         row = [getattr(sample, name) for name in _COLUMNS]
         self._add(tuple(_UNKNOWN if value is None else value for value in row), sample.text)
 
-    def add_figures(self, figures: Figures, line: Line, time: float | None) -> None:
+    def add_figures(self, figures: Figures, line: WantedLine, time: float | None) -> None:
         """Add the figures of a statistics line."""
         engine, prompt, generation, running, swapped, waiting, kv_usage, prefix, external, mm = figures
         row = (

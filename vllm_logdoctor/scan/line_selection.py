@@ -35,7 +35,7 @@ _NOTHING_SPLIT: tuple[Chunk | None, Sequence[bytes]] = (None, ())
 _T = TypeVar("_T")
 
 
-class Line(NamedTuple):
+class WantedLine(NamedTuple):
     """A wanted line; a tuple, because it is made for every one of them.
 
     Attributes:
@@ -63,12 +63,12 @@ class Repeated(Struct, frozen=True):
         count: how many.
     """
 
-    first: Line
-    last: Line
+    first: WantedLine
+    last: WantedLine
     count: int
 
 
-Item = Line | Repeated | Counter[AccessKey]
+Item = WantedLine | Repeated | Counter[AccessKey]
 
 
 class KindLimit:
@@ -126,14 +126,16 @@ class Selector:
             self._file, self._block_until, self._open, self._last_read = chunk.file, 0, 0, 0
         return self._items(chunk, scanned if scanned is not None else self._scanner.scan(chunk.data))
 
-    def tail(self) -> tuple[list[Line], int]:
+    def tail(self) -> tuple[list[WantedLine], int]:
         """Return the last lines, wanted or not, with some before them in which a secret may begin; how many those are."""
-        lines: list[Line] = []
+        lines: list[WantedLine] = []
         for file, behind, data in self._tail:
             pieces = data.split(b"\n")
             first = behind - len(pieces) + 1
             lines += [
-                Line(file, first + n, piece[:TAIL_BYTES]) for n, piece in enumerate(pieces) if piece.strip()
+                WantedLine(file, first + n, piece[:TAIL_BYTES])
+                for n, piece in enumerate(pieces)
+                if piece.strip()
             ]
         lines = lines[-TAIL_LINES - _LINES_OF_KEY :]
         return lines, max(0, len(lines) - TAIL_LINES)
@@ -147,7 +149,7 @@ class Selector:
     def _items(self, chunk: Chunk, scanned: Scanned) -> Iterator[Item]:
         chunk.lines = scanned.lines
         file, base = chunk.file, chunk.first_line
-        counts, repeats = _Waiting(self._blocks(chunk, scanned)), _Waiting(scanned.repeats)
+        counts, repeats = _InOrder(self._blocks(chunk, scanned)), _InOrder(scanned.repeats)
         number = base
         yield from self._name_before(chunk, scanned)
         for place, match in enumerate(scanned.matches):
@@ -162,7 +164,7 @@ class Selector:
             opened = match.opens and self._open_block(line, match.data[:200])
             if match.literals or inside or opened or not match.by_shape or self.unknown.is_read(match.data):
                 self._last_read = line
-                yield Line(
+                yield WantedLine(
                     file, line, match.data, match.literals, not match.by_shape and not inside, match.by_shape
                 )
             if not match.opens and match.closes and self._open:
@@ -176,7 +178,7 @@ class Selector:
         self._split = _NOTHING_SPLIT
         self._remember_tail(chunk)
 
-    def _name_before(self, chunk: Chunk, scanned: Scanned) -> Iterator[Line]:
+    def _name_before(self, chunk: Chunk, scanned: Scanned) -> Iterator[WantedLine]:
         """Yield the line of the chunk before that names the secret in the first wanted line of this one."""
         first = scanned.matches[0].number if scanned.matches else -1
         if not 0 <= first <= MOST_BLANK:
@@ -188,7 +190,7 @@ class Selector:
             return
         line = chunk.first_line + first - name[1]
         if line > max(HEAD_LINES, self._block_until, self._last_read):
-            yield Line(chunk.file, line, name[2][:LONGEST], (), True)
+            yield WantedLine(chunk.file, line, name[2][:LONGEST], (), True)
 
     def _blocks(self, chunk: Chunk, scanned: Scanned) -> list[tuple[int, Counter[AccessKey]]]:
         """Return the access lines before each match, with the way to their lines."""
@@ -215,13 +217,13 @@ class Selector:
 
     def _between(
         self, file: int, lines: Sequence[bytes], base: int, number: int, before: int
-    ) -> Iterator[Line]:
+    ) -> Iterator[WantedLine]:
         """Yield the lines without a hit that continue a block or belong to the head of the file."""
         limit = max(HEAD_LINES, self._block_until)
         for at in range(number, min(before, limit + 1)):
             line = lines[at - base]
             if line:
-                yield Line(file, at, line[:LONGEST])
+                yield WantedLine(file, at, line[:LONGEST])
 
     def _open_block(self, line: int, head: bytes) -> bool:
         """Keep a window of wanted lines open after a traceback and return True; repeated ones from one call site are only counted."""
@@ -240,7 +242,7 @@ class Selector:
             self._block_until = line + _AFTER_BLOCK
 
 
-class _Waiting(Generic[_T]):
+class _InOrder(Generic[_T]):
     """Hands out what comes before each match.
 
     Attributes:
@@ -262,7 +264,7 @@ class _Waiting(Generic[_T]):
 
 
 def _repeated(file: int, base: int, repeat: Repeat) -> Repeated:
-    first, last = (Line(file, base + number, data) for number, data in (repeat.first, repeat.last))
+    first, last = (WantedLine(file, base + number, data) for number, data in (repeat.first, repeat.last))
     return Repeated(first, last, repeat.lines)
 
 

@@ -95,7 +95,7 @@ class Chunk(Struct):
         return self.content[-size:] if isinstance(self.content, bytes) else self.content.tail(size)
 
 
-class Reading(Struct):
+class InputSize(Struct):
     """What was read of one input: filled while `read_chunks` runs.
 
     Attributes:
@@ -130,7 +130,7 @@ def keep_freed_memory() -> None:
 
 
 def read_chunks(
-    source: Input, number: int, reading: Reading, chunk_bytes: int = CHUNK_BYTES, *, counts: bool = True
+    source: Input, number: int, reading: InputSize, chunk_bytes: int = CHUNK_BYTES, *, counts: bool = True
 ) -> Iterator[Chunk]:
     """Read an input as chunks cut at line ends.
 
@@ -154,7 +154,7 @@ def read_chunks(
 
 
 def read_on(
-    name: str, descriptor: int, offset: int, number: int, reading: Reading, chunk_bytes: int
+    name: str, descriptor: int, offset: int, number: int, reading: InputSize, chunk_bytes: int
 ) -> Iterator[Chunk]:
     """Read an open plain file from where a line begins, without counting lines: see `read_chunks`."""
     with io.FileIO(descriptor, closefd=False) as file:
@@ -164,7 +164,7 @@ def read_on(
         yield from _chunks(filter(None, blocks), number, reading, counts=False)
 
 
-def _chunks(blocks: Iterable[bytes], number: int, reading: Reading, counts: bool) -> Iterator[Chunk]:
+def _chunks(blocks: Iterable[bytes], number: int, reading: InputSize, counts: bool) -> Iterator[Chunk]:
     """Cut blocks at line ends; none is longer than the longest line."""
     rest = b""
     for block in blocks:
@@ -186,7 +186,7 @@ def _chunks(blocks: Iterable[bytes], number: int, reading: Reading, counts: bool
         yield from _chunk(number, rest, reading, counts)
 
 
-def _chunk(number: int, data: bytes, reading: Reading, counts: bool) -> Iterator[Chunk]:
+def _chunk(number: int, data: bytes, reading: InputSize, counts: bool) -> Iterator[Chunk]:
     data = _with_plain_spaces(data)
     chunk = Chunk(number, reading.lines + 1, data)
     yield chunk
@@ -209,7 +209,7 @@ def _cut_overlong(rest: bytes) -> tuple[bytes, bytes]:
     return rest[:cut], rest[cut:]
 
 
-def _blocks(stream: BinaryIO, name: str, reading: Reading, size: int) -> Iterator[bytes]:
+def _blocks(stream: BinaryIO, name: str, reading: InputSize, size: int) -> Iterator[bytes]:
     """Yield blocks of so many bytes: a pipe gives little at once. What was read before an error or an interrupt comes before it."""
     # One read of the stream below at a time: what a cut archive or an interrupted pipe gave before is not lost.
     read = getattr(stream, "read1", stream.read)

@@ -20,7 +20,7 @@ _SELECTS_FILES = sys.platform != "win32"
 _PAUSE = 1.0
 
 
-class Piece(Struct, frozen=True):
+class NewBytes(Struct, frozen=True):
     """Consecutive bytes of a growing log.
 
     Attributes:
@@ -34,14 +34,14 @@ class Piece(Struct, frozen=True):
     data: bytes
 
 
-class _Lines(Struct):
+class _UnfinishedPart(Struct):
     """Bytes of one part as pieces cut at line ends."""
 
     part: int
     next_line: int = 1
     rest: bytes = b""
 
-    def add(self, data: bytes) -> Iterator[Piece]:
+    def add(self, data: bytes) -> Iterator[NewBytes]:
         self.rest += data
         cut = self.rest.rfind(b"\n") + 1
         if cut:
@@ -49,13 +49,13 @@ class _Lines(Struct):
         while len(self.rest) > LONGEST_LINE:
             yield self._piece(self.rest.rfind(b"\r") + 1 or LONGEST_LINE)
 
-    def end(self) -> Iterator[Piece]:
+    def end(self) -> Iterator[NewBytes]:
         if self.rest:
             yield self._piece(len(self.rest))
 
-    def _piece(self, cut: int) -> Piece:
+    def _piece(self, cut: int) -> NewBytes:
         data, self.rest = self.rest[:cut], self.rest[cut:]
-        piece = Piece(self.part, self.next_line, data.replace(b"\0", b""))
+        piece = NewBytes(self.part, self.next_line, data.replace(b"\0", b""))
         self.next_line += data.count(b"\n")
         return piece
 
@@ -73,7 +73,7 @@ class GrowingFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.ended = False
-        self._lines = _Lines(0)
+        self._lines = _UnfinishedPart(0)
         self._file = self._opened()
 
     @property
@@ -81,7 +81,7 @@ class GrowingFile:
         """Return whether the file has been found."""
         return self._file is not None
 
-    def read(self) -> Iterator[Piece]:
+    def read(self) -> Iterator[NewBytes]:
         """Yield what was written since the last call; an unfinished last line waits for its end."""
         self._file = self._file or self._opened()
         if self._file is None:
@@ -92,7 +92,7 @@ class GrowingFile:
             yield from self._new_bytes(self._file)
             yield from self._lines.end()
             self._file.close()
-            self._file, self._lines = successor, _Lines(self._lines.part + 1)
+            self._file, self._lines = successor, _UnfinishedPart(self._lines.part + 1)
             yield from self._new_bytes(self._file)
             successor = self._successor(self._file)
 
@@ -103,7 +103,7 @@ class GrowingFile:
         else:
             time.sleep(min(seconds, _PAUSE))
 
-    def close(self) -> Iterator[Piece]:
+    def close(self) -> Iterator[NewBytes]:
         """Yield an unfinished last line and close the file."""
         yield from self._lines.end()
         if self._file is not None:
@@ -119,7 +119,7 @@ class GrowingFile:
                 f"can't read {self.path}: {error.strerror or error}; check path and rights"
             ) from error
 
-    def _new_bytes(self, file: BinaryIO) -> Iterator[Piece]:
+    def _new_bytes(self, file: BinaryIO) -> Iterator[NewBytes]:
         while data := file.read(CHUNK_BYTES):
             yield from self._lines.add(data)
 
@@ -146,9 +146,9 @@ class GrowingStream(Struct):
 
     stream: BinaryIO
     ended: bool = False
-    _lines: _Lines = field(default_factory=lambda: _Lines(0))
+    _lines: _UnfinishedPart = field(default_factory=lambda: _UnfinishedPart(0))
 
-    def read(self) -> Iterator[Piece]:
+    def read(self) -> Iterator[NewBytes]:
         """Yield what has come since the last call, without waiting for more."""
         while not self.ended and (not _SELECTS_FILES or select.select([self.stream], [], [], 0)[0]):
             data = os.read(self.stream.fileno(), CHUNK_BYTES)
@@ -167,7 +167,7 @@ class GrowingStream(Struct):
         if _SELECTS_FILES:
             select.select([self.stream.fileno(), wake], [], [], seconds)
 
-    def close(self) -> Iterator[Piece]:
+    def close(self) -> Iterator[NewBytes]:
         """Yield an unfinished last line."""
         yield from self._lines.end()
 

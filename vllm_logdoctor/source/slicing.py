@@ -11,7 +11,7 @@ from vllm_logdoctor.source.chunks import (
     LONGEST_LINE,
     Chunk,
     FileSlice,
-    Reading,
+    InputSize,
     is_utf16,
     read_chunks,
     read_on,
@@ -38,7 +38,7 @@ def _descriptor(path: str, stack: ExitStack) -> int | None:
 
 
 def read_pieces(
-    source: Input, descriptor: int | None, number: int, reading: Reading, chunk_bytes: int
+    source: Input, descriptor: int | None, number: int, reading: InputSize, chunk_bytes: int
 ) -> Iterator[Chunk]:
     """Read an input as `read_chunks` does, without counting lines; of most chunks only the place is known.
 

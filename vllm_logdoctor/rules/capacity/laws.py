@@ -18,7 +18,7 @@ from vllm_logdoctor.rules.capacity.memory import GIB, START_FAILS, Memory
 from vllm_logdoctor.run.model import Run
 
 
-class Settings(Struct, frozen=True):
+class ChangedSetting(Struct, frozen=True):
     """One change: the run it is made to, the field and its new value."""
 
     run: Run
@@ -39,7 +39,7 @@ class Settings(Struct, frozen=True):
         return number if math.isfinite(number) and number > 0 and not isinstance(self.value, bool) else None
 
 
-Law = Callable[[Memory, Settings], "Memory | str"]
+Law = Callable[[Memory, ChangedSetting], "Memory | str"]
 
 # Reserved by the communication library on each device as soon as there is more than one rank: tensor parallel
 # 1 -> 2 left 0.1 to 0.3 GiB less than the weights freed (three measured pairs).
@@ -53,7 +53,7 @@ DRAFT_SHARE = (0.84, 0.90, 0.945)
 UNQUANTIZED = (0.03, 0.09, 0.20)
 
 
-def utilization(memory: Memory, to: Settings) -> Memory | str:
+def utilization(memory: Memory, to: ChangedSetting) -> Memory | str:
     """gpu_memory_utilization: the cache moves by the device's memory times the difference (measured: worst
     0.3 %).
     """
@@ -84,7 +84,7 @@ def utilization(memory: Memory, to: Settings) -> Memory | str:
     return memory.with_available(gib, edges[0], edges[1], step)
 
 
-def cache_dtype(memory: Memory, to: Settings) -> Memory | str:
+def cache_dtype(memory: Memory, to: ChangedSetting) -> Memory | str:
     """kv_cache_dtype: tokens go with the bytes of an element (measured: exactly 2.00 from 16 bit to fp8)."""
     override = to.run.setting("num_gpu_blocks_override")
     if override:
@@ -112,7 +112,7 @@ def cache_dtype(memory: Memory, to: Settings) -> Memory | str:
     return memory.scaled(ratio, low, high, step)
 
 
-def model_length(memory: Memory, to: Settings) -> Memory | str:
+def model_length(memory: Memory, to: ChangedSetting) -> Memory | str:
     """max_model_len: tokens stay with full attention; models with windows or states gain up to 6 % from a
     shorter one.
     """
@@ -127,7 +127,7 @@ def model_length(memory: Memory, to: Settings) -> Memory | str:
     return changed.scaled(1, 1 / slack, slack, step)
 
 
-def sequences(memory: Memory, to: Settings) -> Memory | str:
+def sequences(memory: Memory, to: ChangedSetting) -> Memory | str:
     """max_num_seqs: the sampler is profiled with so many rows, 0 to 2.5 % of the tokens in nine measured
     pairs.
     """
@@ -147,7 +147,7 @@ def sequences(memory: Memory, to: Settings) -> Memory | str:
     return memory.with_available(memory.available + moved[1], sizes[0], sizes[-1], step)
 
 
-def step_tokens(memory: Memory, to: Settings) -> Memory | str:
+def step_tokens(memory: Memory, to: ChangedSetting) -> Memory | str:
     """max_num_batched_tokens: activations grow with it; doubling cost 0.1 to 5 % of the tokens."""
     new, old = to.number(), step_tokens_of(to.run)
     if new is None:
@@ -169,19 +169,19 @@ def step_tokens(memory: Memory, to: Settings) -> Memory | str:
     )
 
 
-def tensor_parallel(memory: Memory, to: Settings) -> Memory | str:
+def tensor_parallel(memory: Memory, to: ChangedSetting) -> Memory | str:
     """tensor_parallel_size: weights and heads of the cache are shared out (measured: 2.2 to 4.8 times for
     twice the ranks).
     """
     return _shared_out(memory, to, shares_cache=not uses_latent_attention(to.run))
 
 
-def pipeline_parallel(memory: Memory, to: Settings) -> Memory | str:
+def pipeline_parallel(memory: Memory, to: ChangedSetting) -> Memory | str:
     """pipeline_parallel_size: layers are shared out, with their weights and their part of the cache."""
     return _shared_out(memory, to, shares_cache=True)
 
 
-def _shared_out(memory: Memory, to: Settings, shares_cache: bool) -> Memory | str:
+def _shared_out(memory: Memory, to: ChangedSetting, shares_cache: bool) -> Memory | str:
     new, old = to.number(), to.before or 1
     if new is None or new != int(new):
         return f"{to.name} is a number of ranks"
@@ -211,7 +211,7 @@ def _heads(ratio: float) -> str:
     return f"a rank keeps {share} of each token's cache, if the model has as many KV heads as ranks"
 
 
-def blocks(memory: Memory, to: Settings) -> Memory | str:
+def blocks(memory: Memory, to: ChangedSetting) -> Memory | str:
     """num_gpu_blocks_override: blocks times the tokens of a block; without it the blocks that the engine had counted."""
     if to.value is None:
         return _blocks_of_the_engine(memory, to.run)
@@ -245,7 +245,7 @@ def _blocks_of_the_engine(memory: Memory, run: Run) -> Memory | str:
     return replace(memory.scaled(ratio, ratio, ratio, step), fixed="")
 
 
-def cache_bytes(memory: Memory, to: Settings) -> Memory | str:
+def cache_bytes(memory: Memory, to: ChangedSetting) -> Memory | str:
     """kv_cache_memory_bytes: so many bytes over the bytes of a token."""
     size = bytes_of(to.value)
     if size is None:
@@ -254,7 +254,7 @@ def cache_bytes(memory: Memory, to: Settings) -> Memory | str:
     return memory.with_available(gib, gib, gib, f"{gib:.2f} GiB set for the cache")
 
 
-def eager(memory: Memory, to: Settings) -> Memory | str:
+def eager(memory: Memory, to: ChangedSetting) -> Memory | str:
     """enforce_eager: from 0.21 graphs are counted inside the budget; before, they came out of what was left."""
     if bool(to.value) == bool(to.before) or memory.fixed:
         return memory.scaled(1, 1, 1, "nothing changes" if not memory.fixed else f"no effect: {memory.fixed}")
@@ -272,7 +272,7 @@ def eager(memory: Memory, to: Settings) -> Memory | str:
     return memory.scaled(1, 0.95, 1.05, "graphs lie outside the budget in this version (0 to 5 % measured)")
 
 
-def quantization(memory: Memory, to: Settings) -> Memory | str:
+def quantization(memory: Memory, to: ChangedSetting) -> Memory | str:
     """quantization: the weights shrink, the cache gets what they free; another checkpoint may differ."""
     to_fp8 = str(to.value).startswith("fp8")
     if to_fp8 and (reason := refuses_fp8(to.run)):
@@ -293,7 +293,7 @@ def quantization(memory: Memory, to: Settings) -> Memory | str:
     return memory.with_available(sizes[1], sizes[2], sizes[0], step)
 
 
-def speculation(memory: Memory, to: Settings) -> Memory | str:
+def speculation(memory: Memory, to: ChangedSetting) -> Memory | str:
     """speculative_config: n-gram drafting needs no memory, layers of the checkpoint took 6 to 16 % of the
     tokens.
     """
@@ -319,7 +319,7 @@ def speculation(memory: Memory, to: Settings) -> Memory | str:
     return "the size of the draft model is not known"
 
 
-def offload(memory: Memory, to: Settings) -> Memory | str:
+def offload(memory: Memory, to: ChangedSetting) -> Memory | str:
     """cpu_offload_gb: so much of the weights goes to the host."""
     new, old = to.number() or 0.0, float(to.before or 0.0)
     if memory.available is None:
@@ -328,7 +328,7 @@ def offload(memory: Memory, to: Settings) -> Memory | str:
     return memory.with_available(gib, gib - 0.5, gib + 0.5, f"{new - old:+g} GiB of weights on the host")
 
 
-def block_size(memory: Memory, to: Settings) -> Memory | str:
+def block_size(memory: Memory, to: ChangedSetting) -> Memory | str:
     """block_size: the bytes stay, the last block of each request is larger."""
     size = to.number()
     if size is None:
@@ -336,7 +336,7 @@ def block_size(memory: Memory, to: Settings) -> Memory | str:
     return replace(memory, block=int(size)).scaled(1, 0.98, 1.0, "the same bytes in other blocks")
 
 
-def replicas(memory: Memory, to: Settings) -> Memory | str:
+def replicas(memory: Memory, to: ChangedSetting) -> Memory | str:
     """data_parallel_size: each engine keeps its own cache."""
     return memory.scaled(1, 1, 1, "each engine has a cache of its own; this is the one of one engine")
 

@@ -15,7 +15,7 @@ from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.capacity.fp8 import ARITHMETIC, capability_of, condition_of_fp8
-from vllm_logdoctor.rules.capacity.laws import LAWS, Settings
+from vllm_logdoctor.rules.capacity.laws import LAWS, ChangedSetting
 from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, flag
 from vllm_logdoctor.rules.forecast import Forecast, Limits, forecast
@@ -125,7 +125,7 @@ def _drop_fixed_size(case: RuleContext, memory: Memory | None) -> Room | None:
     if not changes:
         return None
     answer = (
-        LAWS["num_gpu_blocks_override"](memory, Settings(case.run, "num_gpu_blocks_override", None))
+        LAWS["num_gpu_blocks_override"](memory, ChangedSetting(case.run, "num_gpu_blocks_override", None))
         if memory
         else ""
     )
@@ -176,7 +176,9 @@ def _raise_utilization(case: RuleContext, memory: Memory | None) -> Room | None:
     target = _utilization_target(case, memory)
     if target is None:
         return None
-    answer = LAWS["gpu_memory_utilization"](memory, Settings(case.run, "gpu_memory_utilization", target))
+    answer = LAWS["gpu_memory_utilization"](
+        memory, ChangedSetting(case.run, "gpu_memory_utilization", target)
+    )
     gain = None if isinstance(answer, str) else answer.tokens / memory.tokens
     if gain is not None and gain < LEAST_GAIN:
         return None
@@ -239,7 +241,7 @@ def _smaller_weights(case: RuleContext, memory: Memory | None) -> Room | None:
     )
     if memory is None or memory.fixed or not able or run.setting("quantization"):
         return None
-    answer = LAWS["quantization"](memory, Settings(run, "quantization", "fp8"))
+    answer = LAWS["quantization"](memory, ChangedSetting(run, "quantization", "fp8"))
     if isinstance(answer, str) or answer.tokens < LEAST_GAIN * memory.tokens:
         return None
     condition = condition_of_fp8(run)
