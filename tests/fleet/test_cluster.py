@@ -94,6 +94,36 @@ def test_a_job_that_the_batch_system_refuses_ends_with_its_words(
     assert (ended.returncode, " ".join(ended.stderr.split())) == (3, f"logdoctor: {said}")
 
 
+def test_a_later_job_that_is_refused_is_said_and_the_others_go_on(
+    tmp_path: Path, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dask_jobqueue")
+    import dask
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("vllm_logdoctor.fleet.cluster._UNTIL_ASKED_AGAIN", 0.2)
+    # The first job begins when another one was refused twice.
+    (tmp_path / "sbatch").write_text(
+        f"#!/bin/sh\ncd {tmp_path}\nif mkdir first 2>/dev/null; then cp $1 job.sh\n"
+        "(until test -d third; do sleep 0.1; done; exec bash job.sh) >job.log 2>&1 </dev/null & echo $! >pid\n"
+        "echo Submitted batch job 7; else mkdir second 2>/dev/null || mkdir -p third; echo 'sbatch: error: MaxSubmitJobs' >&2; exit 1; fi\n"
+    )
+    (tmp_path / "sbatch").chmod(0o755)
+    (tmp_path / "scancel").write_text(f"#!/bin/sh\nkill $(cat {tmp_path}/pid)\n")
+    (tmp_path / "scancel").chmod(0o755)
+    notes: list[str] = []
+    fleet = Fleet(tmp_path / "store")
+    options = {**site(tmp_path), "workers": 2, "interface": "lo"}
+    with (
+        dask.config.set({"distributed.adaptive.target-duration": "1ms"}),
+        cluster_workers("slurm", options, notes.append) as workers,
+    ):
+        done = fleet.add([logs], workers=workers)
+    assert done.read == 7
+    assert len(notes) == 1
+    assert "sbatch refuses the job (exit status 1): sbatch: error: MaxSubmitJobs" in notes[0]
+
+
 def test_a_running_scheduler_gives_the_same_rows(tmp_path: Path, logs: Path, fleet: Fleet) -> None:
     distributed = pytest.importorskip("distributed")
     file = tmp_path / "scheduler.json"

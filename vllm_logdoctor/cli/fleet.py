@@ -205,7 +205,11 @@ def _workers(cluster: str | None, scheduler: str | None, jobs: int | None, site:
     if scheduler is not None:
         return scheduler_workers(scheduler)
     given = {name: value for name, value in site.items() if value is not None}
-    return cluster_workers(str(cluster), {**settings_here().fleet, **given})
+
+    def note(words: str) -> None:
+        sys.stderr.write(f"logdoctor: --cluster {cluster}: {words}\n")
+
+    return cluster_workers(str(cluster), {**settings_here().fleet, **given}, note)
 
 
 def _patterns() -> tuple[str, ...]:
@@ -256,6 +260,7 @@ def _print_added(done: Added, quiet: bool) -> None:
         if done.read and done.seconds
         else ""
     )
-    read = f"{done.read:,} logs read{rate}: {by_status}" if done.read else "nothing new"
+    nothing = "interrupted, no batch was ready" if done.interrupted else "nothing new"
+    read = f"{done.read:,} logs read{rate}: {by_status}" if done.read else nothing
     end = "\r" if sys.stderr.isatty() else ""
     sys.stderr.write(f"{end}logdoctor: {read}; {done.known:,} were known\n")

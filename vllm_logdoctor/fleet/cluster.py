@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from vllm_logdoctor.fleet.mapping import WorkerPool, given, usable_cores
 from vllm_logdoctor.run.job import seconds_of_time
 
 _BEFORE_THE_END = 120
+_UNTIL_ASKED_AGAIN = 60.0
 _SETTINGS = {
     # A worker that dies names its log: another attempt with the same batch would only cost more workers.
     "distributed.scheduler.allowed-failures": 0,
@@ -73,17 +75,24 @@ def site_of(values: Mapping[str, Any]) -> Site:
 
 
 @contextmanager
-def cluster_workers(kind: str, values: Mapping[str, Any]) -> Iterator[WorkerPool]:
+def cluster_workers(
+    kind: str, values: Mapping[str, Any], note: Callable[[str], None] = lambda _: None
+) -> Iterator[WorkerPool]:
     """Open workers: "slurm" or "pbs" through dask-jobqueue, "local" as processes of Dask on this machine.
 
+    Args:
+        kind: of workers.
+        values: the site's options.
+        note: called with why a further job was refused.
+
     Raises:
-        LogdoctorError: a package is missing, or the batch system refuses.
+        LogdoctorError: a package is missing, or the batch system refuses the first job.
     """
     site = site_of(values)
     dask = _import("dask")
     with (
         dask.config.set(_SETTINGS),
-        _cluster(kind, site) as cluster,
+        _cluster(kind, site, note) as cluster,
         _import("distributed").Client(cluster) as client,
     ):
         yield _workers(
@@ -119,7 +128,7 @@ def _workers(client: Any, count: int) -> WorkerPool:
 
 
 @contextmanager
-def _cluster(kind: str, site: Site) -> Iterator[Any]:
+def _cluster(kind: str, site: Site, note: Callable[[str], None]) -> Iterator[Any]:
     if kind == "local":
         with _import("distributed").LocalCluster(
             threads_per_worker=1, n_workers=min(site.workers, usable_cores()), dashboard_address=None
@@ -131,7 +140,7 @@ def _cluster(kind: str, site: Site) -> Iterator[Any]:
     refusal: Future[str] = Future()
     try:
         cluster = kind_of_cluster(
-            job_cls=_noting(kind_of_cluster.job_cls, refusal), **_job_options(kind, site)
+            job_cls=_noting(kind_of_cluster.job_cls, refusal, note), **_job_options(kind, site)
         )
     except (OSError, RuntimeError, ValueError) as error:
         raise LogdoctorError(f"--cluster {kind}: {error}") from error
@@ -143,9 +152,10 @@ def _cluster(kind: str, site: Site) -> Iterator[Any]:
         yield cluster
 
 
-def _noting(job: Any, refusal: Future[str]) -> Any:
-    """Return a class of jobs that notes why the first one was refused, or ""; Dask waits for workers of a refused job for ever."""
+def _noting(job: Any, first: Future[str], note: Callable[[str], None]) -> Any:
+    """Return a class of jobs: why the first one was refused, or "", becomes known; a later refusal is noted once for each reason."""
     process = _import("distributed.deploy.spec").ProcessInterface
+    noted = set()
 
     async def start(self: Any) -> None:
         reason = ""
@@ -153,11 +163,28 @@ def _noting(job: Any, refusal: Future[str]) -> Any:
             await job.start(self)
         except (OSError, RuntimeError, ValueError) as error:
             reason = _reason(error)
+            # Dask waits for workers of a refused job for ever: without it, it asks for another one.
             await process.start(self)
-        if not refusal.done():
-            refusal.set_result(reason)
+            asyncio.get_running_loop().call_later(_UNTIL_ASKED_AGAIN, _drop, self)
+        if not first.done():
+            first.set_result(reason)
+        elif reason and reason not in noted:
+            noted.add(reason)
+            note(f"{reason}; the jobs before it go on, another one is asked for each minute")
 
-    return type(job.__name__, (job,), {"start": start})
+    async def close(self: Any) -> None:
+        await job.close(self)
+        await process.close(self)
+
+    return type(job.__name__, (job,), {"start": start, "close": close})
+
+
+def _drop(job: Any) -> None:
+    job.status = type(job.status).closed
+    cluster = job._cluster()
+    for name in [name for name, one in cluster.workers.items() if one is job] if cluster else ():
+        del cluster.workers[name]
+        cluster.worker_spec.pop(name, None)
 
 
 def _reason(error: Exception) -> str:
