@@ -47,6 +47,8 @@ def test_the_site_s_options_reach_the_job_script() -> None:
     assert (options["queue"], options["account"], options["interface"]) == ("cpu", "abc", "ib0")
     assert options["job_extra_directives"] == ["--qos=x"]
     assert options["worker_extra_args"][:2] == ["--lifetime", "1680s"]
+    # Two calls on one login node: no port is asked for that the other one has.
+    assert options["scheduler_options"]["dashboard_address"].endswith(":0")
 
 
 @pytest.mark.parametrize("values", [{"quueue": "cpu"}, {"workers": "many"}, {"walltime": "00:01:00"}])

@@ -206,7 +206,7 @@ def _job_options(kind: str, site: Site) -> dict[str, Any]:
         "processes": 1, "interface": site.interface, "job_extra_directives": site.job_directives,
         "job_script_prologue": site.job_script_prologue, "worker_extra_args": [*lifetime, "--nthreads", "1"],
         "local_directory": site.local_directory, "log_directory": site.log_directory, "death_timeout": 60,
-        "scheduler_options": {"dashboard_address": None},
+        "scheduler_options": {"dashboard": False, "dashboard_address": "127.0.0.1:0"},
     }  # fmt: skip
     if site.python:
         options["python"] = site.python
