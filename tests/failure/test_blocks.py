@@ -171,3 +171,26 @@ def test_a_record_of_json_holds_its_whole_traceback():
         "load_model",
     )
     assert block.last_raised.record.text == "torch.OutOfMemoryError: CUDA out of memory."
+
+
+def test_a_stack_that_pybind_prints_below_the_exception_gives_its_places_outermost_first():
+    (block,) = read(
+        [
+            "Traceback (most recent call last):",
+            '  File "/opt/app/serve.py", line 31, in <module>',
+            "    llm.generate(prompts)",
+            "RuntimeError: KeyError: 'num_hidden_layers'",
+            "",
+            "At:",
+            "  /opt/vllm/config.py(120): get_num_layers",
+            "  /opt/app/plugin.py(12): load",
+            "",
+        ]
+    )
+    raised = block.last_raised
+    assert raised.text == "KeyError: 'num_hidden_layers'"
+    assert [(frame.function, frame.line) for frame in raised.frames] == [
+        ("<module>", 31),
+        ("load", 12),
+        ("get_num_layers", 120),
+    ]

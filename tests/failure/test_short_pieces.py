@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.failure.judging import diagnosis, root
 from vllm_logdoctor import analyze
 
@@ -269,3 +271,48 @@ def test_a_failure_of_a_test_is_no_crash_of_a_start() -> None:
     ).runs[0]
     assert report.outcome == "unknown"
     assert report.to_markdown().startswith("# TESTS FAILED: torch.compile failed")
+
+
+PYBIND = (
+    "At:\n"
+    "  /opt/venv/lib/python3.11/site-packages/vllm/model_executor/models/llama.py(80): forward\n"
+    "  /opt/venv/lib/python3.11/site-packages/vllm/worker/model_runner.py(1719): execute_model\n"
+    "  /opt/venv/lib/python3.11/site-packages/vllm/worker/worker.py(240): determine_num_available_blocks\n"
+)
+
+
+def test_the_stack_below_an_exception_says_in_which_phase_it_was_raised() -> None:
+    full = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.68 GiB of which 812.00 MiB is free."
+    assert root(f"RuntimeError: {full}\n\n{PYBIND}").id == "oom-warmup"
+
+
+def test_an_exception_of_python_that_ends_native_code_is_the_root() -> None:
+    ended = root(
+        "terminate called after throwing an instance of 'pybind11::error_already_set'\n"
+        f"  what():  ValueError: too many values to unpack (expected 2)\n\n{PYBIND}\nAborted (core dumped)\n"
+    )
+    assert (ended.id, ended.evidence[0].line) == ("engine-code-bug", 2)
+
+
+def test_the_log_that_a_deployment_quotes_in_its_status_is_judged() -> None:
+    quoted = json.dumps(
+        {
+            "deployment": "chat",
+            "status": "UNHEALTHY",
+            "message": "The replica failed to start. Last lines:\n"
+            "INFO 11-03 10:12:01 [api_server.py:1839] vLLM API server version 0.11.0\n"
+            "ERROR 11-03 10:12:44 [core.py:708] EngineCore failed to start.\n"
+            "ERROR 11-03 10:12:44 [core.py:708] Traceback (most recent call last):\n"
+            'ERROR 11-03 10:12:44 [core.py:708]   File "/opt/vllm/v1/worker/gpu_worker.py", line 179, in init_device\n'
+            "ERROR 11-03 10:12:44 [core.py:708]     raise ValueError(\n"
+            "ERROR 11-03 10:12:44 [core.py:708] ValueError: Free memory on device (3.2/79.1 GiB) on startup is less than desired GPU memory "
+            "utilization (0.9, 71.19 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n",
+        }
+    )
+    assert root(f"{quoted}\n").id == "gpu-memory-not-free-at-start"
+    served = 'applications:\n  llm:\n    status: DEPLOY_FAILED\n    message: "Deploying app failed with exception:\\nTraceback (most recent call last):\\n'
+    raised = "ValueError: Model architectures ['NewForCausalLM'] are not supported for now. Supported architectures: dict_keys(['LlamaForCausalLM'])"
+    assert (
+        root(f'{served}  File \\"/opt/ray/serve/state.py\\", line 1, in build\\n{raised}\\n"\n').id
+        == "model-arch-not-supported-by-version"
+    )

@@ -25,6 +25,7 @@ from vllm_logdoctor.parse.plain_headers import (
 )
 from vllm_logdoctor.parse.prefixes import Prefix, read_prefix
 from vllm_logdoctor.parse.processes import PROCESS_PREFIX, process_of
+from vllm_logdoctor.parse.quoted_lines import MESSAGE_KEYS, TRACEBACK_KEYS, last_field, lines_within
 from vllm_logdoctor.parse.record import NO_PROCESS, Process, Record
 from vllm_logdoctor.parse.secrets import (
     Masked,
@@ -80,28 +81,12 @@ _JSON_START = lazy_pattern(r"\s*(?:data:\s*)?\{")
 _JSON_MEMBER = lazy_pattern(
     r'\s*"(?:message|msg|log|MESSAGE|textPayload)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*")\s*,?\s*$'
 )
-_MESSAGE_KEYS = (
-    "message",
-    "msg",
-    "log",
-    "MESSAGE",
-    "textPayload",
-    "text",
-    "line",
-    "@message",
-    "body",
-    "event",
-)
 # {"content": {"message": "..."}}    {"_source": {"message": "..."}}    {"jsonPayload": {"message": "..."}}
-# Formatters of JSON keep the traceback of a record in a member of its own.
-_TRACEBACK_KEYS = ("exc_info", "exc_text", "exception", "stack_trace", "traceback")
-_MESSAGE_NAMES = frozenset(key.lower() for key in _MESSAGE_KEYS)
+_MESSAGE_NAMES = frozenset(key.lower() for key in MESSAGE_KEYS)
 _NESTING_KEYS = ("content", "_source", "jsonPayload", "result", "fields", "attributes")
 # A platform's "severity" is that of the stream, not of the record.
 _LEVEL_KEYS = ("levelname", "level", "log_level")
 _TIME_KEYS = ("asctime", "timestamp", "time", "ts", "@timestamp")
-# 2026-03-04T05:06:07Z,"host","vllm","INFO:     10.0.0.1:4000 - ""POST /v1/completions HTTP/1.1"" 200 OK"
-_CSV_FIELD = lazy_pattern(r'(?P<before>(?:[^",]{0,80},|"[^"]{0,200}",){0,12})"(?P<text>(?:[^"]|"")*)"\s*$')
 # Generated text: "INFO 06-01 10:00:00 [loggers.py:127] Engine 000: ...    (what a model or a prompt says, not {"log": "INFO ...)
 _QUOTED = lazy_pattern(
     r"""(?P<name>[^"'\\\s]{1,40})\s?[:=]\s?(?P<quote>["'])(?:(?!(?P=quote)).)*\Z""", re.DOTALL
@@ -183,16 +168,17 @@ class RecordParser:
         if text.startswith("\ufeff"):
             text = text[1:]
         if '""' in text:
-            text = _last_field(text)
+            text = last_field(text)
         if "&quot;" in text or "&lt;" in text:
             from html import unescape
 
             text = unescape(text)
         if may_be_coloured(text):
             text = _COLOURS.sub("", text)
-        for segment in _without_redraws(text.split("\r")) if "\r" in text else (text,):
+        segments = lines_within(text) if "\\n" in text else ()
+        for segment in segments or (_without_redraws(text.split("\r")) if "\r" in text else (text,)):
             rest = segment
-            # Redraws, or line ends of old systems.
+            # Redraws, line ends of old systems, or lines of a quoted log.
             if segment is not text and segment.strip() and self.unfinished is not None:
                 rest = self._without_rest_of_secret(line, segment)
             while rest and not rest.isspace():
@@ -351,11 +337,11 @@ class RecordParser:
         if not isinstance(found, dict):
             return None
         found = _innermost(found)
-        message = next((found[key] for key in _MESSAGE_KEYS if isinstance(found.get(key), str)), None)
+        message = next((found[key] for key in MESSAGE_KEYS if isinstance(found.get(key), str)), None)
         if message is None:
             return None
         message = message.rstrip("\r\n")
-        raised = next((found[key] for key in _TRACEBACK_KEYS if isinstance(found.get(key), str)), "")
+        raised = next((found[key] for key in TRACEBACK_KEYS if isinstance(found.get(key), str)), "")
         if raised and raised not in message:
             message = f"{message}\n{raised.rstrip()}"
         # TGI's text has it before the message.
@@ -409,6 +395,7 @@ def _is_bare(text: str) -> bool:
         and not (may_hold_header(text) and _HEADER.search(text))
         and not (may_hold_other_header(text) and _OTHER_HEADER.search(text))
         and '{"' not in text
+        and "\\n" not in text
         and not text.lstrip().startswith(('"', "{", "data:"))
         and '"textPayload"' not in text
         and "**" not in text
@@ -446,7 +433,7 @@ def _end_of_record(message: str) -> int:
 def _innermost(found: dict[str, Any]) -> dict[str, Any]:
     """Return the object that holds the message: exports wrap it in objects of their own."""
     for _ in range(3):
-        if any(isinstance(found.get(key), str) for key in _MESSAGE_KEYS):
+        if any(isinstance(found.get(key), str) for key in MESSAGE_KEYS):
             return found
         inner = next((found[key] for key in _NESTING_KEYS if isinstance(found.get(key), dict)), None)
         if inner is None:
@@ -464,12 +451,6 @@ def _without_redraws(segments: Sequence[str]) -> Iterator[str]:
     for number, segment in enumerate(segments):
         if not 0 < number < len(segments) - 1 or not kinds[number - 1] == kinds[number] == kinds[number + 1]:
             yield segment
-
-
-def _last_field(text: str) -> str:
-    """Read the last, quoted field of a CSV row: its quotes are doubled."""
-    field = _CSV_FIELD.match(text)
-    return field["before"] + field["text"].replace('""', '"') if field else text
 
 
 _NO_PREFIX = Prefix(0, NO_PROCESS, None, False)

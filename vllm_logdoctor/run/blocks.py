@@ -21,6 +21,7 @@ from vllm_logdoctor.run.tracelines import (
     marked_code,
     notebook_type,
     opens,
+    stack_line,
 )
 
 _LONGEST_TEXT = 12_000
@@ -141,10 +142,16 @@ class _Raising(Struct):
     announced: str = ""
     code_indent: int = 0
 
+    def add_caller(self, frame: Frame) -> None:
+        """Put a frame that is printed below the exception before those below it that were printed already."""
+        assert self.record is not None
+        below = (n for n, one in enumerate(self.frames) if one.record.line > self.record.line)
+        self.frames.insert(next(below, len(self.frames)), frame)
+
     def done(self) -> Raised:
         # pytest ends the text of an error with its place; the sources of the next test follow.
         listed = next((number for number, one in enumerate(self.text) if _PLACE_OF_TEST.match(one)), None)
-        text = "\n".join(self.text[:listed]).strip()[:_LONGEST_TEXT]
+        text = "\n".join(self.text[:listed]).strip().removesuffix("\nAt:").rstrip()[:_LONGEST_TEXT]
         if not self.type and self.frames:
             self.type = _announced_type(self.frames[-1].code) or self.announced
         record = self.record or self.frames[-1].record
@@ -336,6 +343,8 @@ class _Collector:
             waiting.current.frames.append(Frame(place.file, place.line, place.function, "", record))
         elif waiting.current.record is None:
             return self._inside_frames(waiting, position, record, text)
+        elif place := stack_line(text):
+            waiting.current.add_caller(Frame(place.file, place.line, place.function, "", record))
         elif not self._continues_text(waiting, record, text):
             return False
         _add(waiting, position, record)

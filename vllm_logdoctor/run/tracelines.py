@@ -53,6 +53,12 @@ _ARROW = lazy_pattern(r"-{1,8}> ?(?:\d+|\[\d+\]\S*) (?P<code>.*)")
 _TEST_FRAME = lazy_pattern(
     r"\s*(?P<file>[^\s\":]{1,300}\.py):(?P<line>\d+):? in (?P<function>[\w.<>]{1,120})\s*$"
 )
+# At:\n  /opt/env/lib/python3.11/site-packages/vllm/_custom_ops.py(712): cutlass_scaled_mm   (pybind11, below the exception, innermost first)
+_PYBIND_FRAME = lazy_pattern(
+    r" +(?P<file>[^\s\":()]{1,300}\.py)\((?P<line>\d{1,7})\): (?P<function>[\w.<>]{1,120})\s*$"
+)
+#   what():  ValueError: too many values to unpack (expected 2)     (C++ ends for an exception of Python)
+_WHAT = lazy_pattern(r"\s*what\(\): +(?=(?:[A-Za-z_]\w*\.){0,10}[A-Z]\w*(?:Error|Exception): )")
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
 _NAME = r"(?:[A-Za-z_]\w*\.){0,10}[A-Za-z_]\w*"
@@ -105,6 +111,8 @@ def cleaned(message: str) -> str:
         text = text[header.end() :]
     if text[:1] in "#>E0123456789":
         text = _without_foreign_prefix(text)
+    if "what():" in text:
+        text = _WHAT.sub("", text)
     first = text.lstrip()[:1]
     if first in ("|", "+"):
         text = _GROUP_FRAME.sub("", text)
@@ -160,6 +168,16 @@ def frame_line(text: str) -> FrameLine | None:
         return None
     line = match.groupdict().get("line")
     return FrameLine(match["file"], int(line or 0), (match["function"] or "").strip())
+
+
+def stack_line(text: str) -> FrameLine | None:
+    """Return the place that a line of pybind11's stack names, or None.
+
+    >>> stack_line("  /opt/vllm/config.py(120): get_num_layers").function
+    'get_num_layers'
+    """
+    match = _PYBIND_FRAME.match(text) if ".py(" in text else None
+    return FrameLine(match["file"], int(match["line"]), match["function"]) if match else None
 
 
 def marked_code(text: str) -> str:
