@@ -94,6 +94,13 @@ class MessageTable:
             )
         return found
 
+    def logged_with(self, literal: str) -> Iterator[VllmMessage]:
+        """Yield what is logged by a template with a literal text."""
+        encoded = json.dumps(literal, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+        for line in self._logged.splitlines()[1:]:
+            if encoded in line:
+                yield from (one for one in _logged_messages(line) if literal in one.template)
+
     def logs_from(self, base: str) -> bool:
         """Return whether a release logs, warns of or prints anything in a file with a name."""
         return base.encode("utf-8", "replace") in self._lines

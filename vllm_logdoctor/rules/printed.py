@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.knowledge.versions import at_least
-from vllm_logdoctor.run.model import Run
+import re
+from collections.abc import Iterator, Sequence
 
+from vllm_logdoctor.knowledge.messages import VllmMessage, message_table
+from vllm_logdoctor.knowledge.versions import (
+    at_least,
+    is_older_than_known,
+    known_versions,
+    number_of,
+    release_number,
+)
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.run.blockphase import step_of_message
+from vllm_logdoctor.run.identity import release_words
+from vllm_logdoctor.run.lifecycle import trail_of
+from vllm_logdoctor.run.model import Outcome, Run
+
+ANY_STEP = "The start or request that failed succeeds."
+"""Check of a page whose failure can end any phase: the run says which one it was."""
 _SIZE = "`GPU KV cache size`"
+_LOADED = "`Model loading took N GiB`"
 _BLOCKS_NAMED_BY_DEVICE = "0.7.0"
 _SIZE_IN_TOKENS = "0.8.0"
 _V1_BY_DEFAULT = "0.8.0"
 _V0_GONE = "0.11.0"
+_SERVERS_ONLY = "`Application startup complete`"
+_NAMED = lazy_pattern(r"`([^`]+)`")
+# Then `GPU KV cache size` (engine V0: `# GPU blocks`) is printed.
+_OTHER_ENGINE = lazy_pattern(r" \(engine V0: [^)]*\)")
+# rank N in world size M is assigned      Using cache directory: ... for vLLM's torch.compile
+_HOLE = lazy_pattern(r"\b[NM]\b|\.\.\.")
+_LEAST = 10
+"""Characters by which a line is known: shorter ones are words such as Running."""
 
 
 def as_printed(text: str, run: Run) -> str:
@@ -27,6 +52,8 @@ def as_printed(text: str, run: Run) -> str:
     """
     version = str(run.version.value) if run.version else None
     engine = run.engine or _usual_engine(version)
+    if at_least(version, _SIZE_IN_TOKENS) is False:
+        text = text.replace(_LOADED, "`Loading model weights took N GB`")
     if engine == "V0":
         return (
             text.replace(_SIZE, f"`# {_device(run, version)} blocks`")
@@ -53,3 +80,70 @@ def _usual_engine(version: str | None) -> str | None:
     if at_least(version, _V1_BY_DEFAULT) is False:
         return "V0"
     return "V1" if at_least(version, _V0_GONE) else None
+
+
+def check_of_failure(text: str, run: Run, outcome: Outcome) -> str:
+    """Return what shows that a failure is gone; never a line that the failed run prints already or that its release doesn't print.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> old = Run(version=Value("0.8.5", "reported"), kind="server")
+        >>> check_of_failure("`Resolved architecture: ...` names it.", old, "crashed_at_startup")
+        'The server starts and answers a request.'
+    """
+    named = _NAMED.findall(_OTHER_ENGINE.sub("", text))
+    served = outcome == "crashed_while_serving" or run.startup_complete
+    if not text or (text != ANY_STEP and not any(_is_no_check(line, run, served) for line in named)):
+        return text
+    if run.kind == "build":
+        return "The build completes."
+    if run.kind == "test":
+        return "The test passes."
+    if served:
+        return "The load that failed runs without this error."
+    if run.kind == "server":
+        return "The server starts and answers a request."
+    return "The step that failed completes, and the program goes on."
+
+
+def _is_no_check(line: str, run: Run, served: bool) -> bool:
+    """Return whether a line can't show that a failure is gone: the run got past it, or its release doesn't print it."""
+    if f"`{line.rstrip('.')}`" == _SERVERS_ONLY:
+        return served or run.kind not in ("server", "unknown")
+    pieces = _HOLE.split(line)
+    literal = max(pieces, key=len).strip()
+    if len(literal) < _LEAST:
+        return False
+    logged = list(message_table().logged_with(literal))
+    if logged and (served or not _can_print(logged, run)):
+        return True
+    step = step_of_message(line)
+    wanted = re.compile(".*?".join(map(re.escape, pieces)))
+    return any(wanted.search(text) or (step and step_of_message(text) > step) for text in _messages_of(run))
+
+
+def _messages_of(run: Run) -> Iterator[str]:
+    events = (event for seen in run.messages.values() for event in (*seen.first, seen.last) if event)
+    yield from (event.record.message for event in events)
+    yield from (record.message for record in trail_of(run))
+
+
+def _can_print(logged: Sequence[VllmMessage], run: Run) -> bool:
+    """Return whether all releases that may have run print one of some messages at INFO."""
+    spans = [
+        span
+        for message in logged
+        if message.level != "debug" and not (run.engine == "V0" and message.module.startswith("v1/"))
+        for span in message.spans
+    ]
+    return all(any(first <= number <= last for first, last, *_ in spans) for number in _releases(run))
+
+
+def _releases(run: Run) -> range:
+    """Return the numbers of the releases that may have run."""
+    ends = release_words(run.version).split(" to ") if run.version else []
+    numbers = [0 if is_older_than_known(end) else release_number(end) for end in ends]
+    known = [number for number in numbers if number is not None]
+    if known and len(known) == len(numbers):
+        return range(known[0], known[-1] + 1)
+    return range(number_of(_V1_BY_DEFAULT) if run.engine == "V1" else 0, len(known_versions()))

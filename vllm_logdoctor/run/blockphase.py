@@ -127,7 +127,7 @@ def _function(frame: Frame) -> str:
     return frame.function.rpartition(".")[2].partition("(")[0]
 
 
-# Words of messages that tell a phase.
+# Words of messages that tell a phase, the latest of a start first.
 _MARKS: tuple[tuple[str, BlockPhase], ...] = (
     ("Application startup complete", "serving"),
     ("Avg prompt throughput", "serving"),
@@ -147,6 +147,7 @@ _MARKS: tuple[tuple[str, BlockPhase], ...] = (
     ("world_size=", "distributed-init"),
     ("Initializing a V1 LLM engine", "distributed-init"),
     ("Initializing an LLM engine", "distributed-init"),
+    ("Resolved architecture", "configuration"),
     ("Automatically detected platform", "configuration"),
     ("No platform detected", "configuration"),
 )
@@ -155,3 +156,12 @@ _MARKS: tuple[tuple[str, BlockPhase], ...] = (
 def phase_of_message(message: str) -> BlockPhase:
     """Return what was going on when a message was written, or "" for most messages."""
     return next((phase for words, phase in _MARKS if words in message), "")
+
+
+def step_of_message(message: str) -> int:
+    """Return how far a start was when a message was written: later messages have larger numbers, 0 for most.
+
+    >>> step_of_message("Model loading took 14.99 GiB") > step_of_message("Starting to load model m...") > 0
+    True
+    """
+    return next((len(_MARKS) - place for place, (words, _) in enumerate(_MARKS) if words in message), 0)

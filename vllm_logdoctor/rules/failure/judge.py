@@ -19,6 +19,7 @@ from vllm_logdoctor.rules.failure.silent_end import SILENT, end_findings
 from vllm_logdoctor.rules.failure.user_packs import explained_by_packs
 from vllm_logdoctor.rules.failure.wording import finding_of, named_finding
 from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.printed import check_of_failure
 from vllm_logdoctor.run.blocks import Block, Raised, blocks_of
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
@@ -61,7 +62,11 @@ def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
         *limit_findings(context, rules, facts),
         *request_findings(context, rules, facts),
     )
-    return _settled_outcome(context, findings), findings
+    outcome = _settled_outcome(context, findings)
+    return outcome, tuple(
+        replace(one, verify=check_of_failure(one.verify, run, outcome)) if one.role == "root" else one
+        for one in findings
+    )
 
 
 def speaks_of_vllm(run: Run) -> bool:

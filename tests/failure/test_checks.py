@@ -1,0 +1,44 @@
+"""What a report says to look for after a failure: nothing that the failed run shows, no line that its release has not."""
+
+import re
+
+import pytest
+
+from tests.corpus.test_plans_settle import BUNDLED, READ
+from tests.failure.judging import diagnosis, examples
+from vllm_logdoctor import analyze
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.rules.failure.signatures import failure_rules
+
+LINE = re.compile(r"`([^`]{10,})`")
+HOLE = re.compile(r"\b[NM]\b|\.\.\.")
+
+
+def lines_of(check: str) -> list[re.Pattern[str]]:
+    return [re.compile(".*?".join(map(re.escape, HOLE.split(line)))) for line in LINE.findall(check)]
+
+
+def passed(check: str, text: str) -> list[str]:
+    return [one.pattern for one in lines_of(check) if one.search(text)]
+
+
+@pytest.mark.parametrize("slug", sorted(slug for slug in examples() if slug in failure_rules()))
+def test_no_example_passes_the_check_of_its_page(slug):
+    text = examples()[slug]
+    found = [one for one in diagnosis(text).findings if one.role == "root"]
+    assert [passed(one.verify, text) for one in found if passed(one.verify, text)] == []
+
+
+@pytest.mark.parametrize("path", [*BUNDLED, *READ], ids=lambda path: path.stem)
+def test_no_failed_run_passes_its_check(path):
+    try:
+        report = analyze(path)
+    except LogdoctorError:
+        return
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    for judged in report.analysis.runs:
+        run = judged.run
+        text = "\n".join(lines[run.first_line - 1 : run.last_line])
+        for one in judged.findings:
+            if one.role == "root":
+                assert passed(one.verify, text) == [], one.id
