@@ -13,6 +13,7 @@ from vllm_logdoctor.cli.baseline import Suppression, suppressed
 from vllm_logdoctor.report.charts import first_charts
 from vllm_logdoctor.report.effects import effect_range
 from vllm_logdoctor.report.markdown import render
+from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.serving import drawn_curves
 from vllm_logdoctor.report.sparkline import sparkline
@@ -198,3 +199,33 @@ class TestWhatTheLogShows:
         arguments = ", 'dtype': 'bfloat16', 'enforce_eager': True, 'gpu_memory_utilization': 0.9"
         config = analyze(served(arguments=arguments, engine=", enforce_eager=True")).runs[0].config
         assert [name for name in config if config.value(name).provenance == "adjusted"] == []
+
+
+def test_the_cause_of_a_run_is_asked_for_no_more_often_the_more_runs_failed(monkeypatch) -> None:
+    """A thousand starts that failed in a thousand ways took time by the square of their number."""
+
+    def asked(runs: int) -> float:
+        lines = []
+        for number in range(runs):
+            lines += [
+                f"INFO 05-01 {10 + number // 60}:{number % 60:02}:00 [api_server.py:1043] vLLM API server version 0.11.0",
+                "Traceback (most recent call last):",
+                '  File "/opt/vllm/model_executor/models/llama.py", line 10, in load_weights',
+                f"RuntimeError: nothing like {chr(97 + number // 26) + chr(97 + number % 26)}",
+            ]
+        found = vllm_logdoctor.analyze(lines)
+        assert len(found.runs) == runs
+        count = 0
+
+        def root(diagnosis: Diagnosis) -> object:
+            nonlocal count
+            count += 1
+            return shown(diagnosis)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Diagnosis, "shown_root", property(root))
+            found.to_markdown()
+        return count / runs
+
+    shown = Diagnosis.shown_root.fget
+    assert asked(40) <= asked(10)

@@ -54,8 +54,9 @@ class TestWhatToLookFor:
         diagnosis = changed()
         run = replace(diagnosis.run, kind="offline")
         plan = replace(diagnosis.plan, command_before=None, command_after=None)
-        assert "in Python each flag above is an argument of `LLM(...)`" in report_of(
-            replace(diagnosis, run=run, plan=plan)
+        assert (
+            "In Python, a flag is an argument of `LLM(...)`: `--max-num-seqs` is `max_num_seqs`."
+            in report_of(replace(diagnosis, run=run, plan=plan))
         )
 
 

@@ -72,3 +72,56 @@ def test_an_offline_engine_is_not_asked_to_drop_a_flag_of_the_server() -> None:
     text = report(lines)
     assert "--disable-log-stats" not in text
     assert "`LLM(..., disable_log_stats=False)`" in text
+
+
+EMBEDDING = [
+    "INFO 05-01 10:00:01 [utils.py:233] non-default args: {'runner': 'pooling', 'enforce_eager': True, 'model': 'org/embed'}",
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:10 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='org/embed',"
+    " dtype=torch.float16, max_seq_len=2048, tensor_parallel_size=1, enforce_eager=True, pooler_config=PoolerConfig(pooling_type='LAST')",
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:20 [core.py:151] init engine (profile, create kv cache, warmup model) took 3.00 seconds",
+]
+
+
+def test_a_model_that_embeds_is_promised_no_generation_throughput_and_misses_no_kv_cache() -> None:
+    text = report(EMBEDDING)
+    assert "Drop `--enforce-eager`" in text
+    assert "generation throughput" not in text
+    assert "KV cache size" not in text
+    generating = [line.replace("'runner': 'pooling', ", "").split(", pooler_config")[0] for line in EMBEDDING]
+    assert "generation throughput" in report(generating)
+    assert "KV cache size" in report(generating)
+
+
+def test_what_a_flag_is_in_python_is_said_where_a_flag_is_named() -> None:
+    text = report(EMBEDDING)
+    assert "In Python, a flag is an argument of `LLM(...)`: `--enforce-eager` is `enforce_eager`." in text
+    assert "Launch command" not in text
+    assert "In Python" not in report([line.replace("True", "False") for line in EMBEDDING])
+
+
+def test_a_cast_that_the_engine_s_own_type_contradicts_is_none() -> None:
+    cast = "WARNING 05-01 10:00:02 [config.py:1454] Casting torch.bfloat16 to torch.float16."
+    assert "Weights cast" not in report([START[0], cast, *START[1:]])
+    assert "Weights cast" in report(
+        [START[0], cast, START[1], START[2].replace("torch.bfloat16", "torch.float16")]
+    )
+
+
+def test_names_in_front_of_lines_may_be_those_of_containers() -> None:
+    routes = [f"INFO 05-01 10:00:01 [launcher.py:36] Route: /v{n}, Methods: GET" for n in range(60)]
+    text = report([f"serve-1  | {line}" for line in [START[0], *routes, *FAILED_LOAD[1:]]])
+    assert "| hosts or containers | serve-1 |" in text
+
+
+def test_an_unsupported_shape_is_not_called_a_regression() -> None:
+    """Nothing in the log shows that an earlier release loaded the model."""
+    text = report(
+        [
+            *FAILED_LOAD[:-3],
+            '  File "/opt/vllm/model_executor/layers/quantization/utils/marlin_utils.py", line 170, in marlin_permute_scales',
+            "    s = s.reshape((-1, len(scale_perm_single)))[:, scale_perm_single]",
+            "RuntimeError: shape '[-1, 32]' is invalid for input of size 1",
+        ]
+    )
+    assert "Quantization scales have an unsupported shape" in text
+    assert "egression" not in text

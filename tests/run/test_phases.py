@@ -137,3 +137,57 @@ def test_a_short_time_up_to_the_size_of_the_cache_is_not_all_of_the_images() -> 
     eager = "".join(line for line in VISION.splitlines(keepends=True) if "Dynamo" not in line)
     soon = eager.replace("10:01:14", "10:00:22").replace("10:01:30", "10:00:23").replace("79.00", "13.00")
     assert not any(phase.name == "encoder-profiling" for phase in only_run(soon).phases)
+
+
+def test_a_cache_that_does_not_fit_into_the_total_of_torch_compile_is_no_part_of_it() -> None:
+    compiled = (
+        "INFO 03-04 10:00:56 [backends.py:559] Dynamo bytecode transform time: 6.00 s\n"
+        "INFO 03-04 10:01:01 [backends.py:161] Directly load the compiled graph(s) for dynamic shape from the cache, took 4.500 s\n"
+        "INFO 03-04 10:01:02 [monitor.py:34] torch.compile takes 6.00 s in total\n"
+    )
+    run = only_run(OLD.replace("INFO 03-04 10:00:55", compiled + "INFO 03-04 10:01:03") + SERVING)
+    assert named(run, "dynamo").parent == "compile"
+    assert named(run, "compile-cache").parent == "engine-init"
+
+
+def test_of_phases_that_end_within_one_second_the_short_one_is_no_part_of_the_other() -> None:
+    """Neither release nor engine printed the whole load, so that reading and initializing are parts of the start."""
+    run = only_run(
+        "INFO 03-04 10:00:00 [llm_engine.py:243] Initializing a V0 LLM engine (v0.8.5) with config: model='org/m', dtype=torch.bfloat16\n"
+        "INFO 03-04 10:00:09 [loader.py:458] Loading weights took 0.40 seconds\n"
+        "INFO 03-04 10:00:09 [llm_engine.py:449] init engine (profile, create kv cache, warmup model) took 0.10 seconds\n"
+    )
+    read, made = named(run, "read-weights"), named(run, "engine-init")
+    assert read.parent == made.parent == "startup"
+    assert read.end == made.start
+    assert (read.seconds, made.seconds) == (0.4, 0.1)
+
+
+BUILDS = """\
+(EngineCore_DP0 pid=8) INFO 03-04 10:00:00 [core.py:93] Initializing a V1 LLM engine (v0.16.0) with config: model='org/m', dtype=torch.bfloat16, max_seq_len=4096
+(Worker_TP0 pid=9) INFO 03-04 10:00:30 [gpu_model_runner.py:4221] Model loading took 11.36 GiB memory and 20.075547 seconds
+(Worker_TP1 pid=10) [2026-03-04 10:00:31] INFO core.py:694: start build [module_norm] under /opt/aiter/jit/build/module_norm
+(EngineCore_DP0 pid=8) INFO 03-04 10:01:30 [shm_broadcast.py:542] No available shared memory broadcast block found in 60 seconds.
+(Worker_TP1 pid=10) [aiter] finish build [module_norm], cost 100.0s
+(Worker_TP1 pid=10) [2026-03-04 10:02:11] INFO core.py:863: finish build [module_norm], cost 100.0s
+(Worker_TP0 pid=9) [2026-03-04 10:02:51] INFO core.py:863: finish build [module_quant], cost 39.5s
+(EngineCore_DP0 pid=8) INFO 03-04 10:03:00 [shm_broadcast.py:542] No available shared memory broadcast block found in 60 seconds.
+"""
+
+
+def test_kernels_built_just_in_time_are_one_phase_and_not_unexplained() -> None:
+    run = only_run(BUILDS)
+    assert named(run, "kernel-build").parent == "startup"
+    assert named(run, "kernel-build").seconds == 140
+    assert spans(run)["unexplained"] == 10
+
+
+def test_kernels_built_while_the_engine_initializes_are_a_part_of_that() -> None:
+    ready = "(EngineCore_DP0 pid=8) INFO 03-04 10:03:00 [core.py:151] init engine (profile, create kv cache, warmup model) took 150.00 seconds\n"
+    run = only_run("".join(BUILDS.splitlines(keepends=True)[:-1]) + ready)
+    assert named(run, "kernel-build").parent == "engine-init"
+
+
+def test_builds_by_a_clock_of_another_time_zone_have_no_place() -> None:
+    run = only_run(BUILDS.replace("[2026-03-04 10:", "[2026-03-04 18:"))
+    assert not any(phase.name == "kernel-build" for phase in run.phases)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vllm_logdoctor.cli.parameters import completing
+from vllm_logdoctor.cli.parameters import format_option
 
 
 def excerpt(
@@ -14,16 +14,7 @@ def excerpt(
         list[str], typer.Argument(metavar="LOG...", help="Logs, a directory, or - for standard input.")
     ],
     lines: Annotated[int, typer.Option("--lines", metavar="N", help="Most lines, 30 to 150.")] = 150,
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help="md, text or json.",
-            autocompletion=completing(lambda: ("md", "text", "json")),
-        ),
-    ] = "md",
+    format: Annotated[str, format_option("md", "text", "json")] = "md",
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output."),

@@ -7,9 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from vllm_logdoctor.cli.parameters import Log, RunNumber, completing
+from vllm_logdoctor.cli.parameters import Log, RunNumber, format_option
 
 if TYPE_CHECKING:
     from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -22,14 +20,7 @@ def config(
     log: Log,
     run: RunNumber = None,
     format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help="markdown, text, json, or yaml for vllm serve --config.",
-            autocompletion=completing(lambda: FORMATS),
-        ),
+        str, format_option(*FORMATS, words="markdown, text, json, or yaml for vllm serve --config.")
     ] = "markdown",
 ) -> None:
     """Print the configuration in effect and who set each value."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vllm_logdoctor.cli.parameters import completing
+from vllm_logdoctor.cli.parameters import completing, format_option
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 
 
@@ -73,16 +73,7 @@ def whatif(
             autocompletion=completing(_settings),
         ),
     ] = None,
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help="text or json.",
-            autocompletion=completing(lambda: ("text", "json")),
-        ),
-    ] = "text",
+    format: Annotated[str, format_option("text", "json")] = "text",
 ) -> None:
     """Compute what the KV cache would hold with other settings."""
     sys.stdout.write(run_whatif(log, set or [], format))

@@ -22,7 +22,7 @@ from vllm_logdoctor.report.sections.measure import measure
 from vllm_logdoctor.report.sections.messages import warnings_in_log
 from vllm_logdoctor.report.sections.observed import measured_beside
 from vllm_logdoctor.report.sections.opinion import opinions
-from vllm_logdoctor.report.sections.plan import launch_command
+from vllm_logdoctor.report.sections.plan import expected_effect, launch_command
 from vllm_logdoctor.report.sections.serving import serving
 from vllm_logdoctor.report.sections.timeline import timeline
 
@@ -31,6 +31,7 @@ Section = Callable[[Page], list[str]]
 _OF_A_FAILED_START: tuple[tuple[str, Section], ...] = (
     ("What broke", broke),
     ("Launch command", launch_command),
+    ("Expected effect", expected_effect),
     ("Measured beside the log", measured_beside),
     ("Start-up", timeline),
     ("Configuration", configuration_summary),
@@ -48,6 +49,7 @@ _OF_A_RUN: tuple[tuple[str, Section], ...] = (
     ("What broke", broke),
     ("What to change", changes),
     ("Launch command", launch_command),
+    ("Expected effect", expected_effect),
     ("Load", serving),
     ("Measured beside the log", measured_beside),
     ("Timeline", timeline),

@@ -6,7 +6,9 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.plan.model import Plan, WhatIf
+from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.opinion import Opinion
 from vllm_logdoctor.rules.bottleneck import Bottleneck
 from vllm_logdoctor.rules.capacity.ceiling import Ceiling
@@ -18,6 +20,7 @@ from vllm_logdoctor.texts import shared_start
 __all__ = ["SCHEMA", "AlreadyRight", "Analysis", "Diagnosis", "Message"]
 
 SCHEMA = "logdoctor/1"
+_NUMBER = lazy_pattern(r"\d+")
 
 
 class Diagnosis(Struct, frozen=True):
@@ -38,6 +41,28 @@ class Diagnosis(Struct, frozen=True):
     ceiling: Ceiling | None = None
     hidden: tuple[Finding, ...] = ()
 
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """Findings of kind failure, the root first."""
+        found = [finding for finding in self.findings if finding.kind == "failure"]
+        return tuple(sorted(found, key=lambda finding: finding.role != "root"))
+
+    @property
+    def root(self) -> Finding | None:
+        """The failure that comes first, or what ended a broken run; None for a run that did not fail.
+
+        A hidden one counts: what a baseline knows or a suppression accepts broke the run all the same.
+        """
+        broken = self.run.outcome in BROKEN
+        hidden = (one for one in self.hidden if one.kind == "failure")
+        ended = (one for one in self.findings if broken and one.role == "root")
+        return next(iter((*self.failures, *hidden, *ended)), None)
+
+    @property
+    def shown_root(self) -> Finding | None:
+        """The root, unless it is hidden."""
+        return None if self.root in self.hidden else self.root
+
 
 class Analysis(Struct, frozen=True, dict=True):
     """Everything that is known of a set of logs: sources, runs with findings and plans, coverage; and what models say."""
@@ -54,6 +79,19 @@ class Analysis(Struct, frozen=True, dict=True):
         """Number of each input and of each file beside the logs by its name, in order."""
         names = (*(one.file for one in self.sources), *(one.evidence.file for one in self.beside))
         return {name: number for number, name in enumerate(dict.fromkeys(names))}
+
+    @cached_property
+    def repeated(self) -> dict[int, Run]:
+        """Number of each run that failed as an earlier one did, and the first one of these: same cause and, but for numbers, same line."""
+        first: dict[tuple[str, str], Run] = {}
+        found: dict[int, Run] = {}
+        for one in self.runs:
+            root = one.shown_root
+            if root is not None and root.evidence:
+                before = first.setdefault((root.id, _NUMBER.sub("", root.evidence[0].text)), one.run)
+                if before is not one.run:
+                    found[one.run.number] = before
+        return found
 
     @cached_property
     def shared_folder(self) -> str:

@@ -85,6 +85,7 @@ PHASES: dict[str, str] = {
     "encoder-profiling": "multimodal profiling",
     "kv-cache": "KV cache",
     "graph-capture": "CUDA graph capture",
+    "kernel-build": "kernel builds (JIT)",
     "engine-init": "profiling, KV cache, warm-up",
     "warm-up": "warm-up",
     "api-server": "API server",

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.model import Analysis, Diagnosis
-from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.performance.order import by_gain
 from vllm_logdoctor.rules.urgency import urgent_first
@@ -17,7 +15,6 @@ from vllm_logdoctor.run.model import Evidence, Run
 
 CITED = 3
 """Lines cited for one statement; more are counted."""
-_NUMBER = lazy_pattern(r"\d+")
 
 
 class Page(Struct, frozen=True):
@@ -45,31 +42,22 @@ class Page(Struct, frozen=True):
     @property
     def failures(self) -> tuple[Finding, ...]:
         """Findings of kind failure, the root first."""
-        found = [finding for finding in self.diagnosis.findings if finding.kind == "failure"]
-        return tuple(sorted(found, key=lambda finding: finding.role != "root"))
+        return self.diagnosis.failures
 
     @property
     def root(self) -> Finding | None:
-        """The failure that comes first, or what ended a broken run; None for a run that did not fail.
-
-        A hidden one counts: what a baseline knows or a suppression accepts broke the run all the same.
-        """
-        broken = self.run.outcome in BROKEN
-        hidden = (one for one in self.diagnosis.hidden if one.kind == "failure")
-        ended = (one for one in self.diagnosis.findings if broken and one.role == "root")
-        return next(iter((*self.failures, *hidden, *ended)), None)
+        """The failure that comes first, or what ended a broken run; None for a run that did not fail."""
+        return self.diagnosis.root
 
     @property
     def shown_root(self) -> Finding | None:
         """The root, unless it is hidden."""
-        return None if self.root in self.diagnosis.hidden else self.root
+        return self.diagnosis.shown_root
 
     @property
     def failed_before(self) -> Run | None:
         """The first run that failed with the same cause and, but for numbers, the same line: a server that is restarted in vain."""
-        failure = _failure(self)
-        same = (one.run for one in self.earlier if failure and _failure(Page(self.analysis, one)) == failure)
-        return next(same, None)
+        return self.analysis.repeated.get(self.run.number) if self.earlier else None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -123,14 +111,6 @@ class Page(Struct, frozen=True):
     def heading(self, text: str, deeper: int = 1) -> str:
         """Return a heading below the page's title; the text must be escaped."""
         return f"{'#' * (self.level + deeper)} {text}"
-
-
-def _failure(page: Page) -> tuple[str, str] | None:
-    """Return the cause of a failure and its line without numbers."""
-    root = page.shown_root
-    if root is None or not root.evidence:
-        return None
-    return root.id, _NUMBER.sub("", root.evidence[0].text)
 
 
 def file_name(analysis: Analysis, file: str) -> str:

@@ -128,13 +128,14 @@ def argument_without_effect(case: RuleContext) -> Advice | None:
 
 
 def weights_cast_to_half(case: RuleContext) -> Advice | None:
-    """bfloat16 weights run as float16. Needs vLLM's line that says so."""
+    """bfloat16 weights run as float16. Needs vLLM's line that says so, and no engine that runs another type after it."""
     event = case.event("dtype-cast", "dtype-upcast")
     if (
         event is None
         or "bfloat16" not in event.text("before")
         or not event.text("dtype").endswith("float16")
         or "bfloat16" in event.text("dtype")
+        or str(case.run.setting("dtype") or "").endswith("bfloat16")
     ):
         return None
     text = (

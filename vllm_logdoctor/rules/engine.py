@@ -11,9 +11,10 @@ from vllm_logdoctor.rules.already_set import already_set
 from vllm_logdoctor.rules.bottleneck import Bottleneck
 from vllm_logdoctor.rules.context import RuleContext, distinct
 from vllm_logdoctor.rules.load import load_of
-from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.model import Effect, Finding
 from vllm_logdoctor.rules.printed import as_printed
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.model import Run
 
 T = TypeVar("T")
@@ -67,6 +68,11 @@ def apply(rule: Rule, case: RuleContext) -> Finding | None:
     return None if advice is None else finding_of(rule, advice, case)
 
 
+def _on_answers(effect: Effect | None) -> bool:
+    """Return whether an effect is one on generated tokens, which a model that embeds or classifies has none of."""
+    return effect is not None and effect.metric in ("generation_throughput", "itl", "ttft")
+
+
 def finding_of(rule: Rule, advice: Advice, case: RuleContext) -> Finding:
     """Return the finding of a rule: what its check says, with the title, topic and severity of its page."""
     page = rule.page
@@ -81,7 +87,7 @@ def finding_of(rule: Rule, advice: Advice, case: RuleContext) -> Finding:
         changes=tuple(change for change in advice.changes if not already_set(case.run, change)),
         alternatives=tuple(advice.alternatives),
         avoid=advice.avoid,
-        effect=advice.effect,
+        effect=None if pools(case.run) and _on_answers(advice.effect) else advice.effect,
         verify=as_printed(advice.verify, case.run),
         topic=page.topic,
         exhausts=page.exhausts,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, memory_of
+from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.identity import release_words
 from vllm_logdoctor.run.model import Run
 
@@ -66,7 +67,8 @@ def _hardware_unknowns(run: Run) -> Iterator[str]:
         ranks = run.setting("tensor_parallel_size")
         if isinstance(ranks, int) and ranks > 1 and not _shows_links(run):
             yield f"GPU topology: run `{_LINKS.get(run.platform or '', 'nvidia-smi topo -m')}` in the job script."
-    if memory is None and run.startup_complete:
+    # An encoder that embeds has no KV cache to size.
+    if memory is None and run.startup_complete and not (run.config and pools(run)):
         start = "the engine's start-up lines at INFO" if run.config else "the log from its first line"
         yield f"KV cache size: keep {start}."
 

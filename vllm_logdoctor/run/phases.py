@@ -53,6 +53,9 @@ _PRINTED = 1.0
 """Seconds by which two printed times may differ that belong to one moment."""
 _ROUNDED = 2.0
 """Seconds by which a phase may begin before the run because printed times are whole."""
+_DAY = 86400.0
+_SAME_CLOCK = 3600.0
+"""Seconds between a time and the last one before it, from which the two are of different time zones."""
 _STOPPING = (
     "shutdown-step", "shutdown-initiated", "interrupt-received", "uvicorn-stopping", "shutdown-waiting", "shutdown-complete",
     "server-process-finished",
@@ -85,22 +88,25 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
         *_encoder(builder, timed),
     ]
     found += _serving(run, builder, ready)
-    fitted = _fitted(_without_lost_wholes(_with_parts_of_compile(found)))
+    whole = _without_lost_wholes(_with_parts_of_compile(found))
+    fitted = _fitted([*whole, *_kernel_builds(builder, whole)])
     return _ordered(_inside(_inside(_begun_with_parts(fitted))))  # Parts of parts too.
 
 
 def _with_parts_of_compile(phases: Sequence[Phase]) -> list[Phase]:
     """Make what torch.compile did parts of it where its total is printed too: they are not added to it."""
-    compiled = {phase.process: phase.seconds or 0.0 for phase in phases if phase.name == "compile"}
-    return [
-        replace(phase, parent="compile")
-        if phase.name in _PARTS_OF_COMPILE
-        and phase.process in compiled
-        # Releases whose total leaves out the loading of the cache may load for longer than they compile.
-        and (phase.seconds or 0.0) <= compiled[phase.process] + _PRINTED
-        else phase
-        for phase in phases
-    ]
+    room: dict[str, float] = defaultdict(float)
+    for phase in phases:
+        if phase.name == "compile":
+            room[phase.process] += (phase.seconds or 0.0) + _PRINTED
+    parts: dict[int, Phase] = {}
+    # The total of some releases leaves out the loading of the cache: what does not fit beside the rest is no part of it.
+    for phase in sorted(phases, key=lambda one: one.name == "compile-cache"):
+        if phase.name in _PARTS_OF_COMPILE and phase.process in room:
+            room[phase.process] -= phase.seconds or 0.0
+            if room[phase.process] >= 0:
+                parts[id(phase)] = replace(phase, parent="compile")
+    return [parts.get(id(phase), phase) for phase in phases]
 
 
 def _without_lost_wholes(phases: Sequence[Phase]) -> list[Phase]:
@@ -127,7 +133,7 @@ def _fitted(phases: Sequence[Phase]) -> list[Phase]:
     parts = [phase for phase in phases if phase.parent == "startup" and phase.name != "unexplained"]
     position, before = whole.start, "startup"
     gaps: list[tuple[float, float]] = []
-    for phase in sorted(parts, key=lambda one: (one.start is None, one.start or 0.0)):
+    for phase in _one_after_another(parts):
         if phase.start is None or phase.end is None:
             fitted.append(phase)
             continue
@@ -143,6 +149,62 @@ def _fitted(phases: Sequence[Phase]) -> list[Phase]:
             position, before = end, phase.name
     gaps.append((position, whole.end))
     return [*fitted, *_unexplained(gaps, whole.end - whole.start)]
+
+
+def _kernel_builds(builder: RunBuilder, phases: Sequence[Phase]) -> Iterator[Phase]:
+    """Yield the builds of kernels, those that follow each other as one phase; a part of the phase in which they begin.
+
+    One process builds a module while the others wait for it, so that the builds of all processes are one row of time.
+    """
+    seen = builder.messages.get("aiter-module-built")
+    ends = [
+        (end - (event.number("seconds") or 0.0), end, builder.evidence(event.record))
+        for number, event in enumerate(seen.first if seen else ())
+        if (end := _printed_time(event, builder.times.get(("aiter-module-built", number)))) is not None
+    ]
+    spans: list[tuple[float, float, tuple[Evidence, ...]]] = []
+    for start, end, line in sorted(ends, key=lambda one: one[:2]):
+        if spans and start - spans[-1][1] <= _ROUNDED:
+            first, last, lines = spans.pop()
+            start, end, proof = first, max(last, end), (*lines, line)
+        else:
+            proof = (line,)
+        spans.append((start, end, proof))
+    parts = [phase for phase in phases if phase.parent == "startup" and phase.name != "unexplained"]
+    for start, end, proof in spans:
+        around = [
+            one.name for one in parts if (one.start or end) - _ROUNDED <= start < (one.end or 0.0) - _ROUNDED
+        ]
+        yield _span("kernel-build", start, end, proof, around[-1] if around else "startup")
+
+
+def _printed_time(event: Event, now: float | None) -> float | None:
+    """Return the time that a line prints, on the clock of the run, or None; another library's clock may print the year.
+
+    AITER prints each line twice, once without a time:
+    (Worker_TP2 pid=9) [2026-03-04 10:17:05] INFO core.py:863: finish build [module_norm], cost 45.5s
+    """
+    printed = event.record.outer_time
+    if event.record.time is not None or printed is None or now is None:
+        return now if event.record.time is not None else None
+    same_day = printed - _DAY * round((printed - now) / _DAY)
+    return same_day if -_ROUNDED <= same_day - now <= _SAME_CLOCK else None
+
+
+def _one_after_another(parts: Sequence[Phase]) -> list[Phase]:
+    """Return the parts by their start, those whose ends print one time in the order of their lines.
+
+    The clock has whole seconds, so that a phase seems to lie in the one that ends within the same second:
+    INFO 05-11 07:51:51 [loader.py:458] Loading weights took 0.32 seconds
+    INFO 05-11 07:51:51 [llm_engine.py:449] init engine (profile, create kv cache, warmup model) took 0.07 seconds
+    """
+    found: list[Phase] = []
+    for phase in sorted(parts, key=lambda one: (one.start is None, one.start or 0.0)):
+        last = found[-1] if found else phase
+        if last.name != phase.name and last.end == phase.end and last.start and phase.start:
+            found[-1] = replace(last, start=phase.start - (last.seconds or 0.0), end=phase.start)
+        found.append(phase)
+    return found
 
 
 def _unexplained(gaps: Sequence[tuple[float, float]], total: float) -> Iterator[Phase]:

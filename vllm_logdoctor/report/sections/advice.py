@@ -12,6 +12,7 @@ from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.first_screen import avoidance, worthwhile
 from vllm_logdoctor.report.naming import OBJECTIVES
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.sections.plan import in_python
 from vllm_logdoctor.rules.model import Finding
 
 _QUOTED = 2
@@ -27,7 +28,7 @@ def changes(page: Page) -> list[str]:
     for position, finding in enumerate(asked, start=1):
         body = _as_before(page, finding) or list(_body(page, finding, on_first_screen=finding is first))
         lines += [page.heading(f"{position}. {prose(finding.title)}", 2), "", *body, ""]
-    return lines
+    return [*lines, *in_python(page, asked)]
 
 
 def other_findings(page: Page) -> list[str]:

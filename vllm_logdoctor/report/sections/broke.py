@@ -12,6 +12,7 @@ from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.first_screen import meaning, remaining_ways, split_lead
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.sections.plan import in_python
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 
@@ -35,7 +36,7 @@ def broke(page: Page) -> list[str]:
                 "",
                 f"Also: **{prose(other.title)}**{page.cited(other.evidence)}. {prose(other.explanation)}",
             ]
-    return [*lines, *_followed(page)]
+    return [*lines, *_followed(page), "", *in_python(page, (root,))]
 
 
 def _rest(root: Finding) -> list[str]:

@@ -1,6 +1,8 @@
-"""The launch command with all changes."""
+"""The launch command with all changes, and what they do to the figures."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from vllm_logdoctor.plan.command import shell
 from vllm_logdoctor.plan.launch import changed, launch_of
@@ -8,27 +10,51 @@ from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.model import Finding
 
 
 def launch_command(page: Page) -> list[str]:
-    """Return the section; nothing where no flag changes."""
+    """Return the section; nothing where no flag of a known command changes."""
+    command = _changed_command(page)
+    if command is None:
+        return []
+    same = next((d.run.number for d in page.earlier if d.plan == page.diagnosis.plan), None)
+    return _parts([f"As in run {same}."] if same is not None else fence(command, "sh"), _notes(page))
+
+
+def expected_effect(page: Page) -> list[str]:
+    """Return what the changes together do to the figures, and what is then the limit."""
+    notes = _notes(page) if _changed_command(page) is None else []
+    return _parts(_expected(page), _next_limit(page), notes)
+
+
+def in_python(page: Page, findings: Iterable[Finding]) -> list[str]:
+    """Return how the flags of findings are given to an offline engine; nothing where there are none."""
+    flags = [change.knob for one in findings for change in one.changes if change.kind == "flag"]
+    if page.run.kind != "offline" or not flags:
+        return []
+    name = flags[0].lstrip("-").replace("-", "_")
+    return [f"In Python, a flag is an argument of `LLM(...)`: {code(flags[0])} is {code(name)}."]
+
+
+def _parts(*parts: list[str]) -> list[str]:
+    shown = [part for part in parts if part]
+    return [line for number, part in enumerate(shown) for line in ([""] if number else []) + part]
+
+
+def _notes(page: Page) -> list[str]:
     plan = page.diagnosis.plan
-    same = next((d.run.number for d in page.earlier if d.plan == plan), None)
-    lines: list[str] = []
-    command = _command(page)
-    if plan.command_before and command and plan.command_before != command:
-        lines = [f"As in run {same}."] if same is not None else fence(command, "sh")
-    elif page.run.kind == "offline" and any(one.change.kind == "flag" for one in plan.changes):
-        lines = [
-            "The run is offline: in Python each flag above is an argument of `LLM(...)`, with `_` for `-`."
-        ]
     left_out = {knob for finding in page.advice for knob, _ in page.refused(finding)}
-    notes = [
+    settled = [f"- {code(one.change.knob)}: {prose(one.settled)}" for one in plan.changes if one.settled]
+    refused = [
         f"- Left out: {code(knob)} {prose(reason)}" for knob, reason in plan.refused if knob not in left_out
     ]
-    settled = [f"- {code(one.change.knob)}: {prose(one.settled)}" for one in plan.changes if one.settled]
-    parts = [part for part in (lines, _expected(page), _next_limit(page), [*settled, *notes]) if part]
-    return [line for number, part in enumerate(parts) for line in ([""] if number else []) + part]
+    return [*settled, *refused]
+
+
+def _changed_command(page: Page) -> str | None:
+    before, after = page.diagnosis.plan.command_before, _command(page)
+    return after if before and after and before != after else None
 
 
 def _command(page: Page) -> str | None:
@@ -58,7 +84,7 @@ def _expected(page: Page) -> list[str]:
 
 
 def _next_limit(page: Page) -> list[str]:
-    """Return the sentence on what limits with the plan made, and where; nothing where the plan does not tell it."""
+    """Return the sentence on what limits the run after the changes; nothing where that is not known."""
     limits = page.diagnosis.plan.next_limits
     named = [
         f"{'the client' if limit.name == 'client' else limit.name}{', as now' if limit.stays else ''} ({limit.where})"

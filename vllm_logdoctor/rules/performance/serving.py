@@ -124,7 +124,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
         (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs")),
         confidence="high" if len(held) > LEAST_LINES else "medium",
         changes=() if useless else _more_requests(case, growth),
-        effect=None if useless or pools(run) else _client_effect(growth),
+        effect=None if useless else _client_effect(growth),
         alternatives=drafter_words(run) if _wants_a_drafter(case) else (),
         avoid="Raising --max-num-seqs or --gpu-memory-utilization: no request waits for either.",
         verify=(
