@@ -101,6 +101,29 @@ def test_an_empty_store_has_a_page(tmp_path: Path) -> None:
     assert "0 logs" in Fleet(tmp_path / "nothing").to_html()
 
 
+def test_the_first_screen_has_columns_of_its_sections(fleet: Fleet) -> None:
+    first = {section.id: section for section in fleet.picture().sections if section.first}
+    assert list(first) == ["broke", "changes", "starts", "outliers"]
+    assert all(set(section.first) < set(section.columns) for section in first.values())
+
+
+@needs_chromium
+def test_the_first_screen_is_one_screen_and_wide_tables_scroll_in_their_boxes(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    page = tmp_path / "fleet.html"
+    page.write_text(fleet.to_html(), "utf-8")
+    with Chromium(str(chromium_path()), tmp_path / "profile") as browser:
+        browser.open(page, 1280, 900)
+        assert browser.evaluate("document.querySelector('.tiles').getBoundingClientRect().bottom") < 900
+        browser.open(page, 390, 844)
+        assert browser.evaluate("document.documentElement.scrollWidth") == 390
+        outside = (
+            "[...document.querySelectorAll('table')].filter(t => !t.parentElement.matches('.box')).length"
+        )
+        assert browser.evaluate(outside) == 0
+
+
 @needs_chromium
 def test_a_number_opens_its_jobs_and_a_job_its_report(fleet: Fleet, tmp_path: Path) -> None:
     page = tmp_path / "fleet.html"

@@ -31,6 +31,7 @@ def planned_changes(store: Store, jobs: Sequence[JobSummary], effects: Sequence[
         lines.append(
             hours_line(_words(knob, kind, after), own, expected, measured_words(effects, knob, after))
         )
+    measured = ("measured on your own jobs",) if any(line.cells[5] for line in lines) else ()
     return Section(
         "changes",
         "What waits to be changed",
@@ -44,7 +45,7 @@ def planned_changes(store: Store, jobs: Sequence[JobSummary], effects: Sequence[
             "measured on your own jobs",
         ),
         sorted_by(lines, 2, 3, 1),
-        first=True,
+        first=("change", "jobs", "card hours", "expected effect (origin)", *measured),
     )
 
 

@@ -116,7 +116,7 @@ def _broke(jobs: Sequence[JobSummary]) -> Section:
         "Root cause of the last run that failed in each job, by hours of these jobs.",
         ("cause", "jobs", "card hours", "job hours", "jobs without hours", "last"),
         sorted_by(lines, 2, 3, 1),
-        first=True,
+        first=("cause", "jobs", "card hours", "job hours", "last"),
     )
 
 
@@ -130,7 +130,7 @@ def _starts(jobs: Sequence[JobSummary]) -> Section:
         f"{hours_words(total)} card hours in all: time above what the quickest quarter of equal runs needed (a run without known cards counts once).",
         ("peers", "runs", "card hours above", "best quarter, s", "median, s"),
         lines,
-        first=True,
+        first=("peers", "runs", "card hours above", "best quarter, s"),
     )
 
 
@@ -164,7 +164,7 @@ def _outliers(store: Store, jobs: Sequence[JobSummary]) -> Section:
             "differs in",
         ),
         lines,
-        first=True,
+        first=("figure", "jobs", "lowest ratio", "highest", "n", "peers"),
     )
 
 

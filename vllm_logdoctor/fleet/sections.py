@@ -28,7 +28,7 @@ class Section(Struct, frozen=True):
         id, title, note: name, heading, and how to read it.
         columns: headings.
         lines: rows; all of them, or the first ones.
-        first: whether it is on the first screen.
+        first: the columns on the first screen; none: the section is below it.
         total: how many rows there are.
     """
 
@@ -37,7 +37,7 @@ class Section(Struct, frozen=True):
     note: str
     columns: tuple[str, ...]
     lines: list[SectionRow]
-    first: bool = False
+    first: tuple[str, ...] = ()
     total: int = 0
 
 

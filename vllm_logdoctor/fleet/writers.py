@@ -6,7 +6,7 @@ import base64
 import csv
 import hashlib
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -78,17 +78,15 @@ def html(picture: Picture) -> str:
     """Return the page as one self-contained HTML document; its script only shows what is in it."""
     style, script = _asset("fleet.css"), _asset("fleet.js")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
-    first = "".join(
-        _section_html(one, picture.titles, _ON_FIRST_SCREEN) for one in picture.sections if one.first
-    )
-    below = "".join(_section_html(one, picture.titles, None) for one in picture.sections)
+    first = "".join(_tile_html(one, picture.titles) for one in picture.sections if one.first)
+    below = "".join(_section_html(one, picture.titles) for one in picture.sections)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n'
         f'<meta name="generator" content="logdoctor">\n<title>{_TITLE}</title>\n<style>{style}</style>\n</head>\n<body>\n'
-        f"<header><h1>{_TITLE}</h1><p class=head><a href='#all'>{escape(visible(picture.headline))}</a></p>"
-        f"<p>{escape(picture.hours)}</p><p><input id=find type=search placeholder='Find a job by id or path' aria-label='Find a job'></p></header>\n"
+        f"<header><h1>{_TITLE}</h1><input id=find type=search placeholder='Find a job by id or path' aria-label='Find a job'>"
+        f"<p class=head><a href='#all'>{escape(visible(picture.headline))}</a></p><p>{escape(picture.hours)}</p></header>\n"
         f"<main id=page><div class=tiles>{first}</div>\n{below}</main>\n<main id=drill hidden></main>\n"
         f'<script type="application/json" id="data">{_data(picture)}</script>\n<script>{script}</script>\n</body>\n</html>\n'
     )
@@ -113,29 +111,52 @@ def table_text(rows: pyarrow.Table, format: str) -> str:
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]]) + "\n"
 
 
-def _section_html(section: Section, titles: dict[str, str], most: int | None) -> str:
-    name = section.id if most is None else f"first-{section.id}"
-    lines = section.lines if most is None else section.lines[:most]
-    heading = f'<section id="{name}"><h2>{escape(section.title)}</h2><p class=note>{escape(section.note)}</p>'
-    if not lines:
-        return heading + "<p>None.</p></section>\n"
-    head = "".join(f"<th>{escape(column)}</th>" for column in section.columns)
-    body = "".join(_row_html(section, number, line, titles) for number, line in enumerate(lines))
+def _tile_html(section: Section, titles: dict[str, str]) -> str:
+    """Return the first rows of a section for the first screen, with a link to all."""
+    chosen = [number for number, column in enumerate(section.columns) if column in section.first]
     left_out = section.total - len(section.lines)
-    more = f"the first {len(section.lines)} of {section.total:,}" if left_out else f"all {section.total}"
-    more = f'<p><a href="#{section.id}">{more}</a></p>' if len(lines) < section.total else ""
-    return f"{heading}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}</section>\n"
+    more = f"first {len(section.lines)} of {section.total:,}" if left_out else f"all {section.total}"
+    link = f' <a href="#{section.id}">{more}</a>' if section.total else ""
+    return (
+        f"<section><h2>{escape(section.title)}{link}</h2><p class=note>{escape(section.note)}</p>"
+        f"{_table_html(section, section.lines[:_ON_FIRST_SCREEN], chosen, titles)}</section>\n"
+    )
 
 
-def _row_html(section: Section, number: int, line: SectionRow, titles: dict[str, str]) -> str:
+def _section_html(section: Section, titles: dict[str, str]) -> str:
+    left_out = section.total - len(section.lines)
+    more = f"<p class=note>The first {len(section.lines)} of {section.total:,}.</p>" if left_out else ""
+    return (
+        f'<section id="{section.id}"><h2>{escape(section.title)}</h2><p class=note>{escape(section.note)}</p>'
+        f"{_table_html(section, section.lines, range(len(section.columns)), titles)}{more}</section>\n"
+    )
+
+
+def _table_html(
+    section: Section, lines: Sequence[SectionRow], chosen: Sequence[int], titles: dict[str, str]
+) -> str:
+    """Return a table of some columns; one that is wider than the screen scrolls in its box, by keys as well."""
+    if not lines:
+        return "<p>None.</p>"
+    head = "".join(f"<th>{escape(section.columns[number])}</th>" for number in chosen)
+    body = "".join(_row_html(section, number, line, chosen, titles) for number, line in enumerate(lines))
+    return (
+        f"<div class=box tabindex=0><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _row_html(
+    section: Section, number: int, line: SectionRow, chosen: Sequence[int], titles: dict[str, str]
+) -> str:
     cells = []
-    for position, cell in enumerate(line.cells):
+    for position in chosen:
+        cell = line.cells[position]
         text = escape(visible(_text(cell)))
         if isinstance(cell, int | float):
             cells.append(f'<td class=n><a href="#{section.id}/{number}">{text}</a></td>')
         else:
             title = (
-                f"<br><span class=dim>{escape(titles[str(cell)])}</span>"
+                f" <span class=dim>{escape(titles[str(cell)])}</span>"
                 if position == 0 and str(cell) in titles
                 else ""
             )

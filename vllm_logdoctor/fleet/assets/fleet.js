@@ -21,7 +21,9 @@
     return node;
   };
   const table = (heads, rows, parent) => {
-    const t = make("table", null, parent), head = make("tr", null, make("thead", null, t)), body = make("tbody", null, t);
+    const box = make("div", null, parent);
+    box.className = "box"; box.tabIndex = 0;
+    const t = make("table", null, box), head = make("tr", null, make("thead", null, t)), body = make("tbody", null, t);
     heads.forEach(h => make("th", h, head));
     rows.forEach(row => {
       const tr = make("tr", null, body);
