@@ -50,6 +50,8 @@ def test_every_log_has_a_status(fleet: Fleet) -> None:
         ("/logs/llama-1234567-nid001200-0.log", "job 1234567 in /logs"),
         ("/logs/job-1234567/rank0_nid001200.log", "job 1234567"),
         ("/logs/slurm_1234567/logs/vllm.log.1.gz", "slurm 1234567"),
+        ("/logs/vllm.o1234567.gz", "pbs 1234567"),
+        ("/logs/1234567.server.OU.zst", "pbs 1234567"),
         ("/logs/1234567/rank0_nid001200.log", "job 1234567 in /logs"),
         ("/logs/1234567.pbs01/vllm.log", "job 1234567 in /logs"),
         ("/logs/1234567/slurm-7654321.out", "slurm 7654321"),

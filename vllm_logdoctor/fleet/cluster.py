@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -90,6 +91,8 @@ def cluster_workers(
     """
     site = site_of(values)
     dask = _import("dask")
+    # What it calls an error, a batch whose worker died, is read again.
+    logging.getLogger("distributed.scheduler").setLevel(logging.CRITICAL)
     with (
         dask.config.set(_SETTINGS),
         _cluster(kind, site, note) as cluster,

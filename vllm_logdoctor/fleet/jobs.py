@@ -13,9 +13,9 @@ TAIL_BYTES = 1 << 13
 _ID = r"\d{1,12}"
 # slurm-1234.out   slurm-1234_7.out   job-1234.log
 _SLURM_NAME = re.compile(rf"(?:^|[/._-])slurm[-_.]?(?P<id>{_ID}(?:_\d+)?)(?=$|[/._-])")
-# vllm.o1234   vllm.e1234.7   1234.server.OU   1234[7].server.ER
+# vllm.o1234   vllm.e1234.7   vllm.o1234.gz   1234.server.OU   1234[7].server.ER
 _PBS_NAME = re.compile(
-    rf"(?:\.[oe](?P<id>{_ID})(?:\.\d+)?$|(?:^|/)(?P<spooled>{_ID}(?:\[\d+\])?)\.[\w.-]*\.?(?:OU|ER)$)"
+    rf"(?:\.[oe](?P<id>{_ID})(?:\.\d+)?|(?:^|/)(?P<spooled>{_ID}(?:\[\d+\])?)\.[\w.-]*\.?(?:OU|ER))(?:\.(?:gz|xz|bz2|zst))?$"
 )
 _JOB_NAME = re.compile(rf"(?:^|[/._-])job(?:id)?[-_.]?(?P<id>{_ID}(?:_\d+)?)(?=$|[/._-])", re.IGNORECASE)
 # vllm-llama-1234567.out   1234567_7.out   llama-1234567-node012-0.log   llama-1234567.0.err
