@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vllm_logdoctor.fleet.effects import MeasuredEffect, measured_words
 from vllm_logdoctor.fleet.facts import JobSummary, Row
-from vllm_logdoctor.fleet.sections import Section, hours_line, range_words, sorted_by
+from vllm_logdoctor.fleet.sections import ON_FIRST_SCREEN, Section, hours_line, range_words, sorted_by
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.fleet.values import shown
 
@@ -31,7 +31,8 @@ def planned_changes(store: Store, jobs: Sequence[JobSummary], effects: Sequence[
         lines.append(
             hours_line(_words(knob, kind, after), own, expected, measured_words(effects, knob, after))
         )
-    measured = ("measured on your own jobs",) if any(line.cells[5] for line in lines) else ()
+    lines = sorted_by(lines, 2, 3, 1)
+    measured = ("measured on your own jobs",) if any(one.cells[5] for one in lines[:ON_FIRST_SCREEN]) else ()
     return Section(
         "changes",
         "What waits to be changed",
@@ -44,7 +45,7 @@ def planned_changes(store: Store, jobs: Sequence[JobSummary], effects: Sequence[
             "expected effect (origin)",
             "measured on your own jobs",
         ),
-        sorted_by(lines, 2, 3, 1),
+        lines,
         first=("change", "jobs", "card hours", "expected effect (origin)", *measured),
     )
 

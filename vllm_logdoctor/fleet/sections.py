@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from vllm_logdoctor.fleet.facts import JobSummary
 
+ON_FIRST_SCREEN = 5
+"""Rows of a section on the first screen."""
+
 Cell = str | int | float | None
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

@@ -16,14 +16,13 @@ from msgspec.structs import asdict
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.picture import SCHEMA, Picture
-from vllm_logdoctor.fleet.sections import Cell, Section, SectionRow
+from vllm_logdoctor.fleet.sections import ON_FIRST_SCREEN, Cell, Section, SectionRow
 from vllm_logdoctor.report.escape import inline, visible
 
 if TYPE_CHECKING:
     import pyarrow
 
 _TITLE = "Fleet of vLLM jobs"
-_ON_FIRST_SCREEN = 5
 _MOST_WIDTH = 60
 _SHORT = 12
 
@@ -119,7 +118,7 @@ def _tile_html(section: Section, titles: dict[str, str]) -> str:
     link = f' <a href="#{section.id}">{more}</a>' if section.total else ""
     return (
         f"<section><h2>{escape(section.title)}{link}</h2><p class=note>{escape(section.note)}</p>"
-        f"{_table_html(section, section.lines[:_ON_FIRST_SCREEN], chosen, titles)}</section>\n"
+        f"{_table_html(section, section.lines[:ON_FIRST_SCREEN], chosen, titles)}</section>\n"
     )
 
 
