@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Hashable, Iterator, Sequence
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from vllm_logdoctor.scan import (
     Selector,
     WantedLine,
 )
-from vllm_logdoctor.scan.structure import may_begin_secret
+from vllm_logdoctor.scan.structure import MOST_BLANK, may_begin_secret, may_name_secret
 from vllm_logdoctor.source import Chunk
 
 Counted = tuple[Record, "Event | None", int]
@@ -82,6 +82,7 @@ class StreamReader:
         self._starts_and_statistics = KindLimit()
         self._request_literals = tuple(_numbers(matcher, _REQUEST_LITERALS))
         self._waiting: dict[Hashable, _RepeatedRequests] = {}
+        self._names: deque[WantedLine] = deque(maxlen=MOST_BLANK + 1)
         self._label = label
         self._statistics = StatisticsReader(matcher, self._parsed)
         self._requests = RequestReader(self._parsed_request)
@@ -95,10 +96,16 @@ class StreamReader:
         """Yield the items of a chunk; request lines wait until something else follows them."""
         for item in self._selector.select(chunk, scanned):
             if isinstance(item, WantedLine):
+                # It only names what the next line may hold: the parser needs it where a line that is read follows.
+                if item.literals_only and not item.literals:
+                    self._names.append(item)
+                    continue
                 statistics = self._statistics.read(item)
                 if statistics is None:
                     if self._is_read(item):
                         yield from self._records(item)
+                    elif may_name_secret(item.data):
+                        self._names.append(item)
                     continue
                 if self._waiting:
                     yield from self.waiting()
@@ -140,6 +147,8 @@ class StreamReader:
 
     def _records(self, line: WantedLine) -> Iterator[Item]:
         """Yield the records of a line that was not read in one step."""
+        while self._names:
+            tuple(self.parser.parse(self._names.popleft()))
         for parsed in self.parser.parse(line):
             record = self._labelled(parsed)
             event = self._matcher.match(record) if line.literals else None

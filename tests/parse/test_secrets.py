@@ -174,3 +174,19 @@ def test_masking_takes_time_linear_in_the_text(piece: str) -> None:
     began = time.process_time()
     mask(text)
     assert time.process_time() - began < 8
+
+
+def test_beginnings_of_secrets_that_never_go_on_cost_time_linear_in_their_lines() -> None:
+    def seconds(lines: int, end: str) -> float:
+        parser = RecordParser()
+        data = f"{HEADER}{'word ' * 70}{end}".encode()
+        began = time.process_time()
+        for number in range(lines):
+            list(parser.parse(WantedLine(0, number, data)))
+        return time.process_time() - began
+
+    for end in ("-----BEGIN PRIVATE KEY-----", "api_key:"):
+        seconds(100, end)
+        few = min(seconds(2_000, end) for _ in range(3))
+        assert seconds(10_000, end) < 12 * few
+        assert few < 1

@@ -135,7 +135,7 @@ _KEY_LETTERS = string.ascii_letters + string.digits + "+/"
 _SHORT_KEY_LINE = 16
 _LONG_KEY_LINE = 40
 _LONGEST_HEAD = 400
-_DIGITS = str.maketrans("123456789", "0" * 9)
+_DIGITS = bytes.maketrans(b"123456789", b"0" * 9)
 _KEY_HEADERS = ("Proc-Type:", "DEK-Info:", "Comment:", "Version:")
 # args: api_key=     - name: DB_PASSWORD     - --api-key     "--api-key",     api_key
 _NAME_AT_END = lazy_pattern(
@@ -207,7 +207,7 @@ class OpenSecret(NamedTuple):
     Attributes:
         name: of the value; "" for a private key.
         assigned: an equals sign or a colon is behind the name: any value belongs to it, not only one that looks generated.
-        before: the line, up to where a private key begins.
+        before: the beginning of the line, up to where a private key begins, all its digits made the same.
         wrapped: the value fills the line to its end: a terminal may have broken it.
     """
 
@@ -242,7 +242,7 @@ class OpenSecret(NamedTuple):
 
     def _end_of_head(self, text: str) -> int:
         """Return where the host, the process or the header ends that precedes both lines."""
-        shared = shared_start(_without_digits(self.before), _without_digits(text))
+        shared = shared_start(self.before, _without_digits(text))
         return max(text.rfind(end, 0, shared) + 2 for end in (": ", ") ", "] ", "| "))
 
     def _without_key_line(self, text: str) -> tuple[str, OpenSecret | None]:
@@ -254,7 +254,7 @@ class OpenSecret(NamedTuple):
         value = line[len(lead) :]
         if "-----END" in text or (len(value) < _SHORT_KEY_LINE and not value.strip(_KEY_LETTERS)):
             return text, None
-        if len(value) < _LONG_KEY_LINE and _without_digits(lead) != _without_digits(self.before):
+        if len(value) < _LONG_KEY_LINE and _without_digits(lead) != self.before:
             return text, None
         return f"{lead}{MASK}", self
 
@@ -272,17 +272,18 @@ def open_secret(text: str, message: str) -> OpenSecret | None:
     """
     begin = text.find("-----BEGIN")
     if begin >= 0 and "PRIVATE KEY" in text and "-----END" not in text:
-        return OpenSecret("", before=text[:begin])
+        return OpenSecret("", before=_without_digits(text[:begin]))
     if key := line_of_key(message):
-        return OpenSecret("", before=text[: text.rfind(key)])
+        return OpenSecret("", before=_without_digits(text[: text.rfind(key)]))
     end = message[-200:]
     found = _NAME_AT_END.search(end.rstrip()) if _may_end_in_name(end) else None
-    return None if found is None else OpenSecret(found["name"], bool(found["assign"]), text[:_LONGEST_HEAD])
+    return None if found is None else OpenSecret(found["name"], bool(found["assign"]), _without_digits(text))
 
 
 def _may_be_head(text: str) -> bool:
     """Return, at little cost, whether a line may be a host, a process or a header, and a rule below a heading, and nothing else."""
-    return text.rstrip()[-1:] in ("", ":", ")", "]", "|", *_RULE)
+    head = text.rstrip(_RULE)
+    return len(head) < 2 or head[-1] in ":)]|"
 
 
 def wrapped_secret(text: str, masked: str) -> OpenSecret | None:
@@ -307,8 +308,9 @@ def _may_end_in_name(text: str) -> bool:
 
 
 def _without_digits(text: str) -> str:
-    """Return the beginning of a text with all digits made the same."""
-    return text[:_LONGEST_HEAD].translate(_DIGITS)
+    """Return the beginning of a text with all digits made the same; in bytes, whose table is a hundred times faster than that of text."""
+    known = text[:_LONGEST_HEAD].encode("utf-8", "surrogatepass")
+    return known.translate(_DIGITS).decode("utf-8", "surrogatepass")
 
 
 def _without_prompts(text: str) -> str:

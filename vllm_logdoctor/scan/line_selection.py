@@ -88,8 +88,6 @@ class KindLimit:
         if kind in self._kinds:
             return True
         if len(self._kinds) == _MOST_KINDS:
-            if may_name_secret(data):
-                return True
             self.left_out += 1
             return False
         self._kinds.add(kind)
@@ -167,6 +165,9 @@ class Selector:
                 yield WantedLine(
                     file, line, match.data, match.literals, not match.by_shape and not inside, match.by_shape
                 )
+            elif may_name_secret(match.data):
+                self._last_read = line
+                yield WantedLine(file, line, match.data, (), True)
             if not match.opens and match.closes and self._open:
                 self._close_block(line)
             number = line + 1
