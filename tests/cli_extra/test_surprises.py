@@ -163,6 +163,35 @@ class TestAnOutput:
 
 
 class TestTheSurroundings:
+    def test_pipes_in_place_of_both_logs(self, here: Path) -> None:
+        command = f'exec "{sys.executable}" -m vllm_logdoctor compare <(cat vllm.log) <(cat vllm.log) -f json'
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["schema"].startswith("logdoctor")
+
+    @pytest.mark.parametrize(
+        ("arguments", "status", "words"),
+        [
+            (("patterns", "test", "pipe.toml"), 3, "pipe.toml"),
+            (("patterns", "new", "--from", "pipe.toml:1"), 3, "pipe.toml"),
+            (("patterns", "list", "--patterns", "pipe.toml"), 2, "no such pattern pack"),
+            (("analyze", "vllm.log", "--patterns", "pipe.toml"), 2, "no such pattern pack"),
+            (("explain", "oom", "--patterns", "absent.toml"), 2, "no such pattern pack"),
+            (("excerpt", "vllm.log", "-o", ""), 2, "no file name"),
+        ],
+    )
+    def test_a_pipe_that_nobody_writes_into(
+        self, arguments: tuple[str, ...], status: int, words: str, here: Path
+    ) -> None:
+        os.mkfifo(here / "pipe.toml")
+        one_line(logdoctor(*arguments, cwd=here), status, words)
+
     @pytest.mark.parametrize(
         ("redirection", "status", "words"),
         [

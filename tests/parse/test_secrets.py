@@ -108,7 +108,7 @@ def test_every_key_of_a_list_is_masked(text: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["correct horse 17", "it\\'s 17 long", "x" * 30 + "7q" * 3000, "p@ss,w0rd;x"],
+    ["correct horse 17", "it\\'s 17 long", "it''s 17 long", "x" * 30 + "7q" * 3000, "p@ss,w0rd;x"],
     ids=lambda value: value[:12],
 )
 def test_a_quoted_password_is_masked_to_its_closing_quote(value: str) -> None:

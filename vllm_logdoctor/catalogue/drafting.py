@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Container, Mapping
 from pathlib import Path
@@ -32,6 +33,8 @@ def read_line(reference: str) -> str:
     name, _, number = reference.rpartition(":")
     if not name or not number.isdigit():
         raise LogdoctorError(f"{reference!r} is no place in a file; write FILE:LINE", 2)
+    if os.path.exists(name) and not os.path.isfile(name):
+        raise LogdoctorError(f"{name}: no regular file; name a line of a log on disk")
     try:
         with Path(name).open("rb") as file:
             for count, line in enumerate(file, start=1):

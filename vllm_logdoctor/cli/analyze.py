@@ -170,9 +170,6 @@ def _check(request: AnalyzeArguments) -> None:
         request.format = format_named(request.format)
     if "" in request.paths:
         raise LogdoctorError("'' is no path; name a log: logdoctor analyze vllm.log", 2)
-    for path in request.patterns:
-        if not os.path.exists(path):
-            raise LogdoctorError(f"no such pattern pack: {path}", 2)
 
 
 @contextmanager

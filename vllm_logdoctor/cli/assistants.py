@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -37,9 +38,10 @@ def excerpt(
     check_lines(lines)
     chosen = format_named(format)
     inputs = inputs_of_paths(logs)
-    check_outputs([output or "-"], [one.path or "-" for one in inputs], chosen)
+    place = "-" if output is None else output
+    check_outputs([place], [one.path or "-" for one in inputs], chosen)
     analysis = analyse(inputs, options_of(settings_here()))
-    write(rendered(excerpt_of(analysis, run, lines), chosen), output or "-")
+    write(rendered(excerpt_of(analysis, run, lines), chosen), place)
 
 
 def mcp(
@@ -53,6 +55,8 @@ def mcp(
     from vllm_logdoctor.errors import LogdoctorError
     from vllm_logdoctor.mcp_server.roots import Roots
 
+    if sys.stdin is None:
+        raise LogdoctorError("standard input is closed: an assistant asks on it")
     roots = Roots(root)
     try:
         from vllm_logdoctor.mcp_server.server import server_of

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,14 +50,13 @@ def compare(
     from vllm_logdoctor.engine_comparison.rows import Claims
 
     names = (before, after, *(more or ()))
-    engines = engines_compared(
-        names, Claims(same_machine, same_workload), _settings(format, output or [], names)
-    )
+    settings = _settings(format, output or [], names)
+    document_of = _reader(settings)
+    engines = engines_compared(names, Claims(same_machine, same_workload), document_of)
     if engines is not None:
         _write(engines, format, output or [])
         return
-    settings = _settings(format, output or [], (before, after))
-    result = comparison.compare(*_sides(settings, (before, before_run), (after, after_run)))
+    result = comparison.compare(*_sides(settings, document_of, (before, before_run), (after, after_run)))
     chosen = format or (None if output else settings.format)
     _write(result_of_comparison(result), chosen, output or [])
 
@@ -76,7 +76,9 @@ def verify(
     from vllm_logdoctor.comparison.writers import result_of_verification
 
     settings = _settings(format, output or [], (against, after))
-    result = verification.verify(*_sides(settings, (against, before_run), (after, after_run)))
+    result = verification.verify(
+        *_sides(settings, _reader(settings), (against, before_run), (after, after_run))
+    )
     chosen = format or (None if output else settings.format)
     _write(result_of_verification(result), chosen, output or [])
 
@@ -131,16 +133,25 @@ def _settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -
     return with_known_findings(settings_here())
 
 
-def _sides(settings: Settings, *sides: tuple[str, int | None]) -> list[Snapshot]:
+def _reader(settings: Settings) -> Callable[[str], dict[str, Any]]:
+    """Return what reads the JSON report of a log once: a pipe, <(kubectl logs pod), is empty the second time."""
+    from vllm_logdoctor.cli.options import options_of
+
+    options = options_of(settings)
+    return cache(lambda name: document_of(name, options))
+
+
+def _sides(
+    settings: Settings, document_of: Callable[[str], dict[str, Any]], *sides: tuple[str, int | None]
+) -> list[Snapshot]:
     """Read runs, each without the findings that are accepted today."""
     from datetime import date
 
     from vllm_logdoctor.cli.baseline import without_accepted
-    from vllm_logdoctor.cli.options import options_of, warn
+    from vllm_logdoctor.cli.options import warn
     from vllm_logdoctor.comparison.snapshot import snapshot_of
 
-    options = options_of(settings)
-    read = [snapshot_of(document_of(name, options), run) for name, run in sides]
+    read = [snapshot_of(document_of(name), run) for name, run in sides]
     left = [without_accepted(one, settings.suppressions, date.today()) for one in read]
     warn(dict.fromkeys(note for _, notes in left for note in notes))
     return [snapshot for snapshot, _ in left]

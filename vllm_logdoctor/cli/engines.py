@@ -7,30 +7,28 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_logdoctor.cli.settings import Settings
     from vllm_logdoctor.engine_comparison.rows import Claims
     from vllm_logdoctor.engine_comparison.table import EngineComparison
     from vllm_logdoctor.report.writers import Result
 
 
-def engines_compared(names: Sequence[str], claims: Claims, settings: Settings) -> Result | None:
+def engines_compared(
+    names: Sequence[str], claims: Claims, document_of: Callable[[str], dict[str, Any]]
+) -> Result | None:
     """Return the comparison of several engines, or None for two runs of vLLM, which `comparison` compares in full.
+
+    Args:
+        names: paths of logs, reports, benchmarks, folders.
+        claims: what the user says of them.
+        document_of: returns the JSON report of a log.
 
     Raises:
         LogdoctorError: a side can't be read or holds no run.
     """
-    from vllm_logdoctor.cli.compare import document_of
-    from vllm_logdoctor.cli.options import options_of
     from vllm_logdoctor.engine_comparison.reading import benchmark_in, is_vllm, sides_of
     from vllm_logdoctor.engine_comparison.table import compare_engines
 
-    if "-" in names and len(names) == 2:
-        return None
-    options = options_of(settings)
-    documents: dict[str, dict[str, Any]] = {}
-    for name in names:
-        if name not in documents and benchmark_in(name) is None:
-            documents[name] = document_of(name, options)
+    documents = {name: document_of(name) for name in dict.fromkeys(names) if benchmark_in(name) is None}
     if len(names) == 2 and len(documents) == len(set(names)) and all(map(is_vllm, documents.values())):
         return None
     return _result(compare_engines(sides_of(names, documents.__getitem__), claims))

@@ -27,8 +27,11 @@ def settings_here(patterns: Sequence[Path] = ()) -> Settings:
         patterns: packs that the command line names, before those of the file.
 
     Raises:
-        LogdoctorError: the file can't be read (exit code 3), or says what is not known (2).
+        LogdoctorError: the file can't be read (exit code 3), or says what is not known (2); a pack is not there (2).
     """
+    for path in patterns:
+        if not (os.path.isfile(path) or os.path.isdir(path)):
+            raise LogdoctorError(f"no such pattern pack: {path}", 2)
     place = find_settings(_working_directory(), os.environ)
     settings = read_settings(place) if place else Settings()
     return replace(settings, patterns=(*patterns, *settings.patterns))

@@ -138,6 +138,10 @@ def _files_of(path: Path) -> list[Path]:
 
     if not path.exists():
         raise LogdoctorError(f"{path}: no such file or directory")
+    if not path.is_file() and not path.is_dir():
+        raise LogdoctorError(
+            f"{path}: neither a file nor a directory; packs are not read from a pipe or a device"
+        )
     files = [*pack_files(path), *page_files(path)]
     if not files:
         raise LogdoctorError(f"{path}: no pack (*.toml) and no rule page (rules/*.md) in it")

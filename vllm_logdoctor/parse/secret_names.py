@@ -211,6 +211,9 @@ def _value_at(text: str, at: int) -> _ValueSpan | None:
     end = text.find(quote["quote"], quote.end())
     while end > 0 and text[end - 1] == "\\" and not quote["quote"].startswith("\\"):
         end = text.find(quote["quote"], end + 1)
+    # password: 'it''s 17 long'     YAML doubles the quotes that are in a value
+    while quote["quote"] == "'" and end > quote.end() and text.startswith("''", end):
+        end = text.find("'", end + 2)
     return _ValueSpan(quote.end(), end if end >= 0 else len(text.rstrip()), True)
 
 
