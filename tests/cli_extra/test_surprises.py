@@ -125,6 +125,8 @@ class TestWhatIsMistyped:
             (("whatif", "vllm.log", "--set", "gpu_memory_utilization=95"), 2, "between 0 and 1"),
             (("whatif", "vllm.log", "--set", "max_model_len=many"), 2, "many"),
             (("config", "absent.log"), 3, "no such file"),
+            (("fleet", "show", "absent"), 3, "no such store"),
+            (("fleet", "check", "absent"), 3, "no such store"),
         ],
     )  # fmt: skip
     def test_is_one_line(self, arguments: tuple[str, ...], status: int, words: str, here: Path) -> None:

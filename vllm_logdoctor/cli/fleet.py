@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,7 +66,7 @@ def add(
     if not paths and not listed and not accounting:
         raise LogdoctorError("name logs, a list (--from FILE) or accounting (--accounting FILE)", 2)
     site: dict[str, Any] = {"queue": queue, "account": account, "walltime": walltime, "workers": workers}
-    opened = _open(store)
+    opened = _open(store, new=True)
     shows = not quiet and sys.stderr.isatty()
     for file in accounting or ():
         sys.stderr.write(f"logdoctor: {file}: {opened.add_accounting(file):,} jobs\n")
@@ -183,7 +184,9 @@ def with_own_effects(analysis: Analysis, store: str) -> Analysis:
     return with_effects(analysis, effects)
 
 
-def _open(store: str) -> Fleet:
+def _open(store: str, *, new: bool = False) -> Fleet:
+    if not new and not os.path.isdir(store):
+        raise LogdoctorError(f"no such store: {store}; logdoctor fleet add {store} LOG makes one")
     try:
         from vllm_logdoctor.fleet import open as open_fleet
 
