@@ -316,3 +316,95 @@ def test_the_log_that_a_deployment_quotes_in_its_status_is_judged() -> None:
         root(f'{served}  File \\"/opt/ray/serve/state.py\\", line 1, in build\\n{raised}\\n"\n').id
         == "model-arch-not-supported-by-version"
     )
+
+
+def test_an_error_behind_which_the_server_starts_as_usual_is_no_failure() -> None:
+    error = "ERROR 01-28 06:35:44 [gpt_oss_triton_kernels_moe.py:34] Failed to import Triton kernels. Error: No module named 'triton_kernels.routing'\n"
+    banner = "".join(
+        f"(APIServer pid=34) INFO 01-28 06:35:46 [utils.py:346]  {row}\n"
+        for row in ("▄▄ ▄█ █  version 0.15.0", "█▄█▀ █  model   org/m", "non-default")
+    )
+    assert not [
+        one for one in diagnosis(error + banner).findings if one.role == "root" and one.kind == "failure"
+    ]
+    assert root(f"{banner}{error}").id == "unclassified-failure"
+
+
+def test_the_error_of_a_worker_with_which_a_log_ends_keeps_it_from_being_healthy() -> None:
+    report = analyze(
+        [
+            'INFO:     127.0.0.1:50084 - "GET /health/ HTTP/1.1" 200 OK',
+            'INFO:     127.0.0.1:50088 - "POST /init_communicator/ HTTP/1.1" 200 OK',
+            "(VllmWorker rank=1 pid=8) INFO 08-20 09:48:31 [utils.py:1045] Found nccl from environment variable VLLM_NCCL_SO_PATH=/opt/libnccl.so.2",
+            "(VllmWorker rank=1 pid=8) ERROR 08-20 09:48:31 [pynccl_wrapper.py:229] Failed to load NCCL library from /opt/libnccl.so.2.",
+        ]
+    ).runs[0]
+    assert (report.outcome, report.findings[0].id) == ("unknown", "unclassified-failure")
+
+
+def test_a_heading_above_a_traceback_that_is_cut_off_is_no_error() -> None:
+    cut = root(
+        "2026-02-02 12:53:27,515 ERROR exceptions.py:81 -- Full stack trace:\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/vllm/engine/llm_engine.py", line 49, in step\n'
+        "    return fn(*args, **kwargs)\n"
+    )
+    assert (cut.id, cut.title) == ("cause-not-in-log", "Traceback is cut off")
+
+
+def test_the_report_of_a_process_that_died_in_the_handshake_is_no_cause() -> None:
+    head = "(APIServer pid=3) "
+    frames = f'{head}Traceback (most recent call last):\n{head}  File "/opt/vllm_omni/stage.py", line 6, in handshake\n{head}    raise RuntimeError(text)\n'
+    run = diagnosis(f"{frames}{head}RuntimeError: StageProc died during handshake (exit code 1)\n")
+    (found,) = [one for one in run.findings if one.role == "root"]
+    assert (found.id, run.run.outcome) == ("cause-not-in-log", "crashed_at_startup")
+
+
+def test_a_paragraph_below_an_exception_without_text_is_not_its_text() -> None:
+    raised = root(
+        'Traceback (most recent call last):\n  File "/opt/vllm/reward.py", line 37, in compute\n    raise NotImplementedError\n'
+        "NotImplementedError\n\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
+    )
+    assert "HYDRA" not in raised.explanation
+
+
+def test_errors_that_lmcache_s_own_logger_prints_are_failed_transfers() -> None:
+    head = "[2025-09-04 01:00:51,159] LMCache"
+    found = diagnosis(
+        f"{head} ERROR: get failed: 'Store' object has no attribute 'get' (mooncakestore_connector.py:360:lmcache.v1.connector.mooncakestore_connector)\n"
+        f"{head} INFO : Retrieved 0 out of 239 tokens (cache_engine.py:499:lmcache.v1.cache_engine)\n"
+        f"{head} ERROR: Num retrieved tokens: 0 (vllm_v1_adapter.py:755:lmcache.integration.vllm.vllm_v1_adapter)\n"
+    )
+    (transfers,) = [one for one in found.findings if one.id == "kv-connector-failure"]
+    assert [one.line for one in transfers.evidence] == [1, 3]
+
+
+def test_an_answer_that_names_settings_of_the_server_asks_for_them() -> None:
+    refused = root(
+        "2025-03-09 17:31:06 | ERROR | app.llm:ask - API error: Error code: 400 - {'object': 'error', 'message': "
+        "'\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', 'code': 400}\n"
+    )
+    assert "`--enable-auto-tool-choice` and `--tool-call-parser`" in refused.alternatives[0]
+
+
+def test_a_build_that_make_ends_has_failed() -> None:
+    report = analyze(
+        [
+            "88.34 Traceback (most recent call last):",
+            '88.34   File "/app/lib/TensileCreateLibrary.py", line 733, in main',
+            "88.34     first = list(libraries.values())[0]",
+            "88.34 IndexError: list index out of range",
+            "88.71 make[2]: *** [library/CMakeFiles/TENSILE.dir/build.make:74: Tensile/library] Error 1",
+            "88.72 Building wheel for vllm (pyproject.toml): started",
+        ]
+    ).runs[0]
+    assert (report.kind, report.outcome) == ("build", "crashed_at_startup")
+
+
+def test_a_traceback_out_of_the_server_s_main_coroutine_is_of_the_start() -> None:
+    run = diagnosis(
+        'Traceback (most recent call last):\n  File "/opt/vllm/entrypoints/cli/serve.py", line 148, in cmd\n'
+        "    uvloop.run(run_server(args))\n"
+        "TypeError: unsupported operand type(s) for +: 'Tensor' and 'Tensor'\n"
+    )
+    assert run.run.outcome == "crashed_at_startup"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.making import a_run, advice, load, sample
+from vllm_logdoctor import analyze
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
 from vllm_logdoctor.rules.load import spans_of
 
@@ -179,3 +180,20 @@ def test_streams_that_crawl_beside_many_prompts_are_slowed_by_these(prompt: floa
     """Four requests at 1.9 tokens/s: 1,487 prompt tokens/s take the steps, 60 do not."""
     run = a_run(samples=load((20, {"running": 4, "kv": 6.0, "generation": 7.6, "prompt": prompt})))
     assert bottleneck_of(run).name == limit
+
+
+def test_a_wait_for_workers_behind_a_last_line_without_tokens_is_a_hang() -> None:
+    lines = [
+        "INFO:     Application startup complete.",
+        *(
+            f"INFO 05-18 02:52:{second} [loggers.py:271] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: {rate} tokens/s, "
+            "Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 91.0%, Prefix cache hit rate: 83.2%"
+            for second, rate in ((44, 64.3), (54, 0.0))
+        ),
+    ]
+    wait = "INFO 05-18 02:54:19 [shm_broadcast.py:698] No available shared memory broadcast block found in 60 seconds."
+    (hangs,) = analyze([*lines, wait]).runs
+    assert hangs.findings[0].id == "engine-makes-no-progress"
+    assert hangs.to_markdown().startswith("# LIMITED: Engine stalled")
+    (ended,) = analyze(lines).runs
+    assert "engine-makes-no-progress" not in [one.id for one in ended.findings]

@@ -65,12 +65,15 @@ _HEADER = lazy_pattern(
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
 # 2025-07-08 14:03:55,524 - INFO - core.py:__init__:69 - text    (a formatter of the user's own)
 # [2025-03-05 14:28:37,343] [INFO] [MainThread] [vllm.config] >>> text
+# [2025-09-04 01:00:51,159] LMCache ERROR: text (cache_engine.py:1087:lmcache.v1.cache_engine)
 # INFO  [gpu_worker.py:642]  text       [multiproc_executor.py:492] ValueError: text       oggers.py:236] text (the log starts here)
 _OTHER_HEADER = lazy_pattern(
     r"(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) - (?P<name>vllm[\w.]*) - (?P<level>[A-Z]{4,8}) - "
     r"|(?P<time2>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) [-|] (?P<level4>[A-Z]{4,8}) +[-|] "
     r"(?P<file3>[\w./-]{1,160}\.py):[\w<>.]{1,80}:(?P<line3>\d{1,6}) [-|] "
     r"|\[(?P<level5>DEBUG|INFO|WARNING|ERROR|CRITICAL)\] (?:\[[\w.-]{1,40}\] )?\[(?P<module>vllm[\w.]{0,120})\] (?:>>> |[-:] )?"
+    r"|\[(?P<time3>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] \w{3,20} (?P<level6>DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL) ?: "
+    r"(?=[^\n]{0,2000}\([\w.-]{1,120}\.py:(?P<line4>\d{1,6}):(?P<module2>[\w.]{1,160})\)\s*$)"
     r"|(?P<level2>INFO|WARNING|ERROR|CRITICAL):(?P<name2>vllm[\w.]*):"
     r"|(?P<level3>INFO|WARNING|ERROR|CRITICAL) +\[(?P<file>[\w./-]+\.py)(?::(?P<line>\d{1,6}))?\] +"
     r"|^\[?(?P<file2>[\w./-]*\.py):(?P<line2>\d{1,6})\] )"
@@ -239,13 +242,17 @@ class RecordParser:
             or header["level3"]
             or header["level4"]
             or header["level5"]
+            or header["level6"]
             or ""
         )
-        printed = header["time"] or header["time2"]
+        level = "WARNING" if level == "WARN" else level
+        printed = header["time"] or header["time2"] or header["time3"]
         stamp = seconds_of(printed) if printed else None
         file = header["file"] or header["file2"] or header["file3"] or ""
         number = header["line"] or header["line2"] or header["line3"]
         site = (file, int(number)) if file and number else None
+        if header["module2"]:
+            site = (f"{header['module2'].replace('.', '/')}.py", int(header["line4"]))
         if header["module"]:
             site = (f"{header['module'].rpartition('.')[2]}.py", 0)
         time, year_known = stamp if stamp else (before.outer_time, before.year_known)

@@ -53,6 +53,7 @@ _ACTION = 140
 _CLAUSE_END = lazy_pattern(r"(?<=\w{3}): |; |(?<=\w{3}) \(")
 _UNNAMED = "unclassified-failure"
 _ABOUT_THE_CACHE = "kv-cache-preemption"
+_STALLED = "engine-makes-no-progress"
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z`])")
 REVERSED = (
     "The lines of this log run backwards in time (newest first), so the start, end and cause below may be wrong. Reverse"
@@ -178,7 +179,10 @@ def _limit(page: Page) -> str:
     if limit == "kv-cache-limited":
         titles = (one.title for one in page.diagnosis.findings if one.id == _ABOUT_THE_CACHE)
         return prose(next(titles, LIMITS[limit]).partition(":")[0])
-    return LIMITS[limit] if limit in _LIMITING else "by its configuration"
+    if limit in _LIMITING:
+        return LIMITS[limit]
+    stalls = (one.title for one in _severe(page) if one.id == _STALLED)
+    return prose(next(stalls, "by its configuration"))
 
 
 def sentence(page: Page) -> str:

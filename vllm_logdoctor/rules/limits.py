@@ -100,7 +100,7 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
         ranks_of(run),
         not pools(run) and not computes_for_others(run),
     )
-    still = frozenset() if host.on_cpu else stalled(load.spans)
+    still = frozenset() if host.on_cpu else stalled(run, load.spans)
     last: dict[int, Sample] = {}
     limits: list[BottleneckName] = []
     for span in load.spans:

@@ -14,6 +14,7 @@ BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
 # Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.
 # RuntimeError: cancelled      (a queue has to give up because the process at its other end is gone)
 # vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.
+# RuntimeError: StageDiffusionProc died during handshake (exit code 1)
 # ValueError: Model architectures ['X'] failed to be inspected. Please check the logs for more details.   (its module failed to import)
 WRAPPER = lazy_pattern(
     r"Engine ?[Cc]ore initialization failed|Engine (?:core |process )?failed to start"
@@ -29,6 +30,7 @@ WRAPPER = lazy_pattern(
     r"|^RuntimeError: (?:cancelled|Worker failed|One or more workers failed|Engine is dead\.?)$"
     r"|(?:EngineCoreProc|WorkerProc|DP Coordinator process) failed (?:to start|during startup|to report)"
     r"|Process \S+ \(PID: \d+\) died with exit code"
+    r"|\w*(?:Proc|Process|Worker) (?:died|exited) (?:during|before|while|in) .{1,60}\(exit ?code:? ?-?\d+\)"
     r"|Engine exited unexpectedly|API server process .{0,60}died|EngineGenerateError"
 )
 # RuntimeError: Worker failed with error 'CUDA error: out of memory', please check the stack trace above for the root cause
@@ -91,7 +93,7 @@ _TRANSFER_ANNOUNCED = lazy_pattern(
 )
 _TRANSFER_SITES = lazy_pattern(
     r"(?:^|/)(?:nixl_connector|pull_worker|push_worker|moriio_\w+|mooncake_connector|hf3fs_\w+|lmcache\w*"
-    r"|multi_process_adapter|vllm_v1_adapter)\.py$"
+    r"|multi_process_adapter|vllm_v1_adapter)\.py$|(?:^|/)(?:lmcache|mooncake)/"
 )
 # Invocation of wake_up method failed
 _UTILITY_ANNOUNCED = lazy_pattern(r"^Invocation of \w{1,80} method failed")

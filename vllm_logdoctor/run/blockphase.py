@@ -107,9 +107,10 @@ _ENGINE_FILES = lazy_pattern(
 _CONSTRUCTORS = frozenset(
     {"__init__", "from_engine_args", "from_vllm_config", "_init_executor", "run_mp_engine", "_dummy_run", "make_client", "launch_core_engines"}
 )  # fmt: skip
+# uvloop.run(run_server(args))     (a server that is up ends without a traceback of its own)
 # engine_core = EngineCoreProc(*args, **kwargs)      llm = LLM(model="x")      from vllm import LLM, SamplingParams
 _STARTING_CODE = lazy_pattern(
-    r"(?:\w+ = )?(?:vllm\.)?(?:LLM|EngineCoreProc|AsyncLLM|(?:Async)?LLMEngine)\(|(?:from|import) vllm\b"
+    r"(?:uvloop|asyncio)\.run\(run_server\(|(?:\w+ = )?(?:vllm\.)?(?:LLM|EngineCoreProc|AsyncLLM|(?:Async)?LLMEngine)\(|(?:from|import) vllm\b"
 )
 
 

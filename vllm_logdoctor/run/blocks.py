@@ -387,7 +387,7 @@ class _Collector:
                 return False
         elif (
             _OTHER_RAW.match(text)
-            or record.line - waiting.records[-1].line > 3
+            or record.line - waiting.records[-1].line > (3 if any(current.text) else 1)
             or (exception_line(text, strict=True) and not text.startswith(" "))
         ):
             return False

@@ -10,12 +10,14 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.tracelines import cleaned
 
 # error: subprocess-exited-with-error      ERROR: Failed building wheel for vllm      -- Configuring incomplete, errors occurred!
+# make[2]: *** [library/CMakeFiles/TENSILE.dir/build.make:74: Tensile/library] Error 1
 # FAILED: csrc/attention.cu.o      ERROR: failed to solve: process "/bin/sh -c pip install ..." did not complete successfully: exit code: 1
 _FAILED = lazy_pattern(
     r"error: subprocess-exited-with-error|ERROR: (?:ERROR: )?(?:Failed (?:to build|building)|Could not (?:build|install|find a version))"
     r"|^\s*(?:#\d+ [\d.]+ +)?(?:Failed to build |ninja: build stopped|-- Configuring incomplete|ERROR: failed to (?:solve|build))"
     r"|Unable to find installation candidates for |^\s*(?:#\d+ [\d.]+ +)?FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so)\b"
     r"|did not complete successfully: exit code|metadata-generation-failed|The command '.{1,400}' returned a non-zero code"
+    r"|\bmake(?:\[\d+\])?: \*\*\* \[[^\]]{0,200}(?:build\.make|Makefile2?|CMakeFiles)[^\]]{0,200}\] Error \d"
     r"|^\s*× (?:No solution found|Failed to )|CMake Error|Command '\['cmake'"
 )
 # Successfully installed vllm-0.6.3      #19 naming to docker.io/library/vllm:dev done      Successfully tagged vllm:dev

@@ -92,6 +92,7 @@ BIND = lazy_pattern(r"(?<!bind failed: )[Aa]ddress already in use")
 # What only a process that has not come up says.
 START_FAILED = lazy_pattern(
     r"(?:EngineCore|WorkerProc) failed to start|[Ee]ngine core initialization failed|WorkerProc initialization failed"
+    r"|(?:died|exited) (?:during|before|in) (?:the )?(?:handshake|start-?up)"
     r"|[Ff]ailed to start (?:GCS|model server)|[Ee]ngine process failed to start"
     r"|error: (?:unrecognized arguments|argument |the following arguments)|No module named 'vllm[.']|Could not import vllm\b"
 )

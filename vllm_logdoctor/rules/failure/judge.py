@@ -99,6 +99,8 @@ def _settled_outcome(context: FailureContext, findings: Sequence[Finding]) -> Ou
     root = next(roots, None)
     if root is None or (ending.outcome == "truncated" and _went_on(context, root)):
         return ending.outcome
+    if ending.outcome == "running" and root.id in _UNSURE:
+        return "unknown"  # The log ends with an error, not with the run.
     if ending.ready is not None:
         return "crashed_while_serving"
     return "crashed_at_startup" if ending.started or _only_at_start(root) else "unknown"

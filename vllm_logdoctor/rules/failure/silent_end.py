@@ -60,12 +60,20 @@ _ANSWERS = {
         "Where prompts are really that long, the server needs a larger `--max-model-len`.",
     ),
     "failed": ("Read the log of the server at that time: a status of 5xx is an error of its own.",),
+    "unset": (
+        "Start the server with the settings that its answer names: {flags}.",
+        "Without them, leave out of the request what needs them.",
+    ),
     "unreached": (
         "See that the server runs and listens there: `curl http://HOST:PORT/health`, and `Application startup complete` in its log.",
         "Compare host, port and proxy variables of the client with those of the server.",
     ),
 }
+# "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set
+_FLAG = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]{2,60}(?![\w-])")
 _LAST_LINES = 15
+_SURVIVED = 3
+"""Records as usual behind an error after which it ended nothing."""
 _WHOLE_PIECE = 40
 """A piece of so few lines is its end as a whole."""
 # rocBLAS error: Cannot read ...      MIOpen Error: ...      Failed: CUDA error ...
@@ -114,7 +122,11 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
     elif context.ending.failed and context.ending.deaths:
         values = {"exception": shown(context.ending.deaths[0].message.strip())}
         yield _finding(context, rules, NOT_IN_LOG, "medium", context.ending.deaths[:2], values)
-    elif outcome == "unknown" and (errors := _last_errors(context)) and UNKNOWN in rules:
+    elif (
+        (outcome == "unknown" or _ends_with_error_of_engine(context))
+        and (errors := _last_errors(context))
+        and UNKNOWN in rules
+    ):
         yield _stated_error(context, rules, facts, errors) or _unnamed_error(context, rules, errors)
 
 
@@ -167,7 +179,28 @@ def _last_errors(context: FailureContext) -> list[Record]:
     end = last - _LAST_LINES if last > _WHOLE_PIECE else 0
     announced = {id(block.introduction) for block in context.blocks}
     lines = (one.record for one in context.lines() if one.record.line > end)
-    return [one for one in lines if id(one) not in announced and _is_error(one)]
+    errors = [one for one in lines if id(one) not in announced and _is_error(one)]
+    return [] if errors and _went_on_behind(context, errors[-1]) else errors
+
+
+def _went_on_behind(context: FailureContext, error: Record) -> bool:
+    """Return whether loggers of vLLM wrote as usual behind the last error, up to the end: a module that is not needed, a retry."""
+    place = context.place(error)
+    behind = [one for one in context.trail if one.level and context.place(one) > place]
+    usual = error.level and len(behind) >= _SURVIVED and not context.ending.deaths
+    return bool(usual) and all(one.level == "INFO" for one in behind)
+
+
+def _ends_with_error_of_engine(context: FailureContext) -> bool:
+    """Return whether the last line of the log, of an engine whose load it does not show, is the error of a worker or an engine core."""
+    last = context.trail[-1] if context.trail else None
+    return (
+        context.ending.outcome == "running"
+        and not context.run.samples
+        and last is not None
+        and last.level in ("ERROR", "CRITICAL")
+        and last.process.role in ("engine-core", "worker")
+    )
 
 
 def _is_error(record: Record) -> bool:
@@ -205,7 +238,12 @@ def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Fin
     title = f"The server answered with status {status}" if status else "The client did not reach the server"
     finding = _finding(context, rules, REFUSED, "high", lines[:3], {}, kind="failure", severity="high")
     words = f"The log is of a program that asks a server. It says: {said}"
-    ways = _ANSWERS["refused" if 400 <= status < 500 else "failed" if status else "unreached"]
+    flags = list(dict.fromkeys(_FLAG.findall(lines[0].message[:2000])))
+    refused = "unset" if flags else "refused"
+    ways = tuple(
+        way.format(flags=" and ".join(f"`{flag}`" for flag in flags))
+        for way in _ANSWERS[refused if 400 <= status < 500 else "failed" if status else "unreached"]
+    )
     yield replace(finding, title=title, explanation=words, changes=(), alternatives=ways, verify="")
 
 

@@ -19,7 +19,7 @@ from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.load import Span, minutes
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule
-from vllm_logdoctor.rules.stalls import stalled
+from vllm_logdoctor.rules.stalls import stalled, wait_behind
 from vllm_logdoctor.rules.tasks import computes_for_others, pools
 from vllm_logdoctor.run.model import Sample
 
@@ -38,26 +38,30 @@ def engine_makes_no_progress(case: RuleContext) -> Advice | None:
     """Requests run and nothing moves.
 
     Needs statistics lines of half a minute without a token, without a prompt, with one KV usage, of a run on cards:
-    on a processor one step of a long prompt can take so long.
+    on a processor one step of a long prompt can take so long. A last line without a token, behind which the engine says that it
+    waits for its workers, is as good.
     """
     if runs_on_cpu(case.run):
         return None
-    places = stalled(case.load.spans)
+    places = stalled(case.run, case.load.spans)
     still = [span for span in case.load.spans if (span.sample.file, span.sample.line) in places]
     if not still:
         return None
     last = still[-1].sample
     ends = case.load.busy[-1].sample is last
+    waits = wait_behind(case.run, case.load.spans)
+    waited = (waits.record.time or 0.0) - (last.time or 0.0) if waits else 0.0
     text = (
-        f"For {minutes(sum(span.seconds for span in still))} {plural(last.running or 0, 'request')} ran without"
+        f"For {minutes(sum(span.seconds for span in still) + waited)} {plural(last.running or 0, 'request')} ran without"
         f" progress: no prompt, no token, KV usage at {last.kv_usage or 0.0:g} % throughout. A long prompt would"
         " take cache with every chunk; here a step does not end: a collective waits for a rank, a kernel hangs or"
         " is being compiled, or a grammar is being built."
         + (" The log ends in this state." if ends else " Later lines show tokens again.")
     )
+    lines = (case.run.evidence(waits.record),) if waits else ()
     return Advice(
         text,
-        sample_lines(case, still),
+        (*sample_lines(case, still), *lines),
         confidence="high" if ends else "medium",
         changes=(
             action(
