@@ -14,6 +14,7 @@ from vllm_logdoctor.evidence.kinds import KINDS, kind_of
 from vllm_logdoctor.evidence.pasted import read_parts
 from vllm_logdoctor.evidence.read import MOST_READINGS, read_evidence
 from vllm_logdoctor.pipeline import analyse
+from vllm_logdoctor.report.markdown import render
 from vllm_logdoctor.source import inputs_from
 
 FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("*.log"))
@@ -317,3 +318,25 @@ def test_a_list_of_processors_is_counted_without_those_that_are_offline() -> Non
         "sockets": (2, (2, 4)),
         "numa nodes": (2, (2, 4)),
     }
+
+
+PULL = 'Warning Failed 9m kubelet Failed to pull image "vllm/vllm-openai:v9": not found'
+SCHEDULED = "Normal Scheduled 5m default-scheduler Successfully assigned default/vllm-0 to node-a"
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        (["Warning FailedScheduling 34s default-scheduler 0/4 nodes are available: 3 Insufficient nvidia.com/gpu."], "no node has enough nvidia.com/gpu"),
+        ([PULL, "Warning Failed 8m kubelet Error: ImagePullBackOff"], "The image is not pulled"),
+        (["Warning Evicted 3m kubelet The node was low on resource: memory."], "evicted"),
+        (["Warning Unhealthy 9m kubelet Startup probe failed: 503", "Normal Killing 8m kubelet Container vllm failed startup probe, will be restarted"], "its startup probe fails"),
+        (["Warning FailedScheduling 9m default-scheduler 0/4 nodes are available: 4 Insufficient cpu.", SCHEDULED], None),
+        ([SCHEDULED, "Warning Unhealthy 5m kubelet Readiness probe failed: connection refused"], None),
+    ],
+)  # fmt: skip
+def test_events_of_a_pod_alone_say_what_went_wrong_with_it(events: list[str], words: str | None) -> None:
+    report = render(analyse(inputs_from(("Events:\n  " + "\n  ".join(events) + "\n").encode())))
+    heading = report.partition("\n")[0]
+    assert heading.startswith("# No log of vLLM")
+    assert words in heading if words else heading == "# No log of vLLM"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -125,6 +126,8 @@ def read_kubectl_describe(lines: Lines) -> Iterator[Reading]:
             yield Reading("command", found[1], line=line)
         elif found := _MEMBER.match(text):
             yield Reading(_MEMBERS.get(found[1], found[1]), number(found[2]), line=line)
+        elif _EVENT.search(text):
+            yield _event(text, line)
 
 
 # 25m (x3 over 25m)   Warning   Unhealthy   pod/...   Liveness probe failed
@@ -135,7 +138,90 @@ def read_kubectl_events(lines: Lines) -> Iterator[Reading]:
     """Yield the events of a pod, words joined by single spaces."""
     for line, text in enumerate(lines[:60], start=1):
         if _EVENT.search(text):
-            yield Reading("event", " ".join(text.split())[:400], "as printed", line=line)
+            yield _event(text, line)
+
+
+def _event(text: str, line: int) -> Reading:
+    return Reading("event", " ".join(text.split())[:400], "as printed", line=line)
+
+
+class Trouble(NamedTuple):
+    """What Kubernetes says that went wrong with a pod: in words, the step against it, and the reading that says it."""
+
+    words: str
+    step: str
+    reading: Reading
+
+
+# reason OOMKilled     event Warning FailedScheduling 34s default-scheduler 0/4 nodes are available: 3 Insufficient nvidia.com/gpu.
+_TROUBLES = tuple(
+    (re.compile(expression), words, step)
+    for expression, words, step in (
+        (
+            r"^(?:last state |state )?reason OOMKilled|OOMKilling",
+            "The container was killed for host memory (OOMKilled)",
+            "Raise the container's memory limit: weights are read through it, and `/dev/shm` and a compile cache count as well.",
+        ),
+        (
+            r"FailedScheduling\b.*?\bInsufficient (?P<what>[\w./-]+[\w])",
+            "The pod is not scheduled: no node has enough {what} left",
+            "Compare what the pod requests with `kubectl describe nodes` (Allocatable, Allocated): free it, ask for less, or add a node.",
+        ),
+        (
+            r"FailedScheduling\b",
+            "The pod is not scheduled: no node fits",
+            "Read the event: it counts the nodes by taint, selector, affinity or volume; change that in the pod or on a node.",
+        ),
+        (
+            r"Failed to pull image|\b(?:ErrImagePull|ImagePullBackOff|InvalidImageName)\b",
+            "The image is not pulled",
+            "Correct name and tag of the image, or give the pod a secret for its registry (`imagePullSecrets`).",
+        ),
+        (
+            r"FailedMount|CreateContainerConfigError|\b(?:secret|configmap|persistentvolumeclaim) \"[^\"]{1,200}\" not found",
+            "A volume, a secret or a configuration of the pod is missing",
+            "Create what the event names in the pod's namespace, or correct its name in the pod.",
+        ),
+        (
+            r"\bEvicted\b|The node was low on resource",
+            "The pod was evicted from its node",
+            "Request the resource that ran short (memory, ephemeral-storage), and put models and caches on a volume.",
+        ),
+        (
+            r"failed (?P<what>startup|liveness) probe, will be restarted",
+            "The container is restarted because its {what} probe fails",
+            "Set a `startupProbe` that lasts longer than the start, and read the log of the life before: `kubectl logs --previous`.",
+        ),
+        (
+            r"CrashLoopBackOff|Back-off restarting failed container|^exit code (?!0$)\d",
+            "The container ends again and again",
+            "Read its log of the life before: `kubectl logs --previous POD`; the cause is there.",
+        ),
+    )
+)
+
+
+# A pod that waited for a node, an image or a volume, and got it
+_BEFORE_RUN = re.compile(r"FailedScheduling|Failed to pull|ErrImagePull|ImagePullBackOff|FailedMount")
+_WENT_ON = re.compile(r"\bNormal (?:Scheduled|Pulled|Started)\b")
+
+
+def trouble_of(readings: Iterable[Reading]) -> Trouble | None:
+    """Return what went wrong with a pod, the most definite first, or None.
+
+    Example:
+        >>> trouble_of([Reading("reason", "OOMKilled", line=21)]).words
+        'The container was killed for host memory (OOMKilled)'
+    """
+    told = [(f"{one.name} {one.value}", one) for one in readings]
+    ran = max((place for place, (text, _) in enumerate(told) if _WENT_ON.search(text)), default=-1)
+    for expression, words, step in _TROUBLES:
+        for place, (text, reading) in enumerate(told):
+            if place < ran and _BEFORE_RUN.search(text):
+                continue
+            if found := expression.search(text):
+                return Trouble(words.format(**found.groupdict()), step, reading)
+    return None
 
 
 _QSTAT = re.compile(r"^\s+(?:resources_used\.|Resource_List\.)?(\w+) = (.*)$")

@@ -11,7 +11,7 @@ from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.report.page import Page, file_name
 from vllm_logdoctor.report.sections.advice import changes, other_findings
-from vllm_logdoctor.report.sections.beside import files_beside
+from vllm_logdoctor.report.sections.beside import files_beside, pod_in_trouble
 from vllm_logdoctor.report.sections.broke import broke
 from vllm_logdoctor.report.sections.capacity import capacity
 from vllm_logdoctor.report.sections.configuration import already_right, configuration_summary
@@ -94,7 +94,7 @@ def render(analysis: Analysis, linked: bool = False) -> str:
         page = Page(analysis, diagnosis, 2 if several else 1, linked, analysis.runs[:position])
         lines += _run(page, several)
     if not analysis.runs:
-        lines = ["# No log of vLLM", "", *files_beside(analysis)]
+        lines = [*pod_in_trouble(analysis), "", *files_beside(analysis)]
     else:
         last = Page(analysis, analysis.runs[-1], 1, linked)
         if beside := files_beside(analysis):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor.evidence.cluster import trouble_of
 from vllm_logdoctor.evidence.model import Reading
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.figures import count, table
@@ -28,6 +29,16 @@ def files_beside(analysis: Analysis) -> list[str]:
     return (
         [*lines, "", f"{count(left, 'more file')} with readings in the JSON report."] if left > 0 else lines
     )
+
+
+def pod_in_trouble(analysis: Analysis) -> list[str]:
+    """Return the heading of a report without a run, with what Kubernetes says that went wrong with a pod."""
+    pods = (one for one in analysis.beside if one.evidence.kind in ("kubectl-describe", "kubectl-events"))
+    trouble = next(filter(None, (trouble_of(one.evidence.readings) for one in pods)), None)
+    if trouble is None:
+        return ["# No log of vLLM"]
+    said = f"{code(str(trouble.reading.value), 300)} [{_place(trouble.reading)}]"
+    return [f"# No log of vLLM. {trouble.words}", "", said, "", f"1. {trouble.step}"]
 
 
 def _part(one: Beside) -> str:
