@@ -408,3 +408,40 @@ def test_a_traceback_out_of_the_server_s_main_coroutine_is_of_the_start() -> Non
         "TypeError: unsupported operand type(s) for +: 'Tensor' and 'Tensor'\n"
     )
     assert run.run.outcome == "crashed_at_startup"
+
+
+COMMAND = "vllm serve org/m --tensor-parallel-size 2\n"
+
+
+def test_a_launch_command_above_what_a_client_was_answered_makes_no_server() -> None:
+    run = diagnosis(
+        f"{COMMAND}Traceback (most recent call last):\n"
+        '  File "/home/me/ask.py", line 12, in <module>\n    client.chat.completions.create(model=m, messages=m)\n'
+        "openai.BadRequestError: Error code: 400 - {'object': 'error', 'message': 'no such model', 'code': 400}\n"
+    )
+    assert (run.run.kind, [one.id for one in run.findings if one.role == "root"]) == (
+        "client",
+        ["request-error-not-server-fault"],
+    )
+
+
+def test_a_container_that_docker_does_not_start_is_shown() -> None:
+    refused = root(
+        "$ docker run --gpus all vllm/vllm-openai:v0.11.0 --model org/m\n"
+        'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].\n'
+    )
+    assert (refused.id, refused.evidence[0].line) == ("unclassified-failure", 2)
+
+
+def test_what_somebody_writes_around_a_log_is_no_evidence_beside_it() -> None:
+    head = "ERROR 11-03 10:12:44 [core.py:708] "
+    found = diagnosis(
+        "I get this since 0.11.0, with 0.10.2 it was torch.OutOfMemoryError: CUDA out of memory.\n\n"
+        f'{head}Traceback (most recent call last):\n{head}  File "/opt/vllm/v1/worker/gpu_worker.py", line 179, in init_device\n'
+        f"{head}    raise ValueError(\n{head}ValueError: Free memory on device (3.2/79.1 GiB) on startup is less than desired GPU memory "
+        "utilization (0.9, 71.19 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n\n"
+        "I also tried --enforce-eager, then I get RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+    )
+    (broken,) = [one for one in found.findings if one.kind == "failure"]
+    assert broken.id == "gpu-memory-not-free-at-start"
+    assert not {one.line for one in broken.evidence} & {1, 8}

@@ -152,9 +152,11 @@ def _identify(run: Run, builder: RunBuilder) -> None:
     run.platform, run.platform_evidence = platform_of(builder, run.version)
     run.engine = engine_of(builder, run.version)
     run.kind = "server" if run.launched_by else kind_of(builder)
-    unnamed = run.kind == "unknown" and run.server == VLLM and not run.vllm_records
-    if unnamed:
-        run.kind = _kind_of_others(trail_of(run))
+    unnamed = run.kind == "unknown" or (run.launched_by and not run.accesses)
+    if unnamed and run.server == VLLM and not run.vllm_records:
+        # A launch command above the output of a client or a build is no line of the server.
+        others = _kind_of_others(trail_of(run))
+        run.kind = run.kind if others == "unknown" else others
     run.model = model_of(builder)
 
 

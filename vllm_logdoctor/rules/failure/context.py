@@ -27,6 +27,11 @@ _FARTHEST = 4000
 _KERNEL_DATE = lazy_pattern(
     r"\[?(?P<date>20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?: 20\d\d)?)"
 )
+# I also tried --enforce-eager, then I get RuntimeError: CUDA error: no kernel image is available     (around a pasted log)
+_PROSE = lazy_pattern(
+    r"(?:^|[\s(,;])I(?:'m|'ve| am| have)?(?: \w+)? "
+    r"(?:get|got|getting|tr(?:y|ied|ying)|see|saw|run|ran|running|us(?:e|ed|ing)|had|set|start(?:ed)?|install(?:ed)?) "
+)
 _MARKS_REACH = 400
 """A message tells the phase of the records below it, up to so many."""
 
@@ -158,8 +163,11 @@ class FailureContext:
                 )  # fmt: skip
 
     def lines(self) -> Iterator[Observation]:
-        """Yield the records outside of tracebacks in order."""
+        """Yield the records outside of tracebacks in order; what somebody writes around a log is no evidence beside its own lines."""
+        has_records = any(record.level for record in self.trail)
         for position, record in enumerate(self.trail):
+            if has_records and is_prose(record):
+                continue
             if id(record) not in self.inside and record.message:
                 yield Observation(without_guesses(record.message), record, position, self.place(record))
 
@@ -170,6 +178,11 @@ _CARD_OF_XID = lazy_pattern(r"Xid \(PCI:[0-9a-fA-F]{4,8}:(?P<bus>[0-9a-fA-F]{2})
 _CARD_OF_RANK = lazy_pattern(r"\bbusId (?P<bus>[0-9a-fA-F]{1,2})[0-9a-fA-F]{3}\b")
 # MQEngineDeadError: Engine loop is not running. Inspect the stacktrace to find the original error: ValueError('Attempted to assign ...').
 _ORIGINAL = lazy_pattern(r"to find the original error: (?P<error>\w+(?:Error|Exception)\(.{4,})", re.DOTALL)
+
+
+def is_prose(record: Record) -> bool:
+    """Return whether a line is what somebody writes about a log, in the first person."""
+    return not record.level and bool(_PROSE.search(record.message[:400]))
 
 
 def _worded(raised: Raised) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.rules.failure.context import FailureContext
+from vllm_logdoctor.rules.failure.context import FailureContext, is_prose
 from vllm_logdoctor.rules.failure.facts import facts_of
 from vllm_logdoctor.rules.failure.nonfatal import aside_findings, limit_findings, transfer_findings
 from vllm_logdoctor.rules.failure.requests import request_findings
@@ -183,7 +183,7 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     records += block.native[-2:]
     if block.introduction is not None and _announces(block.introduction):
         records.append(block.introduction)
-    return [record for record in records if not _BOX_WITHOUT_PLACE.match(record.message)]
+    return [one for one in records if not _BOX_WITHOUT_PLACE.match(one.message) and not is_prose(one)]
 
 
 def _announces(record: Record) -> bool:

@@ -76,8 +76,10 @@ _SURVIVED = 3
 """Records as usual behind an error after which it ended nothing."""
 _WHOLE_PIECE = 40
 """A piece of so few lines is its end as a whole."""
-# rocBLAS error: Cannot read ...      MIOpen Error: ...      Failed: CUDA error ...
-_NATIVE_ERROR = lazy_pattern(r"\s*(?:\w{2,20} [Ee]rror|[Ff]atal error|[Ee]rror|Failed): \S")
+# rocBLAS error: Cannot read ...      MIOpen Error: ...      Failed: CUDA error ...      docker: Error response from daemon: could not select ...
+_NATIVE_ERROR = lazy_pattern(
+    r"\s*(?:\w{2,20} [Ee]rror|[Ff]atal error|[Ee]rror|Failed|docker: Error response from daemon): \S|(?:\w+: )*\S+: command not found$"
+)
 _STALL = lazy_pattern(r"No available (?:shared memory broadcast )?block found")
 _FREE_RAM = lazy_pattern(r"Available RAM: (?P<ram>[\d.]+) GiB")
 _LITTLE_RAM_GIB = 32.0
