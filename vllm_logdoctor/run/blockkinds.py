@@ -93,7 +93,7 @@ _TRANSFER_ANNOUNCED = lazy_pattern(
 )
 _TRANSFER_SITES = lazy_pattern(
     r"(?:^|/)(?:nixl_connector|pull_worker|push_worker|moriio_\w+|mooncake_connector|hf3fs_\w+|lmcache\w*"
-    r"|multi_process_adapter|vllm_v1_adapter)\.py$|(?:^|/)(?:lmcache|mooncake)/"
+    r"|multi_process_adapter|vllm_v1_adapter)\.py$|(?:^|/)lmcache/\S*(?:connector|adapter|cache_engine|storage_backend)"
 )
 # Invocation of wake_up method failed
 _UTILITY_ANNOUNCED = lazy_pattern(r"^Invocation of \w{1,80} method failed")
