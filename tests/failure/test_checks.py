@@ -1,6 +1,7 @@
 """What a report says to look for after a failure: nothing that the failed run shows, no line that its release has not."""
 
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -8,9 +9,12 @@ from tests.corpus.test_plans_settle import BUNDLED, READ
 from tests.failure.judging import diagnosis, examples
 from vllm_logdoctor import analyze
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.rules.already_set import already_set
 from vllm_logdoctor.rules.failure.signatures import failure_rules
+from vllm_logdoctor.rules.model import Change
 
 LINE = re.compile(r"`([^`]{10,})`")
+SET = re.compile(r"`(--[a-z][\w-]*|[A-Z][A-Z0-9_]+)[ =]([^\s`]+)`")
 HOLE = re.compile(r"\b[NM]\b|\.\.\.")
 
 
@@ -20,6 +24,20 @@ def lines_of(check: str) -> list[re.Pattern[str]]:
 
 def passed(check: str, text: str) -> list[str]:
     return [one.pattern for one in lines_of(check) if one.search(text)]
+
+
+def followed(run, ways: Sequence[str]) -> list[str]:
+    """The ways whose only settings are those of the launch."""
+    asked = {way: SET.findall(way) for way in ways}
+    return [
+        way
+        for way, settings in asked.items()
+        if settings
+        and all(
+            already_set(run, Change(name, "flag" if name.startswith("-") else "env", None, value))
+            for name, value in settings
+        )
+    ]
 
 
 @pytest.mark.parametrize("slug", sorted(slug for slug in examples() if slug in failure_rules()))
@@ -42,3 +60,4 @@ def test_no_failed_run_passes_its_check(path):
         for one in judged.findings:
             if one.role == "root":
                 assert passed(one.verify, text) == [], one.id
+                assert followed(run, one.alternatives) == [], one.id

@@ -431,3 +431,55 @@ def test_the_command_after_a_failure_holds_its_repair_and_no_tuning() -> None:
     command = report(lines).split("## Launch command")[1].split("## ")[0]
     assert "--attention-backend" in command
     assert "--enforce-eager" in command
+
+
+def test_a_log_that_ends_in_a_download_says_so_and_names_what_to_do() -> None:
+    text = report(
+        [
+            "INFO 11-22 22:04:27 api_server.py:638] args: Namespace(host='0.0.0.0', port=8000, model='org/model-34b', seed=0)",
+            "Downloading:   0%|          | 0.00/9.29G [00:00<?, ?B/s]",
+        ]
+    )
+    assert "The log ends while the model is being downloaded [L2]" in text
+    assert "give the path of a local copy" in text
+    assert "keep the log from its first line" not in text
+
+
+BUILD = [
+    "      Traceback (most recent call last):",
+    '        File "<string>", line 220, in configure',
+    '        File "/usr/lib/python3.12/subprocess.py", line 413, in check_call',
+    "          raise CalledProcessError(retcode, cmd)",
+    "      subprocess.CalledProcessError: Command '['cmake', '/src/vllm', '-G', 'Ninja']' returned non-zero exit status 1.",
+    "      [end of output]",
+    "  ERROR: Failed building editable for vllm",
+]
+
+
+def test_a_build_whose_log_has_no_compiler_is_to_be_repeated_with_its_output() -> None:
+    assert "Build again with the output of CMake" in report(
+        ["Building wheels for collected packages: vllm", *BUILD]
+    )
+
+
+def test_a_check_that_asks_for_what_the_server_has_is_of_the_draft_model() -> None:
+    speculation = (
+        "'speculative_config': {'method': 'eagle', 'model': 'org/draft', 'num_speculative_tokens': 4}"
+    )
+    text = report(
+        [
+            "(APIServer pid=1) INFO 05-01 09:59:10 [api_server.py:90] vLLM API server version 0.22.1",
+            "(APIServer pid=1) INFO 05-01 09:59:10 [utils.py:233] non-default args: {'model': 'org/m', 'kv_cache_dtype': 'fp8_ds_mla', "
+            + speculation
+            + "}",
+            "(EngineCore pid=9) ERROR 05-01 10:01:12 [core.py:708] EngineCore failed to start.",
+            "(EngineCore pid=9) ERROR 05-01 10:01:12 [core.py:708] Traceback (most recent call last):",
+            '(EngineCore pid=9) ERROR 05-01 10:01:12 [core.py:708]   File "/opt/vllm/v1/worker/gpu/spec_decode/utils.py", line 23, in load_model',
+            "(EngineCore pid=9) ERROR 05-01 10:01:12 [core.py:708]     draft = replace(config)",
+            "(EngineCore pid=9) ERROR 05-01 10:01:12 [core.py:708] pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig",
+            "(EngineCore pid=9) ERROR 05-01 10:01:12 [core.py:708]   Value error, Tiered MoE requires kv_cache_dtype=fp8_ds_mla [type=value_error]",
+        ]
+    )
+    assert "Start with `--kv-cache-dtype" not in text
+    assert '`"kv_cache_dtype": "fp8_ds_mla"` in `--speculative-config`' in text
+    assert "Leave out Tiered MoE." in text

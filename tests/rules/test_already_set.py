@@ -9,7 +9,7 @@ import pytest
 
 from tests.rules.making import a_run
 from vllm_logdoctor.catalogue.pages import ChangeTemplate, rule_page
-from vllm_logdoctor.rules.already_set import already_set
+from vllm_logdoctor.rules.already_set import already_set, is_pointless
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Value
 
@@ -61,3 +61,22 @@ def test_what_only_the_user_knows_is_done_by_hand() -> None:
     ]
     assert values
     assert [place for place in values if " " in place[2] or "path/to" in place[2] or not place[2]] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "pointless"),
+    [
+        ("Set `CUDA_LAUNCH_BLOCKING=1` for one run.", True),
+        ("Start with `--kv-cache-dtype fp8`: the check that failed asks for it.", True),
+        ("Start with `--kv-cache-dtype auto`.", False),
+        ("Start with `--kv-cache-dtype fp8` and `--max-num-seqs 8`.", False),
+        ("Drop `--quantization`: vLLM reads the method from the checkpoint.", True),
+        ("Drop `--kv-cache-dtype`.", False),
+        ("Merge adapters before serving, or load them with `--enable-lora`.", True),
+        ("For GGUF pass the path of the file.", True),
+        ("Find what triggers it: a kind of request (LoRA, images).", False),
+    ],
+)
+def test_words_that_the_launch_follows_already_or_can_not_follow(text: str, pointless: bool) -> None:
+    run = a_run(set={"kv_cache_dtype": "fp8"}, environment={"CUDA_LAUNCH_BLOCKING": Value("1", "explicit")})
+    assert is_pointless(text, run) is pointless

@@ -9,7 +9,7 @@ from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.plan.whatif import what_if
 from vllm_logdoctor.report.model import Diagnosis
-from vllm_logdoctor.rules.capacity.fp8 import capability_of, condition_of_fp8, refuses_fp8
+from vllm_logdoctor.rules.capacity.fp8 import capability_of, condition_of_fp8, in_formats_of_card, refuses_fp8
 from vllm_logdoctor.source import inputs_from
 
 TURING = "INFO 03-02 10:00:07 [cuda.py:290] Cannot use FlashAttention-2 backend for Volta and Turing GPUs."
@@ -62,3 +62,9 @@ def test_a_card_with_fp8_has_no_condition() -> None:
     assert capability_of(found.run).least == 9.0
     assert condition_of_fp8(found.run) == ""
     assert offered(found)
+
+
+def test_a_card_without_fp8_is_offered_the_formats_that_it_takes() -> None:
+    advice = "Take a checkpoint in AWQ, GPTQ or FP8."
+    assert in_formats_of_card(advice, diagnosis(TURING).run) == "Take a checkpoint in GPTQ."
+    assert in_formats_of_card(advice, diagnosis(AMPERE).run) == advice

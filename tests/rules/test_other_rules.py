@@ -7,8 +7,10 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from tests.rules.making import a_run, advice, knobs, load
+from tests.rules.making import a_run, advice, knobs, load, record
 from vllm_logdoctor.rules.unknowns import unknowns_of
+from vllm_logdoctor.run.environment import Environment
+from vllm_logdoctor.run.model import Evidence
 
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
 
@@ -208,3 +210,35 @@ def test_the_fast_image_processor_is_proposed_as_a_change_of_results() -> None:
     found = advice(a_run(messages=(line,)))["slow-image-processor"]
     assert knobs(found) == {"--mm-processor-kwargs": '{"use_fast": true}'}
     assert found.changes[0].safety == "changes-results"
+
+
+@pytest.mark.parametrize(
+    ("version", "seconds", "answered", "expected"),
+    [
+        ("0.11.2", 5.0, False, ""),
+        ("0.11.2", 60.0, False, "An idle engine prints them at DEBUG only"),
+        ("0.11.2", 60.0, True, "the reason is not in the log"),
+        ("0.5.4", 60.0, False, "the reason is not in the log"),
+    ],
+)
+def test_missing_statistics_have_one_true_reason_or_none(
+    version: str, seconds: float, answered: bool, expected: str
+) -> None:
+    run = replace(
+        a_run(version=version), startup_complete=True, kind="server", started=0.0, ended=seconds, samples=[]
+    )
+    if answered:
+        run.accesses = Counter({("POST", "/v1/completions", 200): 3})
+    found = " ".join(text for text in unknowns_of(run) if text.startswith("Load:"))
+    assert (expected in found) if expected else not found
+    assert "VLLM_LOG_STATS_INTERVAL" not in found
+
+
+def test_variables_before_a_typed_command_are_set() -> None:
+    environment = Environment()
+    line = "$ CUDA_LAUNCH_BLOCKING=1 VLLM_USE_V1=0 vllm serve org/m --port 8000"
+    environment.read(record(line, level=""), Evidence("a.log", 1, line), begun=False)
+    assert {name: value.value for name, value in environment.values.items()} == {
+        "CUDA_LAUNCH_BLOCKING": "1",
+        "VLLM_USE_V1": "0",
+    }

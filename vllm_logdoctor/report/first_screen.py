@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.alternatives import other_ways
 from vllm_logdoctor.report.effects import MOST_OF_THE_RUN, ORIGINS, action_words, change_words, effect_range
 from vllm_logdoctor.report.escape import code, inline, prose
@@ -63,6 +64,11 @@ _REST_OF_LOG = (
     "Get the rest of the log and how the process ended: `docker inspect`, `kubectl describe pod`, `kubectl logs"
     " --previous`, `journalctl -u` or `sacct`."
 )
+# Downloading:   0%|          | 0.00/9.29G [00:00<?, ?B/s]      model-00001-of-00015.safetensors:  12%|#2 | 1.2G/9.3G
+_DOWNLOAD = lazy_pattern(
+    r"(?:Downloading|Fetching)\b.{0,80}?\d+%\||\S+\.(?:safetensors|bin|gguf|pth?):? +\d+%\|"
+)
+_DOWNLOADED_BEFORE = "Wait for the download if the process still runs; to start without it, give the path of a local copy as the model."
 
 
 class FirstScreen(Struct, frozen=True):
@@ -343,8 +349,10 @@ def _short(words: str) -> str:
 
 def _without_change(page: Page, level: Level) -> tuple[str, ...]:
     """Return what to do where no setting is to be changed."""
+    if level == "cut" and is_cut_off(page):
+        return (_DOWNLOADED_BEFORE, _REST_OF_LOG) if _download(page) is not None else (_REST_OF_LOG,)
     if level == "cut":
-        return (_REST_OF_LOG,) if is_cut_off(page) else ()
+        return ()
     if level == "failed":
         return (
             "Ask the scheduler, the container runtime or the kernel log (`dmesg -T`) who ended the process.",
@@ -375,8 +383,18 @@ def avoidance(finding: Finding) -> str:
     )
 
 
+def _download(page: Page) -> Record | None:
+    """Return the last line of a log that ends with the bar of a download."""
+    last = page.run.tail[-1] if page.run.tail and page.run.last_of_file else None
+    return last if last is not None and _DOWNLOAD.match(last.message) else None
+
+
 def _cut_off(page: Page) -> str:
     """Return what is known of a start whose end is not in the log."""
+    if (download := _download(page)) is not None:
+        return (
+            f"The log ends while the model is being downloaded{page.cited([page.run.evidence(download)], 1)}."
+        )
     ready = page.run.measured.get("init_engine_seconds")
     if ready is not None:
         return f"The engine was ready{page.cited(ready.evidence, 1)}; the log ends before the first request."

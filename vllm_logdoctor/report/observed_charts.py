@@ -60,7 +60,7 @@ def _request(run: Run) -> Iterator[Chart]:
 
 def _chart(name: str, title: str, unit: str, bars: Sequence[_Bar], values: Sequence[Measured]) -> Chart:
     lengths = [f"{number(end - begin)} {unit}" for _, begin, end, _ in bars]
-    doubt = "" if values[0].joined else "; the file names no run"
+    doubt = "" if values[0].joined else "; not known to be of this run"
     longest = max(range(len(bars)), key=lambda at: bars[at][2] - bars[at][1])
     labels = [shorten(visible(bar[0]), 60) for bar in bars]
     spans = [

@@ -158,9 +158,15 @@ def parallelism(run: Run, load: Load) -> AlreadyRight | None:
     )
 
 
+_FEWEST_LINES = 3
+"""Statistics lines below which a maximum says nothing of the load."""
+
+
 def room(run: Run, load: Load) -> AlreadyRight | None:
     """The KV cache was large enough for the load."""
     if not load.busy_seconds or load.peak_kv >= KV_FULL or load.preemptions:
+        return None
+    if run.sample_count < _FEWEST_LINES:
         return None
     if load.peak_waiting and "kv-cache-limited" in limits_of(run, load):
         return None

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
+
+# Start with `--kv-cache-dtype fp8`: ...      Run once with `CUDA_LAUNCH_BLOCKING=1` ...
+_SETTING = lazy_pattern(
+    r"`(?:(?P<flag>--[a-z][\w-]*)[ =](?P<value>[^\s`]+)|(?P<variable>[A-Z][A-Z0-9]*_[A-Z0-9_]+)=(?P<set>[^\s`]+))`"
+)
+# Drop `--quantization`: vLLM reads the method from the checkpoint.
+_DROPPED = lazy_pattern(r"(?:Or )?(?:[Dd]rop|[Ll]eave|[Rr]emove) `(?P<flag>--[a-z][\w-]*)`")
+# (words of a piece of advice, what a run prints that it can be for, the setting that switches the feature on)
+_FEATURES = (
+    (
+        lazy_pattern(r"(?:(?:With|For|Merge) )?(?:[Aa]dapters?|LoRA)\b"),
+        lazy_pattern(r"--enable-lora|--lora-modules|\blora_[AB]\b|lora_request|adapter_(?:model|config)|\.base_layer\.|(?i:adapter)s? "),
+        "enable_lora",
+    ),
+    (lazy_pattern(r"(?:With|For) GGUF\b"), lazy_pattern(r"(?i)gguf"), ""),
+)  # fmt: skip
 
 
 def already_set(run: Run, change: Change) -> bool:
@@ -25,3 +43,44 @@ def already_set(run: Run, change: Change) -> bool:
     value = run.config.get(name)
     wanted = not change.after if negated else change.after
     return value is not None and value.provenance == "explicit" and bool(value.value == wanted)
+
+
+def is_pointless(text: str, run: Run) -> bool:
+    """Return whether advice in words sets what the launch has set, drops what it has not, or is for a feature not in use.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> run = Run(environment={"CUDA_LAUNCH_BLOCKING": Value("1", "explicit")})
+        >>> is_pointless("Set `CUDA_LAUNCH_BLOCKING=1` for one run.", run), is_pointless("Drop `--quantization`.", run)
+        (True, True)
+        >>> is_pointless("Set `NCCL_DEBUG=INFO`.", run)
+        False
+    """
+    dropped = _DROPPED.match(text)
+    if dropped is not None:
+        value = run.config.get(dropped["flag"][2:].replace("-", "_"))
+        return (value is None or value.provenance != "explicit") and not _prints(run, dropped["flag"])
+    asked = list(_SETTING.finditer(text))
+    if asked and all(
+        already_set(run, _as_change(one["flag"], one["value"], one["variable"], one["set"])) for one in asked
+    ):
+        return True
+    return any(
+        words.match(text)
+        and not run.setting(setting)
+        and not any(shown.search(one.message) for one in trail_of(run))
+        for words, shown, setting in _FEATURES
+    )
+
+
+def _as_change(flag: str | None, value: str, variable: str, assigned: str) -> Change:
+    if flag is None:
+        return Change(variable, "env", None, assigned)
+    return Change(flag, "flag", None, int(value) if value.isdigit() else value)
+
+
+def _prints(run: Run, flag: str) -> bool:
+    """Return whether a run speaks of a setting: --quantization x      quantization=x      the `quantization` argument."""
+    name = flag[2:].replace("-", "_")
+    spoken = (flag, f"{name}=", f"`{name}`", f"'{name}'")
+    return any(words in record.message for record in trail_of(run) for words in spoken)

@@ -174,8 +174,8 @@ def sampling_defaults_from_model(case: RuleContext) -> Advice | None:
     if case.event("sampling-defaults-overridden") is None:
         return None
     text = (
-        "Requests without their own temperature or top-p get those of the checkpoint's"
-        " generation_config.json. Harmless; answers differ from vLLM's plain defaults, speed does not."
+        "Requests without sampling parameters of their own get those of the checkpoint's generation_config.json."
+        " Harmless, but answers differ from those with vLLM's plain defaults."
     )
     return Advice(
         text,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, memory_of
 from vllm_logdoctor.rules.tasks import pools
@@ -15,6 +16,11 @@ _CARDS = {"rocm": "rocm-smi --showproductname"}
 _LISTED = "detected-different-devices-system-make-sure-set"
 _LINKS = {"rocm": "rocm-smi --showtopo"}
 
+_TWO_INTERVALS = 20.0
+"""Seconds in which statistics are printed once for sure: one is 10 s long unless set."""
+_IDLE_AT_DEBUG = "0.6.3"
+"""First release whose idle engines print statistics at DEBUG only."""
+
 
 def unknowns_of(run: Run) -> tuple[str, ...]:
     """Return what this run's log does not contain, each with what would log it next time."""
@@ -24,7 +30,9 @@ def unknowns_of(run: Run) -> tuple[str, ...]:
 def _unknowns(run: Run) -> Iterator[str]:
     if run.kind in ("build", "test", "client"):
         return
-    if run.version is None:
+    if run.version is None and (run.arguments or run.engine_config):
+        yield "vLLM release: run `vllm --version` in the job script."
+    elif run.version is None:
         yield "vLLM release: keep the log from its first line, or run `vllm --version` in the job script."
     elif run.version.provenance == "derived":
         yield f"Exact vLLM release (inferred: {release_words(run.version)}): run `vllm --version` in the job script."
@@ -52,10 +60,21 @@ def _load_unknowns(run: Run) -> Iterator[str]:
     elif run.startup_complete and run.kind == "offline":
         yield "Load: offline engines print statistics only with `LLM(..., disable_log_stats=False)`."
     elif run.startup_complete:
-        yield (
-            "Load: no statistics lines. Idle engines print them at DEBUG only; a logging configuration can drop them"
-            " (VLLM_LOGGING_LEVEL, VLLM_LOG_STATS_INTERVAL)."
-        )
+        yield from _no_statistics(run)
+
+
+def _no_statistics(run: Run) -> Iterator[str]:
+    """Yield why a server that ran for some intervals printed no statistics, as far as it is known."""
+    start = next((phase for phase in run.phases if phase.name == "startup"), None)
+    ready = start.end if start is not None else run.started
+    known = ready is not None and run.ended is not None
+    if ready is not None and run.ended is not None and run.ended - ready < _TWO_INTERVALS:
+        return
+    version = str(run.version.value) if run.version else None
+    if not known or run.accesses or run.requests_by_minute or not at_least(version, _IDLE_AT_DEBUG):
+        yield "Load: no statistics lines; the reason is not in the log."
+    else:
+        yield "Load: no statistics lines and no request. An idle engine prints them at DEBUG only (VLLM_LOGGING_LEVEL=DEBUG)."
 
 
 def _hardware_unknowns(run: Run) -> Iterator[str]:

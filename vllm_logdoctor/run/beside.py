@@ -52,7 +52,7 @@ class Beside(Struct, frozen=True):
             return self.evidence.note
         if self.certainty == "contradicted":
             return f"of another run: {', '.join(self.because)}"
-        return "names no run: shown only, not used for any statement"
+        return "shown but not used: the file does not say which run it measured"
 
 
 def joined(files: Sequence[EvidenceFile], runs: Sequence[Run]) -> tuple[Beside, ...]:

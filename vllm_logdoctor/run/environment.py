@@ -19,6 +19,10 @@ _ASSIGNED = lazy_pattern(
     r"(?:\++ )?(?P<exported>export |declare -x )?(?P<name>[A-Z][A-Z0-9_]{3,80})="
     r"(?P<quote>[\"']?)(?P<value>[^\s\"'$`]{0,200})(?P=quote)\s*"
 )
+# $ CUDA_LAUNCH_BLOCKING=1 VLLM_USE_V1=0 vllm serve org/m      user@host:~# NCCL_DEBUG=INFO python -m vllm.entrypoints.openai.api_server
+_LAUNCHED = lazy_pattern(
+    r"(?:\S{0,80}[$#>]|\++)? ?(?P<all>(?:[A-Z][A-Z0-9_]{3,80}=[^\s\"'$`]{1,200} +)+)(?:\S{1,160}/)?(?:vllm serve |python[\d.]* +-m +vllm\.)"
+)
 # + unset VLLM_USE_V1
 _UNSET = lazy_pattern(r"(?:\++ )?unset (?P<name>[A-Z][A-Z0-9_]{3,80})\s*")
 # We must use the `spawn` multiprocessing start method. Overriding VLLM_WORKER_MULTIPROC_METHOD to 'spawn'. See https://docs.example/
@@ -79,6 +83,10 @@ class Environment(Struct):
                 self._keep(self.exported, assigned["name"], assigned["value"], "explicit", evidence)
             if not begun:
                 self._keep(self.values, assigned["name"], assigned["value"], "explicit", evidence)
+        elif not begun and (launched := _LAUNCHED.match(text)) is not None:
+            for name, _, value in (word.partition("=") for word in launched["all"].split()):
+                if _concerns_vllm(name):
+                    self._keep(self.values, name, value, "explicit", evidence)
 
     def _keep(
         self, into: dict[str, Value], name: str, value: str, provenance: Provenance, evidence: Evidence

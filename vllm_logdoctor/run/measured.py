@@ -67,7 +67,11 @@ def _size_by_concurrency(builder: RunBuilder) -> Value | None:
         if length and abs(count * size / length - float(held.fields["concurrency"])) <= _ROUNDED
     ]
     evidence = (builder.evidence(blocks.record), builder.evidence(held.record))
-    return Value(fitting[0], "derived", evidence, "requests held by blocks") if len(fitting) == 1 else None
+    return (
+        Value(fitting[0], "derived", evidence, "from cache blocks and maximum concurrency")
+        if len(fitting) == 1
+        else None
+    )
 
 
 def _size_by_tokens(builder: RunBuilder) -> Value | None:
@@ -77,7 +81,11 @@ def _size_by_tokens(builder: RunBuilder) -> Value | None:
         return None
     size, rest = divmod(int(tokens.fields["tokens"]), int(blocks.fields["blocks"]))
     evidence = (builder.evidence(tokens.record), builder.evidence(blocks.record))
-    return Value(size, "derived", evidence, "tokens by blocks") if not rest and size in _BLOCK_SIZES else None
+    return (
+        Value(size, "derived", evidence, "cache tokens / cache blocks")
+        if not rest and size in _BLOCK_SIZES
+        else None
+    )
 
 
 def _first_with(builder: RunBuilder, pattern: str, field_name: str) -> Event | None:

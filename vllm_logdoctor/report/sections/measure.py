@@ -49,7 +49,11 @@ def bench_command(run: Run, concurrency: int) -> str | None:
     port = run.setting("port")
     words += ["--port", str(port)] if isinstance(port, int) else []
     prompt, answer = _lengths(run) or (1024, 256)
-    lengths = f"--dataset-name random --random-input-len {prompt} --random-output-len {answer}"
+    if run.setting("speculative_config"):
+        # Drafts of random tokens are accepted less often than those of real text.
+        lengths = f"--dataset-name custom --dataset-path prompts.jsonl --custom-output-len {answer}"
+    else:
+        lengths = f"--dataset-name random --random-input-len {prompt} --random-output-len {answer}"
     load = f"--max-concurrency {concurrency} --num-prompts {_PROMPTS_EACH * concurrency}"
     return f"{' '.join(words)} \\\n  {lengths} \\\n  {load}"
 

@@ -106,6 +106,6 @@ def _value(one: Measured) -> str:
 
 def _place(one: Measured) -> str:
     place = f"L{one.line}" if one.line is not None else inline(one.where, 40)
-    doubt = "" if one.joined else "; names no run"
+    doubt = "" if one.joined else "; not known to be of this run"
     how = f" ({inline(one.how, 120)})" if one.how not in ("read", "bucket bounds", "of kernel time") else ""
     return f"{inline(PurePath(one.file).name, 120)} {place}{how}{doubt}"

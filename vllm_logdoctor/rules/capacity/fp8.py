@@ -27,6 +27,8 @@ _GENERATION = (
     ("Using FlashAttention version 3", 9.0, _NEWEST),
     ("Using Flash Attention version 3", 9.0, _NEWEST),
 )
+# Take a checkpoint in AWQ, GPTQ or FP8      a quantized checkpoint (FP8, AWQ, GPTQ, NVFP4)      4 bits a weight (AWQ, GPTQ, NVFP4)
+_FORMATS = lazy_pattern(r"AWQ, GPTQ or FP8|(?:FP8, )?AWQ, GPTQ, NVFP4")
 
 
 class Capability(Struct, frozen=True):
@@ -59,6 +61,21 @@ def refuses_fp8(run: Run) -> str:
     if most >= WEIGHT_ONLY:
         return ""
     return f"the card has compute capability {most:g} or less, and fp8 needs 8.0, to compute with it 8.9"
+
+
+def in_formats_of_card(text: str, run: Run) -> str:
+    """Return advice on quantized checkpoints with the formats that the run's card takes.
+
+    Example:
+        >>> in_formats_of_card("Take a checkpoint in AWQ, GPTQ or FP8.", Run())
+        'Take a checkpoint in AWQ, GPTQ or FP8.'
+    """
+    listed = _FORMATS.search(text)
+    if listed is None or not refuses_fp8(run):
+        return text
+    # The kernels of AWQ need compute capability 7.5.
+    formats = "AWQ or GPTQ" if run.platform == "rocm" or capability_of(run).least >= 7.5 else "GPTQ"
+    return text.replace(listed[0], formats)
 
 
 def condition_of_fp8(run: Run) -> str:

@@ -180,7 +180,7 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     own = [frame for frame in raised.frames if "vllm" in frame.file]
     for frame in ([raised.frames[-1]] if raised.frames else []) + own[-1:]:
         records.append(_code_line(frame.record, block))
-    records += block.native[-2:]
+    records += [one for one in block.native if "Warning: " not in one.message][-2:]
     if block.introduction is not None and _announces(block.introduction):
         records.append(block.introduction)
     return [one for one in records if not _BOX_WITHOUT_PLACE.match(one.message) and not is_prose(one)]

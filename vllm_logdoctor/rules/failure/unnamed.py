@@ -124,7 +124,7 @@ def unnamed_match(
         title=_title(raised, rule_id, owner),
         remedy=_CALL if raised is not None and _is_wrong_call(raised)
         else () if raised is not None and _is_of_device(raised)
-        else _next_steps(owner, rule_id, called=own is not None),
+        else _next_steps(owner, rule_id, context, called=own is not None),
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, context.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
@@ -319,10 +319,19 @@ def _title(raised: Raised | None, rule_id: str, owner: str | None) -> str:
     )
 
 
-def _next_steps(owner: str | None, rule_id: str, *, called: bool) -> tuple[str, ...]:
+# CMake Error at CMakeLists.txt:14      csrc/x.cu(12): error: ...      FAILED: CMakeFiles/_C.dir/csrc/x.o
+_OF_COMPILER = lazy_pattern(
+    r"CMake Error|\berror: (?!subprocess|metadata|command|legacy)|FAILED: |error generated|fatal error"
+)
+_OUTPUT_MISSING = "Build again with the output of CMake and the compiler, which is not in this log: `pip install -v`; its first error is the cause."
+
+
+def _next_steps(owner: str | None, rule_id: str, context: FailureContext, *, called: bool) -> tuple[str, ...]:
     """Return the steps that fit the owner; `called`: code of vLLM is among the places that led there."""
     if rule_id == CODE:
         return ()
+    if owner == BUILD and not any(_OF_COMPILER.search(one.message) for one in context.trail):
+        return (_OUTPUT_MISSING,)
     if owner == BUILD:
         return (
             "Read the first error of the compiler or of the build script above this line: what follows it is a consequence.",

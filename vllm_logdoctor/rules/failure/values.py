@@ -7,10 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Run
 
 Values = dict[str, Any]
+# vllm/_custom_ops.py:cutlass_scaled_sparse_mm
+_LINEAR = lazy_pattern(r"cutlass_(?:scaled|sparse)|scaled_mm|kernels/linear")
 _DRAFTER = lazy_pattern(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding|propose_draft|_mtp")
 _LITTLE_CACHE_GIB = 1.0
 _WITH_COMMAS = lazy_pattern(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
@@ -188,18 +191,37 @@ def _split_sizes(values: Mapping[str, Any]) -> Values:
     return {"sizes_differ_by": "ranks" if split else None}
 
 
+_FEATURES = {
+    "enable_chunked_prefill": "chunked prefill",
+    "enable_prefix_caching": "prefix caching",
+    "speculative_config": "speculative decoding",
+    "async_scheduling": "async scheduling",
+}
+
+
 def _drafting(values: Mapping[str, Any]) -> Values:
-    """Return whether an error was raised where tokens are drafted: vllm/v1/spec_decode/ngram_proposer.py:propose"""
-    return {"in_drafter": True if _DRAFTER.search(str(values.get("raised_in"))) else None}
+    """Return whether an error was raised where tokens are drafted, and which features a server can do without.
+
+    vllm/v1/spec_decode/ngram_proposer.py:propose
+    """
+    on = [words for name, words in _FEATURES.items() if values.get(name)]
+    serving = "serving" in str(values.get("phase_words"))
+    return {
+        "in_drafter": True if _DRAFTER.search(str(values.get("raised_in"))) else None,
+        "features_on": ", ".join(on) if on and serving else None,
+    }
 
 
 def _forced_kernel(values: Mapping[str, Any]) -> Values:
     """Return which backend of linear layers was requested, and whether weight-only FP8 kernels could do the work."""
     linear, asked = str(values.get("linear") or ""), values.get("linear_backend")
     forced = asked if linear and isinstance(asked, str) and asked != "auto" else None
+    of_linear = bool(linear or _LINEAR.search(f"{values.get('raised_in')} {values.get('place')}"))
+    known = flag_exists("--linear-backend", values.get("version"))
+    has_setting = values.get("engine") != "V0" and known is not False
     return {
         "forced_linear": forced,
-        "backend_open": None if forced else True,
+        "backend_open": None if forced or (of_linear and not has_setting) else True,
         "fp8_linear": True if re.search("fp8|scaledmm", linear, re.IGNORECASE) else None,
     }
 
@@ -229,10 +251,25 @@ def _trial_inputs(values: Mapping[str, Any]) -> Values:
     return {**_room(values), **({"item_limit": '{"image": 1}'} if several else {})}
 
 
+# Value error, Tiered MoE requires kv_cache_dtype=fp8_ds_mla
+_SUBJECT = lazy_pattern(
+    r"(?:^|[:,] )(?!(?:This|The|It|You|Please|Model)\b)(?P<name>[A-Z]\w*(?: \w+){0,3}) (?:requires|needs) "
+)
+
+
 def _flag_of_setting(values: Mapping[str, Any]) -> Values:
-    """Return the flag of a setting that a check asks for: kv_cache_dtype=fp8 is --kv-cache-dtype fp8."""
-    setting = values.get("setting")
-    return {"flag": f"--{str(setting).replace('_', '-')}"} if setting else {}
+    """Return the flag of a setting that a check asks for, kv_cache_dtype=fp8 is --kv-cache-dtype fp8, and the feature that needs it.
+
+    A check of the draft model's configuration asks for what the launch may give the served model already.
+    """
+    setting, wanted = values.get("setting"), values.get("wanted")
+    if not setting:
+        return {}
+    subject = _SUBJECT.search(str(values.get("what")))
+    found: Values = {"feature": subject["name"] if subject else "the feature that asks for it"}
+    if str(values.get(str(setting))) != str(wanted):
+        return {**found, "flag": f"--{str(setting).replace('_', '-')}"}
+    return {**found, "given": wanted if values.get("speculative_config") else None}
 
 
 _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {

@@ -16,8 +16,8 @@ from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.knowledge.versions import parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.rules.already_set import already_set
-from vllm_logdoctor.rules.capacity.fp8 import refuses_fp8
+from vllm_logdoctor.rules.already_set import already_set, is_pointless
+from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
 from vllm_logdoctor.rules.failure.matching import RuleMatch
 from vllm_logdoctor.rules.failure.signatures import FailureRule
@@ -164,6 +164,8 @@ def _change(template: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Ch
         after = in_words_of_device(after, run)
     note = in_words_of_device(filled(template.note, values) or "", run) or ""
     knob = in_words_of_build(template.knob, run) if template.kind == "action" else template.knob
+    if template.kind == "action" and is_pointless(f"{knob}: {after}", run):
+        return None
     return Change(knob, template.kind, before, after, template.safety, note)
 
 
@@ -217,12 +219,13 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
     """Yield the alternatives that this version and card can take and that do more than repeat a change."""
     changed = {change.knob for change in changes}
     for text in alternatives:
-        if "--kv-cache-dtype fp8" in text and refuses_fp8(run):
+        needs_fp8 = "--kv-cache-dtype fp8" in text or "FP8_MARLIN" in text
+        if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run):
             continue
         knobs = _KNOB.findall(text)
         flags = [knob for knob in knobs if knob.startswith(("--", "VLLM_"))]
         known = all(knob_known(knob, "flag" if knob.startswith("--") else "env", run) for knob in flags)
         worded = in_words_of_checkpoint(in_words_of_build(text, run), run)
-        worded = in_words_of_device(worded, run) or ""
+        worded = in_formats_of_card(in_words_of_device(worded, run) or "", run)
         if worded and known and not (knobs and changed.issuperset(knobs)):
             yield worded

@@ -6,6 +6,7 @@ from vllm_logdoctor.catalogue.topics import Safety
 from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card
 from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, setting_lines
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.published import MARLIN_FOR_AWQ, MOE_TUNED
@@ -58,14 +59,15 @@ def gguf_slow_path(case: RuleContext) -> Advice | None:
     if not warned and str(case.run.setting("quantization") or "").lower() != "gguf":
         return None
     text = (
-        "The checkpoint is GGUF: vLLM reads it, but its kernels for it are not made for batches. AWQ, GPTQ or"
-        " FP8 checkpoints of the same model run on tuned kernels."
+        "The checkpoint is GGUF: vLLM reads it, but its kernels for it are not made for batches. AWQ, GPTQ or FP8"
+        " checkpoints of the same model run on tuned kernels."
     )
+    better = in_formats_of_card("a checkpoint of the same model in AWQ, GPTQ or FP8", case.run)
     return Advice(
-        text,
+        in_formats_of_card(text, case.run),
         (*message_lines(case, "quantization-not-optimized"), *setting_lines(case, "quantization")),
         confidence="high",
-        changes=(action("a checkpoint of the same model in AWQ, GPTQ or FP8", safety="changes-results"),),
+        changes=(action(better, safety="changes-results"),),
         verify="`quantization=` of another kind in the engine's configuration.",
     )
 
@@ -80,16 +82,12 @@ def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
         f"vLLM warns that its {method} kernels are not tuned: the checkpoint saves memory, a step may be"
         " slower than with 16-bit weights."
     )
+    other = "take a checkpoint in AWQ, GPTQ or FP8, or 16-bit weights where the card holds them"
     return Advice(
         text,
         message_lines(case, "quantization-not-optimized"),
         confidence="medium",
-        changes=(
-            action(
-                "take a checkpoint in AWQ, GPTQ or FP8, or 16-bit weights where the card holds them",
-                safety="changes-results",
-            ),
-        ),
+        changes=(action(in_formats_of_card(other, case.run), safety="changes-results"),),
         verify="no such warning at the start.",
     )
 

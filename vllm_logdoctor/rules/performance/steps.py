@@ -95,6 +95,7 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
         if rate
         else f"For {seconds} at most {most} ran and got no tokens."
     )
+    engine = "server" if case.run.engine == "V0" else "engine core"
     text += _read(case, held) + (
         " No GPU needs that long to read its memory, so the step waits"
         " for something that is not in the log. Usual causes: too few CPU cores for the engine's processes (a"
@@ -112,7 +113,7 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
         severity=None if limits else "medium",
         changes=(
             action(
-                "profile the engine core and the workers while a request runs: top -H (one core at 100 %, or waiting?)"
+                f"profile the {engine} and the workers while a request runs: top -H (one core at 100 %, or waiting?)"
                 " and nvidia-smi dmon -s pucvt (clocks, power, use by others)"
             ),
             action(
