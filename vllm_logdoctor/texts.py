@@ -67,11 +67,11 @@ _DIGITS = bytes.maketrans(b"23456789", b"11111111")
 
 
 @lru_cache(maxsize=8)  # Several questions are asked of a line one after the other.
-def alike(text: str) -> bytes:
+def with_equal_digits(text: str) -> bytes:
     """Return a text in which all digits but the zero are 1; in bytes, whose table is a hundred times faster than that of text.
 
     Example:
-        >>> alike("step 17 of 0x3a")
+        >>> with_equal_digits("step 17 of 0x3a")
         b'step 11 of 0x1a'
     """
     return text.encode("utf-8", "surrogatepass").translate(_DIGITS)
@@ -98,7 +98,7 @@ def asked_once(most: int, longest: int = 1000) -> Callable[[Callable[[str], _T]]
         known_long = lru_cache(maxsize=_LONG_TEXTS)(answer)
 
         def ask(text: str) -> _T:
-            same = alike(text)
+            same = with_equal_digits(text)
             if len(same) <= longest:
                 return known(same)
             return known_long(same) if len(same) <= _LONGEST else answer(same)

@@ -14,7 +14,7 @@ from tests.parse.planted_secrets import BY_NAME, BY_PLACE, BY_SHAPE, HEX, NONE, 
 from vllm_logdoctor.parse import RecordParser
 from vllm_logdoctor.parse.secrets import mask, may_hold_secret
 from vllm_logdoctor.scan import WantedLine
-from vllm_logdoctor.texts import alike
+from vllm_logdoctor.texts import with_equal_digits
 
 HEADER = "(APIServer pid=5) INFO 03-04 10:11:12 [api_server.py:93] "
 
@@ -164,7 +164,7 @@ def test_a_line_that_is_read_late_ends_no_secret_of_a_later_line() -> None:
     "form", [*BY_NAME, *BY_PLACE, *(text.replace("{", "{{") + "{}" for text in BY_SHAPE.values())]
 )
 def test_what_is_masked_is_looked_for_in_texts_that_differ_in_digits_only(form: str) -> None:
-    assert may_hold_secret(alike(form.format(token())).decode())
+    assert may_hold_secret(with_equal_digits(form.format(token())).decode())
 
 
 @pytest.mark.parametrize("piece", ["--", "api_key='", 'api_key="\\', "://", "a:b@", "eyJ", "-----BEGIN PRIVATE KEY-----", "[", "Cookie: a=", "key ",

@@ -12,6 +12,7 @@ from vllm_logdoctor import Report, analyze
 from vllm_logdoctor.cli.baseline import Suppression, suppressed
 from vllm_logdoctor.report.charts import first_charts
 from vllm_logdoctor.report.effects import effect_range
+from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.markdown import render
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.report.page import Page
@@ -229,3 +230,16 @@ def test_the_cause_of_a_run_is_asked_for_no_more_often_the_more_runs_failed(monk
 
     shown = Diagnosis.shown_root.fget
     assert asked(40) <= asked(10)
+
+
+def test_a_page_of_several_runs_links_each_run_and_names_its_overview() -> None:
+    page = analyze([*start(), *start()]).to_html()
+    assert page.count('href="#run-2"') >= 1
+    assert 'id="run-2"' in page
+    assert ">Overview</a>" in page
+    assert ">First screen</a>" not in page
+
+
+def test_a_setting_that_begins_a_sentence_keeps_its_name() -> None:
+    assert capital("max_num_seqs reached for 10 s") == "max_num_seqs reached for 10 s"
+    assert capital(r"max\_num\_seqs reached") == r"max\_num\_seqs reached"

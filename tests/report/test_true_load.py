@@ -111,3 +111,28 @@ def test_the_time_of_generated_tokens_is_that_in_which_they_were_counted() -> No
         line.format(second) + gauges.format(usage) for second, usage in ((32, 76.5), (42, 76.7), (52, 76.8))
     ]
     assert "generated 108 tokens in 20 s" in report(lines)
+
+
+def decoding(second: int, kv: float) -> str:
+    return (
+        f"INFO 01-23 06:33:{second:02} metrics.py:396] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 16.7 tokens/s,"
+        f" Running: 16 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: {kv}%, CPU KV cache usage: 0.0%."
+    )
+
+
+def test_the_first_line_of_an_excerpt_is_judged_as_the_next_one_of_the_same_load() -> None:
+    text = report([decoding(10 * number, 70.0 + number) for number in range(1, 6)])
+    assert "for all 50 s of load" in text
+    assert "Otherwise limited" not in text
+    assert "each got at most 1.04 tokens/s" in text
+
+
+def test_a_limit_that_only_a_gpu_would_show_is_no_title_where_no_device_is_known() -> None:
+    text = report([decoding(10 * number, 70.0 + number) for number in range(1, 6)])
+    assert text.startswith("# LIMITED: slow decode steps")
+    assert "so on a GPU the step waits" in text
+
+
+def test_failed_requests_alone_are_no_limit_of_the_server() -> None:
+    text = report([*START, ANSWER.replace("200 OK", "500 Internal Server Error")])
+    assert text.startswith("# REQUESTS FAILED: no request succeeded")

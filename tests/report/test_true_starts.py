@@ -125,3 +125,87 @@ def test_an_unsupported_shape_is_not_called_a_regression() -> None:
     )
     assert "Quantization scales have an unsupported shape" in text
     assert "egression" not in text
+
+
+NAMESPACE = (
+    "INFO 05-01 10:00:01 api_server.py:638] args: Namespace(host='0.0.0.0', port=8000, allowed_origins=['*'], model='org/model',"
+    " trust_remote_code=True, max_paddings=256, block_size=16, gpu_memory_utilization=0.9, swap_space=4, max_num_seqs=256)"
+)
+
+
+def test_a_dump_of_all_arguments_without_a_release_does_not_say_that_its_defaults_were_set() -> None:
+    config = vllm_logdoctor.analyze([NAMESPACE]).runs[0].config
+    explicit = {name for name in config if config.value(name).provenance == "explicit"}
+    assert explicit == {"host", "model", "trust_remote_code"}
+
+
+def test_a_nested_argument_is_shown_as_given_and_several_names_of_a_model_are_all_the_arguments() -> None:
+    lines = [
+        START[0],
+        START[1].replace("'max_model_len': 4096", "'served_model_name': ['fast', 'deep']"),
+        START[2].replace("tensor_parallel_size=1", "served_model_name=fast"),
+    ]
+    text = report(lines)
+    assert "| `speculative_config` | `method=mtp, num_speculative_tokens=3` | arguments |" in text
+    assert """| `served_model_name` | `["fast", "deep"]` | arguments |""" in text
+
+
+def test_a_load_that_names_its_quantization_alone_and_one_that_failed_follow_the_engine_s_start() -> None:
+    engine = "INFO 06-01 10:00:00 llm_engine.py:161] Initializing an LLM engine (v0.5.0) with config: model='org/m', dtype=torch.float16"
+    loaded = [
+        engine,
+        "INFO 06-01 10:00:02 loader.py:744] Loading weights with BitsAndBytes quantization.  May take a while ...",
+        "INFO 06-01 10:00:08 model_runner.py:160] Loading model weights took 5.3128 GB",
+        "INFO 06-01 10:00:50 model_runner.py:965] Graph capturing finished in 30 secs.",
+        "INFO:     Application startup complete.",
+    ]
+    phases = {phase.name: phase.seconds for phase in vllm_logdoctor.analyze(loaded).runs[0].phases}
+    assert (phases["engine-start"], phases["load-weights"], phases["engine-init"]) == (2, 6, 42)
+    failed = vllm_logdoctor.analyze(FAILED_LOAD).runs[0].phases
+    assert {phase.name: phase.seconds for phase in failed}["engine-start"] == 10
+
+
+def test_a_single_time_is_no_length_of_a_run() -> None:
+    line = (
+        "INFO 07-19 16:09:21 metrics.py:295] Avg prompt throughput: 84.8 tokens/s, Avg generation throughput: 0.1 tokens/s,"
+        " Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%."
+    )
+    assert "10 s" not in report([line]).split("\n")[2]
+    assert "20 s" in report([line, line.replace("16:09:21", "16:09:31")]).split("\n")[2]
+
+
+def test_a_row_of_a_printed_array_proves_no_cause() -> None:
+    lines = [
+        "ERROR 02-27 18:50:20 engine.py:389] RuntimeError: Failed to apply OurProcessor on data={'videos': [array([[[0., 0.],",
+        "ERROR 02-27 18:50:20 engine.py:389]          [0., 0., 0.],",
+        "ERROR 02-27 18:50:20 engine.py:389]          [0., 0., 0.]]])]}",
+    ]
+    assert "[L2]" not in report(lines)
+
+
+def test_requests_that_an_excerpt_shows_are_counted() -> None:
+    text = report(
+        [
+            "INFO 02-01 04:31:38 async_llm_engine.py:385] Received request cmpl-1: prompt: None, prefix_pos: None"
+        ]
+    )
+    assert "1 received request and no statistics lines" in text
+
+
+def test_the_seconds_of_a_slow_reading_are_proved_by_its_own_line_and_divided_unrounded() -> None:
+    """A draft model is read from the page cache after the model."""
+    lines = [
+        START[0],
+        START[1],
+        START[2],
+        "(EngineCore_DP0 pid=9) INFO 05-01 10:00:11 [weight_utils.py:904] Filesystem type for checkpoints: EXT4. Checkpoint size: 15.30 GiB. Available RAM: 89.61 GiB.",
+        "(EngineCore_DP0 pid=9) INFO 05-01 10:02:12 [default_loader.py:268] Loading weights took 120.01 seconds",
+        "(EngineCore_DP0 pid=9) Loading safetensors checkpoint shards: 100% Completed | 1/1 [00:00<00:00, 1342.18it/s]",
+        "(EngineCore_DP0 pid=9) INFO 05-01 10:02:18 [default_loader.py:268] Loading weights took 5.92 seconds",
+        "(EngineCore_DP0 pid=9) INFO 05-01 10:02:19 [gpu_model_runner.py:2653] Model loading took 17.1 GiB and 128.0 seconds",
+        "(EngineCore_DP0 pid=9) INFO 05-01 10:02:40 [core.py:210] init engine (profile, create kv cache, warmup model) took 20.00 seconds",
+        "INFO:     Application startup complete.",
+    ]
+    text = report(lines)
+    assert "7.84 to 23.5 x faster weight loading" in text
+    assert "1342" not in text

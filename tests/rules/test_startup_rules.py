@@ -136,4 +136,5 @@ def test_compilation_is_not_what_makes_a_start_slow_that_captures_graphs_for_hal
 def test_a_warm_cache_gains_no_more_than_the_compilation() -> None:
     effect = advice(compiled(100.0, 300.0))["slow-startup-torch-compile"].effect
     assert effect is not None
-    assert (effect.origin, effect.low, effect.high) == ("computed", 0.667, 0.833)
+    assert effect.origin == "computed"
+    assert (effect.low, effect.high) == pytest.approx((2 / 3, 5 / 6))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from vllm_logdoctor.catalogue.literal_coverage import uncovered_shape
-from vllm_logdoctor.catalogue.redos import blowup
+from vllm_logdoctor.catalogue.redos import superlinear_reason
 from vllm_logdoctor.catalogue.regextree import ignores_case
 
 SHORTEST_LITERAL = 6
@@ -83,6 +83,6 @@ def _literal_problems(regex: str, literals: Sequence[str], shortest: int) -> Ite
 
 
 def _time_problems(regex: str, anywhere: bool) -> Iterator[ExpressionProblem]:
-    problem = blowup(regex, anywhere=anywhere)
+    problem = superlinear_reason(regex, anywhere=anywhere)
     if problem:
         yield ExpressionProblem(("regex",), f"can take more than linear time: it {problem}")

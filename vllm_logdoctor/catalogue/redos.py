@@ -57,12 +57,12 @@ class TooComplexError(Exception):
     """The regex has more ways than the check looks at."""
 
 
-def blowup(regex: str, *, anywhere: bool = False) -> str | None:
+def superlinear_reason(regex: str, *, anywhere: bool = False) -> str | None:
     """Return why a regex may take more than linear time and what to write instead; None when it can't.
 
-    >>> blowup(r"(\\w+\\s*)+x") is not None
+    >>> superlinear_reason(r"(\\w+\\s*)+x") is not None
     True
-    >>> blowup(r"took (?P<seconds>[0-9.]+) seconds on (?P<device>.*)") is None
+    >>> superlinear_reason(r"took (?P<seconds>[0-9.]+) seconds on (?P<device>.*)") is None
     True
     """
     nodes = tree(regex)

@@ -24,7 +24,7 @@ from vllm_logdoctor.fleet.sections import (
     hours_line,
     hours_of,
     hours_words,
-    names_of,
+    job_names,
     share,
     sorted_by,
 )
@@ -172,7 +172,7 @@ def _periods(jobs: Sequence[JobSummary]) -> Section:
     end = max((job.date for job in jobs), default=datetime.min)
     last = [job for job in jobs if job.date > end - _PERIOD]
     before = [job for job in jobs if end - 2 * _PERIOD < job.date <= end - _PERIOD]
-    lines = [SectionRow(("jobs", len(last), len(before), ""), names_of(last))]
+    lines = [SectionRow(("jobs", len(last), len(before), ""), job_names(last))]
     failed = [[job for job in period if job.root] for period in (last, before)]
     lines.append(
         SectionRow(
@@ -182,7 +182,7 @@ def _periods(jobs: Sequence[JobSummary]) -> Section:
                 len(failed[1]),
                 f"{share(len(failed[0]), len(last))} after {share(len(failed[1]), len(before))}",
             ),
-            names_of(failed[0]),
+            job_names(failed[0]),
         )
     )
     causes = [grouped(period, lambda job: str(job.root)) for period in failed]
@@ -191,7 +191,7 @@ def _periods(jobs: Sequence[JobSummary]) -> Section:
         lines.append(
             SectionRow(
                 (cause, len(now), len(then), "new" if not then else "gone" if not now else ""),
-                names_of(now or then),
+                job_names(now or then),
             )
         )
     return Section(
@@ -262,7 +262,7 @@ def _months(jobs: Sequence[JobSummary]) -> Section:
         lines.append(
             SectionRow(
                 (month, len(found), failed, _most(releases), eager, median(starts) if starts else None),
-                names_of(found),
+                job_names(found),
             )
         )
     return Section(
@@ -378,7 +378,7 @@ def _statuses(jobs: Sequence[JobSummary]) -> Section:
         if found:
             notes = Counter(str(log["note"]) for log, _ in found if log["note"])
             lines.append(
-                SectionRow((status, len(found), meaning, _most(notes)), names_of(job for _, job in found))
+                SectionRow((status, len(found), meaning, _most(notes)), job_names(job for _, job in found))
             )
     return Section(
         "statuses", "How the logs were read", "", ("status", "logs", "meaning", "most often"), lines

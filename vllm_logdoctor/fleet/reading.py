@@ -42,20 +42,6 @@ class ReadOptions(Struct, frozen=True):
     patterns: tuple[str, ...] = ()
 
 
-def rows_of(path: str, reading: ReadOptions | None = None) -> Rows:
-    """Return the rows of one log in each table; never raises for what a log can be.
-
-    Example:
-        >>> rows = rows_of("fixtures/vllm-0.11.2-kv-starved.log")
-        >>> rows["logs"][0]["status"], len(rows["runs"])
-        ('ok', 1)
-    """
-    from vllm_logdoctor.fleet.inventory import logs_of
-
-    (log,) = logs_of((), [path])
-    return read_log(log, reading or ReadOptions())
-
-
 def engine_of(reading: ReadOptions) -> str:
     """Return what reads: version of logdoctor, digest of its patterns, number of the schema."""
     from importlib.metadata import PackageNotFoundError, version

@@ -46,10 +46,10 @@ class Section(Struct, frozen=True):
 
 def hours_line(name: Cell, jobs: Sequence[JobSummary], *more: Cell) -> SectionRow:
     """Return the row of a group of jobs: their name, how many, card hours, job hours, and what else there is to say."""
-    return SectionRow((name, len(jobs), *hours_of(jobs)[:2], *more), names_of(jobs))
+    return SectionRow((name, len(jobs), *hours_of(jobs)[:2], *more), job_names(jobs))
 
 
-def names_of(jobs: Iterable[JobSummary]) -> tuple[str, ...]:
+def job_names(jobs: Iterable[JobSummary]) -> tuple[str, ...]:
     """Return the names of jobs, each once."""
     return tuple(dict.fromkeys(job.key for job in jobs))
 

@@ -148,11 +148,11 @@ def defaults_of_any_release(field: str) -> tuple[Any, ...]:
     (0.9, 0.92)
     """
     history = flag_history("--" + field.replace("_", "-"))
-    return tuple(dict.fromkeys(era.flag.default for era in history if _is_plain(era.flag.default)))
-
-
-def _is_plain(default: Any) -> bool:
-    return isinstance(default, bool | int | float | str)
+    found: list[Any] = []
+    for era in history:
+        if era.flag.default is not None and era.flag.default not in found:
+            found.append(era.flag.default)
+    return tuple(found)
 
 
 def flag_spans(flag: str) -> tuple[ReleaseSpan, ...]:

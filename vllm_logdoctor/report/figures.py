@@ -95,13 +95,14 @@ def setting(value: Any, limit: int = 160) -> str:
 
 
 def capital(text: str) -> str:
-    """Return text with its first letter large.
+    """Return text with its first letter large; a name of code is left as it is.
 
     Example:
-        >>> capital("nothing waited")
-        'Nothing waited'
+        >>> capital("nothing waited"), capital("max_num_seqs reached")
+        ('Nothing waited', 'max_num_seqs reached')
     """
-    return text if text.startswith("vLLM") else text[:1].upper() + text[1:]
+    first = text.partition(" ")[0]
+    return text if text.startswith("vLLM") or "_" in first else text[:1].upper() + text[1:]
 
 
 def joined(words: list[str]) -> str:

@@ -161,7 +161,8 @@ def state(page: Page) -> str:
             else "EXCERPT: the log shows neither a complete start nor a load"
         )
     if level == "limited":
-        return f"LIMITED: {_limit(page)}"
+        failed = no_request_succeeded(run) and not _failing_requests(page)
+        return "REQUESTS FAILED: no request succeeded" if failed else f"LIMITED: {_limit(page)}"
     if run.kind == "build":
         return "BUILD: no error"
     if is_client(run):
@@ -180,11 +181,11 @@ def _limit(page: Page) -> str:
     if failing:
         return prose(failing[0].title)
     limit = page.diagnosis.bottleneck.name
-    if no_request_succeeded(page.run):
-        return "no request succeeded"
     if limit == "kv-cache-limited":
         titles = (one.title for one in page.diagnosis.findings if one.id == _ABOUT_THE_CACHE)
         return prose(next(titles, LIMITS[limit]).partition(":")[0])
+    if limit == "host-limited" and page.run.platform is None:
+        return "slow decode steps"
     if limit in _LIMITING:
         return LIMITS[limit]
     stalls = (one.title for one in _severe(page) if one.id == _STALLED)

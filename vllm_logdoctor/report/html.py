@@ -37,11 +37,8 @@ def _contents(blocks: Sequence[HeadedText]) -> Iterator[tuple[str, str, int]]:
     deepest = 3 if 1 < runs <= _RUNS_WITH_PARTS else 2
     for number, block in enumerate(blocks):
         if block.level <= deepest:
-            yield block.name, _short(block, number), block.level
-
-
-def _short(block: HeadedText, number: int) -> str:
-    return "First screen" if number == 0 else shorten(block.title, 60)
+            first = "Overview" if runs else "First screen"
+            yield block.name, shorten(block.title, 60) if number else first, block.level
 
 
 def _body(blocks: Sequence[HeadedText], analysis: Analysis) -> str:
@@ -57,7 +54,8 @@ def _body(blocks: Sequence[HeadedText], analysis: Analysis) -> str:
             continue
         page = Page(analysis, run[1], title, earlier=analysis.runs[: run[0]])
         said = f"{heading}{block.html}{cited_html(block.cited, lines)}"
-        parts.append(f'<div class="verdict {level_of(page)}">{said}</div>\n{charts_html(block.charts)}')
+        place = f'class="verdict {level_of(page)}" id="run-{page.run.number}"'
+        parts.append(f"<div {place}>{said}</div>\n{charts_html(block.charts)}")
     return "".join(parts)
 
 

@@ -149,8 +149,14 @@ def _overview(analysis: Analysis, linked: bool) -> list[str]:
     files = ", ".join(names) if len(sources) <= _NAMED else count(len(sources), "file")
     lines = [f"# {count(len(analysis.runs), 'run')} of vLLM in {files}", ""]
     lines += [REVERSED, ""] if any(page.run.newest_first for page in pages) else []
-    rows = [[str(page.run.number), _place(page), run_title(page.run), state(page)] for page in pages]
+    rows = [[_link(page), _place(page), run_title(page.run), state(page)] for page in pages]
     return [*lines, _worst(pages), "", *table(["run", "lines", "what ran", "state"], rows), ""]
+
+
+def _link(page: Page) -> str:
+    """Return the number of a run; in HTML as a link to it."""
+    number = str(page.run.number)
+    return f"[{number}](#run-{number})" if page.linked else number
 
 
 def _place(page: Page) -> str:
@@ -164,7 +170,7 @@ def _worst(pages: list[Page]) -> str:
     failed = [page for page in pages if level_of(page) == "failed"]
     if not failed:
         return "**No run failed.**"
-    first = _failed_first(failed).run.number
+    first = _link(_failed_first(failed))
     again = sum(page.failed_before is not None for page in failed)
     alike = ", all in the same way" if 0 < again == len(failed) - 1 else ""
     return f"**{len(failed)} of {len(pages)} failed{alike}; start with run {first}.**"

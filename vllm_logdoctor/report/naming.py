@@ -254,11 +254,16 @@ def _seconds(run: Run) -> float:
     """
     if is_client(run):
         return sum(one.figures.get("Benchmark duration (s)", 0.0) for one in run.benchmarks)
-    if run.started is None or run.ended is None:
+    if run.started is None or run.ended is None or run.started == run.ended:
         return 0.0
-    excerpt = not start_seen(run) and run.samples and run.samples[0].time == run.started
-    spans = load_of(run).spans if excerpt else ()
-    return run.ended - run.started + (spans[0].seconds if spans else 0.0)
+    first = run.samples[0] if run.samples and not start_seen(run) else None
+    spans = load_of(run).spans if first is not None else ()
+    begun = (
+        first.time - spans[0].seconds
+        if first is not None and first.time is not None and spans
+        else run.started
+    )
+    return run.ended - min(run.started, begun)
 
 
 def shows_a_run(run: Run) -> bool:

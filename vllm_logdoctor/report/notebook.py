@@ -68,8 +68,8 @@ def _cell(value: Any) -> str:
 def _without_links(html: str) -> str:
     """Take the links to lines out: a notebook page holds many reports, and none of them the list of lines."""
     out, rest = [], html
-    while '<a href="#e' in rest:
-        before, _, rest = rest.partition('<a href="#e')
+    while '<a href="#' in rest:
+        before, _, rest = rest.partition('<a href="#')
         inside, _, rest = rest.partition("</a>")
         out += [before, inside.partition(">")[2]]
     return "".join(out) + rest

@@ -22,25 +22,25 @@ _OFF = [
 ]
 
 
-_ANCHOR = lazy_pattern(r"#e\d+-\d+")
+_ANCHOR = lazy_pattern(r"#(?:e\d+-|run-)\d+")
 
 
 @cache
 def reader(linked: bool = False) -> MarkdownIt:
-    """Return a parser of the report's own Markdown: no images, no HTML, no links but to lines of evidence.
+    """Return a parser of the report's own Markdown: no images, no HTML, no links but to runs and lines of evidence.
 
     Args:
-        linked: whether links to lines of evidence are read; no other link ever is.
+        linked: whether links to runs and lines of evidence are read; no other link ever is.
     """
     options = {"html": False, "linkify": False, "typographer": False}
     parser = MarkdownIt("commonmark", options).enable("table").disable(_OFF)
     if linked:
         parser.enable("link")
-        parser.validateLink = _leads_to_line  # type: ignore[method-assign]
+        parser.validateLink = _leads_into_the_page  # type: ignore[method-assign]
     return parser
 
 
-def _leads_to_line(url: str) -> bool:
+def _leads_into_the_page(url: str) -> bool:
     return _ANCHOR.fullmatch(url) is not None
 
 

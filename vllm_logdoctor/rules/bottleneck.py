@@ -112,7 +112,13 @@ def _without_statistics(run: Run) -> Bottleneck:
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
-    return Bottleneck("startup-only", "The log has no statistics lines and no requests of vLLM")
+    requests = run.seen("request-received")
+    shown = "neither statistics lines nor requests"
+    if requests:
+        shown = (
+            f"{requests.count:,} received request{'s' if requests.count > 1 else ''} and no statistics lines"
+        )
+    return Bottleneck("startup-only", f"The log has {shown}")
 
 
 def _asked(run: Run) -> str:

@@ -109,10 +109,23 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
         if (sample.file, sample.line) in still:
             limit = "none-clear"
         elif limit == "client-limited":
-            limit = limit_below(span, host, last.get(sample.engine))
+            limit = limit_without_queue(
+                span, host, last.get(sample.engine) or like_the_first(span, load.spans)
+            )
         last[sample.engine] = sample
         limits.append(limit)
     return tuple(with_prompts(load.spans, limits))
+
+
+def like_the_first(first: Span, spans: Sequence[Span]) -> Sample | None:
+    """Return the second sample of an engine if it shows the load of the first: that one then was no beginning, but where the log is cut."""
+    of_engine = (span.sample for span in spans if span.sample.engine == first.sample.engine)
+    next(of_engine, None)
+    second = next(of_engine, None)
+    same = second is not None and second.running == first.sample.running
+    if second is None or not same or first.sample.prompt or second.prompt:
+        return None
+    return second if abs(second.generation - first.sample.generation) <= 0.1 * second.generation else None
 
 
 def with_prompts(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:
@@ -194,7 +207,7 @@ def is_arrival(sample: Sample) -> bool:
     return (sample.waiting or 0) <= 1 and not sample.swapped and (sample.running or 0) >= LEAST_CROWD
 
 
-def limit_below(span: Span, host: Host, before: Sample | None = None) -> BottleneckName:
+def limit_without_queue(span: Span, host: Host, before: Sample | None = None) -> BottleneckName:
     """Return what limits a sample in which nothing waits: the client, or what the engine runs on.
 
     Args:

@@ -185,7 +185,7 @@ def _configuration(run: Run, builder: RunBuilder) -> dict[str, Any]:
     wanted = (
         () if stated.arguments_cut else DEFAULTED if stated.arguments else SELDOM_SET if stated.engine else ()
     )
-    untagged = version is not None and release_number(version) is None
+    untagged = version is None or release_number(version) is None
     return effective_configuration(stated, default, wanted, untagged)
 
 

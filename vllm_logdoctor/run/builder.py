@@ -150,7 +150,7 @@ class RunBuilder:
         return BenchmarkReader()
 
     @cached_property
-    def hints(self) -> Counter[str]:
+    def platform_hints(self) -> Counter[str]:
         """Words that only one engine generation or platform has, counted."""
         return Counter()
 
@@ -326,7 +326,7 @@ class RunBuilder:
                 return
         self._hint_records += 1
         for hint in hints_in(record):
-            self.hints[hint] += 1
+            self.platform_hints[hint] += 1
             self._hints_wanted -= 1
 
     def _note_message(self, event: Event, count: int) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.knowledge.flags import defaults_of_any_release
+from vllm_logdoctor.knowledge.flags import defaults_of_any_release, flag_spans
 from vllm_logdoctor.run.model import Evidence, Value
 from vllm_logdoctor.run.repr_parser import read_pairs, read_value
 
@@ -99,7 +99,7 @@ def effective_configuration(
         stated: what the log says.
         default_of: gives (value, note) of a field's default in this version, or None where it is not known.
         fields: fields for which a default is wanted.
-        untagged: whether the build belongs to no release: then the default of any release counts as one.
+        untagged: whether the release is unknown, or the build belongs to none: then the default of any release counts as one.
     """
     config: dict[str, Value] = {}
     for name, value in _arguments(stated).items():
@@ -182,11 +182,12 @@ def _is_default(
     name: str, value: Any, default_of: Callable[[str], tuple[Any, str] | None], untagged: bool
 ) -> bool:
     """A dump of all arguments holds the ones that nobody set: unset ones, and those at the parser's default."""
-    if value in _UNSET or value in ([], {}):
+    if value in _UNSET or value in ([], {}, [""]):
         return True
     default = default_of(name)
     if default is None and untagged:
-        return any(value == one for one in defaults_of_any_release(name))
+        # An argument that no known release has is of one before them, whose defaults are not known.
+        return not flag_spans(f"--{name.replace('_', '-')}") or value in defaults_of_any_release(name)
     return default is not None and plain_value(default[0]) == plain_value(value)
 
 
@@ -197,7 +198,9 @@ def _merge_engine_value(
     if name in _FRONT_END_KNOWS and before is not None and isinstance(before.value, int) and before.value > 1:
         return
     if before is not None and before.provenance == "explicit" and before.value not in (None, "auto"):
-        if _same_setting(before.value, value):
+        if _is_first_of(before.value, value):
+            config[name] = replace(before, evidence=before.evidence + evidence)
+        elif _same_setting(before.value, value):
             config[name] = Value(value, "explicit", before.evidence + evidence)
         else:
             config[name] = Value(value, "adjusted", before.evidence + evidence, f"arguments: {before.value}")
@@ -223,6 +226,11 @@ def plain_value(value: Any) -> Any:
         if head and head.isidentifier() and head[0].isupper() and tail.isidentifier() and tail.isupper():
             return tail.lower()
     return value
+
+
+def _is_first_of(names: Any, printed: Any) -> bool:
+    """Return whether the engine printed the first of several names, as of those under which it serves a model."""
+    return isinstance(names, list) and len(names) > 1 and names[0] == printed
 
 
 def _same_setting(a: Any, b: Any) -> bool:

@@ -115,7 +115,7 @@ def engine_of(builder: RunBuilder, version: Value | None) -> str | None:
             return "V1"
         if at_least(str(version.value), "0.6.4") is False:
             return "V0"
-    old, new = builder.hints["V0"], builder.hints["V1"]
+    old, new = builder.platform_hints["V0"], builder.platform_hints["V1"]
     if old != new:
         return "V0" if old > new else "V1"
     if (
@@ -148,23 +148,25 @@ def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None,
             device or platform,
             "rocm",
         ):
-            if platform == "cuda" and builder.hints["rocm"] > builder.hints["cuda"]:
+            if platform == "cuda" and builder.platform_hints["rocm"] > builder.platform_hints["cuda"]:
                 return "rocm", ()
             return platform, ()
     local = _LOCAL_BUILD.search(str(version.value)) if version else None
     if local and local[1] in _PLATFORMS:
         return local[1], version.evidence if version else ()
-    if device == "cpu" and not builder.hints["cpu"] and (plugged := _hinted_accelerator(builder)):
+    if device == "cpu" and not builder.platform_hints["cpu"] and (plugged := _hinted_accelerator(builder)):
         return plugged, ()  # Plugins of some accelerators tell vLLM that its device is the CPU.
     for platform in sorted(_PLATFORMS):
-        if device == platform and not (platform == "cuda" and builder.hints["rocm"] > builder.hints["cuda"]):
+        if device == platform and not (
+            platform == "cuda" and builder.platform_hints["rocm"] > builder.platform_hints["cuda"]
+        ):
             return platform, builder.stated.engine_evidence
     return _hinted_platform(builder), ()
 
 
 def _hinted_platform(builder: RunBuilder) -> str | None:
     """Return the platform that words name; accelerators first, as their logs mention CUDA and CPUs as well."""
-    hints = builder.hints
+    hints = builder.platform_hints
     if accelerator := _hinted_accelerator(builder):
         return accelerator
     if hints["rocm"] and hints["rocm"] >= hints["cuda"]:
@@ -180,7 +182,7 @@ def _hinted_platform(builder: RunBuilder) -> str | None:
 
 
 def _hinted_accelerator(builder: RunBuilder) -> str | None:
-    hints = builder.hints
+    hints = builder.platform_hints
     plugged = ("npu", "hpu", "neuron", "tpu")
     return next((one for one in plugged if hints[one] and hints[one] >= hints["cuda"]), None)
 

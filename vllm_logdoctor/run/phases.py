@@ -54,8 +54,7 @@ _PRINTED = 1.0
 _ROUNDED = 2.0
 """Seconds by which a phase may begin before the run because printed times are whole."""
 _DAY = 86400.0
-_SAME_CLOCK = 3600.0
-"""Seconds between a time and the last one before it, from which the two are of different time zones."""
+_SAME_CLOCK = 3600.0  # Seconds behind the last time, from which a time is one of another time zone.
 _STOPPING = (
     "shutdown-step", "shutdown-initiated", "interrupt-received", "uvicorn-stopping", "shutdown-waiting", "shutdown-complete",
     "server-process-finished",
@@ -152,23 +151,18 @@ def _fitted(phases: Sequence[Phase]) -> list[Phase]:
 
 
 def _kernel_builds(builder: RunBuilder, phases: Sequence[Phase]) -> Iterator[Phase]:
-    """Yield the builds of kernels, those that follow each other as one phase; a part of the phase in which they begin.
-
-    One process builds a module while the others wait for it, so that the builds of all processes are one row of time.
-    """
+    """Yield the builds of kernels, those that follow each other as one phase: one process builds while the others wait."""
     seen = builder.messages.get("aiter-module-built")
-    ends = [
-        (end - (event.number("seconds") or 0.0), end, builder.evidence(event.record))
+    ends: list[tuple[float, float, tuple[Evidence, ...]]] = [
+        (end - (event.number("seconds") or 0.0), end, (builder.evidence(event.record),))
         for number, event in enumerate(seen.first if seen else ())
         if (end := _printed_time(event, builder.times.get(("aiter-module-built", number)))) is not None
     ]
     spans: list[tuple[float, float, tuple[Evidence, ...]]] = []
-    for start, end, line in sorted(ends, key=lambda one: one[:2]):
+    for start, end, proof in sorted(ends, key=lambda one: one[:2]):
         if spans and start - spans[-1][1] <= _ROUNDED:
             first, last, lines = spans.pop()
-            start, end, proof = first, max(last, end), (*lines, line)
-        else:
-            proof = (line,)
+            start, end, proof = first, max(last, end), lines + proof
         spans.append((start, end, proof))
     parts = [phase for phase in phases if phase.parent == "startup" and phase.name != "unexplained"]
     for start, end, proof in spans:
@@ -202,7 +196,10 @@ def _one_after_another(parts: Sequence[Phase]) -> list[Phase]:
     for phase in sorted(parts, key=lambda one: (one.start is None, one.start or 0.0)):
         last = found[-1] if found else phase
         if last.name != phase.name and last.end == phase.end and last.start and phase.start:
-            found[-1] = replace(last, start=phase.start - (last.seconds or 0.0), end=phase.start)
+            begun = phase.start - (last.seconds or 0.0)
+            found[-1] = replace(last, start=begun, end=phase.start)
+            if len(found) > 1 and found[-2].end == last.start:
+                found[-2] = replace(found[-2], end=begun, seconds=begun - (found[-2].start or begun))
         found.append(phase)
     return found
 
@@ -280,7 +277,10 @@ def _loaded_by_clock(builder: RunBuilder) -> Iterator[Phase]:
     done = [builder.messages[name] for name in _LOADED if name in builder.messages]
     if any(event.number("seconds") is not None for seen in done for event in seen.first):
         return
-    begun = _moments_by_process(builder, "model-load-started")
+    begun = {
+        **_moments_by_process(builder, "weights-load-bitsandbytes"),
+        **_moments_by_process(builder, "model-load-started"),
+    }
     ended = {**_moments_by_process(builder, _LOADED[1]), **_moments_by_process(builder, _LOADED[0])}
     phases = [
         Phase(
@@ -418,8 +418,12 @@ def _milestones(
     config = _moment(builder, "engine-config")
     if config:
         yield "imports", config
-    for name, span in (("load-weights", "engine-start"), ("engine-init", "unexplained")):
-        starts = [phase for phase in timed if phase.name == name and phase.start is not None]
+    loaded = any(phase.name == "load-weights" for phase in timed)
+    loads = (
+        ("load-weights",) if loaded else ("download", "read-weights")
+    )  # A load that failed prints its parts.
+    for names, span in ((loads, "engine-start"), (("engine-init",), "unexplained")):
+        starts = [phase for phase in timed if phase.name in names and phase.start is not None]
         if starts:
             first = min(starts, key=lambda p: p.start or 0.0)
             yield span, _Moment(first.start or 0.0, first.evidence[:1])

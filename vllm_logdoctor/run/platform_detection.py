@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.texts import alike, asked_once
+from vllm_logdoctor.texts import asked_once, with_equal_digits
 
 # Hint, literals, and an expression where a literal alone says too little: most records hold none of the literals.
 _CHECKED: tuple[tuple[str, tuple[str, ...], re.Pattern[str] | None], ...] = (
@@ -43,7 +43,7 @@ _CHECKED: tuple[tuple[str, tuple[str, ...], re.Pattern[str] | None], ...] = (
     ("xpu", ("XPU", "torch.xpu"), re.compile(r"\bXPU\b|torch\.xpu")),
 )  # fmt: skip
 # In the digits of a text that is asked once.
-_WORDS = tuple(alike(word).decode() for _, words, _ in _CHECKED for word in words)
+_WORDS = tuple(with_equal_digits(word).decode() for _, words, _ in _CHECKED for word in words)
 _PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1", "Worker": "V1"}
 
 

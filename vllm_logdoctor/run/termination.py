@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.texts import alike, asked_once
+from vllm_logdoctor.texts import asked_once, with_equal_digits
 
 StopKind = Literal["signal", "user", "scheduler", "walltime", "memory", "kill", "shutdown", "ended"]
 """signal: SIGTERM or alike was received; user: Ctrl-C; scheduler: a batch system or container manager ended the job;
@@ -73,7 +73,7 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], re.Pattern[str]], ...] = (
     ("ended", ("shutdown complete", "Finished server process"), re.compile(r"Application shutdown complete|Finished server process")),
 )  # fmt: skip
 """Kind, words of which each line of it holds one, and the expression: nearly every line holds none of the words."""
-_WORDS = tuple(dict.fromkeys(alike(word).decode() for _, words, _ in _TRACES for word in words))
+_WORDS = tuple(dict.fromkeys(with_equal_digits(word).decode() for _, words, _ in _TRACES for word in words))
 """In the digits of a text that is asked once."""
 REQUESTED: frozenset[StopKind] = frozenset({"signal", "user", "scheduler", "walltime"})
 """Ends that someone wanted."""

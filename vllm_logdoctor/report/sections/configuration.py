@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import capital, setting, table
 from vllm_logdoctor.report.page import Page
@@ -174,6 +176,10 @@ def _is_set(value: Any) -> bool:
 
 def _row(page: Page, name: str, value: Value) -> list[str]:
     note = f" ({prose(value.note, 120)})" if value.note else ""
+    given = page.run.arguments.get(name)
+    if value.provenance == "explicit" and isinstance(given, Mapping) and spread(given):
+        # The engine prints nested settings with its own names and with what it filled in.
+        value = replace(value, value=dict(given))
     return [code(name), _shown(value), MEANING[value.provenance] + note, page.cite(value.evidence, 2)]
 
 

@@ -171,6 +171,7 @@ def _busiest(page: Page) -> str:
     most = max(minutes, key=lambda minute: sum(minute.by_family.values()))
     requests = sum(most.by_family.values())
     dated = sum(sum(minute.by_family.values()) for minute in minutes)
-    if sum(requests_of(page.run, with_probes=False).values()) - dated >= requests:
+    undated = sum(requests_of(page.run, with_probes=False).values()) - dated
+    if undated >= requests:
         return ""
-    return f" Busiest minute: about {requests:,} at {moment_of(page.run, most.time)[:-3]}."
+    return f" Busiest minute: {'at least' if undated else 'about'} {requests:,} at {moment_of(page.run, most.time)[:-3]}."

@@ -20,7 +20,7 @@ from vllm_logdoctor.catalogue.pages import (
 )
 from vllm_logdoctor.catalogue.topics import Resource, RuleKind, Severity, Topic
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.texts import TextIndex, alike, asked_once
+from vllm_logdoctor.texts import TextIndex, asked_once, with_equal_digits
 
 SHIPPED = "failures.json"
 _FENCE = lazy_pattern(r"^```.*?^```\s*", re.MULTILINE | re.DOTALL)
@@ -105,7 +105,7 @@ class FailureRules:
 
     @cached_property
     def _index(self) -> TextIndex[str]:
-        return TextIndex([alike(literal).decode() for literal, _, _ in self._literals])
+        return TextIndex([with_equal_digits(literal).decode() for literal, _, _ in self._literals])
 
     def _search(self, text: str) -> tuple[int, ...]:
         """Return the numbers of the literals that are in the text but for their digits."""

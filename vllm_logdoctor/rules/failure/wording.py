@@ -27,6 +27,7 @@ from vllm_logdoctor.run.model import Evidence, Run
 
 MOST_EVIDENCE = 8
 _LONGEST_VALUE = 160
+_WORD = lazy_pattern(r"[A-Za-z]{2}")
 _WITHOUT_NCCL = frozenset({"npu", "hpu", "tpu", "xpu", "neuron", "cpu"})
 # Lower `--max-model-len` to the estimate ...      Put `HF_MODULES_CACHE` (or `HF_HOME=/data`) on storage ...
 # A line of a template that only quotes: Compiler error: {what}.
@@ -89,10 +90,10 @@ def rule_of_case(named: RuleMatch) -> FailureRule:
 
 
 def evidence_of_records(records: Iterable[Record], run: Run) -> tuple[Evidence, ...]:
-    """Return records as evidence in the given order, each line once."""
+    """Return records as evidence in the given order, each line once; behind the first none without a word, as rows of a printed array."""
     found: dict[tuple[int, int], Evidence] = {}
     for record in records:
-        if len(found) < MOST_EVIDENCE:
+        if len(found) < MOST_EVIDENCE and (not found or _WORD.search(record.message)):
             found.setdefault((record.file, record.line), run.evidence(record))
     return tuple(found.values())
 

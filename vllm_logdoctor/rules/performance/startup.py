@@ -84,8 +84,7 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
     return Advice(
         text,
         (
-            *message_lines(case, "weights-read"),
-            *last_line(case, "weights-progress"),
+            *_slowest_reading(case),
             *message_lines(case, "model-loaded", "model-weights-loaded", "checkpoint-size"),
         ),
         confidence="high" if rate is not None and rate < SLOW_GIB_PER_SECOND / 2 else "medium",
@@ -94,6 +93,14 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
         alternatives=tuple(_other_loaders(case)),
         verify="fewer seconds in `Loading weights took`.",
     )
+
+
+def _slowest_reading(case: RuleContext) -> tuple[Evidence, ...]:
+    """Return the line of the longest reading: a draft model has one of its own; without one, where the bar of the shards ended."""
+    read = [phase for phase in case.run.phases if phase.name == "read-weights" and phase.seconds is not None]
+    if not read:
+        return last_line(case, "weights-progress")
+    return max(read, key=lambda phase: phase.seconds or 0.0).evidence
 
 
 def _faster_storage(file_system: str) -> Change:
@@ -146,9 +153,7 @@ def _cache_effect(seconds: float, whole_start: float | None) -> Effect:
     if least <= measured.high or not whole_start:
         return measured
     basis = f"torch.compile is {seconds:,.0f} of {whole_start:,.0f} s; loading its result takes up to half of that"
-    return Effect(
-        "init_engine_seconds", round(least, 3), round(1 - seconds / whole_start / 2, 3), "computed", basis
-    )
+    return Effect("init_engine_seconds", least, 1 - seconds / whole_start / 2, "computed", basis)
 
 
 def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
@@ -282,8 +287,8 @@ def _loading_effect(case: RuleContext, seconds: float, gib: float | None) -> Eff
     fast = gib / 1.0
     return Effect(
         "load_seconds",
-        round(min(fast / seconds, 1.0) / 3, 3),
-        round(min(fast / seconds, 1.0), 3),
+        min(fast / seconds, 1.0) / 3,
+        min(fast / seconds, 1.0),
         "computed",
         f"{gib:.1f} GiB at 1 to 3 GiB/s of a local disk instead of {seconds:,.0f} s",
     )

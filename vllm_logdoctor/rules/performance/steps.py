@@ -90,14 +90,14 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     most = plural(max(span.sample.running or 0 for span in held), "request")
     seconds = minutes(sum(span.seconds for span in held))
     text = (
-        f"For {seconds} at most {most} ran and each got no more than"
-        f" {rate:.2g} tokens/s: a step took {1 / rate:.2g} s or more."
+        f"For {seconds} at most {most} ran and each got at most"
+        f" {rate:.3g} tokens/s: a step took {1 / rate:.2g} s or more."
         if rate
         else f"For {seconds} at most {most} ran and got no tokens."
     )
     engine = "server" if case.run.engine == "V0" else "engine core"
     text += _read(case, held) + (
-        " No GPU needs that long to read its memory, so the step waits"
+        f" No GPU needs that long to read its memory, so {'on a GPU ' if case.run.platform is None else ''}the step waits"
         " for something that is not in the log. Usual causes: too few CPU cores for the engine's processes (a"
         " container's CPU limit, other jobs), weights or cache outside the card's memory, another program on the card,"
         " low GPU clocks, or with several ranks slow links between them."
