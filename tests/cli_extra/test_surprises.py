@@ -124,6 +124,8 @@ class TestWhatIsMistyped:
             (("whatif", "vllm.log", "--set", "max_num_seqs=-5"), 2, "-5"),
             (("whatif", "vllm.log", "--set", "gpu_memory_utilization=95"), 2, "between 0 and 1"),
             (("whatif", "vllm.log", "--set", "max_model_len=many"), 2, "many"),
+            (("whatif", "vllm.log", "--set", "max_model_len=1e999"), 2, "inf"),
+            (("analyze", "/dev/zero"), 3, "device"),
             (("config", "absent.log"), 3, "no such file"),
             (("fleet", "show", "absent"), 3, "no such store"),
             (("fleet", "check", "absent"), 3, "no such store"),

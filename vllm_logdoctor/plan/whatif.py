@@ -177,7 +177,7 @@ def check_setting(name: str, value: Any, version: str | None) -> None:
     if low is None or value is None:
         return
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high:
+    if not is_number or not low <= value <= high or math.isinf(value):
         wanted = f"a number between 0 and {high:g}" if high < math.inf else f"a number from {low:g}"
         raise LogdoctorError(f"{field}={value}: write {wanted}", 2)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -116,11 +117,22 @@ class Input(Struct, frozen=True):
 
 def _opened(path: Path) -> BinaryIO:
     try:
-        return path.open("rb", buffering=1 << 17)
+        file = path.open("rb", buffering=1 << 17)
+        if _has_no_end(file):
+            file.close()
+            raise LogdoctorError(f"can't read {path}: it is a device, not a log; name a file or a pipe")
+        return file
     except OSError as error:
         raise LogdoctorError(
             f"can't read {path}: {error.strerror or error}; check path and rights"
         ) from error
+
+
+def _has_no_end(file: BinaryIO) -> bool:
+    """Return whether a file is a device such as /dev/zero or a disk; what is typed on a terminal ends, and so does /dev/null."""
+    found = os.fstat(file.fileno())
+    is_null = found.st_rdev == os.stat(os.devnull).st_rdev
+    return stat.S_ISBLK(found.st_mode) or (stat.S_ISCHR(found.st_mode) and not is_null and not file.isatty())
 
 
 def inputs_from(
