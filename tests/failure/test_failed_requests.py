@@ -84,3 +84,27 @@ def test_an_image_that_the_processor_refused_is_no_matter_of_the_prompts_length(
     report = analyze(raised).runs[0].to_markdown()
     assert "processor can't read an image" in report
     assert "max-model-len" not in report
+
+
+_CALL_FAILED = [
+    "NCCL error: internal error - please report this issue to the NCCL developers",
+    'INFO:     127.0.0.1:5 - "POST /update_weights/ HTTP/1.1" 200 OK',
+    "ERROR 03-04 10:07:10 [core.py:459] Invocation of collective_rpc method failed",
+    "ERROR 03-04 10:07:10 [core.py:459] Traceback (most recent call last):",
+    'ERROR 03-04 10:07:10 [core.py:459]   File "/opt/vllm/v1/engine/core.py", line 456, in _handle_client_request',
+    "ERROR 03-04 10:07:10 [core.py:459]     output.result = method(",
+]
+
+
+def test_a_control_call_that_failed_in_the_engine_is_no_request() -> None:
+    run = analyze(["INFO 03-04 10:07:00 [pynccl.py:69] vLLM is using nccl==2.21.5", *_CALL_FAILED]).runs[0]
+    (root,) = [one for one in run.findings if one.role == "root"]
+    assert (root.id, root.evidence[0].line) == ("nccl-error-unexplained", 2)
+    assert "HEALTHY" not in run.to_markdown()
+    assert "server kept running" not in run.to_markdown()
+
+
+def test_a_control_call_behind_which_tokens_are_made_did_not_end_the_server() -> None:
+    run = analyze([*start(), statistics(), *_CALL_FAILED, statistics(clock="03-04 10:08:00")]).runs[0]
+    assert not [one for one in run.findings if one.role == "root"]
+    assert "server kept running" in run.to_markdown()

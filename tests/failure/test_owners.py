@@ -3,6 +3,7 @@
 import pytest
 
 from tests.failure.judging import diagnosis, root
+from vllm_logdoctor import analyze
 from vllm_logdoctor.run.owners import owner_of
 
 ENV = "/opt/envs/vllm/lib/python3.12"
@@ -247,3 +248,22 @@ def test_code_of_the_cpu_backend_that_fails_in_a_build_for_gpus_is_of_the_wrong_
     ]  # fmt: skip
     detected = f"INFO 05-01 10:00:02 [__init__.py:179] Automatically detected platform {platform}."
     assert root(log_of(detected, *torn(*frames, ends=error))).title == title
+
+
+def test_a_check_of_the_users_script_is_no_conflict_of_packages() -> None:
+    log = """\
+Collecting vllm==0.7.2
+Traceback (most recent call last):
+  File "<stdin>", line 3, in <module>
+AssertionError: sympy is too old
+INFO 05-15 04:50:41 __init__.py:190] Automatically detected platform cuda.
+Traceback (most recent call last):
+  File "<stdin>", line 4, in <module>
+AttributeError: module 'sympy' has no attribute 'release_name'
+"""
+    run = analyze(log.splitlines()).runs[0]
+    (root,) = [one for one in run.findings if one.role == "root"]
+    assert root.id == "unclassified-failure"
+    assert "release_name" in root.evidence[0].text
+    assert "environment" not in " ".join(change.text for change in root.changes)
+    assert "program that calls vLLM" in root.explanation

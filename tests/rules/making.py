@@ -66,6 +66,7 @@ def sample(
     hit: float | None = None,
     engine: int = 0,
     number: int = 0,
+    preemptions: int | None = None,
 ) -> Sample:
     """One statistics line, ten seconds after the one before; each request makes 30 tokens/s unless given."""
     text = f"Engine {engine:03d}: Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {kv}%"
@@ -80,6 +81,7 @@ def sample(
         None,
         kv,
         prefix_hit=hit,
+        preemptions=preemptions,
         text=text,
     )
 

@@ -95,3 +95,15 @@ def test_the_words_of_cmake_are_below_the_place_that_it_names(tmp_path):
     result = _first_run(tmp_path, text)
     root = next(finding for finding in result.findings if finding.role == "root")
     assert "bin/ninja' '--version' failed with: no such file" in root.explanation
+
+
+def test_a_job_that_its_batch_system_refuses_behind_an_installation_is_no_build(tmp_path):
+    done = "Collecting vllm==0.6.3\nCollecting torch==2.4.0\nInstalling collected packages: torch, vllm\nSuccessfully installed torch-2.4.0 vllm-0.6.3\nEnvironment ready.\n"
+    refused = "srun: error: Unable to allocate resources: Requested node configuration is not available\n"
+    result = _first_run(tmp_path, done + refused)
+    (root,) = [finding for finding in result.findings if finding.role == "root"]
+    assert (result.kind, result.outcome) == ("unknown", "unknown")
+    assert "Unable to allocate resources" in root.evidence[0].text
+    assert "submit it again" in root.alternatives[0]
+    assert "BUILD" not in result.to_markdown()
+    assert _first_run(tmp_path, done).kind == "build"

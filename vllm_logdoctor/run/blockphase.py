@@ -7,7 +7,7 @@ from typing import Literal
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.blocks import Block, Frame
-from vllm_logdoctor.run.owners import is_vllm
+from vllm_logdoctor.run.owners import BUILD, PROGRAM, is_vllm, owner_of
 
 BlockPhase = Literal[
     "", "import", "configuration", "distributed-init", "load-weights", "profiling", "sampler-warm-up", "kv-cache",
@@ -90,14 +90,20 @@ def phase_of_block(block: Block) -> BlockPhase:
 
 # vllm/model_executor/models/llama.py, in __init__: the model is built, and its weights get their places
 _MODEL_FILES = lazy_pattern(r"vllm\w*/model_executor/(?:models|layers|parallel_utils)/")
-_IMPORT = lazy_pattern(r"(?:from|import) |$")
+_IMPORT = lazy_pattern(r"(?:from|import) ")
 _IMPORTERS = frozenset({"_call_with_frames_removed", "import_module", "_gcd_import", "exec_module"})
 
 
 def _imports(frames: list[Frame]) -> bool:
-    """Return whether the innermost frames import a module; the outermost one of a script, which calls its main function, does not."""
-    modules = (frame for frame in frames[-6:] if frame.function == "<module>" and _IMPORT.match(frame.code))
-    return any(modules) or any(frame.function in _IMPORTERS for frame in frames)
+    """Return whether the innermost frames import a module; the outermost one of a script, which calls its main function, does not.
+
+    Where a frame shows no code, only that of an installed module is an import: a script does its work at that level.
+    """
+    modules = (frame for frame in frames[-6:] if frame.function == "<module>")
+    imported = (
+        _IMPORT.match(one.code) if one.code else owner_of(one.file) not in (PROGRAM, BUILD) for one in modules
+    )
+    return any(imported) or any(frame.function in _IMPORTERS for frame in frames)
 
 
 # What is constructed while an engine or a server starts: vllm/v1/engine/core.py, in __init__

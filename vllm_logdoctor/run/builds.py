@@ -48,6 +48,9 @@ _STATED = lazy_pattern(
     r"^\s*(?:#\d+ )?(?:[\d.]+ +)?(?:error|fatal): (?!subprocess-exited|metadata-gen|`|command .* failed)\S|\brequired by .{1,80} was not found"
 )
 _STATED_REACH = 200
+# srun: error: Unable to create step for job 7: Invalid generic resource (gres) specification      sbatch: error: Batch job submission failed
+_ENDS_WITH_ERROR = lazy_pattern(r"^(?:[\w./-]{1,60}: )?(?:fatal )?error: \S")
+_LAST_WORDS = 3
 
 _PARAGRAPHS = 8
 
@@ -59,7 +62,16 @@ def is_build(records: Sequence[Record]) -> bool:
     steps = sum(
         bool(_STEP.search(one.message[:300]) or _BUILD_FRAME.search(one.message[:300])) for one in records
     )
-    return steps > 1 or failed_step(records) is not None or compiler_error(records) is not None
+    if failed_step(records) is not None or compiler_error(records) is not None:
+        return True
+    return steps > 1 and not _failed_behind(records)
+
+
+def _failed_behind(records: Sequence[Record]) -> bool:
+    """Return whether a command failed with the last lines behind an installation that is done: then the log is of a job."""
+    done = last_step_done(records)
+    behind = [one for one in records if one.message.strip() and done is not None and one.line > done.line]
+    return any(_ENDS_WITH_ERROR.search(one.message[:200]) for one in behind[-_LAST_WORDS:])
 
 
 def failed_step(records: Sequence[Record]) -> Record | None:

@@ -86,6 +86,15 @@ def outcome_of(run: Run, blocks: Sequence[Block]) -> Ending:
     return _Judge(run, blocks).ending()
 
 
+def _is_of_stdin(block: Block) -> bool:
+    """Return whether an error ended a program that a shell script handed to Python: the next one is another program's.
+
+    File "<stdin>", line 4, in <module>
+    """
+    frames = [frame for one in block.raised for frame in one.frames]
+    return not block.level and bool(frames) and all(frame.file == "<stdin>" for frame in frames)
+
+
 class _Judge:
     """Holds what the questions about one run share."""
 
@@ -132,6 +141,8 @@ class _Judge:
         if kind not in ("error", "wrapper") or self._after_stop(self.order.place(block.first)):
             return False
         if kind == "wrapper" and self._is_clean_offline_end():
+            return False
+        if _is_of_stdin(block) and any(map(_is_of_stdin, self.blocks[number + 1 :])):
             return False
         if (is_transfer(block) or self._is_clients(block)) and not self._death_after(block):
             return False

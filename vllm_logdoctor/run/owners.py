@@ -26,7 +26,7 @@ _BUILD = lazy_pattern(
 )
 # /usr/lib/python3.12/asyncio/runners.py      <frozen importlib._bootstrap>      uvloop/loop.pyx
 _PYTHON = lazy_pattern(
-    r"/lib(?:64)?/python3[.\d]*/(?!.*-packages/)|^[A-Za-z]:/.*/[Ll]ib/(?!site-packages)|^<frozen |^uvloop/loop\.pyx$|^<\w+>$"
+    r"/lib(?:64)?/python3[.\d]*/(?!.*-packages/)|^[A-Za-z]:/.*/[Ll]ib/(?!site-packages)|^<frozen |^uvloop/loop\.pyx$|^<(?!stdin>)\w+>$"
 )
 # /workspace/vllm/vllm/v1/engine/core.py      /home/me/vllm/engine/llm_engine.py      vllm/worker/worker.py
 _CHECKOUT = lazy_pattern(
@@ -53,8 +53,8 @@ def owner_of(file: str) -> str:
     'torch'
     >>> owner_of("/opt/envs/vllm/lib/python3.12/asyncio/runners.py"), owner_of("/workspace/vllm/vllm/v1/engine/core.py")
     ('python', 'vllm')
-    >>> owner_of("/home/me/vllm-tests/serve.py")
-    ''
+    >>> owner_of("/home/me/vllm-tests/serve.py"), owner_of("<stdin>")
+    ('', '')
     """
     path = file.replace("\\", "/")
     if _BUILD.search(path):

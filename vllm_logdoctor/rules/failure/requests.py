@@ -11,13 +11,17 @@ from msgspec.structs import replace
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.unnamed import unnamed_match
 from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, shown
 from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.blockkinds import is_utility_call
+from vllm_logdoctor.run.lifecycle import serves
 
 REFUSED = "request-error-not-server-fault"
 NO_TEMPLATE = "chat-template-missing"
 _FEW = 3
+_JUST_ABOVE = 10
+"""Lines above a failed call in which a library may say why."""
 _MANY = 20
 """Refused requests from which on their share says something of the clients."""
 _CORRECT = Change(
@@ -47,6 +51,11 @@ def request_findings(
     if fault is not None:
         yield named_finding(fault, context.run, "root")
         texts = [one for one in texts if not _is(fault.rule.id, one, context, rules, facts)]
+    calls = [] if fault is not None else [one for one in texts if _ended_in_call(one, context, rules, facts)]
+    failed = _failed_call(calls[0], context, rules, facts) if calls else None
+    if failed is not None:
+        yield named_finding(failed, context.run, "root")
+        texts = [one for one in texts if one not in calls]
     faults = [one for one in texts if _is_of_server(one)]
     if faults and refused and REFUSED in rules:
         yield _refusals(context, rules, Counter(), faults)
@@ -71,6 +80,28 @@ def _server_fault(
             if known and named.rule.id not in (REFUSED, NO_TEMPLATE):
                 return named
     return None
+
+
+def _ended_in_call(
+    one: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> bool:
+    """Return whether the engine core failed in a call that is no request, and the log shows no work of it after that."""
+    if one.block is None or not is_utility_call(one.block) or _is(REFUSED, one, context, rules, facts):
+        return False
+    last = one.block.records[-1].line
+    served = any(record.line > last and serves(record) for record in context.trail)
+    return not served and not any(sample.line > last and sample.generation for sample in context.run.samples)
+
+
+def _failed_call(
+    call: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> RuleMatch | None:
+    """Return why a call failed, by a line of a library just above it where its traceback does not say."""
+    above = {id(record) for record in context.above(call.position, _JUST_ABOVE)}
+    lines = [line for line in context.lines() if id(line.record) in above and not line.framed]
+    named = [match for one in (call, *reversed(lines)) for match in match_rules(one, context, rules, facts)]
+    failures = (match for match in named if match.rule.kind == "failure" and match.rule.id != NO_TEMPLATE)
+    return next(failures, None) or unnamed_match(call, context, rules, facts)
 
 
 def _is_of_server(observation: Observation) -> bool:

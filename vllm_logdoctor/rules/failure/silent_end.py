@@ -54,6 +54,7 @@ _OF_A_TEST = (
     "Read the test's own section above the summary: the captured output holds what the engine said.",
     "Run the one test again with its output: `pytest -x -s` and the name that the summary gives.",
 )
+_OF_A_JOB = ("Correct what the line names of the job (`--gres`, partition, account), and submit it again.",)
 _ANSWERS = {
     "refused": (
         "Correct the request: the server's answer says what it did not take (length, name of the model, a field).",
@@ -80,6 +81,8 @@ _WHOLE_PIECE = 40
 _NATIVE_ERROR = lazy_pattern(
     r"\s*(?:\w{2,20} [Ee]rror|[Ff]atal error|[Ee]rror|Failed|docker: Error response from daemon): \S|(?:\w+: )*\S+: command not found$"
 )
+# srun: error: Unable to create step for job 7: Invalid generic resource (gres) specification
+_OF_BATCH_SYSTEM = lazy_pattern(r"s(?:run|batch|alloc): (?:fatal|error): \S")
 _STALL = lazy_pattern(r"No available (?:shared memory broadcast )?block found")
 _FREE_RAM = lazy_pattern(r"Available RAM: (?P<ram>[\d.]+) GiB")
 _LITTLE_RAM_GIB = 32.0
@@ -154,6 +157,8 @@ def _unnamed_error(context: FailureContext, rules: FailureRules, errors: list[Re
     values = {"exception": shown(errors[0].message.strip()), "process": errors[0].process.name or None}
     ends = errors[:1] if len(errors) == 1 else [errors[0], errors[-1]]
     finding = _finding(context, rules, UNKNOWN, "low", ends, values)
+    if _OF_BATCH_SYSTEM.match(errors[-1].message):
+        return replace(finding, title="The batch system refused", changes=(), alternatives=_OF_A_JOB)
     return replace(finding, title="An error without a traceback")
 
 
@@ -209,7 +214,8 @@ def _is_error(record: Record) -> bool:
     if record.level:
         of_request = record.call_site is not None and is_request_site(record.call_site[0])
         return record.level in ("ERROR", "CRITICAL") and not of_request and not tells_of_transfer(record)
-    return bool(_NATIVE_ERROR.match(record.message)) or exception_within(record.message) is not None
+    stated = _NATIVE_ERROR.match(record.message) or _OF_BATCH_SYSTEM.match(record.message)
+    return stated is not None or exception_within(record.message) is not None
 
 
 def _is_in_test(context: FailureContext) -> bool:
