@@ -83,6 +83,7 @@ def test_a_list_from_standard_input(tmp_path: Path, logs: Path) -> None:
 def test_mistakes_get_one_line_and_an_exit_code(
     tmp_path: Path, arguments: tuple[str, ...], status: int, words: str
 ) -> None:
+    (tmp_path / "store").mkdir()
     done = run(*arguments, cwd=tmp_path)
     assert done.returncode == status, done.stderr
     assert words in done.stderr

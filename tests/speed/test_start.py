@@ -57,14 +57,14 @@ def test_a_plain_analysis_needs_neither_pandas_nor_numpy_nor_typer_nor_pydantic(
     ],
 )
 def test_a_plain_call_means_what_typer_reads(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[command.Request] = []
+    asked: list[command.AnalyzeArguments] = []
     monkeypatch.setattr(command, "run_analyze", asked.append)
     done = CliRunner().invoke(app, arguments)
     call = plain_call(arguments)
     assert done.exit_code == 0, done.output
     assert call is not None
     assert asked == [
-        command.Request(
+        command.AnalyzeArguments(
             call.paths, call.outputs, call.format, call.objective, call.patterns, call.jobs, call.quiet
         )
     ]
