@@ -182,3 +182,67 @@ def test_the_marked_line_of_a_notebook_proves_where_an_error_was_raised() -> Non
     ]
     proof = report(lines).split("## What broke")[1]
     assert "global _DATA_PARALLEL_GROUP" not in proof
+
+
+def test_a_line_of_the_normal_course_announces_no_error() -> None:
+    normal = "2023-08-25 10:00:00,737 INFO client.py:23 -- Passing on the arguments of the client: ignore_reinit_error"
+    assert "ignore_reinit_error" not in report([*LOADING[:1], normal, *LOADING[2:]])
+
+
+def test_what_passes_a_call_on_is_not_quoted_as_what_broke() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/model_executor/layers/quantization/moe_wna16.py", line 20, in create_weights',
+        "    w2_qweight = torch.nn.Parameter(torch.empty(",
+        '  File "/opt/lib/python3.11/site-packages/torch/utils/_device.py", line 104, in __torch_function__',
+        "    return func(*args, **kwargs)",
+        PROFILING[-1].partition("] ")[2],
+    ]
+    text = report(lines)
+    proof = text.split("## What broke")[1]
+    assert "return func(" not in proof
+    assert "w2_qweight" in proof
+    assert "quantized checkpoint" not in text, "it is quantized"
+    assert "quantized checkpoint" in report(
+        [lines[0], lines[1].replace("moe_wna16", "utils/layer"), *lines[2:]]
+    )
+
+
+def test_a_copy_of_the_root_and_a_torn_traceback_are_no_errors_that_followed() -> None:
+    at = "[2025-03-05 10:00:{:02d},820] [ERROR] [MainThread] [vllm.worker.worker_base] >>> "
+    failed = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/worker/gpu_worker.py", line 102, in init_device',
+        "    torch.cuda.set_device(self.device)",
+        "RuntimeError: CUDA error: invalid device ordinal",
+    ]
+    text = report([at.format(second) + line for second in (5, 6, 7, 30) for line in failed])
+    assert "invalid device ordinal" in text
+    assert "Follow-up errors" not in text
+
+
+def test_a_kernel_of_vllm_itself_is_not_asked_for_its_origin() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/attention/ops/triton_attention.py", line 29, in attention',
+        "    kernel_attention[(",
+        '  File "/opt/lib/python3.12/site-packages/triton/runtime/jit.py", line 330, in <lambda>',
+        "    return lambda *args, **kwargs: self.run(grid=grid, warmup=False, *args, **kwargs)",
+        "triton.compiler.errors.CompilationError: at 67:13:",
+    ]
+    assert "generates the kernel" not in report(lines)
+    generated = [line.replace("/opt/vllm/attention/ops/", "/tmp/torchinductor_me/") for line in lines]
+    assert "generates the kernel" in report(generated)
+
+
+def test_a_vocabulary_of_openai_harmony_is_no_tokenizer_of_the_model() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/entrypoints/harmony_utils.py", line 37, in get_encoding',
+        "    _harmony_encoding = load_harmony_encoding(",
+        "openai_harmony.HarmonyError: error downloading or loading vocab file: failed to download or load vocab file",
+    ]
+    text = report(lines)
+    assert "--tokenizer" not in text
+    assert "Download the repository" not in text
+    assert "1. Download `o200k_base.tiktoken`" in text

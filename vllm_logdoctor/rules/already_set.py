@@ -1,6 +1,8 @@
-"""Changes that a run has already: advice that would do nothing."""
+"""Changes that a run has already, and questions that its log answers: advice that would do nothing."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.model import Change
@@ -22,6 +24,9 @@ _FEATURES = (
     ),
     (lazy_pattern(r"(?:With|For) GGUF\b"), lazy_pattern(r"(?i)gguf"), ""),
 )  # fmt: skip
+
+# Start once with `--enforce-eager` to see whether torch.compile generates the kernel.
+_ASKS_FOR_ORIGIN = "torch.compile generates the kernel"
 
 
 def already_set(run: Run, change: Change) -> bool:
@@ -60,6 +65,8 @@ def is_pointless(text: str, run: Run) -> bool:
     if dropped is not None:
         value = run.config.get(dropped["flag"][2:].replace("-", "_"))
         return (value is None or value.provenance != "explicit") and not _prints(run, dropped["flag"])
+    if _ASKS_FOR_ORIGIN in text and _launches_own_kernel(run):
+        return True
     asked = list(_SETTING.finditer(text))
     if asked and all(
         already_set(run, _as_change(one["flag"], one["value"], one["variable"], one["set"])) for one in asked
@@ -71,6 +78,12 @@ def is_pointless(text: str, run: Run) -> bool:
         and not any(shown.search(one.message) for one in trail_of(run))
         for words, shown, setting in _FEATURES
     )
+
+
+def _launches_own_kernel(run: Run) -> bool:
+    """Return whether a traceback goes from vLLM's own code into Triton's: then torch.compile did not generate the kernel."""
+    frames = [record.message for record in trail_of(run) if 'File "' in record.message]
+    return any("/vllm/" in caller and "/triton/runtime/" in called for caller, called in pairwise(frames))
 
 
 def _as_change(flag: str | None, value: str, variable: str, assigned: str) -> Change:

@@ -78,7 +78,7 @@ def is_vllm(file: str) -> bool:
 # Frames that only pass a call on: decorators, remote procedure calls, module hooks.
 _PASSES_ON = lazy_pattern(
     r"(?:_?wrapper|_?wrapped\w*|_wrapped_call_impl|_call_impl|inner|decorate_context|run_method|collective_rpc|_fn|__call__|apply"
-    r"|invoke|_resume_span|handle_event)$"
+    r"|invoke|_resume_span|handle_event|__torch_function__)$"
 )
 # File ".../tokenization_utils_base.py", line 9, in __getattr__ / raise AttributeError(...): the fault is of who asked for the name.
 _LOOKS_UP = frozenset({"__getattr__", "__getattribute__"})

@@ -24,7 +24,8 @@ from vllm_logdoctor.run.blocks import Block, Raised, blocks_of
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.outcome import outcome_of
-from vllm_logdoctor.run.owners import PROGRAM, owner_of
+from vllm_logdoctor.run.owners import PROGRAM, acting_frames, owner_of
+from vllm_logdoctor.run.tracelines import cleaned, frame_line
 
 FOLLOWED = "errors-that-followed"
 _MEMORY = (
@@ -126,6 +127,8 @@ def _went_on(context: FailureContext, root: Finding) -> bool:
 
 # --> 237 autoloaded_weights = set(self._load_module("", self.module, weights))      [234](https://...) self._groupby_prefix(
 _LISTED_CODE = lazy_pattern(r"\s*(?:-+> ?)?(?:\d+ |\[\d+\]\()")
+# 2023-08-25 10:00:00,737 INFO client_builder.py:237 -- Passing the following kwargs to ray.init() on the server: ignore_reinit_error
+_OF_NORMAL_COURSE = lazy_pattern(r"^(?:\S+ \S+\s+)?(?:INFO|DEBUG)\s+[\w.]+\.py:\d+ ")
 _OF_ERRORS = lazy_pattern(r"(?i)error|exception|fail|fatal|crash|abort|died|dead|killed|traceback|terminat")
 # │ /opt/vllm/engine/llm_engine.py:305 in step │    The other lines of a box show neither a place nor the code that raised.
 _BOX_WITHOUT_PLACE = lazy_pattern(r"\s*│(?!.*(?:❱|\.py:\d+ in \w))")
@@ -177,18 +180,31 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     if block is None or raised is None:
         return []
     records = [raised.record, *_more_of_text(raised, block), *(one.record for one in block.raised[:3])]
-    own = [frame for frame in raised.frames if "vllm" in frame.file]
-    for frame in ([raised.frames[-1]] if raised.frames else []) + own[-1:]:
+    frames = acting_frames(raised.frames)
+    own = [frame for frame in frames if "vllm" in frame.file]
+    for frame in [*frames[-1:], *own[-1:]]:
         records.append(_code_line(frame.record, block))
     records += [one for one in block.native if "Warning: " not in one.message][-2:]
     if block.introduction is not None and _announces(block.introduction):
         records.append(block.introduction)
-    return [one for one in records if not _BOX_WITHOUT_PLACE.match(one.message) and not is_prose(one)]
+    return [
+        one
+        for one in records
+        if not _BOX_WITHOUT_PLACE.match(one.message) and not _is_of_importlib(one) and not is_prose(one)
+    ]
+
+
+def _is_of_importlib(record: Record) -> bool:
+    """Return whether a line is a place of Python's import system: File "<frozen importlib._bootstrap>", line 241, in ...."""
+    return "<frozen importlib" in record.message
 
 
 def _announces(record: Record) -> bool:
     """Return whether the line before a traceback speaks of an error: any line may happen to be there."""
-    return record.level in ("ERROR", "CRITICAL", "FATAL") or bool(_OF_ERRORS.search(record.message))
+    text = cleaned(record.message)
+    if text.startswith("    ") or frame_line(text) is not None or _OF_NORMAL_COURSE.search(text):
+        return False
+    return record.level in ("ERROR", "CRITICAL", "FATAL") or bool(_OF_ERRORS.search(text))
 
 
 def _more_of_text(raised: Raised, block: Block) -> list[Record]:
@@ -218,13 +234,17 @@ def _followed(context: FailureContext, rules: FailureRules, verdict: Verdict) ->
     if not verdict.followed or FOLLOWED not in rules:
         return []
     rule = rules.rule(FOLLOWED)
-    blocks = verdict.followed
+    stated = verdict.root.observation.raised.statement if verdict.root.observation.raised else ""
+    # A torn traceback states no error, and the root's own words in another process are a copy.
+    blocks = [one for one in verdict.followed if one.last_raised.type and one.last_raised.statement != stated]
+    if not blocks:
+        return []
     writers = sorted({block.process.name or block.process.rank or "the main process" for block in blocks})
     values = {
         "errors": "1 further error" if len(blocks) == 1 else f"{len(blocks):,} further errors",
         "follow": "follows" if len(blocks) == 1 else "follow",
         "writers": ", ".join(writers[:8]),
-        "last": blocks[-1].last_raised.statement.split("\n")[0] or "a traceback without its end",
+        "last": blocks[-1].last_raised.statement.split("\n")[0],
         "root": verdict.root.rule.id,
     }
     records = [block.last_raised.record for block in (blocks[0], blocks[-1])]

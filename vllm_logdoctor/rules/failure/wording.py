@@ -23,6 +23,7 @@ from vllm_logdoctor.rules.failure.matching import RuleMatch
 from vllm_logdoctor.rules.failure.signatures import FailureRule
 from vllm_logdoctor.rules.model import Change, Confidence, Finding, Role
 from vllm_logdoctor.rules.printed import as_printed
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Evidence, Run
 
 MOST_EVIDENCE = 8
@@ -41,6 +42,10 @@ _NEWER_RELEASE = lazy_pattern(
 # Use a quantized checkpoint of the same model (FP8, AWQ, GPTQ, NVFP4), which halves or quarters the weights.
 _QUANTIZED_CHECKPOINT = lazy_pattern(
     r"a quantized checkpoint(?: of the same model)?(?: \([^)]*\), which halves or quarters the weights)?"
+)
+# File "/opt/vllm/model_executor/layers/quantization/moe_wna16.py", line 208, in create_weights
+_OF_METHOD = lazy_pattern(
+    r'File "[^"]*/layers/quantization/(?!__init__|base_config|kv_cache|schema|input_quant)(?P<method>\w+)\.py"'
 )
 _OF_FOUR_BITS = ("awq", "gptq", "fp4", "bitsandbytes", "int4", "w4a16")
 _KNOB = lazy_pattern(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
@@ -207,13 +212,21 @@ def in_words_of_checkpoint(text: str, run: Run) -> str:
     """
     loaded = run.config.get("quantization")
     method = str(loaded.value or "").lower() if loaded is not None else ""
-    if not method:
+    at_work = None if method else _method_at_work(run)
+    if not (method or at_work):
         return text
-    if any(bits in method for bits in _OF_FOUR_BITS):
+    # The code of a method shows no number of bits, but that of FP8.
+    if any(bits in method for bits in _OF_FOUR_BITS) or (at_work and at_work != "fp8"):
         return "" if text.startswith("Use a quantized checkpoint") else text
     return _QUANTIZED_CHECKPOINT.sub(
         "a checkpoint of the same model with 4 bits a weight (AWQ, GPTQ, NVFP4)", text
     )
+
+
+def _method_at_work(run: Run) -> str | None:
+    """Return the quantization whose code a traceback passes through."""
+    found = (_OF_METHOD.search(record.message) for record in trail_of(run))
+    return next((one["method"] for one in found if one is not None), None)
 
 
 def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run) -> Iterable[str]:
