@@ -489,3 +489,17 @@ def test_a_file_that_hides_a_package_is_renamed_and_nothing_is_installed():
     found = root(text(traceback(("enter", "from vllm.engine.arg_utils import AsyncEngineArgs"), ends=ends)))
     assert "`vllm.py`" in found.alternatives[0]
     assert not any("install" in change.knob for change in found.changes)
+
+
+def test_an_abort_of_the_driver_below_a_wrapper_is_the_root() -> None:
+    log = """\
+pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+  Value error, Model architectures ['LlamaForCausalLM'] failed to be inspected. Please check the logs for more details.
+Abort was called at 77 line in file:
+./shared/source/os_interface/linux/os_context.cpp
+serve.sh: line 4:    31 Aborted                 (core dumped) python3 -m vllm.entrypoints.openai.api_server --model org/m
+"""
+    found = root(log)
+    assert (found.id, found.evidence[0].line) == ("worker-crash-native", 3)
+    assert found.confidence == "medium"
+    assert "sycl-ls" in found.alternatives[0]
