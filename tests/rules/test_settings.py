@@ -200,3 +200,14 @@ def test_of_prompts_that_never_came_nothing_is_said_of_what_they_share(prompt: f
     run = a_run(reported={"enable_prefix_caching": True}, samples=samples)
     brings = {item.name: item.brings for item in already_right(run)}
     assert ("share little" in brings["prefix caching"]) is reported
+
+
+def test_weights_that_the_loader_skips_are_reported_with_their_number() -> None:
+    lines = [
+        f"Parameter visual.blocks.{block}.attn.proj.weight not found in params_dict, skip loading"
+        for block in range(3)
+    ]
+    found = settings(a_run(messages=tuple(lines)))["weights-left-out"]
+    assert "3 times" in found.explanation
+    assert "visual.blocks.0.attn.proj.weight" in found.explanation
+    assert "weights-left-out" not in settings(a_run(messages=("Loading weights took 10.00 seconds",)))

@@ -186,6 +186,23 @@ def sampling_defaults_from_model(case: RuleContext) -> Advice | None:
     )
 
 
+def weights_left_out(case: RuleContext) -> Advice | None:
+    """The loader skipped weights of the checkpoint. Needs vLLM's warning."""
+    seen = case.run.messages.get("weight-without-place-skipped")
+    if seen is None:
+        return None
+    first = seen.first[0].text("weight")
+    warned = "once" if seen.count == 1 else f"{seen.count:,} times"
+    return Advice(
+        f"vLLM warned {warned} that the model has no place for a weight of the checkpoint, first for {first}."
+        " The log does not show whether the model holds these weights under other names.",
+        message_lines(case, "weight-without-place-skipped"),
+        confidence="medium",
+        alternatives=("send a request that uses this part of the model, and check the answer",),
+        verify="no such warning, or a right answer of that part.",
+    )
+
+
 def _variables_of_other_releases(run: Run) -> dict[str, Value]:
     """Return what the launch set and the run's release does not declare, though another release does."""
     version = str(run.version.value) if run.version else None
@@ -232,6 +249,7 @@ RULES = (
     Rule("argument-without-effect", argument_without_effect),
     Rule("weights-cast-to-half", weights_cast_to_half, needs=("dtype-cast", "dtype-upcast")),
     Rule("deprecated-argument", deprecated_argument),
+    Rule("weights-left-out", weights_left_out, needs=("weight-without-place-skipped",)),
     Rule(
         "sampling-defaults-from-model", sampling_defaults_from_model, needs=("sampling-defaults-overridden",)
     ),
