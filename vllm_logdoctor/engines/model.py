@@ -15,7 +15,7 @@ class EngineFact(Struct, frozen=True):
     """One value of a log with the line that holds it.
 
     Example:
-        >>> Fact("kv tokens", 185897, "tokens", 169).value
+        >>> EngineFact("kv tokens", 185897, "tokens", 169).value
         185897
     """
 
