@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_logdoctor.pipeline import Options, analyse
+from vllm_logdoctor.report.markdown import render
 from vllm_logdoctor.run.model import Coverage
 from vllm_logdoctor.source import inputs_from
 
@@ -47,3 +48,9 @@ def test_a_message_that_a_value_breaks_is_recognised_with_its_further_lines() ->
         f"{header} [1/3] nvcc --generate-dependencies-with-compile",
     )
     assert counted(*lines) == (3, 3)
+
+
+def test_the_report_says_what_its_count_of_messages_leaves_out() -> None:
+    text = "\n".join([START, "INFO 05-01 10:00:01 [site_swapper.py:12] moved 7 blocks"])
+    shown = render(analyse(inputs_from(text.encode()), Options()))
+    assert "2 lines read. Of 1 log message compared with vLLM's, 100 % are recognized (left out:" in shown

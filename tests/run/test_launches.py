@@ -32,6 +32,8 @@ def text(*parts: list[str]) -> str:
         "root 4711 12.0 0.4 99 9 ? Sl 10:00 0:10 /usr/bin/python3 -m vllm.entrypoints.openai.api_server --model org/m --max-num-seqs 32",
         "srun --gpus=2 vllm serve org/m --max-num-seqs 32",
         "Starting server: vllm serve org/m --max-num-seqs 32",
+        "$ vllm serve org/m --max-num-seqs^Ms 32^M",
+        "$ vllm serve org/m\x07 --max-num-seqs 32\r",
     ],
 )
 def test_a_line_that_launches_a_server_is_read(line: str) -> None:

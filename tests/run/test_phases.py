@@ -63,6 +63,20 @@ def test_a_start_that_breaks_off_while_loading_loads_to_the_end() -> None:
     assert spans(run)["load-weights"] == 300
 
 
+def test_a_start_that_fails_ends_with_the_failure_and_not_with_the_stop_of_its_workers() -> None:
+    header = "(EngineCore_DP0 pid=8) ERROR 03-04 10:00:{} [core.py:851]"
+    lines = (
+        *start("0.17.0")[:1],
+        "(EngineCore_DP0 pid=8) INFO 03-04 10:00:20 [gpu_model_runner.py:4116] Model loading took 8.5 GiB memory and 12.0 seconds",
+        f"{header.format(22)} EngineCore failed to start.",
+        f"{header.format(22)} Traceback (most recent call last):",
+        f"{header.format(22)} ValueError: no cache specs",
+        "(EngineCore_DP0 pid=8) ERROR 03-04 10:00:52 [multiproc_executor.py:284] Worker proc VllmWorker-2 died unexpectedly, shutting down executor.",
+    )
+    run = only_run("".join(line + "\n" for line in lines))
+    assert (named(run, "startup").end or 0) - (named(run, "load-weights").end or 0) == 2
+
+
 def test_a_stream_that_was_captured_twice_has_each_phase_once() -> None:
     loaded = "(Worker_TP0 pid=7) INFO 03-04 10:00:25 [gpu_model_runner.py:1] Model loading took 7.6 GiB and 12.400000 seconds"
     lines = start()

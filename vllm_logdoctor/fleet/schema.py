@@ -74,7 +74,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ("engine", "text", "version of logdoctor, of its patterns and of this schema"),
         ("runs", "count", "runs in the log"),
         ("lines", "count", "lines read"),
-        ("vllm_lines", "count", "records that vLLM wrote"),
+        ("vllm_lines", "count", "log messages that were compared with vLLM's, without routine lines and files that no release has"),
         ("recognised", "count", "of these, records that a pattern knows"),
     ),
     "runs": _columns(

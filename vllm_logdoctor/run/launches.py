@@ -35,6 +35,9 @@ _IMAGE = r"(?:sudo +)?(?:docker|podman|nerdctl) +run +.{0,3000}?\bvllm/vllm-(?:o
 _COMMAND = lazy_pattern(
     rf"\s*(?:{_PROMPT}|{_LABEL}|{_LISTED})?(?:{_BEFORE}(?P<program>{_PROGRAM})|(?P<image>{_IMAGE}))(?P<arguments>(?: .*)?)\Z"
 )
+# ... --swap-space^Me 2      a terminal that wraps a line as somebody types draws the last character twice
+_REDRAWN = lazy_pattern(r"(.)(?:\^M|\r)\1")
+_CONTROL = lazy_pattern(r"\^M|[\x00-\x08\x0b-\x1f\x7f]")
 _MARKS = ("vllm serve", "entrypoints.", "vllm/vllm-", "docker run", "podman run")
 _MOST_LINES = 80
 _LONGEST = 16_000
@@ -112,10 +115,14 @@ def command_of(text: str, evidence: tuple[Evidence, ...] = ()) -> LaunchCommand 
     Example:
         >>> command_of("$ vllm serve org/m --max-num-seqs 32 -tp 2 2>&1 | tee log").arguments
         {'model': 'org/m', 'max_num_seqs': 32, 'tensor_parallel_size': 2}
+        >>> command_of("$ vllm serve org/m --swap-space^Me 2").arguments
+        {'model': 'org/m', 'swap_space': 2}
         >>> command_of("Run vllm serve org/m to start it") is None
         True
     """
-    found = _COMMAND.match(text) if len(text) <= _LONGEST else None
+    if len(text) > _LONGEST:
+        return None
+    found = _COMMAND.match(_CONTROL.sub("", _REDRAWN.sub(r"\1", text)))
     if found is None:
         return None
     try:

@@ -227,7 +227,12 @@ class CoverageOut(Part):
     """How much was understood."""
 
     lines: int
-    vllm_lines: Annotated[int, means("records that vLLM wrote")]
+    vllm_lines: Annotated[
+        int,
+        means(
+            "log messages that were compared with vLLM's, without routine lines and files that no release has"
+        ),
+    ]
     recognised: int
     cut_characters: int
     unknown_warnings: list[UnknownOut]

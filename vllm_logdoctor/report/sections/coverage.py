@@ -8,6 +8,7 @@ from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import count, share, table
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.run.model import Coverage
 
 _GROUPS = 8
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
@@ -41,9 +42,7 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
     ]
     several = len(rows) > 1 or any(source.note for source in analysis.sources)
     lines = [*table(["file", "lines", "kind"], rows), ""] if several else []
-    known = share(coverage.recognised, coverage.vllm_lines)
-    of_vllm = f", {coverage.vllm_lines:,} written by vLLM; {known} of those recognized" if known else ""
-    lines.append(f"{count(coverage.lines, 'line')} read{of_vllm}.")
+    lines.append(f"{count(coverage.lines, 'line')} read.{_compared(coverage)}")
     if coverage.cut_characters:
         lines.append(f"{count(coverage.cut_characters, 'character')} of overlong lines were cut.")
     lines += [line for note in coverage.notes for line in ("", prose(note))]
@@ -78,3 +77,15 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
             *table(["level", "message", "times", "first"], rows),
         ]
     return lines
+
+
+def _compared(coverage: Coverage) -> str:
+    """Return how many messages of vLLM's are known, and what the count leaves out."""
+    known = share(coverage.recognised, coverage.vllm_lines)
+    messages = count(coverage.vllm_lines, "log message")
+    left_out = "routine lines that no pattern asks for, and files that no release has"
+    return (
+        f" Of {messages} compared with vLLM's, {known} are recognized (left out: {left_out})."
+        if known
+        else ""
+    )
