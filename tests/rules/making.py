@@ -66,7 +66,6 @@ def sample(
     hit: float | None = None,
     engine: int = 0,
     number: int = 0,
-    preemptions: int | None = None,
 ) -> Sample:
     """One statistics line, ten seconds after the one before; each request makes 30 tokens/s unless given."""
     text = f"Engine {engine:03d}: Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {kv}%"
@@ -81,7 +80,6 @@ def sample(
         None,
         kv,
         prefix_hit=hit,
-        preemptions=preemptions,
         text=text,
     )
 

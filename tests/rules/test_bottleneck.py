@@ -27,7 +27,7 @@ from vllm_logdoctor.run.model import Evidence, Progress
         ({"running": 3, "waiting": 1, "kv": 84.0, "generation": 60.0}, 256, "kv-cache-limited"),
         ({"running": 100, "waiting": 4, "kv": 84.0, "generation": 60.0}, 256, "prefill-limited"),
         ({"running": 2, "waiting": 2, "kv": 3.6, "prompt": 1486.0, "generation": 1.3}, 32, "prefill-limited"),
-        ({"running": 8, "kv": 95.8, "generation": 240.0}, 256, "client-limited"),
+        ({"running": 8, "kv": 95.8, "generation": 240.0}, 256, "kv-cache-limited"),
         ({"running": 98, "kv": 84.3, "generation": 240.0}, 256, "client-limited"),
     ],
 )

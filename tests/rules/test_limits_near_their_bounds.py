@@ -21,12 +21,9 @@ def test_a_cache_is_full_from_nine_tenths_on_when_something_waits(kv: float, exp
     assert limit({**CROWD, "kv": kv}, set={"max_num_seqs": 256}) == expected
 
 
-@pytest.mark.parametrize(("preempted", "expected"), [(0, "client-limited"), (1, "kv-cache-limited")])
-def test_a_full_cache_limits_without_a_queue_only_where_requests_are_preempted(
-    preempted: int, expected: str
-) -> None:
-    figures = {**CROWD, "waiting": 0, "kv": 99.0, "preemptions": preempted}
-    assert limit(figures, set={"max_num_seqs": 256}) == expected
+@pytest.mark.parametrize(("kv", "expected"), [(94.9, "client-limited"), (95.0, "kv-cache-limited")])
+def test_a_cache_limits_alone_when_hardly_anything_is_free(kv: float, expected: str) -> None:
+    assert limit({**CROWD, "waiting": 0, "kv": kv}, set={"max_num_seqs": 256}) == expected
 
 
 @pytest.mark.parametrize(("kv", "expected"), [(72.0, "prefill-limited"), (78.0, "kv-cache-limited")])

@@ -98,6 +98,11 @@ def test_a_full_cache_comes_first_and_advises_against_more_slots() -> None:
     assert "--max-num-seqs" not in knobs(found["kv-cache-preemption"])
 
 
+def test_a_cache_that_fills_up_without_a_queue_is_reported_with_less_confidence() -> None:
+    found = advice(a_run(samples=load((5, {"running": 8, "kv": 95.8, "generation": 240.0}))))
+    assert found["kv-cache-preemption"].confidence == "medium"
+
+
 def test_preemptions_that_are_printed_need_no_full_sample() -> None:
     run = a_run(samples=load((20, {"running": 8, "kv": 60.0, "generation": 240.0})))
     run.extremes.preemptions = 12
@@ -268,13 +273,16 @@ def test_an_old_engine_is_not_asked_for_what_the_new_one_does_not_print() -> Non
     assert "100 % of the busy time" in new.explanation
 
 
-def test_a_full_cache_for_which_nothing_waits_is_no_limit() -> None:
+def test_a_full_cache_for_which_nothing_waits_gets_no_more_memory() -> None:
     run = a_run(
         set={"gpu_memory_utilization": 0.9},
         measured={"kv_cache_tokens": 400_000, "available_kv_cache_gib": 50.0, "model_weights_gib": 16.0},
         samples=load((20, {"running": 30, "kv": 96.5, "generation": 960.0})),
     )
-    assert "kv-cache-preemption" not in advice(run)
+    found = advice(run)["kv-cache-preemption"]
+    assert not found.changes
+    assert "wait" not in found.title
+    assert "waiting" not in found.explanation
 
 
 def test_requests_that_make_more_tokens_than_one_sequence_can_hold_many_of_them() -> None:

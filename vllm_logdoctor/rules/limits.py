@@ -48,7 +48,7 @@ BottleneckName = Literal[
 KV_FULL = 90.0
 """Percent; where requests were preempted, logs show 92 to 100 at the end of each interval."""
 KV_FULL_ALONE = 95.0
-"""Percent at which one line of statistics is enough to call the cache full."""
+"""Percent at which the cache limits even while nothing waits yet."""
 KV_LEAST = 50.0
 """Percent below which the cache is not called full, however large a request is."""
 SLOTS_TAKEN = 0.95
@@ -197,8 +197,9 @@ def limit_of(span: Span, max_num_seqs: int | None) -> BottleneckName:
         if max_num_seqs and running >= SLOTS_TAKEN * max_num_seqs:
             return "max-num-seqs-limited"
         return "client-limited" if is_arrival(sample) else "prefill-limited"
-    # However full the cache is, without a queue it holds back only who was preempted.
-    return "kv-cache-limited" if sample.preemptions and kv >= KV_FULL else "client-limited"
+    if kv >= KV_FULL_ALONE:
+        return "kv-cache-limited"
+    return "client-limited"
 
 
 def is_arrival(sample: Sample) -> bool:

@@ -18,13 +18,17 @@ from vllm_logdoctor.rules.context import (
 from vllm_logdoctor.rules.limits import KV_FULL
 from vllm_logdoctor.rules.load import Span, minutes
 from vllm_logdoctor.rules.model import Change
-from vllm_logdoctor.rules.performance.cache_room import room_changes
+from vllm_logdoctor.rules.performance.cache_room import Room, room_changes
 from vllm_logdoctor.rules.performance.serving import held_long
 from vllm_logdoctor.rules.rule import Advice, Rule
 
+FULL_ALONE = "KV cache full while the queue is empty"
 HELD_BY_FEW = "KV cache held by few large requests"
 FEW_REQUESTS = 2
 """Requests that hold the cache between them: shorter ones would make room."""
+ONLY_WHEN_WAITING = (
+    "more room for the cache once requests wait or preemptions are printed: until then it buys nothing"
+)
 # The CPU backend says that nobody chose the size of its cache.
 CACHE_BY_DEFAULT = (
     "environment-variable-vllm-cpu-kvcache-space-gb",
@@ -47,25 +51,28 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
     if not preempted and not held_long(case, "kv-cache-limited"):
         return None
     waiting = max((span.sample.waiting or 0 for span in full), default=0)
+    pressed = bool(waiting or preempted)
     few = held_by_few(full)
-    room = room_changes(case)
-    shorter = (_shorter_requests(few, _have_many_sequences(full)),) if few else ()
+    room = room_changes(case) if pressed else Room((), None)
+    shorter = (_shorter_requests(few, _have_many_sequences(full)),) if few and pressed else ()
     found = Advice(
-        _what_is_full(case, full, few, waiting) + _preemptions(case) + _size(case),
+        _what_is_full(case, full, few, waiting) + _preemptions(case, waiting) + _size(case),
         (
             *sample_lines(case, full),
             *message_lines(case, "preempted", *CACHE_BY_DEFAULT),
             *setting_lines(case, "kv_cache_tokens", "available_kv_cache_gib"),
         ),
-        confidence="high",
+        confidence="high" if waiting or preempted else "medium",
         severity=None if waiting and not case.is_brief("kv-cache-limited") else "medium",
         changes=(*shorter, *room.changes),
         effect=room.effect,
-        alternatives=room.alternatives,
+        alternatives=room.alternatives if pressed else (ONLY_WHEN_WAITING,),
         avoid="Raising --max-num-seqs: more requests would share the same full cache.",
         verify=("KV cache usage stays below 90 % and `Waiting` drops to 0; `GPU KV cache size` is larger."),
     )
-    return replace(found, title=HELD_BY_FEW) if few else found
+    if few:
+        return replace(found, title=HELD_BY_FEW)
+    return found if pressed else replace(found, title=FULL_ALONE)
 
 
 def was_preempted(case: RuleContext) -> bool:
@@ -108,9 +115,11 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
     return f"The KV cache was full for {time}, peak usage {case.load.peak_kv:g} %{queue}"
 
 
-def _preemptions(case: RuleContext) -> str:
+def _preemptions(case: RuleContext, waiting: int) -> str:
     if case.load.preemptions:
         return f" The log shows {plural(case.load.preemptions, 'preemption')}."
+    if not waiting:
+        return " No request waited yet, but the next one would."
     if case.run.engine == "V0":
         return " New requests wait until others end. V0 logs only one preemption in fifty."
     return (
