@@ -13,7 +13,9 @@ from pathlib import Path
 
 # Installers compile modules ahead. In a checkout the first start does, unless it is told not to.
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-LOGDOCTOR = (sys.executable, "-c", "from vllm_logdoctor.cli import main; main()")
+# `-I` leaves the working directory out of the module path: the installed package is measured, not a checkout, which reads
+# its rule pages at each start.
+LOGDOCTOR = (sys.executable, "-I", "-c", "from vllm_logdoctor.cli import main; main()")
 
 
 def analyze(path: Path | str, *more: str) -> tuple[str, ...]:
