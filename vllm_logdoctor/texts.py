@@ -66,7 +66,7 @@ def shared_start(one: str, other: str) -> int:
 _DIGITS = bytes.maketrans(b"23456789", b"11111111")
 
 
-@lru_cache(maxsize=8)  # Several questions are asked of a line one after the other.
+@lru_cache(maxsize=8)  # Several rules look at one line in turn.
 def with_equal_digits(text: str) -> bytes:
     """Return a text in which all digits but the zero are 1; in bytes, whose table is a hundred times faster than that of text.
 

@@ -4,33 +4,7 @@ import pytest
 
 from tests.failure.judging import diagnosis, failures, root
 from tests.failure.records import framed, raw, traceback
-
-START = [
-    "(APIServer pid=1) INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0",
-    "(EngineCore_DP0 pid=9) INFO 05-01 09:59:20 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='m', tensor_parallel_size=2",
-]  # fmt: skip
-READY = ["(APIServer pid=1) INFO:     Application startup complete."]
-OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.19 GiB of which 1.10 GiB is free."
-RESET = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:5213"
-WRAPPED = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
-
-
-def text(*parts):
-    return "\n".join(line for part in parts for line in part)
-
-
-def worker(rank, ends, clock="10:00:00"):
-    lines = ["WorkerProc failed to start.", *traceback(("load_model", "self.model = get_model()"), ends=ends)]
-    return framed(f"Worker_TP{rank} pid={90 + rank}", lines, "multiproc_executor.py:571", clock)
-
-
-def engine(ends, clock="10:00:02"):
-    lines = ["EngineCore failed to start.", *traceback(("_init_executor", "wait()"), ends=ends)]
-    return framed("EngineCore_DP0 pid=9", lines, "core.py:708", clock)
-
-
-def server(ends=WRAPPED):
-    return raw("APIServer pid=1", traceback(("wait_for_engine_startup", "raise RuntimeError("), ends=ends))
+from tests.failure.two_ranks import OOM, READY, RESET, START, engine, server, text, worker
 
 
 def test_the_worker_goes_before_those_who_repeat_it():
@@ -398,29 +372,6 @@ def test_an_error_that_the_engine_quotes_goes_before_the_death_of_its_worker():
     assert "index 0 is out of bounds" in finding.explanation
 
 
-def test_a_negative_room_for_the_cache_above_a_traceback_that_is_cut_off():
-    room = (
-        "(EngineCore_DP0 pid=9) INFO 05-01 09:59:58 [gpu_worker.py:436] Available KV cache memory: -0.85 GiB"
-    )
-    cut = framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *traceback(("run_engine_core", "EngineCoreProc()"), ends="")[:-1]], "core.py:708")  # fmt: skip
-    finding = root(text(START, [room], cut))
-    assert (finding.id, finding.confidence) == ("no-memory-left-for-kv-cache", "medium")
-    assert "-0.85 GiB are left" in finding.explanation
-
-
-def test_ucx_that_loses_its_peer_is_a_failure_without_a_traceback():
-    lost = "W0613 08:28:11.555796    7053 ucx_utils.cpp:43] Unexpected UCX error: Endpoint timeout"
-    assert root(text(START, [lost])).title == "UCX connection of the KV transfer failed"
-
-
-def test_the_announcement_of_a_traceback_that_is_cut_off_says_what_was_raised():
-    announced = "TokenizersBackend has no attribute all_special_tokens_extended"
-    cut = framed("", [announced, *traceback(("from_engine_args", "return cls(ipc_path=ipc_path,"), ends="")[:-1]], "engine.py:366")  # fmt: skip
-    finding = root(text(START, cut))
-    assert finding.id == "transformers-version-mismatch"
-    assert announced in finding.evidence[0].text
-
-
 def test_several_requests_that_are_too_long_have_one_finding_on_their_length():
     refused = "vllm.exceptions.VLLMValidationError: This model's maximum context length is 2048 tokens. However, you requested 1800 output tokens and your prompt contains at least {prompt} input tokens, for a total of at least {total} tokens."
     config = "(APIServer pid=1) INFO 05-01 09:59:02 [utils.py:233] non-default args: {'max_model_len': 2048}"
@@ -447,41 +398,6 @@ def test_graphs_get_no_room_from_a_cache_that_holds_nothing():
         knobs = [change.knob for change in finding.changes]
         assert finding.id == "oom-cudagraph-capture"
         assert ("--gpu-memory-utilization" in knobs, "--max-num-seqs" in knobs) == (utilization, True)
-
-
-def test_a_dead_engine_that_quotes_the_original_error_is_judged_by_it():
-    quoted = "vllm.engine.multiprocessing.MQEngineDeadError: Engine loop is not running. Inspect the stacktrace to find the original error: "
-    error = "NotImplementedError(\"Could not run 'vllm::scaled_op' with arguments from the 'CPU' backend.\")."
-    lines = [
-        "Error in chat completion stream generator.",
-        *traceback(("_process_request", "raise out"), ends=quoted + error),
-    ]
-    found = root(text(framed("", lines, "serving_chat.py:677")))
-    assert found.id == "kernel-backend-unsupported-on-arch"
-
-
-def test_a_torn_traceback_below_an_exception_of_its_process_repeats_it():
-    whole = engine("Exception: WorkerProc initialization failed due to an exception in a background process.")
-    torn = raw(
-        "EngineCore_DP0 pid=9",
-        ["Process EngineCore_DP0:", *traceback(("run", "self._target()"), ends="")[:-1]],
-    )
-    assert "cut off" not in root(text(whole, torn)).title
-
-
-def test_an_error_of_the_engine_without_its_traceback_is_the_root():
-    lines = [
-        "INFO 05-01 10:00:01 selector.py:134] Using ROCmFlashAttention backend.",
-        "ERROR 05-01 10:00:02 engine.py:366] HIP error: invalid argument",
-    ]
-    found = root(text(lines))
-    assert (found.id, found.confidence) == ("unclassified-failure", "low")
-
-
-def test_out_of_memory_without_a_phase_is_named_without_one():
-    found = root("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.08 GiB.")
-    assert "does not show" in found.title
-    assert found.confidence == "low"
 
 
 def test_a_file_that_hides_a_package_is_renamed_and_nothing_is_installed():

@@ -299,7 +299,7 @@ def _finding_differences(before: Snapshot, after: Snapshot) -> Iterator[FindingD
 
 
 def _why_unclear(finding: KnownFinding, other: Snapshot) -> str:
-    """Return why the absence of a finding is no evidence: the other log could not have shown it."""
+    """Return why the absence of a finding proves nothing: the other log could not have shown it."""
     if finding.kind == "performance" and not other.busy_samples:
         return "the later log has no statistics line with a running request"
     if finding.kind == "failure" and not other.started and other.outcome not in ("clean_shutdown", "running"):

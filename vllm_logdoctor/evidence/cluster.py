@@ -213,10 +213,10 @@ def trouble_of(readings: Iterable[Reading]) -> Trouble | None:
         >>> trouble_of([Reading("reason", "OOMKilled", line=21)]).words
         'The container was killed for host memory (OOMKilled)'
     """
-    told = [(f"{one.name} {one.value}", one) for one in readings]
-    ran = max((place for place, (text, _) in enumerate(told) if _WENT_ON.search(text)), default=-1)
+    listed = [(f"{one.name} {one.value}", one) for one in readings]
+    ran = max((place for place, (text, _) in enumerate(listed) if _WENT_ON.search(text)), default=-1)
     for expression, words, step in _TROUBLES:
-        for place, (text, reading) in enumerate(told):
+        for place, (text, reading) in enumerate(listed):
             if place < ran and _BEFORE_RUN.search(text):
                 continue
             if found := expression.search(text):

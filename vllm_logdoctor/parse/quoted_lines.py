@@ -9,7 +9,7 @@ _CSV_FIELD = lazy_pattern(r'(?P<before>(?:[^",]{0,80},|"[^"]{0,200}",){0,12})"(?
 # The tail of a log that a deployment, a CI job or a supervisor shows as its reason:
 # {"status": "UNHEALTHY", "message": "Last lines:\nINFO 11-03 ..."}     {'replica': 'a', 'stderr': 'INFO 11-03 ...\n'}
 #     message: "Deploying failed:\nTraceback (most recent call last):\n  File \"/opt/serve.py\", line 3 ..."
-# What a user or a model writes has other names (content, prompt, text, output) and is no evidence.
+# What a user or a model writes has other names (content, prompt, text, output) and proves nothing about the run.
 _MEMBER = lazy_pattern(
     r"""(?:(?P<mark>["'])|^\s{0,80}(?:- )?)"""
     r"(?P<name>\w{0,40}(?i:logs?|message|msg|error|stderr|stdout|reason|traceback|exception|details?|tail|cause)\w{0,20})"

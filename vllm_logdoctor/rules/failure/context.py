@@ -163,7 +163,7 @@ class FailureContext:
                 )  # fmt: skip
 
     def lines(self) -> Iterator[Observation]:
-        """Yield the records outside of tracebacks in order; what somebody writes around a log is no evidence beside its own lines."""
+        """Yield the records outside of tracebacks in order; text that somebody wrote around a log is left out where the log has lines of its own."""
         has_records = any(record.level for record in self.trail)
         for position, record in enumerate(self.trail):
             if has_records and is_prose(record):

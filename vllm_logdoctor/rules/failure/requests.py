@@ -85,7 +85,7 @@ def _server_fault(
 def _ended_in_call(
     one: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> bool:
-    """Return whether the engine core failed in a call that is no request, and the log shows no work of it after that."""
+    """Return whether the engine core failed in a call other than a request, and the log shows no work of it after that."""
     if one.block is None or not is_utility_call(one.block) or _is(REFUSED, one, context, rules, facts):
         return False
     last = one.block.records[-1].line

@@ -1,0 +1,65 @@
+"""The root of a failure whose traceback is cut off, missing, or quoted by another process."""
+
+from __future__ import annotations
+
+from tests.failure.judging import root
+from tests.failure.records import framed, raw, traceback
+from tests.failure.two_ranks import START, engine, text
+
+
+def test_a_negative_room_for_the_cache_above_a_traceback_that_is_cut_off():
+    room = (
+        "(EngineCore_DP0 pid=9) INFO 05-01 09:59:58 [gpu_worker.py:436] Available KV cache memory: -0.85 GiB"
+    )
+    cut = framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *traceback(("run_engine_core", "EngineCoreProc()"), ends="")[:-1]], "core.py:708")  # fmt: skip
+    finding = root(text(START, [room], cut))
+    assert (finding.id, finding.confidence) == ("no-memory-left-for-kv-cache", "medium")
+    assert "-0.85 GiB are left" in finding.explanation
+
+
+def test_ucx_that_loses_its_peer_is_a_failure_without_a_traceback():
+    lost = "W0613 08:28:11.555796    7053 ucx_utils.cpp:43] Unexpected UCX error: Endpoint timeout"
+    assert root(text(START, [lost])).title == "UCX connection of the KV transfer failed"
+
+
+def test_the_announcement_of_a_traceback_that_is_cut_off_says_what_was_raised():
+    announced = "TokenizersBackend has no attribute all_special_tokens_extended"
+    cut = framed("", [announced, *traceback(("from_engine_args", "return cls(ipc_path=ipc_path,"), ends="")[:-1]], "engine.py:366")  # fmt: skip
+    finding = root(text(START, cut))
+    assert finding.id == "transformers-version-mismatch"
+    assert announced in finding.evidence[0].text
+
+
+def test_a_dead_engine_that_quotes_the_original_error_is_judged_by_it():
+    quoted = "vllm.engine.multiprocessing.MQEngineDeadError: Engine loop is not running. Inspect the stacktrace to find the original error: "
+    error = "NotImplementedError(\"Could not run 'vllm::scaled_op' with arguments from the 'CPU' backend.\")."
+    lines = [
+        "Error in chat completion stream generator.",
+        *traceback(("_process_request", "raise out"), ends=quoted + error),
+    ]
+    found = root(text(framed("", lines, "serving_chat.py:677")))
+    assert found.id == "kernel-backend-unsupported-on-arch"
+
+
+def test_a_torn_traceback_below_an_exception_of_its_process_repeats_it():
+    whole = engine("Exception: WorkerProc initialization failed due to an exception in a background process.")
+    torn = raw(
+        "EngineCore_DP0 pid=9",
+        ["Process EngineCore_DP0:", *traceback(("run", "self._target()"), ends="")[:-1]],
+    )
+    assert "cut off" not in root(text(whole, torn)).title
+
+
+def test_an_error_of_the_engine_without_its_traceback_is_the_root():
+    lines = [
+        "INFO 05-01 10:00:01 selector.py:134] Using ROCmFlashAttention backend.",
+        "ERROR 05-01 10:00:02 engine.py:366] HIP error: invalid argument",
+    ]
+    found = root(text(lines))
+    assert (found.id, found.confidence) == ("unclassified-failure", "low")
+
+
+def test_out_of_memory_without_a_phase_is_named_without_one():
+    found = root("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.08 GiB.")
+    assert "does not show" in found.title
+    assert found.confidence == "low"
