@@ -136,3 +136,17 @@ def test_a_limit_that_only_a_gpu_would_show_is_no_title_where_no_device_is_known
 def test_failed_requests_alone_are_no_limit_of_the_server() -> None:
     text = report([*START, ANSWER.replace("200 OK", "500 Internal Server Error")])
     assert text.startswith("# REQUESTS FAILED: no request succeeded")
+
+
+def test_load_does_not_begin_before_the_first_request() -> None:
+    line = (
+        "INFO 09-26 11:35:{second} metrics.py:351] Avg prompt throughput: {prompt} tokens/s, Avg generation throughput: 0.9 tokens/s,"
+        " Running: {running} reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.1%, CPU KV cache usage: 0.0%."
+    )
+    lines = [line.format(second=second, prompt=0.0, running=1) for second in (26, 36, 46)]
+    added = "INFO 09-26 11:35:13 engine.py:288] Added request chat-5."
+    first = line.format(second=16, prompt=2.5, running=1)
+    assert "of 33 s of load" in vllm_logdoctor.analyze([added, first, *lines]).to_markdown()
+    # Another request ran before the log begins.
+    earlier = first.replace("Running: 1", "Running: 2")
+    assert "of 40 s of load" in vllm_logdoctor.analyze([added, earlier, *lines]).to_markdown()

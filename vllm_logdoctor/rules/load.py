@@ -17,6 +17,7 @@ USUAL_INTERVAL = 10.0
 LONGEST_INTERVALS = 3.0
 # A step with prompt tokens in it is no decode step; a sample with fewer of them than this share of its tokens is close.
 PROMPT_SHARE = 0.01
+_REQUESTS = ("request-received", "request-added")
 
 
 class Span(Struct, frozen=True):
@@ -76,7 +77,7 @@ class Load(Struct, frozen=True):
 
 def load_of(run: Run) -> Load:
     """Return the load of a run; without statistics all figures are zero."""
-    spans = spans_of(run.samples)
+    spans = spans_of(run.samples, _first_request(run))
     busy = [span for span in spans if span.busy]
     seconds = sum(span.seconds for span in busy)
     extremes = run.extremes
@@ -99,13 +100,18 @@ def load_of(run: Run) -> Load:
     )
 
 
-def spans_of(samples: Sequence[Sample]) -> list[Span]:
-    """Return the samples of single engines (aggregates only where there is nothing else) with their seconds."""
+def spans_of(samples: Sequence[Sample], begun: float | None = None) -> list[Span]:
+    """Return the samples of single engines (aggregates only where there is nothing else) with their seconds.
+
+    Args:
+        samples: in order.
+        begun: when the load began at the earliest, where the log shows it: the first sample of an engine covers no time before.
+    """
     single = [sample for sample in samples if sample.engine >= 0] or list(samples)
     by_engine: dict[int, list[Sample]] = defaultdict(list)
     for sample in single:
         by_engine[sample.engine].append(sample)
-    spans = [span for series in by_engine.values() for span in _timed(series)]
+    spans = [span for series in by_engine.values() for span in _timed(series, begun)]
     return sorted(spans, key=lambda span: (span.sample.file, span.sample.line))
 
 
@@ -165,7 +171,25 @@ def minutes(seconds: float) -> str:
     return f"{large} {units[0]} {small} {units[1]}" if small else f"{large} {units[0]}"
 
 
-def _timed(series: list[Sample]) -> list[Span]:
+def _first_request(run: Run) -> float | None:
+    """Return when the requests of the first sample began at the earliest, or None where some came before the log.
+
+    All of them came in the log where it shows the end of the start-up, or a line for as many as the sample counts.
+    """
+    if not run.samples:
+        return None
+    first = run.samples[0]
+    times = [phase.end for phase in run.phases if phase.name == "startup" and phase.end is not None]
+    for seen in filter(None, map(run.seen, _REQUESTS)):
+        record = seen.first[0].record
+        earlier = (record.file, record.line) < (first.file, first.line)
+        if record.time is not None and earlier and (first.running or 0) + (first.waiting or 0) <= seen.count:
+            times.append(record.time)
+            break
+    return max(times, default=None)
+
+
+def _timed(series: list[Sample], begun: float | None) -> list[Span]:
     steps = [
         later.time - sooner.time
         for sooner, later in pairwise(series)
@@ -180,6 +204,8 @@ def _timed(series: list[Sample]) -> list[Span]:
         # first one after an idle one, however long nothing was printed between them.
         longest = LONGEST_INTERVALS * usual if not number or spans[-1].busy else 1.5 * usual
         seconds = gap if 0 < gap <= longest * sample.count else usual * sample.count
+        if not number and begun is not None and sample.time is not None and sample.time > begun:
+            seconds = min(seconds, sample.time - begun)
         spans.append(Span(sample, seconds))
     return spans
 
