@@ -164,7 +164,7 @@ def test_a_traceback_whose_lines_are_fields_of_a_log_format_is_read() -> None:
 
 
 def test_an_exception_behind_words_of_a_program_is_judged_like_one_of_a_traceback() -> None:
-    stated = root("[launcher] worker 3 gave up: ValueError: Total size 20 is not divisible by 8\n")
+    stated = root("[launcher] worker 3 gave up: ValueError: num_heads 20 is not divisible by tp_size 8\n")
     assert (stated.id, stated.confidence) == ("parallel-size-indivisible", "medium")
     unknown = root("[launcher] vllm worker 3 gave up: ValueError: the moon is too bright\n")
     assert (unknown.id, unknown.confidence) == ("unclassified-failure", "low")
