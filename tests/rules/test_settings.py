@@ -37,6 +37,11 @@ def test_a_variable_of_the_users_own_script_is_information() -> None:
     assert not found.changes
 
 
+def test_variables_that_a_build_reads_ask_for_nothing() -> None:
+    built = ("VLLM_PRECOMPILED_WHEEL_COMMIT", "VLLM_PRECOMPILED_WHEEL_LOCATION", "VLLM_VERSION_OVERRIDE")
+    assert not settings(a_run(messages=tuple(map(unknown, built)), version="0.22.0"))
+
+
 def test_variables_that_the_official_image_sets_ask_for_nothing() -> None:
     built = ("VLLM_BUILD_COMMIT", "VLLM_BUILD_URL", "VLLM_IMAGE_TAG")
     assert "environment-variable-ignored" not in settings(

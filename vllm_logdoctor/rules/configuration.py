@@ -17,8 +17,13 @@ from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Evidence, Run, Value
 
-# The official images set them to say where they were built; nothing was to happen.
-_OF_THE_IMAGE = frozenset({"VLLM_BUILD_COMMIT", "VLLM_BUILD_PIPELINE", "VLLM_BUILD_URL", "VLLM_IMAGE_TAG"})
+# The official images set them to say where they were built, or `setup.py` reads them: a server has no use for them.
+_OF_THE_BUILD = frozenset(
+    {
+        "VLLM_BUILD_COMMIT", "VLLM_BUILD_PIPELINE", "VLLM_BUILD_URL", "VLLM_IMAGE_TAG", "VLLM_PRECOMPILED_WHEEL_COMMIT",
+        "VLLM_PRECOMPILED_WHEEL_LOCATION", "VLLM_PRECOMPILED_WHEEL_VARIANT", "VLLM_ROCM_WHEEL_INDEX", "VLLM_VERSION_OVERRIDE",
+    }
+)  # fmt: skip
 # VLLM_SERVICE_HOST   VLLM_SERVICE_PORT_HTTP   VLLM_ROUTER_PORT_8000_TCP_ADDR
 _OF_A_SERVICE = lazy_pattern(r"_SERVICE_(?:HOST|PORT(?:_\w+)?)\Z|_PORT_\d+_(?:TCP|UDP)(?:_\w+)?\Z")
 # Arguments that releases still took while their V1 engine ignored them.
@@ -71,7 +76,7 @@ def environment_variable_ignored(case: RuleContext) -> Advice | None:
     }
     for name, value in _variables_of_other_releases(case.run).items():
         lines.setdefault(name, value.evidence)
-    names = sorted(name for name in lines if name not in _OF_THE_IMAGE)
+    names = sorted(name for name in lines if name not in _OF_THE_BUILD)
     if not names:
         return None
     services = [
