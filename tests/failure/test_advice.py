@@ -174,3 +174,61 @@ def test_one_image_a_request_is_not_advised_where_it_is_the_default():
     assert root(V0_TRIAL).id == "oom-multimodal-profiling"
     assert "--limit-mm-per-prompt" not in changes(root(V0_TRIAL))
     assert "--limit-mm-per-prompt" in changes(root(examples()["oom-multimodal-profiling"]))
+
+
+def test_a_page_with_several_meanings_gives_the_one_that_the_text_shows():
+    full = crashed("OSError: [Errno 28] No space left on device: '/cache/a.bin'")
+    quota = crashed("OSError: [Errno 122] Disk quota exceeded: '/cache/a.bin'")
+    assert "quota" not in full.explanation
+    assert quota.explanation.startswith("The quota on this file system is used up")
+    assert "quota" in quota.alternatives[0]
+    assert "df -i" in full.alternatives[0]
+
+
+def test_a_setting_is_named_as_the_release_has_it():
+    fault = "torch.AcceleratorError: CUDA error: an illegal instruction was encountered"
+    assert "`VLLM_ATTENTION_BACKEND`" in " ".join(crashed(fault, "0.10.2").alternatives)
+    newest = " ".join(crashed(fault, "0.30.0").alternatives)
+    assert "`--attention-backend`" in newest
+    assert "`--moe-backend`" in newest
+    assert "`--moe-backend`" not in " ".join(crashed(fault, "0.14.0").alternatives)
+
+
+def test_a_check_names_the_given_arguments_that_it_speaks_of():
+    given = "INFO 05-01 09:59:10 [utils.py:233] non-default args: {'model': 'm', 'enable_layered_cache': True, 'max_num_seqs': 4}\n"
+    block = framed(
+        "EngineCore_DP0 pid=9",
+        [
+            "EngineCore failed to start.",
+            *traceback(
+                ("make_specs", "raise ValueError(what)"),
+                ends="ValueError: Layered cache requires 12 main and 4 other specs",
+            ),
+        ],
+        "core.py:708",
+    )
+    found = root(given + "\n".join(block))
+    assert "`enable_layered_cache`" in found.alternatives[0]
+    assert "max_num_seqs" not in found.alternatives[0]
+
+
+def test_a_main_guard_is_no_advice_for_a_notebook():
+    fork = "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method"
+    block = framed("VllmWorkerProcess pid=9", [*traceback(("init_device", "x()"), ends=fork)], "core.py:708")
+    script = " ".join(root("\n".join(block)).alternatives)
+    notebook = " ".join(
+        root("\n".join([*block, "Cell In[3], line 2", "----> 2 llm = LLM('m')"])).alternatives
+    )
+    assert "__main__" in script
+    assert "notebook" not in script
+    assert "__main__" not in notebook
+    assert "restart the kernel" in notebook
+
+
+def test_the_number_of_devices_that_torch_prints_as_a_character_is_a_number():
+    found = crashed(
+        'RuntimeError: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED at "CUDAContext.cpp":49, please report a bug to'
+        " PyTorch. device=3, num_gpus=\x02"
+    )
+    assert "device 3, and its process sees 2" in found.explanation
+    assert "Ray" not in " ".join(found.alternatives)

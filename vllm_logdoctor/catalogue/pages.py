@@ -114,6 +114,22 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
         return self.literal or self.mentions
 
 
+class Case(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a failure means where its text says which of the things it is that a page is about.
+
+    Attributes:
+        regex: searched in the failure and the exceptions of its traceback.
+        frames: must be found among the places of the tracebacks.
+        explain: words for this case, in place of what the page means.
+        remedy: what to do in this case, as in a signature.
+    """
+
+    regex: str
+    explain: str
+    frames: str = ""
+    remedy: tuple[str, ...] = ()
+
+
 class ChangeTemplate(Struct, frozen=True, forbid_unknown_fields=True):
     """A change in a page: knob, kind, and a value with names in braces that the log fills in."""
 
@@ -140,6 +156,7 @@ class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
         since, until: releases that it is about; "" for all.
         explain, avoid: words of its finding, with names in braces that the log fills in.
         watch: literals of lines that are read beside those of the signatures.
+        cases: what the failure means by what its text says; the first that fits counts.
         signatures: how a log shows the failure; none where code decides.
         changes: what to change.
         sections: text below each heading.
@@ -158,6 +175,7 @@ class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
     explain: str = ""
     avoid: str = ""
     watch: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = field(default=(), name="case")
     signatures: tuple[Signature, ...] = field(default=(), name="signature")
     changes: tuple[ChangeTemplate, ...] = field(default=(), name="change")
     sections: dict[str, str] = field(default_factory=dict)

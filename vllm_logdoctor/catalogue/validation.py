@@ -111,6 +111,10 @@ def _check_pattern(entry: PatternEntry) -> Iterator[Found]:
 
 
 def _check_page(page: RulePage) -> Iterator[Found]:
+    for number, case in enumerate(page.cases):
+        for name in ("regex", "frames"):
+            for message in problems_of_search(getattr(case, name)):
+                yield ("case", number, name), message
     for number, signature in enumerate(page.signatures):
         for key, message in _check_signature(signature):
             yield ("signature", number, *key), message

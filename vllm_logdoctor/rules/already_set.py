@@ -15,6 +15,9 @@ _SETTING = lazy_pattern(
 )
 # Drop `--quantization`: vLLM reads the method from the checkpoint.
 _DROPPED = lazy_pattern(r"(?:Or )?(?:[Dd]rop|[Ll]eave|[Rr]emove) `(?P<flag>--[a-z][\w-]*)`")
+# Cell In[2], line 2      <ipython-input-5-1d2c>      /usr/lib/python3/dist-packages/ipykernel_launcher.py
+_OF_NOTEBOOK = lazy_pattern(r"^Cell In\[|<ipython-input-|\bipykernel")
+_OF_SCRIPT = "__main__"
 # (words of a piece of advice, what a run prints that it can be for, the setting that switches the feature on)
 _FEATURES = (
     (
@@ -23,6 +26,9 @@ _FEATURES = (
         "enable_lora",
     ),
     (lazy_pattern(r"(?:With|For) GGUF\b"), lazy_pattern(r"(?i)gguf"), ""),
+    (lazy_pattern(r"With MIG\b"), lazy_pattern(r"\bMIG\b"), ""),
+    (lazy_pattern(r"With Ray\b"), lazy_pattern(r"\bray\b|\bRay\w*"), ""),
+    (lazy_pattern(r"In (?:a|the) notebook\b"), _OF_NOTEBOOK, ""),
 )  # fmt: skip
 
 # Start once with `--enforce-eager` to see whether torch.compile generates the kernel.
@@ -66,6 +72,8 @@ def is_pointless(text: str, run: Run) -> bool:
         value = run.config.get(dropped["flag"][2:].replace("-", "_"))
         return (value is None or value.provenance != "explicit") and not _prints(run, dropped["flag"])
     if _ASKS_FOR_ORIGIN in text and _launches_own_kernel(run):
+        return True
+    if _OF_SCRIPT in text and any(_OF_NOTEBOOK.search(one.message) for one in trail_of(run)):
         return True
     asked = list(_SETTING.finditer(text))
     if asked and all(

@@ -11,6 +11,7 @@ from msgspec import Struct, json
 from vllm_logdoctor.catalogue.errors import Problem
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
 from vllm_logdoctor.catalogue.pages import (
+    Case,
     ChangeTemplate,
     RulePage,
     Signature,
@@ -42,6 +43,7 @@ class FailureRule(Struct, frozen=True):
     changes: tuple[ChangeTemplate, ...]
     alternatives: tuple[str, ...]
     signatures: tuple[Signature, ...]
+    cases: tuple[Case, ...] = ()
 
 
 class CompiledRules(Struct, frozen=True):
@@ -150,6 +152,7 @@ def _rule_of(page: RulePage) -> FailureRule:
         changes=page.changes,
         alternatives=points(sections["What to do"]),
         signatures=page.signatures,
+        cases=page.cases,
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from vllm_logdoctor.knowledge.flags import flag_exists
+from vllm_logdoctor.knowledge.history import names
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Run
 
@@ -16,6 +18,8 @@ Values = dict[str, Any]
 _LINEAR = lazy_pattern(r"cutlass_(?:scaled|sparse)|scaled_mm|kernels/linear")
 _DRAFTER = lazy_pattern(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding|propose_draft|_mtp")
 _LITTLE_CACHE_GIB = 1.0
+_FEW_SETTINGS = 2
+_NAME_WORD = lazy_pattern(r"[a-z]{5,}")
 _WITH_COMMAS = lazy_pattern(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _WHOLE = lazy_pattern(r"-?\d+")
 _REAL = lazy_pattern(r"-?\d+\.\d+")
@@ -25,6 +29,7 @@ def values_of(rule_id: str, groups: Mapping[str, str], facts: Mapping[str, Any],
     """Return facts of the run, groups of the match as numbers where they are, and what can be computed from both."""
     values: Values = {**facts, **{name: number(text) for name, text in groups.items()}}
     values["weights_share"] = _weights_share(values)
+    values["named_settings"] = _settings_named(str(values.get("what") or ""), run)
     compute = _COMPUTED.get(rule_id)
     if compute is not None:
         values.update({name: value for name, value in compute(values).items() if value is not None})
@@ -43,6 +48,25 @@ def number(text: str) -> Any:
     if _WHOLE.fullmatch(plain):
         return int(plain)
     return float(plain) if _REAL.fullmatch(plain) else text
+
+
+def _settings_named(message: str, run: Run) -> str | None:
+    """Return the given arguments that a message speaks of: by name, or by a word that few settings of vLLM have.
+
+    Tiered cache requires 78 main specs: enable_tiered_cache, tiered_cache_path
+    """
+    words = {word for word in _NAME_WORD.findall(message.lower()) if _settings_with(word) <= _FEW_SETTINGS}
+    named = [
+        f"`{name}`"
+        for name in map(str, run.arguments)
+        if "_" in name and (name in message or words.intersection(name.split("_")))
+    ]
+    return ", ".join(named) or None
+
+
+@cache
+def _settings_with(word: str) -> int:
+    return sum(word in name.split("-") for name in names("flags"))
 
 
 def _weights_share(values: Mapping[str, Any]) -> float | None:
@@ -272,8 +296,15 @@ def _flag_of_setting(values: Mapping[str, Any]) -> Values:
     return {**found, "given": wanted if values.get("speculative_config") else None}
 
 
+def _visible_devices(values: Mapping[str, Any]) -> Values:
+    """Return how many devices a process sees: torch prints a number of 8 bits as the character of that code."""
+    gpus = values.get("gpus")
+    return {"seen": ord(gpus)} if isinstance(gpus, str) and len(gpus) == 1 else {}
+
+
 _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "gpu-memory-not-free-at-start": _free_at_start,
+    "gpu-visibility-env-conflict": _visible_devices,
     "kv-cache-too-small-for-max-model-len": _kv_too_small,
     "parallel-size-indivisible": _divisors,
     "quant-shape-indivisible-by-tp": _block_divisors,

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.catalogue.pages import ChangeTemplate
+from vllm_logdoctor.catalogue.pages import Case, ChangeTemplate
 from vllm_logdoctor.catalogue.topics import RuleKind, Severity
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.variables import variable_known
-from vllm_logdoctor.knowledge.versions import parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.already_set import already_set, is_pointless
 from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
 from vllm_logdoctor.rules.failure.matching import RuleMatch
-from vllm_logdoctor.rules.failure.signatures import FailureRule
+from vllm_logdoctor.rules.failure.release_terms import (
+    in_words_of_build,
+    in_words_of_release,
+    release_of,
+    renamed,
+)
+from vllm_logdoctor.rules.failure.signatures import FailureRule, expression
 from vllm_logdoctor.rules.model import Change, Confidence, Finding, Role
 from vllm_logdoctor.rules.printed import as_printed
 from vllm_logdoctor.run.lifecycle import trail_of
@@ -28,17 +32,12 @@ from vllm_logdoctor.run.model import Evidence, Run
 
 MOST_EVIDENCE = 8
 _LONGEST_VALUE = 160
+_MOST_OF_CASE = 8000
 _WORD = lazy_pattern(r"[A-Za-z]{2}")
 _WITHOUT_NCCL = frozenset({"npu", "hpu", "tpu", "xpu", "neuron", "cpu"})
 # Lower `--max-model-len` to the estimate ...      Put `HF_MODULES_CACHE` (or `HF_HOME=/data`) on storage ...
 # A line of a template that only quotes: Compiler error: {what}.
 _QUOTATION = lazy_pattern(r"[A-Z][^{}.:]{2,40}: \{\w+\}\.?")
-# 0.1.dev15917+g0a6396b45      0.23.1rc1.dev1201+gd08eebad1.d20260717      0.23.1.post1.dev498+g802ead286.dirty
-_CHANGED_SOURCES = lazy_pattern(r"\.d\d{8}$|\.dirty$")
-# Use a newer release of vLLM and of the library.      try a newer release, or the last one that worked
-_NEWER_RELEASE = lazy_pattern(
-    r"\b(?P<verb>[Uu]se|try) a newer release(?P<or_last>, or the last one that worked)?"
-)
 # Use a quantized checkpoint of the same model (FP8, AWQ, GPTQ, NVFP4), which halves or quarters the weights.
 _QUANTIZED_CHECKPOINT = lazy_pattern(
     r"a quantized checkpoint(?: of the same model)?(?: \([^)]*\), which halves or quarters the weights)?"
@@ -87,11 +86,31 @@ def named_finding(named: RuleMatch, run: Run, role: Role | None, records: Sequen
 def rule_of_case(named: RuleMatch) -> FailureRule:
     """Return the rule with the title and the remedy of the signature that matched, where it has its own."""
     rule, signature = named.rule, named.signature
-    if signature.remedy:
+    case = None if signature.explain else _case_of(named)
+    if case is not None:
+        rule = replace(rule, meaning=case.explain)
+    remedy = signature.remedy or (case.remedy if case is not None else ())
+    if remedy:
         asked = tuple(change for change in rule.changes if change.needs)
-        ways = (filled(way, named.values) for way in signature.remedy)
+        ways = (filled(way, named.values) for way in remedy)
         rule = replace(rule, changes=asked, alternatives=tuple(way for way in ways if way))
     return replace(rule, title=signature.title or rule.title, verify=signature.verify or rule.verify)
+
+
+def _case_of(named: RuleMatch) -> Case | None:
+    """Return the case of a page that the failure's own text, or an exception of its traceback, shows."""
+    seen = named.observation
+    chain = seen.block.raised if seen.block is not None else ()
+    text = "\n".join((seen.text, named.decisive.message, *(one.statement for one in chain)))[:_MOST_OF_CASE]
+    places = "\n".join(frame.file for one in chain for frame in one.frames)
+    return next(
+        (
+            case
+            for case in named.rule.cases
+            if expression(case.regex).search(text) and expression(case.frames).search(places)
+        ),
+        None,
+    )
 
 
 def evidence_of_records(records: Iterable[Record], run: Run) -> tuple[Evidence, ...]:
@@ -152,7 +171,9 @@ def changes_of(
     return tuple(change for change in found if change is not None and not already_set(run, change))
 
 
-def _change(template: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Change | None:
+def _change(written: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Change | None:
+    other = renamed(written.knob, release_of(run)) if written.kind == "flag" else None
+    template = written if other is None else replace(written, knob=other.to, kind=other.kind)
     if any(values.get(name) is None for name in template.needs) or not knob_known(
         template.knob, template.kind, run
     ):
@@ -187,20 +208,6 @@ def knob_known(knob: str, kind: str, run: Run) -> bool:
     return True
 
 
-def in_words_of_build(text: str, run: Run) -> str:
-    """Return advice to use a newer release as advice on sources, where the run's vLLM was built from some of its own."""
-    version = parse_version(str(run.version.value)) if run.version else None
-    if version is None or (version.names_a_release and not _CHANGED_SOURCES.search(version.local or "")):
-        return text
-    return _NEWER_RELEASE.sub(_newer_sources, text)
-
-
-def _newer_sources(advice: re.Match[str]) -> str:
-    if advice["or_last"]:
-        return "build from newer sources, or the last ones that worked"
-    return "Build from newer sources" if advice["verb"] == "Use" else "build from newer sources"
-
-
 def in_words_of_checkpoint(text: str, run: Run) -> str:
     """Return advice on quantized weights for what the run loads: 8 bits leave a step to 4, and 4 bits leave none.
 
@@ -232,7 +239,8 @@ def _method_at_work(run: Run) -> str | None:
 def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run) -> Iterable[str]:
     """Yield the alternatives that this version and card can take and that do more than repeat a change."""
     changed = {change.knob for change in changes}
-    for text in alternatives:
+    for written in alternatives:
+        text = in_words_of_release(written, run)
         needs_fp8 = "--kv-cache-dtype fp8" in text or "FP8_MARLIN" in text
         if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run):
             continue

@@ -1,0 +1,109 @@
+"""Advice by release: pages name the settings of today's vLLM, a run of another release gets what that release has."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from vllm_logdoctor.knowledge.flags import flag_exists, flag_spans
+from vllm_logdoctor.knowledge.renames import renames
+from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
+from vllm_logdoctor.knowledge.variables import variable_known
+from vllm_logdoctor.knowledge.versions import parse_version
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.run.model import Run
+
+_LAST_WITH_V0 = "0.10.2"
+# 0.1.dev15917+g0a6396b45      0.23.1rc1.dev1201+gd08eebad1.d20260717      0.23.1.post1.dev498+g802ead286.dirty
+_CHANGED_SOURCES = lazy_pattern(r"\.d\d{8}$|\.dirty$")
+# Use a newer release of vLLM and of the library.      try a newer release, or the last one that worked
+_NEWER_RELEASE = lazy_pattern(
+    r"\b(?P<verb>[Uu]se|try) a newer release(?P<or_last>, or the last one that worked)?"
+)
+# `--attention-backend TRITON_ATTN`      `--moe-backend`
+_FLAG = lazy_pattern(r"`(?P<flag>--[a-z][a-z0-9-]*)(?: (?P<value>[^\s`]+))?`")
+_KNOB = lazy_pattern(r"`(?P<knob>--[a-z][a-z0-9-]*|VLLM_[A-Z0-9_]+)\b[^`]*`")
+# Change one kernel at a time: another attention backend (`--attention-backend`), another MoE backend (`--moe-backend`).
+_LIST = lazy_pattern(r": (?P<items>[^.;:]*`[^.;:]*, [^.;:]*)")
+_BETWEEN = lazy_pattern(r", (?:and |or )?")
+
+
+def release_of(run: Run) -> str | None:
+    """Return the release by which advice is worded: that of the log, of an engine V0 the last one that had it."""
+    if run.version is not None:
+        return str(run.version.value)
+    return _LAST_WITH_V0 if run.engine == "V0" else None
+
+
+def in_words_of_build(text: str, run: Run) -> str:
+    """Return advice to use a newer release as advice on sources, where the run's vLLM was built from some of its own."""
+    version = parse_version(str(run.version.value)) if run.version else None
+    if version is None or (version.names_a_release and not _CHANGED_SOURCES.search(version.local or "")):
+        return text
+    return _NEWER_RELEASE.sub(_newer_sources, text)
+
+
+def in_words_of_release(text: str, run: Run) -> str:
+    """Return advice with what the run's release has for the settings that it names, and without items that it lacks.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> run = Run(version=Value("0.10.2", "reported"))
+        >>> in_words_of_release("Set `--attention-backend TRITON_ATTN`.", run)
+        'Set `VLLM_ATTENTION_BACKEND=TRITON_ATTN`.'
+        >>> in_words_of_release("Change one: attention (`--attention-backend`), experts (`--moe-backend`).", run)
+        'Change one: attention (`VLLM_ATTENTION_BACKEND`).'
+        >>> in_words_of_release("Set `--attention-backend`.", Run())
+        'Set `--attention-backend` (before 0.13 `VLLM_ATTENTION_BACKEND`).'
+    """
+    release = release_of(run)
+    worded = _FLAG.sub(partial(_of_release, release=release), text)
+    return _LIST.sub(partial(_known_items, release=release), worded)
+
+
+def renamed(flag: str, release: str | None) -> Renamed | None:
+    """Return the setting that does a flag's work in a release that lacks it; None where the release has it, or nothing for it."""
+    found = translate_flag(flag, release)
+    return found if isinstance(found, Renamed) and not found.key and not found.inverted else None
+
+
+def _newer_sources(advice: re.Match[str]) -> str:
+    if advice["or_last"]:
+        return "build from newer sources, or the last ones that worked"
+    return "Build from newer sources" if advice["verb"] == "Use" else "build from newer sources"
+
+
+def _of_release(found: re.Match[str], release: str | None) -> str:
+    """Return a setting under its name in a release; of an unknown one with the variable that did its work before."""
+    if release is None:
+        before = next((one.to for one in renames() if one.name == found["flag"] and not one.key), "")
+        spans = flag_spans(found["flag"])
+        since = spans[0].since.removesuffix(".0") if spans else ""
+        # A flag that was called otherwise needs no word: whoever starts that release sees its list of flags.
+        if not before.isupper() or not since:
+            return found[0]
+        older = f"before {since} {_written(before, found['value'])}"
+        return (
+            f"{found[0]}, {older}" if found.string[: found.start()].endswith("(") else f"{found[0]} ({older})"
+        )
+    other = renamed(found["flag"], release)
+    return found[0] if other is None else _written(other.to, other.value or found["value"])
+
+
+def _written(knob: str, value: str | None) -> str:
+    if value is None:
+        return f"`{knob}`"
+    return f"`{knob} {value}`" if knob.startswith("--") else f"`{knob}={value}`"
+
+
+def _known_items(found: re.Match[str], release: str | None) -> str:
+    """Return a list without the items whose settings the release lacks; all of them where it has none."""
+    items = _BETWEEN.split(found["items"])
+    known = [item for item in items if all(_exists(one["knob"], release) for one in _KNOB.finditer(item))]
+    return f": {', '.join(known)}" if known and len(known) < len(items) else found[0]
+
+
+def _exists(knob: str, release: str | None) -> bool:
+    return (
+        flag_exists(knob, release) if knob.startswith("--") else variable_known(knob, release)
+    ) is not False
