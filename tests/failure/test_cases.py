@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.failure.judging import diagnosis, root
+from tests.failure.judging import diagnosis, failures, root
 from tests.failure.records import framed, raw, traceback
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report import markdown
@@ -276,6 +276,14 @@ def test_an_end_from_above_is_called_by_its_reason(line: str, title: str) -> Non
     finding = root("\n".join([*START, *READY, line]).format(ranks=1))
     assert finding.title == title
     assert "a probe of Kubernetes" not in finding.explanation
+
+
+@pytest.mark.parametrize(
+    "line", ["Evicted stale remote engine prefill-2 (inactive for 310.0s).", "Evicted 128 blocks"]
+)
+def test_a_cache_entry_that_is_evicted_ends_no_pod(line: str) -> None:
+    logged = "(EngineCore_DP0 pid=9) INFO 05-01 10:00:00 [base_worker.py:90] " + line
+    assert failures("\n".join([*START, *READY, logged]).format(ranks=1)) == []
 
 
 def test_a_preempted_start_is_not_advised_to_be_patient() -> None:

@@ -150,3 +150,17 @@ def test_load_does_not_begin_before_the_first_request() -> None:
     # Another request ran before the log begins.
     earlier = first.replace("Running: 1", "Running: 2")
     assert "of 40 s of load" in vllm_logdoctor.analyze([added, earlier, *lines]).to_markdown()
+
+
+@pytest.mark.parametrize(
+    "warning",
+    [
+        "(EngineCore_DP0 pid=9) WARNING 05-01 10:00:45 [kv_cache.py:86] Using KV cache scaling factor 1.0 for fp8_e4m3. This may"
+        " cause accuracy issues. Please make sure k/v_scale scaling factors are available in the fp8 checkpoint.",
+        "(APIServer pid=1) WARNING 05-01 10:00:45 [serving_chat.py:86] No chat template provided. Chat API will not work.",
+    ],
+)
+def test_a_warning_about_results_is_one_to_check_and_no_slower_code_path(warning: str) -> None:
+    text = report([*START, warning, *[statistics(second, 20, 0, 9.9) for second in range(120, 240, 10)]])
+    assert "| to check |" in text
+    assert "Slower code paths" not in text

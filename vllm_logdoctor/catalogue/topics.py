@@ -44,7 +44,9 @@ Resource = Literal["device-memory", "disk", "host-memory", "kv-cache", "shared-m
 
 RuleKind = Literal["failure", "performance", "configuration", "security"]
 Safety = Literal["safe", "needs-test", "changes-results"]
-Verdict = Literal["information", "harmless", "costs-performance", "will-break", "cause-of-failure"]
+Verdict = Literal[
+    "information", "harmless", "needs-attention", "costs-performance", "will-break", "cause-of-failure"
+]
 Severity = Literal["critical", "high", "medium", "low", "info"]
 
 MessageVerdict = Literal[Verdict, "not-fatal", "unknown"]

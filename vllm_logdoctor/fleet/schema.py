@@ -189,7 +189,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         *_RUN,
         ("pattern", "text", "pattern id; for a message that nobody knows, a hash of its template"),
         ("known", "flag", "whether a pattern knows it"),
-        ("verdict", "text", "harmless, costs-performance, cause-of-failure, unknown ..."),
+        ("verdict", "text", "harmless, needs-attention, costs-performance, cause-of-failure, unknown ..."),
         ("level", "text", "of unknown messages"),
         ("call_site", "text", "file.py that printed it; of unknown messages"),
         ("count", "count", ""),

@@ -21,6 +21,7 @@ from vllm_logdoctor.knowledge.messages import message_table
 _VERDICTS = {
     "information": "Information: says what is, by itself neither good nor bad.",
     "harmless": "Harmless: nothing to do.",
+    "needs-attention": "Outputs, a feature or memory may not be what was asked for.",
     "costs-performance": "Costs performance, or memory, where its part matters.",
     "will-break": "Works today, will break with a later release.",
     "cause-of-failure": "Cause of a failure, or close to it.",

@@ -9,7 +9,7 @@ from vllm_logdoctor.rules.model import Finding, Message
 from vllm_logdoctor.run.model import Occurrences, Run, Unknown
 
 _ORDER: tuple[MessageVerdict, ...] = (
-    "cause-of-failure", "will-break", "costs-performance", "not-fatal", "unknown", "harmless", "information",
+    "cause-of-failure", "will-break", "needs-attention", "costs-performance", "not-fatal", "unknown", "harmless", "information",
 )  # fmt: skip
 _WENT_ON = ("running", "clean_shutdown")
 _SERIOUS = frozenset({"WARNING", "ERROR", "CRITICAL"})
@@ -56,7 +56,11 @@ def _worth_a_verdict(seen: Occurrences) -> bool:
     event = seen.first[0]
     if not event.pattern.trusted:
         return True
-    return event.record.level in _SERIOUS or event.pattern.verdict in ("will-break", "costs-performance")
+    return event.record.level in _SERIOUS or event.pattern.verdict in (
+        "will-break",
+        "needs-attention",
+        "costs-performance",
+    )
 
 
 def _unknown(unknown: Unknown) -> Message:

@@ -131,8 +131,8 @@ class Message(Struct, frozen=True):
     Attributes:
         pattern: pattern id, or "" for one that no pattern knows.
         text: the message of the first one.
-        verdict: information, harmless, costs-performance, will-break, cause-of-failure, "not-fatal" (it can end a run, this one went
-            on) or "unknown".
+        verdict: information, harmless, needs-attention, costs-performance, will-break, cause-of-failure, "not-fatal"
+            (it can end a run, this one went on) or "unknown".
         meaning: what it means, in a sentence.
         count: how often.
         evidence: the first line.

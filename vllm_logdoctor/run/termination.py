@@ -33,13 +33,14 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], re.Pattern[str]], ...] = (
         r"|exceeded (?:job |hard )?memory limit|memory pressure \(OOM\)"
     )),
     # slurmstepd: error: *** JOB 23 ON n1 CANCELLED AT 2026-01-29T04:03:03 DUE to SIGNAL Terminated ***
-    # Stopping container vllm      The node was low on resource: memory
+    # Stopping container vllm      The node was low on resource: memory      Warning  Evicted  2m  kubelet      vllm-0  0/1  Evicted  0  3d
     ("scheduler", (
         "CANCELLED AT", "Job step aborted", "PBS: job killed", "TERM_OWNER", "TERM_ADMIN", "TERM_PREEMPT", "probe failed", "Stopping container",
         "Evicted", "low on resource", ": Preempt",
     ), re.compile(
         r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT|Job step aborted|PBS: job killed|TERM_OWNER|TERM_ADMIN|TERM_PREEMPT"
-        r"|Liveness probe failed|[Ss]tartup probe failed|Stopping container|Evicted|The node was low on resource|: Preempt(?:ed|ing)"
+        r"|Liveness probe failed|[Ss]tartup probe failed|Stopping container|(?:[Rr]eason\W{1,8}|Warning +|\d/\d+ +)Evicted\b"
+        r"|The node was low on resource|: Preempt(?:ed|ing)"
     )),
     # ./serve.sh: line 193: 124064 Killed      vllm serve ...      vllm.service: State 'stop-sigterm' timed out. Killing.
     # command terminated with exit code 137      Exited (137) 3 minutes ago      Exit Code:    137      srun: error: n1: task 0: Killed

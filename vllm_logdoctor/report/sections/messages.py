@@ -12,6 +12,7 @@ SHOWN = 8
 _VERDICTS = {
     "cause-of-failure": "error",
     "will-break": "will break",
+    "needs-attention": "to check",
     "costs-performance": "costs performance",
     "not-fatal": "error, not fatal",
 }
