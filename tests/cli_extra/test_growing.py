@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.source.growing import GrowingFile, GrowingStream, NewBytes
+from vllm_logdoctor.source.growing import GrowingFile, GrowingStream, NewBytes, growing
 
 
 @pytest.fixture
@@ -160,3 +160,28 @@ def test_the_pieces_are_the_log_whatever_the_writes(
     whole = b"".join(writes)
     assert b"".join(piece.data for piece in pieces) == whole.replace(b"\0", b"")
     assert [piece.first_line for piece in pieces] == sorted(piece.first_line for piece in pieces)
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "/dev/zero"])
+def test_a_device_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(LogdoctorError, match=f"can't follow {name}: it is a device") as said:
+        growing(name)
+    assert said.value.exit_code == 3
+
+
+def test_standard_input_that_is_closed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(LogdoctorError, match="standard input is closed"):
+        growing("-")
+
+
+def test_a_named_pipe_ends_with_its_writer(tmp_path: Path) -> None:
+    pipe = tmp_path / "vllm.log"
+    os.mkfifo(pipe)
+    # Open for reading and writing, a pipe waits for no other end.
+    writer = os.open(pipe, os.O_RDWR)
+    source = growing(str(pipe))
+    os.write(writer, b"one\n")
+    os.close(writer)
+    assert [piece.data for piece in source.read()] == [b"one\n"]
+    assert source.ended

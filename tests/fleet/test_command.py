@@ -90,6 +90,40 @@ def test_mistakes_get_one_line_and_an_exit_code(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("paths", "status", "words"),
+    [
+        (["nothing.log"], 3, "no such file: nothing.log; give logs, globs or directories"),
+        (["circle.log"], 3, "can't read circle.log: Too many levels of symbolic links"),
+        (["logs/slurm-101.out", "circle.log"], 3, "can't read circle.log: Too many levels of symbolic links"),
+        (["/dev/null"], 3, "can't read /dev/null: not a file"),
+        (["nothing"], 4, "no log in nothing"),
+        (["--from", "empty.txt"], 4, "no log in empty.txt"),
+    ],
+)
+def test_without_a_log_nothing_is_written(
+    tmp_path: Path, logs: Path, paths: list[str], status: int, words: str
+) -> None:
+    (tmp_path / "circle.log").symlink_to("circle.log")
+    (tmp_path / "empty.txt").touch()
+    if paths == ["nothing"]:
+        (tmp_path / "nothing").mkdir()
+    done = run("add", "store", *paths, "--jobs", 1, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (status, 1)
+    assert words in done.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_link_in_a_circle_in_a_folder_is_named_and_the_others_are_read(tmp_path: Path, logs: Path) -> None:
+    (logs / "circle.log").symlink_to("circle.log")
+    for place in (logs, f"{logs}/*"):
+        done = run("add", tmp_path / "store", place, "--jobs", 1)
+        assert done.returncode == 0
+        assert f"skipped {logs}/circle.log: Too many levels of symbolic links\n" in done.stderr
+        assert "defect" not in done.stderr
+    assert "nothing new; 7 were known" in done.stderr
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_workers_end_with_their_driver_and_the_next_call_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "logs"

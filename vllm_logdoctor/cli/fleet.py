@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ fleet = typer.Typer(
 )
 Place = Annotated[str, typer.Argument(metavar="STORE", help="Directory of the store.")]
 _ASK_FORMATS = ("text", "csv", "json")
+_MOST_NAMED = 5
 _CLUSTERS = ("local", "slurm", "pbs")
 _CLUSTER_HELP = "slurm or pbs: workers as batch jobs (local: Dask on this machine)."
 
@@ -84,6 +86,9 @@ def add(
             patterns=_patterns(),
             progress=_print_progress if shows else None,
         )
+    _print_skipped(done.skipped)
+    if not (done.read or done.known or done.interrupted):
+        raise LogdoctorError(f"no log in {', '.join(paths or [listed or ''])}", ExitCode.NOTHING_OF_VLLM)
     _print_added(done, quiet)
     if done.interrupted:
         raise KeyboardInterrupt
@@ -252,6 +257,15 @@ def _date(text: str | None) -> Any:
 def _print_progress(done: Added, total: int) -> None:
     sys.stderr.write(f"\rlogdoctor: {done.read:,} of {total:,} logs")
     sys.stderr.flush()
+
+
+def _print_skipped(skipped: Sequence[str]) -> None:
+    from vllm_logdoctor.report.escape import visible
+
+    for words in skipped[:_MOST_NAMED]:
+        sys.stderr.write(f"logdoctor: skipped {visible(words)}\n")
+    if len(skipped) > _MOST_NAMED:
+        sys.stderr.write(f"logdoctor: skipped {len(skipped) - _MOST_NAMED:,} more\n")
 
 
 def _print_added(done: Added, quiet: bool) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,12 +33,12 @@ def follow(
     from vllm_logdoctor.cli.settings import with_known_findings
     from vllm_logdoctor.pipeline import Analyser, nothing_of_vllm
     from vllm_logdoctor.report.escape import visible
-    from vllm_logdoctor.source.growing import GrowingFile, GrowingStream
+    from vllm_logdoctor.source.growing import growing
 
     settings = with_known_findings(settings_here())
     analyser = Analyser(options_of(settings, objective))
     name = "<stdin>" if log == "-" else log
-    source = GrowingStream(sys.stdin.buffer) if log == "-" else GrowingFile(Path(log))
+    source = growing(log)
     if not source.there:
         sys.stderr.write(f"logdoctor: {visible(name)} is not there yet: waiting for it, Ctrl-C ends that\n")
     feed = Feed(analyser, name, lambda analysis: accepted_left_out(analysis, settings))

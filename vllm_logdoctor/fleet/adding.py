@@ -28,12 +28,14 @@ class Added(Struct):
         statuses: logs that were read, by status.
         seconds: how long it took.
         interrupted: whether it was stopped before its end.
+        skipped: what is no file though its name is that of a log, with the reason.
     """
 
     known: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     interrupted: bool = False
+    skipped: list[str] = field(default_factory=list)
 
     @property
     def read(self) -> int:
@@ -64,13 +66,15 @@ def add(
         LogdoctorError: the store can't be written, or the workers are gone (exit code 3).
     """
     began = time.monotonic()
+    done = Added()
+    wanted = _new_logs(store, logs, reading, done, again=again)
+    total = len(wanted)
+    if not total:
+        return done
     try:
         store.create()
     except OSError as error:
         raise _unwritable(store, error.strerror or str(error)) from error
-    done = Added()
-    wanted = _new_logs(store, logs, reading, done, again=again)
-    total = len(wanted)
     waiting = deque(batches_of(str(store.path), wanted, reading, workers.count))
     del wanted
     attempts: Counter[str] = Counter()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from hashlib import blake2b
+from itertools import chain
 
 from msgspec import Struct
 
@@ -38,20 +40,25 @@ class Log(Struct, frozen=True):
         return datetime.fromtimestamp(self.modified, timezone.utc).replace(tzinfo=None)
 
 
-def logs_of(paths: Iterable[str], listed: Iterable[str] = (), leave_out: str = "") -> Iterator[Log]:
+def logs_of(
+    paths: Iterable[str], listed: Iterable[str] = (), leave_out: str = "", skipped: list[str] | None = None
+) -> Iterator[Log]:
     """Yield the logs that paths name, each once.
 
     Args:
         paths: files, globs and directories.
         listed: paths of a list; one that is not there any more is a log that can't be read, not an error.
         leave_out: directory that is not entered (the store).
+        skipped: takes what is no file though its name is that of a log, in a directory or of a glob, with the reason.
 
     Raises:
-        LogdoctorError: a path of `paths` does not exist, or a glob matches nothing (exit code 3).
+        LogdoctorError: a path of `paths` is no file, or a glob matches nothing (exit code 3).
     """
     families: dict[str, list[str]] = {}
     seen: set[str] = set()
-    for path in (*_expanded(paths, leave_out), *_expanded(listed, leave_out, listed=True)):
+    left_out = [] if skipped is None else skipped
+    named = (found for path in paths for found in _named(path, leave_out, left_out))
+    for path in chain(named, _listed(listed, leave_out, left_out)):
         if path not in seen:
             seen.add(path)
             families.setdefault(family_of(path), []).append(path)
@@ -65,20 +72,37 @@ def key_of(path: str) -> str:
     return _hash(family_of(os.path.abspath(path)))
 
 
-def _expanded(paths: Iterable[str], leave_out: str, *, listed: bool = False) -> Iterator[str]:
+def _named(path: str, leave_out: str, skipped: list[str]) -> Iterator[str]:
+    """Yield the files of what a user named: a file, a directory or a glob."""
+    if os.path.isdir(path):
+        yield from _below(os.path.abspath(path), leave_out, skipped)
+        return
+    reason = _no_file(path)
+    if not reason:
+        yield os.path.abspath(path)
+    elif glob.has_magic(path) and (found := sorted(glob.iglob(path, recursive=True))):
+        for one in found:
+            if os.path.isdir(one):
+                yield from _below(os.path.abspath(one), leave_out, skipped)
+            elif reason := _no_file(one):
+                skipped.append(f"{one}: {reason}")
+            else:
+                yield os.path.abspath(one)
+    elif os.path.lexists(path):
+        raise LogdoctorError(f"can't read {path}: {reason}; give logs, globs or directories")
+    else:
+        raise LogdoctorError(f"no such file: {path}; give logs, globs or directories")
+
+
+def _listed(paths: Iterable[str], leave_out: str, skipped: list[str]) -> Iterator[str]:
     for path in paths:
         if os.path.isdir(path):
-            yield from _below(os.path.abspath(path), leave_out)
-        elif listed or os.path.lexists(path):
-            yield os.path.abspath(path)
-        elif glob.has_magic(path) and (found := sorted(glob.iglob(path, recursive=True))):
-            for one in found:
-                yield from _expanded([one], leave_out)
+            yield from _below(os.path.abspath(path), leave_out, skipped)
         else:
-            raise LogdoctorError(f"no such file: {path}; give logs, globs or directories")
+            yield os.path.abspath(path)
 
 
-def _below(folder: str, leave_out: str) -> Iterator[str]:
+def _below(folder: str, leave_out: str, skipped: list[str]) -> Iterator[str]:
     """Yield the log files below a directory; links to directories are not followed."""
     waiting = [folder]
     while waiting:
@@ -90,10 +114,25 @@ def _below(folder: str, leave_out: str) -> Iterator[str]:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
-                    elif looks_like_log(entry.name) and entry.is_file():
+                    elif not looks_like_log(entry.name):
+                        continue
+                    elif not entry.is_file(follow_symlinks=False) and (reason := _no_file(entry.path)):
+                        skipped.append(f"{entry.path}: {reason}")
+                    else:
                         yield entry.path
         except OSError as error:
             raise LogdoctorError(f"can't read directory {folder}: {error.strerror or error}") from error
+
+
+def _no_file(path: str) -> str:
+    """Return why a path is no file that could be read: a link in a circle, a device, a pipe; "" for a file."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        return error.strerror or str(error)
+    except ValueError as error:
+        return str(error)
+    return "" if stat.S_ISREG(mode) else "not a file"
 
 
 def _log(family: str, files: Sequence[str]) -> Log:

@@ -81,14 +81,17 @@ class Fleet:
             progress: called after each batch with what was done and the number of logs to read.
 
         Raises:
-            LogdoctorError: a path does not exist, or the store can't be written (exit code 3).
+            LogdoctorError: a path is no file, or the store can't be written (exit code 3).
         """
         if client is not None:
             executor = client.get_executor(pure=False, retries=0)
         chosen = workers or (given(executor) if executor is not None else pool(jobs))
         reading = ReadOptions(time_limit, memory_limit, documents, patterns)
-        logs = logs_of([fspath(path) for path in paths], listed, str(self.store.path))
-        return add(self.store, logs, reading, chosen, again=again, progress=progress)
+        skipped: list[str] = []
+        logs = logs_of([fspath(path) for path in paths], listed, str(self.store.path), skipped)
+        done = add(self.store, logs, reading, chosen, again=again, progress=progress)
+        done.skipped = skipped
+        return done
 
     def add_accounting(self, path: str | PathLike[str]) -> int:
         """Read accounting (sacct -P, qstat -xf, or a CSV) into the store; return the number of jobs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -173,3 +174,25 @@ class GrowingStream(Struct):
 
 
 Growing = GrowingFile | GrowingStream
+
+
+def growing(name: str) -> Growing:
+    """Return a log that is being written, opened; "-" is standard input.
+
+    Raises:
+        LogdoctorError: it can't be opened, or is a device.
+    """
+    if name == "-":
+        if sys.stdin is None:
+            raise LogdoctorError("standard input is closed: name a log, or pipe one in")
+        return GrowingStream(sys.stdin.buffer)
+    try:
+        mode = os.stat(name).st_mode
+    except (OSError, ValueError):
+        return GrowingFile(Path(name))
+    if stat.S_ISFIFO(mode):
+        # Nothing takes the place of a pipe, and it ends with its writer.
+        return GrowingStream(open(name, "rb", buffering=0))  # noqa: SIM115
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise LogdoctorError(f"can't follow {name}: it is a device, not a log; name a file or a pipe")
+    return GrowingFile(Path(name))
