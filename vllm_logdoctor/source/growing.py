@@ -192,7 +192,7 @@ def growing(name: str) -> Growing:
         return GrowingFile(Path(name))
     if stat.S_ISFIFO(mode):
         # Nothing takes the place of a pipe, and it ends with its writer.
-        return GrowingStream(open(name, "rb", buffering=0))  # noqa: SIM115
+        return GrowingStream(open(name, "rb", buffering=0))
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise LogdoctorError(f"can't follow {name}: it is a device, not a log; name a file or a pipe")
     return GrowingFile(Path(name))
