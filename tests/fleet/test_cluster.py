@@ -126,6 +126,44 @@ def test_a_later_job_that_is_refused_is_said_and_the_others_go_on(
     assert "sbatch refuses the job (exit status 1): sbatch: error: MaxSubmitJobs" in notes[0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "submit", "look", "answer"),
+    [
+        ("pbs", "qsub", "qstat", "echo 'qstat: Unknown Job Id 7.head' >&2; exit 153"),
+        ("pbs", "qsub", "qstat", "echo 'qstat: 7.head Job has finished, use -x or -H' >&2; exit 35"),
+        ("slurm", "sbatch", "squeue", "exit 0"),
+        ("slurm", "sbatch", "squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"),
+    ],
+)
+def test_a_job_that_ends_without_a_worker_is_not_waited_for(
+    kind: str,
+    submit: str,
+    look: str,
+    answer: str,
+    tmp_path: Path,
+    logs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("dask_jobqueue")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("vllm_logdoctor.fleet.mapping._UNTIL_LOOKED", 0.01)
+    # Without the packages of the site, the worker's interpreter has no distributed.
+    cancelled = "exit 0"
+    for name, words in (
+        ("qdel", cancelled),
+        ("scancel", cancelled),
+        (submit, f"bash $1 >{tmp_path}/worker.7.out 2>&1; echo 7"),
+        (look, answer),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{words}\n")
+        (tmp_path / name).chmod(0o755)
+    options = {**site(tmp_path), "python": f"{sys.executable} -I -S", "interface": "lo"}
+    with pytest.raises(LogdoctorError) as said, cluster_workers(kind, options) as workers:
+        Fleet(tmp_path / "store").add([logs], workers=workers)
+    assert f"--cluster {kind}: job 7 ended without a worker: " in str(said.value)
+    assert "No module named 'distributed'" in str(said.value)
+
+
 def test_a_running_scheduler_gives_the_same_rows(tmp_path: Path, logs: Path, fleet: Fleet) -> None:
     distributed = pytest.importorskip("distributed")
     file = tmp_path / "scheduler.json"

@@ -86,10 +86,9 @@ def add(
             patterns=_patterns(),
             progress=_print_progress if shows else None,
         )
-    _print_skipped(done.skipped)
+    _print_added(done, quiet)
     if not (done.read or done.known or done.interrupted):
         raise LogdoctorError(f"no log in {', '.join(paths or [listed or ''])}", ExitCode.NOTHING_OF_VLLM)
-    _print_added(done, quiet)
     if done.interrupted:
         raise KeyboardInterrupt
 
@@ -269,7 +268,8 @@ def _print_skipped(skipped: Sequence[str]) -> None:
 
 
 def _print_added(done: Added, quiet: bool) -> None:
-    if quiet:
+    _print_skipped(done.skipped)
+    if quiet or not (done.read or done.known or done.interrupted):
         return
     by_status = ", ".join(f"{count:,} {status}" for status, count in done.statuses.most_common())
     rate = (

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +18,7 @@ from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.mapping import WorkerPool, given, usable_cores
+from vllm_logdoctor.parse.secrets import mask
 from vllm_logdoctor.run.job import seconds_of_time
 
 _BEFORE_THE_END = 120
@@ -27,6 +31,8 @@ _SETTINGS = {
     "distributed.comm.timeouts.connect": "30s",
 }
 
+_IS_THERE = {"pbs": ("qstat",), "slurm": ("squeue", "-h", "-j")}
+_IS_GONE = re.compile(r"Unknown Job|has finished|Invalid job id")
 _REFUSED = re.compile(
     r"Exit code: (?P<status>-?\d+)\nCommand:\n(?P<command>\S+).*?\nstdout:\n(?P<stdout>.*)\nstderr:\n(?P<stderr>.*)",
     re.DOTALL,
@@ -87,7 +93,7 @@ def cluster_workers(
         note: called with why a further job was refused.
 
     Raises:
-        LogdoctorError: a package is missing, or the batch system refuses the first job.
+        LogdoctorError: a package is missing, the batch system refuses the first job, or that ends without a worker.
     """
     site = site_of(values)
     dask = _import("dask")
@@ -98,10 +104,10 @@ def cluster_workers(
         _cluster(kind, site, note) as cluster,
         _import("distributed").Client(cluster) as client,
     ):
-        yield _workers(
-            client,
-            site.workers if kind != "local" else (cluster.workers and len(cluster.workers)) or usable_cores(),
-        )
+        if kind == "local":
+            yield _workers(client, (cluster.workers and len(cluster.workers)) or usable_cores())
+        else:
+            yield _workers(client, site.workers, _JobWatch(client, cluster, kind, site).look)
 
 
 @contextmanager
@@ -125,9 +131,9 @@ def scheduler_workers(scheduler_file: str, patience: float = 30) -> Iterator[Wor
         yield _workers(client, threads)
 
 
-def _workers(client: Any, count: int) -> WorkerPool:
+def _workers(client: Any, count: int, look: Callable[[], None] = lambda: None) -> WorkerPool:
     chosen = given(client.get_executor(pure=False, retries=0))
-    return WorkerPool(count, chosen.executor, isolated=True)
+    return WorkerPool(count, chosen.executor, isolated=True, look=look)
 
 
 @contextmanager
@@ -153,6 +159,58 @@ def _cluster(kind: str, site: Site, note: Callable[[str], None]) -> Iterator[Any
             raise LogdoctorError(f"--cluster {kind}: {reason}")
         cluster.adapt(minimum_jobs=1, maximum_jobs=site.workers)
         yield cluster
+
+
+class _JobWatch:
+    """Tells a job that waits from one that has ended without a worker, which Dask would wait for without end.
+
+    Args:
+        client, cluster: of Dask.
+        kind: of batch system.
+        site: its options.
+    """
+
+    def __init__(self, client: Any, cluster: Any, kind: str, site: Site) -> None:
+        self._client, self._cluster, self._kind = client, cluster, kind
+        self._folder = site.log_directory or "."
+        self._worker_came = False
+
+    def look(self) -> None:
+        """Look whether a worker may still come.
+
+        Raises:
+            LogdoctorError: none ever came, and all jobs have ended.
+        """
+        self._worker_came = self._worker_came or bool(self._client.nthreads())
+        jobs = [] if self._worker_came else [one.job_id for one in list(self._cluster.workers.values())]
+        submitted = [job for job in jobs if job]
+        if submitted and all(_has_ended(self._kind, job) for job in submitted):
+            words = _last_words(submitted[0], self._folder)
+            raise LogdoctorError(
+                f"--cluster {self._kind}: job {submitted[0]} ended without a worker: {words}"
+            )
+
+
+def _has_ended(kind: str, job: str) -> bool:
+    """Ask the batch system; where it does not answer, the job may still wait or run."""
+    try:
+        asked = subprocess.run(
+            [*_IS_THERE[kind], job], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return bool(_IS_GONE.search(asked.stderr)) or (
+        kind == "slurm" and asked.returncode == 0 and not asked.stdout.strip()
+    )
+
+
+def _last_words(job: str, folder: str) -> str:
+    """Return the last line of what a job wrote, or where to look for it."""
+    for file in sorted(Path(folder).glob(f"*{job}*"), key=os.path.getmtime, reverse=True):
+        with suppress(OSError):
+            if lines := file.read_text(errors="replace")[-4000:].strip().splitlines():
+                return mask(lines[-1][-300:]).text
+    return f"see its output in {os.path.abspath(folder)}"
 
 
 def _noting(job: Any, first: Future[str], note: Callable[[str], None]) -> Any:

@@ -27,6 +27,8 @@ _IN_FLIGHT = 3
 _POOL_BATCHES = 150
 """Batches that the processes of a pool read before new ones take their place: memory of a process grows a little with each log."""
 
+_UNTIL_LOOKED = 30.0
+
 Outcome = Receipt | BaseException
 
 
@@ -37,11 +39,13 @@ class WorkerPool(Struct, frozen=True):
         count: how many are read at once.
         executor: opens an executor with so many workers.
         isolated: whether a dead worker costs its own batch only, not those of the others.
+        look: called again and again while no batch ends; raises where none will.
     """
 
     count: int
     executor: Callable[[int], AbstractContextManager[Executor]]
     isolated: bool
+    look: Callable[[], None] = lambda: None
 
 
 def pool(jobs: int | None = None) -> WorkerPool:
@@ -96,7 +100,10 @@ def _read(
             if not running:
                 return
             usable = usable and (workers.isolated or left > 0)
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            ended = wait(running, _UNTIL_LOOKED, FIRST_COMPLETED).done
+            if not ended:
+                workers.look()
+            for future in ended:
                 outcome = _outcome(future)
                 usable = usable and not isinstance(outcome, BrokenExecutor)
                 yield running.pop(future), outcome
