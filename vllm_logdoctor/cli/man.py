@@ -36,9 +36,9 @@ EXIT_MEANINGS = {
     ExitCode.USAGE: "wrong usage: an option, a value or a settings file",
     ExitCode.UNREADABLE: (
         "an input can't be read or is a report of logdoctor, or an output can't be written; a batch system refuses the"
-        " jobs of `fleet add --cluster`"
+        " jobs of `fleet add --cluster`, or they end without a worker"
     ),
-    ExitCode.NOTHING_OF_VLLM: "nothing that vLLM writes is in the input",
+    ExitCode.NOTHING_OF_VLLM: "nothing that vLLM writes is in the input; `fleet add` is given no log",
     ExitCode.INTERNAL: "an error of logdoctor itself",
     ExitCode.INTERRUPTED: "interrupted",
 }
