@@ -63,3 +63,31 @@ def test_out_of_memory_without_a_phase_is_named_without_one():
     found = root("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.08 GiB.")
     assert "does not show" in found.title
     assert found.confidence == "low"
+
+
+def _cut_below(*lines: str, stream: str = "") -> str:
+    cut = framed("", ["EngineCore failed to start.", *traceback(("run_engine_core", "EngineCoreProc()"), ends="")[:-1]], "core.py:708")  # fmt: skip
+    return text(f"{stream}{line}" for line in (*lines, *cut))
+
+
+def test_an_error_that_the_process_logged_right_above_a_traceback_that_is_cut_off_leads():
+    logged = "ERROR 05-01 09:59:59 [paged_store.py:77] The page table of device 3 is frozen."
+    found = root(_cut_below(logged, stream="2026-05-01T10:00:00.123456789Z stdout F "))
+    assert (found.id, found.confidence) == ("unclassified-failure", "low")
+    assert "The page table of device 3 is frozen." in found.explanation
+    assert "page table" in found.evidence[0].text
+
+
+def test_such_an_error_that_a_rule_knows_is_named_by_it_and_less_surely():
+    found = root(_cut_below("ERROR 05-01 09:59:59 [nixl/worker.py:205] NIXL is not available"))
+    assert (found.id, found.confidence) == ("kv-connector-failure", "medium")
+
+
+def test_an_error_of_a_request_of_an_earlier_minute_or_of_another_process_is_no_cause_of_a_cut_off_traceback():
+    for line in (
+        "ERROR 05-01 09:59:59 [serving_chat.py:77] The page table of device 3 is frozen.",
+        "ERROR 05-01 09:51:00 [paged_store.py:77] The page table of device 3 is frozen.",
+        "(Worker_TP1 pid=7) ERROR 05-01 09:59:59 [paged_store.py:77] The page table of device 3 is frozen.",
+        "WARNING 05-01 09:59:59 [paged_store.py:77] The page table of device 3 is frozen.",
+    ):
+        assert root(_cut_below(line)).id == "cause-not-in-log", line

@@ -6,15 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
-from vllm_logdoctor.rules.failure.matching import RuleMatch, broke_by_itself
+from vllm_logdoctor.rules.failure.matching import RuleMatch, broke_by_itself, is_vague, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.support import is_of_wrong_type
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
+from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
 from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Block, Frame, Raised
 from vllm_logdoctor.run.builds import compiler_error, error_text
@@ -79,6 +82,7 @@ _LIBRARY_FAILED = lazy_pattern(
     r"CCL_ERROR|NCCL WARN .*(?:fail|error)|(?i:\bfatal\b)|: error:|\[E\d{3}|\bERR\d{5}\b"
 )
 _CLOSE_LINES = 10
+_CLOSE_SECONDS = 10.0
 
 
 def unnamed_match(
@@ -98,6 +102,7 @@ def unnamed_match(
         return (
             _out_of_budget(observation, context, rules, facts)
             or _announced(observation, rules)
+            or _logged_above(observation, context, rules, facts)
             or _torn(raised, observation, rules)
         )
     frames = acting_frames(raised.frames) if raised is not None else ()
@@ -162,6 +167,49 @@ def _announced(observation: Observation, rules: FailureRules) -> RuleMatch | Non
     )
     values = {"exception": said[:300], "process": observation.record.process.name or None}
     return RuleMatch(rules.rule(UNKNOWN), signature, observation, observation.record, values)
+
+
+def _logged_above(
+    observation: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> RuleMatch | None:
+    """Return the error that the process of a traceback without its exception logged right above it, as a rule knows it or as logged.
+
+    ERROR 05-01 11:35:28 [nixl_connector.py:343] NIXL is not available
+    """
+    above = reversed(context.above(observation.position, _CLOSE_LINES))
+    said = next((one for one in above if _is_error(one, observation, context)), None)
+    if said is None or UNKNOWN not in rules:
+        return None
+    seen = Observation(
+        said.message, said, observation.position, context.place(said),
+        raised=Raised("", said.message, "", (), said, ""),
+    )  # fmt: skip
+    named = next((one for one in match_rules(seen, context, rules, facts) if not is_vague(one)), None)
+    if named is not None:
+        signature = named.signature
+        if named.confidence == "high":
+            signature = replace(signature, confidence="medium")  # The exception itself is not in the log.
+        return replace(named, signature=signature, observation=observation)
+    signature = Signature(
+        "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
+    )
+    values = {"exception": said.message.strip()[:300], "process": said.process.name or None}
+    return RuleMatch(rules.rule(UNKNOWN), signature, observation, said, values, (observation.record,))
+
+
+def _is_error(record: Record, observation: Observation, context: FailureContext) -> bool:
+    """Return whether a line above a traceback is an error of its process, in the same seconds, that states more than that it failed."""
+    block = observation.block
+    if block is None or record.level not in ("ERROR", "CRITICAL") or record.process != block.process:
+        return False
+    if id(record) in context.inside or _NO_MESSAGE.search(record.message):
+        return False
+    if record.call_site is not None and is_request_site(record.call_site[0]):
+        return False
+    if tells_of_transfer(record) and context.served_before(observation.place):
+        return False
+    now = block.first.time
+    return record.time is None or now is None or now - record.time <= _CLOSE_SECONDS
 
 
 def _torn(raised: Raised, observation: Observation, rules: FailureRules) -> RuleMatch | None:
