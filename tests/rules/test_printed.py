@@ -23,7 +23,9 @@ LATER = "INFO 05-01 10:00:01 [default_loader.py:268] Loading weights took 9.12 s
         ("0.9.2", "V0", "rocm", "`# rocm blocks`"),
         ("0.7.3", "V1", "cuda", "`# GPU blocks`"),
         ("0.8.5", "V1", "cuda", "`GPU KV cache size`"),
-        ("0.33.0", "V1", "cuda", "`GPU KV cache size`"),
+        ("0.29.0", "V1", "cuda", "`GPU KV cache size`"),
+        ("0.30.0", "V1", "cuda", "`KV cache size`"),
+        ("0.33.0", "V1", "cpu", "`KV cache size`"),
         (None, None, None, "`GPU KV cache size` (engine V0: `# GPU blocks`)"),
     ],
 )

@@ -25,6 +25,7 @@ _SIZE = "`GPU KV cache size`"
 _LOADED = "`Model loading took N GiB`"
 _BLOCKS_NAMED_BY_DEVICE = "0.7.0"
 _SIZE_IN_TOKENS = "0.8.0"
+_SIZE_BY_DEVICE = "0.30.0"
 _V1_BY_DEFAULT = "0.8.0"
 _V0_GONE = "0.11.0"
 _SERVERS_ONLY = "`Application startup complete`"
@@ -62,6 +63,9 @@ def as_printed(text: str, run: Run) -> str:
         )
     if engine == "V1" and at_least(version, _SIZE_IN_TOKENS) is False:
         return text.replace(_SIZE, "`# GPU blocks`")
+    if at_least(version, _SIZE_BY_DEVICE):
+        # The word before it is that of the device, or of each pool.
+        return text.replace(_SIZE, "`KV cache size`")
     if engine is None:
         return text.replace(_SIZE, f"{_SIZE} (engine V0: `# GPU blocks`)")
     return text
