@@ -209,3 +209,14 @@ def test_the_seconds_of_a_slow_reading_are_proved_by_its_own_line_and_divided_un
     text = report(lines)
     assert "7.84 to 23.5 x faster weight loading" in text
     assert "1342" not in text
+
+
+def test_an_argument_with_the_default_value_is_no_setting_that_was_chosen() -> None:
+    lines = [
+        "$ vllm serve org/model --port 8000 --max-num-seqs 32",
+        "INFO 05-01 10:00:00 [api_server.py:1043] vLLM API server version 0.16.0",
+    ]
+    text = report(lines)
+    assert "| `port` |" not in text
+    assert "| `max_num_seqs` | `32` |" in text
+    assert "Given, and the default of this release [L1]: `port` `8000`." in text

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import capital, setting, table
 from vllm_logdoctor.report.page import Page
@@ -62,7 +63,9 @@ def configuration_summary(page: Page) -> list[str]:
     before = _nearest(page)
     if before is not None:
         return [*_differences(page, before), *_variables(page)]
-    chosen = [item for item in config.items() if _in_table(item[1]) and item[1].provenance != "reported"]
+    set_here = [item for item in config.items() if _in_table(item[1]) and item[1].provenance != "reported"]
+    idle = sorted(name for name, value in set_here if _is_default(page.run, name, value))
+    chosen = [item for item in set_here if item[0] not in idle]
     rows = [_row(page, *item) for item in sorted(chosen, key=_by_provenance)]
     lines = table(["setting", "value", "set by", "evidence"], rows) if rows else []
     groups: tuple[tuple[Provenance, str], ...] = (("reported", "in effect"), ("default", "by default"))
@@ -70,7 +73,23 @@ def configuration_summary(page: Page) -> list[str]:
     if said:
         words = f"{'also ' if rows else ''}{'; '.join(said)}"
         lines += ["", f"{capital(words)}."]
+    if idle:
+        proof = page.cited((e for name in idle for e in config[name].evidence), 2)
+        lines += ["", f"Given, and the default of this release{proof}: {_in_line(config, idle)}."]
     return [*lines, *_variables(page)]
+
+
+def _is_default(run: Run, name: str, value: Value) -> bool:
+    """Return whether an argument has the value that its flag has in this release when it is not given."""
+    flag = flag_for_field(name, str(run.version.value) if run.version else None)
+    return (
+        value.provenance == "explicit"
+        and not value.resolved
+        and flag is not None
+        and not flag.default_is_source
+        and flag.default is not None
+        and flag.default == value.value
+    )
 
 
 def _others(page: Page, provenance: Provenance, name: str) -> str:
