@@ -165,6 +165,16 @@ def test_a_slow_kernel_is_not_called_right() -> None:
     assert "quantization" not in right(a_run(reported={"quantization": "awq"}, messages=(line,)))
 
 
+def test_what_vllm_warns_to_be_less_accurate_is_not_called_right() -> None:
+    scales = "Using KV cache scaling factor 1.0 for fp8_e4m3. This may cause accuracy issues. Please make sure k/v_scale scaling factors are available in the fp8 checkpoint."
+    experts = "w1_weight_scale_2 must match w3_weight_scale_2. Accuracy may be affected."
+    reported = {"quantization": "modelopt_fp4", "kv_cache_dtype": "fp8_e4m3"}
+    assert {"quantization", "KV cache type"} <= right(a_run(reported=reported)).keys()
+    assert "KV cache type" not in right(a_run(reported=reported, messages=(scales,)))
+    assert "quantization" in right(a_run(reported=reported, messages=(scales,)))
+    assert "quantization" not in right(a_run(reported=reported, messages=(experts,)))
+
+
 def test_tensor_parallelism_is_right_where_one_card_is_too_small() -> None:
     run = a_run(
         set={"tensor_parallel_size": 4, "gpu_memory_utilization": 0.88},
@@ -176,7 +186,7 @@ def test_tensor_parallelism_is_right_where_one_card_is_too_small() -> None:
 def test_what_is_missing_comes_with_what_to_set_next_time() -> None:
     run = a_run(version=None, kind="server")
     texts = " ".join(unknowns_of(run))
-    assert "vllm --version" in texts
+    assert "pip show vllm" in texts
     assert "no statistics line" in texts
 
 

@@ -16,6 +16,7 @@ from vllm_logdoctor.run.model import Evidence, Run
 
 # deepseek_v4_fp8   moe_wna16   ascend
 _SMALLER = lazy_pattern(r"fp[48]|int[48]|awq|gptq|marlin|wna16|ascend")
+_OF_CACHE = lazy_pattern(r"(?i)KV.cache|fp8 attention")
 Check = Callable[[Run, Load], "AlreadyRight | None"]
 
 
@@ -110,6 +111,8 @@ def quantized(run: Run, load: Load) -> AlreadyRight | None:
     slow = ("quantization-kernel-forced", "quantization-not-optimized", "quantization-emulated")
     if value is None or not value.value or not value.evidence or any(run.seen(name) for name in slow):
         return None
+    if _accuracy_warned(run, of_cache=False):
+        return None
     # What a plug-in registers under its own name may be no smaller at all.
     if weight_bytes(str(value.value)) is None and not _SMALLER.search(str(value.value)):
         return None
@@ -123,10 +126,23 @@ def cache_type(run: Run, load: Load) -> AlreadyRight | None:
     kind = str(run.in_effect("kv_cache_dtype"))
     if value is None or not kind.startswith(("fp8", "int8", "nvfp4")) or not value.evidence:
         return None
+    if _accuracy_warned(run, of_cache=True):
+        return None
     brings = "twice the tokens in the same memory (measured: exactly 2.00 x for fp8)"
     if kind.startswith("nvfp4"):
         brings = "more than three times the tokens in the same memory (4 bits and their scales instead of 16)"
     return AlreadyRight("KV cache type", kind, brings, value.evidence[-1:])
+
+
+def _accuracy_warned(run: Run, *, of_cache: bool) -> bool:
+    """Return whether vLLM warned that the quantized cache, or the quantized weights, can make answers less accurate."""
+    warned = (
+        event.record.message
+        for seen in run.messages.values()
+        for event in seen.first
+        if event.pattern.level == "warning" and event.pattern.topic in ("quantization", "kv-cache", "moe")
+    )
+    return any("ccura" in text and bool(_OF_CACHE.search(text)) == of_cache for text in warned)
 
 
 def sampler(run: Run, load: Load) -> AlreadyRight | None:

@@ -31,11 +31,11 @@ def _unknowns(run: Run) -> Iterator[str]:
     if run.kind in ("build", "test", "client"):
         return
     if run.version is None and (run.arguments or run.engine_config):
-        yield "vLLM release: run `vllm --version` in the job script."
+        yield "vLLM release: run `pip show vllm` in the job script."
     elif run.version is None:
-        yield "vLLM release: keep the log from its first line, or run `vllm --version` in the job script."
+        yield "vLLM release: keep the log from its first line, or run `pip show vllm` in the job script."
     elif run.version.provenance == "derived":
-        yield f"Exact vLLM release (inferred: {release_words(run.version)}): run `vllm --version` in the job script."
+        yield f"Exact vLLM release (inferred: {release_words(run.version)}): run `pip show vllm` in the job script."
     if not run.config and not (run.benchmarks and run.benchmarks[-1].asked):
         yield "Configuration: keep the log from its first line."
     elif run.config and run.kind == "server" and not run.arguments:
