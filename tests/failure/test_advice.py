@@ -232,3 +232,63 @@ def test_the_number_of_devices_that_torch_prints_as_a_character_is_a_number():
     )
     assert "device 3, and its process sees 2" in found.explanation
     assert "Ray" not in " ".join(found.alternatives)
+
+
+def test_advice_on_a_log_without_a_release_fits_the_files_of_its_traceback():
+    old = "\n".join(
+        [
+            "Traceback (most recent call last):",
+            '  File "/opt/site-packages/vllm/executor/gpu_executor.py", line 36, in _init_executor',
+            "    self.driver_worker.load_model()",
+            '  File "/opt/site-packages/vllm/model_executor/model_loader/utils.py", line 35, in get_model_architecture',
+            "    raise ValueError(",
+            "ValueError: Model architectures ['LakeForCausalLM'] are not supported for now. Supported architectures: ['OPTForCausalLM']",
+        ]
+    )
+    assert "--model-impl" not in " ".join(root(old).alternatives)
+    assert "--model-impl" in " ".join(
+        root(old.replace("/executor/gpu_executor", "/v1/executor/abstract")).alternatives
+    )
+
+
+def test_an_assertion_that_is_not_in_the_log_is_not_to_be_read():
+    blind = crashed("RuntimeError: CUDA error: device-side assert triggered")
+    assert "not in this log" in blind.explanation
+    assert "CUDA_LAUNCH_BLOCKING" in blind.alternatives[0]
+
+
+def test_weights_that_do_not_fit_a_draft_model_are_not_blamed_on_the_served_model():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/worker/gpu/spec_decode/speculator.py", line 156, in load_model',
+        "    load_draft_model()",
+        '  File "/opt/vllm/model_executor/model_loader/weight_utils.py", line 950, in default_weight_loader',
+        "    assert param.size() == loaded_weight.size(), (",
+        "AssertionError: Attempted to load weight (torch.Size([64, 300])) into parameter (torch.Size([64, 180]))",
+    ]
+    found = root(
+        "\n".join(framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *lines], "core.py:708"))
+    )
+    assert "draft model" in found.explanation
+    assert "--speculative-config" in found.alternatives[0]
+
+
+def test_a_build_for_amd_gets_its_own_variable():
+    found = crashed("torch.AcceleratorError: HIP error: invalid device function")
+    advice = " ".join([*found.alternatives, *(change.knob for change in found.changes)])
+    assert "PYTORCH_ROCM_ARCH" in advice
+    assert "TORCH_CUDA_ARCH_LIST" not in advice
+
+
+def test_a_fault_of_a_connector_can_be_avoided_without_it():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/simple_kv_offload/worker.py", line 51, in register_kv_caches',
+        "    views = raw.view(count, -1)",
+        "RuntimeError: shape '[33, -1]' is invalid for input of size 8912",
+    ]
+    found = root(
+        "\n".join(framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *lines], "core.py:708"))
+    )
+    assert found.id == "engine-code-bug"
+    assert "--kv-transfer-config" in found.alternatives[0]

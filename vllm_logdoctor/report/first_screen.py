@@ -167,6 +167,8 @@ def state(page: Page) -> str:
         return "BUILD: no error"
     if is_client(run):
         return "BENCHMARK CLIENT: results"
+    if run.benchmarks and not (run.samples or run.startup_complete):
+        return "BENCHMARK RESULTS: the log has no lines of the server"
     if limit == "none-clear" and not run.samples:
         return "HEALTHY: no statistics of the load in this log"
     return f"HEALTHY: {LIMITS[limit]}" if limit in ("idle", "startup-only", "none-clear") else "HEALTHY"

@@ -5,15 +5,16 @@ from __future__ import annotations
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Run
 
-_NVIDIA = ("nvidia-smi", "CUDA_VISIBLE_DEVICES", "/dev/nvidia*")
+_NVIDIA = ("nvidia-smi", "CUDA_VISIBLE_DEVICES", "/dev/nvidia*", "TORCH_CUDA_ARCH_LIST")
 _OWN = {
-    "rocm": ("rocm-smi", "HIP_VISIBLE_DEVICES", "/dev/kfd"),
+    "rocm": ("rocm-smi", "HIP_VISIBLE_DEVICES", "/dev/kfd", "PYTORCH_ROCM_ARCH"),
     "npu": ("npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "/dev/davinci*"),
     "xpu": ("xpu-smi", "ZE_AFFINITY_MASK", "/dev/dri/*"),
     "hpu": ("hl-smi", "HABANA_VISIBLE_MODULES", "/dev/accel/*"),
 }
 # nvidia-smi -q -d COMPUTE      nvidia-smi topo -m      With MIG, name the instance ...
 _NVIDIA_ONLY = lazy_pattern(r"nvidia-smi (?:-\w|topo)|\bMIG\b")
+_ON_ROCM = "On ROCm "
 _UNITS = {"npu": "NPU", "xpu": "XPU", "hpu": "HPU", "tpu": "TPU", "neuron": "Neuron core"}
 _GPU = lazy_pattern(r"(?<![\w-])GPU(?P<several>s?)(?![\w-])")
 _ORDER = lazy_pattern(r"; set `CUDA_DEVICE_ORDER=[^.]*")
@@ -44,12 +45,14 @@ def in_words_of_device(text: str, run: Run) -> str | None:
         '`nvidia-smi` names it.'
     """
     text = device_named(text, run)
+    if text.startswith(_ON_ROCM) and run.platform not in (None, "rocm"):
+        return None
     own = _OWN.get(run.platform or "")
     if own is None or any(word in text for word in own):
         return text
     if _NVIDIA_ONLY.search(text):
         return None
     text = _ORDER.sub("", text)
-    for theirs, ours in zip(_NVIDIA, own, strict=True):
+    for theirs, ours in zip(_NVIDIA, own, strict=False):
         text = text.replace(theirs, ours)
     return text

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import lru_cache, partial
 
 from vllm_logdoctor.knowledge.flags import flag_exists, flag_spans
+from vllm_logdoctor.knowledge.messages import message_table
 from vllm_logdoctor.knowledge.renames import renames
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.variables import variable_known
-from vllm_logdoctor.knowledge.versions import parse_version
+from vllm_logdoctor.knowledge.versions import at_least, parse_version
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
 
+_HELP = "`vllm serve --help=all`"
 _LAST_WITH_V0 = "0.10.2"
+# File "/opt/venv/lib/python3.10/site-packages/vllm/executor/gpu_executor.py", line 36, in _init_executor
+_PLACE = lazy_pattern(r'File "[^"\n]{0,300}/vllm/(?P<file>[\w/]{1,200}\.py)"')
+_MOST_OF_LINE = 600
 # 0.1.dev15917+g0a6396b45      0.23.1rc1.dev1201+gd08eebad1.d20260717      0.23.1.post1.dev498+g802ead286.dirty
 _CHANGED_SOURCES = lazy_pattern(r"\.d\d{8}$|\.dirty$")
 # Use a newer release of vLLM and of the library.      try a newer release, or the last one that worked
@@ -29,10 +35,28 @@ _BETWEEN = lazy_pattern(r", (?:and |or )?")
 
 
 def release_of(run: Run) -> str | None:
-    """Return the release by which advice is worded: that of the log, of an engine V0 the last one that had it."""
+    """Return the release by which advice is worded: that of the log, else the last one that has the files of its tracebacks.
+
+    Where these tell nothing, an engine V0 is taken for the last release that had it.
+    """
     if run.version is not None:
         return str(run.version.value)
-    return _LAST_WITH_V0 if run.engine == "V0" else None
+    places = frozenset(
+        found["file"] for record in trail_of(run) for found in _PLACE.finditer(record.message[:_MOST_OF_LINE])
+    )
+    return _last_with(places) or (_LAST_WITH_V0 if run.engine == "V0" else None)
+
+
+@lru_cache(maxsize=16)
+def _last_with(files: frozenset[str]) -> str | None:
+    """Return the last release that has all of some files of vLLM; None where the newest one has them."""
+    table = message_table()
+    ends: list[int] = []
+    for file in files:
+        spans = [one.spans for one in table.logged_by(file.rpartition("/")[2]) if one.module == file]
+        ends += [max(end for each in spans for _, end, *_ in each)] if spans else []
+    last = min(ends, default=len(table.versions))
+    return table.versions[last] if last < len(table.versions) - 1 else None
 
 
 def in_words_of_build(text: str, run: Run) -> str:
@@ -57,8 +81,15 @@ def in_words_of_release(text: str, run: Run) -> str:
         'Set `--attention-backend` (before 0.13 `VLLM_ATTENTION_BACKEND`).'
     """
     release = release_of(run)
-    worded = _FLAG.sub(partial(_of_release, release=release), text)
+    worded = _FLAG.sub(partial(_of_release, release=release), text.replace(_HELP, _help_of(release)))
     return _LIST.sub(partial(_known_items, release=release), worded)
+
+
+def _help_of(release: str | None) -> str:
+    """Return the command that lists all arguments; older releases list them without being asked for all."""
+    if at_least(release, "0.6.0") is False:
+        return "`python -m vllm.entrypoints.openai.api_server --help`"
+    return "`vllm serve --help`" if at_least(release, "0.11.0") is False else _HELP
 
 
 def renamed(flag: str, release: str | None) -> Renamed | None:

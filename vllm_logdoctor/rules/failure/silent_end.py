@@ -15,7 +15,7 @@ from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import is_vague, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.support import is_ruled_out
-from vllm_logdoctor.rules.failure.unnamed import UNKNOWN
+from vllm_logdoctor.rules.failure.unnamed import OF_A_TEST, UNKNOWN
 from vllm_logdoctor.rules.failure.values import number
 from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, rule_of_case, shown
 from vllm_logdoctor.rules.model import Confidence, Finding
@@ -49,10 +49,6 @@ _WHOLE_OUTPUT = (
 _OF_A_STEP = (
     "Correct what this line names, and build again: what follows it is a consequence.",
     "Install a wheel or an image of vLLM instead of building it.",
-)
-_OF_A_TEST = (
-    "Read the test's own section above the summary: the captured output holds what the engine said.",
-    "Run the one test again with its output: `pytest -x -s` and the name that the summary gives.",
 )
 _OF_A_JOB = ("Correct what the line names of the job (`--gres`, partition, account), and submit it again.",)
 _ANSWERS = {
@@ -234,7 +230,7 @@ def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Find
     )
     title = "A test failed" if len(failed) == 1 else f"{len(failed):,} tests failed"
     words = f"The log is the output of pytest. Its first: {shown(next(iter(failed)))}."
-    yield replace(finding, title=title, explanation=words, changes=(), alternatives=_OF_A_TEST, verify="")
+    yield replace(finding, title=title, explanation=words, changes=(), alternatives=OF_A_TEST, verify="")
 
 
 def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:

@@ -76,6 +76,10 @@ _CRASHED = (
 )
 _REFUSED = ("Correct what this line names: the errors after it are consequences.",)
 _CALL = ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
+OF_A_TEST = (
+    "Read the test's own section above the summary: the captured output holds what the engine said.",
+    "Run the one test again with its output: `pytest -x -s` and the name that the summary gives.",
+)
 _NAME = lazy_pattern(r"\w{1,60}")
 # 2024:09:13-11:21:50:(  532) |CCL_ERROR| exchange_utils.cpp:202 sendmsg_fd: condition ... failed      NCCL WARN Cuda failure
 _LIBRARY_FAILED = lazy_pattern(
@@ -112,22 +116,24 @@ def unnamed_match(
     if rule_id not in rules:
         return None
     own = next((one for one in reversed(frames) if owner_of(one.file).startswith(VLLM)), None)
+    in_test = context.run.kind == "test" and owner == PROGRAM
     place = frames[-1] if frames else raised.frames[-1] if raised is not None and raised.frames else None
     if rule_id == CODE and owner in TENSOR_LIBRARIES and own is not None:
         place = own  # Its library refused what vLLM's code handed it: that code is the place.
     groups = {
         "exception": observation.text.split("\n")[0][:300],
-        "place": f"{place.file.rpartition('/')[2]}, {place.function}" if place else "",
+        # pytest names the innermost place of a test behind the exception.
+        "place": f"{place.file.rpartition('/')[2]}, {place.function}" if place and not in_test else "",
         "process": observation.record.process.name,
         "phase_words": _PHASES.get(phase, "") if owner != PROGRAM else "",
-        "owner": _owner_words(owner, frames),
+        "owner": "" if in_test else _owner_words(owner, frames),
         "in_vllm": "yes" if owner is None or owner.startswith(VLLM) else "",
         "raised_in": f"{own.file}:{own.function}" if own else "",
     }  # fmt: skip
     signature = Signature(
         "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
-        title=_title(raised, rule_id, owner),
-        remedy=_CALL if raised is not None and _is_wrong_call(raised)
+        title="" if in_test else _title(raised, rule_id, owner),
+        remedy=OF_A_TEST if in_test else _CALL if raised is not None and _is_wrong_call(raised)
         else () if raised is not None and _is_of_device(raised)
         else _next_steps(owner, rule_id, context, called=own is not None),
     )  # fmt: skip

@@ -101,7 +101,9 @@ def _case_of(named: RuleMatch) -> Case | None:
     """Return the case of a page that the failure's own text, or an exception of its traceback, shows."""
     seen = named.observation
     chain = seen.block.raised if seen.block is not None else ()
-    text = "\n".join((seen.text, named.decisive.message, *(one.statement for one in chain)))[:_MOST_OF_CASE]
+    lines = (named.decisive, *named.supporting)
+    told = (seen.text, *(one.message for one in lines), *(one.statement for one in chain))
+    text = "\n".join((*told, str(named.values.get("phase_words", ""))))[:_MOST_OF_CASE]
     places = "\n".join(frame.file for one in chain for frame in one.frames)
     return next(
         (
@@ -190,15 +192,17 @@ def _change(written: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Cha
     if template.kind == "action" and isinstance(after, str):
         after = in_words_of_device(after, run)
     note = in_words_of_device(filled(template.note, values) or "", run) or ""
-    knob = in_words_of_build(template.knob, run) if template.kind == "action" else template.knob
+    knob = template.knob
+    if template.kind == "action":
+        knob = in_words_of_device(in_words_of_build(knob, run), run) or knob
     if template.kind == "action" and is_pointless(f"{knob}: {after}", run):
         return None
     return Change(knob, template.kind, before, after, template.safety, note)
 
 
 def knob_known(knob: str, kind: str, run: Run) -> bool:
-    """Return whether a flag or variable may be advised for the run's version; unknown versions get what is known today."""
-    version = str(run.version.value) if run.version else None
+    """Return whether a flag or variable may be advised for the run's version; without a version the files of the tracebacks tell the latest one."""
+    version = release_of(run)
     if kind == "env" and knob.startswith("NCCL_"):
         return run.platform not in _WITHOUT_NCCL
     if kind == "flag":
