@@ -26,6 +26,19 @@ def test_a_forced_kernel_is_replaced_by_the_better_one() -> None:
     assert "quantization-without-fast-kernel" not in found
 
 
+def test_16_bit_weights_are_advised_by_their_size_where_the_log_has_that_of_the_card() -> None:
+    slow = "bitsandbytes quantization is not fully optimized yet. The speed can be slower than non-quantized models."
+    small = a_run(
+        messages=(slow,),
+        measured={"model_weights_gib": 4.0, "available_kv_cache_gib": 65.0, "kv_cache_tokens": 150000},
+        set={"gpu_memory_utilization": 0.9},
+    )
+    [change] = advice(small)["quantization-without-fast-kernel"].changes
+    assert change.knob.startswith("take the 16-bit weights: at most 16 GiB")
+    [change] = advice(a_run(messages=(slow,)))["quantization-without-fast-kernel"].changes
+    assert "where the card holds them" in change.knob
+
+
 def test_gguf_is_named_by_its_warning_or_by_the_setting() -> None:
     warning = (
         "gguf quantization is not fully optimized yet. The speed can be slower than non-quantized models."

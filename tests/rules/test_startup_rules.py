@@ -138,3 +138,12 @@ def test_a_warm_cache_gains_no_more_than_the_compilation() -> None:
     assert effect is not None
     assert effect.origin == "computed"
     assert (effect.low, effect.high) == pytest.approx((2 / 3, 5 / 6))
+
+
+def test_alternatives_name_no_setting_that_the_release_lacks() -> None:
+    slow = {"init_engine_seconds": 34.1, "graph_capture_seconds": 17.0}
+    name = "slow-startup-graphs-and-dynamo"
+    old = advice(a_run(measured=slow, phases=(("dynamo", 7.5),), version="0.9.2"))[name]
+    new = advice(a_run(measured=slow, phases=(("dynamo", 7.5),), version="0.16.0"))[name]
+    assert "--kv-cache-memory-bytes" not in " ".join(old.alternatives)
+    assert "--kv-cache-memory-bytes" in " ".join(new.alternatives)

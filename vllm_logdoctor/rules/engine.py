@@ -13,6 +13,7 @@ from vllm_logdoctor.rules.context import RuleContext, distinct
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Effect, Finding
 from vllm_logdoctor.rules.printed import as_printed
+from vllm_logdoctor.rules.release_terms import fits_release
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.model import Run
@@ -85,7 +86,7 @@ def finding_of(rule: Rule, advice: Advice, case: RuleContext) -> Finding:
         explanation=advice.explanation,
         evidence=distinct(advice.evidence),
         changes=tuple(change for change in advice.changes if not already_set(case.run, change)),
-        alternatives=tuple(advice.alternatives),
+        alternatives=tuple(way for way in advice.alternatives if fits_release(way, case.run)),
         avoid=advice.avoid,
         effect=None if pools(case.run) and _on_answers(advice.effect) else advice.effect,
         verify=as_printed(advice.verify, case.run),

@@ -55,6 +55,7 @@ def as_printed(text: str, run: Run) -> str:
     engine = run.engine or _usual_engine(version)
     if at_least(version, _SIZE_IN_TOKENS) is False:
         text = text.replace(_LOADED, "`Loading model weights took N GB`")
+        text = text.replace("in `Loading weights took`", "up to `Loading model weights took`")
     if engine == "V0":
         return (
             text.replace(_SIZE, f"`# {_device(run, version)} blocks`")

@@ -18,7 +18,7 @@ from vllm_logdoctor.rules.already_set import already_set, is_pointless
 from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
 from vllm_logdoctor.rules.failure.matching import RuleMatch
-from vllm_logdoctor.rules.failure.release_terms import (
+from vllm_logdoctor.rules.release_terms import (
     in_words_of_build,
     in_words_of_release,
     release_of,
@@ -190,7 +190,7 @@ def _change(written: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Cha
     if before is not None and before == after:
         return None
     if template.kind == "action" and isinstance(after, str):
-        after = in_words_of_device(after, run)
+        after = in_words_of_device(in_words_of_release(after, run), run)
     note = in_words_of_device(filled(template.note, values) or "", run) or ""
     knob = template.knob
     if template.kind == "action":

@@ -7,6 +7,7 @@ from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card
+from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, setting_lines
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.published import MARLIN_FOR_AWQ, MOE_TUNED
@@ -17,6 +18,10 @@ OFFERS = (
     "using-flashinfer-mxfp4-bf16-backend-sm100-faster",
     "enabling-flashinfer-mxfp4-bf16-backend-default-blackwell",
 )
+_MOST_SMALLER = 4.0
+"""Weights of 16 bits take at most this many times the memory of those that a log loads in 4 bits."""
+_OF_CARD = 0.7
+"""Share of a card that weights may take and leave room for the cache."""
 # FlashInfer TRTLLM MoE is available but not enabled, consider setting VLLM_FLASHINFER_MOE_BACKEND=latency to enable it
 _ASSIGNMENT = lazy_pattern(r"\b(?P<name>VLLM_[A-Z0-9_]{3,80})=(?P<value>\w{1,40})")
 FLASHINFER_FOR_FP8 = "fp8-kv-cache-wants-flashinfer"
@@ -82,7 +87,16 @@ def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
         f"vLLM warns that its {method} kernels are not tuned: the checkpoint saves memory, a step may be"
         " slower than with 16-bit weights."
     )
-    other = "take a checkpoint in AWQ, GPTQ or FP8, or 16-bit weights where the card holds them"
+    memory = memory_of(case.run)
+    formats = " or ".join(name for name in ("AWQ", "GPTQ", "FP8") if name.lower() != method.lower())
+    other = f"take a checkpoint in {formats.replace(' or ', ', ', formats.count(' or ') - 1)}"
+    if memory is None or not memory.weights or memory.total is None:
+        other += ", or 16-bit weights where the card holds them"
+    elif _MOST_SMALLER * memory.weights < _OF_CARD * memory.total.low:
+        most = _MOST_SMALLER * memory.weights
+        other = (
+            f"take the 16-bit weights: at most {most:.0f} GiB a card, which holds {memory.total.gib:.0f} GiB"
+        )
     return Advice(
         text,
         message_lines(case, "quantization-not-optimized"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache, partial
 
-from vllm_logdoctor.knowledge.flags import flag_exists, flag_spans
+from vllm_logdoctor.knowledge.flags import flag_at, flag_exists, flag_spans
 from vllm_logdoctor.knowledge.messages import message_table
 from vllm_logdoctor.knowledge.renames import renames
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
-from vllm_logdoctor.knowledge.variables import variable_known
+from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
 from vllm_logdoctor.knowledge.versions import at_least, parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.lifecycle import trail_of
@@ -30,6 +30,9 @@ _NEWER_RELEASE = lazy_pattern(
 _FLAG = lazy_pattern(r"`(?P<flag>--[a-z][a-z0-9-]*)(?: (?P<value>[^\s`]+))?`")
 _KNOB = lazy_pattern(r"`(?P<knob>--[a-z][a-z0-9-]*|VLLM_[A-Z0-9_]+)\b[^`]*`")
 # Change one kernel at a time: another attention backend (`--attention-backend`), another MoE backend (`--moe-backend`).
+_ANY_KNOB = lazy_pattern(
+    r"(?<![\w-])(?P<knob>--[a-z][a-z0-9-]+|VLLM_[A-Z0-9_]+)(?:[ =](?P<value>[a-z0-9]+_[a-z0-9_]+))?"
+)
 _LIST = lazy_pattern(r": (?P<items>[^.;:]*`[^.;:]*, [^.;:]*)")
 _BETWEEN = lazy_pattern(r", (?:and |or )?")
 
@@ -83,6 +86,27 @@ def in_words_of_release(text: str, run: Run) -> str:
     release = release_of(run)
     worded = _FLAG.sub(partial(_of_release, release=release), text.replace(_HELP, _help_of(release)))
     return _LIST.sub(partial(_known_items, release=release), worded)
+
+
+def fits_release(text: str, run: Run) -> bool:
+    """Return whether the run's release has every setting of vLLM, and value of one, that a piece of advice names.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> run = Run(version=Value("0.9.2", "reported"))
+        >>> fits_release("a fixed --kv-cache-memory-bytes", run), fits_release("ask for --cpus-per-task", run)
+        (False, True)
+    """
+    release = release_of(run)
+    return all(_has(one["knob"], one["value"], release) for one in _ANY_KNOB.finditer(text))
+
+
+def _has(knob: str, value: str | None, release: str | None) -> bool:
+    if not (flag_spans(knob) if knob.startswith("--") else variable_spans(knob)):
+        return True
+    flag = flag_at(knob, release) if knob.startswith("--") else None
+    offered = flag is None or not flag.choices or value is None or value in flag.choices
+    return offered and _exists(knob, release)
 
 
 def _help_of(release: str | None) -> str:
