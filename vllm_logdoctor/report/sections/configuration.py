@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.knowledge.flags import flag_for_field, flag_history
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import capital, setting, table
 from vllm_logdoctor.report.page import Page
@@ -75,20 +75,19 @@ def configuration_summary(page: Page) -> list[str]:
         lines += ["", f"{capital(words)}."]
     if idle:
         proof = page.cited((e for name in idle for e in config[name].evidence), 2)
-        lines += ["", f"Given, and the default of this release{proof}: {_in_line(config, idle)}."]
+        lines += ["", f"Given, with the default value{proof}: {_in_line(config, idle)}."]
     return [*lines, *_variables(page)]
 
 
 def _is_default(run: Run, name: str, value: Value) -> bool:
-    """Return whether an argument has the value that its flag has in this release when it is not given."""
+    """Return whether an argument has the value that its flag has when it is not given: in the run's release, else in all."""
+    if value.provenance != "explicit" or value.resolved:
+        return False
     flag = flag_for_field(name, str(run.version.value) if run.version else None)
-    return (
-        value.provenance == "explicit"
-        and not value.resolved
-        and flag is not None
-        and not flag.default_is_source
-        and flag.default is not None
-        and flag.default == value.value
+    eras = flag_history("--" + name.replace("_", "-")) if run.version is None else ()
+    flags = [flag] if flag is not None else [era.flag for era in eras]
+    return bool(flags) and all(
+        one.default is not None and not one.default_is_source and one.default == value.value for one in flags
     )
 
 

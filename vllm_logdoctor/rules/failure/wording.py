@@ -18,15 +18,15 @@ from vllm_logdoctor.rules.already_set import already_set, is_pointless
 from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
 from vllm_logdoctor.rules.failure.matching import RuleMatch
+from vllm_logdoctor.rules.failure.signatures import FailureRule, expression
+from vllm_logdoctor.rules.model import Change, Confidence, Finding, Role
+from vllm_logdoctor.rules.printed import as_printed
 from vllm_logdoctor.rules.release_terms import (
     in_words_of_build,
     in_words_of_release,
     release_of,
     renamed,
 )
-from vllm_logdoctor.rules.failure.signatures import FailureRule, expression
-from vllm_logdoctor.rules.model import Change, Confidence, Finding, Role
-from vllm_logdoctor.rules.printed import as_printed
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Evidence, Run
 
