@@ -125,7 +125,6 @@ class RunSet:
     def _coverage(self, runs: Sequence[Run], defects: Iterable[str]) -> Coverage:
         segmenter = self.segmenter
         unread = sum(reader.left_out for reader in self.readers)
-        alike = sum(reader.alike for reader in self.readers)
         notes = [
             *(one.note for one in self.readings if one.note),
             *self.defects,
@@ -134,7 +133,6 @@ class RunSet:
             *((runs_left_out(segmenter.left_out),) if segmenter.left_out else ()),
             *((unattributed(segmenter.unattributed_accesses),) if segmenter.unattributed_accesses else ()),
             *((lines_left_out(unread),) if unread else ()),
-            *((lines_alike(alike),) if alike else ()),
             *((PROCESSES_LEFT_OUT,) if any(one.processes_left_out for one in segmenter.runs) else ()),
         ]
         return Coverage(
@@ -269,11 +267,6 @@ def runs_left_out(number: int) -> str:
 def lines_left_out(number: int) -> str:
     """Return the note on lines that were not read."""
     return f"{number:,} lines without known text, or of starts and statistics, are unlike the 20,000 kinds before them: not read"
-
-
-def lines_alike(number: int) -> str:
-    """Return the note on lines that others stand for."""
-    return f"{number:,} lines differ from at least 5,000 before them in nothing but numbers: counted by one in 20 of them"
 
 
 def unattributed(number: int) -> str:

@@ -13,7 +13,6 @@ from vllm_logdoctor.events import Event, FastLine, Matcher, RecordEvent, Request
 from vllm_logdoctor.parse import Record, RecordParser
 from vllm_logdoctor.scan import (
     AccessKey,
-    AlikeLines,
     KindLimit,
     LineFilter,
     Prefilter,
@@ -23,7 +22,7 @@ from vllm_logdoctor.scan import (
     Selector,
     WantedLine,
 )
-from vllm_logdoctor.scan.structure import MOST_BLANK, may_begin_secret
+from vllm_logdoctor.scan.structure import MOST_BLANK, may_begin_secret, may_name_secret
 from vllm_logdoctor.source import Chunk
 
 Counted = tuple[Record, "Event | None", int]
@@ -32,17 +31,14 @@ Item = Counted | FastLine | Counter[AccessKey]
 """A record, a line read in one step, or access lines that were counted together."""
 
 REQUESTS = frozenset({"request-received", "request-added", "request-finished"})
-_SERIOUS = frozenset({"WARNING", "ERROR", "CRITICAL"})
 _MOST_WAITING = 64
 """Kinds of request lines, one for each writer, that wait at once."""
 MANY_MISSES = 100
 
 # Requests belong to the statistics line after them, and to the run before the next one's first lines.
-_STARTS = (
-    "server version ", "█  version ", "non-default args: {", "args: Namespace(", "LLM engine (v", "LLM engine with config: ",
-)  # fmt: skip
 _COUNT_BEFORE = (
-    *_STARTS, "Avg prompt throughput: ",
+    "Avg prompt throughput: ", "server version ", "█  version ", "non-default args: {", "args: Namespace(",
+    "LLM engine (v", "LLM engine with config: ",
     "detected platform ", "Platform plugin ",
     "ServerArgs(", "Load weight begin.", "Decode batch. #", "Decode batch, #", "Prefill batch. #", "Prefill batch, #",
     "llama_model_loader: ", "print_info: ", "llm_load_print_meta: ", "load_model: ", "llama_server: ", "print_timing: ",
@@ -84,8 +80,6 @@ class StreamReader:
         self._selector = Selector(self.scanner)
         self._count_before = count_before
         self._starts_and_statistics = KindLimit()
-        self._alike = AlikeLines()
-        self._starts = frozenset(_numbers(matcher, _STARTS))
         self._request_literals = tuple(_numbers(matcher, _REQUEST_LITERALS))
         self._waiting: dict[Hashable, _RepeatedRequests] = {}
         self._names: deque[WantedLine] = deque(maxlen=MOST_BLANK + 1)
@@ -98,11 +92,6 @@ class StreamReader:
         """Lines that were not read, because too many kinds of lines came before."""
         return self._selector.unknown.left_out + self._starts_and_statistics.left_out
 
-    @property
-    def alike(self) -> int:
-        """Lines that were not read, because one like them stands for them."""
-        return self._alike.left_out
-
     def items(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
         """Yield the items of a chunk; request lines wait until something else follows them."""
         for item in self._selector.select(chunk, scanned):
@@ -113,9 +102,9 @@ class StreamReader:
                     continue
                 statistics = self._statistics.read(item)
                 if statistics is None:
-                    if self._is_read(item) and (count := self._alike.stands_for(item.data)):
-                        yield from self._records(item, count)
-                    elif may_begin_secret(item.data):
+                    if self._is_read(item):
+                        yield from self._records(item)
+                    elif may_name_secret(item.data):
                         self._names.append(item)
                     continue
                 if self._waiting:
@@ -156,15 +145,14 @@ class StreamReader:
         """Return whether a line is read: of starts and statistics the first kinds, because no log has that many servers."""
         return self._count_before.isdisjoint(line.literals) or self._starts_and_statistics.is_read(line.data)
 
-    def _records(self, line: WantedLine, count: int) -> Iterator[Item]:
-        """Yield the records of a line that was not read in one step, and stands for so many."""
+    def _records(self, line: WantedLine) -> Iterator[Item]:
+        """Yield the records of a line that was not read in one step."""
         while self._names:
             tuple(self.parser.parse(self._names.popleft()))
         for parsed in self.parser.parse(line):
             record = self._labelled(parsed)
             event = self._matcher.match(record) if line.literals else None
             if event is not None and event.name in REQUESTS and record.level == "INFO":
-                self._alike.read_all()
                 yield from self._note_waiting((record.process, event.pattern.id), (record, event, 1), 1)
                 continue
             if line.literals_only and event is None:
@@ -177,9 +165,7 @@ class StreamReader:
                 self._statistics.learn(line, record, event)
             else:
                 event = self._matcher.match_vllm_message(record)
-            if self._starts.isdisjoint(line.literals) and _may_carry_figures(record, event):
-                self._alike.read_all()
-            yield record, event, count
+            yield record, event, 1
 
     def _parsed(self, line: WantedLine) -> RecordEvent:
         """Return the only record of a line with its event."""
@@ -233,11 +219,6 @@ class StreamReader:
 
 def _numbers(matcher: Matcher, literals: Sequence[str]) -> Iterator[int]:
     return (number for number in map(matcher.literal_number, literals) if number >= 0)
-
-
-def _may_carry_figures(record: Record, event: Event | None) -> bool:
-    """Return whether every line like this one counts: of other engines, lines without a level do."""
-    return bool(event.pattern.fields) if event is not None else record.level not in _SERIOUS
 
 
 def _counting(line: Counted | FastLine, count: int) -> Counted | FastLine:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
 
 from vllm_logdoctor import results
-from vllm_logdoctor.parse import Record, RecordParser
+from vllm_logdoctor.parse import RecordParser
 from vllm_logdoctor.parse.clock import with_year_of
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report.json import render
@@ -168,68 +166,6 @@ def test_beyond_a_number_of_kinds_lines_without_known_text_are_counted_and_the_l
     [note] = found.coverage.notes
     assert note.startswith("81 lines without known text")
     assert words[-1] in render(found)
-
-
-@contextmanager
-def few_alike() -> Iterator[list[int]]:
-    """Let 20 lines of a kind be read, and collect the numbers of the lines that are parsed."""
-    parsed: list[int] = []
-    parse = RecordParser.parse
-
-    def noting(parser: RecordParser, line: WantedLine) -> Iterator[Record]:
-        parsed.append(line.number)
-        return parse(parser, line)
-
-    with (
-        patch("vllm_logdoctor.scan.line_selection._READ_ALIKE", 20),
-        patch.object(RecordParser, "parse", noting),
-    ):
-        yield parsed
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "ERROR 03-01 08:00:02 [x.py:7] step {0} failed with api_key=\n",
-        "{0}: (EngineCore_DP0 pid=9) ERROR 03-01 08:00:02 [core.py:710] step {0} failed\n",
-        "(APIServer pid={0}) INFO 03-01 08:00:00 [api_server.py:1289] vLLM API server version 0.11.2\n",
-        "ERROR 03-01 08:00:02 [x.py:7] -----BEGIN PRIVATE KEY-----\n",
-    ],
-)
-def test_of_lines_that_differ_in_numbers_alone_some_stand_for_the_others(line: str) -> None:
-    begin, end = VERSION.format(pid=1, second=1), "INFO 03-01 08:00:10 [a.py:1] text\n" * 80
-    log = begin + "".join(map(line.format, range(6000))) + end
-    with few_alike() as parsed:
-        found = analysed(log)
-        assert len([number for number in set(parsed) if number > 120]) < 2000
-        assert render(found) == render(analysed(log, chunk_bytes=999))
-    assert any(
-        "differ from at least 5,000 before them in nothing but numbers" in note
-        for note in found.coverage.notes
-    )
-
-
-def test_lines_that_stand_for_others_are_counted_with_them_and_lines_with_figures_are_all_read() -> None:
-    line = "(EngineCore_DP0 pid=9) WARNING 03-01 08:00:02 [scheduler.py:7] Something odd in step {0}.\n"
-    figures = "(EngineCore_DP0 pid=9) INFO 03-01 08:00:02 [a.py:7] some {0} figures: RuntimeError: {0}\n"
-    log = VERSION.format(pid=1, second=1) + "".join(map(line.format, range(520)))
-    with few_alike():
-        found = analysed(log + "".join(map(figures.format, range(520))))
-    [note] = found.coverage.notes
-    # One of 20 of the 500 beyond the first ones is read.
-    assert note.startswith("475 lines differ")
-    assert found.coverage.vllm_lines == 521
-
-
-def test_a_line_that_another_one_stands_for_still_names_the_secret_of_the_next_line() -> None:
-    line = "ERROR 03-01 08:00:02 [x.py:7] step {0} failed with api_key=\n"
-    log = VERSION.format(pid=1, second=1) + "".join(map(line.format, range(139)))
-    with few_alike() as parsed:
-        found = analysed(
-            log + "Zq1hTk3Lw5XbV7nR RuntimeError: out of range\n" + STATISTICS.format(second=7, running=1)
-        )
-    assert 139 in parsed
-    assert "Zq1hTk3Lw5XbV7nR" not in render(found)
 
 
 @pytest.mark.parametrize("line", ["INFO 03-01 08:00:02 [utils.py:233] non-default args: {{'model': 'org/{0}', '{0}': 1}}\n",

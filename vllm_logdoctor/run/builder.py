@@ -167,14 +167,14 @@ class RunBuilder:
         if not record.level and self.launches.may_tell(record):
             self.launches.read(record, self.evidence(record), begun=self._begun() or self.troubled)
         traceback = record.message.startswith("Traceback (most recent call last)")
-        self.tracebacks += traceback * count
+        self.tracebacks += traceback
         continues, recognised = self.continuations.belongs(record, event is not None or traceback)
         if record.level and (recognised or self.continuations.may_be_vllms(record)):
             self.vllm_records += count
             self.recognised += count if recognised else 0
         if event is None:
             if not (continues or recognised):
-                self._note_unknown(record, count)
+                self._note_unknown(record)
             self.keeper.add(record, serious=record.level not in ("INFO", "DEBUG"))
             return
         self._note_message(event, count)
@@ -346,15 +346,15 @@ class RunBuilder:
             seen.processes.add(process)
         seen.last = event
 
-    def _note_unknown(self, record: Record, count: int) -> None:
+    def _note_unknown(self, record: Record) -> None:
         if not record.level:
             return
         key = (record.level, template_of(record.message))
         known = self.unknown.get(key)
         if known is not None:
-            known.count += count
+            known.count += 1
         elif len(self.unknown) < _MOST_UNKNOWN:
-            self.unknown[key] = Unknown(record.level, key[1], count, self.evidence(record))
+            self.unknown[key] = Unknown(record.level, key[1], 1, self.evidence(record))
 
 
 def _whole_text(record: Record) -> str:

@@ -31,10 +31,6 @@ _MOST_PLACES = 1024
 """Places that print tracebacks; a server has some dozens. Beyond it nothing but the first and the last lines of a traceback is read."""
 _MOST_KINDS = 20_000
 """Kinds of lines that are read of those that have no bound of their own; a release of vLLM prints some 3,000."""
-_READ_ALIKE = 5_000
-"""Lines that differ in nothing but numbers and are all read; of those after them one in `_EACH_ALIKE` is."""
-_EACH_ALIKE = 20
-_ALL = -1
 _NOTHING_SPLIT: tuple[Chunk | None, Sequence[bytes]] = (None, ())
 _T = TypeVar("_T")
 
@@ -96,38 +92,6 @@ class KindLimit:
             return False
         self._kinds.add(kind)
         return True
-
-
-class AlikeLines:
-    """Lets one line stand for many like it: a log of nothing but one error would cost many times an ordinary one.
-
-    Attributes:
-        left_out: lines that others stand for.
-    """
-
-    def __init__(self) -> None:
-        self._seen: dict[int, int] = {}
-        self._kind = 0
-        self.left_out = 0
-
-    def stands_for(self, data: bytes) -> int:
-        """Return for how many lines a line stands; 0 for one that is not read."""
-        self._kind = kind = hash(mask_variables(data))
-        seen = self._seen.get(kind, 0)
-        if seen < 0 or (not seen and len(self._seen) == _MOST_KINDS):
-            return 1
-        self._seen[kind] = seen + 1
-        if seen < _READ_ALIKE:
-            return 1
-        if seen % _EACH_ALIKE:
-            self.left_out += 1
-            return 0
-        return _EACH_ALIKE
-
-    def read_all(self) -> None:
-        """Note that all lines like the last one are to be read: they carry figures."""
-        if self._kind in self._seen:
-            self._seen[self._kind] = _ALL
 
 
 class Selector:
