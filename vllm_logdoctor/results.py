@@ -282,7 +282,7 @@ def defect(where: str, error: Exception) -> str:
 
 def _with_job(runs: list[Run], job: JobEnd | None) -> list[Run]:
     """Give the last run the end of its job; a file that holds nothing but the batch system's words is no run of its own."""
-    of_vllm = [run for run in runs if run.vllm_records or run.messages or run.accesses]
+    of_vllm = [run for run in runs if _holds_lines_of_vllm(run)]
     for run in runs if of_vllm else ():
         said = job_end_in(run.records, run.files) if run not in of_vllm else None
         if said is not None:
@@ -297,8 +297,17 @@ def _is_followed(run: Run, later: Sequence[Run]) -> bool:
     return any(other.first_file == run.last_file and other.first_line > run.last_line for other in later[:1])
 
 
+_OF_CLIENTS = "foreign-clients"
+"""Pack of what programs print that ask a server: any of them, not only those that ask vLLM."""
+
+
+def _holds_lines_of_vllm(run: Run) -> bool:
+    messages = (seen.first[0].pattern.pack for seen in run.messages.values() if seen.first)
+    return bool(run.vllm_records or run.accesses) or any(pack != _OF_CLIENTS for pack in messages)
+
+
 def _is_of_vllm(run: Run) -> bool:
-    if run.vllm_records or run.messages or run.accesses:
+    if _holds_lines_of_vllm(run):
         return True
     from vllm_logdoctor.rules.failure import speaks_of_vllm
 

@@ -430,7 +430,7 @@ def test_a_container_that_docker_does_not_start_is_shown() -> None:
         "$ docker run --gpus all vllm/vllm-openai:v0.11.0 --model org/m\n"
         'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].\n'
     )
-    assert (refused.id, refused.evidence[0].line) == ("unclassified-failure", 2)
+    assert (refused.id, refused.evidence[0].line) == ("container-not-started", 2)
 
 
 def test_what_somebody_writes_around_a_log_is_no_evidence_beside_it() -> None:

@@ -32,7 +32,18 @@ STATES: dict[Outcome, str] = {
     "killed": "KILLED",
 }
 
-_STATES_BY_KIND = {"build": "BUILD FAILED", "test": "TESTS FAILED", "client": "CLIENT FAILED"}
+_STATES_BY_KIND = {
+    "build": "BUILD FAILED",
+    "test": "TESTS FAILED",
+    "client": "CLIENT FAILED",
+    "container": "CONTAINER NOT STARTED",
+}
+_TEXT_OF_OTHERS = {
+    "build": "output of a build or an installation",
+    "test": "output of pytest",
+    "client": "output of a client",
+    "container": "start of a container",
+}
 _BUILD_ENDS: dict[Outcome, str] = {"crashed_at_startup": "failed", "clean_shutdown": "succeeded"}
 
 BOTTLENECKS: dict[str, str] = {
@@ -222,13 +233,14 @@ def per_engine(run: Run) -> str:
 
 def run_title(run: Run) -> str:
     """Return one line that says what ran, on what, how long and how it ended; escaped."""
-    parts = [version_words(run)]
+    of_others = _TEXT_OF_OTHERS.get(run.kind, "")
+    parts = [version_words(run) if run.version is not None else of_others or version_words(run)]
     model = run.model.value if run.model is not None else client_asked(run).get("model")
     if model:
         parts.append(inline(model_name(str(model)), 120))
     if is_client(run):
         parts.append("benchmark client")
-    elif run.kind in ("build", "test", "client") or (
+    elif (of_others and run.version is not None) or (
         run.kind == "offline" and (run.arguments or run.progress or run.startup_complete)
     ):
         parts.append(run.kind)
@@ -280,12 +292,16 @@ def start_seen(run: Run) -> bool:
 
 def failed_state(run: Run) -> str:
     """Return the state of a run that failed, in capitals before a colon."""
+    if run.kind == "build" and run.outcome == "unknown":
+        return "BUILD"  # pip installs packages that do not fit together, and only says so.
     return _STATES_BY_KIND.get(run.kind) or STATES.get(run.outcome, "FAILED")
 
 
 def _end(run: Run) -> str:
     if run.kind == "build":
         return _BUILD_ENDS.get(run.outcome, OUTCOMES["unknown"])
+    if run.kind == "container":
+        return "not started"
     if is_client(run) and run.outcome in ("truncated", "unknown"):
         return "results at the end"
     unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))

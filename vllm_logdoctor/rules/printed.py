@@ -104,6 +104,8 @@ def check_of_failure(text: str, run: Run, outcome: Outcome) -> str:
         return "The build completes."
     if run.kind == "test":
         return "The test passes."
+    if run.kind == "container":
+        return "The container starts."
     if served:
         return "The load that failed runs without this error."
     if run.kind == "server":

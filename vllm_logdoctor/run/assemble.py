@@ -17,6 +17,7 @@ from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.builds import is_build
 from vllm_logdoctor.run.clients import failed_requests
 from vllm_logdoctor.run.configuration import effective_configuration
+from vllm_logdoctor.run.containers import refused_start
 from vllm_logdoctor.run.identity import (
     engine_of,
     is_same_model,
@@ -161,11 +162,13 @@ def _identify(run: Run, builder: RunBuilder) -> None:
 
 
 def _kind_of_others(trail: Sequence[Record]) -> Kind:
-    """Return what wrote a log without a line of vLLM's loggers: a build, tests, a client, or nobody knows what."""
+    """Return what wrote a log without a line of vLLM's loggers: a build, tests, the runtime of a container, a client, or nobody knows what."""
     if is_build(trail):
         return "build"
     if failed_tests(trail) or is_of_pytest(trail):
         return "test"
+    if refused_start(trail) is not None:
+        return "container"
     return "client" if failed_requests(trail)[1] else "unknown"
 
 

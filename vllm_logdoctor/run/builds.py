@@ -52,6 +52,10 @@ _STATED_REACH = 200
 _ENDS_WITH_ERROR = lazy_pattern(r"^(?:[\w./-]{1,60}: )?(?:fatal )?error: \S")
 _LAST_WORDS = 3
 
+# vllm 0.18.0 requires torch==2.10.0, but you have torch 2.9.0 which is incompatible.
+_CONFLICT = lazy_pattern(
+    r"^\s*(?:ERROR: )?\S+ \S+ (?:requires|has requirement) .{1,200}, but you(?: |'ll )have .{1,120} which is incompatible"
+)
 _PARAGRAPHS = 8
 
 
@@ -63,6 +67,8 @@ def is_build(records: Sequence[Record]) -> bool:
         bool(_STEP.search(one.message[:300]) or _BUILD_FRAME.search(one.message[:300])) for one in records
     )
     if failed_step(records) is not None or compiler_error(records) is not None:
+        return True
+    if any(_CONFLICT.match(one.message[:600]) for one in records):
         return True
     return steps > 1 and not _failed_behind(records)
 

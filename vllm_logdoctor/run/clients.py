@@ -4,15 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 
 # openai.BadRequestError: Error code: 400 - {'object': 'error', 'message': '...', 'type': 'BadRequestError', 'param': None, 'code': 400}
 _ANSWERED = lazy_pattern(r"Error code: (?P<status>[45]\d\d) - \{[\"'](?:object|error|detail|message)[\"']: ")
 # openai.APIConnectionError: Connection error.      aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host 10.0.0.5:8000
+# OpenAI API error: Connection error.      HTTPConnectionPool(host='gw', port=8000): Max retries exceeded with url: /v1/models (Caused by ...)
 _UNREACHED = lazy_pattern(
     r"\b(?:openai\.)?APIConnectionError\b|aiohttp\.client_exceptions\.(?:ClientConnector\w*|ServerDisconnected)Error|httpx\.ConnectError\b"
+    r"|\berror: Connection error\.\s*$|ConnectionPool\(host='[^']{1,200}', port=\d+\): Max retries exceeded with url: /(?:v1/|health\b)"
 )
+# base_url = "http://127.0.0.1:8000/v1"      OPENAI_API_BASE=http://gw:8000/v1      api_base: http://gw:8000/v1
+_ADDRESS = lazy_pattern(
+    r"(?i)\b(?:OPENAI_)?(?:base_url|api_base|API_BASE_URL)\b[\"']?\s{0,8}[=:]\s{0,8}[\"']?(?P<text>[^\s\"',;#]{4,200})"
+)
+_URL = lazy_pattern(r"(?i)[a-z][a-z0-9+.-]*://[^/\s]")
+# http//127.0.0.1:8000/v1      http:/gw:8000/v1      localhost:8000/v1
+_BROKEN_URL = lazy_pattern(r"(?i)https?[:/]|[\w.-]{1,100}:\d{2,5}(?:/|\Z)")
+
+
+class Address(Struct, frozen=True):
+    """Where a program is set to ask: as written, whether that is a URL, and the line that says it."""
+
+    text: str
+    is_url: bool
+    record: Record
+
+
+def addresses(records: Sequence[Record]) -> list[Address]:
+    """Return the addresses of servers that settings of a client name."""
+    named = ((_ADDRESS.search(one.message[:2000]), one) for one in records)
+    return [
+        Address(found["text"], _URL.match(found["text"]) is not None, record)
+        for found, record in named
+        if found is not None and (_URL.match(found["text"]) or _BROKEN_URL.match(found["text"]))
+    ]
 
 
 def failed_requests(records: Sequence[Record]) -> tuple[int, list[Record]]:

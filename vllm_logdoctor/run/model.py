@@ -25,7 +25,7 @@ Outcome = Literal[
     "truncated",
     "unknown",
 ]
-Kind = Literal["server", "offline", "build", "test", "client", "unknown"]
+Kind = Literal["server", "offline", "build", "test", "client", "container", "unknown"]
 
 
 class Evidence(Struct, frozen=True):
@@ -230,7 +230,7 @@ class Run(Struct):
         server: the engine that wrote the log (`run.servers`); only "vllm" is judged.
         engine_log: what the log of another engine says, or None.
         kind: "server" (an API server), "offline" (LLM class, batch), "build" (of vLLM, or an installation), "test" (pytest),
-            "client" (a program that asks a server) or "unknown".
+            "client" (a program that asks a server), "container" (a runtime that did not start one) or "unknown".
         engine: "V0", "V1" or None.
         version: vLLM version; provenance "derived" where worked out from call sites.
         model: model name or path.

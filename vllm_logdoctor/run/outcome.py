@@ -332,6 +332,8 @@ class _Judge:
         """Return how a run ended that did not break by itself, or a build."""
         if self.run.kind == "build":
             return self._build_outcome(fatal)
+        if self.run.kind == "container":
+            return "crashed_at_startup"
         job = self.run.job
         if job is not None and job.limit:
             return "killed"

@@ -53,6 +53,10 @@ def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
     context = FailureContext(run, blocks, outcome_of(run, blocks))
     rules, facts = failure_rules(), facts_of(run)
     verdict = verdict_of(context, rules, facts)
+    if verdict is not None and run.kind == "client" and verdict.root.rule.id in _UNSURE:
+        verdict = (
+            None  # What the server answered, or that it did not, says more than where the client raised it.
+        )
     found = (
         _broken(context, rules, verdict) if verdict is not None else list(end_findings(context, rules, facts))
     )

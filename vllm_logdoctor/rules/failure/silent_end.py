@@ -13,16 +13,15 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import is_vague, match_rules
+from vllm_logdoctor.rules.failure.other_output import OTHERS, findings_of_others
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.support import is_ruled_out
-from vllm_logdoctor.rules.failure.unnamed import OF_A_TEST, UNKNOWN
+from vllm_logdoctor.rules.failure.unnamed import UNKNOWN
 from vllm_logdoctor.rules.failure.values import number
 from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, rule_of_case, shown
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
 from vllm_logdoctor.run.blocks import Raised
-from vllm_logdoctor.run.builds import failed_step, stated_error
-from vllm_logdoctor.run.clients import failed_requests
 from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.termination import Stop
 from vllm_logdoctor.run.testruns import failed_tests
@@ -37,37 +36,11 @@ P2P_TEST = "cuda-p2p-ipc-unavailable"
 NCCL_START = "nccl-init-hang"
 NCCL_TRAFFIC = "nccl-p2p-hang"
 PLACEMENT = "ray-not-enough-gpus"
-REFUSED = "request-error-not-server-fault"
 HANG = "worker-hang-execute-model-timeout"
 SILENT = frozenset({NOT_IN_LOG, P2P_TEST, NCCL_START, NCCL_TRAFFIC, PLACEMENT, HANG, MEMORY})
 """What may be said of a log that only stops: none of them proves that the run broke."""
 
-_WHOLE_OUTPUT = (
-    "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
-    "Install a wheel or an image of vLLM instead of building it.",
-)
-_OF_A_STEP = (
-    "Correct what this line names, and build again: what follows it is a consequence.",
-    "Install a wheel or an image of vLLM instead of building it.",
-)
 _OF_A_JOB = ("Correct what the line names of the job (`--gres`, partition, account), and submit it again.",)
-_ANSWERS = {
-    "refused": (
-        "Correct the request: the server's answer says what it did not take (length, name of the model, a field).",
-        "Where prompts are really that long, the server needs a larger `--max-model-len`.",
-    ),
-    "failed": ("Read the log of the server at that time: a status of 5xx is an error of its own.",),
-    "unset": (
-        "Start the server with the settings that its answer names: {flags}.",
-        "Without them, leave out of the request what needs them.",
-    ),
-    "unreached": (
-        "See that the server runs and listens there: `curl http://HOST:PORT/health`, and `Application startup complete` in its log.",
-        "Compare host, port and proxy variables of the client with those of the server.",
-    ),
-}
-# "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set
-_FLAG = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]{2,60}(?![\w-])")
 _LAST_LINES = 15
 _SURVIVED = 3
 """Records as usual behind an error after which it ended nothing."""
@@ -108,12 +81,8 @@ _STEPS = lazy_pattern(
 def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what is to say of a run that did not break by itself: who stopped it, or where it hangs."""
     outcome, stop = context.ending.outcome, context.ending.stop
-    if context.run.kind == "build":
-        yield from _failed_build(context, rules)
-    elif context.run.kind == "test" or _is_in_test(context):
-        yield from _failed_tests(context, rules)
-    elif context.run.kind == "client":
-        yield from _failed_client(context, rules)
+    if context.run.kind in OTHERS or _is_in_test(context):
+        yield from findings_of_others(context, rules)
     elif outcome in ("killed", "clean_shutdown") and stop is not None:
         yield from _stopped(context, rules, facts, stop)
     elif outcome == "killed":
@@ -129,24 +98,6 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
         and UNKNOWN in rules
     ):
         yield _stated_error(context, rules, facts, errors) or _unnamed_error(context, rules, errors)
-
-
-def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
-    """Yield what a step of a build said before it failed, or that its tool says only that it failed."""
-    failed = failed_step(context.trail) if context.ending.failed else None
-    if failed is None:
-        return
-    said = stated_error(context.trail) if UNKNOWN in rules else None
-    values = {
-        "exception": shown(cleaned((said or failed).message).strip()),
-        "owner": "the build of a package",
-    }
-    rule_id, records = (UNKNOWN, [said, failed]) if said is not None else (NOT_IN_LOG, [failed])
-    finding = _finding(context, rules, rule_id, "medium", records, values)
-    title, ways = (
-        ("A step of the build failed", _OF_A_STEP) if said is not None else (finding.title, _WHOLE_OUTPUT)
-    )
-    yield replace(finding, title=title, changes=(), alternatives=ways, verify="")
 
 
 def _unnamed_error(context: FailureContext, rules: FailureRules, errors: list[Record]) -> Finding:
@@ -218,37 +169,6 @@ def _is_in_test(context: FailureContext) -> bool:
     """Return whether pytest says behind an engine that ended well that a test of it failed."""
     well = context.run.kind == "offline" and context.ending.outcome in ("clean_shutdown", "unknown")
     return well and bool(failed_tests(context.trail))
-
-
-def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
-    """Yield which tests failed, in the words of their summary."""
-    failed = failed_tests(context.trail)
-    if not failed or UNKNOWN not in rules:
-        return
-    finding = _finding(
-        context, rules, UNKNOWN, "high", list(failed.values())[:3], {"exception": shown(next(iter(failed)))}
-    )
-    title = "A test failed" if len(failed) == 1 else f"{len(failed):,} tests failed"
-    words = f"The log is the output of pytest. Its first: {shown(next(iter(failed)))}."
-    yield replace(finding, title=title, explanation=words, changes=(), alternatives=OF_A_TEST, verify="")
-
-
-def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
-    """Yield what a server answered the program that wrote the log, or that it did not answer."""
-    status, lines = failed_requests(context.trail)
-    if not lines or REFUSED not in rules:
-        return
-    said = shown(lines[0].message.strip())
-    title = f"The server answered with status {status}" if status else "The client did not reach the server"
-    finding = _finding(context, rules, REFUSED, "high", lines[:3], {}, kind="failure", severity="high")
-    words = f"The log is of a program that asks a server. It says: {said}"
-    flags = list(dict.fromkeys(_FLAG.findall(lines[0].message[:2000])))
-    refused = "unset" if flags else "refused"
-    ways = tuple(
-        way.format(flags=" and ".join(f"`{flag}`" for flag in flags))
-        for way in _ANSWERS[refused if 400 <= status < 500 else "failed" if status else "unreached"]
-    )
-    yield replace(finding, title=title, explanation=words, changes=(), alternatives=ways, verify="")
 
 
 def _stopped(

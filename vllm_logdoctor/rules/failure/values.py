@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -256,6 +257,26 @@ def _offered_cuda(values: Mapping[str, Any]) -> Values:
     return {"offered": f"{driver // 1000}.{driver % 1000 // 10}"} if isinstance(driver, int) else {}
 
 
+# {"CPU": 1.0, 'GPU': 0.1}
+_RESOURCE = lazy_pattern(r"[\"'](?P<name>[\w:.-]{1,60})[\"']: (?P<amount>\d{1,18}(?:\.\d{1,18})?)")
+
+
+def _lacking_resources(values: Mapping[str, Any]) -> Values:
+    """Return what Ray does not have of what is asked for: {"CPU": 1.0, "GPU": 0.1} where {"CPU": 8.0} is offered lacks a GPU."""
+    offered = defaultdict[str, float](float)
+    for name, amount in _RESOURCE.findall(str(values.get("offered") or "")):
+        offered[name] += float(amount)
+    needed = defaultdict[str, float](float)
+    for name, amount in _RESOURCE.findall(str(values.get("needed") or "")):
+        needed[name] += float(amount)
+    lacking = [
+        f"{name} (needs {needed[name]:g}, has {offered[name]:g})"
+        for name in needed
+        if needed[name] > offered[name]
+    ]
+    return {"lacking": ", ".join(lacking) or None}
+
+
 def _item_budget(values: Mapping[str, Any]) -> Values:
     needed = _real(values.get("needed"))
     return {"enough_tokens": int(math.ceil(needed / 1024) * 1024)} if needed else {}
@@ -321,6 +342,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "engine-code-bug": _drafting,
     "settings-refused": _flag_of_setting,
     "driver-too-old": _offered_cuda,
+    "ray-not-enough-gpus": _lacking_resources,
     "tp-sharding-bug": _split_sizes,
     "kernel-backend-unsupported-on-arch": _forced_kernel,
 }

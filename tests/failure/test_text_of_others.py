@@ -1,0 +1,120 @@
+"""Text that holds no line of vLLM: what a container's runtime, pip, Ray Serve or a client say of a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.failure.judging import diagnosis, root
+from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.pipeline import Options, analyse
+from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.source import inputs_from
+
+REFUSED = (
+    "(HTTP code 500) server error - OCI runtime create failed: runc create failed: unable to start container process: error during "
+    "container init: error running hook #0: exit status 1, stdout: , stderr: "
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.1, please update: unknown", "driver-too-old"),
+        ("nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown", "container-not-started"),
+        ('exec: "serve-model": executable file not found in $PATH: unknown', "container-not-started"),
+    ],
+)  # fmt: skip
+def test_what_a_container_runtime_refuses_is_the_failure(said: str, cause: str) -> None:
+    found = diagnosis(f"{REFUSED}{said}\n")
+    (broken,) = [one for one in found.findings if one.role == "root"]
+    assert (broken.id, broken.confidence) == (cause, "high")
+    assert (found.run.kind, found.run.outcome) == ("container", "crashed_at_startup")
+
+
+def _of_pip(*lines: str) -> str:
+    return "\n".join(
+        ("ERROR: pip's dependency resolver does not currently take into account all the packages.", *lines)
+    )
+
+
+def test_packages_that_pip_finds_unfit_are_a_finding_where_nothing_else_is() -> None:
+    found = root(
+        _of_pip(
+            "vllm 0.99.1 requires pillow>=90.0, but you have pillow 11.0 which is incompatible.",
+            "vllm 0.99.1 requires torch==9.9.0, but you have torch 9.8.1 which is incompatible.",
+        )
+    )
+    assert found.id == "python-dependency-conflict"
+    assert (
+        found.explanation
+        == "The log is the output of pip. vllm 0.99.1 needs torch==9.9.0, and torch 9.8.1 is installed."
+    )
+
+
+def test_such_words_of_pip_above_a_server_that_starts_are_no_failure() -> None:
+    text = _of_pip("vllm 0.99.1 requires torch==9.9.0, but you have torch 9.8.1 which is incompatible.")
+    server = (
+        "(APIServer pid=1) INFO 05-01 10:00:00 [api_server.py:1300] vLLM API server version 0.11.0\n"
+        "(APIServer pid=1) INFO:     Application startup complete.\n"
+    )
+    assert not [one for one in diagnosis(f"{text}\n{server}").findings if one.kind == "failure"]
+
+
+def _waiting(needed: str, offered: str) -> Diagnosis:
+    return diagnosis(
+        '{"levelname": "WARNING", "asctime": "2026-05-01 10:00:00,000", "message": "deployment_state.py:77 - Deployment '
+        "'VLLMDeployment:m' 1 replicas that have taken more than 30s to be scheduled. Resources required for each replica: "
+        f'{needed}, total resources available: {offered}. Use `ray status` for more details."}}\n'
+    )
+
+
+def test_a_replica_that_asks_for_what_no_node_has_is_the_failure() -> None:
+    needed, offered = r"{\"CPU\": 1.0, \"GPU\": 2.0}", r"{\"CPU\": 64.0, \"GPU\": 1.0}"
+    (broken,) = [one for one in _waiting(needed, offered).findings if one.role == "root"]
+    assert (broken.id, broken.confidence) == ("ray-not-enough-gpus", "medium")
+    assert "It lacks GPU (needs 2, has 1)." in broken.explanation
+
+
+def test_a_replica_that_waits_although_the_cluster_has_enough_shows_no_lack() -> None:
+    found = _waiting(r"{\"CPU\": 1.0}", r"{\"CPU\": 64.0}")
+    assert not [one for one in found.findings if one.id == "ray-not-enough-gpus"]
+
+
+LOST = "2026-05-01 10:00:00.000 | ERROR    | bot.llm:ask:12 - OpenAI API error: Connection error.\n"
+
+
+def test_a_client_that_reaches_no_server_is_judged_by_the_address_that_it_is_given() -> None:
+    found = root(f'{LOST}{LOST}[llm]\nbase_url = "http/10.0.0.9:8000/v1"\n')
+    assert (found.id, found.title) == (
+        "request-error-not-server-fault",
+        "The client did not reach the server",
+    )
+    assert "`http/10.0.0.9:8000/v1`, is no URL" in found.explanation
+    assert "with its scheme" in found.alternatives[0]
+    right = root(f'{LOST}base_url = "http://10.0.0.9:8000/v1"\n')
+    assert "`http://10.0.0.9:8000/v1`." in right.explanation
+    assert "curl" in right.alternatives[0]
+
+
+def test_a_client_of_urllib3_that_reaches_no_server_is_one_too() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "ask.py", line 3, in <module>\n'
+        '    answer = requests.get("http://gw:8000/v1/models")\n'
+        "requests.exceptions.ConnectionError: HTTPConnectionPool(host='gw', port=8000): Max retries exceeded with url: /v1/models "
+        "(Caused by NewConnectionError('Connection refused'))\n"
+    )
+    assert root(text).title == "The client did not reach the server"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker: container 3f2a started\nOCI runtime: runc 1.2.4\n",
+        '[llm]\nbase_url = "http://10.0.0.9:8000/v1"\n',
+        "Connection error.\n",
+    ],
+)
+def test_a_container_that_started_or_the_settings_of_a_client_are_no_log_of_vllm(text: str) -> None:
+    with pytest.raises(LogdoctorError):
+        analyse(inputs_from(text.encode()), Options())

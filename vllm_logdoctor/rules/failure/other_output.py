@@ -1,0 +1,121 @@
+"""What broke in text that no vLLM wrote: builds and installations, tests, programs that ask a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.failure.context import FailureContext
+from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, OF_A_TEST, UNKNOWN
+from vllm_logdoctor.rules.failure.wording import finding_of, shown
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.builds import failed_step, stated_error
+from vllm_logdoctor.run.clients import addresses, failed_requests
+from vllm_logdoctor.run.testruns import failed_tests
+from vllm_logdoctor.run.tracelines import cleaned
+
+OTHERS = frozenset({"build", "client", "container", "test"})
+REFUSED = "request-error-not-server-fault"
+_WHOLE_OUTPUT = (
+    "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
+    "Install a wheel or an image of vLLM instead of building it.",
+)
+_OF_A_STEP = (
+    "Correct what this line names, and build again: what follows it is a consequence.",
+    "Install a wheel or an image of vLLM instead of building it.",
+)
+_ANSWERS = {
+    "refused": (
+        "Correct the request: the server's answer says what it did not take (length, name of the model, a field).",
+        "Where prompts are really that long, the server needs a larger `--max-model-len`.",
+    ),
+    "failed": ("Read the log of the server at that time: a status of 5xx is an error of its own.",),
+    "unset": (
+        "Start the server with the settings that its answer names: {flags}.",
+        "Without them, leave out of the request what needs them.",
+    ),
+    "unreached": (
+        "See that the server runs and listens there: `curl http://HOST:PORT/health`, and `Application startup complete` in its log.",
+        "Compare host, port and proxy variables of the client with those of the server.",
+    ),
+}
+_NO_URL = (
+    "Write the address as a URL with its scheme: `http://HOST:PORT/v1`.",
+    "See that the server answers there: `curl http://HOST:PORT/health`.",
+)
+# "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set
+_FLAG = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]{2,60}(?![\w-])")
+
+
+def findings_of_others(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield what broke by the words of the program that wrote the text; a container's runtime is known by its rules alone."""
+    if context.run.kind == "build":
+        yield from _failed_build(context, rules)
+    elif context.run.kind == "client":
+        yield from _failed_client(context, rules)
+    elif context.run.kind != "container":
+        yield from _failed_tests(context, rules)
+
+
+def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield what a step of a build said before it failed, or that its tool says only that it failed."""
+    failed = failed_step(context.trail) if context.ending.failed else None
+    if failed is None:
+        return
+    said = stated_error(context.trail) if UNKNOWN in rules else None
+    values = {
+        "exception": shown(cleaned((said or failed).message).strip()),
+        "owner": "the build of a package",
+    }
+    rule_id, records = (UNKNOWN, [said, failed]) if said is not None else (NOT_IN_LOG, [failed])
+    rule = rules.rule(rule_id)
+    finding = finding_of(rule, context.run, role="root", confidence="medium", records=records, values=values)
+    title, ways = (
+        ("A step of the build failed", _OF_A_STEP) if said is not None else (finding.title, _WHOLE_OUTPUT)
+    )
+    yield replace(finding, title=title, changes=(), alternatives=ways, verify="")
+
+
+def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield which tests failed, in the words of their summary."""
+    failed = failed_tests(context.trail)
+    if not failed or UNKNOWN not in rules:
+        return
+    values = {"exception": shown(next(iter(failed)))}
+    records = list(failed.values())[:3]
+    finding = finding_of(
+        rules.rule(UNKNOWN), context.run, role="root", confidence="high", records=records, values=values
+    )
+    title = "A test failed" if len(failed) == 1 else f"{len(failed):,} tests failed"
+    words = f"The log is the output of pytest. Its first: {shown(next(iter(failed)))}."
+    yield replace(finding, title=title, explanation=words, changes=(), alternatives=OF_A_TEST, verify="")
+
+
+def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield what a server answered the program that wrote the log, or that it did not answer."""
+    status, lines = failed_requests(context.trail)
+    if not lines or REFUSED not in rules:
+        return
+    title = f"The server answered with status {status}" if status else "The client did not reach the server"
+    address = None if status else next(iter(addresses(context.trail)), None)
+    words = f"The log is of a program that asks a server. It says: {shown(lines[0].message.strip())}"
+    flags = list(dict.fromkeys(_FLAG.findall(lines[0].message[:2000])))
+    refused = "unset" if flags else "refused"
+    ways = tuple(
+        way.format(flags=" and ".join(f"`{flag}`" for flag in flags))
+        for way in _ANSWERS[refused if 400 <= status < 500 else "failed" if status else "unreached"]
+    )
+    if address is not None and address.is_url:
+        words += f" The address that it is given is `{address.text}`."
+    elif address is not None:
+        words += f" The address that it is given, `{address.text}`, is no URL."
+        ways = _NO_URL
+    finding = finding_of(
+        rules.rule(REFUSED), context.run, role="root", confidence="high",
+        records=[*lines[:3], *([address.record] if address is not None else ())], values={},
+        kind="failure", severity="high",
+    )  # fmt: skip
+    yield replace(finding, title=title, explanation=words, changes=(), alternatives=ways, verify="")
