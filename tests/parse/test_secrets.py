@@ -190,3 +190,51 @@ def test_beginnings_of_secrets_that_never_go_on_cost_time_linear_in_their_lines(
         few = min(seconds(2_000, end) for _ in range(3))
         assert seconds(10_000, end) < 12 * few
         assert few < 1
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "SSHPASS={} sshpass -e ssh node2",
+        "ldap bind dn=cn=svc,dc=x bindpw={}",
+        "+ huggingface-cli login --token {} --add-to-git-credential",
+        "+ hf auth login --token={}",
+        "+ vault login {}",
+        "+ vault login -method=token {}",
+        "+ kubectl create secret generic hf --from-literal=token={}",
+        "credentials for bob:{}@node",
+        "the password is {}",
+        "Password for 'https://bob@git.corp': {}",
+        "http_proxy=http://proxyuser:{}@proxy.corp:3128",
+        "vllm serve m --api-key\n{} --port 8000",
+        "vllm serve m \\\n  --api-key \\\n  {} \\\n  --port 8000",
+    ],
+)
+@pytest.mark.parametrize("password", ["otterStone62$", "mapleCloud92#"])
+def test_a_password_of_words_is_masked_for_what_precedes_it(form: str, password: str) -> None:
+    parser = RecordParser()
+    for number, line in enumerate(form.format(password).split("\n")):
+        for found in parser.parse(WantedLine(0, number + 1, line.encode())):
+            assert password not in found.text + found.message
+    assert parser.secret_count == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "session_id: a81bc81b-dead-4e5d-abff-90865d1e13b1",
+        "{'session_id': 'b81bc81b-beef-4e5d-abff-90865d1e13b2', 'user': 'x'}",
+        "image: vllm/vllm-openai:v0.11.2Rc1x@sha256:1f40fc92da24",
+        "rank0:worker12@node3 is gone",
+        "compile_pass=FuseAttentionQuant",
+        "the password is wrong for this user",
+        "see --api-key\nvllm serve --help",
+    ],
+)
+def test_what_only_looks_like_a_password_stays(text: str) -> None:
+    parser = RecordParser()
+    lines = enumerate(text.split("\n"))
+    found = [
+        one.text for number, line in lines for one in parser.parse(WantedLine(0, number + 1, line.encode()))
+    ]
+    assert "\n".join(found) == text

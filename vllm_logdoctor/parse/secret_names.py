@@ -13,7 +13,7 @@ from vllm_logdoctor.texts import asked_once
 # Each alternative begins with a character of its own: the search skips all others.
 _WORD = (
     r"(?:key|token|secret|pass(?:wor[dt]|wd|phrase|code)?|pwd|credential|cred|signature|sig|auth|jwt|session|webhook|pat|connection[_-]?string"
-    r"|p(?:w|sk)(?<![a-z]pw)(?<![a-z]psk)(?![a-z])|tok(?<![a-z]tok)(?![a-z])|sid(?<![a-z]sid)(?![a-z])"
+    r"|p(?:w|sk)(?:(?<![a-z]pw)|(?<=[td]pw))(?<![a-z]psk)(?![a-z])|tok(?<![a-z]tok)(?![a-z])|sid(?<![a-z]sid)(?![a-z])"
     r"|honeycomb-team|samlresponse|\u5bc6[\u7801\u94a5])"
 )
 # HF_TOKEN_2     API_KEY_PROD     client-key-data     and with words that say nothing: API_KEY_OPENAI
@@ -55,6 +55,12 @@ _STRONG_TOKEN = lazy_pattern(
     r"(?:hf|hub|auth|access|refresh|bearer|id|session|security|bot|csrf|xsrf|service|job|personal|api|login|oauth2?|jwt|user|admin|push|deploy|write"
     r"|read|secret|registry|vault|github|gitlab|git|ray|mlflow|wandb|influx|slack|notebook|jupyter|sas)[ _-]?\Z"
 )
+# SSHPASS=abc     but not compile_pass=abc
+_STRONG_PASS = lazy_pattern(
+    r"(?:ssh|db|sql|user|root|admin|ldap|smtp|mail|redis|ftp|proxy|login|bind|store)[ _-]?\Z"
+)
+_UUID = lazy_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_ALL_KINDS = lazy_pattern(r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d)")
 _NEXT_ARGUMENT = lazy_pattern(r",\s[a-z_]{3,40}=(?:None|True|False|\d|\[)")
 # tokens={'abc', 'def'}     but not {'user': 'abc'}
 _SET = lazy_pattern(r"\{[\"'][^\s\"']{3,400}[\"'][,}]")
@@ -229,7 +235,11 @@ def _is_credential(text: str, name: re.Match[str], value: _ValueSpan) -> bool:
         return False
     # A part of it may be masked for its shape.
     if name["verbal"] or MASK in found:
-        return looks_random(found.replace(MASK, ""))
+        found = found.replace(MASK, "")
+        said = name["core"].startswith("passw") and _ALL_KINDS.match(found) is not None
+        return said or looks_random(found)
+    if name["core"].startswith(("session", "sid")) and _UUID.fullmatch(found):
+        return False
     # A name that goes on may be one of something else: only what no digest looks like is a credential.
     if name["suffix"]:
         return looks_random(found) and not found.islower() and not found.isupper()
@@ -260,7 +270,7 @@ def _is_strong(core: str, before: str) -> bool:
         return _STRONG_KEY.search(before) is not None
     if core.startswith("token"):
         return _STRONG_TOKEN.search(before) is not None
-    return _STRONG.match(core) is not None
+    return (_STRONG_PASS.search(before) if core == "pass" else _STRONG.match(core)) is not None
 
 
 def _bare_is_credential(text: str, name: re.Match[str], found: str, end: int) -> bool:

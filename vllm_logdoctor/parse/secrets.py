@@ -41,6 +41,7 @@ _COMMANDS = (
     "add_user",
     "echo ",
     "ldap",
+    "from-literal",
 )
 # In small letters: one of these precedes a secret that its place gives away, or before a prompt.
 _PLACES = (
@@ -55,6 +56,8 @@ _PLACES = (
     "auth(",
     "enter",
     "paste",
+    "assword for ",
+    "@",
     *_COMMANDS,
 )
 # Authorization: Bearer abc     'authorization': 'Basic dXNlcjpw'     (b'authorization', b'Bearer abc')     X-Authorization: abc
@@ -71,7 +74,7 @@ _PARAMETERS = lazy_pattern(
 )
 # postgresql://app:p@ss@db/x     https://hf_abc@huggingface.co/x     s3://AK:secret@bucket     and cut: https://user:secret
 _URL = lazy_pattern(
-    r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?:(?P<user>[^\s/?#\"'<>]{1,4000})@(?=[\w\[.\s\"'-]|\Z)|(?P<cut>[^\s/?#\"'<>@]{1,4000})\Z)"
+    r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?:(?P<user>[^\s/?\"'<>]{1,4000})@(?=[\w\[.\s\"'-]|\Z)|(?P<cut>[^\s/?#\"'<>@]{1,4000})\Z)"
 )
 # redis://:pa/ss@cache:6379     databases' passwords are not always encoded
 _DATABASE = lazy_pattern(
@@ -90,7 +93,7 @@ _COOKIE = lazy_pattern(
 # mc alias set s3 URL user abc     vault kv put secret/hf value=abc
 _COMMAND = lazy_pattern(
     r"(?P<name>\bcurl\b[^|;\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:'\"]{1,80}:|\bsshpass\s{1,3}-p\s?[\"']?"
-    r"|\blogin\b[^|;\n]{0,120}?\s-[pk][ =]?[\"']?"
+    r"|\blogin\b[^|;\n]{0,120}?\s-(?:[pk]|-token|-key)[ =]?[\"']?|\bvault login (?:-\S{1,40} ){0,4}|--from-literal[= ][\w.-]{1,80}="
     r"|\bwandb login (?:--relogin )?|\bmysql(?:dump|admin)?\b[^|;\n]{0,120}?\s-p[\"']?(?=\S)"
     r"|\bredis-cli\b[^|;\n]{0,120}?\s(?:-a|--pass)[ =][\"']?|\balias set \S{1,40} \S{1,200} \S{1,80} "
     r"|\bmongo(?:sh|dump|restore)?\b[^|;\n]{0,120}?\s-p[ =]?[\"']?"
@@ -102,6 +105,7 @@ _COMMAND = lazy_pattern(
 # auth=HTTPBasicAuth('bob', 'abc')     huggingface_hub.login('abc')     Enter your token (input will not be visible): abc
 _CALL = lazy_pattern(
     r"(?P<name>\b\w{0,20}Auth\([\"'][^\"']{1,80}[\"'],\s?[\"']|\blogin\([\"']"
+    r"|\b[Pp]ass(?:word|phrase) for '[^'\n]{1,200}': "
     r"|\b(?:[Ee]nter|[Pp]aste) [^:]{0,120}\b(?:token|key|password)\b[^:]{0,120}: )"
     r"(?P<value>[^\s\"'*]{8,})"
 )
@@ -109,6 +113,11 @@ _CALL = lazy_pattern(
 _PGPASS = lazy_pattern(
     r"(?P<name>(?<![\w.*:-])[\w.*-]{1,80}:(?:[0-9]{2,5}|\*):(?:(?=[\w-]{0,39}[A-Za-z*])[\w*-]{1,40}:){2})"
     r"(?P<value>[^\s:]{6,})"
+)
+# bob:Abc123@node     but not image:tag@sha256:abc
+_USER = lazy_pattern(
+    r"(?P<name>(?<![\w./@:-])[A-Za-z][\w.-]{0,40}:)"
+    r"(?P<value>(?=[^\s@]{0,79}[a-z])(?=[^\s@]{0,79}[A-Z])(?=[^\s@]{0,79}[0-9])[^\s:@/\"',;()<>]{8,80})(?=@(?!sha256)[\w-])"
 )
 _HEX_AND_DASHES = lazy_pattern(r"[0-9a-f-]+")
 # GET /cb?code=abc     code=abc&state=x
@@ -144,7 +153,7 @@ _NAME_AT_END = lazy_pattern(
 # Zq7hTk2L     - Zq7hTk2L     value: Zq7hTk2L     "value": "Zq7hTk2L",
 # Input should be None [type=none_required, input_value='Zq7hTk2L', input_type=str]
 _VALUE_LINE = lazy_pattern(
-    r"\s*(?P<item>-\s{1,8})?(?P<named>[\"']?value[\"']?\s?[:=]\s?|.{0,200}\binput_value=)?[\"']?(?P<value>[^\s\"',]{3,})[\"']?(?(named)[,\s\]].*|,?\s*)?\Z"
+    r"\s*(?P<item>-\s{1,8})?(?P<named>[\"']?value[\"']?\s?[:=]\s?|.{0,200}\binput_value=)?[\"']?(?P<value>[^\s\"',]{3,})[\"']?(?(named)[,\s\]].*|,?\s*(?:\s(?:\\|-{1,2}[a-z].{0,400}))?)?\Z"
 )
 _WRAPPED_FROM = 60
 """Characters of a line from which a terminal may have broken it."""
@@ -234,7 +243,8 @@ class OpenSecret(NamedTuple):
         if found is None:
             return text, None
         assigned = self.assigned or found["item"] or found["named"]
-        if not mask(f"{self.name}{'=' if assigned else ' is '}{found['value']}").names:
+        between = "=" if assigned else " " if self.name.startswith("--") else " is "
+        if not mask(f"{self.name}{between}{found['value']}").names:
             return text, None
         return f"{text[: found.start('value')]}{MASK}{text[found.end('value') :].rstrip()}", (
             self if found["item"] else None
@@ -342,7 +352,8 @@ _PRECEDED = (
     _Place(("cookie",), _COOKIE, "cookie"),
     _Place((":",), _PGPASS, "password"),
     _Place(_COMMANDS, _COMMAND, "password"),
-    _Place(("auth(", "login(", "enter", "paste"), _CALL, "password"),
+    _Place(("auth(", "login(", "enter", "paste", "assword for "), _CALL, "password"),
+    _Place(("@",), _USER, "password"),
 )
 
 
