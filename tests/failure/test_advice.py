@@ -292,3 +292,51 @@ def test_a_fault_of_a_connector_can_be_avoided_without_it():
     )
     assert found.id == "engine-code-bug"
     assert "--kv-transfer-config" in found.alternatives[0]
+
+
+def test_flags_of_other_programs_are_no_settings_that_a_release_lacks():
+    log = "\n".join(
+        [
+            "Collecting vllm==0.6.4",
+            "Building wheels for collected packages: vllm",
+            "  Traceback (most recent call last):",
+            '    File "<string>", line 460, in <module>',
+            '    File "<string>", line 412, in get_vllm_version',
+            "  RuntimeError: Unknown runtime environment",
+            "  ERROR: Failed building wheel for vllm (0.6.4)",
+        ]
+    )
+    assert "--no-build-isolation" in " ".join(root(log).alternatives)
+
+
+def test_a_feature_is_named_where_the_message_names_it():
+    adapters = crashed("ValueError: Model LakeForCausalLM does not support LoRA, but LoRA is enabled.")
+    assert adapters.explanation.startswith("LoRA is switched on")
+    assert "--enable-lora" in adapters.alternatives[0]
+    assert not adapters.changes
+    lines = [
+        *traceback(
+            ("model_runner", "self.load()"),
+            ("mixtral", "assert self.total_num_kv_heads % tp_size == 0"),
+            ends="AssertionError",
+        )
+    ]
+    heads = root(
+        "\n".join(framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *lines], "core.py:708"))
+    )
+    assert "KV heads" in heads.explanation
+
+
+def test_a_package_that_vllm_did_not_call_is_no_matter_of_vllms_issues():
+    lines = [
+        "INFO 05-01 10:00:00 [__init__.py:239] Automatically detected platform cuda.",
+        "Traceback (most recent call last):",
+        '  File "/work/bench.py", line 12, in <module>',
+        "    tokenizer.pad(batch)",
+        '  File "/opt/lib/python3.11/site-packages/transformers/tokenization_utils_base.py", line 2764, in pad',
+        '    raise ValueError("no token")',
+        "ValueError: no token to fill with",
+    ]
+    assert "transformers" in root("\n".join(lines)).alternatives[0]
+    client = [line.replace("transformers/tokenization_utils_base", "openai/_base_client") for line in lines]
+    assert "log of the server" in root("\n".join(client)).alternatives[0]

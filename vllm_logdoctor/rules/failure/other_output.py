@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.failure.context import FailureContext
 from vllm_logdoctor.rules.failure.signatures import FailureRules
-from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, OF_A_TEST, UNKNOWN
+from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, OF_A_TEST, UNKNOWN, WHOLE_OUTPUT
 from vllm_logdoctor.rules.failure.wording import finding_of, shown
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.builds import failed_step, stated_error
@@ -19,10 +19,6 @@ from vllm_logdoctor.run.tracelines import cleaned
 
 OTHERS = frozenset({"build", "client", "container", "test"})
 REFUSED = "request-error-not-server-fault"
-_WHOLE_OUTPUT = (
-    "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
-    "Install a wheel or an image of vLLM instead of building it.",
-)
 _OF_A_STEP = (
     "Correct what this line names, and build again: what follows it is a consequence.",
     "Install a wheel or an image of vLLM instead of building it.",
@@ -74,7 +70,7 @@ def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Find
     rule = rules.rule(rule_id)
     finding = finding_of(rule, context.run, role="root", confidence="medium", records=records, values=values)
     title, ways = (
-        ("A step of the build failed", _OF_A_STEP) if said is not None else (finding.title, _WHOLE_OUTPUT)
+        ("A step of the build failed", _OF_A_STEP) if said is not None else (finding.title, WHOLE_OUTPUT)
     )
     yield replace(finding, title=title, changes=(), alternatives=ways, verify="")
 

@@ -76,6 +76,11 @@ _CRASHED = (
 )
 _REFUSED = ("Correct what this line names: the errors after it are consequences.",)
 _CALL = ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
+WHOLE_OUTPUT = (
+    "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
+    "Install a wheel or an image of vLLM instead of building it.",
+)
+_CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
 OF_A_TEST = (
     "Read the test's own section above the summary: the captured output holds what the engine said.",
     "Run the one test again with its output: `pytest -x -s` and the name that the summary gives.",
@@ -116,25 +121,25 @@ def unnamed_match(
     if rule_id not in rules:
         return None
     own = next((one for one in reversed(frames) if owner_of(one.file).startswith(VLLM)), None)
-    in_test = context.run.kind == "test" and owner == PROGRAM
+    in_test = context.run.kind == "test" and rule_id == UNKNOWN
     place = frames[-1] if frames else raised.frames[-1] if raised is not None and raised.frames else None
     if rule_id == CODE and owner in TENSOR_LIBRARIES and own is not None:
         place = own  # Its library refused what vLLM's code handed it: that code is the place.
     groups = {
         "exception": observation.text.split("\n")[0][:300],
         # pytest names the innermost place of a test behind the exception.
-        "place": f"{place.file.rpartition('/')[2]}, {place.function}" if place and not in_test else "",
+        "place": f"{_base(place.file)}, {place.function}" if place and not (in_test and owner == PROGRAM) else "",
         "process": observation.record.process.name,
         "phase_words": _PHASES.get(phase, "") if owner != PROGRAM else "",
-        "owner": "" if in_test else _owner_words(owner, frames),
-        "in_vllm": "yes" if owner is None or owner.startswith(VLLM) else "",
+        "owner": "" if in_test and owner == PROGRAM else _owner_words(owner, frames),
+        "in_vllm": "yes" if not in_test and (owner is None or owner.startswith(VLLM)) else "",
         "raised_in": f"{own.file}:{own.function}" if own else "",
     }  # fmt: skip
     signature = Signature(
         "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
-        title="" if in_test else _title(raised, rule_id, owner),
+        title="" if in_test and owner == PROGRAM else _title(raised, rule_id, owner),
         remedy=OF_A_TEST if in_test else _CALL if raised is not None and _is_wrong_call(raised)
-        else () if raised is not None and _is_of_device(raised)
+        else () if raised is not None and _is_of_device(raised) and context.run.kind != "build"
         else _next_steps(owner, rule_id, context, called=own is not None),
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, context.run)
@@ -339,6 +344,11 @@ def _is_close(owner: str | None) -> bool:
     return owner is not None and (owner.startswith(VLLM) or owner in TENSOR_LIBRARIES)
 
 
+def _base(file: str) -> str:
+    """Return the name of a file without its folders, those of Windows as well."""
+    return file.replace("\\", "/").rpartition("/")[2]
+
+
 def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
     if owner is None:
         return ""
@@ -392,6 +402,12 @@ def _next_steps(owner: str | None, rule_id: str, context: FailureContext, *, cal
         )
     if owner == PROGRAM and not called:
         return _CALL
+    if context.run.kind == "build":
+        return WHOLE_OUTPUT
+    if owner in _CLIENTS and not called:
+        return ("Read the log of the server at that time: this one is of the program that asked it.",)
+    if owner and owner != PYTHON and not called and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
+        return (f"Look the exception up in the issues of {owner}: the traceback passes no code of vLLM.",)
     if called and owner and owner != PYTHON and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
         return (
             f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires.",

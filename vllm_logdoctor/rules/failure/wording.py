@@ -22,6 +22,7 @@ from vllm_logdoctor.rules.failure.signatures import FailureRule, expression
 from vllm_logdoctor.rules.model import Change, Confidence, Finding, Role
 from vllm_logdoctor.rules.printed import as_printed
 from vllm_logdoctor.rules.release_terms import (
+    fits_release,
     in_words_of_build,
     in_words_of_release,
     release_of,
@@ -91,7 +92,11 @@ def rule_of_case(named: RuleMatch) -> FailureRule:
         rule = replace(rule, meaning=case.explain)
     remedy = signature.remedy or (case.remedy if case is not None else ())
     if remedy:
-        asked = tuple(change for change in rule.changes if change.needs)
+        # The remedy of a case is what its page's actions say in general.
+        own = case is not None and not signature.remedy
+        asked = tuple(
+            change for change in rule.changes if change.needs and not (own and change.kind == "action")
+        )
         ways = (filled(way, named.values) for way in remedy)
         rule = replace(rule, changes=asked, alternatives=tuple(way for way in ways if way))
     return replace(rule, title=signature.title or rule.title, verify=signature.verify or rule.verify)
@@ -249,9 +254,7 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
         if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run):
             continue
         knobs = _KNOB.findall(text)
-        flags = [knob for knob in knobs if knob.startswith(("--", "VLLM_"))]
-        known = all(knob_known(knob, "flag" if knob.startswith("--") else "env", run) for knob in flags)
         worded = in_words_of_checkpoint(in_words_of_build(text, run), run)
         worded = in_formats_of_card(in_words_of_device(worded, run) or "", run)
-        if worded and known and not (knobs and changed.issuperset(knobs)):
+        if worded and fits_release(text, run) and not (knobs and changed.issuperset(knobs)):
             yield worded
