@@ -127,7 +127,7 @@ class StreamReader:
     def tail(self) -> list[Record]:
         """Return the records of the last lines, wanted or not."""
         lines, before = self._selector.tail()
-        parser = RecordParser()
+        parser = RecordParser(self.parser.learned)
         found: list[Record] = []
         for position, line in enumerate(lines):
             # Of those before them, the parser needs what a secret begins in or goes on in, and the next ones for how lines are numbered.

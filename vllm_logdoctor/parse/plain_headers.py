@@ -11,6 +11,8 @@ from vllm_logdoctor.parse.record import NO_PROCESS, Process
 from vllm_logdoctor.parse.secrets import may_hold_secret
 from vllm_logdoctor.texts import asked_once
 
+ENTITIES = ("&quot;", "&lt;", "&gt;", "&amp;", "&#")
+"""Of HTML: a log that was copied from the source of a page."""
 LONGEST_SHOWN = 3000
 LONGEST_HEAD = 320
 
@@ -72,7 +74,12 @@ def is_plain(message: str) -> bool:
 
 def is_unwrapped(text: str) -> bool:
     """Return whether a line holds nothing that is taken off before its header is read: redraws, colours, quotes of CSV and HTML."""
-    wraps = "\r" in text or '""' in text or "&quot;" in text or "&lt;" in text
+    wraps = (
+        "\r" in text
+        or '""' in text
+        or text.endswith('"')
+        or ("&" in text and any(one in text for one in ENTITIES))
+    )
     return not (wraps or may_be_coloured(text))
 
 

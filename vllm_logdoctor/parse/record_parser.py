@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.clock import seconds_of, with_year_of
+from vllm_logdoctor.parse.json_entries import JSON_START, level_of, read_entry, time_of
+from vllm_logdoctor.parse.learned_prefixes import OPENING, LearnedPrefixes
 from vllm_logdoctor.parse.plain_headers import (
+    ENTITIES,
     LONGEST_HEAD,
     LONGEST_SHOWN,
     is_plain,
@@ -25,7 +26,7 @@ from vllm_logdoctor.parse.plain_headers import (
 )
 from vllm_logdoctor.parse.prefixes import Prefix, read_prefix
 from vllm_logdoctor.parse.processes import PROCESS_PREFIX, process_of
-from vllm_logdoctor.parse.quoted_lines import MESSAGE_KEYS, TRACEBACK_KEYS, last_field, lines_within
+from vllm_logdoctor.parse.quoted_lines import MESSAGE_KEYS, last_field, lines_within
 from vllm_logdoctor.parse.record import NO_PROCESS, Process, Record
 from vllm_logdoctor.parse.secrets import (
     Masked,
@@ -78,18 +79,7 @@ _OTHER_HEADER = lazy_pattern(
     r"|(?P<level3>INFO|WARNING|ERROR|CRITICAL) +\[(?P<file>[\w./-]+\.py)(?::(?P<line>\d{1,6}))?\] +"
     r"|^\[?(?P<file2>[\w./-]*\.py):(?P<line2>\d{1,6})\] )"
 )
-# {"message": "...", "levelname": "INFO"}
-_JSON_START = lazy_pattern(r"\s*(?:data:\s*)?\{")
-# "textPayload": "WARNING 06-06 03:40:07 [argparse_utils.py:257] With ...",
-_JSON_MEMBER = lazy_pattern(
-    r'\s*"(?:message|msg|log|MESSAGE|textPayload)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*")\s*,?\s*$'
-)
-# {"content": {"message": "..."}}    {"_source": {"message": "..."}}    {"jsonPayload": {"message": "..."}}
 _MESSAGE_NAMES = frozenset(key.lower() for key in MESSAGE_KEYS)
-_NESTING_KEYS = ("content", "_source", "jsonPayload", "result", "fields", "attributes")
-# A platform's "severity" is that of the stream, not of the record.
-_LEVEL_KEYS = ("levelname", "level", "log_level")
-_TIME_KEYS = ("asctime", "timestamp", "time", "ts", "@timestamp")
 # Generated text: "INFO 06-01 10:00:00 [loggers.py:127] Engine 000: ...    (what a model or a prompt says, not {"log": "INFO ...)
 _QUOTED = lazy_pattern(
     r"""(?P<name>[^"'\\\s]{1,40})\s?[:=]\s?(?P<quote>["'])(?:(?!(?P=quote)).)*\Z""", re.DOTALL
@@ -126,12 +116,14 @@ class RecordParser:
     """Frames lines; keeps what the whole file says: secrets seen, characters left out.
 
     Attributes:
+        learned: prefixes that no list knows, by file.
         secrets: lines with a secret, the first ones.
         secret_count: lines with a secret in all.
         cut_characters: characters left out of overlong records.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, learned: LearnedPrefixes | None = None) -> None:
+        self.learned = LearnedPrefixes() if learned is None else learned
         self.secrets: list[Secret] = []
         self.secret_count = 0
         self.cut_characters = 0
@@ -151,7 +143,7 @@ class RecordParser:
         if plain is _NO_HEAD:
             process, end = _process_before(text[: text.find(") ", 0, LONGEST_HEAD) + 2])
             message = text[end:]
-            usual = len(message) < LONGEST_SHOWN - LONGEST_HEAD and _is_bare(message)
+            usual = len(message) < LONGEST_SHOWN - LONGEST_HEAD and not self.learned and _is_bare(message)
         else:
             message = text[len(head) :]
             usual = is_usual(message)
@@ -170,9 +162,9 @@ class RecordParser:
         """Yield the records of a line of any shape."""
         if text.startswith("\ufeff"):
             text = text[1:]
-        if '""' in text:
+        if '""' in text or (text.endswith('"') and ',"' in text[:LONGEST_HEAD]):
             text = last_field(text)
-        if "&quot;" in text or "&lt;" in text:
+        if "&" in text and any(entity in text for entity in ENTITIES):
             from html import unescape
 
             text = unescape(text)
@@ -197,17 +189,18 @@ class RecordParser:
             if other is not None:
                 yield self._with_other_header(line, text, other)
                 return ""
-            if '{"' in text[:400] and not _JSON_START.match(text):
+            if '{"' in text[:400] and not JSON_START.match(text):
                 inner = self._from_json_behind_prefix(line, text)
                 if inner is not None:
                     yield inner
                     return ""
-            if _JSON_START.match(text) or '"textPayload"' in text or text.lstrip().startswith('"'):
+            if JSON_START.match(text) or '"textPayload"' in text or text.lstrip().startswith('"'):
                 inner = self._from_json(line, text)
                 if inner is not None:
                     yield inner
                     return ""
-            prefix = read_prefix(text)
+            self.learned.learn_from_traceback(line.file, text)
+            prefix = self._prefix(line, text)
             yield self._record(line, prefix, "", None, False, None, text[prefix.end :], text)
             return ""
         if header.start() > 0 and (text.lstrip().startswith(("{", '"')) or '{"' in text[: header.start()]):
@@ -219,6 +212,7 @@ class RecordParser:
         prefix = read_prefix(before) if before else _NO_PREFIX
         if before and prefix.end < len(before.rstrip()):
             left = before[prefix.end :]
+            self.learned.learn(line.file, before)
             if _BAR.search(left) or len(left) > 120:
                 yield self._record(line, prefix, "", None, False, None, left, left)
                 text = text[header.start() :]
@@ -232,6 +226,15 @@ class RecordParser:
             message, text = message[: -len(glued)], text[: -len(glued)]
         yield self._record(line, prefix, header["level"], time, year_known, site, message, text)
         return glued
+
+    def _prefix(self, line: WantedLine, text: str) -> Prefix:
+        """Read the prefixes of a line, those that the file taught first."""
+        learned = self.learned.length(line.file, text) if self.learned else 0
+        if not learned:
+            return read_prefix(text)
+        outer, inner = read_prefix(text[:learned]), read_prefix(text[learned:])
+        process = outer.process if inner.process is NO_PROCESS else inner.process
+        return outer._replace(end=learned + inner.end, process=process)
 
     def _with_other_header(self, line: WantedLine, text: str, header: re.Match[str]) -> Record:
         """Frame a record of a logger that someone else configured."""
@@ -260,7 +263,7 @@ class RecordParser:
 
     def _from_json_behind_prefix(self, line: WantedLine, text: str) -> Record | None:
         """Frame (EngineCore pid=5) {"message": "..."}."""
-        prefix = read_prefix(text)
+        prefix = self._prefix(line, text)
         if not text.startswith('{"', prefix.end):
             return None
         inner = self._from_json(line, text[prefix.end :])
@@ -332,37 +335,12 @@ class RecordParser:
 
     def _from_json(self, line: WantedLine, text: str) -> Record | None:
         """Frame a JSON record: vLLM's own formatter, docker's json-file, a platform's export."""
-        member = _JSON_MEMBER.match(text)
-        try:
-            found: Any = (
-                {"message": json.loads(member["value"])}
-                if member
-                else json.loads(text[text.find("{") :].rstrip().rstrip(","))
-            )
-        except (ValueError, RecursionError):
+        entry = read_entry(text)
+        if entry is None:
             return None
-        if not isinstance(found, dict):
-            return None
-        found = _innermost(found)
-        message = next((found[key] for key in MESSAGE_KEYS if isinstance(found.get(key), str)), None)
-        if message is None:
-            return None
-        message = message.rstrip("\r\n")
-        raised = next((found[key] for key in TRACEBACK_KEYS if isinstance(found.get(key), str)), "")
-        if raised and raised not in message:
-            message = f"{message}\n{raised.rstrip()}"
-        # TGI's text has it before the message.
-        if str(found.get("target", "")).startswith("text_generation_"):
-            message = f"{found['target']}: {message}"
+        found, message = entry
         inner = _HEADER.search(message, 0, 4000)
-        outer = next(
-            (
-                seconds_of(str(found[key]).replace("T", " ")[:26].rstrip("Z"))
-                for key in _TIME_KEYS
-                if found.get(key)
-            ),
-            None,
-        )
+        outer = time_of(found)
         outer_time, year_known = outer if outer else (None, False)
         if inner:
             prefix = read_prefix(message[: inner.start()])
@@ -372,17 +350,13 @@ class RecordParser:
                 line, prefix, inner["level"], stamp[0] if stamp else None, bool(stamp and stamp[1]),
                 (inner["file"], int(inner["line"])), message[inner.end() :], message,
             )  # fmt: skip
-        level = str(next((found[key] for key in _LEVEL_KEYS if found.get(key)), "")).upper()
         inner_prefix = read_prefix(message)
         name = str(found.get("vllm_process_name") or found.get("processName") or "")
         pid = found.get("process") if isinstance(found.get("process"), int) else found.get("pid")
         process = process_of(name, pid if isinstance(pid, int) else None) if name else inner_prefix.process
         prefix = Prefix(inner_prefix.end, process, outer_time, year_known)
-        known_level = level if level in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"} else ""
-        if not known_level and member is None and set(found) <= {"message", "vllm_process_name"}:
-            known_level = "INFO"
         return self._record(
-            line, prefix, known_level, outer_time, year_known, None, message[inner_prefix.end :], message
+            line, prefix, level_of(found), outer_time, year_known, None, message[inner_prefix.end :], message
         )
 
 
@@ -399,6 +373,7 @@ def _is_bare(text: str) -> bool:
     return (
         is_unwrapped(text)
         and not text.isspace()
+        and text.find(OPENING) <= 0
         and not (may_hold_header(text) and _HEADER.search(text))
         and not (may_hold_other_header(text) and _OTHER_HEADER.search(text))
         and '{"' not in text
@@ -435,18 +410,6 @@ def _end_of_record(message: str) -> int:
     """Return where a message ends: before another record that no line end parts from it, or with the line."""
     found = _GLUED.search(message, 0, 4000) if ".py:" in message else None
     return len(message) if found is None or _is_quoted(message, found.end()) else found.start("record")
-
-
-def _innermost(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the object that holds the message: exports wrap it in objects of their own."""
-    for _ in range(3):
-        if any(isinstance(found.get(key), str) for key in MESSAGE_KEYS):
-            return found
-        inner = next((found[key] for key in _NESTING_KEYS if isinstance(found.get(key), dict)), None)
-        if inner is None:
-            return found
-        found = {**{key: found[key] for key in (*_TIME_KEYS, "target") if key in found}, **inner}
-    return found
 
 
 def _without_redraws(segments: Sequence[str]) -> Iterator[str]:
