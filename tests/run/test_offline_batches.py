@@ -54,3 +54,48 @@ def test_batches_after_lines_whose_time_is_not_read_are_in_the_runs_duration() -
     duration = analyze(lines).runs[0].duration
     assert duration is not None
     assert duration >= 351 + 315
+
+
+OWN = """Traceback (most recent call last):
+  File "/home/me/evaluate.py", line 88, in <module>
+    main()
+  File "/home/me/evaluate.py", line 71, in main
+    print(total / rounds)
+ZeroDivisionError: division by zero
+"""
+
+
+def test_a_program_that_fails_behind_its_last_batch_is_no_crash_of_vllm() -> None:
+    (diagnosis,) = analyse(inputs_from((LOG + OWN).encode()), Options()).runs
+    assert diagnosis.run.outcome == "clean_shutdown"
+    (root,) = [one for one in diagnosis.findings if one.role == "root"]
+    assert "ZeroDivisionError" in root.title
+    assert "what vLLM had to do was done" in root.alternatives[0]
+
+
+def test_a_program_that_fails_before_its_batch_is_done_or_in_vllm_crashes() -> None:
+    half = "".join(LOG.splitlines(keepends=True)[:2])
+    in_vllm = OWN.replace(
+        "/home/me/evaluate.py", "/opt/env/lib/python3.12/site-packages/vllm/entrypoints/llm.py"
+    )
+    for text in (half + OWN, LOG + in_vllm):
+        (diagnosis,) = analyse(inputs_from(text.encode()), Options()).runs
+        assert diagnosis.run.outcome.startswith("crashed"), text
+
+
+LEFT = "[rank0]:[W501 10:00:04.123456789 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL.\n"
+SECOND = """== second experiment ==
+INFO 05-01 10:01:00 [__init__.py:207] Automatically detected platform cuda.
+INFO 05-01 10:01:20 [llm_engine.py:77] Initializing a V1 LLM engine (v0.11.2) with config: model='org/m'
+"""
+
+
+def test_the_next_program_of_a_file_begins_with_its_imports() -> None:
+    first, second = (one.run for one in analyse(inputs_from((LOG + LEFT + SECOND).encode()), Options()).runs)
+    assert (first.first_line, second.first_line, second.last_line) == (1, 7, 8)
+
+
+def test_a_platform_that_is_detected_while_the_program_goes_on_begins_nothing() -> None:
+    detected = SECOND.splitlines()[1]
+    batch = "Processed prompts: 100%|##########| 6/6 [00:03<00:00,  1.30it/s, est. speed input: 6.00 toks/s, output: 90.00 toks/s]"
+    assert len(analyze([*LOG.splitlines(), detected, batch]).runs) == 1

@@ -294,6 +294,8 @@ def failed_state(run: Run) -> str:
     """Return the state of a run that failed, in capitals before a colon."""
     if run.kind == "build" and run.outcome == "unknown":
         return "BUILD"  # pip installs packages that do not fit together, and only says so.
+    if run.kind == "offline" and run.outcome == "clean_shutdown":
+        return "PROGRAM FAILED after all prompts were answered"
     return _STATES_BY_KIND.get(run.kind) or STATES.get(run.outcome, "FAILED")
 
 

@@ -34,7 +34,7 @@ from vllm_logdoctor.run.lifecycle import (
     within_engine,
 )
 from vllm_logdoctor.run.model import Outcome, Run
-from vllm_logdoctor.run.owners import is_vllm
+from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_vllm, owner_of
 from vllm_logdoctor.run.termination import REQUESTED, Stop, stops_in
 
 _REQUESTS = ("request-received", "request-added", "request-finished")
@@ -62,6 +62,7 @@ class Ending(Struct, frozen=True):
         order: which of two records comes first.
         failed: whether the run broke by itself, in a phase that the log may not show.
         started: whether the log shows the start of an engine or a server.
+        program_failed: whether the program that called the engine failed after all its prompts were answered; vLLM did not.
     """
 
     outcome: Outcome
@@ -74,6 +75,7 @@ class Ending(Struct, frozen=True):
     order: Order = field(default_factory=lambda: Order(()))
     failed: bool = False
     started: bool = False
+    program_failed: bool = False
 
 
 def outcome_of(run: Run, blocks: Sequence[Block]) -> Ending:
@@ -122,10 +124,12 @@ class _Judge:
     def ending(self) -> Ending:
         fatal = self.fatal()
         first = self._first_broken(fatal)
-        outcome = self._crashed(first, fatal) if first is not None else self._outcome(fatal)
+        of_program = first is not None and self._only_program_failed(fatal)
+        crashed = first is not None and not of_program
+        outcome = self._crashed(first, fatal) if first is not None and crashed else self._outcome(fatal)
         failed = first is not None or outcome == "crashed_at_startup"
         return Ending(
-            outcome, self.stop, self.kinds, fatal, self.deaths, self.ready, tuple(self.stops), self.order, failed, self._shows_a_start()
+            outcome, self.stop, self.kinds, fatal, self.deaths, self.ready, tuple(self.stops), self.order, failed, self._shows_a_start(), of_program
         )  # fmt: skip
 
     def fatal(self) -> tuple[int, ...]:
@@ -201,6 +205,23 @@ class _Judge:
         """Places at which something says that a process is dead."""
         wrappers = (block.first for block in self._blocks_of("wrapper"))
         return sorted(self.order.place(one) for one in (*wrappers, *self.deaths))
+
+    def _only_program_failed(self, fatal: Sequence[int]) -> bool:
+        """Return whether all that broke is the program's own, behind the last batch of an engine that answered all prompts."""
+        if self.run.kind != "offline" or not fatal or self.deaths or not self._offline_done():
+            return False
+        done = max(self.order.place(one) for one in self.trail if ends_progress(one.message))
+        return all(self._is_of_program(self.blocks[number], done) for number in fatal)
+
+    def _is_of_program(self, block: Block, done: Place) -> bool:
+        frames = [frame for one in block.raised for frame in one.frames]
+        innermost = acting_frames(frames)[-1:]
+        return (
+            not block.level
+            and self.order.place(block.first) > done
+            and [owner_of(frame.file) for frame in innermost] == [PROGRAM]
+            and not any(is_vllm(frame.file) for frame in frames)
+        )
 
     def _blocks_of(self, *kinds: BlockKind) -> Iterator[Block]:
         return (block for block, kind in zip(self.blocks, self.kinds, strict=True) if kind in kinds)

@@ -301,7 +301,7 @@ class Segmenter:
                 and "engine" in run.openers
                 and not {"startup-complete", "throughput"} & run.messages.keys()
             )
-            return _is_front(record.process) and (run.ended or failed)
+            return _is_front(record.process) and (run.ended or failed or _program_left(run))
         if run.ended or (run.troubled and run.launches.following is not None):
             return True  # After an error the next start was typed at a prompt.
         kind = _kind(name)
@@ -356,6 +356,12 @@ def _had_a_life(run: RunBuilder) -> bool:
     """A log that starts in the middle of one server and goes on with the next; prose before a log is no life."""
     served = run.ready and bool(run.vllm_records or run.accesses)
     return served or "uvicorn-stopping" in run.messages or (run.troubled and run.vllm_records > 0)
+
+
+def _program_left(run: RunBuilder) -> bool:
+    """Return whether the process of an offline engine ended: torch says so where the program did not close its process group."""
+    of_server = {"version", "arguments"} & run.openers.keys() or "startup-complete" in run.messages
+    return "engine" in run.openers and not of_server and "torch-process-group-not-destroyed" in run.messages
 
 
 def _is_repeated(run: RunBuilder, record: Record) -> bool:

@@ -59,7 +59,7 @@ class _Candidate(Struct, frozen=True):
 
 def verdict_of(context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Verdict | None:
     """Return what broke the run, or None where nothing shows that it broke by itself."""
-    if context.ending.outcome not in _BAD_ENDS:
+    if context.ending.outcome not in _BAD_ENDS and not context.ending.program_failed:
         return None
     candidates = sorted(
         [*_from_blocks(context, rules, facts), *_from_lines(context, rules, facts)],

@@ -85,6 +85,7 @@ OF_A_TEST = (
     "Read the test's own section above the summary: the captured output holds what the engine said.",
     "Run the one test again with its output: `pytest -x -s` and the name that the summary gives.",
 )
+_PROGRAM = ("Correct the program at the place that the traceback names: what vLLM had to do was done.",)
 _NAME = lazy_pattern(r"\w{1,60}")
 # 2024:09:13-11:21:50:(  532) |CCL_ERROR| exchange_utils.cpp:202 sendmsg_fd: condition ... failed      NCCL WARN Cuda failure
 _LIBRARY_FAILED = lazy_pattern(
@@ -401,7 +402,7 @@ def _next_steps(owner: str | None, rule_id: str, context: FailureContext, *, cal
             "Read the first error of the compiler or of the build script above this line: what follows it is a consequence.",
         )
     if owner == PROGRAM and not called:
-        return _CALL
+        return _PROGRAM if context.ending.program_failed else _CALL
     if context.run.kind == "build":
         return WHOLE_OUTPUT
     if owner in _CLIENTS and not called:
