@@ -4,6 +4,7 @@ import pytest
 
 from tests.failure.judging import examples, root
 from tests.failure.records import framed, traceback
+from vllm_logdoctor.rules.failure.wording import filled
 
 
 def crashed(ends, version="0.11.0", config=""):
@@ -340,3 +341,10 @@ def test_a_package_that_vllm_did_not_call_is_no_matter_of_vllms_issues():
     assert "transformers" in root("\n".join(lines)).alternatives[0]
     client = [line.replace("transformers/tokenization_utils_base", "openai/_base_client") for line in lines]
     assert "log of the server" in root("\n".join(client)).alternatives[0]
+
+
+def test_a_cut_quotation_ends_with_three_dots():
+    assert (
+        filled("Most frequent: {what}.", {"what": "asked for more..."}) == "Most frequent: asked for more..."
+    )
+    assert filled("Most frequent: {what}.", {"what": "No room."}) == "Most frequent: No room."

@@ -192,6 +192,8 @@ def test_a_minute_of_load_is_the_least_to_advise_a_client_by() -> None:
     assert not moment.changes
     assert moment.effect is None
     assert "too few to advise" in moment.explanation
+    assert "Check the client" not in moment.explanation
+    assert "Check the client" in minute.explanation
     assert minute.changes
 
 

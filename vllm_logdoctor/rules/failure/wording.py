@@ -159,6 +159,8 @@ def filled(template: str, values: Mapping[str, Any]) -> str | None:
         template.format_map({name: shown(values[name]) for name in names}) if names else template.format()
     )
     # What a value ends with ends the sentence too, unless it was cut.
+    if sentence.endswith("...."):
+        return sentence[:-1]
     return f"{sentence[:-2]}." if sentence.endswith("..") and not sentence.endswith("...") else sentence
 
 

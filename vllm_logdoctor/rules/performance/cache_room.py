@@ -45,6 +45,9 @@ class Room(Struct, frozen=True):
     alternatives: tuple[str, ...] = field(default=())
 
 
+_QUANTIZED = "quantized weights give what they free to the cache"
+
+
 def room_changes(case: RuleContext) -> Room:
     """Return how this run gets a larger cache: the first way that its log supports, or the one that removes a limit which the first
     leaves.
@@ -59,7 +62,8 @@ def room_changes(case: RuleContext) -> Room:
         return Room((action(words),), None, _other_ways(case))
     room = _enough(case, rooms)
     knobs = tuple(change.knob for change in room.changes)
-    others = [way for way in _other_ways(case) if not way.startswith(knobs)]
+    taken = (*knobs, _QUANTIZED) if "--quantization" in knobs else knobs
+    others = [way for way in _other_ways(case) if not way.startswith(taken)]
     if room is not rooms[0]:
         lesser = rooms[0].changes[0]
         others.insert(
@@ -273,7 +277,7 @@ def _throughput(case: RuleContext, gain: float, basis: str) -> Effect:
         basis = f"{tokens}; {at}, with this run's own throughput at that load; {found.then}"
         return _acting(found, found.low, found.high, basis)
     high = min(found.high, CACHE_RAISED.high)
-    basis = f"{tokens}; {at}, throughput gains at most as much ({CACHE_RAISED.words()}); {found.then}"
+    basis = f"{tokens}; {at}; published gains of larger caches: {CACHE_RAISED.words()}; {found.then}"
     return _acting(found, 1.0, max(1.0, high), basis)
 
 
@@ -299,5 +303,5 @@ def _other_ways(case: RuleContext) -> tuple[str, ...]:
             " shorter ones"
         )
     if not run.setting("quantization") and run.platform in ("cuda", "rocm"):
-        ways.append("quantized weights give what they free to the cache")
+        ways.append(_QUANTIZED)
     return tuple(ways)

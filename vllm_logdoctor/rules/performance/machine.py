@@ -43,6 +43,8 @@ def idle_cards(case: RuleContext) -> Advice | None:
             else ", if the job asked for all of them and nothing else used them."
         )
     )
+    changes = _use_or_return(case, cards, used)
+    fewer = changes[0].knob.startswith("ask for")
     return Advice(
         text,
         (
@@ -50,9 +52,11 @@ def idle_cards(case: RuleContext) -> Advice | None:
             *setting_lines(case, "tensor_parallel_size", "data_parallel_size"),
         ),
         confidence="medium",
-        changes=_use_or_return(case, cards, used),
+        changes=changes,
         alternatives=("a second model or another job on the cards that are free",),
-        verify="as many ranks as the job has cards, or fewer cards in the list.",
+        verify=f"{plural(used, 'card')} in the list."
+        if fewer
+        else "as many engines and ranks as the job has cards.",
     )
 
 

@@ -81,6 +81,12 @@ _NO_CAPACITY = (
 )
 
 
+_CHECK_CLIENT = (
+    " Check the client: requests sent one after the other, a small pool of threads or connections, agent steps that wait for each"
+    " other."
+)
+
+
 def client_concurrency_bound(case: RuleContext) -> Advice | None:
     """Nothing waits: the engine does all that it is given. Needs statistics lines with requests running."""
     load = case.load
@@ -113,12 +119,11 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     text = (
         f"For {minutes(case.seconds('client-limited'))} of {minutes(load.busy_seconds)} with requests{together},"
         f" {'at most one waited' if any(span.waits for span in held) else 'none waited'}: vLLM ran {usual} and had {free}."
-        f"{_NO_CAPACITY if not limited else ''} Check the client: requests sent one after the"
-        " other, a small pool of threads or connections, agent steps that wait for each other."
+        f"{_NO_CAPACITY if not limited else ''}"
     )
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
     useless = _why_no_more_requests(case, held)
-    text += useless or _near_the_limit(most, growth, max_num_seqs)
+    text += useless or f"{_CHECK_CLIENT}{_near_the_limit(most, growth, max_num_seqs)}"
     return Advice(
         text + distance(run, load),
         (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs")),
@@ -138,7 +143,7 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
     """Return why this load does not show that more requests at once would help; an empty text where it does."""
     lines = len(case.load.busy)
     if lines < LEAST_LOAD:
-        return f" {lines} statistics lines with requests are too few to advise the client by."
+        return f" The log has only {plural(lines, 'statistics line')} with requests: too few to advise the client by."
     if pools(case.run) or runs_on_cpu(case.run):
         return ""
     if slow_steps(case):
