@@ -56,6 +56,14 @@ def test_each_card_and_both_front_processes_need_a_core() -> None:
     assert (change.before, change.after) == (2, 4)
 
 
+def test_a_single_worker_inside_the_engine_core_needs_no_core_of_its_own() -> None:
+    inside = "Reducing Torch threads from {} to 1 for serving. Set OMP_NUM_THREADS in the external environment to override."
+    assert "few-processor-cores" not in advice(a_run(messages=(inside.format(2),), version="0.29.0"))
+    found = advice(a_run(messages=(inside.format(1),), version="0.29.0"))["few-processor-cores"]
+    assert "1 core in this job. API server and engine core each" in found.explanation
+    assert "`Reducing Torch threads from N`" in found.verify
+
+
 @pytest.mark.parametrize(("number", "platform"), [(4, "cuda"), (64, "cuda"), (2, "cpu"), (2, None)])
 def test_enough_cores_or_another_platform_say_nothing(number: int, platform: str | None) -> None:
     run = a_run(set={"tensor_parallel_size": 2}, messages=(cores(number),), platform=platform)

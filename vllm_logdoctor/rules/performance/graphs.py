@@ -108,7 +108,9 @@ def _graphs_on(case: RuleContext, off: tuple[SwitchedOff, ...]) -> tuple[Change,
     note = "graphs need memory and make the start 20 to 60 s longer, less once compiled code is cached"
     flags = off or (SwitchedOff("--enforce-eager", True, None),)
     return tuple(
-        change for one in flags for change in flag(case, one.flag, one.before, one.after, "needs-test", note)
+        change
+        for number, one in enumerate(flags)
+        for change in flag(case, one.flag, one.before, one.after, "needs-test", "" if number else note)
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from vllm_logdoctor.knowledge.flags import flag_for_field
-from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, setting_lines
+from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, plural, setting_lines
 from vllm_logdoctor.rules.limits import ranks_of, runs_on_cpu
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
 
-# The API server and the engine core are busy beside one worker for each card (vLLM's own documentation).
+# The API server and the engine core are busy beside one worker for each card; a single worker runs inside the engine core.
 PROCESSES_BESIDE_WORKERS = 2
 SLOW_TOKENIZER = "using-slow-tokenizer-cause-significant-slowdown-consider"
 
@@ -21,14 +21,22 @@ def few_processor_cores(case: RuleContext) -> Advice | None:
     event, run = case.event("torch-threads-reduced"), case.run
     cores = event.number("before") if event else None
     ranks = ranks_of(run)
-    wanted = ranks + PROCESSES_BESIDE_WORKERS
+    # The executor of several processes has a line of its own.
+    apart = event is not None and "Torch parallelism" in event.record.message
+    workers = ranks if ranks > 1 or apart else 0
+    wanted = workers + PROCESSES_BESIDE_WORKERS
     if cores is None or runs_on_cpu(run) or run.platform not in ("cuda", "rocm") or cores >= wanted:
         return None
     slow = case.bottleneck.name == "host-limited"
+    processes = (
+        f"API server, engine core and {plural(workers, 'worker')}"
+        if workers
+        else "API server and engine core"
+    )
+    line = "Reducing Torch parallelism from N threads" if apart else "Reducing Torch threads from N"
     text = (
-        f"PyTorch found {cores:g} cores in this job. API server, engine core and {ranks} worker"
-        f"{'s' if ranks > 1 else ''} each keep one busy: {wanted} are the least. With fewer they take turns, and the"
-        " cards wait meanwhile; steps with few requests suffer most."
+        f"PyTorch found {plural(int(cores), 'core')} in this job. {processes} each keep one busy: {wanted} are the least."
+        " With fewer they take turns, and the cards wait meanwhile; steps with few requests suffer most."
     )
     return Advice(
         text,
@@ -42,7 +50,7 @@ def few_processor_cores(case: RuleContext) -> Advice | None:
                 after=wanted,
             ),
         ),
-        verify=f"`Reducing Torch parallelism from N threads` with N of {wanted} or more.",
+        verify=f"`{line}` with N of {wanted} or more.",
     )
 
 
