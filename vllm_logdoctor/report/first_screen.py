@@ -133,7 +133,7 @@ def level_of(page: Page) -> Level:
         return "failed"
     if run.server != VLLM or is_cut_off(page):
         return "cut"
-    if run.kind == "build":
+    if run.kind == "build" or run.router:
         return "healthy"
     if not shows_a_run(page.run) and page.diagnosis.bottleneck.name in ("startup-only", "failed"):
         return "cut"
@@ -165,6 +165,8 @@ def state(page: Page) -> str:
         return "REQUESTS FAILED: no request succeeded" if failed else f"LIMITED: {_limit(page)}"
     if run.kind == "build":
         return "BUILD: no error"
+    if run.router:
+        return "ROUTER: no error"
     if is_client(run):
         return "BENCHMARK CLIENT: results"
     if run.benchmarks and not (run.samples or run.startup_complete):
@@ -205,6 +207,8 @@ def sentence(page: Page) -> str:
         return "The log does not contain the cause."
     if run.kind == "build":
         return "Log of a build or an installation; no vLLM runs in it."
+    if run.router:
+        return "Log of a router, which distributes requests among servers of vLLM; no engine runs in it."
     if is_client(run):
         return f"Log of a benchmark client; it contains no server lines. {benchmark_result(page)}"
     if is_cut_off(page):

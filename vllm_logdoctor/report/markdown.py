@@ -12,7 +12,7 @@ from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.report.page import Page, file_name
 from vllm_logdoctor.report.sections.advice import changes, other_findings
 from vllm_logdoctor.report.sections.beside import files_beside, pod_in_trouble
-from vllm_logdoctor.report.sections.broke import broke
+from vllm_logdoctor.report.sections.broke import broke, check
 from vllm_logdoctor.report.sections.capacity import capacity
 from vllm_logdoctor.report.sections.configuration import already_right, configuration_summary
 from vllm_logdoctor.report.sections.coverage import missing, what_was_read
@@ -30,6 +30,7 @@ Section = Callable[[Page], list[str]]
 
 _OF_A_FAILED_START: tuple[tuple[str, Section], ...] = (
     ("What broke", broke),
+    ("How to check", check),
     ("Launch command", launch_command),
     ("Expected effect", expected_effect),
     ("Measured beside the log", measured_beside),
@@ -47,6 +48,7 @@ _OF_A_REPEATED_FAILURE: tuple[tuple[str, Section], ...] = (
 _OF_A_RUN: tuple[tuple[str, Section], ...] = (
     ("In the log", engine_log),
     ("What broke", broke),
+    ("How to check", check),
     ("What to change", changes),
     ("Launch command", launch_command),
     ("Expected effect", expected_effect),

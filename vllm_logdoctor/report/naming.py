@@ -219,6 +219,8 @@ def version_words(run: Run) -> str:
         build = run.engine_log.value("build") if run.engine_log else None
         name = NAMES.get(run.server, run.server)
         return f"{name} {inline(str(build), 80)}" if build else f"{name}, release not in the log"
+    if run.router:
+        return "router before servers of vLLM"
     if run.version is None or run.version.value in (None, ""):
         return "vLLM, release not in the log"
     source = "" if run.version.provenance == "reported" else " (inferred from its messages)"

@@ -28,7 +28,7 @@ def unknowns_of(run: Run) -> tuple[str, ...]:
 
 
 def _unknowns(run: Run) -> Iterator[str]:
-    if run.kind in ("build", "test", "client", "container"):
+    if run.kind in ("build", "test", "client", "container") or run.router:
         return
     if run.version is None and (run.arguments or run.engine_config):
         yield "vLLM release: run `pip show vllm` in the job script."

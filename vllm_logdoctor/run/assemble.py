@@ -32,7 +32,7 @@ from vllm_logdoctor.run.metrics import end_with_batches
 from vllm_logdoctor.run.minutes import AccessesByMinute
 from vllm_logdoctor.run.model import Kind, Run, Sample
 from vllm_logdoctor.run.phases import phases_of
-from vllm_logdoctor.run.servers import VLLM
+from vllm_logdoctor.run.servers import VLLM, is_of_router
 from vllm_logdoctor.run.testruns import failed_tests, is_of_pytest
 from vllm_logdoctor.run.year import dated
 
@@ -159,6 +159,7 @@ def _identify(run: Run, builder: RunBuilder) -> None:
         others = _kind_of_others(trail_of(run))
         run.kind = run.kind if others == "unknown" else others
     run.model = model_of(builder)
+    run.router = not (builder.openers or run.samples) and is_of_router(trail_of(run))
 
 
 def _kind_of_others(trail: Sequence[Record]) -> Kind:

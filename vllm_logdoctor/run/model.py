@@ -231,6 +231,7 @@ class Run(Struct):
         engine_log: what the log of another engine says, or None.
         kind: "server" (an API server), "offline" (LLM class, batch), "build" (of vLLM, or an installation), "test" (pytest),
             "client" (a program that asks a server), "container" (a runtime that did not start one) or "unknown".
+        router: whether a router before servers of vLLM wrote the log, in which no engine runs.
         engine: "V0", "V1" or None.
         version: vLLM version; provenance "derived" where worked out from call sites.
         model: model name or path.
@@ -276,6 +277,7 @@ class Run(Struct):
     model: Value | None = None
     platform: str | None = None
     platform_evidence: tuple[Evidence, ...] = ()
+    router: bool = False
     first_line: int = 1
     last_line: int = 1
     first_file: str = ""

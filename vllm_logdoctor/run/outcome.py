@@ -42,6 +42,8 @@ _REQUESTS = ("request-received", "request-added", "request-finished")
 _NOWHERE: Place = (1 << 30, 0)
 _CONSEQUENCE_SECONDS = 300.0
 _CONSEQUENCE_LINES = 2000
+_NO_CONNECTION_LEFT = "Waiting for application shutdown"
+"""Who waited for connections waits for them no longer: the log may end before the last line of an orderly shutdown."""
 _LONG_AFTER = 40
 """Lines of others behind the last one of vLLM after which a start was not cut off there."""
 
@@ -414,6 +416,7 @@ class _Judge:
         }
         if "ended" not in after:
             waits = any("Waiting for connections to close" in one.record.message for one in self.stops)
+            waits = waits and not any(_NO_CONNECTION_LEFT in one.message for one in self.trail)
             if waits or after & {"kill", "memory"}:
                 return "killed"
         began = self.run.startup_complete or self.ready is not None or self._offline_done()

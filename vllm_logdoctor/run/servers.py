@@ -6,7 +6,10 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
+
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
 
 VLLM = "vllm"
 NAMES = {
@@ -86,3 +89,13 @@ def server_after(server: str, pattern: str, vllm_began: bool) -> str | None:
     if pattern in WEAK and (vllm_began or server != VLLM):
         return None
     return named
+
+
+# [2026-05-01 10:00:00,000] INFO: httpx AsyncClient closed (httpx_client.py:43:vllm_router.httpx_client)
+# 2026-05-01 10:00:00  INFO vllm_router_rs::server: src/server.rs:77: Starting router
+_OF_ROUTER = lazy_pattern(r"\(\w{1,60}\.py:\d+:vllm_router[\w.]{0,80}\)\s*$|\bvllm_router_rs::\w")
+
+
+def is_of_router(records: Iterable[Record]) -> bool:
+    """Return whether a router wrote records: what distributes requests among servers of vLLM and runs no engine."""
+    return any("vllm_router" in one.text and _OF_ROUTER.search(one.text[:2000]) for one in records)

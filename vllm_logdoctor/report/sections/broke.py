@@ -15,6 +15,7 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.plan import in_python
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
+from vllm_logdoctor.run.tracelines import frame_line, opens
 
 LINES = 6
 _CUT = 300
@@ -29,14 +30,25 @@ def broke(page: Page) -> list[str]:
     root = page.shown_root
     if root is None:
         return _last_lines(page) if page.run.outcome in BROKEN and page.root is None else []
-    lines = [line for part in (_rest(root), _lines(page, root), _remedy(page, root)) for line in part]
+    lines = [line for part in (_rest(root), _lines(page, root), _ways(page, root)) for line in part]
     for other in page.failures[1:]:
         if other.role != "cascade":
             lines += [
                 "",
                 f"Also: **{prose(other.title)}**{page.cited(other.evidence)}. {prose(other.explanation)}",
             ]
-    return [*lines, *_followed(page), "", *in_python(page, (root,))]
+    lines += ["", *in_python(page, (root,))]
+    if not any(lines) and not any(one.role == "cascade" for one in page.failures):
+        return []
+    to_check = [f"To check: {prose(root.verify)}", ""] if root.verify else []
+    return [*lines, *to_check, *_followed(page)]
+
+
+def check(page: Page) -> list[str]:
+    """Return how to see that it worked, where nothing else is to say of what broke."""
+    root = page.shown_root
+    said = root is None or not root.verify or broke(page)
+    return [] if said or root is None else [prose(root.verify), ""]
 
 
 def _rest(root: Finding) -> list[str]:
@@ -58,12 +70,10 @@ def _has_words(line: Evidence) -> bool:
     return _WORD.search(line.text) is not None
 
 
-def _remedy(page: Page, root: Finding) -> Iterator[str]:
+def _ways(page: Page, root: Finding) -> Iterator[str]:
     others = remaining_ways(page, root)
     if others:
         yield from ("Other ways:", "", *(f"- {capital(way)}" for way in others), "")
-    if root.verify:
-        yield from (f"To check: {prose(root.verify)}", "")
 
 
 def _followed(page: Page) -> list[str]:
@@ -90,7 +100,11 @@ def _is_new(page: Page, last: Record) -> bool:
 
 
 def _is_sentence(record: Record) -> bool:
-    return _says_something(record) and len(_WORD.findall(record.message)) >= _FEWEST_WORDS
+    in_traceback = record.message.startswith("    ") or frame_line(record.message) is not None
+    in_traceback |= opens(record.message) is not None
+    return (
+        not in_traceback and _says_something(record) and len(_WORD.findall(record.message)) >= _FEWEST_WORDS
+    )
 
 
 def _says_something(record: Record) -> bool:

@@ -41,6 +41,11 @@ SILENT = frozenset({NOT_IN_LOG, P2P_TEST, NCCL_START, NCCL_TRAFFIC, PLACEMENT, H
 """What may be said of a log that only stops: none of them proves that the run broke."""
 
 _OF_A_JOB = ("Correct what the line names of the job (`--gres`, partition, account), and submit it again.",)
+_STOPPED_EARLY = (
+    "Find out what sent the signal before the start was done: a script or a tool that waits only so long, a probe, Ctrl-C.",
+    "Give the start more time there: loading weights and compiling take minutes.",
+)
+_START_COMPLETES = "The start completes before anything stops it."
 _LAST_LINES = 15
 _SURVIVED = 3
 """Records as usual behind an error after which it ended nothing."""
@@ -187,7 +192,11 @@ def _stopped(
         return
     values = {"what": shown(stop.record.message.strip()), "count": _errors(len(noise)) if noise else None}
     records = [stop.record, *(block.last_raised.record for block in noise[:2])]
-    yield _finding(context, rules, STOPPED, "high" if stop.kind != "shutdown" else "medium", records, values)
+    confidence: Confidence = "high" if stop.kind != "shutdown" else "medium"
+    finding = _finding(context, rules, STOPPED, confidence, records, values)
+    if early:
+        finding = replace(finding, alternatives=_STOPPED_EARLY, verify=_START_COMPLETES)
+    yield finding
 
 
 def _hang_before(
@@ -227,12 +236,9 @@ def _errors(number: int) -> str:
 
 
 def _noise_after(context: FailureContext, stop: Stop) -> list[Any]:
+    """Return the errors behind a stop; the traceback that ends with the stop itself is none."""
     place = context.place(stop.record)
-    return [
-        block
-        for block in context.blocks
-        if context.place(block.first) >= place or stop.record in block.records
-    ]
+    return [block for block in context.blocks if context.place(block.first) > place]
 
 
 def _first_process_of_container(context: FailureContext, stop: Stop) -> bool:

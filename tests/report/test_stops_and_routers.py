@@ -1,0 +1,76 @@
+"""What a report says of a server that was stopped, and of a router before servers."""
+
+from __future__ import annotations
+
+from vllm_logdoctor import analyze
+
+START = [
+    "INFO 05-01 10:00:00 [api_server.py:1300] vLLM API server version 0.11.0",
+    "INFO 05-01 10:00:02 [api_server.py:1301] args: Namespace(model='org/m')",
+]
+READY = ["INFO:     Application startup complete."]
+STOPPED = [
+    "Traceback (most recent call last):",
+    '  File "/opt/vllm/entrypoints/openai/api_server.py", line 77, in signal_handler',
+    '    raise KeyboardInterrupt("terminated")',
+    "KeyboardInterrupt: terminated",
+]
+LATER = [
+    "Traceback (most recent call last):",
+    '  File "/opt/vllm/v1/engine/core_client.py", line 899, in get_output_async',
+    "    raise outputs",
+    "RuntimeError: the queue is gone",
+]
+CLOSING = [
+    "INFO:     Shutting down",
+    "INFO:     Waiting for connections to close. (CTRL+C to force quit)",
+]
+ROUTER = [
+    "[2026-05-01 10:00:00,000] INFO: httpx AsyncClient instantiated. Id 77 (httpx_client.py:31:vllm_router.httpx_client)",
+    *READY,
+    'INFO:     10.0.0.1:4242 - "POST /v1/chat/completions HTTP/1.0" 200 OK',
+    *CLOSING,
+    "INFO:     Waiting for application shutdown.",
+    "[2026-05-01 10:09:00,000] INFO: httpx AsyncClient closed (httpx_client.py:43:vllm_router.httpx_client)",
+]
+
+
+def _report(*parts: list[str]) -> str:
+    return analyze([line for part in parts for line in part]).to_markdown()
+
+
+def test_the_traceback_of_a_signal_is_no_error_after_it() -> None:
+    assert "Errors after it" not in _report(START, READY, STOPPED)
+    assert "Errors after it belong to the shutdown: 1 error." in _report(START, READY, STOPPED, LATER)
+
+
+def test_who_is_stopped_during_the_start_is_told_to_look_for_who_did_it() -> None:
+    early, late = _report(START, STOPPED), _report(START, READY, STOPPED, LATER)
+    assert "1. Find out what sent the signal before the start was done" in early
+    assert "The start completes before anything stops it." in early
+    assert "Find out what sent the signal before the start" not in late
+
+
+def test_a_section_on_what_broke_is_left_out_where_it_holds_only_the_check() -> None:
+    report = _report(START, STOPPED)
+    assert "## What broke" not in report
+    assert "## How to check\n\nThe start completes" in report
+    assert "Last line: `raise" not in report
+
+
+def test_a_shutdown_that_has_no_connection_left_is_no_kill_where_the_log_ends() -> None:
+    waiting = analyze([*START, *READY, *CLOSING])
+    closed = analyze([*START, *READY, *CLOSING, "INFO:     Waiting for application shutdown."])
+    assert [waiting.runs[0].outcome, closed.runs[0].outcome] == ["killed", "clean_shutdown"]
+
+
+def test_a_router_is_named_and_lacks_nothing_of_an_engine() -> None:
+    report = _report(ROUTER)
+    assert report.startswith("# ROUTER: no error\n\nrouter before servers of vLLM · 9 min · clean shutdown")
+    assert "Missing from this log" not in report
+
+
+def test_a_server_that_speaks_of_a_router_is_a_server() -> None:
+    report = _report(START, READY, ["INFO 05-01 10:00:05 [launcher.py:12] behind vllm_router.app"])
+    assert "router before servers" not in report
+    assert "vLLM 0.11.0" in report
