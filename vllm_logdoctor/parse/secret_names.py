@@ -61,6 +61,8 @@ _STRONG_PASS = lazy_pattern(
 )
 _UUID = lazy_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _ALL_KINDS = lazy_pattern(r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d)")
+# Zebra17$     but not Qwen2ForCausalLM
+_ODD_WORD = lazy_pattern(r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d)(?=.*[!#$%&*?^~])[!-~]+\Z")
 _NEXT_ARGUMENT = lazy_pattern(r",\s[a-z_]{3,40}=(?:None|True|False|\d|\[)")
 # tokens={'abc', 'def'}     but not {'user': 'abc'}
 _SET = lazy_pattern(r"\{[\"'][^\s\"']{3,400}[\"'][,}]")
@@ -256,7 +258,12 @@ def _is_credential(text: str, name: re.Match[str], value: _ValueSpan) -> bool:
             and not found.isalpha()
             and _HEX.match(found) is not None
         )
-        generated = looks_random(found) or is_hex or (len(found) >= _LONG_WORD and mixes_letters(found))
+        generated = (
+            looks_random(found)
+            or is_hex
+            or (len(found) >= _LONG_WORD and mixes_letters(found))
+            or (value.quoted and len(found) >= 8 and _ODD_WORD.match(found) is not None)
+        )
         return in_query or (generated and _OTHER_NAMES.search(before) is None)
     if _PATH.match(found) is not None and not looks_random(found):
         return False
