@@ -104,8 +104,8 @@ def _advice(
 
     return (
         *settings_findings(job.RULES, run, runner),
-        *settings_findings(security.RULES, run, runner),
         *performance_findings(run, bottleneck, objective, load, runner),
         *(settings_findings(observed.RULES, run, runner) if run.observed.groups else ()),
         *settings_findings(configuration.RULES, run, runner),
+        *settings_findings(security.RULES, run, runner),
     )

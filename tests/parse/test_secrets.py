@@ -240,3 +240,12 @@ def test_what_only_looks_like_a_password_stays(text: str) -> None:
         one.text for number, line in lines for one in parser.parse(WantedLine(0, number + 1, line.encode()))
     ]
     assert "\n".join(found) == text
+
+
+@pytest.mark.parametrize("runtime", ["cri-o", "containerd", "docker"])
+def test_the_id_of_a_container_is_no_password_and_the_password_of_a_registry_is_one(runtime: str) -> None:
+    digest = "9b3fd2a0c1e84756" * 4
+    assert digest in mask(f"  containerID: {runtime}://{digest}").text
+    assert (
+        "h0rst" not in mask(f"  registry: {runtime}://{digest}:h0rst-wIe9rt@registry.example.com/vllm").text
+    )

@@ -344,6 +344,8 @@ class _Place(NamedTuple):
     generated: bool = False
 
 
+# containerID: cri-o://8f0c...      Container ID:  docker://8f0c...
+_RUNTIMES = frozenset({"cri-o", "containerd", "docker", "podman"})
 _PRECEDED = (
     _Place(("authorization",), _PARAMETERS, "Authorization header"),
     _Place(("bearer", "basic", "authorization"), _AUTHORIZATION, "Authorization header"),
@@ -362,6 +364,10 @@ def _mask_places(text: str, kinds: dict[str, None]) -> str:
         user, colon, password = (match["user"] or match["cut"]).partition(":")
         # git@host and user@host name nobody's password; a port before a path is none either.
         if colon and (not password or password.strip("*") == "" or re.match(r"\d{1,5}(?:/|\Z)", password)):
+            return match[0]
+        if match["scheme"].lower() in _RUNTIMES and re.fullmatch(
+            r"[0-9a-f]{12,64}", match[0].partition("://")[2]
+        ):
             return match[0]
         # Without a password, or without the end of one, only what looks generated is a secret.
         if not (colon and match[0].endswith("@")) and not looks_random(password or user):

@@ -231,7 +231,7 @@ def _severe(page: Page) -> list[Finding]:
     return [
         one
         for one in (*page.advice, *page.diagnosis.hidden)
-        if one.severity in _SEVERE and one.changes and not _holds_briefly(one)
+        if one.severity in _SEVERE and one.changes and one.kind != "security" and not _holds_briefly(one)
     ]
 
 
@@ -246,15 +246,18 @@ def _failing_requests(page: Page) -> list[Finding]:
 
 
 def worthwhile(page: Page) -> tuple[Finding, ...]:
-    """Return the findings whose changes are worth proposing, in order of gain."""
-    return tuple(
+    """Return the findings whose changes are worth proposing, in order of gain; a secret limits nothing, and is the last one shown."""
+    found = [
         finding
         for finding in page.advice
         if finding.changes
         and finding.role != "cascade"
         and not page.put_off(finding)
         and not _gains_little(finding)
-    )
+    ]
+    secrets = [one for one in found if one.kind == "security"]
+    others = [one for one in found if one.kind != "security"]
+    return (*others[: SHOWN - 1], *secrets, *others[SHOWN - 1 :])
 
 
 def _gains_little(finding: Finding) -> bool:
