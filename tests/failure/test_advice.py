@@ -180,6 +180,7 @@ def test_one_image_a_request_is_not_advised_where_it_is_the_default():
 def test_a_page_with_several_meanings_gives_the_one_that_the_text_shows():
     full = crashed("OSError: [Errno 28] No space left on device: '/cache/a.bin'")
     quota = crashed("OSError: [Errno 122] Disk quota exceeded: '/cache/a.bin'")
+    assert (full.title, quota.title) == ("No space left on device", "Disk quota exceeded")
     assert "quota" not in full.explanation
     assert quota.explanation.startswith("The quota on this file system is used up")
     assert "quota" in quota.alternatives[0]

@@ -189,7 +189,7 @@ CASES = {
     ),
     "a shard that is not there": RuleContext(
         "FileNotFoundError: Weight files referenced in index but missing: ['model-00002-of-00004.safetensors']",
-        "model-files-corrupt-or-incomplete", "Model files corrupt or incomplete", "download the model again",
+        "model-files-corrupt-or-incomplete", "Model files missing", "download the model again",
     ),
     "no loopback": RuleContext(
         "RuntimeError: Neither 127.0.0.1 nor ::1 are bound to a local interface. Set the VLLM_LOOPBACK_IP environment variable explicitly.",

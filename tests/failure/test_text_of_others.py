@@ -118,3 +118,9 @@ def test_a_client_of_urllib3_that_reaches_no_server_is_one_too() -> None:
 def test_a_container_that_started_or_the_settings_of_a_client_are_no_log_of_vllm(text: str) -> None:
     with pytest.raises(LogdoctorError):
         analyse(inputs_from(text.encode()), Options())
+
+
+def test_tests_that_name_one_error_are_said_to_agree() -> None:
+    line = "[2025-02-23T04:29:50Z] FAILED tests/models/test_{}.py::test_models[half] - AssertionError: group is already there"
+    alike = root("\n".join([line.format("a"), line.format("b")]))
+    assert alike.explanation.startswith("2 tests failed. All name the same error.")

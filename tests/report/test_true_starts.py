@@ -221,3 +221,9 @@ def test_an_argument_with_the_default_value_is_no_setting_that_was_chosen() -> N
     assert "| `max_num_seqs` | `32` |" in text
     assert "Given, with the default value [L1]: `port` `8000`." in text
     assert "`port` `8000`" in report(lines[:1])
+
+
+def test_an_argument_of_a_wrapped_command_is_cited_by_its_own_line() -> None:
+    text = report(["$ vllm serve org/model \\", "  --max-num-seqs 32 \\", "  --port 8123", *START[:1]])
+    row = next(line for line in text.splitlines() if line.startswith("| `max_num_seqs`"))
+    assert row.endswith("| [L2] |")

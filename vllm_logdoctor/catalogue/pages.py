@@ -121,11 +121,13 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
         regex: searched in the failure and the exceptions of its traceback.
         frames: must be found among the places of the tracebacks.
         explain: words for this case, in place of what the page means.
+        title: title of this case; "" for the page's.
         remedy: what to do in this case, as in a signature.
     """
 
     regex: str
     explain: str
+    title: str = ""
     frames: str = ""
     remedy: tuple[str, ...] = ()
 

@@ -11,7 +11,7 @@ from vllm_logdoctor.knowledge.flags import flag_for_field, flag_history
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import capital, setting, table
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.run.model import Provenance, Run, Value
+from vllm_logdoctor.run.model import Evidence, Provenance, Run, Value
 
 ORDER: tuple[Provenance, ...] = ("explicit", "adjusted", "derived", "reported")
 MEANING: dict[Provenance, str] = {
@@ -74,7 +74,7 @@ def configuration_summary(page: Page) -> list[str]:
         words = f"{'also ' if rows else ''}{'; '.join(said)}"
         lines += ["", f"{capital(words)}."]
     if idle:
-        proof = page.cited((e for name in idle for e in config[name].evidence), 2)
+        proof = page.cited((e for name in idle for e in _proof(page.run, config[name])), 2)
         lines += ["", f"Given, with the default value{proof}: {_in_line(config, idle)}."]
     return [*lines, *_variables(page)]
 
@@ -198,7 +198,18 @@ def _row(page: Page, name: str, value: Value) -> list[str]:
     if value.provenance == "explicit" and isinstance(given, Mapping) and spread(given):
         # The engine prints nested settings with its own names and with what it filled in.
         value = replace(value, value=dict(given))
-    return [code(name), _shown(value), MEANING[value.provenance] + note, page.cite(value.evidence, 2)]
+    return [
+        code(name),
+        _shown(value),
+        MEANING[value.provenance] + note,
+        page.cite(_proof(page.run, value), 2),
+    ]
+
+
+def _proof(run: Run, value: Value) -> tuple[Evidence, ...]:
+    """Return the lines of a value; of a command wrapped over lines the one that holds the argument, which comes first."""
+    wrapped = len(run.launched_by) > 1 and set(run.launched_by) <= set(value.evidence)
+    return value.evidence[:1] if wrapped else value.evidence
 
 
 def _shown(value: Value) -> str:

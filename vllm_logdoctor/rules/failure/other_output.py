@@ -86,7 +86,9 @@ def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Find
         rules.rule(UNKNOWN), context.run, role="root", confidence="high", records=records, values=values
     )
     title = "A test failed" if len(failed) == 1 else f"{len(failed):,} tests failed"
-    words = f"The log is the output of pytest. Its first: {shown(next(iter(failed)))}."
+    errors = {line.partition(" - ")[2] for line in failed}
+    alike = "All name the same error." if len(errors) == 1 else f"They name {len(errors):,} different errors."
+    words = f"{title}. {alike if len(failed) > 1 else ''} The first: {shown(next(iter(failed)))}."
     yield replace(finding, title=title, explanation=words, changes=(), alternatives=OF_A_TEST, verify="")
 
 

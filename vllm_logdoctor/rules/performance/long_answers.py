@@ -71,6 +71,7 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
         + _to_the_end(case, ended if len(found) > 1 else _reaches_the_end(case, longest), len(found))
         + " Where such answers are wanted (reasoning, long documents) nothing is wrong."
     )
+    known = "" if case.version else ", where the release has it"
     return Advice(
         text,
         sample_lines(case, longest.spans, lambda sample: (sample.kv_usage or 0.0,)),
@@ -79,7 +80,7 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
             action("set max_tokens in the clients' requests to the length of the answers that you want"),
         ),
         alternatives=(
-            "--override-generation-config with max_new_tokens, where the release has it, for clients that set no limit",
+            f"--override-generation-config with max_new_tokens{known}, for clients that set no limit",
         ),
         verify="`GPU KV cache usage` no longer climbs for minutes while one request runs.",
     )
