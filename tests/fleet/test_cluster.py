@@ -68,6 +68,13 @@ def test_a_scheduler_that_is_not_there_is_a_clear_word(tmp_path: Path) -> None:
         pass
 
 
+def test_a_scheduler_file_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    absent = str(tmp_path / "scheduler.json")
+    with pytest.raises(LogdoctorError, match=f"no scheduler file {absent}"), scheduler_workers(absent):
+        pass
+
+
 @pytest.mark.parametrize(
     ("kind", "command", "words"),
     [

@@ -114,6 +114,27 @@ def test_without_a_log_nothing_is_written(
     assert not (tmp_path / "store").exists()
 
 
+def test_a_page_never_takes_the_place_of_a_part_of_its_store(tmp_path: Path, logs: Path) -> None:
+    store = tmp_path / "store"
+    run("add", store, logs, "--jobs", 1)
+    (tmp_path / "link").symlink_to(store)
+    before = (store / "store.json").read_bytes()
+    for name in (store / "store.json", store / "page.html", tmp_path / "link" / "store.json"):
+        done = run("show", store, "-o", name)
+        assert (done.returncode, done.stderr) == (
+            2,
+            f"logdoctor: -o {name} is in the store: choose another place\n",
+        )
+    assert (store / "store.json").read_bytes() == before
+    assert run("check", store).returncode == 0
+
+
+def test_a_list_of_bytes_is_a_list_of_what_can_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "list.bin").write_bytes(b"a\0b.log\n\xff\xfe.log\n")
+    added = run("add", tmp_path / "store", "--from", tmp_path / "list.bin", "--jobs", 1)
+    assert (added.returncode, "2 unreadable" in added.stderr) == (0, True), added.stderr
+
+
 def test_a_link_in_a_circle_in_a_folder_is_named_and_the_others_are_read(tmp_path: Path, logs: Path) -> None:
     (logs / "circle.log").symlink_to("circle.log")
     for place in (logs, f"{logs}/*"):

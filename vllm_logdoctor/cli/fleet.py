@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -117,6 +118,9 @@ def show(
     from vllm_logdoctor.cli.output import write
 
     opened = _open(store)
+    for name in output or ():
+        if name != "-" and Path(os.path.realpath(name)).is_relative_to(os.path.realpath(store)):
+            raise LogdoctorError(f"-o {name} is in the store: choose another place", 2)
     if job is not None:
         for name in output or ["-"]:
             ending = name.rpartition(".")[2].lower()

@@ -118,6 +118,11 @@ def scheduler_workers(scheduler_file: str, patience: float = 30) -> Iterator[Wor
         LogdoctorError: no such scheduler, or it has no worker.
     """
     distributed = _import("distributed")
+    # Dask waits for the file without end.
+    if not os.path.isfile(scheduler_file):
+        raise LogdoctorError(
+            f"no scheduler file {scheduler_file}: start a scheduler with it, or name its file"
+        )
     try:
         client = distributed.Client(scheduler_file=scheduler_file, timeout=patience)
     except (OSError, ValueError) as error:

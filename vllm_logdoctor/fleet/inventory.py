@@ -141,7 +141,7 @@ def _log(family: str, files: Sequence[str]) -> Log:
     for file in files:
         try:
             found = os.stat(file)
-        except OSError:
+        except (OSError, ValueError):
             sizes.append((-1, -1))
             continue
         sizes.append((found.st_size, found.st_mtime_ns))
