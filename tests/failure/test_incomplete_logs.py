@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.failure.judging import root
 from tests.failure.records import framed, raw, traceback
 from tests.failure.two_ranks import START, engine, text
@@ -91,3 +93,22 @@ def test_an_error_of_a_request_of_an_earlier_minute_or_of_another_process_is_no_
         "WARNING 05-01 09:59:59 [paged_store.py:77] The page table of device 3 is frozen.",
     ):
         assert root(_cut_below(line)).id == "cause-not-in-log", line
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "WARNING 05-01 10:00:00 [system_utils.py:271] Found ulimit of 20000 and failed to automatically increase. This can cause fd limit"
+        " errors like `OSError: [Errno 24] Too many open files`. Consider increasing with ulimit -n",
+        "INFO 05-01 10:00:00 [api_server.py:441] args: Namespace(model_tag='org/model', tokenizer_mode='auto', port=8000)",
+        "WARNING 05-01 10:00:00 [_custom_ops.py:14] Failed to import from vllm._C with ImportError('libcudart.so.12: cannot open')",
+    ],
+)
+def test_a_remark_or_a_warning_right_above_a_cut_off_traceback_is_not_what_broke(remark):
+    cut = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/scripts.py", line 37, in serve',
+        "    asyncio.run(run_server(args))",
+    ]
+    finding = root(text([remark], cut))
+    assert (finding.id, finding.title) == ("cause-not-in-log", "Traceback is cut off")

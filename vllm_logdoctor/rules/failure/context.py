@@ -155,10 +155,11 @@ class FailureContext:
         for number in numbers:
             block = self.blocks[number]
             for raised in block.raised:
-                cut_off = block.introduction if not raised.type else None
+                above = _error_above(block)
+                cut_off = above if not raised.type else None
                 quoted = _ORIGINAL.search(raised.statement[:4000])
                 yield Observation(
-                    quoted["error"] if quoted else _worded(raised) or block.announcement, cut_off or raised.record, block.start,
+                    quoted["error"] if quoted else _worded(raised) or (above.message if above else ""), cut_off or raised.record, block.start,
                     self.place(raised.record), block, raised, quoted is None and wrapped(raised), bool(quoted or ECHO.search(raised.statement[:200])),
                 )  # fmt: skip
 
@@ -183,6 +184,14 @@ _ORIGINAL = lazy_pattern(r"to find the original error: (?P<error>\w+(?:Error|Exc
 def is_prose(record: Record) -> bool:
     """Return whether a line is what somebody writes about a log, in the first person."""
     return not record.level and bool(_PROSE.search(record.message[:400]))
+
+
+def _error_above(block: Block) -> Record | None:
+    """Return the line that announces a traceback: a remark or a warning of another place in the code, right above it, does not."""
+    above = block.introduction
+    if above is None or (above.level in ("DEBUG", "INFO", "WARNING") and above.call_site != block.call_site):
+        return None
+    return above
 
 
 def _worded(raised: Raised) -> str:
