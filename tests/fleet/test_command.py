@@ -135,6 +135,21 @@ def test_a_list_of_bytes_is_a_list_of_what_can_not_be_read(tmp_path: Path) -> No
     assert (added.returncode, "2 unreadable" in added.stderr) == (0, True), added.stderr
 
 
+def test_a_working_directory_that_is_gone_is_named(tmp_path: Path, logs: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    call = 'rmdir "$PWD"; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", call, "sh", *command("add", "store", logs)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path / "gone",
+        env=environment(),
+    )
+    words = "logdoctor: the working directory is gone: change to one that exists\n"
+    assert (done.returncode, done.stderr) == (3, words)
+
+
 def test_a_link_in_a_circle_in_a_folder_is_named_and_the_others_are_read(tmp_path: Path, logs: Path) -> None:
     (logs / "circle.log").symlink_to("circle.log")
     for place in (logs, f"{logs}/*"):

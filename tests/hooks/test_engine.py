@@ -155,6 +155,19 @@ def test_the_reports_of_an_array_are_kept_apart(server_log: Path, tmp_path: Path
     assert (tmp_path / "report.3.json").exists()
 
 
+@pytest.mark.parametrize("name", ["vllm.log", "./vllm.log", "link.log", "hard.log"])
+def test_a_report_never_takes_the_place_of_its_log(server_log: Path, name: str) -> None:
+    (server_log.parent / "link.log").symlink_to(server_log)
+    os.link(server_log, server_log.parent / "hard.log")
+    before = server_log.read_bytes()
+    for log in (server_log, server_log.parent):
+        lines = run_hook(HookRequest((log,), report=f"{server_log.parent}/{name}"), {})
+        assert len(lines) == 1
+        assert "is the log itself: name another file for the report" in lines[0]
+    assert server_log.read_bytes() == before
+    assert (server_log.parent / "link.log").is_symlink()
+
+
 def test_a_report_is_as_readable_as_its_log(server_log: Path) -> None:
     for mode in (0o600, 0o640, 0o644):
         server_log.chmod(mode)

@@ -165,6 +165,10 @@ def main() -> None:
         if isinstance(error, OSError) and error.filename:
             _print_error(f"can't use {error.filename}: {error.strerror}")
             sys.exit(ExitCode.UNREADABLE)
+        if isinstance(error, FileNotFoundError) and not error.filename:
+            # Of all calls, only the one for the working directory names no file.
+            _print_error("the working directory is gone: change to one that exists")
+            sys.exit(ExitCode.UNREADABLE)
         if os.environ.get("LOGDOCTOR_TRACEBACK"):
             raise
         reason = f"internal error ({type(error).__name__}: {error})"

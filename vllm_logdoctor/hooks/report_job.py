@@ -61,6 +61,8 @@ def _reported(logs: list[list[str]], place: Path | None, end: JobEnd | None) -> 
         for path, name in logs
         for one in inputs_from(path)
     ]
+    if place is not None:
+        _check_place(place, [name for pair in logs for name in pair] + [str(one.path) for one in inputs])
     beside = os.environ.get("LOGDOCTOR_BESIDE", "")
     evidence = evidence_from([beside]) if os.path.isdir(beside) else ()
     analysis = analyse(inputs, Options(cache=cache_directory(), job=end), evidence=evidence)
@@ -72,6 +74,15 @@ def _reported(logs: list[list[str]], place: Path | None, end: JobEnd | None) -> 
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(place)) from error
     return [*summary(analysis), f"report: {place}"]
+
+
+def _check_place(place: Path, logs: list[str]) -> None:
+    """Refuse to write over a log, where it is now or where the batch system takes it after the job."""
+    for log in logs:
+        if os.path.realpath(place) == os.path.realpath(log) or (
+            place.exists() and os.path.isfile(log) and place.samefile(log)
+        ):
+            raise LogdoctorError(f"{place} is the log itself: name another file for the report")
 
 
 def _mode(logs: list[str]) -> int:
