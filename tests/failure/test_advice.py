@@ -349,3 +349,16 @@ def test_a_cut_quotation_ends_with_three_dots():
         filled("Most frequent: {what}.", {"what": "asked for more..."}) == "Most frequent: asked for more..."
     )
     assert filled("Most frequent: {what}.", {"what": "No room."}) == "Most frequent: No room."
+
+
+def test_names_and_shapes_of_weights_are_told_apart():
+    def load(ends):
+        lines = traceback(("load_weights", "param = params[name]"), ends=ends)
+        return root(
+            "\n".join(framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *lines], "core.py:708"))
+        ).explanation
+
+    assert load("KeyError: 'model.layers.3.mlp.gate.weight'").startswith("A name among the weights")
+    assert load(
+        "AssertionError: Attempted to load weight (torch.Size([8, 3])) into parameter (torch.Size([8, 4]))"
+    ).startswith("The shape of a weight")
