@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.making import a_run, advice, load
+from vllm_logdoctor.rules.already_right import already_right
 from vllm_logdoctor.run.model import Run
 
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
@@ -147,3 +148,24 @@ def test_alternatives_name_no_setting_that_the_release_lacks() -> None:
     new = advice(a_run(measured=slow, phases=(("dynamo", 7.5),), version="0.16.0"))[name]
     assert "--kv-cache-memory-bytes" not in " ".join(old.alternatives)
     assert "--kv-cache-memory-bytes" in " ".join(new.alternatives)
+
+
+def _captured(seconds: float, *, lived: float) -> Run:
+    figures = {"init_engine_seconds": seconds + 40.0, "graph_capture_seconds": seconds}
+    run = a_run(
+        measured=figures, messages=(f"Graph capturing finished in {seconds:.0f} secs, took 3.10 GiB",)
+    )
+    run.started, run.ended = 1000.0, 1000.0 + lived
+    return run
+
+
+def test_a_capture_of_minutes_is_as_severe_as_its_part_of_the_run_and_nothing_that_is_right() -> None:
+    name = "slow-startup-graphs-and-dynamo"
+    most, little, usual = (
+        _captured(1500.0, lived=3000.0), _captured(1500.0, lived=90_000.0), _captured(40.0, lived=100.0)
+    )  # fmt: skip
+    assert [advice(run)[name].severity for run in (most, little, usual)] == ["high", "medium", "low"]
+    assert advice(most)[name].changes
+    assert not advice(usual)[name].changes
+    assert "CUDA graphs" not in {one.name for one in already_right(most)}
+    assert "CUDA graphs" in {one.name for one in already_right(usual)}

@@ -99,3 +99,8 @@ def test_a_platform_that_is_detected_while_the_program_goes_on_begins_nothing() 
     detected = SECOND.splitlines()[1]
     batch = "Processed prompts: 100%|##########| 6/6 [00:03<00:00,  1.30it/s, est. speed input: 6.00 toks/s, output: 90.00 toks/s]"
     assert len(analyze([*LOG.splitlines(), detected, batch]).runs) == 1
+
+
+def test_the_speed_of_all_batches_is_stated() -> None:
+    (diagnosis,) = analyse(inputs_from(LOG.encode()), Options()).runs
+    assert "86.1 output tokens/s" in diagnosis.bottleneck.reason  # 10 prompts at 80, then 4 at 90

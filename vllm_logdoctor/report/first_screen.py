@@ -192,8 +192,8 @@ def _limit(page: Page) -> str:
         return "slow decode steps"
     if limit in _LIMITING:
         return LIMITS[limit]
-    stalls = (one.title for one in _severe(page) if one.id == _STALLED)
-    return prose(next(stalls, "by its configuration"))
+    named = (one.title for one in _severe(page) if one.id == _STALLED or one.id.startswith("slow-start"))
+    return prose(next(named, "by its configuration"))
 
 
 def sentence(page: Page) -> str:

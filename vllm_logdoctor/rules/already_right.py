@@ -12,6 +12,7 @@ from vllm_logdoctor.rules.limits import KV_FULL, limits_of
 from vllm_logdoctor.rules.load import Load, evidence_of_sample, load_of
 from vllm_logdoctor.rules.model import AlreadyRight
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM
+from vllm_logdoctor.rules.performance.startup import LONG_CAPTURE
 from vllm_logdoctor.run.model import Evidence, Run
 
 # deepseek_v4_fp8   moe_wna16   ascend
@@ -31,6 +32,8 @@ def graphs(run: Run, load: Load) -> AlreadyRight | None:
     if run.seen("graphs-captured") is None:
         return None
     seconds, gib = run.measure("graph_capture_seconds"), run.measure("graph_capture_gib")
+    if seconds is not None and seconds >= LONG_CAPTURE:
+        return None
     state = (
         "captured" + (f" in {seconds:g} s" if seconds is not None else "") + (f", {gib:g} GiB" if gib else "")
     )

@@ -158,9 +158,18 @@ def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
     prompts = "prompt" if done == 1 else "prompts"
     whole = prompts if all(one.done == one.total for one in batches) else f"{prompts} of unfinished batches"
     took = f" in {minutes(seconds)}" if seconds else ""
-    reason = f"{done:,} {whole} completed{took}; the log has no statistics lines that show a limit"
+    reason = f"{done:,} {whole} completed{took}{_speed(batches)}; the log has no statistics lines that show a limit"
     ends = (batches[0], batches[-1]) if len(batches) > 1 else batches
     return Bottleneck("none-clear", reason, tuple(one.evidence for one in ends))
+
+
+def _speed(batches: Sequence[Progress]) -> str:
+    """Return the output tokens per second over all batches, in words, where each bar prints them."""
+    timed = [(one.output, one.seconds) for one in batches if one.output is not None and one.seconds]
+    if len(timed) < len(batches):
+        return ""
+    speed = sum(rate * took for rate, took in timed) / sum(took for _, took in timed)
+    return f", {speed:,.0f} output tokens/s" if speed >= 100 else f", {speed:.3g} output tokens/s"
 
 
 def _overall(load: Load, limits: Sequence[BottleneckName]) -> BottleneckName:

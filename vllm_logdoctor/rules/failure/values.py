@@ -12,6 +12,7 @@ from typing import Any
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.history import names
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.cache_to_give import LITTLE_GIB, spare
 from vllm_logdoctor.run.model import Run
 
 Values = dict[str, Any]
@@ -192,6 +193,9 @@ def _capture_room(values: Mapping[str, Any]) -> Values:
     cache = _real(values.get("available_kv_cache_gib"))
     if cache is not None and cache < _LITTLE_CACHE_GIB:
         found.pop("lower_utilization", None)
+    tokens, longest = _real(values.get("kv_cache_tokens")), _real(values.get("max_model_len"))
+    if cache and tokens and longest and 0 <= (left := spare(cache, tokens, longest)) < LITTLE_GIB:
+        found["spare_gib"] = left
     return found
 
 

@@ -15,6 +15,7 @@ from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.already_set import already_set, is_pointless
+from vllm_logdoctor.rules.cache_to_give import takes_too_much
 from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
 from vllm_logdoctor.rules.failure.matching import RuleMatch
@@ -194,7 +195,7 @@ def _change(written: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Cha
             return None
         after = values[names[0]] if names and after == f"{{{names[0]}}}" else after.format_map(values)
     before = values.get(template.knob.lstrip("-").replace("-", "_")) if template.kind == "flag" else None
-    if before is not None and before == after:
+    if (before is not None and before == after) or takes_too_much(f"{template.knob}={after}", run):
         return None
     if template.kind == "action" and isinstance(after, str):
         after = in_words_of_device(in_words_of_release(after, run), run)
@@ -253,7 +254,7 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
     for written in alternatives:
         text = in_words_of_release(written, run)
         needs_fp8 = "--kv-cache-dtype fp8" in text or "FP8_MARLIN" in text
-        if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run):
+        if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run) or takes_too_much(text, run):
             continue
         knobs = _KNOB.findall(text)
         worded = in_words_of_checkpoint(in_words_of_build(text, run), run)

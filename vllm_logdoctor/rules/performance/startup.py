@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.rules.context import (
     RuleContext,
@@ -29,6 +30,8 @@ LONG_ENCODER = 40.0
 # that.
 SLOW_GIB_PER_SECOND = 0.5
 LONG_WITHOUT_SIZE = 300.0
+LONG_CAPTURE = 300.0
+"""Graphs are captured in seconds: minutes of it are no price of a start, whatever the rest of it takes."""
 LEAST_INIT = 30.0
 MOST_OF_IT = 0.5
 # What is a smaller part of the engine's start is not what makes it slow.
@@ -173,16 +176,20 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
         f" {tracing:,.0f} s Dynamo tracing. Both recur at every start; a warm compile cache does not"
         " avoid them."
     )
+    severity = _severity_of_capture(case, capture)
     return Advice(
         text,
         message_lines(case, "graphs-captured", "dynamo-done", "engine-initialised"),
         confidence="high",
-        changes=_fewer_sizes(case),
+        severity=severity,
+        changes=_fewer_sizes(case) if severity is None else _smaller_capture(case),
         alternatives=(
             "fewer capture sizes, if starts are frequent: larger batches then run without a graph",
             "a fixed --kv-cache-memory-bytes as the engine prints it: the start then skips profiling",
         ),
-        avoid="Setting --enforce-eager to save these seconds: it makes every step slower.",
+        avoid=""
+        if severity
+        else "Setting --enforce-eager to save these seconds: it makes every step slower.",
         verify="fewer seconds in `Graph capturing finished in`.",
     )
 
@@ -308,11 +315,22 @@ def _other_loaders(case: RuleContext) -> Iterator[str]:
         yield "weights saved once per rank (--load-format sharded_state): each rank reads its own part only"
 
 
-def _fewer_sizes(case: RuleContext) -> tuple[Change, ...]:
-    if case.objective != "startup":
-        return ()
+def _severity_of_capture(case: RuleContext, seconds: float) -> Severity | None:
+    """Return how severe a capture is that takes minutes, more where it takes a good part of the run; None for the usual seconds."""
+    if seconds < LONG_CAPTURE:
+        return None
+    begun, ended = case.run.started, case.run.ended
+    return "high" if begun is None or ended is None or seconds > (ended - begun) / 4 else "medium"
+
+
+def _smaller_capture(case: RuleContext) -> tuple[Change, ...]:
     note = "larger batches then run without a graph"
-    return flag(case, "--max-cudagraph-capture-size", None, 128, "needs-test", note)
+    fewer = flag(case, "--max-cudagraph-capture-size", None, 128, "needs-test", note)
+    return fewer or (action("capture fewer and smaller sizes: a shorter list in `--compilation-config`"),)
+
+
+def _fewer_sizes(case: RuleContext) -> tuple[Change, ...]:
+    return _smaller_capture(case) if case.objective == "startup" else ()
 
 
 RULES = (
