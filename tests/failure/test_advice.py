@@ -4,7 +4,9 @@ import pytest
 
 from tests.failure.judging import examples, root
 from tests.failure.records import framed, traceback
+from vllm_logdoctor.rules.already_set import is_pointless
 from vllm_logdoctor.rules.failure.wording import filled
+from vllm_logdoctor.run.model import Run, Value
 
 
 def crashed(ends, version="0.11.0", config=""):
@@ -342,6 +344,12 @@ def test_a_package_that_vllm_did_not_call_is_no_matter_of_vllms_issues():
     assert "transformers" in root("\n".join(lines)).alternatives[0]
     client = [line.replace("transformers/tokenization_utils_base", "openai/_base_client") for line in lines]
     assert "log of the server" in root("\n".join(client)).alternatives[0]
+
+
+def test_advice_to_leave_out_what_was_set_is_given():
+    run = Run(config={"device": Value("cpu", "explicit")})
+    assert not is_pointless("Leave out `--device cpu`: this build serves on its GPUs.", run)
+    assert is_pointless("Start with `--device cpu`.", run)
 
 
 def test_a_cut_quotation_ends_with_three_dots():

@@ -18,6 +18,8 @@ _DROPPED = lazy_pattern(r"(?:Or )?(?:[Dd]rop|[Ll]eave|[Rr]emove) `(?P<flag>--[a-
 # Cell In[2], line 2      <ipython-input-5-1d2c>      /usr/lib/python3/dist-packages/ipykernel_launcher.py
 _OF_NOTEBOOK = lazy_pattern(r"^Cell In\[|<ipython-input-|\bipykernel")
 _OF_SCRIPT = "__main__"
+# Leave out `--device cpu`: this build serves on its GPUs.
+_TAKES_AWAY = lazy_pattern(r"\b(?:[Ll]eave out|[Dd]rop|[Uu]nset|[Rr]emove|[Ww]ithout)\b")
 # (words of a piece of advice, what a run prints that it can be for, the setting that switches the feature on)
 _FEATURES = (
     (
@@ -75,7 +77,7 @@ def is_pointless(text: str, run: Run) -> bool:
         return True
     if _OF_SCRIPT in text and any(_OF_NOTEBOOK.search(one.message) for one in trail_of(run)):
         return True
-    asked = list(_SETTING.finditer(text))
+    asked = [] if _TAKES_AWAY.search(text) else list(_SETTING.finditer(text))
     if asked and all(
         already_set(run, _as_change(one["flag"], one["value"], one["variable"], one["set"])) for one in asked
     ):

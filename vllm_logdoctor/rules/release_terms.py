@@ -18,7 +18,8 @@ from vllm_logdoctor.run.model import Run
 _HELP = "`vllm serve --help=all`"
 _LAST_WITH_V0 = "0.10.2"
 # File "/opt/venv/lib/python3.10/site-packages/vllm/executor/gpu_executor.py", line 36, in _init_executor
-_PLACE = lazy_pattern(r'File "[^"\n]{0,300}/vllm/(?P<file>[\w/]{1,200}\.py)"')
+# File ~/anaconda3/lib/python3.12/site-packages/vllm/model_executor/models/utils.py:237, in load_weights
+_PLACE = lazy_pattern(r'File "?[^"\n]{0,300}/vllm/(?P<file>[\w/]{1,200}\.py)[":]')
 _MOST_OF_LINE = 600
 # 0.1.dev15917+g0a6396b45      0.23.1rc1.dev1201+gd08eebad1.d20260717      0.23.1.post1.dev498+g802ead286.dirty
 _CHANGED_SOURCES = lazy_pattern(r"\.d\d{8}$|\.dirty$")
