@@ -370,3 +370,17 @@ def test_names_and_shapes_of_weights_are_told_apart():
     assert load(
         "AssertionError: Attempted to load weight (torch.Size([8, 3])) into parameter (torch.Size([8, 4]))"
     ).startswith("The shape of a weight")
+
+
+def test_an_attention_library_without_code_for_the_card_is_not_blamed_on_torch():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/worker/model_runner.py", line 279, in execute_model',
+        "    out = attend(q)",
+        '  File "/opt/lib/python3.11/site-packages/xformers/ops/fmha/__init__.py", line 310, in attend',
+        "    return op(q)",
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+    ]
+    assert root("\n".join(lines)).explanation.startswith("The attention library")
+    plain = crashed("RuntimeError: CUDA error: no kernel image is available for execution on the device")
+    assert "torch or vLLM" in plain.explanation
