@@ -112,3 +112,17 @@ def test_a_remark_or_a_warning_right_above_a_cut_off_traceback_is_not_what_broke
     ]
     finding = root(text([remark], cut))
     assert (finding.id, finding.title) == ("cause-not-in-log", "Traceback is cut off")
+
+
+def test_an_error_that_a_warning_quotes_is_none_in_a_row_of_its_own_either():
+    rows = [
+        "WARNING 05-01 10:00:00 [system_utils.py:271] Found ulimit of 20000 and failed to automatically increase. This can cause fd limit",
+        "errors like `OSError: [Errno 24] Too many open files`. Consider increasing with ulimit -n",
+    ]
+    died = [
+        "Traceback (most recent call last):",
+        '  File "/opt/app/serve.py", line 7, in <module>',
+        "    run()",
+        "ZeroDivisionError: division by zero",
+    ]
+    assert root(text(rows, died)).id != "thread-or-process-limit"
