@@ -116,8 +116,8 @@ def test_a_remark_or_a_warning_right_above_a_cut_off_traceback_is_not_what_broke
 
 def test_an_error_that_a_warning_quotes_is_none_in_a_row_of_its_own_either():
     rows = [
-        "WARNING 05-01 10:00:00 [system_utils.py:271] Found ulimit of 20000 and failed to automatically increase. This can cause fd limit",
-        "errors like `OSError: [Errno 24] Too many open files`. Consider increasing with ulimit -n",
+        "WARNING 05-01 10:00:00 [system_utils.py:271] Found ulimit of 20000 and failed to automatically increase. This can cause fd limit er",
+        "rors like `OSError: [Errno 24] Too many open files`. Consider increasing with ulimit -n",
     ]
     died = [
         "Traceback (most recent call last):",
