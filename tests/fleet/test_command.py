@@ -129,6 +129,22 @@ def test_a_page_never_takes_the_place_of_a_part_of_its_store(tmp_path: Path, log
     assert run("check", store).returncode == 0
 
 
+def test_a_report_of_a_job_never_takes_the_place_of_its_log(tmp_path: Path, logs: Path) -> None:
+    store, log = tmp_path / "store", logs / "slurm-101.out"
+    run("add", store, logs, "--jobs", 1)
+    before = log.read_bytes()
+    (tmp_path / "link.md").symlink_to(log)
+    for name in (log, tmp_path / "link.md"):
+        done = run("show", store, "--job", log, "-o", name)
+        assert (done.returncode, done.stderr) == (
+            2,
+            f"logdoctor: -o {name} is a log of the store: choose another place\n",
+        )
+    assert run("show", store, "--job", log, "-o", tmp_path / "job.md").returncode == 0
+    assert run("show", store, "--job", log, "-o", tmp_path / "job.md").returncode == 0
+    assert log.read_bytes() == before
+
+
 def test_a_list_of_bytes_is_a_list_of_what_can_not_be_read(tmp_path: Path) -> None:
     (tmp_path / "list.bin").write_bytes(b"a\0b.log\n\xff\xfe.log\n")
     added = run("add", tmp_path / "store", "--from", tmp_path / "list.bin", "--jobs", 1)

@@ -118,9 +118,7 @@ def show(
     from vllm_logdoctor.cli.output import write
 
     opened = _open(store)
-    for name in output or ():
-        if name != "-" and Path(os.path.realpath(name)).is_relative_to(os.path.realpath(store)):
-            raise LogdoctorError(f"-o {name} is in the store: choose another place", 2)
+    _check_outputs(opened, store, [name for name in output or () if name != "-"])
     if job is not None:
         for name in output or ["-"]:
             ending = name.rpartition(".")[2].lower()
@@ -201,6 +199,22 @@ def _open(store: str, *, new: bool = False) -> Fleet:
         return open_fleet(store)
     except ModuleNotFoundError as error:
         raise LogdoctorError(f"fleet needs {error.name}: pip install 'vllm-logdoctor[fleet]'", 2) from error
+
+
+def _check_outputs(opened: Fleet, store: str, outputs: Sequence[str]) -> None:
+    """Refuse to write into the store, or over a log of it."""
+    from vllm_logdoctor.cli.output import identity_of
+
+    for name in outputs:
+        if Path(os.path.realpath(name)).is_relative_to(os.path.realpath(store)):
+            raise LogdoctorError(f"-o {name} is in the store: choose another place", 2)
+    written = {identity_of(name): name for name in outputs if os.path.isfile(name)}
+    for files in opened.table("logs", ["files"])["files"].to_pylist() if written else ():
+        for file in files:
+            if os.path.isfile(file) and identity_of(file) in written:
+                raise LogdoctorError(
+                    f"-o {written[identity_of(file)]} is a log of the store: choose another place", 2
+                )
 
 
 def _workers(cluster: str | None, scheduler: str | None, jobs: int | None, site: dict[str, Any]) -> Any:

@@ -37,9 +37,9 @@ def check_outputs(outputs: Sequence[str], inputs: Iterable[str | Path], format: 
                 2,
             )
     inputs = list(inputs)
-    read = {identity: str(name) for name in inputs if (identity := _identity(name)) is not None}
+    read = {identity: str(name) for name in inputs if (identity := identity_of(name)) is not None}
     for name in outputs or ["-"]:
-        identity = _identity(1 if name == "-" else name)
+        identity = identity_of(1 if name == "-" else name)
         if identity in read:
             shown = "standard output" if name == "-" else name
             raise LogdoctorError(f"{shown} is also read ({read[identity]}): choose another output", 2)
@@ -98,7 +98,7 @@ def write_result(
         write(text, name)
 
 
-def _identity(name: str | Path | int) -> Identity | None:
+def identity_of(name: str | Path | int) -> Identity | None:
     """Return device and inode of a regular file, or of what a standard stream is redirected to; None for all else."""
     try:
         found = os.fstat(name) if isinstance(name, int) else os.fstat(0) if name == "-" else os.stat(name)
