@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -126,12 +127,40 @@ def changed(launch: Launch, changes: Iterable[Change]) -> Launch:
             if change.after is None:
                 flags.pop(name, None)
             else:
-                flags[name] = change.after
+                flags[name] = _with_keys(flags.get(name), change.after)
         elif change.kind == "env" and change.after is None:
             environment.pop(change.knob, None)
         elif change.kind == "env":
             environment[change.knob] = str(change.after)
     return replace(launch, flags=flags, environment=environment, cards=cards_of(flags))
+
+
+def _with_keys(before: Any, after: Any) -> Any:
+    """Return the new value of a flag; keys that are written as JSON change an object and leave its other keys.
+
+    Example:
+        >>> _with_keys({"mode": 3, "pass_config": {"fuse_a": True}}, '{"pass_config": {"fuse_b": false}}')
+        {'mode': 3, 'pass_config': {'fuse_a': True, 'fuse_b': False}}
+    """
+    keys = _json_object(after)
+    present = _json_object(before) if isinstance(before, str) else before
+    return _merged(present, keys) if isinstance(present, dict) and isinstance(keys, dict) else after
+
+
+def _json_object(text: Any) -> Any:
+    try:
+        return json.loads(text) if isinstance(text, str) and text.startswith("{") else None
+    except ValueError:
+        return None
+
+
+def _merged(before: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    both = {
+        name: _merged(before[name], value)
+        for name, value in keys.items()
+        if isinstance(value, dict) and isinstance(before.get(name), dict)
+    }
+    return {**before, **keys, **both}
 
 
 def flag_words(launch: Launch) -> list[tuple[str, ...]]:

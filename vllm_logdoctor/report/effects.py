@@ -41,7 +41,7 @@ def change_words(change: Change) -> str:
         >>> change_words(Change("--async-scheduling", "flag", False, None))
         'drop `--no-async-scheduling`'
 
-    Of a setting that is a whole dictionary only the new value is shown.
+    Of a setting that is a whole dictionary only the new value is shown; keys written as JSON leave its others.
     """
     if change.kind == "action":
         return prose(change.knob)
@@ -52,6 +52,8 @@ def change_words(change: Change) -> str:
         return f"unset {knob}"
     if change.after is True and change.before in (None, False):
         return f"add {knob}"
+    if isinstance(change.before, dict) and isinstance(change.after, str) and change.after.startswith("{"):
+        return f"set {_value(change.after)} in {knob}, beside its other keys"
     if change.before is None or isinstance(change.before, dict):
         return f"set {knob} to {_value(change.after)}"
     return f"{knob} {setting(change.before)} → {setting(change.after)}"

@@ -62,7 +62,7 @@ def _command(page: Page) -> str | None:
     plan, run = page.diagnosis.plan, page.run
     failures = {finding.id for finding in page.failures}
     repairs = [planned.change for planned in plan.changes if failures.intersection(planned.findings)]
-    launch = launch_of(run) if run.outcome in BROKEN and 0 < len(repairs) < len(plan.changes) else None
+    launch = launch_of(run) if run.outcome in BROKEN and len(repairs) < len(plan.changes) else None
     return shell(changed(launch, repairs)) if launch is not None else plan.command_after
 
 
