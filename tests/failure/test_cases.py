@@ -159,7 +159,7 @@ CASES = {
     "ranks of Ascend that miss each other": RuleContext(
         "RuntimeError: HCCL function error: HcclCommInitRootInfo(numRanks, &rootInfo), error code is 7\n"
         "EI0006: 2025-05-01-10:00:00.1 Getting socket times out. Reason: Remote Rank did not send the data in time.",
-        "nccl-init-hang", "Distributed initialization hangs", "Find the rank",
+        "nccl-init-hang", "HCCL: a rank waits for another one in vain", "Find the rank",
         proof="EI0006",
     ),
     "a cache without the model, offline": RuleContext(

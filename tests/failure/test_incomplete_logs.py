@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.failure.judging import root
+from tests.failure.judging import diagnosis, root
 from tests.failure.records import framed, raw, traceback
 from tests.failure.two_ranks import START, engine, text
 
@@ -124,3 +124,36 @@ def test_an_error_that_a_warning_quotes_is_none_in_a_row_of_its_own_either():
         '  File "/opt/vllm/entrypoints/cli/main.py", line 120, in main',
     ]
     assert root(text(rows, cut)).id != "thread-or-process-limit"
+
+
+def test_the_file_that_an_error_names_is_joined_with_the_variable_that_named_it() -> None:
+    variable = "INFO 05-01 10:00:00 [utils.py:77] Found the codec from environment variable VLLM_CODEC_PATH=/opt/codec/libcodec.so.7"
+    failed = (
+        "ERROR 05-01 10:00:01 [codec.py:42] Cannot use the codec of /opt/codec/libcodec.so.7 on this device"
+    )
+    joined = root(f"{variable}\n{failed}\n")
+    assert "The environment variable `VLLM_CODEC_PATH` names that file." in joined.explanation
+    assert joined.alternatives[0].startswith("Unset `VLLM_CODEC_PATH`")
+    assert [line.line for line in joined.evidence] == [2, 1]
+    apart = root(f"{variable.replace('.so.7', '.so.8')}\n{failed}\n")
+    assert "VLLM_CODEC_PATH" not in apart.explanation + "".join(apart.alternatives)
+
+
+def test_the_part_that_cmake_did_not_find_explains_the_error_behind_it() -> None:
+    stops = "CMake Error at cmake/own.cmake:3 (message):\n  No interpreter fits:\n  /srv/env/bin/python.\n-- Configuring incomplete, errors occurred!\n"
+    headers = root(
+        f'-- Could NOT find Python3 (missing: Development.Module) (found version "3.11.4")\n{stops}'
+    )
+    assert "missing: Development.Module" in headers.explanation
+    assert "python3.11-dev" in headers.alternatives[0]
+    other = root(f"-- Could NOT find OpenMP (missing: OpenMP_CXX_FLAGS)\n{stops}")
+    assert other.alternatives[0].startswith("Install OpenMP with its headers")
+    alone = root(stops)
+    assert "did not find" not in alone.explanation
+
+
+def test_what_cmake_did_not_find_and_could_do_without_is_no_error() -> None:
+    found = diagnosis(
+        "-- Could NOT find Threads (missing: CMAKE_HAVE_LIBC_PTHREAD)\n-- Build files have been written to: /srv/build\nSuccessfully installed vllm-0.11.0\n"
+    )
+    assert not [one for one in found.findings if one.role == "root"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
+from msgspec import Struct
+
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.tracelines import cleaned
@@ -104,6 +106,36 @@ def last_step_done(records: Sequence[Record]) -> Record | None:
 def compiler_error(records: Sequence[Record]) -> Record | None:
     """Return the first error of a compiler, a linker or CMake: what the build tools say later follows from it."""
     return next((one for one in records if _COMPILER_ERROR.search(one.message[:500])), None)
+
+
+# -- Could NOT find Python (missing: Python_INCLUDE_DIRS Development.Module) (found version "3.11.9")
+_NOT_FOUND = lazy_pattern(
+    r"\bCould NOT find (?P<package>[\w.+-]{1,60}) \(missing: (?P<missing>[^()\n]{1,200})\)(?: \(found (?:suitable )?version \"(?P<found>[\d.]+)\")?"
+)
+_NOT_FOUND_REACH = 20
+
+
+class NotFound(Struct, frozen=True):
+    """What CMake looked for and did not find: the package, its parts that are missing, the version that is there, the line."""
+
+    package: str
+    missing: str
+    found: str
+    record: Record
+
+
+def not_found_above(records: Sequence[Record], error: Record) -> NotFound | None:
+    """Return what CMake did not find right before it stopped with an error, or None."""
+    if "CMake Error" not in error.message:
+        return None
+    above = (
+        one
+        for one in reversed(records)
+        if one.file == error.file and 0 < error.line - one.line <= _NOT_FOUND_REACH
+    )
+    matches = ((_NOT_FOUND.search(one.message[:600]), one) for one in above)
+    match, record = next(((match, one) for match, one in matches if match is not None), (None, error))
+    return NotFound(match["package"], match["missing"], match["found"] or "", record) if match else None
 
 
 def error_text(records: Sequence[Record], error: Record) -> str:

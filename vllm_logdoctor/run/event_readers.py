@@ -100,6 +100,19 @@ def _adjusts(setting: str, field_name: str) -> Callable[[RunBuilder, Event], Non
     return read
 
 
+def _read_batched_tokens(run: RunBuilder, event: Event) -> None:
+    """Read the tokens of a step; those of a default configuration, made in passing where none is set yet, are not the run's."""
+    unset = run.messages.get("current-vllm-config-not-set-2")
+    before = unset.last.record if unset is not None and unset.last is not None else None
+    record = event.record
+    if before is None or (before.file, before.line + 1, before.process) != (
+        record.file,
+        record.line,
+        record.process,
+    ):
+        _adjusts("max_num_batched_tokens", "tokens")(run, event)
+
+
 def _states_first(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
     """Read a line that a draft model of speculative decoding prints again, with its own value."""
     adjust = _adjusts(setting, field_name)
@@ -158,7 +171,7 @@ READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
     "arguments-non-default": _read_arguments,
     "engine-config": _read_engine_config,
     "engine-config-dump": _read_config_dump,
-    "chunked-prefill-enabled": _adjusts("max_num_batched_tokens", "tokens"),
+    "chunked-prefill-enabled": _read_batched_tokens,
     "max-model-len-used": _states_first("max_model_len", "tokens"),
     "max-model-len-fitted": _adjusts("max_model_len", "tokens"),
     "kv-cache-elements": _read_cache_elements,

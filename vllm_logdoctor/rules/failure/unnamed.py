@@ -20,7 +20,7 @@ from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
 from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Block, Frame, Raised
-from vllm_logdoctor.run.builds import compiler_error, error_text
+from vllm_logdoctor.run.builds import compiler_error, error_text, not_found_above
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, TENSOR_LIBRARIES, VLLM, acting_frames, owner_of
 
 UNKNOWN = "unclassified-failure"
@@ -73,6 +73,15 @@ _SIGNAL = lazy_pattern(r"signal|Killed|Segmentation|internal compiler error")
 _CRASHED = (
     "Build with fewer jobs at once (`MAX_JOBS=4`): each compiler takes gigabytes of host memory.",
     "Use another release of the compiler where it crashes again at the same file.",
+)
+_LACKING = "CMake did not find all of {package} (missing: {missing}), and stopped: {exception}"
+_HEADERS = (
+    "Install the headers of the Python that builds (`apt install python{python}-dev`, `dnf install python{python}-devel`), and build again.",
+    "Install a wheel or an image of vLLM instead of building it.",
+)
+_INSTALL = (
+    "Install {package} with its headers and CMake files, or name its place by `CMAKE_PREFIX_PATH`, and build again.",
+    "Install a wheel or an image of vLLM instead of building it.",
 )
 _REFUSED = ("Correct what this line names: the errors after it are consequences.",)
 _CALL = ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
@@ -286,6 +295,15 @@ def build_failure(
         remedy=(*(_CRASHED if _SIGNAL.search(compiler.message) else _REFUSED), "Install a wheel or an image of vLLM instead of building it."),
     )  # fmt: skip
     supporting = (observation.record,) if observation.record is not compiler else ()
+    if (lacking := not_found_above(context.trail, compiler)) is not None:
+        values.update(
+            package=lacking.package,
+            missing=lacking.missing,
+            python=".".join(lacking.found.split(".")[:2]) or "3",
+        )
+        headers = lacking.package.startswith("Python") and "Development" in lacking.missing
+        signature = replace(signature, explain=_LACKING, remedy=_HEADERS if headers else _INSTALL)
+        supporting = (lacking.record, *supporting)
     return RuleMatch(rules.rule(UNKNOWN), signature, observation, compiler, values, supporting)
 
 

@@ -1,0 +1,86 @@
+"""Errors of Ascend NPUs and ROCm, and memory at a wake-up, in words that their logs support."""
+
+from __future__ import annotations
+
+from tests.failure.judging import diagnosis, root
+from tests.failure.records import framed, traceback
+from tests.failure.two_ranks import text
+
+
+def _of_npu(*behind: str) -> str:
+    ends = "\n".join(
+        (
+            "RuntimeError: matmul:torch_npu/csrc/x.cpp:7 NPU function error: call aclnnMatmul failed, error code is 77",
+            *behind,
+        )
+    )
+    return text(
+        framed(
+            "EngineCore pid=9",
+            ["EngineCore failed to start.", *traceback(("forward", "torch.matmul(a, b)"), ends=ends)],
+            "core.py:868",
+        )
+    )
+
+
+def test_arguments_that_an_operator_of_cann_refuses_are_a_matter_of_the_model_s_code() -> None:
+    refused = root(
+        _of_npu(
+            "[PID: 9] 2026-05-01-10:00:00 AclNN_Parameter_Error(EZ1002): The n-axis of both inputs differs."
+        )
+    )
+    assert refused.title == "NPU operator refused its arguments"
+    assert "The n-axis of both inputs differs." in refused.explanation
+    assert not any("river" in way for way in refused.alternatives)
+    assert root(_of_npu()).title == "Runtime fault on the accelerator"
+
+
+def test_a_rank_that_waits_in_hccl_is_not_said_to_wait_in_nccl_or_at_the_start() -> None:
+    waits = root(
+        "RuntimeError: HCCL function error: HcclAllreduce, error code is 6\n"
+        "EI0006: [PID: 7] 2026-05-01-10:00:00 Getting socket times out. Reason: a remote rank sent nothing.\n"
+    )
+    assert waits.id == "nccl-init-hang"
+    assert "NCCL" not in waits.title + waits.explanation
+    assert "At start" not in waits.explanation
+
+
+def test_a_missing_kernel_is_shown_by_its_exception_and_not_by_the_hint_below_it() -> None:
+    found = root(
+        "torch.AcceleratorError: HIP error: no kernel image is available for execution on the device\n"
+        "Search for `hipErrorNoBinaryForGpu' in https://docs.example.com/errors.html for more information.\n"
+    )
+    assert (found.id, found.evidence[0].line) == ("gpu-arch-not-in-build", 1)
+
+
+def test_who_holds_the_memory_at_a_wake_up_is_not_stated_as_a_fact() -> None:
+    found = root("CUDA Error: out of memory at /src/csrc/cumem_allocator.cpp:77\n")
+    assert (found.id, found.confidence) == ("sleep-mode-wake-up-oom", "medium")
+    assert "as a rule" in found.explanation
+
+
+def test_the_tokens_of_a_default_configuration_are_not_those_of_the_run() -> None:
+    head = "INFO 05-01 10:00:00 [scheduler.py:230] Chunked prefill is enabled with max_num_batched_tokens="
+    unset = "WARNING 05-01 10:00:00 [vllm.py:1406] Current vLLM config is not set."
+    engine = (
+        "INFO 05-01 10:00:02 [core.py:95] Initializing a V1 LLM engine (v0.14.0) with config: model='org/m'"
+    )
+    passing = diagnosis("\n".join((unset, f"{head}2048.", f"{head}6144.", unset, f"{head}2048.", engine)))
+    assert passing.run.setting("max_num_batched_tokens") == 6144
+    plain = diagnosis("\n".join((f"{head}6144.", f"{head}2048.", engine)))
+    assert plain.run.setting("max_num_batched_tokens") == 2048
+
+
+def test_the_port_that_a_server_names_at_its_end_is_no_port_in_use() -> None:
+    ended = diagnosis(
+        "INFO 05-01 10:00:00 [api_server.py:1300] vLLM API server version 0.11.0\n"
+        "INFO:     Application startup complete.\n"
+        "WARNING 05-01 10:09:00 [launcher.py:98] port 8000 is used by process psutil.Process(pid=77, name='python') launched with command:\n"
+        "WARNING 05-01 10:09:00 [launcher.py:98] python -m vllm.entrypoints.openai.api_server --model org/m\n"
+        "INFO 05-01 10:09:00 [launcher.py:101] Shutting down FastAPI HTTP server.\n"
+    )
+    (said,) = (
+        seen.first[0].pattern for name, seen in ended.run.messages.items() if name.startswith("port-used")
+    )
+    assert said.verdict == "harmless"
+    assert "shuts down" in said.meaning
