@@ -83,9 +83,6 @@ def _compared(coverage: Coverage) -> str:
     """Return how many messages of vLLM's are known, and what the count leaves out."""
     known = share(coverage.recognised, coverage.vllm_lines)
     messages = count(coverage.vllm_lines, "log message")
-    left_out = "routine lines that no pattern asks for, and files that no release has"
-    return (
-        f" Of {messages} compared with vLLM's, {known} are recognized (left out: {left_out})."
-        if known
-        else ""
-    )
+    if not known:
+        return ""
+    return f" Of {messages} of vLLM's code, {known} are known; requests, statistics and lines of other programs are not counted."
