@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.processes import PROCESS_PREFIX
@@ -39,12 +38,13 @@ class LearnedPrefixes:
     def __bool__(self) -> bool:
         return bool(self._known)
 
-    def learn(self, file: int, before: str) -> None:
-        """Note what precedes a header; twice is enough, and the beginning of a traceback counts as two.
+    def learn(self, file: int, before: str, times: int = 1) -> None:
+        """Note what precedes a header; twice is enough.
 
         Args:
             file: number of the file.
             before: text of the line before the header.
+            times: for how many headers it counts.
         """
         process = PROCESS_PREFIX.search(before)
         foreign = before[: process.start()] if process else before
@@ -55,16 +55,15 @@ class LearnedPrefixes:
             self._file = file
         shape = shape_of(foreign)
         if self._seen[shape] < _ENOUGH and len(self._seen) < _MOST_COUNTED:
-            self._seen[shape] += 1
-            if self._seen[shape] == _ENOUGH:
-                self._known[file] = (*self._known.get(file, ()), _compiled(shape))
+            self._seen[shape] += times
+            if self._seen[shape] >= _ENOUGH:
+                self._known[file] = (*self._known.get(file, ()), re.compile(shape))
 
     def learn_from_traceback(self, file: int, text: str) -> None:
-        """Note what precedes the first line of a traceback."""
+        """Note what precedes the first line of a traceback: one is enough."""
         before, opening, _ = text.partition(OPENING)
         if opening and not _EXCEPTION.search(before):
-            self.learn(file, before)
-            self.learn(file, before)
+            self.learn(file, before, _ENOUGH)
 
     def length(self, file: int, text: str) -> int:
         """Return the length of the prefix of a line, 0 where it has none that was learned."""
@@ -93,8 +92,3 @@ def _width(found: re.Match[str], length: int) -> str:
     """Return the expression of one part: blanks at the end are counted, those behind them belong to the line."""
     kind = found.lastgroup or ""
     return f" {{{len(found[0])}}}" if kind == "spaces" and found.end() == length else _WIDTH[kind]
-
-
-@lru_cache(maxsize=64)
-def _compiled(shape: str) -> re.Pattern[str]:
-    return re.compile(shape)

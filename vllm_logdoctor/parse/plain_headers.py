@@ -11,7 +11,7 @@ from vllm_logdoctor.parse.record import NO_PROCESS, Process
 from vllm_logdoctor.parse.secrets import may_hold_secret
 from vllm_logdoctor.texts import asked_once
 
-ENTITIES = ("&quot;", "&lt;", "&gt;", "&amp;", "&#")
+_ENTITIES = ("&quot;", "&lt;", "&gt;", "&amp;", "&#")
 """Of HTML: a log that was copied from the source of a page."""
 LONGEST_SHOWN = 3000
 LONGEST_HEAD = 320
@@ -74,13 +74,13 @@ def is_plain(message: str) -> bool:
 
 def is_unwrapped(text: str) -> bool:
     """Return whether a line holds nothing that is taken off before its header is read: redraws, colours, quotes of CSV and HTML."""
-    wraps = (
-        "\r" in text
-        or '""' in text
-        or text.endswith('"')
-        or ("&" in text and any(one in text for one in ENTITIES))
-    )
+    wraps = "\r" in text or '""' in text or text.endswith('"') or may_hold_entities(text)
     return not (wraps or may_be_coloured(text))
+
+
+def may_hold_entities(text: str) -> bool:
+    """Return, at little cost, whether a text may hold entities of HTML."""
+    return "&" in text and any(one in text for one in _ENTITIES)
 
 
 def may_be_coloured(text: str) -> bool:

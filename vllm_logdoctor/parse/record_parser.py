@@ -13,13 +13,13 @@ from vllm_logdoctor.parse.clock import seconds_of, with_year_of
 from vllm_logdoctor.parse.json_entries import JSON_START, level_of, read_entry, time_of
 from vllm_logdoctor.parse.learned_prefixes import OPENING, LearnedPrefixes
 from vllm_logdoctor.parse.plain_headers import (
-    ENTITIES,
     LONGEST_HEAD,
     LONGEST_SHOWN,
     is_plain,
     is_unwrapped,
     is_usual,
     may_be_coloured,
+    may_hold_entities,
     may_hold_header,
     may_hold_other_header,
     plain_head,
@@ -164,7 +164,7 @@ class RecordParser:
             text = text[1:]
         if '""' in text or (text.endswith('"') and ',"' in text[:LONGEST_HEAD]):
             text = last_field(text)
-        if "&" in text and any(entity in text for entity in ENTITIES):
+        if may_hold_entities(text):
             from html import unescape
 
             text = unescape(text)

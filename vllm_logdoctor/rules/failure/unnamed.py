@@ -100,6 +100,9 @@ _NAME = lazy_pattern(r"\w{1,60}")
 _LIBRARY_FAILED = lazy_pattern(
     r"CCL_ERROR|NCCL WARN .*(?:fail|error)|(?i:\bfatal\b)|: error:|\[E\d{3}|\bERR\d{5}\b"
 )
+_OF_CUT_OFF = Signature(
+    "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
+)
 _CLOSE_LINES = 10
 _CLOSE_SECONDS = 10.0
 
@@ -183,11 +186,7 @@ def _announced(observation: Observation, rules: FailureRules) -> RuleMatch | Non
     )
     if not said or not same_logger or _NO_MESSAGE.search(said) or UNKNOWN not in rules:
         return None
-    signature = Signature(
-        "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
-    )
-    values = {"exception": said[:300], "process": observation.record.process.name or None}
-    return RuleMatch(rules.rule(UNKNOWN), signature, observation, observation.record, values)
+    return _cut_off(said, observation.record, observation, rules)
 
 
 def _logged_above(
@@ -211,11 +210,15 @@ def _logged_above(
         if named.confidence == "high":
             signature = replace(signature, confidence="medium")  # The exception itself is not in the log.
         return replace(named, signature=signature, observation=observation)
-    signature = Signature(
-        "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
-    )
-    values = {"exception": said.message.strip()[:300], "process": said.process.name or None}
-    return RuleMatch(rules.rule(UNKNOWN), signature, observation, said, values, (observation.record,))
+    return _cut_off(said.message.strip(), said, observation, rules, observation.record)
+
+
+def _cut_off(
+    text: str, record: Record, observation: Observation, rules: FailureRules, *supporting: Record
+) -> RuleMatch:
+    """Return the text of a line as the error of a traceback that is cut off."""
+    values = {"exception": text[:300], "process": record.process.name or None}
+    return RuleMatch(rules.rule(UNKNOWN), _OF_CUT_OFF, observation, record, values, supporting)
 
 
 def _is_error(record: Record, observation: Observation, context: FailureContext) -> bool:
@@ -239,11 +242,7 @@ def _torn(raised: Raised, observation: Observation, rules: FailureRules) -> Rule
         return None
     last = raised.frames[-1]
     if observation.block is not None and (said := _said_above(observation.block)) and UNKNOWN in rules:
-        words = {"exception": said.message.strip()[:300], "process": said.process.name or None}
-        signature = Signature(
-            "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
-        )
-        return RuleMatch(rules.rule(UNKNOWN), signature, observation, said, words, (raised.record,))
+        return _cut_off(said.message.strip(), said, observation, rules, raised.record)
     values = {"cut_in": f"{last.file.rpartition('/')[2]}, {last.function}".rstrip(", ")}
     signature = Signature("", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off")
     return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, raised.record, values)

@@ -108,8 +108,8 @@ def _case_of(named: RuleMatch) -> Case | None:
     seen = named.observation
     chain = seen.block.raised if seen.block is not None else ()
     lines = (named.decisive, *named.supporting)
-    told = (seen.text, *(one.message for one in lines), *(one.statement for one in chain))
-    text = "\n".join((*told, str(named.values.get("phase_words", ""))))[:_MOST_OF_CASE]
+    stated = (seen.text, *(one.message for one in lines), *(one.statement for one in chain))
+    text = "\n".join((*stated, str(named.values.get("phase_words", ""))))[:_MOST_OF_CASE]
     places = "\n".join(frame.file for one in chain for frame in one.frames)
     return next(
         (
