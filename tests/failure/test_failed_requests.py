@@ -19,8 +19,8 @@ def _served(good: int, bad: int, status: str) -> RunView:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("400 Bad Request", "75% of requests rejected with HTTP 4xx"),
-        ("500 Internal Server Error", "75% of requests answered with HTTP 5xx"),
+        ("400 Bad Request", "75 % of requests rejected with HTTP 4xx"),
+        ("500 Internal Server Error", "75 % of requests answered with HTTP 5xx"),
     ],
 )
 def test_the_share_is_the_headline_when_most_requests_fail(status: str, words: str) -> None:

@@ -164,3 +164,26 @@ def test_a_warning_about_results_is_one_to_check_and_no_slower_code_path(warning
     text = report([*START, warning, *[statistics(second, 20, 0, 9.9) for second in range(120, 240, 10)]])
     assert "| to check |" in text
     assert "Slower code paths" not in text
+
+
+def test_failed_requests_are_in_the_first_sentence_and_come_before_a_slow_start() -> None:
+    """Five of 45 requests failed, and the first screen spoke of a slow start alone."""
+    failed = ANSWER.replace("200 OK", "500 Internal Server Error")
+    slow = "(EngineCore_DP0 pid=9) INFO 05-01 10:00:39 [default_loader.py:268] Loading weights took 300.00 seconds"
+    text = report([*START[:3], slow, *START[3:], *[ANSWER] * 40, *[failed] * 5])
+    assert "**5 of 45 POST requests (11.1 %) got a server error (HTTP 5xx)" in text
+    assert text.index("11 % of requests answered with HTTP 5xx") < text.index("Slow start-up")
+
+
+def test_offloaded_weights_are_named_as_the_limit_not_the_processor_of_the_host() -> None:
+    """Each step copied 30 GiB of weights, and the report called the host's CPU the likely limit."""
+    slow = [
+        statistics(second, 1, 0, 0.8)
+        .replace("generation throughput: 6000.0", "generation throughput: 0.1")
+        .replace("prompt throughput: 13000.0", "prompt throughput: 0.0")
+        for second in range(120, 240, 10)
+    ]
+    offloaded = [line.replace("'max_num_seqs': 256", "'cpu_offload_gb': 30.0") for line in START]
+    text = report([*offloaded, *slow])
+    assert text.startswith("# LIMITED: CPU offload of weights")
+    assert "the host (CPU) is the likely limit" not in text

@@ -145,7 +145,7 @@ def _levels(load: EqualLoad) -> list[str]:
     ]
     header = ["running requests", "before, median tokens/s", "after, median tokens/s", "ratio"]
     left_out = len(load.pairs) - len(rows)
-    shares = f"{load.share_before:.0%} of the steady samples before and {load.share_after:.0%} after"
+    shares = f"{100 * load.share_before:.0f} % of the steady samples before and {100 * load.share_after:.0f} % after"
     lines = [*table(header, rows), "", f"{shares} lie in levels that both logs have."]
     return [*lines, f"{count(left_out, 'level')} with fewer samples not shown."] if left_out else lines
 

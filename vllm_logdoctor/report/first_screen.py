@@ -28,7 +28,7 @@ from vllm_logdoctor.report.naming import (
     start_seen,
 )
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS, no_request_succeeded
+from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS, no_request_succeeded, offloads_weights
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.servers import NAMES, VLLM
@@ -54,6 +54,7 @@ _ACTION = 140
 _CLAUSE_END = lazy_pattern(r"(?<=\w{3}): |; |(?<=\w{3}) \(")
 _UNNAMED = "unclassified-failure"
 _ABOUT_THE_CACHE = "kv-cache-preemption"
+_SERVER_ERRORS = "answered-with-server-errors"
 _STALLED = "engine-makes-no-progress"
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z`])")
 REVERSED = (
@@ -188,6 +189,8 @@ def _limit(page: Page) -> str:
     if limit == "kv-cache-limited":
         titles = (one.title for one in page.diagnosis.findings if one.id == _ABOUT_THE_CACHE)
         return prose(next(titles, LIMITS[limit]).partition(":")[0])
+    if limit == "host-limited" and offloads_weights(page.run):
+        return "CPU offload of weights"
     if limit == "host-limited" and page.run.platform is None:
         return "slow decode steps"
     if limit in _LIMITING:
@@ -218,10 +221,10 @@ def sentence(page: Page) -> str:
     if level == "cut":
         first = list(page.advice)
     elif level != "limited" or limit.name in _LIMITING:
-        first = _failing_requests(page)
+        first = _failing_requests(page) or [one for one in page.advice if one.id == _SERVER_ERRORS]
     if not first:
         return words
-    if prose(first[0].title) in state(page):
+    if first[0].id == _SERVER_ERRORS or prose(first[0].title) in state(page):
         return f"{split_lead(meaning(first[0]))[0]} {words}"
     return f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}. {words}"
 
@@ -346,7 +349,7 @@ def _action(page: Page, finding: Finding, said: str) -> str:
     )
     title = prose(finding.title)
     why = page.cite(finding.evidence, 2) if title in said else f"({title}{page.cited(finding.evidence, 2)})"
-    return f"**{words}** {why}.{gain}"
+    return f"{f'**{words}** {why}'.rstrip()}.{gain}"
 
 
 def _short(words: str) -> str:

@@ -245,11 +245,19 @@ def meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
     across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
     if name == "interconnect-limited" and not across:
         return f"Slow steps for {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"
+    if name == "host-limited" and offloads_weights(run):
+        return "Decode steps much slower than the GPU needs for {span}: weights offloaded to the host are copied in every step"
     if name == "host-limited" and run.platform is None:
         return f"{_MEANING[name]}, unless the device is no GPU: the log names none"
     if name == "host-limited" and run.platform in ("npu", "xpu", "hpu", "tpu"):
         return _MEANING[name].replace("GPU", run.platform.upper())
     return _MEANING[name]
+
+
+def offloads_weights(run: Run) -> bool:
+    """Return True if a part of the weights stays in the memory of the host."""
+    gib = run.setting("cpu_offload_gb")
+    return isinstance(gib, int | float) and gib > 0
 
 
 def _span(seconds: float, total: float, name: BottleneckName) -> str:

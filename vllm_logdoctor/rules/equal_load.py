@@ -219,7 +219,7 @@ def _why_unknown(
     if min(shares) < _LEAST_SHARE:
         return (
             f"the load differs too much: {_running(before)} requests running before, {_running(after)} "
-            f"after; {shares[0]:.0%} and {shares[1]:.0%} of the steady samples have a counterpart"
+            f"after; {100 * shares[0]:.0f} % and {100 * shares[1]:.0f} % of the steady samples have a counterpart"
         )
     paired = sum(min(pair.before.samples, pair.after.samples) for pair in pairs)
     if paired < _FEWEST_PAIRED:

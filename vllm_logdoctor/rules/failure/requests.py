@@ -43,7 +43,7 @@ def request_findings(
         rule, records = rules.rule(NO_TEMPLATE), [template.record]
         finding = finding_of(rule, context.run, role=None, confidence="high", records=records, values={})
         if share:
-            title = f"{finding.title}, and {share:.0%} of requests rejected"
+            title = f"{finding.title}, and {100 * share:.0f} % of requests rejected"
             finding, share = replace(finding, severity="high", title=title), None
         yield finding
     texts = [one for one in observed if one is not template]
@@ -63,7 +63,7 @@ def request_findings(
     if REFUSED in rules and (sum(refused.values()) >= _FEW or texts):
         refusals = _refusals(context, rules, refused, texts)
         if share:
-            title = f"{share:.0%} of requests rejected with HTTP 4xx"
+            title = f"{100 * share:.0f} % of requests rejected with HTTP 4xx"
             refusals = replace(refusals, severity="high", title=title, changes=(*refusals.changes, _CORRECT))
         yield refusals
 

@@ -18,7 +18,9 @@ TRACED = "vllm-trace-function-enabled-record-every-function"
 SERVER_ERROR = 500
 LEAST_ERRORS = 3
 LEAST_ERROR_SHARE = 0.01
-MANY_ERRORS = 20
+# Failed requests that limit a server more than its speed does: their least number and share.
+MANY_ERRORS = 5
+MANY_FAIL = 0.05
 TRACE = "VLLM_TRACE_FUNCTION"
 PROFILE_ROUTE = "/start_profile"
 PROFILE_LINES = ("torch-profiling-enabled-traces-saved", "profiling-enabled-traces-saved")
@@ -65,7 +67,7 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
     total = sum(posts.values())
     if failed < LEAST_ERRORS or failed < LEAST_ERROR_SHARE * total:
         return None
-    half = failed >= total / 2 and failed >= MANY_ERRORS
+    many = failed >= MANY_FAIL * total and failed >= MANY_ERRORS
     stack = flag(case, "--log-error-stack", None, True)
     worst = Counter({key: count for key, count in posts.items() if key[2] >= SERVER_ERROR}).most_common(1)
     (_, path, status), most = worst[0]
@@ -77,8 +79,8 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
         text,
         (),
         confidence="high",
-        severity="high" if half else None,
-        title=f"{failed / total:.0%} of requests answered with HTTP 5xx" if half else "",
+        severity="high" if many else None,
+        title=f"{100 * failed / total:.0f} % of requests answered with HTTP 5xx" if many else "",
         changes=(action("look for the traceback of one such request: standard error and the engine's log"),),
         alternatives=(f"{stack[0].knob}, where the log holds no traceback",) if stack else (),
         verify="no answers with 5xx at the same load.",
