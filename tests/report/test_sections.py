@@ -204,7 +204,7 @@ class TestTimeline:
         ]
         text = report_of(diagnosis)
         assert "**start-up**" not in text
-        assert "not explained" not in text
+        assert "rest of the start-up" not in text
 
     def test_a_start_on_several_devices_says_what_it_cost(self):
         assert "Start-up: 4 GPUs × 1 min 40 s = 0.11 GPU-hours." in report_of(started())

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse.prefixes import read_prefix
 
-# (EngineCore_DP0 pid=123) INFO 04-12 07:11:48 [utils.py:233] text
-# (Replica(id=3f0) pid=77) INFO 04-12 07:11:48.120 [loggers.py:146] text
-# ERROR 04-20 20:40:11 worker_base.py:153] text
-# [2025-05-20T05:24:28Z] (VllmWorker rank=0 pid=10229) ERROR 05-19 22:24:28 [multiproc_executor.py:522] text
+# INFO 04-12 07:11:48 [utils.py:233] text      ERROR 04-20 20:40:11 worker_base.py:153] text
+# INFO 04-12 07:11:48.120 [loggers.py:146] text      ERROR 200507 [worker_base.py:148] text (behind the time of a format of its own)
 _HEADER = lazy_pattern(
-    r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? ){0,2}"
-    r"(?:\[rank\d+\]: ?)?(?:\((?:[^()]|\([^()]{0,40}\)){1,80}\) ){0,3}(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? )?"
-    r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[?[\w./-]+(?:\.py)?:\d+\] "
+    r"^(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? (?:\d+ )?)?"
+    r"(?:(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[?|(?<= )\[)[\w./-]+(?:\.py)?:\d+\] "
 )
-# [2025-05-21T18:59:44Z] RuntimeError: ...      [2025-04-03T16:08:35Z] E           json.decoder.JSONDecodeError: ...
-# [2025-03-05 14:28:45,821] [ERROR] [MainThread] [vllm.worker.worker_base] >>> RuntimeError: ...
-_STAMP = lazy_pattern(
-    r"^(?:\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\] )?"
-    r"(?:\[(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\] (?:\[[\w.-]{1,40}\] )?\[vllm[\w.]{0,120}\] (?:>>> |[-:] )?)?"
+# [ERROR] [MainThread] [vllm.worker.worker_base] >>> RuntimeError: ...
+_LOGGER = lazy_pattern(
+    r"^\[(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\] (?:\[[\w.-]{1,40}\] )?\[vllm[\w.]{0,120}\] (?:>>> |[-:] )?"
 )
-# [rank0]: text      (EngineCore pid=4140) text      E       KeyError: 'a' (pytest)      >       assert a (pytest)
-_RANK = lazy_pattern(
-    r"^(?:\[rank\d{1,4}\]: ?|[E>] {3,}(?=\S)|\([A-Za-z]\w{2,40}(?: [\w=.:-]{1,40}){0,2} pid=\d+\) )"
+# E       KeyError: 'a' (pytest)      >       assert a (pytest)      (Replica(id=3f0) pid=77) text
+_MARK = lazy_pattern(
+    r"^(?:[E>] {3,}(?=\S)|(?:\((?:[^()]|\([^()]{0,40}\)){1,60}? pid=\d+[^()]{0,60}\) ){1,3})"
 )
 _IN_WORD = lazy_pattern(r"[\w.][\w.%]")
 
@@ -42,9 +38,8 @@ def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
         >>> excerpt("x" * 50 + " 'max_num_seqs': 1, " + "y" * 50, ["--max-num-seqs"], 40)
         "…xxxxxxxx 'max_num_seqs': 1, yyyyyyyyyy…"
     """
-    said = " ".join(_RANK.sub("", _STAMP.sub("", _HEADER.sub("", text, count=1))).split()) or " ".join(
-        text.split()
-    )
+    bare = text[read_prefix(text).end :]
+    said = " ".join(_LOGGER.sub("", _HEADER.sub("", _MARK.sub("", bare))).split()) or " ".join(text.split())
     if len(said) <= limit:
         return said
     at = next((found for knob in knobs if (found := _place(said, knob)) >= 0), -1)

@@ -31,7 +31,9 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS, no_request_succeeded, offloads_weights
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.model import Confidence, Finding
+from vllm_logdoctor.run.model import Evidence
 from vllm_logdoctor.run.servers import NAMES, VLLM
+from vllm_logdoctor.run.tracelines import frame_line
 from vllm_logdoctor.texts import shared_start
 
 Level = Literal["healthy", "limited", "failed", "cut"]
@@ -47,6 +49,7 @@ _SEVERE = ("critical", "high")
 _QUOTE = 240
 LEAST_GAIN = 1.01
 _REPEATED = 6
+_BARE = lazy_pattern(r"\w*(?:Error|Exception)")
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
 # Compiler error: ...    First mismatch: ...
 _QUOTATION = lazy_pattern(r"(?:^|(?<=[.!?] ))[A-Z][^.:]{2,40}: ")
@@ -287,15 +290,15 @@ def meaning(root: Finding) -> str:
     """Return the explanation of a failure without the quotations that its decisive line or title repeats.
 
     Example:
-        >>> from vllm_logdoctor.run.model import Evidence
         >>> line = Evidence("a.log", 1, "KeyError: 'rows' of 3")
         >>> meaning(Finding("x", "failure", "high", "high", "t", "Exception: 'rows' of.... Raised in a.py.", "root", (line,)))
         'Raised in a.py.'
     """
     text = root.explanation
-    said = " ".join(f"{root.evidence[0].text if root.evidence else ''} {root.title} ".split())
+    lines = decisive(root)
+    said = " ".join(f"{lines[0].text if lines else ''} {root.title} ".split())
     for label in _QUOTATION.finditer(text):
-        value = text[label.end() :]
+        value = text[label.end() :].removeprefix("AssertionError: ")
         starts = [at for at in range(len(said)) if said.startswith(value[:_REPEATED], at)]
         shared = max((shared_start(value, said[at:]) for at in starts), default=0)
         rest = value[shared:].lstrip(".…")
@@ -324,13 +327,28 @@ def _cause(root: Finding) -> str:
 
 
 def _quote(page: Page, root: Finding) -> str:
-    if not root.evidence:
-        return ""
-    return f"{code(excerpt(root.evidence[0].text, limit=_QUOTE), _QUOTE)} {page.cite(root.evidence[:1])}"
+    shown = decisive(root)
+    return f"{code(excerpt(shown[0].text, limit=_QUOTE), _QUOTE)} {page.cite(shown[:1])}" if shown else ""
+
+
+def decisive(root: Finding) -> tuple[Evidence, ...]:
+    """Return the lines of a failure, the one that says most first: of a bare exception that is the assertion that failed.
+
+    Example:
+        >>> lines = (Evidence("a.log", 50, "AssertionError"), Evidence("a.log", 49, "    assert heads % tp_size == 0"))
+        >>> [one.line for one in decisive(Finding("x", "failure", "high", "high", "t", "e", "root", lines))]
+        [49, 50]
+    """
+    lines = root.evidence
+    first = excerpt(lines[0].text) if lines else ""
+    stated = next((one for one in lines if excerpt(one.text).startswith("assert ")), None)
+    if stated is None or not (_BARE.fullmatch(first) or frame_line(first)):
+        return lines
+    return (stated, *(one for one in lines if one is not stated))
 
 
 def _with_lines(page: Page, text: str, root: Finding) -> str:
-    return f"{text.rstrip('.')}{page.cited(root.evidence[1:], 2)}." if text else ""
+    return f"{text.rstrip('.')}{page.cited(decisive(root), 2)}." if text else ""
 
 
 def _remedies(page: Page, root: Finding) -> list[str]:

@@ -104,7 +104,7 @@ PHASES: dict[str, str] = {
     "serving": "serving",
     "idle": "idle",
     "shutdown": "shutdown",
-    "unexplained": "not explained by the log",
+    "unexplained": "rest of the start-up",
 }
 
 

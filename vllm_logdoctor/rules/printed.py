@@ -19,8 +19,6 @@ from vllm_logdoctor.run.identity import release_words
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 
-ANY_STEP = "The start or request that failed succeeds."
-"""Check of a page whose failure can end any phase: the run says which one it was."""
 _SIZE = "`GPU KV cache size`"
 _LOADED = "`Model loading took N GiB`"
 _BLOCKS_NAMED_BY_DEVICE = "0.7.0"
@@ -88,29 +86,21 @@ def _usual_engine(version: str | None) -> str | None:
 
 
 def check_of_failure(text: str, run: Run, outcome: Outcome) -> str:
-    """Return what shows that a failure is gone; never a line that the failed run prints already or that its release doesn't print.
+    """Return what shows that a failure is gone, or "" where that is only that the step succeeds.
+
+    A line that the failed run prints already, or that its release does not print, shows nothing.
 
     Example:
         >>> from vllm_logdoctor.run.model import Value
         >>> old = Run(version=Value("0.8.5", "reported"), kind="server")
+        >>> check_of_failure("`pip check` names no conflict.", old, "crashed_at_startup")
+        '`pip check` names no conflict.'
         >>> check_of_failure("`Resolved architecture: ...` names it.", old, "crashed_at_startup")
-        'The server starts and answers a request.'
+        ''
     """
     named = _NAMED.findall(_OTHER_ENGINE.sub("", text))
     served = outcome == "crashed_while_serving" or run.startup_complete
-    if not text or (text != ANY_STEP and not any(_is_no_check(line, run, served) for line in named)):
-        return text
-    if run.kind == "build":
-        return "The build completes."
-    if run.kind == "test":
-        return "The test passes."
-    if run.kind == "container":
-        return "The container starts."
-    if served:
-        return "The load that failed runs without this error."
-    if run.kind == "server":
-        return "The server starts and answers a request."
-    return "The step that failed completes, and the program goes on."
+    return text if named and not any(_is_no_check(line, run, served) for line in named) else ""
 
 
 def _is_no_check(line: str, run: Run, served: bool) -> bool:

@@ -9,7 +9,7 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital
-from vllm_logdoctor.report.first_screen import meaning, remaining_ways, split_lead
+from vllm_logdoctor.report.first_screen import decisive, meaning, remaining_ways, split_lead
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.plan import in_python
@@ -21,6 +21,8 @@ LINES = 6
 _CUT = 300
 _FEWEST_WORDS = 3
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
+# Killed      Aborted (core dumped)
+_OF_SHELL = lazy_pattern(r"[A-Z][a-z]{5,}(?: \(core dumped\))?\s*")
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
@@ -59,7 +61,8 @@ def _rest(root: Finding) -> list[str]:
 def _lines(page: Page, root: Finding) -> list[str]:
     """Return the lines that show the failure behind the decisive one; repeated texts share one line."""
     places: dict[str, list[str]] = {}
-    for one in (*root.evidence[:1], *filter(_has_words, root.evidence[1:LINES])):
+    first, *others = decisive(root)[:LINES]
+    for one in (first, *filter(_has_words, others)):
         places.setdefault(excerpt(one.text, limit=_CUT), []).append(page.place(one))
     said = [f"{', '.join(where)}: {text}" for text, where in list(places.items())[1:]]
     return [*fence("\n".join(said)), ""] if said else []
@@ -81,9 +84,10 @@ def _followed(page: Page) -> list[str]:
         line for finding in page.failures[1:] if finding.role == "cascade" for line in finding.evidence
     ]
     lines = [f"Follow-up errors, not the cause:{page.cited(followed)}.", ""] if followed else []
-    tail = (one for one in reversed(page.run.tail) if _is_sentence(one) and not _is_of_other_tool(page, one))
-    last = next(tail, None)
-    if last is not None and page.run.last_of_file and _is_new(page, last):
+    last = next((one for one in reversed(page.run.tail) if _says_something(one)), None)
+    if last is None or not _is_sentence(last) or _is_of_other_tool(page, last):
+        return lines
+    if page.run.last_of_file and _is_new(page, last):
         lines.append(f"Last line: {code(last.message, 160)}{page.cited([page.run.evidence(last)])}")
     return lines
 
@@ -102,9 +106,8 @@ def _is_new(page: Page, last: Record) -> bool:
 def _is_sentence(record: Record) -> bool:
     in_traceback = record.message.startswith("    ") or frame_line(record.message) is not None
     in_traceback |= opens(record.message) is not None
-    return (
-        not in_traceback and _says_something(record) and len(_WORD.findall(record.message)) >= _FEWEST_WORDS
-    )
+    words = len(_WORD.findall(record.message))
+    return not in_traceback and (words >= _FEWEST_WORDS or _OF_SHELL.fullmatch(record.message) is not None)
 
 
 def _says_something(record: Record) -> bool:

@@ -80,9 +80,9 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
 
 
 def _compared(coverage: Coverage) -> str:
-    """Return how many messages of vLLM's are known, and what the count leaves out."""
+    """Return how many log lines of vLLM are known, and what the count leaves out."""
     known = share(coverage.recognised, coverage.vllm_lines)
-    messages = count(coverage.vllm_lines, "log message")
+    messages = count(coverage.vllm_lines, "log line")
     if not known:
         return ""
-    return f" Of {messages} of vLLM's code, {known} are known; requests, statistics and lines of other programs are not counted."
+    return f" Of {messages} from vLLM, {known} are known; requests, statistics and lines of other programs are not counted."

@@ -28,8 +28,8 @@ _CORRECT = Change(
     "correct the requests: the most frequent refusal shows what the server did not take", "action"
 )
 _ASGI = "Exception in ASGI application"
-_FAILED = "Error while processing a request; the server kept running"
-_LOGGED = "An exception was raised while a request was processed; the server logged it and went on.\nMost frequent: {what}."
+_FAILED = "Error while processing a request"
+_LOGGED = "The server logged: {logged}\nMost frequent exception: {most}.\nException: {only}."
 
 
 def request_findings(
@@ -174,13 +174,24 @@ def _refusals(
     # An exception group only says that there are others. Longer than what is shown of a value, so that a cut is marked.
     texts = [one for one in texts if not _is_group(one)] or texts
     words = Counter(one.text.split("\n")[0][:200] for one in texts)
+    what = shown(words.most_common(1)[0][0]) if words else None
+    logged = sorted(
+        {
+            f"{one.block.announcement.strip().rstrip('.')}."
+            for one in texts
+            if one.block is not None and one.block.announcement
+        }
+    )
     values = {
         "count": sum(refused.values()) or None,
         "statuses": ", ".join(f"{count} with {status}" for status, count in sorted(refused.items())) or None,
-        "what": shown(words.most_common(1)[0][0]) if words else None,
+        "what": what,
+        "only": what if len(words) == 1 else None,
+        "most": what if len(words) > 1 else None,
+        "logged": logged[0] if len(logged) == 1 else None,
     }
     rule = rules.rule(REFUSED)
     return finding_of(
-        rule if refused else replace(rule, title=_FAILED), context.run, role=None, confidence="high",
+        rule if refused else replace(rule, title=_FAILED, meaning=""), context.run, role=None, confidence="high",
         records=[one.record for one in texts[:2]], values=values, kind="configuration", explain="" if refused else _LOGGED,
     )  # fmt: skip

@@ -1,0 +1,37 @@
+"""What is quoted of a line is its text, without what a logger or a container put before it."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_logdoctor.report.excerpt import excerpt
+from vllm_logdoctor.report.first_screen import decisive
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.model import Evidence
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "KeyError: 'a'",
+        "chat-vllm-1  | KeyError: 'a'",
+        "[rank3]: KeyError: 'a'",
+        "2025-02-03 10:11:12 ERROR 4711 [worker_base.py:148] KeyError: 'a'",
+        "(EngineCore pid=7) ERROR 02-03 10:11:12 [core.py:5] KeyError: 'a'",
+        "(_MapWorker pid=7) ERROR 02-03 10:11:12 core.py:5] KeyError: 'a'",
+        "[2025-02-03 10:11:12,815] [ERROR] [MainThread] [vllm.worker.base] >>> KeyError: 'a'",
+    ],
+)
+def test_a_prefix_is_not_quoted(line: str) -> None:
+    assert excerpt(line) == "KeyError: 'a'"
+
+
+def test_brackets_that_belong_to_the_text_are_quoted() -> None:
+    assert excerpt("(2.0 GiB) are free") == "(2.0 GiB) are free"
+
+
+@pytest.mark.parametrize("first", ["AssertionError", '  File "/opt/a.py", line 9, in f'])
+def test_a_failed_assertion_is_quoted_before_its_bare_exception(first: str) -> None:
+    lines = (Evidence("a.log", 3, first), Evidence("a.log", 2, "    assert heads % ranks == 0"))
+    shown = decisive(Finding("x", "failure", "high", "high", "t", "e", "root", lines))
+    assert [one.line for one in shown] == [2, 3]
