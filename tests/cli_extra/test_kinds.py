@@ -94,3 +94,12 @@ def test_words_of_ray_are_evidence_and_part_of_a_log_of_vllm() -> None:
     worker = "(RayWorkerWrapper pid=7) INFO 02-17 15:27:10 worker.py:267] the current vLLM instance can use 20 GiB\n"
     assert [one.kind for one in split_by_kind(inputs_from(ray.encode())).others] == ["ray-log"]
     assert split_by_kind(inputs_from((ray + worker).encode())).others == []
+
+
+@pytest.mark.parametrize("command", [("config",), ("plan",), ("whatif", "-s", "max_num_seqs=8")])
+def test_commands_on_a_run_refuse_a_file_that_lies_beside_logs(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "metrics.txt").write_text(METRICS)
+    done = logdoctor(*command, "metrics.txt", cwd=tmp_path)
+    one_line(done, 4, "metrics.txt is prometheus-text, no log of vLLM")

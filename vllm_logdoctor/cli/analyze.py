@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from vllm_logdoctor.cli.exit_codes import ExitCode
-from vllm_logdoctor.cli.options import options_of, planned_for, settings_here, warn
+from vllm_logdoctor.cli.options import options_of, planned_for, settings_here, warn, why_not_judged
 from vllm_logdoctor.cli.output import check_outputs, write_result
 from vllm_logdoctor.cli.settings import Settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
@@ -19,7 +19,7 @@ from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.pipeline import INTERRUPTED, analyse
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.writers import format_named, result_of
-from vllm_logdoctor.run.servers import NAMES, VLLM
+from vllm_logdoctor.run.servers import VLLM
 from vllm_logdoctor.source import Input, inputs_of_paths
 
 _LONG_INPUT = 50_000_000
@@ -98,18 +98,8 @@ def run_analyze(request: AnalyzeArguments) -> int:
     if INTERRUPTED in analysis.coverage.notes:
         raise KeyboardInterrupt
     if all(one.run.server != VLLM for one in analysis.runs):
-        raise LogdoctorError(nothing_of_vllm(analysis), ExitCode.NOTHING_OF_VLLM)
+        raise LogdoctorError(why_not_judged(analysis), ExitCode.NOTHING_OF_VLLM)
     return ExitCode.FINDINGS if failed else ExitCode.OK
-
-
-def nothing_of_vllm(analysis: Analysis) -> str:
-    """Return what to say where no run is vLLM's: another engine's log, or only files that lie beside one."""
-    names = sorted({NAMES.get(one.run.server, one.run.server) for one in analysis.runs})
-    if names:
-        return f"this is a log of {' and '.join(names)}; only logs of vLLM are judged"
-    first = analysis.beside[0].evidence
-    more = f" (and {len(analysis.beside) - 1} more files)" if len(analysis.beside) > 1 else ""
-    return f"{first.file} is {first.kind}{more}, no log of vLLM; beside a log it adds {first.adds}"
 
 
 def _evidence(request: AnalyzeArguments) -> list[EvidenceFile]:

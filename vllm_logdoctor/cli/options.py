@@ -14,6 +14,7 @@ from vllm_logdoctor.catalogue.locate import cache_directory
 from vllm_logdoctor.cli.settings import Settings, find_settings, read_settings
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 from vllm_logdoctor.pipeline import OBJECTIVES, Options
+from vllm_logdoctor.run.servers import NAMES
 
 if TYPE_CHECKING:
     from vllm_logdoctor.cli.baseline import Filtered, Replan
@@ -58,11 +59,28 @@ def options_of(settings: Settings, objective: str | None = None, jobs: int = 1) 
 
 
 def analysis_of(log: str, settings: Settings | None = None, objective: str | None = None) -> Analysis:
-    """Analyse a log, or standard input ("-"), as the settings say."""
+    """Analyse a log, or standard input ("-"), as the settings say.
+
+    Raises:
+        LogdoctorError: the file is one that lies beside logs (exit code 4).
+    """
     from vllm_logdoctor.pipeline import analyse
     from vllm_logdoctor.source import inputs_from
 
-    return analyse(inputs_from(log), options_of(settings or settings_here(), objective))
+    analysis = analyse(inputs_from(log), options_of(settings or settings_here(), objective))
+    if not analysis.runs:
+        raise LogdoctorError(why_not_judged(analysis), 4)
+    return analysis
+
+
+def why_not_judged(analysis: Analysis) -> str:
+    """Return what to say where no run is vLLM's: another engine's log, or only files that lie beside one."""
+    names = sorted({NAMES.get(one.run.server, one.run.server) for one in analysis.runs})
+    if names:
+        return f"this is a log of {' and '.join(names)}; only logs of vLLM are judged"
+    first = analysis.beside[0].evidence
+    more = f" (and {len(analysis.beside) - 1} more files)" if len(analysis.beside) > 1 else ""
+    return f"{first.file} is {first.kind}{more}, no log of vLLM; beside a log it adds {first.adds}"
 
 
 def run_of(analysis: Analysis, number: int | None) -> Diagnosis:

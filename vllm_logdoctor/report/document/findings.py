@@ -7,17 +7,12 @@ from typing import Annotated, Any, Literal
 from msgspec import field
 
 from vllm_logdoctor.catalogue.topics import MessageVerdict, Resource, RuleKind, Safety, Severity, Topic
-from vllm_logdoctor.plan.model import Plan, PlannedChange, WhatIf
+from vllm_logdoctor.plan.model import Plan, PlannedChange
 from vllm_logdoctor.report.clock import clock, iso
-from vllm_logdoctor.report.document.part import Part, means, plain
+from vllm_logdoctor.report.document.part import Part, means
 from vllm_logdoctor.rules.bottleneck import Bottleneck, ServingPeriod
 from vllm_logdoctor.rules.limits import BottleneckName
-from vllm_logdoctor.rules.model import (
-    Change,
-    Confidence,
-    Finding,
-    Role,
-)
+from vllm_logdoctor.rules.model import Confidence, Role
 from vllm_logdoctor.run.model import Evidence
 
 
@@ -73,11 +68,6 @@ class ChangeOut(Part):
     safety: Safety
     note: str | None
 
-    @classmethod
-    def of_change(cls, change: Change) -> ChangeOut:
-        """Make the values of a change plain."""
-        return cls.of(change, before=plain(change.before), after=plain(change.after))
-
 
 class PlannedChangeOut(ChangeOut):
     """A change of the plan, with the findings that ask for it."""
@@ -89,7 +79,7 @@ class PlannedChangeOut(ChangeOut):
     def of_planned(cls, planned: PlannedChange) -> PlannedChangeOut:
         """Join a change with why it is planned."""
         return cls.of(
-            ChangeOut.of_change(planned.change),
+            planned.change,
             findings=list(planned.findings),
             settled=planned.settled or None,
         )
@@ -129,15 +119,6 @@ class FindingOut(Part):
     verify: Annotated[str | None, means("what the next log must show")]
     topic: Topic
     exhausts: Annotated[Resource | None, means("what a failure used up, or what is full")]
-
-    @classmethod
-    def of_finding(cls, finding: Finding) -> FindingOut:
-        """Return a finding with its changes."""
-        return cls.of(
-            finding,
-            changes=[ChangeOut.of_change(change) for change in finding.changes],
-            effect=EffectOut.of(finding.effect) if finding.effect else None,
-        )
 
 
 class RefusedOut(Part):
@@ -186,8 +167,6 @@ class PlanOut(Part):
             plan,
             changes=[PlannedChangeOut.of_planned(planned) for planned in plan.changes],
             refused=[RefusedOut(knob, reason) for knob, reason in plan.refused],
-            expected=[ExpectationOut.of(row) for row in plan.expected],
-            next_limits=[NextLimitOut.of(limit) for limit in plan.next_limits],
         )
 
 
@@ -202,11 +181,6 @@ class WhatIfOut(Part):
     high: int | None
     max_concurrency: float | None
     basis: str
-
-    @classmethod
-    def of_answer(cls, answer: WhatIf) -> WhatIfOut:
-        """Make the values of an answer plain."""
-        return cls.of(answer, before=plain(answer.before), after=plain(answer.after))
 
 
 class CeilingOut(Part):

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import field
 
-from vllm_logdoctor.evidence.model import Reading
+from vllm_logdoctor.engines.model import EngineLog
 from vllm_logdoctor.report.clock import clock, iso
-from vllm_logdoctor.report.document.engines import EngineLogOut
 from vllm_logdoctor.report.document.findings import (
     AlreadyRightOut,
     BottleneckOut,
@@ -23,25 +21,21 @@ from vllm_logdoctor.report.document.findings import (
     SpanClockOut,
     WhatIfOut,
 )
-from vllm_logdoctor.report.document.observed import ObservedOut
-from vllm_logdoctor.report.document.part import Part, means, plain
+from vllm_logdoctor.report.document.part import Part, means
 from vllm_logdoctor.report.document.serving import ServingOut
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.opinion import Opinion
 from vllm_logdoctor.rules.limits import BottleneckName
 from vllm_logdoctor.run.beside import Beside, Certainty
 from vllm_logdoctor.run.model import (
-    Benchmark,
-    Coverage,
     Evidence,
     Kind,
     Outcome,
     Phase,
     Provenance,
     Run,
-    Unknown,
-    Value,
 )
+from vllm_logdoctor.run.observed import GROUPS, Observed
 
 Platform = Literal["cuda", "rocm", "tpu", "xpu", "cpu", "hpu", "npu", "neuron"]
 
@@ -59,16 +53,6 @@ class ValueOut(Part):
     provenance: Provenance
     evidence: list[Evidence]
     note: Annotated[str | None, means("of defaults and computed values: from what")] = None
-
-    @classmethod
-    def of_value(cls, value: Value | None) -> ValueOut | None:
-        """Make a value plain; None without one."""
-        return cls.of(value, value=plain(value.value)) if value else None
-
-    @classmethod
-    def of_values(cls, values: Mapping[str, Value]) -> dict[str, ValueOut]:
-        """Make values plain."""
-        return {name: cls.of(value, value=plain(value.value)) for name, value in values.items()}
 
 
 class SourceOut(Part):
@@ -129,10 +113,63 @@ class BenchmarkOut(Part):
     figures: Annotated[dict[str, float | None], means("by the name that the benchmark prints")]
     evidence: Annotated[list[Evidence], means("first and last line")]
 
+
+class FactOut(Part):
+    """One value of a log of another engine."""
+
+    name: str
+    value: str | int | float
+    unit: str | None
+    line: int | None
+    text: str | None
+
+
+class EngineLogOut(Part):
+    """What was read of a log of SGLang or llama.cpp; speeds are among `serving.levels`."""
+
+    facts: list[FactOut]
+    dropped: Annotated[dict[str, int], means("decode rates that say nothing about the speed, by reason")]
+    requests: Annotated[int, means("requests with their own times")]
+
     @classmethod
-    def of_benchmark(cls, one: Benchmark) -> BenchmarkOut:
-        """Make the figures of a result plain."""
-        return cls.of(one, figures=plain(one.figures))
+    def of_log(cls, log: EngineLog) -> EngineLogOut:
+        """Return the values of a log, with the number of its requests."""
+        return cls.of(
+            log, facts=[FactOut.of(fact) for fact in log.facts.values()], requests=len(log.requests)
+        )
+
+
+class MeasuredOut(Part):
+    """One measured value with the file that holds it."""
+
+    name: str
+    value: Any
+    unit: str | None
+    subject: str | None
+    file: str
+    line: int | None
+    where: Annotated[str | None, means("place in a file without lines")]
+    how: str
+    joined: Annotated[bool, means("whether something in the file says that it is of this run")]
+
+
+class ObservedOut(Part):
+    """What files beside the log measured of a run, by group; empty without such files."""
+
+    client: Annotated[list[MeasuredOut], means("what the client saw")]
+    latency: Annotated[list[MeasuredOut], means("seconds; quantiles are the bounds of a bucket")]
+    scheduler: list[MeasuredOut]
+    gpus: list[MeasuredOut]
+    links: list[MeasuredOut]
+    kernels: Annotated[list[MeasuredOut], means("time by class of kernels, busy share, launches")]
+    host: list[MeasuredOut]
+    fate: Annotated[list[MeasuredOut], means("how a process, a container or a job ended")]
+
+    @classmethod
+    def of_observed(cls, observed: Observed) -> ObservedOut:
+        """Return the values of each group."""
+        values = {group: observed.of(group, joined=False) for group in GROUPS}
+        return cls(**{group: [MeasuredOut.of(one) for one in values[group]] for group in GROUPS})
 
 
 class RunOut(Part):
@@ -181,27 +218,22 @@ class RunOut(Part):
         known = run.year_known
         return cls.of(
             run,
-            vllm_version=ValueOut.of_value(run.version),
-            model=ValueOut.of_value(run.model),
+            vllm_version=ValueOut.of(run.version) if run.version else None,
             started=iso(run.started, known),
             ended=iso(run.ended, known),
             clock=ClockOut(clock(run.started), clock(run.ended), known),
             lines=(run.first_line, run.last_line),
             files=(run.first_file, run.last_file),
-            processes=[ProcessOut.of(process) for process in run.processes],
-            config=ValueOut.of_values(run.config),
-            environment=ValueOut.of_values(run.environment),
             measured=_measured(run),
             phases=[PhaseOut.of_phase(phase, known) for phase in run.phases],
             serving=ServingOut.of_run(run),
-            benchmarks=[BenchmarkOut.of_benchmark(one) for one in run.benchmarks],
-            engine_log=EngineLogOut.of_run(run),
+            engine_log=EngineLogOut.of_log(run.engine_log) if run.engine_log else None,
             beside=ObservedOut.of_observed(run.observed),
             bottleneck=diagnosis.bottleneck.name,
             bottleneck_detail=BottleneckOut.of_limit(diagnosis.bottleneck, known),
-            findings=[FindingOut.of_finding(finding) for finding in diagnosis.findings],
+            findings=[FindingOut.of(finding) for finding in diagnosis.findings],
             plan=PlanOut.of_plan(diagnosis.plan),
-            what_if=[WhatIfOut.of_answer(answer) for answer in diagnosis.what_if],
+            what_if=[WhatIfOut.of(answer) for answer in diagnosis.what_if],
             ceiling=CeilingOut.of(ceiling) if ceiling else None,
             already_right=[AlreadyRightOut.of(item) for item in diagnosis.already_right],
             messages=[MessageOut.of(message) for message in diagnosis.messages],
@@ -216,11 +248,6 @@ class UnknownOut(Part):
     template: str
     count: int
     evidence: Evidence
-
-    @classmethod
-    def of_group(cls, group: Unknown) -> UnknownOut:
-        """Return a group with its first line."""
-        return cls.of(group, evidence=group.first)
 
 
 class CoverageOut(Part):
@@ -239,11 +266,6 @@ class CoverageOut(Part):
     notes: list[str]
     tracebacks: Annotated[int, means("tracebacks that processes printed")]
 
-    @classmethod
-    def of_coverage(cls, coverage: Coverage) -> CoverageOut:
-        """Return a coverage with the groups of unknown lines."""
-        return cls.of(coverage, unknown_warnings=[UnknownOut.of_group(group) for group in coverage.unknown])
-
 
 class ReadingOut(Part):
     """One value of a file beside the log."""
@@ -255,12 +277,6 @@ class ReadingOut(Part):
     line: int | list[int] | None
     where: str | None
     how: str
-
-    @classmethod
-    def of_reading(cls, reading: Reading) -> ReadingOut:
-        """Return a reading; a value made from several lines has all of them."""
-        line = list(reading.line) if isinstance(reading.line, tuple) else reading.line
-        return cls.of(reading, line=line, value=plain(reading.value))
 
 
 class BelongsOut(Part):
@@ -290,7 +306,6 @@ class BesideOut(Part):
             used=one.used,
             why_not=one.why_not,
             belongs=BelongsOut(one.run, one.certainty, list(one.because)),
-            readings=[ReadingOut.of_reading(reading) for reading in one.evidence.readings],
         )
 
 
@@ -310,13 +325,17 @@ class DocumentOut(Part):
     @classmethod
     def of_analysis(cls, analysis: Analysis) -> DocumentOut:
         """Return all of an analysis."""
+        coverage = analysis.coverage
         return cls(
             schema_name="logdoctor/1",
             objective=analysis.objective,
             sources=[SourceOut.of(source) for source in analysis.sources],
             runs=[RunOut.of_diagnosis(diagnosis) for diagnosis in analysis.runs],
             evidence=[BesideOut.of_beside(one) for one in analysis.beside],
-            coverage=CoverageOut.of_coverage(analysis.coverage),
+            coverage=CoverageOut.of(
+                coverage,
+                unknown_warnings=[UnknownOut.of(one, evidence=one.first) for one in coverage.unknown],
+            ),
             opinions=list(analysis.opinions),
         )
 
@@ -339,4 +358,4 @@ def json_schema() -> dict[str, Any]:
 
 def _measured(run: Run) -> dict[str, ValueOut | None]:
     names = [*MEASURED, *(name for name in run.measured if name not in MEASURED)]
-    return {name: ValueOut.of_value(run.measured.get(name)) for name in names}
+    return {name: ValueOut.of(run.measured[name]) if name in run.measured else None for name in names}
