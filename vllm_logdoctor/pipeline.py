@@ -21,7 +21,7 @@ from vllm_logdoctor.events import FastLine, Matcher
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.results import Results, RunSet, defect
-from vllm_logdoctor.run.beside import joined
+from vllm_logdoctor.run.beside import files_of_runs
 from vllm_logdoctor.run.job import JobEnd
 from vllm_logdoctor.run.model import Run, SourceSummary
 from vllm_logdoctor.scan import Prefilter, Scanned, build_prefilter
@@ -236,7 +236,7 @@ def analyse(
         analyser.interrupted = True
     analysis = analyser.analysis()
     runs = [diagnosis.run for diagnosis in analysis.runs]
-    beside = joined(files, runs)
+    beside = files_of_runs(files, runs)
     analysis = replace(analysis, sources=(*analysis.sources, *selected.others), beside=beside)
     if not runs and not beside:
         if failures and not any(s.bytes for s in analysis.sources):

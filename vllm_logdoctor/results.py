@@ -77,14 +77,14 @@ class RunSet:
 
     def _foreign(self, objective: str) -> list[Diagnosis]:
         """Return the run of a text without a word of vLLM that an error ended: what there is to say of the only file given."""
-        from vllm_logdoctor.rules.failure import broke
+        from vllm_logdoctor.rules.failure import shows_error
 
         builder = self.segmenter.current
         if len(self.names) != 1 or len(self.segmenter.runs) != 1 or builder.first is None:
             return []
         run = finished(builder, ())
         run.number = 1
-        return [diagnosed(run, objective)] if broke(run) else []
+        return [diagnosed(run, objective)] if shows_error(run) else []
 
     def runs(self) -> tuple[list[Run], list[str]]:
         """Return the runs as known so far, and a note for each that this program fails on."""

@@ -182,10 +182,10 @@ def _kind_of(source: Input, head: bytes) -> str | None:
     if own is not None or not head or of_log.search(head):
         return own
     # Most inputs are logs, which never get here: a start does not pay for the kinds.
-    from vllm_logdoctor.evidence.kinds import kind_of
-    from vllm_logdoctor.evidence.plain import plain_text
+    from vllm_logdoctor.evidence.kinds import evidence_kind
+    from vllm_logdoctor.evidence.plain import file_text
 
-    found = kind_of(plain_text(head))
+    found = evidence_kind(file_text(head))
     # A job's log may print the state of its cards before the server starts.
     if found is None or found.name in _LOGS_TOO or source.begin:
         return None

@@ -16,7 +16,7 @@ from vllm_logdoctor.evidence.read import read_evidence
 from vllm_logdoctor.pipeline import analyse
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.report.json import document
-from vllm_logdoctor.run.beside import joined
+from vllm_logdoctor.run.beside import files_of_runs
 from vllm_logdoctor.run.observed import observed
 from vllm_logdoctor.source import inputs_from
 
@@ -169,7 +169,7 @@ def test_a_file_is_looked_through_as_often_for_forty_sets_of_runs_as_for_one() -
             for _ in range(5)
         ]
         for _ in range(runs):
-            joined(files, [run])
+            files_of_runs(files, [run])
         return LookedThrough.times
 
     assert looked(40) == looked(1)

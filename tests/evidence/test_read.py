@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.evidence.samples import READINGS, SAMPLES
-from vllm_logdoctor.evidence.kinds import KINDS, kind_of
+from vllm_logdoctor.evidence.kinds import KINDS, evidence_kind
 from vllm_logdoctor.evidence.pasted import read_parts
 from vllm_logdoctor.evidence.read import MOST_READINGS, read_evidence
 from vllm_logdoctor.pipeline import analyse
@@ -28,7 +28,7 @@ def test_every_kind_has_a_sample_and_a_reading() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_kind_is_recognized_by_content(name: str) -> None:
-    kind = kind_of(SAMPLES[name])
+    kind = evidence_kind(SAMPLES[name])
     assert kind is not None
     assert kind.name == name
 
@@ -50,7 +50,7 @@ def test_a_value_is_read_with_its_line(name: str) -> None:
 @pytest.mark.parametrize("log", FIXTURES, ids=lambda path: path.stem)
 def test_a_log_of_a_server_is_no_evidence(log: Path) -> None:
     head = log.read_text(encoding="utf-8", errors="replace")[:65536]
-    kind = kind_of(head)
+    kind = evidence_kind(head)
     # A benchmark's result may lie in the log of its engine: what such a file is, who gives it decides.
     results = {"vllm-bench-text": "Benchmark Result", "vllm-bench-offline-text": "\nThroughput: "}
     assert kind is None or (kind.name in results and results[kind.name] in head)

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.rules.making import a_run, event
-from vllm_logdoctor.plan.command import quoted, shell
+from vllm_logdoctor.plan.command import shell, shell_word
 from vllm_logdoctor.plan.formats import FORMS, render_launch, systemd_word, yaml_value
 from vllm_logdoctor.plan.launch import Launch, changed, launch_of
 from vllm_logdoctor.rules.model import Change
@@ -115,8 +115,8 @@ def test_what_the_log_says_never_leaves_its_quotes() -> None:
     launch = Launch("$(reboot)", {"--chat-template": "a'; rm -rf / #"}, {}, "0.11.2")
     found = shlex.split(shell(launch).replace("\\\n", " "))
     assert found == ["vllm", "serve", "$(reboot)", "--chat-template", "a'; rm -rf / #"]
-    assert "$HOME" in quoted("$HOME")
-    assert quoted("$HOME").startswith("'")
+    assert "$HOME" in shell_word("$HOME")
+    assert shell_word("$HOME").startswith("'")
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
@@ -158,7 +158,7 @@ def test_any_text_comes_out_of_the_shell_as_it_went_in(model: str, value: str) -
 
 @pytest.mark.parametrize("value", ["a\u202eb", "it's\x1b[31m \\", "\x07", "\U000e0001x"])
 def test_what_acts_on_a_terminal_is_escaped_and_bash_reads_it_back(value: str) -> None:
-    written = quoted(value)
+    written = shell_word(value)
     assert written.isprintable()
     done = subprocess.run(
         ["bash", "-c", f"printf %s {written}"],

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.report.synthetic import START
 from vllm_logdoctor.report.charts import serving_charts, startup_charts
 from vllm_logdoctor.report.model import Analysis
-from vllm_logdoctor.report.series import points_of, stretches
+from vllm_logdoctor.report.series import points_of, unbroken_parts
 from vllm_logdoctor.run.model import Phase, Run
 
 
@@ -26,12 +26,12 @@ def silent_between(run: Run, seconds: float) -> Run:
 @pytest.mark.parametrize(("silence", "pieces"), [(0.0, 1), (15.0, 1), (40.0, 2), (600.0, 2)])
 def test_a_series_is_split_where_lines_are_missing(analysis: Analysis, silence: float, pieces: int) -> None:
     points = points_of(silent_between(analysis.runs[0].run, silence))
-    assert len(stretches(points)) == pieces
+    assert len(unbroken_parts(points)) == pieces
 
 
 def test_points_without_a_time_stay_together(analysis: Analysis) -> None:
     points = [replace(point, time=None) for point in points_of(analysis.runs[0].run)]
-    assert [len(stretch) for stretch in stretches(points)] == [30]
+    assert [len(stretch) for stretch in unbroken_parts(points)] == [30]
 
 
 def test_a_chart_has_a_place_without_values_in_the_silence_and_no_row_for_it(analysis: Analysis) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report import markdown
-from vllm_logdoctor.report.alternatives import in_full, other_ways
+from vllm_logdoctor.report.alternatives import in_full, ways_beside
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.source import inputs_from
 
@@ -28,11 +28,11 @@ def test_a_crash_report_says_each_action_once() -> None:
 def test_an_action_is_reported_with_the_command_for_it() -> None:
     change = Change("keep the output", "action", None, "vllm serve ... > vllm.log 2>&1")
     assert in_full(change, ["Start again."]) is None
-    assert other_ways([change], ["Start again."]) == ("Start again.",)
+    assert ways_beside([change], ["Start again."]) == ("Start again.",)
 
 
 def test_flags_are_no_actions() -> None:
-    assert other_ways([Change("--max-num-seqs", "flag", 256, 64)], ["Lower `--max-num-seqs`."]) != ()
+    assert ways_beside([Change("--max-num-seqs", "flag", 256, 64)], ["Lower `--max-num-seqs`."]) != ()
 
 
 def test_a_start_that_was_cut_asks_first_what_ended_it_whatever_would_be_faster() -> None:

@@ -14,7 +14,7 @@ from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.series import requests_by_time
 from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
 from vllm_logdoctor.report.writers import render
-from vllm_logdoctor.run.metrics import MOST_GAUGES, batches_of
+from vllm_logdoctor.run.metrics import MOST_GAUGES, offline_batches
 from vllm_logdoctor.run.model import Benchmark, Evidence, Progress, Run, Speculation, Transfer
 from vllm_logdoctor.source import inputs_from
 
@@ -53,13 +53,17 @@ def test_a_thinned_series_keeps_its_rate_and_tells_no_totals() -> None:
 
 def test_without_such_lines_nothing_is_reported() -> None:
     assert drafts_of(Run()) is None
-    assert batches_of(Run()) == []
+    assert offline_batches(Run()) == []
     assert transfers_of(Run()) == []
 
 
 def test_each_progress_bar_is_a_batch_and_its_last_state_counts() -> None:
     states = [bar(0, 8), bar(4, 8), bar(8, 8), bar(0, 8), bar(8, 8), bar(3, 5), bar(0, 9)]
-    assert [(one.done, one.total) for one in batches_of(Run(progress=states))] == [(8, 8), (8, 8), (3, 5)]
+    assert [(one.done, one.total) for one in offline_batches(Run(progress=states))] == [
+        (8, 8),
+        (8, 8),
+        (3, 5),
+    ]
 
 
 def test_figures_of_a_connector_are_known_by_their_own_names() -> None:

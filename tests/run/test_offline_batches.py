@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vllm_logdoctor import analyze
 from vllm_logdoctor.pipeline import Options, analyse
-from vllm_logdoctor.run.metrics import batches_of
+from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.source import inputs_from
 
 LOG = """INFO 05-01 10:00:00 [llm_engine.py:77] Initializing a V1 LLM engine (v0.11.2) with config: model='org/m'
@@ -16,7 +16,7 @@ Processed prompts: 100%|##########| 4/4 [00:03<00:00,  1.30it/s, est. speed inpu
 
 def test_each_batch_is_read_from_the_last_state_of_its_bar() -> None:
     (diagnosis,) = analyse(inputs_from(LOG.encode()), Options()).runs
-    batches = batches_of(diagnosis.run)
+    batches = offline_batches(diagnosis.run)
     assert [(batch.done, batch.total) for batch in batches] == [(10, 10), (4, 4)]
     assert [(batch.input, batch.output) for batch in batches] == [(20.0, 80.0), (6.0, 90.0)]
 
@@ -39,7 +39,7 @@ def test_the_time_of_a_full_bar_has_the_fraction_that_its_pace_gives() -> None:
         "Processed prompts: 100%|##########| 8/8 [00:04<00:00,  9.90it/s, est. speed input: 20.0 toks/s, output: 8.0 toks/s]",
     ]
     (diagnosis,) = analyse(inputs_from("\n".join([LOG.splitlines()[0], *bars]).encode()), Options()).runs
-    assert [batch.seconds for batch in batches_of(diagnosis.run)] == [2.78, 4.0]
+    assert [batch.seconds for batch in offline_batches(diagnosis.run)] == [2.78, 4.0]
 
 
 def test_batches_after_lines_whose_time_is_not_read_are_in_the_runs_duration() -> None:

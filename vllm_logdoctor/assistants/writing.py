@@ -17,7 +17,7 @@ _WIDTH = 100_000
 """Text is not wrapped: an excerpt has as many lines in every form."""
 
 
-def format_named(name: str) -> str:
+def writer_named(name: str) -> str:
     """Return the format of a name.
 
     Raises:
@@ -34,7 +34,7 @@ def rendered(excerpt: Excerpt, format_name: str = "markdown") -> str:
     Raises:
         LogdoctorError: no such format (exit code 2).
     """
-    chosen = format_named(format_name)
+    chosen = writer_named(format_name)
     if chosen == "json":
         return json.format(json.encode(excerpt)).decode() + "\n"
     page = "\n".join(_markdown(excerpt)) + "\n"

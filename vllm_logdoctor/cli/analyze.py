@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.cli.options import options_of, planned_for, settings_here, warn, why_not_judged
 from vllm_logdoctor.cli.output import check_outputs, write_result
-from vllm_logdoctor.cli.settings import Settings, with_known_findings
+from vllm_logdoctor.cli.settings import ToolSettings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.pipeline import INTERRUPTED, analyse
@@ -123,7 +123,7 @@ def write_outputs(analysis: Analysis, request: AnalyzeArguments) -> None:
     write_result(result_of(analysis), request.format, request.outputs, show)
 
 
-def _files_of(request: AnalyzeArguments, settings: Settings) -> list[str | Path]:
+def _files_of(request: AnalyzeArguments, settings: ToolSettings) -> list[str | Path]:
     """Return what is read beside the logs."""
     return [one for one in (request.baseline, settings.baseline, settings.path) if one is not None]
 
@@ -137,7 +137,7 @@ def _paths(request: AnalyzeArguments) -> list[str]:
     return request.paths
 
 
-def _gated(analysis: Analysis, request: AnalyzeArguments, settings: Settings) -> tuple[Analysis, bool]:
+def _gated(analysis: Analysis, request: AnalyzeArguments, settings: ToolSettings) -> tuple[Analysis, bool]:
     """Leave out what is suppressed or known, and say whether what is left fails the call."""
     if not (request.fail_on or request.baseline or settings.path):
         return analysis, False

@@ -15,7 +15,7 @@ from vllm_logdoctor.cli.output import check_outputs, write_result
 from vllm_logdoctor.errors import LogdoctorError
 
 if TYPE_CHECKING:
-    from vllm_logdoctor.cli.settings import Settings
+    from vllm_logdoctor.cli.settings import ToolSettings
     from vllm_logdoctor.comparison.snapshot import Snapshot
     from vllm_logdoctor.pipeline import Options
     from vllm_logdoctor.report.writers import Result
@@ -116,7 +116,7 @@ def _report(name: str) -> dict[str, Any] | None:
     )
 
 
-def _settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -> Settings:
+def _settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -> ToolSettings:
     """Check the arguments and return the settings of logdoctor.toml."""
     from vllm_logdoctor.cli.options import settings_here
     from vllm_logdoctor.cli.settings import with_known_findings
@@ -133,7 +133,7 @@ def _settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -
     return with_known_findings(settings_here())
 
 
-def _reader(settings: Settings) -> Callable[[str], dict[str, Any]]:
+def _reader(settings: ToolSettings) -> Callable[[str], dict[str, Any]]:
     """Return what reads the JSON report of a log once: a pipe, <(kubectl logs pod), is empty the second time."""
     from vllm_logdoctor.cli.options import options_of
 
@@ -142,7 +142,7 @@ def _reader(settings: Settings) -> Callable[[str], dict[str, Any]]:
 
 
 def _sides(
-    settings: Settings, document_of: Callable[[str], dict[str, Any]], *sides: tuple[str, int | None]
+    settings: ToolSettings, document_of: Callable[[str], dict[str, Any]], *sides: tuple[str, int | None]
 ) -> list[Snapshot]:
     """Read runs, each without the findings that are accepted today."""
     from datetime import date

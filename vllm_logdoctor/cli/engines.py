@@ -25,11 +25,15 @@ def engines_compared(
     Raises:
         LogdoctorError: a side can't be read or holds no run.
     """
-    from vllm_logdoctor.engine_comparison.reading import benchmark_in, is_vllm, sides_of
+    from vllm_logdoctor.engine_comparison.reading import benchmark_in, is_report_of_vllm, sides_of
     from vllm_logdoctor.engine_comparison.table import compare_engines
 
     documents = {name: document_of(name) for name in dict.fromkeys(names) if benchmark_in(name) is None}
-    if len(names) == 2 and len(documents) == len(set(names)) and all(map(is_vllm, documents.values())):
+    if (
+        len(names) == 2
+        and len(documents) == len(set(names))
+        and all(map(is_report_of_vllm, documents.values()))
+    ):
         return None
     return _result(compare_engines(sides_of(names, documents.__getitem__), claims))
 

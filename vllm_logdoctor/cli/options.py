@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.locate import cache_directory
-from vllm_logdoctor.cli.settings import Settings, find_settings, read_settings
+from vllm_logdoctor.cli.settings import ToolSettings, find_settings, read_settings
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 from vllm_logdoctor.pipeline import OBJECTIVES, Options
 from vllm_logdoctor.run.servers import NAMES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vllm_logdoctor.report.model import Analysis, Diagnosis
 
 
-def settings_here(patterns: Sequence[Path] = ()) -> Settings:
+def settings_here(patterns: Sequence[Path] = ()) -> ToolSettings:
     """Read the logdoctor.toml that holds in the working directory; without one the settings say nothing.
 
     Args:
@@ -34,7 +34,7 @@ def settings_here(patterns: Sequence[Path] = ()) -> Settings:
         if not (os.path.isfile(path) or os.path.isdir(path)):
             raise LogdoctorError(f"no such pattern pack: {path}", 2)
     place = find_settings(_working_directory(), os.environ)
-    settings = read_settings(place) if place else Settings()
+    settings = read_settings(place) if place else ToolSettings()
     return replace(settings, patterns=(*patterns, *settings.patterns))
 
 
@@ -46,7 +46,7 @@ def _working_directory() -> Path | None:
         return None
 
 
-def options_of(settings: Settings, objective: str | None = None, jobs: int = 1) -> Options:
+def options_of(settings: ToolSettings, objective: str | None = None, jobs: int = 1) -> Options:
     """Return how to analyse; what the command line says goes before what the file says.
 
     Raises:
@@ -58,7 +58,7 @@ def options_of(settings: Settings, objective: str | None = None, jobs: int = 1) 
     return Options(patterns=settings.patterns, objective=chosen, cache=cache_directory(), jobs=jobs)
 
 
-def analysis_of(log: str, settings: Settings | None = None, objective: str | None = None) -> Analysis:
+def analysis_of(log: str, settings: ToolSettings | None = None, objective: str | None = None) -> Analysis:
     """Analyse a log, or standard input ("-"), as the settings say.
 
     Raises:
@@ -94,7 +94,7 @@ def run_of(analysis: Analysis, number: int | None) -> Diagnosis:
     return analysis.runs[number - 1 if number else -1]
 
 
-def accepted_left_out(analysis: Analysis, settings: Settings) -> Filtered:
+def accepted_left_out(analysis: Analysis, settings: ToolSettings) -> Filtered:
     """Leave out the findings that the settings accept today; the plan is made again without them."""
     from datetime import date
 

@@ -57,7 +57,7 @@ class AskSettings(Struct, frozen=True, forbid_unknown_fields=True):
     timeout: Annotated[float, Meta(ge=1, le=600)] = 120.0
 
 
-class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What a settings file says; empty where it says nothing.
 
     Attributes:
@@ -105,7 +105,7 @@ def find_settings(folder: Path | None, environ: Mapping[str, str]) -> Path | Non
     return next((place for place in places if os.path.isfile(place)), None)
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path) -> ToolSettings:
     """Read a settings file; paths in it are relative to its directory.
 
     Raises:
@@ -114,7 +114,7 @@ def read_settings(path: Path) -> Settings:
     return _settings(path, _parsed(path))
 
 
-def with_known_findings(settings: Settings) -> Settings:
+def with_known_findings(settings: ToolSettings) -> ToolSettings:
     """Return settings whose suppressions name findings by their present ids.
 
     Args:
@@ -161,7 +161,7 @@ def _parsed(path: Path) -> Mapping[str, Any]:
         raise LogdoctorError(f"{path}: {error}", 2) from error
 
 
-def _settings(path: Path, parsed: Mapping[str, Any]) -> Settings:
+def _settings(path: Path, parsed: Mapping[str, Any]) -> ToolSettings:
     folder = path.parent
 
     def resolved(kind: type, value: Any) -> Any:
@@ -172,7 +172,7 @@ def _settings(path: Path, parsed: Mapping[str, Any]) -> Settings:
     if "path" in parsed:
         raise LogdoctorError(f"{path}: path: no such key", 2)
     try:
-        settings = convert(parsed, Settings, dec_hook=resolved)
+        settings = convert(parsed, ToolSettings, dec_hook=resolved)
     except ValidationError as error:
         raise LogdoctorError(f"{path}: {_mistake(str(error))}", 2) from error
     try:

@@ -8,18 +8,18 @@ from vllm_logdoctor.comparison.comparison import Attribution, Comparison, Figure
 from vllm_logdoctor.comparison.influence import subject_of
 from vllm_logdoctor.comparison.wording import (
     both_names,
-    change_words,
     figure_name,
     figure_value,
     load_words,
     moved_words,
     room_words,
     setting_name,
+    setting_words,
     side,
     times,
 )
 from vllm_logdoctor.report.escape import code, inline, prose
-from vllm_logdoctor.report.figures import count, joined, number, table
+from vllm_logdoctor.report.figures import count, enumeration, number, table
 from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES
 from vllm_logdoctor.rules.equal_load import EqualLoad
 
@@ -102,7 +102,7 @@ def _attributions(comparison: Comparison) -> list[str]:
         names = [setting_name(one.name) for one in comparison.settings if one.role == role]
         more = [f"{len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
         if names:
-            lines += ["", f"{words}: {joined(names[:_NAMES_SHOWN] + more)}."]
+            lines += ["", f"{words}: {enumeration(names[:_NAMES_SHOWN] + more)}."]
     return lines
 
 
@@ -115,9 +115,9 @@ def _attribution(attribution: Attribution, comparison: Comparison) -> list[str]:
     found += [f"{_STATES[one.state].lower()}: {prose(one.finding.title)}" for one in attribution.findings]
     if attribution.shared_with:
         names = [setting_name(name) for name in attribution.shared_with[:_NAMES_SHOWN]]
-        found.append(f"{joined(names)} can have moved the same; two logs can't tell which it was")
+        found.append(f"{enumeration(names)} can have moved the same; two logs can't tell which it was")
     return [
-        f"- {change_words(attribution.change)}",
+        f"- {setting_words(attribution.change)}",
         *(f"    - {line}" for line in found or [_nothing_moved(attribution, comparison.load)]),
     ]
 

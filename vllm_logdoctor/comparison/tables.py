@@ -13,7 +13,7 @@ from vllm_logdoctor.comparison.checks import Check
 from vllm_logdoctor.report.csv import cell
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.github import command
-from vllm_logdoctor.report.junit import quoted
+from vllm_logdoctor.report.junit import attribute_value
 from vllm_logdoctor.report.sarif import LEVELS, SCHEMA_ADDRESS, driver, location_of, log_text, spoken
 
 COLUMNS = (
@@ -87,11 +87,11 @@ def _suite(name: str, checks: Sequence[Check]) -> Iterator[str]:
     )
     for one in checks:
         said = escape(" ".join(visible(one.said).split()))
-        yield f'    <testcase name={quoted(one.name)} classname="logdoctor.{one.group}">'
+        yield f'    <testcase name={attribute_value(one.name)} classname="logdoctor.{one.group}">'
         if one.verdict == "failed":
-            yield f"      <failure message={quoted(one.state)} type={quoted(one.severity)}>{said}</failure>"
+            yield f"      <failure message={attribute_value(one.state)} type={attribute_value(one.severity)}>{said}</failure>"
         elif one.verdict == "unknown":
-            yield f"      <skipped message={quoted(one.said)}/>"
+            yield f"      <skipped message={attribute_value(one.said)}/>"
         else:
             yield f"      <system-out>{said}</system-out>"
         yield "    </testcase>"

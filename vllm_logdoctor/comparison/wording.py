@@ -98,7 +98,7 @@ def side(value: Setting | None) -> str:
     return "the log does not say" if value is None else setting(value.value, 80)
 
 
-def change_words(change: SettingDifference) -> str:
+def setting_words(change: SettingDifference) -> str:
     """Return a changed setting in words, escaped."""
     before, after = ("not given" if value is None else side(value) for value in (change.before, change.after))
     return f"{setting_name(change.name)} {before} → {after}"

@@ -79,6 +79,6 @@ def _card(document: Mapping[str, Any]) -> str | None:
     return None
 
 
-def is_vllm(document: Mapping[str, Any]) -> bool:
+def is_report_of_vllm(document: Mapping[str, Any]) -> bool:
     """Return whether every run of a report is vLLM's."""
     return all(run.get("server", VLLM) == VLLM for run in document["runs"])

@@ -91,7 +91,7 @@ def _with_size(side: Side) -> str:
     return f"{side.weights}" + (f" {side.weight_gib:.2f} GiB" if side.weight_gib else "")
 
 
-def rows_of(sides: Sequence[Side]) -> list[Row]:
+def comparison_rows(sides: Sequence[Side]) -> list[Row]:
     """Return the table of several sides, the first of which is the base of every ratio."""
     drafts = any(side.drafts for side in sides)
     return [

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from vllm_logdoctor.engine_comparison.rows import NO_LOAD, Claims, Relation, Row, rows_of
+from vllm_logdoctor.engine_comparison.rows import NO_LOAD, Claims, Relation, Row, comparison_rows
 from vllm_logdoctor.engine_comparison.side import Cell, Side, same_model
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.figures import number, table
@@ -23,7 +23,7 @@ class EngineComparison(Struct, frozen=True):
 
 def compare_engines(sides: Sequence[Side], claims: Claims | None = None) -> EngineComparison:
     """Compare several sides; the first one is the base of every ratio."""
-    return EngineComparison(tuple(sides), claims or Claims(), tuple(rows_of(sides)))
+    return EngineComparison(tuple(sides), claims or Claims(), tuple(comparison_rows(sides)))
 
 
 def document(comparison: EngineComparison) -> dict[str, Any]:

@@ -164,7 +164,7 @@ KINDS: tuple[Kind, ...] = (
         r"^GPU \d+: .*\(UUID: GPU-[\w-]+\)$(?!\n\s+Link)",
         nvidia.read_list,
     ),
-    Kind("nvidia-smi-table", _CARD, nvidia.is_table, nvidia.read_table),
+    Kind("nvidia-smi-table", _CARD, nvidia.is_table, nvidia.read_smi_table),
     Kind(
         "nvidia-smi-csv",
         _CARD,
@@ -336,11 +336,11 @@ _WIDE_GAP = re.compile(r"[ \t]{80,}")
 
 # What selects a file, reads it and looks for parts asks for the same text.
 @lru_cache(maxsize=4)
-def kind_of(head: str) -> Kind | None:
+def evidence_kind(head: str) -> Kind | None:
     """Return the kind of a file by its beginning (at most 64 KiB), or None for a log or something unknown.
 
     Example:
-        >>> kind_of("top - 22:12:34 up 3 days,  0 users,  load average: 10.32, 7.18, 3.86\\n").name
+        >>> evidence_kind("top - 22:12:34 up 3 days,  0 users,  load average: 10.32, 7.18, 3.86\\n").name
         'top'
     """
     lines = (_WIDE_GAP.sub(_GAP, line.rstrip()) for line in head.split("\n"))

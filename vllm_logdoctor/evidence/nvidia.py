@@ -34,7 +34,7 @@ _GPU = re.compile(r"^GPU (\d+): (.*?) \(UUID")
 _MOST_PROCESSES = 20
 
 
-def read_table(lines: Lines) -> Iterator[Reading]:
+def read_smi_table(lines: Lines) -> Iterator[Reading]:
     """Yield driver, cards, their state, and who holds their memory."""
     card = ""
     processes = 0

@@ -9,9 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vllm_logdoctor.evidence.kinds import kind_of
+from vllm_logdoctor.evidence.kinds import evidence_kind
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading
-from vllm_logdoctor.evidence.plain import plain_text
+from vllm_logdoctor.evidence.plain import file_text
 from vllm_logdoctor.evidence.read import read_evidence, read_evidence_file
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -85,7 +85,7 @@ def read_parts(path: Path) -> list[EvidenceFile]:
     whole = read_evidence_file(path)
     if not whole.kind or not path.is_file() or path.stat().st_size > _MOST_PARTED:
         return [whole]
-    lines = plain_text(path.read_bytes()).split("\n")
+    lines = file_text(path.read_bytes()).split("\n")
     starts = _starts(lines, 0, len(lines))
     parts = list(_read(str(path), lines, starts, len(lines))) if len(starts) > 1 else []
     return parts[:_MOST_PARTS] if len(parts) > 1 else [whole]
@@ -122,7 +122,7 @@ def _starts(lines: Sequence[str], begin: int, end: int) -> list[tuple[int, str]]
     """Return where in a stretch what a tool printed begins, and its kind: at a paragraph of another kind."""
     starts: list[tuple[int, str]] = []
     for first, last in _paragraphs(lines, begin, end):
-        kind = kind_of("\n".join(lines[first:last]))
+        kind = evidence_kind("\n".join(lines[first:last]))
         before = starts[-1][1] if starts else ""
         if kind and kind.name != before and not (before == "collect-env" and kind.name in _OF_ENVIRONMENT):
             starts.append((first if starts else begin, kind.name))

@@ -16,11 +16,11 @@ _COMMAND = re.compile(r"(?:\[?[\w.-]+@[^\n$#]{1,120})?[$#] \S.*")
 _MOST_ABOVE = 5
 
 
-def plain_text(data: bytes) -> str:
+def file_text(data: bytes) -> str:
     r"""Return the text of a file.
 
     Example:
-        >>> plain_text(b"> $ free\n>    total used\n> Mem: 7 4\n")
+        >>> file_text(b"> $ free\n>    total used\n> Mem: 7 4\n")
         '\n   total used\nMem: 7 4\n'
     """
     # PowerShell writes what a tool prints as UTF-16.

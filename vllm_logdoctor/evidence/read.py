@@ -9,9 +9,9 @@ from tempfile import NamedTemporaryFile
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.evidence.kinds import kind_of
+from vllm_logdoctor.evidence.kinds import evidence_kind
 from vllm_logdoctor.evidence.model import MOST_READINGS, EvidenceFile, Kind, Reading
-from vllm_logdoctor.evidence.plain import plain_text
+from vllm_logdoctor.evidence.plain import file_text
 from vllm_logdoctor.parse.secrets import mask
 
 HEAD_BYTES = 64 * 1024
@@ -34,14 +34,14 @@ def read_evidence(name: str, data: bytes) -> EvidenceFile:
         ('free', 'mem total', 10)
     """
     data, note = _unpacked(data)
-    kind = kind_of(plain_text(data[:HEAD_BYTES]))
+    kind = evidence_kind(file_text(data[:HEAD_BYTES]))
     if kind is not None and kind.stream is not None:
         with NamedTemporaryFile() as file:
             file.write(data)
             file.flush()
             return replace(_streamed(Path(file.name), kind), file=name)
     # "\\r" of progress bars is no end of a line: numbers of lines are those of an editor.
-    text = plain_text(data)
+    text = file_text(data)
     if kind is None:
         return EvidenceFile(name, "", (), note or "no kind that is known")
     lines = [mask(line).text for line in text.split("\n")]
@@ -70,7 +70,7 @@ def read_evidence_file(path: Path) -> EvidenceFile:
     """
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
-        kind = kind_of(plain_text(_unpacked(head)[0]))
+        kind = evidence_kind(file_text(_unpacked(head)[0]))
         if kind is not None and kind.stream is not None:
             return _streamed(path, kind)
         data = head + file.read(MOST_BYTES + 1 - len(head))

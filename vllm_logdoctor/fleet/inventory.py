@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.source.inputs import looks_like_log
-from vllm_logdoctor.source.sets import family_of
+from vllm_logdoctor.source.sets import set_name
 
 
 class Log(Struct, frozen=True):
@@ -61,7 +61,7 @@ def logs_of(
     for path in chain(named, _listed(listed, leave_out, left_out)):
         if path not in seen:
             seen.add(path)
-            families.setdefault(family_of(path), []).append(path)
+            families.setdefault(set_name(path), []).append(path)
     seen.clear()
     for family in list(families):
         yield _log(family, sorted(families.pop(family)))
@@ -69,7 +69,7 @@ def logs_of(
 
 def key_of(path: str) -> str:
     """Return the key of the log that a file belongs to."""
-    return _hash(family_of(os.path.abspath(path)))
+    return _hash(set_name(os.path.abspath(path)))
 
 
 def _named(path: str, leave_out: str, skipped: list[str]) -> Iterator[str]:

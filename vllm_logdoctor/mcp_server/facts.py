@@ -12,7 +12,7 @@ _LONGEST_NAME = 200
 _VARIABLE = lazy_pattern(r"[A-Z][A-Z0-9_]+\Z")
 
 
-def facts_of(name: str, release: str = "") -> str:
+def run_facts(name: str, release: str = "") -> str:
     """Return what a name means, as Markdown.
 
     Args:
@@ -20,7 +20,7 @@ def facts_of(name: str, release: str = "") -> str:
         release: of vLLM; for flags and variables.
 
     Example:
-        >>> facts_of("--swap-space", "0.18.0").splitlines()[2]
+        >>> run_facts("--swap-space", "0.18.0").splitlines()[2]
         'Not in vLLM 0.18.0.'
 
     Raises:

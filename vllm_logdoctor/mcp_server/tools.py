@@ -14,7 +14,7 @@ from vllm_logdoctor.comparison import comparison
 from vllm_logdoctor.comparison.snapshot import snapshot_of
 from vllm_logdoctor.comparison.writers import result_of_comparison
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
-from vllm_logdoctor.mcp_server.facts import facts_of
+from vllm_logdoctor.mcp_server.facts import run_facts
 from vllm_logdoctor.mcp_server.paging import cut, page
 from vllm_logdoctor.mcp_server.roots import Roots
 from vllm_logdoctor.pipeline import Options, analyse
@@ -197,7 +197,7 @@ class Tools:
         offset: Offset = 0,
     ) -> dict[str, Any]:
         """Return what a rule, a message, a flag or a variable of vLLM means, and which releases have it."""
-        return page(facts_of(name, release).split("\n"), offset)
+        return page(run_facts(name, release).split("\n"), offset)
 
     def excerpt(
         self,

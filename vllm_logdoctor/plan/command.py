@@ -26,14 +26,14 @@ def shell(launch: Launch) -> str:
     """
     head = " ".join(
         [
-            *(f"{name}={quoted(value)}" for name, value in open_environment(launch).items()),
-            *map(quoted, program(launch)),
+            *(f"{name}={shell_word(value)}" for name, value in open_environment(launch).items()),
+            *map(shell_word, program(launch)),
         ]
     )
     needed = [f': "${{{name}:?the log masks it: set it first}}"\n' for name in secret_variables(launch)]
     lines, line = ["".join(needed) + head], ""
     for words in flag_words(launch):
-        piece = " ".join(map(quoted, words))
+        piece = " ".join(map(shell_word, words))
         if line and len(line) + len(piece) + 1 > WIDTH:
             lines.append(line)
             line = ""
@@ -43,15 +43,15 @@ def shell(launch: Launch) -> str:
     return " \\\n  ".join(lines)
 
 
-def quoted(word: str) -> str:
+def shell_word(word: str) -> str:
     r"""Return a word that the shell takes as it is; the variable of a secret stays one.
 
     Characters that act on a terminal are written as bash's escapes: nothing acts where the command is read.
 
     Example:
-        >>> quoted("a b"), quoted(SecretVariable("VLLM_API_KEY")), quoted("$HOME")
+        >>> shell_word("a b"), shell_word(SecretVariable("VLLM_API_KEY")), shell_word("$HOME")
         ("'a b'", '"$VLLM_API_KEY"', "'$HOME'")
-        >>> print(quoted("a\u202eb"))
+        >>> print(shell_word("a\u202eb"))
         $'a\u202eb'
     """
     if isinstance(word, SecretVariable):

@@ -16,14 +16,14 @@ _GPUS = ("cuda", "rocm")
 CARDS_OF_A_NODE = 8
 
 
-def platform_of(launch: Launch) -> str:
+def launch_platform(launch: Launch) -> str:
     """Return the platform; a log that does not tell one is taken for one of CUDA, as nearly all are."""
     return launch.platform or "cuda"
 
 
 def gpus(launch: Launch) -> int:
     """Return the number of GPUs to ask a batch system for; 0 where the run takes none that it would count."""
-    return launch.cards if platform_of(launch) in _GPUS else 0
+    return launch.cards if launch_platform(launch) in _GPUS else 0
 
 
 def processors(launch: Launch) -> int:
@@ -33,7 +33,7 @@ def processors(launch: Launch) -> int:
 
 def notes(launch: Launch) -> list[str]:
     """Return what a job script can't know, as comments."""
-    platform = platform_of(launch)
+    platform = launch_platform(launch)
     found = []
     if platform == "cpu":
         found.append("# the CPU backend computes on these cores: ask for all of one socket")
@@ -48,7 +48,7 @@ def notes(launch: Launch) -> list[str]:
 
 def compose_devices(launch: Launch) -> list[str]:
     """Return the lines of a compose service that hand the cards in."""
-    platform = platform_of(launch)
+    platform = launch_platform(launch)
     if platform == "rocm":
         return ["    devices:", "      - /dev/kfd", "      - /dev/dri", "    group_add:", "      - video"]
     if platform != "cuda":
@@ -66,7 +66,7 @@ def compose_devices(launch: Launch) -> list[str]:
 
 def kubernetes_resources(launch: Launch) -> list[str]:
     """Return the lines of a container's resources."""
-    platform = platform_of(launch)
+    platform = launch_platform(launch)
     name = _KUBERNETES.get(platform)
     if name is not None:
         return ["  resources:", "    limits:", f"      {name}: {launch.cards}"]
@@ -79,7 +79,7 @@ def image(launch: Launch) -> str:
     """Return the image of the release; only that for CUDA has one name over all releases."""
     release = re.fullmatch(r"\d+(?:\.\d+)+(?:\.post\d+)?", launch.version or "")
     tag = f"v{launch.version}" if release else "latest"
-    platform = platform_of(launch)
+    platform = launch_platform(launch)
     if platform == "cuda":
         return f"{IMAGE}:{tag}"
     return f"vllm-{platform}:{tag}  # put in the image that you use: the log does not name it"

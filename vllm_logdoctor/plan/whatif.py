@@ -67,7 +67,7 @@ def what_if(run: Run, settings: Mapping[str, Any]) -> CacheForecast:
     if before is None:
         return _unanswered(None, "the log does not print how many tokens the KV cache holds")
     memory = before
-    for name, value in ordered(settings):
+    for name, value in in_order_of_application(settings):
         outcome = applied(memory, ChangedSetting(run, name, value))
         if isinstance(outcome, str):
             return _unanswered(before, outcome)
@@ -83,7 +83,7 @@ def memory_with(run: Run, settings: Mapping[str, Any]) -> Memory | str | None:
     memory = memory_of(run)
     if memory is None:
         return None
-    for name, value in ordered(settings):
+    for name, value in in_order_of_application(settings):
         outcome = applied(memory, ChangedSetting(run, name, value))
         if isinstance(outcome, Memory):
             memory = outcome
@@ -97,11 +97,11 @@ def concurrency_of(before: Memory, after: Memory) -> float | None:
     return _concurrency(before, after, "").after
 
 
-def ordered(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def in_order_of_application(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return settings by field name in the order in which they are applied, fixed sizes last.
 
     Example:
-        >>> ordered({"--num-gpu-blocks-override": 100, "max-model-len": 4096})
+        >>> in_order_of_application({"--num-gpu-blocks-override": 100, "max-model-len": 4096})
         [('max_model_len', 4096), ('num_gpu_blocks_override', 100)]
     """
     last = ("kv_cache_memory", "kv_cache_memory_bytes", "num_gpu_blocks_override")

@@ -48,12 +48,12 @@ def in_full(change: Change, ways: Sequence[str]) -> str | None:
     return alike if len(wanted & _words(alike)) >= _SHARE * len(wanted) else None
 
 
-def other_ways(changes: Sequence[Change], ways: Sequence[str]) -> tuple[str, ...]:
+def ways_beside(changes: Sequence[Change], ways: Sequence[str]) -> tuple[str, ...]:
     """Return the ways that no action says.
 
     Example:
         >>> more = Change("more prefill capacity: another replica, or shorter prompts", "action")
-        >>> other_ways([more], ["Shorter prompts.", "A faster card."])
+        >>> ways_beside([more], ["Shorter prompts.", "A faster card."])
         ('A faster card.',)
     """
     said = {in_full(change, ways) for change in changes}

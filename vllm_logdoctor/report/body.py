@@ -44,7 +44,7 @@ class HeadedText(Struct):
     charts: list[Chart] = field(default_factory=list)
 
 
-def blocks_of(analysis: Analysis, with_charts: bool = True) -> list[HeadedText]:
+def report_blocks(analysis: Analysis, with_charts: bool = True) -> list[HeadedText]:
     """Return the report in blocks, one per heading."""
     blocks = blocks_in(markdown.render(analysis, linked=True))
     if with_charts:

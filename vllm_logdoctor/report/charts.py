@@ -15,7 +15,7 @@ from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.report.naming import LIMITS, phase_words
-from vllm_logdoctor.report.series import Point, Reading, minutes_of, points_of, stretches
+from vllm_logdoctor.report.series import Point, Reading, minutes_of, points_of, unbroken_parts
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.run.model import Phase, Run
 
@@ -205,7 +205,7 @@ def _sampled(run: Run, points: Sequence[Point], bands: Sequence[dict[str, Any]])
 def _with_gaps(points: Sequence[Reading]) -> list[tuple[float, Reading | None]]:
     """Return points by time, with a place without values where lines are missing."""
     places: list[tuple[float, Reading | None]] = []
-    for stretch in stretches(points):
+    for stretch in unbroken_parts(points):
         first = stretch[0].time or 0.0
         if places:
             places.append(((places[-1][0] + first) / 2, None))

@@ -105,11 +105,11 @@ def capital(text: str) -> str:
     return text if text.startswith("vLLM") or "_" in first else text[:1].upper() + text[1:]
 
 
-def joined(words: list[str]) -> str:
+def enumeration(words: list[str]) -> str:
     """Return words as an enumeration.
 
     Example:
-        >>> joined(["a", "b", "c"])
+        >>> enumeration(["a", "b", "c"])
         'a, b and c'
     """
     return " and ".join(words) if len(words) < 3 else ", ".join(words[:-1]) + " and " + words[-1]

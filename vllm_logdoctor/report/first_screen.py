@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.report.alternatives import other_ways
+from vllm_logdoctor.report.alternatives import ways_beside
 from vllm_logdoctor.report.effects import MOST_OF_THE_RUN, ORIGINS, action_words, change_words, effect_range
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
@@ -101,7 +101,7 @@ class FirstScreen(Struct, frozen=True):
 
 def first_screen(page: Page) -> FirstScreen:
     """Return the first screen of a run."""
-    level = level_of(page)
+    level = state_level(page)
     root = page.shown_root
     if root is not None and (before := page.failed_before) is not None:
         again = f"The same failure as in run {before.number}{page.cited(root.evidence[1:], 2)}."
@@ -111,7 +111,7 @@ def first_screen(page: Page) -> FirstScreen:
             level,
             state(page),
             run_title(page.run),
-            _with_lines(page, split_lead(meaning(root))[0], root),
+            _with_lines(page, split_lead(root_explanation(root))[0], root),
             quote=_quote(page, root),
             actions=tuple(_remedies(page, root))[:SHOWN],
             note=_note(page, root, ()),
@@ -130,7 +130,7 @@ def first_screen(page: Page) -> FirstScreen:
     )
 
 
-def level_of(page: Page) -> Level:
+def state_level(page: Page) -> Level:
     """Return the level of a run's state."""
     run = page.run
     if page.root is not None or run.outcome in BROKEN:
@@ -155,7 +155,7 @@ def state(page: Page) -> str:
             return f"CUT OFF, possible failure: {_cause(root)}"
         doubt = "" if root.id in _NAMES_NO_CAUSE else DOUBT[root.confidence]
         return f"{failed_state(run)}{doubt}: {_cause(root)}"
-    level, limit = level_of(page), page.diagnosis.bottleneck.name
+    level, limit = state_level(page), page.diagnosis.bottleneck.name
     if level == "failed":
         return f"{failed_state(run)}: cause not in this log"
     if level == "cut":
@@ -208,7 +208,7 @@ def sentence(page: Page) -> str:
     if page.root in page.diagnosis.hidden:
         return "Known failure, left out by the baseline or a suppression."
     if page.root is not None:
-        return split_lead(meaning(page.root))[0]
+        return split_lead(root_explanation(page.root))[0]
     if run.outcome in BROKEN:
         return "The log does not contain the cause."
     if run.kind == "build":
@@ -220,7 +220,7 @@ def sentence(page: Page) -> str:
     if is_cut_off(page):
         return _cut_off(page)
     words = f"{capital(prose(limit.reason).rstrip('.'))}{page.cited(limit.evidence, 2)}."
-    level, first = level_of(page), _severe(page)
+    level, first = state_level(page), _severe(page)
     if level == "cut":
         first = list(page.advice)
     elif level != "limited" or limit.name in _LIMITING:
@@ -228,7 +228,7 @@ def sentence(page: Page) -> str:
     if not first:
         return words
     if first[0].id == _SERVER_ERRORS or prose(first[0].title) in state(page):
-        return f"{split_lead(meaning(first[0]))[0]} {words}"
+        return f"{split_lead(root_explanation(first[0]))[0]} {words}"
     return f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}. {words}"
 
 
@@ -286,12 +286,12 @@ def split_lead(text: str) -> tuple[str, str]:
     return prose(" ".join(sentences[:kept])), prose(" ".join(sentences[kept:]))
 
 
-def meaning(root: Finding) -> str:
+def root_explanation(root: Finding) -> str:
     """Return the explanation of a failure without the quotations that its decisive line or title repeats.
 
     Example:
         >>> line = Evidence("a.log", 1, "KeyError: 'rows' of 3")
-        >>> meaning(Finding("x", "failure", "high", "high", "t", "Exception: 'rows' of.... Raised in a.py.", "root", (line,)))
+        >>> root_explanation(Finding("x", "failure", "high", "high", "t", "Exception: 'rows' of.... Raised in a.py.", "root", (line,)))
         'Raised in a.py.'
     """
     text = root.explanation
@@ -356,7 +356,7 @@ def _remedies(page: Page, root: Finding) -> list[str]:
     held_back = {knob for knob, _ in page.refused(root)}
     made = [change for change in root.changes if change.knob not in held_back]
     ways = [action_words(change, root.alternatives) for change in made]
-    ways += [prose(way.removeprefix("Or ")) for way in other_ways(root.changes, root.alternatives)]
+    ways += [prose(way.removeprefix("Or ")) for way in ways_beside(root.changes, root.alternatives)]
     return [f"{capital(way).rstrip('.')}." for way in ways]
 
 

@@ -247,7 +247,7 @@ def _of_run(diagnosis: Diagnosis, times: Times) -> dict[str, Any]:
         "running_max": serving.running,
         "waiting_max": serving.waiting,
         "kv_usage_max": serving.kv_usage,
-        "generated": generated_tokens(run),
+        "generated": tokens_in_all(run),
         "requests": sum(statuses.values()),
         "failed_requests": sum(count for status, count in statuses.items() if status >= 500),
         "kv_cache_tokens": run.measure("kv_cache_tokens"),
@@ -255,7 +255,7 @@ def _of_run(diagnosis: Diagnosis, times: Times) -> dict[str, Any]:
     }
 
 
-def generated_tokens(run: Run) -> float | None:
+def tokens_in_all(run: Run) -> float | None:
     """Return the tokens generated in all, throughput times interval of each engine's lines; None without such lines."""
     total, counted = 0.0, False
     previous: dict[int, float] = {}

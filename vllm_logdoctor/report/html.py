@@ -8,15 +8,15 @@ from vllm_logdoctor.report.body import (
     HeadedText,
     all_cited,
     block_html,
-    blocks_of,
     charts_html,
     cited_html,
     line_html,
     of_several_files,
+    report_blocks,
 )
 from vllm_logdoctor.report.escape import shorten
 from vllm_logdoctor.report.evidence import lines_by_anchor
-from vllm_logdoctor.report.first_screen import level_of
+from vllm_logdoctor.report.first_screen import state_level
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.webpage import webpage
@@ -26,7 +26,7 @@ _RUNS_WITH_PARTS = 4
 
 def render(analysis: Analysis) -> str:
     """Return the report as a self-contained HTML document."""
-    blocks = blocks_of(analysis)
+    blocks = report_blocks(analysis)
     lines = "".join(_lines(blocks, analysis))
     contents = [*_contents(blocks), *([("lines", "The lines", 2)] if lines else [])]
     return webpage(blocks, contents, _body(blocks, analysis) + lines)
@@ -54,7 +54,7 @@ def _body(blocks: Sequence[HeadedText], analysis: Analysis) -> str:
             continue
         page = Page(analysis, run[1], title, earlier=analysis.runs[: run[0]])
         said = f"{heading}{block.html}{cited_html(block.cited, lines)}"
-        place = f'class="verdict {level_of(page)}" id="run-{page.run.number}"'
+        place = f'class="verdict {state_level(page)}" id="run-{page.run.number}"'
         parts.append(f"<div {place}>{said}</div>\n{charts_html(block.charts)}")
     return "".join(parts)
 

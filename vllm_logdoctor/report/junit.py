@@ -43,7 +43,7 @@ def _suite(diagnosis: Diagnosis) -> list[str]:
     tests = max(1, len(diagnosis.findings))
     failures = _failed(diagnosis.findings)
     lines = [
-        f'  <testsuite name={quoted(name)} tests="{tests}" failures="{failures}" errors="0" skipped="0">'
+        f'  <testsuite name={attribute_value(name)} tests="{tests}" failures="{failures}" errors="0" skipped="0">'
     ]
     for finding in diagnosis.findings:
         lines += _case(finding)
@@ -54,10 +54,10 @@ def _suite(diagnosis: Diagnosis) -> list[str]:
 
 def _case(finding: Finding) -> list[str]:
     body = escape("\n".join(_said(finding)))
-    opened = f'    <testcase name={quoted(finding.id)} classname="logdoctor.{finding.kind}">'
+    opened = f'    <testcase name={attribute_value(finding.id)} classname="logdoctor.{finding.kind}">'
     if not fails(finding):
         return [opened, f"      <system-out>{body}</system-out>", "    </testcase>"]
-    head = f"<failure message={quoted(finding.title)} type={quoted(finding.severity)}>"
+    head = f"<failure message={attribute_value(finding.title)} type={attribute_value(finding.severity)}>"
     return [opened, f"      {head}{body}</failure>", "    </testcase>"]
 
 
@@ -68,11 +68,11 @@ def _said(finding: Finding) -> list[str]:
     return lines
 
 
-def quoted(text: str) -> str:
+def attribute_value(text: str) -> str:
     """Return text as the value of an attribute, quotes and all.
 
     Example:
-        >>> print(quoted('a "b" <c>'))
+        >>> print(attribute_value('a "b" <c>'))
         'a "b" &lt;c&gt;'
     """
     return quoteattr(" ".join(visible(text).split()))

@@ -11,7 +11,7 @@ from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import quantile, requests_of, summed_of
-from vllm_logdoctor.run.metrics import batches_of
+from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Phase, Run
 
 Figure = tuple[str, str]
@@ -98,7 +98,7 @@ def _has_engines(run: Run) -> bool:
 
 
 def _of_batches(run: Run) -> Iterator[Figure]:
-    batches = batches_of(run)
+    batches = offline_batches(run)
     if batches:
         done, total = sum(batch.done for batch in batches), sum(batch.total for batch in batches)
         seconds = sum(batch.seconds or 0.0 for batch in batches)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count, table
-from vllm_logdoctor.report.first_screen import REVERSED, FirstScreen, first_screen, level_of, state
+from vllm_logdoctor.report.first_screen import REVERSED, FirstScreen, first_screen, state, state_level
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.report.page import Page, file_name
 from vllm_logdoctor.report.sections.advice import changes, other_findings
 from vllm_logdoctor.report.sections.beside import files_beside, pod_in_trouble
-from vllm_logdoctor.report.sections.broke import broke, check
+from vllm_logdoctor.report.sections.broke import broke, verification_line
 from vllm_logdoctor.report.sections.capacity import capacity
 from vllm_logdoctor.report.sections.configuration import already_right, configuration_summary
 from vllm_logdoctor.report.sections.coverage import missing, what_was_read
@@ -30,7 +30,7 @@ Section = Callable[[Page], list[str]]
 
 _OF_A_FAILED_START: tuple[tuple[str, Section], ...] = (
     ("What broke", broke),
-    ("How to check", check),
+    ("How to check", verification_line),
     ("Launch command with these changes", launch_command),
     ("Expected effect", expected_effect),
     ("Measured beside the log", measured_beside),
@@ -48,7 +48,7 @@ _OF_A_REPEATED_FAILURE: tuple[tuple[str, Section], ...] = (
 _OF_A_RUN: tuple[tuple[str, Section], ...] = (
     ("In the log", engine_log),
     ("What broke", broke),
-    ("How to check", check),
+    ("How to check", verification_line),
     ("What to change", changes),
     ("Launch command with these changes", launch_command),
     ("Expected effect", expected_effect),
@@ -169,7 +169,7 @@ def _place(page: Page) -> str:
 
 
 def _worst(pages: list[Page]) -> str:
-    failed = [page for page in pages if level_of(page) == "failed"]
+    failed = [page for page in pages if state_level(page) == "failed"]
     if not failed:
         return "**No run failed.**"
     first = _link(_failed_first(failed))

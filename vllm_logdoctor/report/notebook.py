@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from vllm_logdoctor.report.body import block_html, blocks_of
+from vllm_logdoctor.report.body import block_html, report_blocks
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.evidence import lines_by_anchor
 from vllm_logdoctor.report.model import Analysis
@@ -26,7 +26,7 @@ _STYLE = (
 
 def fragment(analysis: Analysis) -> str:
     """Return the report for a notebook cell: the verdict open, each section folded in."""
-    blocks = blocks_of(analysis, with_charts=False)
+    blocks = report_blocks(analysis, with_charts=False)
     lines = lines_by_anchor(analysis)
     top = 2 if len(analysis.runs) > 1 else 1
     parts = [_STYLE, '<div class="logdoctor">']

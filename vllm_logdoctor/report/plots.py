@@ -12,7 +12,7 @@ from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.naming import phase_words, run_title
 from vllm_logdoctor.report.reader import plain_words
-from vllm_logdoctor.report.series import Point, points_of, stretches
+from vllm_logdoctor.report.series import Point, points_of, unbroken_parts
 from vllm_logdoctor.run.model import Phase, Run
 
 try:
@@ -207,7 +207,7 @@ def _line(
 ) -> None:
     scale, _ = _time_scale(run)
     size = -(-len(points) // _BINS)
-    for number_of, stretch in enumerate(stretches(points)):
+    for number_of, stretch in enumerate(unbroken_parts(points)):
         known = [
             (_since(run, point.time) / scale, value)
             for point in stretch

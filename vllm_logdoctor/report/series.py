@@ -82,12 +82,12 @@ class Timed(Protocol):
 Reading = TypeVar("Reading", bound=Timed)
 
 
-def stretches(points: Sequence[Reading]) -> list[list[Reading]]:
+def unbroken_parts(points: Sequence[Reading]) -> list[list[Reading]]:
     """Split a series where lines are missing: an idle server prints none, and no curve leads across that.
 
     Example:
         >>> points = [Point(10.0 * n, 0, 0, None, None, None) for n in (0, 1, 2, 60, 61)]
-        >>> [len(stretch) for stretch in stretches(points)]
+        >>> [len(stretch) for stretch in unbroken_parts(points)]
         [3, 2]
     """
     times = [point.time for point in points if point.time is not None]

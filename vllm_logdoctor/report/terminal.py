@@ -14,7 +14,7 @@ from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import count, share
-from vllm_logdoctor.report.first_screen import FirstScreen, Level, first_screen, level_of, state
+from vllm_logdoctor.report.first_screen import FirstScreen, Level, first_screen, state, state_level
 from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import phase_words, run_title
@@ -66,7 +66,7 @@ def print_analysis(analysis: Analysis, console: Console | None = None) -> None:
     if len(pages) == 1:
         parts = _view(pages[0], console, room)
     elif pages:
-        chosen = next((page for page in pages if level_of(page) == "failed"), pages[-1])
+        chosen = next((page for page in pages if state_level(page) == "failed"), pages[-1])
         screen = screen_view(chosen, first_screen(chosen), console.width)
         parts = [_overview(pages, console, room - _height(console, [screen])), screen]
     for part in (*parts, footer):
@@ -96,7 +96,7 @@ def screen_view(page: Page, screen: FirstScreen, width: int) -> RenderableType:
 
 def _overview(pages: list[Page], console: Console, room: int) -> RenderableType:
     """Return one row per run: its number, its state, what ran; as many as fit `room` lines."""
-    states = [Text(plain_words(state(page)), style=LEVELS[level_of(page)]) for page in pages[:_RUNS]]
+    states = [Text(plain_words(state(page)), style=LEVELS[state_level(page)]) for page in pages[:_RUNS]]
     table = Table(box=None, padding=(0, 1), show_header=False, pad_edge=False)
     number, wide = len(str(len(pages))), min(max(map(len, states)), console.width * 3 // 5)
     table.add_column(width=number)

@@ -41,7 +41,7 @@ def graphs(run: Run, load: Load) -> AlreadyRight | None:
     return AlreadyRight("CUDA graphs", state, brings, _lines(run, "graphs-captured"))
 
 
-def compiled(run: Run, load: Load) -> AlreadyRight | None:
+def torch_compile_on(run: Run, load: Load) -> AlreadyRight | None:
     """torch.compile ran; from its cache where lines say so."""
     warm, seconds = ("compile-cache-hit", "compile-cache-aot-hit"), run.measure("torch_compile_seconds")
     if any(run.seen(name) for name in warm):
@@ -155,7 +155,7 @@ def sampler(run: Run, load: Load) -> AlreadyRight | None:
     return AlreadyRight("sampler", "FlashInfer", brings, lines) if lines else None
 
 
-def parallelism(run: Run, load: Load) -> AlreadyRight | None:
+def parallelism_needed(run: Run, load: Load) -> AlreadyRight | None:
     """Tensor parallelism is needed: the weights do not fit one card."""
     ranks, memory = run.setting("tensor_parallel_size"), memory_of(run)
     if (
@@ -209,8 +209,8 @@ def max_num_seqs(run: Run, load: Load) -> AlreadyRight | None:
 
 
 CHECKS: tuple[Check, ...] = (
-    graphs, compiled, prefix_caching, chunked_prefill, async_scheduling, attention, quantized, cache_type,
-    sampler, parallelism, room, max_num_seqs,
+    graphs, torch_compile_on, prefix_caching, chunked_prefill, async_scheduling, attention, quantized, cache_type,
+    sampler, parallelism_needed, room, max_num_seqs,
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from vllm_logdoctor.rules.limits import (
     time_by_limit,
 )
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of, minutes
-from vllm_logdoctor.run.metrics import batches_of
+from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Evidence, Progress, Run
 
@@ -89,7 +89,7 @@ def _without_statistics(run: Run) -> Bottleneck:
         return Bottleneck("none-clear", "This release prints no statistics with several API servers")
     if reason := _asked(run):
         return Bottleneck("none-clear", reason)
-    batches = batches_of(run)
+    batches = offline_batches(run)
     if one_by_one(batches):
         return _of_single_prompts(batches)
     if batches:
@@ -211,7 +211,7 @@ _BY: dict[BottleneckName, str] = {
 def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
     seconds = time_by_limit(load, limits)
     total = load.idle_seconds if name == "idle" else load.busy_seconds
-    words = meaning(run, name, load, limits).format(span=_span(seconds.get(name, 0.0), total, name))
+    words = limit_meaning(run, name, load, limits).format(span=_span(seconds.get(name, 0.0), total, name))
     most = max((span.sample.waiting or 0 for span in load.spans), default=0)
     if name == "kv-cache-limited" and most:
         running = max(span.sample.running or 0 for span in load.spans)
@@ -230,7 +230,7 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
+def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
     """Return in words what a limit means in a run, with a place for its time."""
     held = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
     if name == "none-clear" and any(span.sample.generation > 0 for span in held):

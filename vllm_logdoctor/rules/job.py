@@ -20,7 +20,7 @@ def job_killed_at_limit(case: RuleContext) -> Advice | None:
     if job.limit == "memory":
         words = f"{_memory_words(job)}{_source(job)}"
         return Advice(words, shown, "high", changes=(action("request more memory for the job"),))
-    start = startup_seconds(case.run)
+    start = length_of_start(case.run)
     if start is not None and job.elapsed is not None and start > job.elapsed:
         start = None  # A log of an earlier job is before this one's.
     changes = [action("request a longer walltime, or end the work before it")]
@@ -37,7 +37,7 @@ def job_killed_at_limit(case: RuleContext) -> Advice | None:
     )
 
 
-def startup_seconds(run: Run) -> float | None:
+def length_of_start(run: Run) -> float | None:
     """Return how long the start took, or None where the log does not show."""
     return next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
 

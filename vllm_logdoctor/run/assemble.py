@@ -21,7 +21,7 @@ from vllm_logdoctor.run.containers import refused_start
 from vllm_logdoctor.run.identity import (
     engine_of,
     is_same_model,
-    kind_of,
+    kind_of_run,
     model_of,
     platform_of,
     version_of,
@@ -152,7 +152,7 @@ def _identify(run: Run, builder: RunBuilder) -> None:
     run.version = version_of(builder)
     run.platform, run.platform_evidence = platform_of(builder, run.version)
     run.engine = engine_of(builder, run.version)
-    run.kind = "server" if run.launched_by else kind_of(builder)
+    run.kind = "server" if run.launched_by else kind_of_run(builder)
     unnamed = run.kind == "unknown" or (run.launched_by and not run.accesses)
     if unnamed and run.server == VLLM and not run.vllm_records:
         # A launch command above the output of a client or a build is no line of the server.

@@ -55,7 +55,7 @@ class Beside(Struct, frozen=True):
         return "shown but not used: the file does not say which run it measured"
 
 
-def joined(files: Sequence[EvidenceFile], runs: Sequence[Run]) -> tuple[Beside, ...]:
+def files_of_runs(files: Sequence[EvidenceFile], runs: Sequence[Run]) -> tuple[Beside, ...]:
     """Return each file with the run that it belongs to: the surest one, the last of equals."""
     order: tuple[Certainty, ...] = ("sure", "likely", "not told", "contradicted")
     marks = [_Marks(run) for run in runs if run.server == VLLM]
@@ -89,7 +89,7 @@ def attach(evidence: Sequence[EvidenceFile], runs: Sequence[Run]) -> None:
 
     A file that names no run is shown with the last one, where nothing in it contradicts.
     """
-    files = joined(evidence, runs) if evidence else ()
+    files = files_of_runs(evidence, runs) if evidence else ()
     last = next((run for run in reversed(runs) if run.server == VLLM), None)
     for run in runs:
         mine = [

@@ -7,7 +7,7 @@ from typing import Literal
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.blocks import Block, Frame
-from vllm_logdoctor.run.owners import BUILD, PROGRAM, is_vllm, owner_of
+from vllm_logdoctor.run.owners import BUILD, PROGRAM, is_file_of_vllm, owner_of
 
 BlockPhase = Literal[
     "", "import", "configuration", "distributed-init", "load-weights", "profiling", "sampler-warm-up", "kv-cache",
@@ -76,7 +76,7 @@ def phase_of_block(block: Block) -> BlockPhase:
     if serving and not any(_STARTS.match(name) for name in functions):
         return "wake-up" if "wake_up" in functions else "serving"
     # A trainer and a client have a `generate` of their own.
-    own = any(is_vllm(frame.file) for frame in frames)
+    own = any(is_file_of_vllm(frame.file) for frame in frames)
     for phase, names in _COMPILED:
         if (own or phase != "serving") and any(names.match(name) for name in functions):
             return phase

@@ -187,7 +187,7 @@ def _hinted_accelerator(builder: RunBuilder) -> str | None:
     return next((one for one in plugged if hints[one] and hints[one] >= hints["cuda"]), None)
 
 
-def kind_of(builder: RunBuilder) -> Kind:
+def kind_of_run(builder: RunBuilder) -> Kind:
     """Return whether the run is a server or an offline engine."""
     server = (
         "api-server-version",

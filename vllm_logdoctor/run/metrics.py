@@ -85,7 +85,7 @@ def progress_of(event: Event, time: float | None, evidence: Evidence) -> Progres
     )
 
 
-def batches_of(run: Run) -> list[Progress]:
+def offline_batches(run: Run) -> list[Progress]:
     """Return the last state of each progress bar of the offline engine, in order."""
     batches: list[Progress] = []
     for state in run.progress:
@@ -100,7 +100,7 @@ def end_with_batches(run: Run) -> float | None:
     """Return when a run ended: at its last time, or later where progress bars, which print none, went on after it."""
     if run.ended is None or run.setting("data_parallel_size") not in (None, 1):
         return run.ended  # Bars of several engines at once can not be distinguished.
-    end, batches = run.started or 0.0, batches_of(run)
+    end, batches = run.started or 0.0, offline_batches(run)
     for batch in batches:
         whole = batch.done == batch.total or batch is batches[-1]
         if whole and batch.seconds is not None:

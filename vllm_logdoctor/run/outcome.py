@@ -34,7 +34,7 @@ from vllm_logdoctor.run.lifecycle import (
     within_engine,
 )
 from vllm_logdoctor.run.model import Outcome, Run
-from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_vllm, owner_of
+from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
 from vllm_logdoctor.run.termination import REQUESTED, Stop, stops_in
 
 _REQUESTS = ("request-received", "request-added", "request-finished")
@@ -167,7 +167,7 @@ class _Judge:
     def _is_clients(self, block: Block) -> bool:
         """Return whether a client's program wrote a traceback into the log of a server that answers requests."""
         files = [frame.file for one in block.raised for frame in one.frames]
-        if block.level or not files or any(is_vllm(file) for file in files):
+        if block.level or not files or any(is_file_of_vllm(file) for file in files):
             return False
         return bool(self.run.accesses) or "request" in self.kinds
 
@@ -222,7 +222,7 @@ class _Judge:
             not block.level
             and self.order.place(block.first) > done
             and [owner_of(frame.file) for frame in innermost] == [PROGRAM]
-            and not any(is_vllm(frame.file) for frame in frames)
+            and not any(is_file_of_vllm(frame.file) for frame in frames)
         )
 
     def _blocks_of(self, *kinds: BlockKind) -> Iterator[Block]:

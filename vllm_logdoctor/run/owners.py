@@ -70,7 +70,7 @@ def owner_of(file: str) -> str:
     return PYTHON if _PYTHON.search(path) else PROGRAM
 
 
-def is_vllm(file: str) -> bool:
+def is_file_of_vllm(file: str) -> bool:
     """Return whether a file is vLLM's own or of one of its platform plugins."""
     return owner_of(file).startswith(VLLM)
 

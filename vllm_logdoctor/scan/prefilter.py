@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from vllm_logdoctor.files import keep_bytes, kept_bytes
 from vllm_logdoctor.scan.request_lines import MARK, marks_in
 from vllm_logdoctor.scan.required import mentions_parser_marks
-from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS, is_plain
+from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS, parses_unchanged
 
 _SHAPES = f"{zlib.crc32(repr((LITERALS, EXPRESSIONS)).encode()):08x}"
 
@@ -207,7 +207,7 @@ def _collector(size: int) -> tuple[Hits, Callable[[int, int, int, int, object], 
 
 
 def _may_be_coloured(data: bytes) -> bool:
-    return b"[0m" in data or not is_plain(data)
+    return b"[0m" in data or not parses_unchanged(data)
 
 
 _GROUP_NAME = re.compile(r"\(\?P<[A-Za-z_0-9]+>")

@@ -23,7 +23,7 @@ from vllm_logdoctor.scan.structure import (
     EXPRESSIONS,
     LITERALS,
     is_full_of_debug,
-    is_plain,
+    parses_unchanged,
     secret_name_before,
 )
 
@@ -151,7 +151,7 @@ class Scanner:
         if not self._prefilter.is_fast or not is_full_of_debug(piece):
             return piece
         self._debug_pieces += 1
-        if self._debug_pieces < _PIECES_BEFORE_TEMPLATES or not is_plain(piece):
+        if self._debug_pieces < _PIECES_BEFORE_TEMPLATES or not parses_unchanged(piece):
             return piece
         if self._templates is None:
             pages_only = self._filter.pages_only & self._filter.signatures

@@ -130,11 +130,11 @@ def is_full_of_debug(data: bytes) -> bool:
     return seen * _DENSE > min(len(data), 2 * _SAMPLE)
 
 
-def is_plain(data: bytes) -> bool:
+def parses_unchanged(data: bytes) -> bool:
     """Return whether the parser leaves the texts of lines as they are, so that patterns see what is in the bytes.
 
     Example:
-        >>> is_plain(b"INFO text\\n"), is_plain(b"\\x1b[32mINFO\\x1b[0m text\\n")
+        >>> parses_unchanged(b"INFO text\\n"), parses_unchanged(b"\\x1b[32mINFO\\x1b[0m text\\n")
         (True, False)
     """
     return data.isascii() and b"\x1b" not in data and b"\r" not in data

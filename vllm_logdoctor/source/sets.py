@@ -49,7 +49,7 @@ def sets_of(inputs: Sequence[Input]) -> list[InputSet]:
     together: dict[str, list[Stream]] = {}
     for stem, members in streams.items():
         rank = _RANK.search(_base(stem))
-        together.setdefault(family_of(stem), []).append(Stream(tuple(members), rank[0] if rank else ""))
+        together.setdefault(set_name(stem), []).append(Stream(tuple(members), rank[0] if rank else ""))
     return [InputSet(tuple(members)) for members in together.values()]
 
 
@@ -121,11 +121,11 @@ def _base(name: str) -> str:
     return name.rsplit("/", 1)[-1]
 
 
-def family_of(name: str) -> str:
+def set_name(name: str) -> str:
     """Return the name that all files of one run set share.
 
     Example:
-        >>> family_of("a/run.out"), family_of("a/run.err.1"), family_of("a/job_rank3.log")
+        >>> set_name("a/run.out"), set_name("a/run.err.1"), set_name("a/job_rank3.log")
         ('a/run', 'a/run', 'a/job_rank#.log')
     """
     stem = rotation_of(name)

@@ -64,7 +64,7 @@ def _forms(cls: type[Part]) -> dict[str, tuple[type[Part] | None, bool, bool]]:
     return {name: found[name] for name in cls.__struct_fields__}
 
 
-def rounded(value: float | None) -> float | None:
+def three_decimals(value: float | None) -> float | None:
     """Return a figure with three decimals, or None where it is none."""
     return None if value is None or not math.isfinite(value) else round(value, 3)
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from vllm_logdoctor.report.clock import clock, iso
-from vllm_logdoctor.report.document.part import Part, means, rounded
+from vllm_logdoctor.report.document.part import Part, means, three_decimals
 from vllm_logdoctor.report.series import requests_by_time
 from vllm_logdoctor.report.serving import Spread, requests_of, serving_of
 from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
 from vllm_logdoctor.rules.steps import acceptance_length, step_levels
-from vllm_logdoctor.run.metrics import batches_of
+from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Evidence, Run
 
 BATCHES = 50
@@ -30,7 +30,12 @@ class SpreadOut(Part):
     @classmethod
     def of_spread(cls, spread: Spread) -> SpreadOut:
         """Round a spread."""
-        return cls(rounded(spread.mean_busy), rounded(spread.p50), rounded(spread.p95), rounded(spread.max))
+        return cls(
+            three_decimals(spread.mean_busy),
+            three_decimals(spread.p50),
+            three_decimals(spread.p95),
+            three_decimals(spread.max),
+        )
 
 
 class CountMaxOut(Part):
@@ -134,8 +139,8 @@ class DraftsOut(Part):
             return None
         return cls.of(
             drafts,
-            acceptance=rounded(drafts.acceptance),
-            mean_length=rounded(drafts.mean_length),
+            acceptance=three_decimals(drafts.acceptance),
+            mean_length=three_decimals(drafts.mean_length),
             per_position=[round(rate, 3) for rate in drafts.per_position],
         )
 
@@ -162,7 +167,9 @@ class TransfersOut(Part):
             return None
         first, last = run.transfers[0].evidence, run.transfers[-1].evidence
         figures = {
-            one.name: TransferFigureOut(rounded(one.mean), rounded(one.highest), rounded(one.last))
+            one.name: TransferFigureOut(
+                three_decimals(one.mean), three_decimals(one.highest), three_decimals(one.last)
+            )
             for one in transfers_of(run)
         }
         return cls(len(run.transfers), figures, list(dict.fromkeys((first, last))))
@@ -190,7 +197,7 @@ class OfflineOut(Part):
     @classmethod
     def of_run(cls, run: Run) -> OfflineOut | None:
         """Sum up the batches of a run; None without any."""
-        batches = batches_of(run)
+        batches = offline_batches(run)
         if not batches:
             return None
         return cls(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vllm_logdoctor.report.alternatives import other_ways
+from vllm_logdoctor.report.alternatives import ways_beside
 from vllm_logdoctor.report.effects import SAFETY, action_words, effect_words
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.excerpt import excerpt
@@ -69,7 +69,7 @@ def _body(page: Page, finding: Finding, on_first_screen: bool) -> Iterator[str]:
     cautions = [change.safety for change in finding.changes if change.safety != "safe"]
     if cautions:
         yield f"- Risk: {'; '.join(SAFETY[safety] for safety in dict.fromkeys(cautions))}."
-    others = other_ways(finding.changes, finding.alternatives)
+    others = ways_beside(finding.changes, finding.alternatives)
     if others:
         yield f"- {'Alternatives' if finding.changes else 'What to do'}: {' '.join(map(_way, others))}"
     if finding.avoid and not on_first_screen:

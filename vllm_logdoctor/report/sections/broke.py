@@ -9,7 +9,7 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital
-from vllm_logdoctor.report.first_screen import decisive, meaning, remaining_ways, split_lead
+from vllm_logdoctor.report.first_screen import decisive, remaining_ways, root_explanation, split_lead
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.plan import in_python
@@ -46,7 +46,7 @@ def broke(page: Page) -> list[str]:
     return [*lines, *to_check, *_followed(page)]
 
 
-def check(page: Page) -> list[str]:
+def verification_line(page: Page) -> list[str]:
     """Return how to see that it worked, where nothing else is to say of what broke."""
     root = page.shown_root
     said = root is None or not root.verify or broke(page)
@@ -54,7 +54,7 @@ def check(page: Page) -> list[str]:
 
 
 def _rest(root: Finding) -> list[str]:
-    rest = split_lead(meaning(root))[1]
+    rest = split_lead(root_explanation(root))[1]
     return [rest, ""] if rest else []
 
 

@@ -9,7 +9,7 @@ from vllm_logdoctor.report.clock import moment_of
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import capital, count, number, percent, statuses, table
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation, transfers
+from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation_line, transfers
 from vllm_logdoctor.report.series import Point, minutes_of, points_of
 from vllm_logdoctor.report.serving import Serving, is_busy, quantile, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
@@ -37,7 +37,14 @@ def serving(page: Page) -> list[str]:
     lines: list[str] = []
     if figures.samples:
         lines += [*_statistics(page, figures), "", *([] if page.linked else curves(page))]
-    parts = (*speculation(page), "", *transfers(page), *offline(page), *_requests(page), *benchmarks(page))
+    parts = (
+        *speculation_line(page),
+        "",
+        *transfers(page),
+        *offline(page),
+        *_requests(page),
+        *benchmarks(page),
+    )
     lines += parts
     return lines if any(lines) else []
 

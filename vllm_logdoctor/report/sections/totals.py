@@ -9,7 +9,7 @@ from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import count, number, percent, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
-from vllm_logdoctor.run.metrics import batches_of
+from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Benchmark, Progress
 
 _BATCHES = 5
@@ -21,7 +21,7 @@ _KINDS = {
 }
 
 
-def speculation(page: Page) -> list[str]:
+def speculation_line(page: Page) -> list[str]:
     """Return one line on speculative decoding over the run; nothing without one in the log."""
     drafts = drafts_of(page.run)
     if drafts is None:
@@ -58,7 +58,7 @@ def transfers(page: Page) -> list[str]:
 
 def offline(page: Page) -> list[str]:
     """Return the totals of the offline engine's progress bars; nothing without one."""
-    batches = batches_of(page.run)
+    batches = offline_batches(page.run)
     if not batches:
         return []
     if len(batches) == 1:

@@ -81,7 +81,7 @@ def speaks_of_vllm(run: Run) -> bool:
     return any(finding.role == "root" and finding.id not in _UNSURE for finding in failures_of(run)[1])
 
 
-def broke(run: Run) -> bool:
+def shows_error(run: Run) -> bool:
     """Return whether a run shows an error that ended it, known here or not; a client's own error is none."""
     blocks = blocks_of(trail_of(run))
     owners = {owner_of(frame.file) for block in blocks for one in block.raised for frame in one.frames}

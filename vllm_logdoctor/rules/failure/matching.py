@@ -20,7 +20,7 @@ from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockphase import is_of_start
 from vllm_logdoctor.run.blocks import Frame, Raised
-from vllm_logdoctor.run.owners import TENSOR_LIBRARIES, VLLM, acting_frames, is_vllm, owner_of
+from vllm_logdoctor.run.owners import TENSOR_LIBRARIES, VLLM, acting_frames, is_file_of_vllm, owner_of
 
 _SEARCHED = 20_000
 _ANY_TYPES = (
@@ -248,7 +248,7 @@ def _place(frame: Frame) -> str:
 def _around_the_fault(raised: Raised) -> Sequence[Frame]:
     """Return the innermost acting frames, from the deepest but one of vLLM's on: who called them from far away says nothing."""
     frames = acting_frames(raised.frames)
-    own = [position for position, frame in enumerate(frames) if is_vllm(frame.file)]
+    own = [position for position, frame in enumerate(frames) if is_file_of_vllm(frame.file)]
     return frames[own[-2:][0] :] if own else frames[-3:]
 
 
@@ -281,7 +281,7 @@ def _takes_any_message(regex: str) -> bool:
 def _deepest_own_place(observation: Observation) -> str:
     """Return file and function of the last frame that is vLLM's, or an empty text."""
     frames = acting_frames(observation.raised.frames) if observation.raised else ()
-    own = next((frame for frame in reversed(frames) if is_vllm(frame.file)), None)
+    own = next((frame for frame in reversed(frames) if is_file_of_vllm(frame.file)), None)
     return _place(own) if own else ""
 
 

@@ -35,7 +35,7 @@ from vllm_logdoctor.rules.performance import (
     steps,
     transfers,
 )
-from vllm_logdoctor.rules.performance.order import ordered
+from vllm_logdoctor.rules.performance.order import by_worth
 from vllm_logdoctor.rules.rule import Rule
 from vllm_logdoctor.run.model import Run
 
@@ -96,7 +96,7 @@ def performance_findings(
     found = list(runner.findings(RULES, case))
     made = {rule.id for rule, _ in found}
     by_patterns = (rule for rule in messages.rules_of_patterns(run, _checked()) if rule.id not in made)
-    return ordered(case, (*found, *runner.findings(by_patterns, case)))
+    return by_worth(case, (*found, *runner.findings(by_patterns, case)))
 
 
 def _checked() -> frozenset[str]:

@@ -45,7 +45,7 @@ OBJECTIVES = {
 SELDOM = 0.03
 
 
-def ordered(case: RuleContext, findings: Iterable[tuple[Rule, Finding]]) -> tuple[Finding, ...]:
+def by_worth(case: RuleContext, findings: Iterable[tuple[Rule, Finding]]) -> tuple[Finding, ...]:
     """Return findings with the most worth doing first; equals keep the order of their rules."""
     return tuple(found for _, found in sorted(findings, key=lambda pair: -worth(case, *pair)))
 

@@ -45,7 +45,7 @@ from vllm_logdoctor.rules.performance.published import (
 from vllm_logdoctor.rules.performance.steps import slow_steps
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
-from vllm_logdoctor.run.metrics import batches_of
+from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Progress, Sample
 
 # A limit of the server is reported when it held for this share of the busy time, or when the queue behind it was
@@ -90,7 +90,7 @@ _CHECK_CLIENT = (
 def client_concurrency_bound(case: RuleContext) -> Advice | None:
     """Nothing waits: the engine does all that it is given. Needs statistics lines with requests running."""
     load = case.load
-    if one_by_one(batches := batches_of(case.run)):
+    if one_by_one(batches := offline_batches(case.run)):
         return _prompts_one_by_one(case, batches)
     if case.bottleneck.name not in ("client-limited", "idle") or not load.peak_running or significant(case):
         return None
