@@ -33,12 +33,7 @@ _WORD = lazy_pattern(r"[^\W\d_]+")
 
 
 class Checks:
-    """Checks claims on one run against the lines that the model was given and what is known of the run.
-
-    Args:
-        diagnosis: the run with what was judged of it.
-        sent: the lines that the model was given.
-    """
+    """Checks claims on one run against the lines that the model was given and what is known of the run."""
 
     def __init__(self, diagnosis: Diagnosis, sent: Sequence[LogLine]) -> None:
         self._diagnosis = diagnosis

@@ -76,13 +76,7 @@ _MODEL = lazy_pattern(
 
 
 class Facts:
-    """What is known of a run, to hold statements against.
-
-    Args:
-        diagnosis: the run with what was judged of it.
-        places: how its lines are named.
-        lines: the lines that the model was given.
-    """
+    """What is known of a run, to hold statements against."""
 
     def __init__(self, diagnosis: Diagnosis, places: Places, lines: Sequence[str]) -> None:
         self._run = diagnosis.run

@@ -48,11 +48,7 @@ class LineSource(Protocol):
 
 
 class MaskedLog:
-    """A log of one or more files that are read for each request, so that they may grow between two of them.
-
-    Args:
-        sources: its files in order.
-    """
+    """A log of one or more files that are read for each request, so that they may grow between two of them."""
 
     def __init__(self, *sources: Input) -> None:
         self._sources = sources

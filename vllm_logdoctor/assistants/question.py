@@ -71,11 +71,7 @@ class Answer(Struct):
 
 
 def schema(may_ask: bool) -> dict[str, Any]:
-    """Return the JSON Schema of an answer.
-
-    Args:
-        may_ask: whether it may ask for more lines.
-    """
+    """Return the JSON Schema of an answer."""
     from typing import get_args
 
     text = {"type": "string"}

@@ -43,13 +43,7 @@ class VllmMessages:
         self._known_raised: dict[str, VllmMessage | None] = {}
 
     def pattern_of(self, call_site: tuple[str, int] | None, level: str, message: str) -> Pattern | None:
-        """Return what the table knows of a message as a pattern; None where no template fits.
-
-        Args:
-            call_site: file and line that the log names.
-            level: level of the record, as the log prints it.
-            message: text of the record.
-        """
+        """Return what the table knows of a message as a pattern; None where no template fits."""
         found = self._logged("" if call_site is None else _base(call_site), message)
         if found is None and level in _TROUBLE:
             found = self._raised(message)

@@ -75,14 +75,7 @@ def only_new(analysis: Analysis, known: frozenset[str], replan: Replan | None = 
 def suppressed(
     analysis: Analysis, suppressions: Sequence[Suppression], today: date, replan: Replan | None = None
 ) -> Filtered:
-    """Leave out findings that are accepted today.
-
-    Args:
-        analysis: what was found.
-        suppressions: what is accepted, why, and until when.
-        today: the day that counts.
-        replan: as for `only_new`.
-    """
+    """Leave out findings that are accepted today."""
     holding = [entry for entry in suppressions if entry.until >= today]
 
     def accepted(run: Run, finding: Finding) -> bool:
@@ -100,11 +93,6 @@ def without_accepted(
     snapshot: Snapshot, suppressions: Sequence[Suppression], today: date
 ) -> tuple[Snapshot, tuple[str, ...]]:
     """Leave findings that are accepted today, and what only they would change, out of a run that is compared.
-
-    Args:
-        snapshot: the run, of a log or of an earlier report.
-        suppressions: what is accepted, why, and until when.
-        today: the day that counts.
 
     Returns:
         what is left, and one line for each suppression that took something away.
@@ -148,12 +136,6 @@ class Gated(Struct, frozen=True):
 
 def gated(analysis: Analysis, gate: Gate, today: date, replan: Replan | None = None) -> Gated:
     """Leave out what is accepted or known, and tell whether the rest fails the check.
-
-    Args:
-        analysis: what was found.
-        gate: what counts.
-        today: the day on which suppressions must hold.
-        replan: makes the plan anew for a run that lost findings.
 
     Raises:
         LogdoctorError: the baseline can't be read (exit code 3).

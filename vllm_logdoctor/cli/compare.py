@@ -86,10 +86,6 @@ def verify(
 def document_of(name: str, options: Options) -> dict[str, Any]:
     """Return the JSON report of a log, or the report itself where the file holds one.
 
-    Args:
-        name: path of the log or of the report.
-        options: how a log is analysed.
-
     Raises:
         LogdoctorError: can't be read, or holds nothing of vLLM.
     """

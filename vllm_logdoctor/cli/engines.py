@@ -17,11 +17,6 @@ def engines_compared(
 ) -> Result | None:
     """Return the comparison of several engines, or None for two runs of vLLM, which `comparison` compares in full.
 
-    Args:
-        names: paths of logs, reports, benchmarks, folders.
-        claims: what the user says of them.
-        document_of: returns the JSON report of a log.
-
     Raises:
         LogdoctorError: a side can't be read or holds no run.
     """

@@ -47,12 +47,7 @@ def still_written(analysis: Analysis) -> Analysis:
 
 
 def new_lines(analysis: Analysis, reported: Reported) -> list[str]:
-    """Return what an analysis says that was not reported before, one line each.
-
-    Args:
-        analysis: what is known so far.
-        reported: what was said; what is returned is added to it.
-    """
+    """Return what an analysis says that was not reported before, one line each."""
     files = _cited_files(analysis)
     return [_plain(line) for diagnosis in analysis.runs for line in _new_of_run(diagnosis, reported, files)]
 

@@ -71,12 +71,7 @@ def man() -> None:
 
 
 def page(root: Command, release: str) -> str:
-    """Return the man page of a command with all of its sub-commands, as roff.
-
-    Args:
-        root: the command line.
-        release: version to name.
-    """
+    """Return the man page of a command with all of its sub-commands, as roff."""
     lines = [
         f'.TH LOGDOCTOR 1 "" "vllm-logdoctor {_text(release)}" "User Commands"',
         ".SH NAME",

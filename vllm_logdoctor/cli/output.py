@@ -78,14 +78,7 @@ def write(text: str, name: str = "-") -> None:
 def write_result(
     result: Result, format: str | None, outputs: Sequence[str], show: Callable[[], None]
 ) -> None:
-    """Write a result to the named files, or to standard output: a view on a terminal, else Markdown.
-
-    Args:
-        result: what was found.
-        format: what the user asked for, or None.
-        outputs: files, "-" for standard output.
-        show: prints the view on a terminal.
-    """
+    """Write a result to the named files, or to standard output: a view on a terminal, else Markdown."""
     texts: list[tuple[str, str]] = []
     for name in outputs or ["-"]:
         chosen = format if name == "-" else format_of_name(name, format)

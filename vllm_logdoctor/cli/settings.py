@@ -88,10 +88,6 @@ def find_settings(folder: Path | None, environ: Mapping[str, str]) -> Path | Non
 
     LOGDOCTOR_CONFIG names it; else it is logdoctor.toml in `folder`, else in the user's configuration
     directory.
-
-    Args:
-        folder: the working directory, or None where there is none.
-        environ: environment.
     """
     named = environ.get("LOGDOCTOR_CONFIG")
     if named:

@@ -16,11 +16,6 @@ from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
     """Answer a what-if on the last run of a log whose KV cache is known.
 
-    Args:
-        path: the log, or "-".
-        settings: NAME=VALUE pairs.
-        format: "json" or "text".
-
     Returns:
         the answer as text.
 

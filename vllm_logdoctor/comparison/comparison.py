@@ -126,9 +126,6 @@ class Comparison(Struct, frozen=True):
 def compare(before: Snapshot, after: Snapshot) -> Comparison:
     """Compare two runs.
 
-    Args:
-        before, after: the runs.
-
     Returns:
         What differs. Settings that only one log shows are separate: a missing line proves nothing.
     """

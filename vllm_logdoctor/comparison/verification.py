@@ -65,12 +65,7 @@ class Verification(Struct, frozen=True):
 
 
 def verify(before: Snapshot, after: Snapshot) -> Verification:
-    """Check a plan against the next run.
-
-    Args:
-        before: the run with the plan, from its JSON report.
-        after: the run that came of it.
-    """
+    """Check a plan against the next run."""
     comparison = compare(before, after)
     changes = _by_mode(before, [_checked_change(planned, after) for planned in before.planned])
     predictions = tuple(_predictions(before, comparison, changes))

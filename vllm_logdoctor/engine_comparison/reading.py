@@ -32,10 +32,6 @@ def benchmark_in(name: str) -> Side | None:
 def sides_of(names: Sequence[str], document_of: Callable[[str], Mapping[str, Any]]) -> list[Side]:
     """Return a side for each name.
 
-    Args:
-        names: paths of logs, reports, benchmarks, folders.
-        document_of: returns the JSON report of a log.
-
     Raises:
         LogdoctorError: a side can't be read or holds no run.
     """

@@ -116,12 +116,7 @@ class FastLine(NamedTuple):
 
 
 class StatisticsReader:
-    """Reads statistics lines with a known prefix.
-
-    Args:
-        matcher: knows the patterns.
-        parse: the regular way of one line: parse, label, match.
-    """
+    """Reads statistics lines with a known prefix."""
 
     def __init__(self, matcher: Matcher, parse: Callable[[WantedLine], RecordEvent]) -> None:
         self._literal = matcher.literal_number(_THROUGHPUT_LITERAL)
@@ -149,11 +144,7 @@ class StatisticsReader:
 
 
 class RequestReader:
-    """Reads request lines with a known prefix: of an uninterrupted sequence the first and the last one show the time.
-
-    Args:
-        parse: the regular way of one line: parse, label, match.
-    """
+    """Reads request lines with a known prefix: of an uninterrupted sequence the first and the last one show the time."""
 
     def __init__(self, parse: Callable[[WantedLine], RecordEvent]) -> None:
         self._parse = parse
@@ -177,12 +168,7 @@ class RequestReader:
 
 
 class _LinePrefixes:
-    """Prefixes of lines that went the regular way.
-
-    Args:
-        begins: an expression for what the message begins with.
-        most: prefixes that are kept.
-    """
+    """Prefixes of lines that went the regular way."""
 
     def __init__(self, begins: bytes, most: int) -> None:
         self._begins = begins

@@ -14,10 +14,6 @@ from vllm_logdoctor.evidence.read import read_evidence
 def evidence_from(names: Sequence[str], stdin: bytes | None = None) -> list[EvidenceFile]:
     """Read the files that --with names.
 
-    Args:
-        names: paths, patterns with `*`, folders, "-" for standard input.
-        stdin: what standard input holds, for "-".
-
     Raises:
         LogdoctorError: a path that does not exist, or can't be read.
     """

@@ -20,11 +20,6 @@ _JSON_WORDS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
 def columns(lines: Lines, header: int, until_blank: bool = True) -> Iterator[Row]:
     """Yield the rows under a header of words, by name of the column; text that is left over belongs to the last column.
 
-    Args:
-        lines: the lines of the file.
-        header: index of the header line.
-        until_blank: whether an empty line ends the table.
-
     Example:
         >>> list(columns(["PID CMD", "7 a b"], 0))
         [(2, {'PID': '7', 'CMD': 'a b'})]

@@ -79,11 +79,7 @@ class MessageTable:
         return (message for line in self._logged.splitlines()[1:] for message in _logged_messages(line))
 
     def logged_by(self, base: str) -> tuple[VllmMessage, ...]:
-        """Return what the files with a name log, warn of and print.
-
-        Args:
-            base: name of a file without folders, as in ``[core.py:187]``.
-        """
+        """Return what the files with a name log, warn of and print."""
         found = self._by_base.get(base)
         if found is None:
             lines = self._lines.get(base.encode("utf-8", "replace"), ())

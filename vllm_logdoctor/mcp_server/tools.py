@@ -43,12 +43,7 @@ _State = tuple[tuple[str, int, int], ...]
 
 
 class Tools:
-    """The tools on the logs below some roots.
-
-    Args:
-        roots: where logs may be read.
-        options: how they are analysed.
-    """
+    """The tools on the logs below some roots."""
 
     def __init__(self, roots: Roots, options: Options | None = None) -> None:
         self._roots = roots

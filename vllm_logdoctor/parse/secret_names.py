@@ -119,10 +119,6 @@ def may_hold_name(text: str) -> bool:
 def mask_named(text: str, kinds: dict[str, None]) -> str:
     """Mask the values that follow names of credentials.
 
-    Args:
-        text: the text.
-        kinds: receives the kinds of what was masked.
-
     Example:
         >>> mask_named("launched: vllm serve m --api-key first1 second2 --port 8000", {})
         'launched: vllm serve m --api-key *** *** --port 8000'

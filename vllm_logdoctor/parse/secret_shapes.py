@@ -118,12 +118,7 @@ def _least_changes(run: str) -> float:
 
 
 def mask_shaped(text: str, kinds: dict[str, None]) -> str:
-    """Mask the credentials that their shapes give away.
-
-    Args:
-        text: the text.
-        kinds: receives the kinds of what was masked.
-    """
+    """Mask the credentials that their shapes give away."""
 
     def masked(match: re.Match[str], first: int = 0) -> str:
         kind = _KINDS[first + (match.lastindex or 1) - 1]

@@ -272,10 +272,6 @@ class OpenSecret(NamedTuple):
 def open_secret(text: str, message: str) -> OpenSecret | None:
     """Return the secret that a line of a log begins and the next one may continue, or None.
 
-    Args:
-        text: the line.
-        message: its text without the header.
-
     Example:
         >>> open_secret("  - name: DB_PASSWORD", "  - name: DB_PASSWORD").name
         'DB_PASSWORD'
@@ -297,12 +293,7 @@ def _may_be_head(text: str) -> bool:
 
 
 def wrapped_secret(text: str, masked: str) -> OpenSecret | None:
-    """Return the secret at the end of a line that is as wide as a terminal, whose rest the next line may hold, or None.
-
-    Args:
-        text: the line.
-        masked: its message with secrets masked.
-    """
+    """Return the secret at the end of a line that is as wide as a terminal, whose rest the next line may hold, or None."""
     wide = len(text) >= _WRAPPED_FROM and masked.rstrip().endswith(MASK) and not text.rstrip().endswith("*")
     return OpenSecret("", wrapped=True) if wide else None
 

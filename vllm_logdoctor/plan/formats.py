@@ -36,10 +36,6 @@ _YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "non
 def render_launch(launch: Launch, form: str) -> str:
     """Return a launch in one form.
 
-    Args:
-        launch: what to start.
-        form: one of `FORMS`.
-
     Raises:
         KeyError: there is no such form.
     """

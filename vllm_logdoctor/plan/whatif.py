@@ -149,11 +149,6 @@ def parse_value(text: str) -> Any:
 def check_setting(name: str, value: Any, version: str | None) -> None:
     """Check one setting of a what-if.
 
-    Args:
-        name: EngineArgs field, or its flag.
-        value: its new value.
-        version: vLLM version of the run, or None.
-
     Raises:
         LogdoctorError: no release has such a setting, or vLLM would refuse the value (exit code 2).
     """

@@ -103,12 +103,7 @@ def more_charts(run: Run) -> list[Chart]:
 
 
 def serving_charts(run: Run, bands: Sequence[dict[str, Any]] = ()) -> list[Chart]:
-    """Return the charts of throughput, queue, KV cache use and requests that the log has data for.
-
-    Args:
-        run: whose statistics lines are drawn.
-        bands: spans of time to shade: start, end, label.
-    """
+    """Return the charts of throughput, queue, KV cache use and requests that the log has data for."""
     points = points_of(run)
     charts = []
     if len(points) > 1:

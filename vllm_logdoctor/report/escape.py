@@ -30,10 +30,6 @@ _LINK = lazy_pattern(
 def visible(text: str, newline: str = " ") -> str:
     """Return text in which nothing acts: control, bidirectional and invisible characters become marks.
 
-    Args:
-        text: any text.
-        newline: what line ends become.
-
     Example:
         >>> visible("a\\x1b[31mb\\u202ec")
         'a\u241b[31mb\\\\u202ec'

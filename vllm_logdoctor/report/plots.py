@@ -44,11 +44,7 @@ class Plot(Figure):
 
 
 class Plots:
-    """The figures of one run; each method returns a new matplotlib figure.
-
-    Args:
-        run: the run to draw.
-    """
+    """The figures of one run; each method returns a new matplotlib figure."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

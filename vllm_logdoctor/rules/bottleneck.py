@@ -29,8 +29,7 @@ from vllm_logdoctor.run.model import Evidence, Progress, Run
 RUN_SHARE = 0.20
 """Share of the busy time from which a limit of the server is the run's."""
 MOST_PERIODS = 60
-"""A load that changes its limit more often is reported in equal pieces, each by the limit that holds most often.
-"""
+"""A load that changes its limit more often is reported in equal pieces, each by the limit that holds most often."""
 LEAST_CALLS = 10
 """Calls of an offline engine with one prompt each; fewer are a trial."""
 SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
@@ -58,10 +57,6 @@ class Bottleneck(Struct, frozen=True):
 
 def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
     """Return what limits a run.
-
-    Args:
-        run: the run.
-        load: its load, where it is known already.
 
     Returns:
         the limit with its reason and lines; "failed" where it never served, "startup-only" where no

@@ -82,9 +82,6 @@ def load_levels(samples: Iterable[Sample]) -> tuple[LoadLevel, ...]:
     A sample is steady where about as many requests ran at the sample before: a rate is a mean over the time
     between two samples, the number of requests that of its end.
 
-    Args:
-        samples: in order.
-
     Example:
         >>> rates = (50.0, 60.0, 50.0)
         >>> load_levels(Sample(None, n, 0, 4.0, rate, running=2) for n, rate in enumerate(rates))
@@ -121,11 +118,7 @@ def band(running: int) -> int:
 
 
 def equal_load(before: Sequence[LoadLevel], after: Sequence[LoadLevel]) -> EqualLoad:
-    """Compare two runs where they carried the same load.
-
-    Args:
-        before, after: levels of each run.
-    """
+    """Compare two runs where they carried the same load."""
     pairs = tuple(_pairs(before, after))
     shares = (_share(pairs, before, "before"), _share(pairs, after, "after"))
     reason = _why_unknown(pairs, shares, before, after)

@@ -181,9 +181,6 @@ class _OpenBlock(Struct):
 def blocks_of(records: Sequence[Record]) -> tuple[Block, ...]:
     """Bring the lines of tracebacks together, per process stream, in order of their first lines.
 
-    Args:
-        records: records of a run in order.
-
     Returns:
         Blocks; exceptions inside one are linked, the first one raised first.
     """

@@ -140,13 +140,7 @@ def effective_configuration(
 
 
 def evidence_at(evidence: tuple[Evidence, ...], text: str, name: str) -> tuple[Evidence, ...]:
-    """Return evidence that shows a setting: of a line too long to show, its head and the part with the setting.
-
-    Args:
-        evidence: the line, cut.
-        text: the whole message.
-        name: the setting as the line names it.
-    """
+    """Return evidence that shows a setting: of a line too long to show, its head and the part with the setting."""
     if not evidence or len(text) <= len(evidence[0].text):
         return evidence
     names = {name, _PRINTED_NAMES.get(name, name)}

@@ -81,12 +81,7 @@ class Ending(Struct, frozen=True):
 
 
 def outcome_of(run: Run, blocks: Sequence[Block]) -> Ending:
-    """Return how a run ended.
-
-    Args:
-        run: the run; its `startup_complete`, `records`, `tail` and `samples` are read.
-        blocks: its traceback blocks.
-    """
+    """Return how a run ended."""
     return _Judge(run, blocks).ending()
 
 

@@ -59,11 +59,7 @@ class RecordBudget:
 
 
 class RecordSampler:
-    """Keeps records worth a second look within a bound, whatever the length of the log.
-
-    Args:
-        budget: what all runs may keep together.
-    """
+    """Keeps records worth a second look within a bound, whatever the length of the log."""
 
     def __init__(self, budget: RecordBudget | None = None) -> None:
         self._budget = budget or RecordBudget()

@@ -95,12 +95,7 @@ class LineFilter(Struct, frozen=True):
 
 
 class Scanner:
-    """Scans pieces; what it remembers makes it faster and changes no result.
-
-    Args:
-        prefilter: finds the literals.
-        line_filter: what the index says about them.
-    """
+    """Scans pieces; what it remembers makes it faster and changes no result."""
 
     def __init__(self, prefilter: Prefilter, line_filter: LineFilter) -> None:
         self._prefilter = prefilter

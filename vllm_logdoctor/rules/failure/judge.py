@@ -42,9 +42,6 @@ _UNSURE = frozenset({"unclassified-failure", "cause-not-in-log"})
 def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
     """Return how a run ended and what broke it.
 
-    Args:
-        run: the run; nothing of it is changed.
-
     Returns:
         The outcome; and findings, the root first, what contributed, what followed, failed requests and stops apart: none of kind
         "failure" for a healthy run.
