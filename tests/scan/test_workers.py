@@ -11,8 +11,7 @@ import pytest
 from benchmarks.logs import MIXES, Mix, Truth, pieces
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.scan import LineFilter, Prefilter, Scanned, Scanner, build_prefilter
-from vllm_logdoctor.scan.serialize import dumps, loads
-from vllm_logdoctor.scan.workers import Workers
+from vllm_logdoctor.scan.workers import Workers, dumps, loads
 from vllm_logdoctor.source import Chunk, FileSlice
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes inherit nothing here")

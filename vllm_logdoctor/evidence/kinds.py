@@ -17,7 +17,6 @@ from vllm_logdoctor.evidence import (
     nvidia,
     profiles,
     prometheus,
-    prometheus_api,
     traces,
 )
 from vllm_logdoctor.evidence.model import Kind
@@ -82,7 +81,7 @@ KINDS: tuple[Kind, ...] = (
         "prometheus-json",
         _LATENCY,
         r"""["']resultType["'][\s\S]*["']metric["']\s*:""",
-        prometheus_api.read_api,
+        prometheus.read_api,
     ),
     Kind("dcgm-exporter", _CARD, r"^# (?:HELP|TYPE) DCGM_FI_", accelerators.read_dcgm),
     Kind(

@@ -15,9 +15,7 @@ from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.parse import Record, mask
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.builds import is_build
-from vllm_logdoctor.run.clients import failed_requests
 from vllm_logdoctor.run.configuration import effective_configuration
-from vllm_logdoctor.run.containers import refused_start
 from vllm_logdoctor.run.identity import (
     engine_of,
     is_same_model,
@@ -31,9 +29,9 @@ from vllm_logdoctor.run.measured import block_size_of, measured_of
 from vllm_logdoctor.run.metrics import end_with_batches
 from vllm_logdoctor.run.minutes import AccessesByMinute
 from vllm_logdoctor.run.model import Kind, Run, Sample
+from vllm_logdoctor.run.other_programs import failed_requests, failed_tests, is_of_pytest, refused_start
 from vllm_logdoctor.run.phases import phases_of
 from vllm_logdoctor.run.servers import VLLM, is_of_router
-from vllm_logdoctor.run.testruns import failed_tests, is_of_pytest
 from vllm_logdoctor.run.year import dated
 
 DEFAULTED = (

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Process, Record
-from vllm_logdoctor.run.nativetext import native_above
 from vllm_logdoctor.run.tracelines import (
     Link,
     cleaned,
@@ -19,6 +18,7 @@ from vllm_logdoctor.run.tracelines import (
     frame_line,
     link_line,
     marked_code,
+    native_above,
     notebook_type,
     opens,
     stack_line,

@@ -13,8 +13,7 @@ from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, OF_A_TEST, UNKNOWN,
 from vllm_logdoctor.rules.failure.wording import finding_of, shown
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.builds import failed_step, stated_error
-from vllm_logdoctor.run.clients import addresses, failed_requests
-from vllm_logdoctor.run.testruns import failed_tests
+from vllm_logdoctor.run.other_programs import addresses, failed_requests, failed_tests
 from vllm_logdoctor.run.tracelines import cleaned
 
 OTHERS = frozenset({"build", "client", "container", "test"})

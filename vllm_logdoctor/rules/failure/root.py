@@ -17,7 +17,7 @@ from vllm_logdoctor.rules.failure.unnamed import CODE, NOT_IN_LOG, UNKNOWN, buil
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.builds import compiler_error
 from vllm_logdoctor.run.lifecycle import Place
-from vllm_logdoctor.run.nativetext import is_native
+from vllm_logdoctor.run.tracelines import is_native
 from vllm_logdoctor.texts import asked_once
 
 KILLED = "process-killed-externally"

@@ -23,8 +23,8 @@ from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
 from vllm_logdoctor.run.blocks import Raised
 from vllm_logdoctor.run.model import Run, Sample
+from vllm_logdoctor.run.other_programs import failed_tests
 from vllm_logdoctor.run.termination import Stop
-from vllm_logdoctor.run.testruns import failed_tests
 from vllm_logdoctor.run.tracelines import cleaned, exception_within
 
 STOPPED = "stopped-by-user-or-script"

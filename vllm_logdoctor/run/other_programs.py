@@ -1,4 +1,4 @@
-"""Output of programs that ask a server: what it answered them, or that it did not answer."""
+"""Output of programs beside vLLM: clients that ask a server, runtimes of containers, pytest."""
 
 from __future__ import annotations
 
@@ -58,3 +58,37 @@ def failed_requests(records: Sequence[Record]) -> tuple[int, list[Record]]:
     if refused:
         return refused[0][0], [one for status, one in refused if status == refused[0][0]]
     return 0, [one for one in records if _UNREACHED.search(one.message[:400])]
+
+
+# docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].
+# OCI runtime create failed: runc create failed: unable to start container process: ...      nvidia-container-cli: requirement error: ...
+_REFUSED = lazy_pattern(
+    r"^(?:docker: )?Error response from daemon: |\bOCI runtime (?:create|start|exec) failed: |\bnvidia-container-cli(?:\.real)?: \w+ error: "
+    r"|\bunable to start container process: "
+)
+
+
+def refused_start(records: Sequence[Record]) -> Record | None:
+    """Return the first line in which a container's runtime says that it did not start it, or None."""
+    return next((one for one in records if _REFUSED.search(one.message[:1000])), None)
+
+
+# FAILED tests/test_a.py::test_b[x-1] - ValueError: text      ERROR tests/test_a.py::test_b - OSError: text      (a CI system writes before it)
+_FAILED = lazy_pattern(r"(?:^|[\]|] )(?P<shown>(?:FAILED|ERROR) \S{1,300}\.py::[^\n]+)")
+# ========== warnings summary ==========      ===== 1 failed, 3 passed in 12.41s =====      Its errors begin with an E: E   TypeError: text
+_SECTION = lazy_pattern(
+    r"=+ (?:FAILURES|ERRORS|warnings summary|short test summary info|test session starts|\d+ (?:failed|passed|error)\b.*?) =+\s*$"
+)
+_OWN_ERROR = lazy_pattern(r"E {2,}\S")
+
+
+def is_of_pytest(records: Sequence[Record]) -> bool:
+    """Return whether pytest printed an error among its own sections; a summary that names the tests may be missing."""
+    errors = any(_OWN_ERROR.match(one.text[:80]) for one in records)
+    return errors and any(_SECTION.match(one.message[:600]) for one in records)
+
+
+def failed_tests(records: Sequence[Record]) -> dict[str, Record]:
+    """Return the lines of a summary that name failed tests, without what a CI system wrote before them."""
+    found = ((_FAILED.search(one.message[:600]), one) for one in records if ".py::" in one.message[:600])
+    return {match["shown"]: record for match, record in found if match is not None}
