@@ -57,7 +57,7 @@ def load_all(named: Sequence[Path] = (), *, installed: bool = True) -> tuple[Pac
         named: directories or files that the user names.
         installed: whether packs of installed packages are wanted too.
     """
-    parts = [_builtin()]
+    parts = [_builtin_at(builtin_root())]
     notes: list[str] = []
     for path in [*named, *(_installed(notes) if installed else ())]:
         part = _kept(path, [_cached(path)], trusted=False)
@@ -81,10 +81,6 @@ def _installed(notes: list[str]) -> list[Path]:
         # An entry point runs the code of its package, which may fail in any way.
         notes.append(f"installed packs left out: {type(error).__name__}: {error}")
     return []
-
-
-def _builtin() -> CompiledPacks:
-    return _builtin_at(builtin_root())
 
 
 @cache

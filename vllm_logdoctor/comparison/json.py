@@ -9,8 +9,6 @@ from msgspec import to_builtins
 from vllm_logdoctor.comparison.comparison import (
     Attribution,
     Comparison,
-    FigureDifference,
-    FindingDifference,
 )
 from vllm_logdoctor.comparison.snapshot import KnownFinding, Snapshot
 from vllm_logdoctor.comparison.verification import CheckedChange, Verification
@@ -42,22 +40,21 @@ def _comparison(comparison: Comparison) -> Document:
         "after": _side(comparison.after),
         "settings": to_builtins(comparison.settings),
         "told_by_one_log": to_builtins(comparison.one_sided),
-        "figures": [_figure(one) for one in comparison.figures],
+        "figures": [{**to_builtins(one), "note": one.note or None} for one in comparison.figures],
         "equal_load": _load(comparison.load),
         "room_used": {**to_builtins(comparison.room), "ratio": comparison.room.ratio}
         if comparison.room
         else None,
-        "findings": [_finding_difference(one) for one in comparison.findings],
+        "findings": [
+            {**_finding(one.finding), "state": one.state, "note": one.note or None}
+            for one in comparison.findings
+        ],
         "ties": [_attribution(one) for one in comparison.attributions],
     }
 
 
 def _side(side: Snapshot) -> Document:
     return {"name": side.name, **side.what, "outcome": side.outcome, "bottleneck": side.bottleneck}
-
-
-def _figure(one: FigureDifference) -> Document:
-    return {**to_builtins(one), "note": one.note or None}
 
 
 def _load(load: EqualLoad) -> Document:
@@ -81,10 +78,6 @@ def _finding(finding: KnownFinding) -> Document:
         "title": finding.title,
         "knobs": list(finding.knobs),
     }
-
-
-def _finding_difference(one: FindingDifference) -> Document:
-    return {**_finding(one.finding), "state": one.state, "note": one.note or None}
 
 
 def _attribution(attribution: Attribution) -> Document:

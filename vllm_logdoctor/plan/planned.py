@@ -82,7 +82,9 @@ def planned_run(run: Run, changes: Iterable[Change]) -> PlannedRun:
     fails = after if isinstance(after, str) else ""
     memory = _on_cpu(before if isinstance(after, str) else after, made)
     changed = copy(run)
-    changed.arguments = _without_none({**run.arguments, **settings})
+    changed.arguments = {
+        name: value for name, value in ({**run.arguments, **settings}).items() if value is not None
+    }
     changed.config = {**run.config, **{name: _value(value) for name, value in settings.items()}}
     changed.config = {name: value for name, value in changed.config.items() if value.value is not None}
     changed.environment = {**run.environment, **_variables(made)}
@@ -113,10 +115,6 @@ def _wanted(run: Run, change: Change) -> Any:
         return change.after
     known = flag_for_field(field_of(change), str(run.version.value) if run.version else None)
     return known.default if known is not None and not known.default_is_source else None
-
-
-def _without_none(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _value(wanted: Any) -> Value:

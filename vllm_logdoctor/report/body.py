@@ -115,7 +115,7 @@ def _block(parser: MarkdownIt, tokens: Sequence[Token], number: int) -> HeadedTe
     inline = tokens[1]
     _mark_short_code(inline)
     heading = parser.renderer.render([inline], parser.options, {})
-    title = _plain(inline)
+    title = "".join(child.content for child in inline.children or [] if child.type in ("text", "code_inline"))
     body = list(_styled(tokens[3:], title))
     block = HeadedText(
         int(tokens[0].tag[1]),
@@ -131,10 +131,6 @@ def _block(parser: MarkdownIt, tokens: Sequence[Token], number: int) -> HeadedTe
         if child.type == "link_open"
     ]
     return block
-
-
-def _plain(inline: Token) -> str:
-    return "".join(child.content for child in inline.children or [] if child.type in ("text", "code_inline"))
 
 
 def _styled(tokens: Sequence[Token], title: str) -> Iterator[Token]:
