@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Hashable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event, FastLine, Matcher, RecordEvent, RequestReader, StatisticsReader
 from vllm_logdoctor.parse import Record, RecordParser
@@ -194,7 +195,7 @@ class StreamReader:
         """Yield the records of a request line with their events."""
         for parsed in self.parser.parse(line):
             record = self._labelled(parsed)
-            yield record, self._matcher.match(record._replace(literals=self._request_literals))
+            yield record, self._matcher.match(replace(record, literals=self._request_literals))
 
     def _parsed_request(self, line: WantedLine) -> RecordEvent:
         (parsed,) = self._parsed_requests(line)
@@ -214,7 +215,7 @@ class StreamReader:
     def _labelled(self, record: Record) -> Record:
         if not self._label or record.process.rank:
             return record
-        return record._replace(process=record.process._replace(rank=self._label))
+        return replace(record, process=replace(record.process, rank=self._label))
 
 
 def _numbers(matcher: Matcher, literals: Sequence[str]) -> Iterator[int]:
@@ -223,7 +224,7 @@ def _numbers(matcher: Matcher, literals: Sequence[str]) -> Iterator[int]:
 
 def _counting(line: Counted | FastLine, count: int) -> Counted | FastLine:
     if isinstance(line, FastLine):
-        return line._replace(lines=count)
+        return replace(line, lines=count)
     return line[0], line[1], count
 
 

@@ -96,8 +96,8 @@ def requests_added(seconds_apart: float, count: int = 14) -> Run:
     first, last = seen.first[0], seen.first[1]
     end = seconds_apart * (count - 1)
     run.messages["request-added"] = Occurrences(
-        [Event(first.name, first.fields, first.pattern, first.record._replace(time=0.0))],
-        Event(last.name, last.fields, last.pattern, last.record._replace(time=end)),
+        [Event(first.name, first.fields, first.pattern, replace(first.record, time=0.0))],
+        Event(last.name, last.fields, last.pattern, replace(last.record, time=end)),
         count,
     )
     return run

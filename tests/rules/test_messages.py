@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.making import a_run
 from vllm_logdoctor.rules.messages import messages_of
@@ -16,7 +17,7 @@ FAILURE = Finding("engine-code-bug", "failure", "critical", "high", "an error in
 def a_run_with(text: str, outcome: str) -> Run:
     run = a_run(messages=(text,), outcome=outcome)
     for seen in run.messages.values():
-        seen.first[0] = seen.first[0]._replace(record=seen.first[0].record._replace(level="ERROR"))
+        seen.first[0] = replace(seen.first[0], record=replace(seen.first[0].record, level="ERROR"))
     return run
 
 

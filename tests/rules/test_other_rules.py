@@ -136,7 +136,7 @@ def test_messages_without_a_rule_are_reported_together_without_a_number() -> Non
     run = a_run(messages=("Using FlashInfer for top-p & top-k sampling.",))
     seen = run.messages["sampler-flashinfer"]
     slow = replace(seen.first[0].pattern, verdict="costs-performance", meaning="It is slow.", pack="x")
-    seen.first[0] = seen.first[0]._replace(pattern=slow)
+    seen.first[0] = replace(seen.first[0], pattern=slow)
     found = advice(run)["slower-paths-taken"]
     assert "It is slow." in found.explanation
     assert found.effect is None

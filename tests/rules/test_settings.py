@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, event, knobs, load
 from vllm_logdoctor.rules import configuration, security
@@ -105,7 +106,7 @@ def test_deprecation_warnings_are_one_finding_that_changes_nothing() -> None:
     line = "`guided_decoding_backend` is deprecated and has been renamed to `backend`. This will be removed in v0.10.0. Please use the `backend` argument instead."
     run = a_run(messages=(line,))
     (warning,) = [seen for seen in run.messages.values() if seen.first[0].pattern.topic == "deprecation"]
-    warning.first[0] = warning.first[0]._replace(record=warning.first[0].record._replace(level="WARNING"))
+    warning.first[0] = replace(warning.first[0], record=replace(warning.first[0].record, level="WARNING"))
     found = settings(run)["deprecated-argument"]
     assert found.severity == "info"
     assert "1 deprecation warning" in found.explanation

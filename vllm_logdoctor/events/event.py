@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.parse import Record
@@ -11,8 +12,8 @@ from vllm_logdoctor.parse import Record
 FieldValue = str | int | float | bool
 
 
-class Event(NamedTuple):
-    """A record whose message a pattern knows; a tuple, because many a log is full of them.
+class Event(Struct, frozen=True, gc=False):
+    """A record whose message a pattern knows.
 
     Attributes:
         name: name of the event, under which the package run reads it.

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from vllm_logdoctor.events.event import Event
 from vllm_logdoctor.events.matcher import Matcher
 from vllm_logdoctor.parse import LONGEST_TEXT, Process, Record, is_plain
@@ -64,7 +66,7 @@ class Figures(NamedTuple):
     mm_hit: float
 
 
-class LinePrefix(NamedTuple):
+class LinePrefix(Struct, frozen=True, gc=False):
     """What comes before the message in the lines of one writer, and what the regular way made of it.
 
     Attributes:
@@ -91,7 +93,7 @@ class LinePrefix(NamedTuple):
         return self.offset + len(self.rest)
 
 
-class FastLine(NamedTuple):
+class FastLine(Struct, frozen=True):
     """A line that was read in one step.
 
     Attributes:

@@ -10,7 +10,8 @@ import json
 import zlib
 from collections.abc import Iterator
 from functools import cache, cached_property
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from vllm_logdoctor.knowledge.store import DATA_FOLDER
 from vllm_logdoctor.knowledge.templates import literal_parts
@@ -22,7 +23,7 @@ _KEY = 6
 """Bytes of a literal by which exceptions are looked up."""
 
 
-class VllmMessage(NamedTuple):
+class VllmMessage(Struct, frozen=True, gc=False):
     """One message template of one source file.
 
     Attributes:
@@ -66,6 +67,7 @@ class MessageTable:
         self._logged = member.decompress(data)
         self._packed_raised = member.unused_data
         self._by_base: dict[str, tuple[VllmMessage, ...]] = {}
+        self._by_literal: dict[str, tuple[VllmMessage, ...]] = {}
 
     @cached_property
     def versions(self) -> tuple[str, ...]:
@@ -90,12 +92,15 @@ class MessageTable:
             )
         return found
 
-    def logged_with(self, literal: str) -> Iterator[VllmMessage]:
-        """Yield what is logged by a template with a literal text."""
-        encoded = json.dumps(literal, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
-        for line in self._logged.splitlines()[1:]:
-            if encoded in line:
-                yield from (one for one in _logged_messages(line) if literal in one.template)
+    def logged_with(self, literal: str) -> tuple[VllmMessage, ...]:
+        """Return what is logged by a template with a literal text; rule pages name few of them, many times."""
+        if literal not in self._by_literal:
+            encoded = json.dumps(literal, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+            lines = (line for line in self._logged.splitlines()[1:] if encoded in line)
+            self._by_literal[literal] = tuple(
+                one for line in lines for one in _logged_messages(line) if literal in one.template
+            )
+        return self._by_literal[literal]
 
     def logs_from(self, base: str) -> bool:
         """Return whether a release logs, warns of or prints anything in a file with a name."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.clock import seconds_of
@@ -42,7 +43,7 @@ _KAGGLE = lazy_pattern(r"\d{1,7}\.\d+s\s+(?:\| )?\d+\s+(?:\| )?")
 _LIST_NUMBER = lazy_pattern(r"\s+\d+\s*[|:]\s(?=\()")
 
 
-class Prefix(NamedTuple):
+class Prefix(Struct, frozen=True, gc=False):
     """What precedes the text of a line.
 
     Attributes:

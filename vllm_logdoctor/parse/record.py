@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 
-class Process(NamedTuple):
-    """Who wrote a record; a tuple, because it is a key for every one of them.
+class Process(Struct, frozen=True, gc=False):
+    """Who wrote a record.
 
     Attributes:
         name: as printed, "EngineCore_DP0", "Worker_TP1"; "" where the log does not say.
@@ -26,8 +26,8 @@ class Process(NamedTuple):
 NO_PROCESS = Process()
 
 
-class Record(NamedTuple):
-    """One record, secrets masked; a tuple, because it is made for every wanted line.
+class Record(Struct, frozen=True, gc=False):
+    """One record, secrets masked.
 
     Attributes:
         file: number of the file.

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.clock import seconds_of, with_year_of
@@ -234,7 +235,7 @@ class RecordParser:
             return read_prefix(text)
         outer, inner = read_prefix(text[:learned]), read_prefix(text[learned:])
         process = outer.process if inner.process is NO_PROCESS else inner.process
-        return outer._replace(end=learned + inner.end, process=process)
+        return replace(outer, end=learned + inner.end, process=process)
 
     def _with_other_header(self, line: WantedLine, text: str, header: re.Match[str]) -> Record:
         """Frame a record of a logger that someone else configured."""
@@ -269,7 +270,7 @@ class RecordParser:
         inner = self._from_json(line, text[prefix.end :])
         if inner is None or inner.process is not NO_PROCESS:
             return inner
-        return inner._replace(process=prefix.process, outer_time=inner.outer_time or prefix.outer_time)
+        return replace(inner, process=prefix.process, outer_time=inner.outer_time or prefix.outer_time)
 
     def _record(
         self, line: WantedLine, prefix: Prefix, level: str, time: float | None, year_known: bool,
@@ -310,7 +311,7 @@ class RecordParser:
         self._number = (line.number, int(process.rank))
         grows = line.number > last_line and int(process.rank) - last_number == line.number - last_line
         self._numbered = self._numbered + 1 if grows else 0
-        return process._replace(rank="") if self._numbered >= _NUMBERING_FROM else process
+        return replace(process, rank="") if self._numbered >= _NUMBERING_FROM else process
 
     def _without_rest_of_secret(self, line: WantedLine, text: str) -> str:
         """Mask a line that continues a secret of the line before it."""

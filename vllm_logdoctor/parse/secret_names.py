@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_shapes import MASK, looks_random, mixes_letters
@@ -101,7 +102,7 @@ _KINDS = (("api", "API key"), ("pass", "password"), ("pwd", "password"), ("token
     ("sig", "signature"), ("key", "key"))  # fmt: skip
 
 
-class _ValueSpan(NamedTuple):
+class _ValueSpan(Struct, frozen=True, gc=False):
     """Where a value begins and ends in the text, and whether quotes hold it."""
 
     start: int

@@ -10,7 +10,8 @@ import re
 import string
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse.secret_names import mask_named, may_hold_name
@@ -165,7 +166,7 @@ _BARE_NAME = lazy_pattern(
 )
 
 
-class Masked(NamedTuple):
+class Masked(Struct, frozen=True, gc=False):
     """Masked text and the kinds of secrets that were in it: never a part of one."""
 
     text: str
@@ -210,7 +211,7 @@ def may_hold_secret(text: str) -> bool:
     return may_hold_name(text) or may_be_shaped(text, lowered) or _BARE_NAME.search(lowered[-40:]) is not None
 
 
-class OpenSecret(NamedTuple):
+class OpenSecret(Struct, frozen=True):
     """What the next line may go on with: lines of a private key, or the value of a name.
 
     Attributes:
@@ -326,7 +327,7 @@ def _without_prompts(text: str) -> str:
     return "".join(pieces) + text[position:] if pieces else text
 
 
-class _Place(NamedTuple):
+class _Place(Struct, frozen=True):
     """What precedes a secret: one of these texts in small letters is in the line, and whether the value must look generated."""
 
     marks: tuple[str, ...]

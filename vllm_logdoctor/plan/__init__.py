@@ -44,7 +44,7 @@ def plan_of(
     load = load or load_of(run)
     items, left_out = suited(merged.changes, objective, failures)
     found = composed(
-        run, items, load, lambda other: advice_on(other, objective), failures, objective == "long-context"
+        run, items, load, lambda other: advice_on(other, objective), findings, objective == "long-context"
     )
     refused = tuple(dict.fromkeys((*merged.refused, *left_out, *found.held_back)))
     launch = launch_of(run)

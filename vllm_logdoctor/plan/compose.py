@@ -59,7 +59,7 @@ def composed(
     items: Sequence[PlannedChange],
     load: Load,
     judgement: Judgement,
-    failures: frozenset[str] = frozenset(),
+    findings: Sequence[Finding],
     long_context: bool = False,
 ) -> Composed:
     """Return the changes that can be made together.
@@ -68,10 +68,11 @@ def composed(
         run: the run.
         items: merged changes in the order to apply.
         load: the load of the run.
-        judgement: gives the findings on the settings and the load of a run.
-        failures: ids of findings of failures: what repairs them may cost speed.
+        judgement: gives the findings on the settings and the load of a planned run.
+        findings: of this run; what repairs a failure may cost speed.
         long_context: whether requests of full length count: no step may take any of the context or of the requests of that length.
     """
+    failures = frozenset(finding.id for finding in findings if finding.kind == "failure")
     kept: list[PlannedChange] = []
     held: list[Refusal] = []
     for group in _groups(items, failures):
@@ -92,7 +93,8 @@ def composed(
             ]
     kept = with_capture_sizes(run, kept)
     limits = LIMITS_OF_LONG_CONTEXT if long_context else NEXT_LIMITS
-    kept, brought, names = _without_new_findings(run, kept, judgement, failures, limits)
+    known = frozenset(finding.id for finding in findings if finding.kind != "failure")
+    kept, brought, names = _without_new_findings(run, kept, judgement, failures, known, limits)
     return Composed(tuple(kept), (*held, *brought), _with(run, kept), names)
 
 
@@ -155,6 +157,7 @@ def _without_new_findings(
     items: list[PlannedChange],
     judgement: Judgement,
     failures: frozenset[str],
+    known: frozenset[str],
     limits: Mapping[str, str],
 ) -> tuple[list[PlannedChange], list[Refusal], tuple[str, ...]]:
     """Hold back steps, the last first, until the planned run has no finding that this run has not; and return its new limits."""
@@ -162,7 +165,6 @@ def _without_new_findings(
     steps = [group for group in _groups(items, failures) if group[0].change.kind in ("flag", "env")]
     if not steps:
         return items, held, ()
-    known = {finding.id for finding in judgement(run)}
     left = list(items)
     planned = planned_findings(judgement(_with(run, left).run), known, limits)
     for step in reversed(steps):

@@ -111,7 +111,7 @@ def _is_no_check(line: str, run: Run, served: bool) -> bool:
     literal = max(pieces, key=len).strip()
     if len(literal) < _LEAST:
         return False
-    logged = list(message_table().logged_with(literal))
+    logged = message_table().logged_with(literal)
     if logged and (served or not _can_print(logged, run)):
         return True
     step = step_of_message(line)

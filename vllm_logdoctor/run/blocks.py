@@ -423,7 +423,7 @@ def _lines_of(record: Record) -> Iterable[Record]:
     """Yield a record line by line: a record of JSON holds its whole traceback."""
     if "\n" not in record.message:
         return (record,)
-    return (record._replace(message=line, text=line) for line in record.message.split("\n"))
+    return (replace(record, message=line, text=line) for line in record.message.split("\n"))
 
 
 def _add(waiting: _OpenBlock, position: int, record: Record) -> None:

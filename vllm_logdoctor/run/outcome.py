@@ -305,7 +305,8 @@ class _Judge:
         return last is not None and in_engine and stop.record.line - last.records[-1].line < 200
 
     def _ready(self) -> Place | None:
-        marks = [self.order.place(one) for one in self.trail if READY.search(one.message) or serves(one)]
+        first = next((one for one in self.trail if READY.search(one.message) or serves(one)), None)
+        marks = [] if first is None else [self.order.place(first)]
         file = self.trail[0].file if self.trail else 0
         if self.run.samples:
             marks.append(self._place_of_sample(file))

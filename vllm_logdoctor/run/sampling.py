@@ -6,6 +6,8 @@ import re
 from collections import deque
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.texts import asked_once
@@ -75,7 +77,7 @@ class RecordSampler:
         """Keep a record; `serious` ones are kept from the middle of the log as well, so many of a kind."""
         if len(record.message) > _LONG:
             if self._long > _MOST_OF_LONG:
-                record = record._replace(message=record.message[:_LONG], text=record.text[:_LONG])
+                record = replace(record, message=record.message[:_LONG], text=record.text[:_LONG])
             self._long += len(record.message)
         if len(self._first) < FIRST and not self._last and (len(self._first) < _LEAST or self._budget.take()):
             self._first.append(record)

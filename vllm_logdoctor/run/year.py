@@ -67,12 +67,12 @@ def dated(record: Record, shift: float) -> Record:
     """Return a record with its time moved into its year."""
     if record.time is None or record.year_known:
         return record
-    return record._replace(time=record.time + shift, year_known=True)
+    return replace(record, time=record.time + shift, year_known=True)
 
 
 def dated_event(event: Event, shift: float) -> Event:
     """Return an event with the time of its record moved into its year."""
-    return event._replace(record=dated(event.record, shift))
+    return replace(event, record=dated(event.record, shift))
 
 
 def moved(gauge: _Gauge, seconds: float) -> _Gauge:

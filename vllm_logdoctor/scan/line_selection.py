@@ -6,7 +6,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -35,8 +35,8 @@ _NOTHING_SPLIT: tuple[Chunk | None, Sequence[bytes]] = (None, ())
 _T = TypeVar("_T")
 
 
-class WantedLine(NamedTuple):
-    """A wanted line; a tuple, because it is made for every one of them.
+class WantedLine(Struct, frozen=True, gc=False):
+    """A wanted line.
 
     Attributes:
         file: number of the file.

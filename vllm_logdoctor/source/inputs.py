@@ -131,8 +131,9 @@ def _opened(path: Path) -> BinaryIO:
 def _has_no_end(file: BinaryIO) -> bool:
     """Return whether a file is a device such as /dev/zero or a disk; what is typed on a terminal ends, and so does /dev/null."""
     found = os.fstat(file.fileno())
-    is_null = found.st_rdev == os.stat(os.devnull).st_rdev
-    return stat.S_ISBLK(found.st_mode) or (stat.S_ISCHR(found.st_mode) and not is_null and not file.isatty())
+    if not stat.S_ISCHR(found.st_mode):
+        return stat.S_ISBLK(found.st_mode)
+    return found.st_rdev != os.stat(os.devnull).st_rdev and not file.isatty()
 
 
 def inputs_from(

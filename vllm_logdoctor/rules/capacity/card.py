@@ -45,7 +45,8 @@ def device_name(run: Run) -> tuple[str, Event] | None:
             return found
     for seen in run.messages.values():
         for event in seen.first[:1]:
-            match = _KERNELS_FOR.search(event.record.message)
+            message = event.record.message
+            match = _KERNELS_FOR.search(message) if "device_name=" in message else None
             if match:
                 return match["name"].replace("_", " "), event
     return None

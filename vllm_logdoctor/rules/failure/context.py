@@ -163,14 +163,15 @@ class FailureContext:
                     self.place(raised.record), block, raised, quoted is None and wrapped(raised), bool(quoted or ECHO.search(raised.statement[:200])),
                 )  # fmt: skip
 
-    def lines(self) -> Iterator[Observation]:
-        """Yield the records outside of tracebacks in order; text that somebody wrote around a log is left out where the log has lines of its own."""
+    @cached_property
+    def lines(self) -> tuple[Observation, ...]:
+        """The records outside of tracebacks in order; text that somebody wrote around a log is left out where the log has lines of its own."""
         has_records = any(record.level for record in self.trail)
-        for position, record in enumerate(self.trail):
-            if has_records and is_prose(record):
-                continue
-            if id(record) not in self.inside and record.message:
-                yield Observation(without_guesses(record.message), record, position, self.place(record))
+        return tuple(
+            Observation(without_guesses(record.message), record, position, self.place(record))
+            for position, record in enumerate(self.trail)
+            if id(record) not in self.inside and record.message and not (has_records and is_prose(record))
+        )
 
 
 # NVRM: Xid (PCI:0000:b3:00): 79, pid=1234, GPU has fallen off the bus.
@@ -183,7 +184,7 @@ _ORIGINAL = lazy_pattern(r"to find the original error: (?P<error>\w+(?:Error|Exc
 
 def is_prose(record: Record) -> bool:
     """Return whether a line is what somebody writes about a log, in the first person."""
-    return not record.level and bool(_PROSE.search(record.message[:400]))
+    return not record.level and "I" in record.message[:400] and bool(_PROSE.search(record.message[:400]))
 
 
 def _error_above(block: Block) -> Record | None:

@@ -53,7 +53,7 @@ def transfer_findings(context: FailureContext, rules: FailureRules) -> Iterator[
     announced = {id(block.introduction) for block in blocks}
     lines = [
         one.record
-        for one in context.lines()
+        for one in context.lines
         if tells_of_transfer(one.record) and id(one.record) not in announced
     ]
     failed = [block.introduction or block.last_raised.record for block in blocks] + lines
@@ -81,7 +81,7 @@ def limit_findings(
     if context.ending.outcome not in _WELL:
         return
     aside = [number for number in range(len(context.blocks)) if number not in context.ending.fatal]
-    lines = (one for one in context.lines() if not one.framed or one.record.level in ("ERROR", "CRITICAL"))
+    lines = (one for one in context.lines if not one.framed or one.record.level in ("ERROR", "CRITICAL"))
     reached: dict[str, list[RuleMatch]] = {}
     for observation in (*context.exceptions(aside), *lines):
         if _before_start(context, observation):

@@ -98,7 +98,7 @@ def _failed_call(
 ) -> RuleMatch | None:
     """Return why a call failed, by a line of a library just above it where its traceback does not say."""
     above = {id(record) for record in context.above(call.position, _JUST_ABOVE)}
-    lines = [line for line in context.lines() if id(line.record) in above and not line.framed]
+    lines = [line for line in context.lines if id(line.record) in above and not line.framed]
     named = [match for one in (call, *reversed(lines)) for match in match_rules(one, context, rules, facts)]
     failures = (match for match in named if match.rule.kind == "failure" and match.rule.id != NO_TEMPLATE)
     return next(failures, None) or unnamed_match(call, context, rules, facts)

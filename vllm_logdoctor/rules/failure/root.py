@@ -160,7 +160,7 @@ def _from_lines(
     introductions = {id(record) for record in announced if record is not None and not is_native(record)}
     begun = next((context.place(one) for one in context.trail if one.call_site), (0, 0))
     refused = compiler_error(context.trail) if context.run.kind == "build" and UNKNOWN in rules else None
-    for observation in context.lines():
+    for observation in context.lines:
         if id(observation.record) in introductions or _settled(observation, context):
             continue
         if starts and _retried(observation, context, starts):

@@ -161,7 +161,7 @@ def _last_errors(context: FailureContext) -> list[Record]:
     last = context.trail[-1].line if context.trail else 0
     end = last - _LAST_LINES if last > _WHOLE_PIECE else 0
     announced = {id(block.introduction) for block in context.blocks}
-    lines = (one.record for one in context.lines() if one.record.line > end)
+    lines = (one.record for one in context.lines if one.record.line > end)
     errors = [one for one in lines if id(one) not in announced and _is_error(one)]
     return [] if errors and _went_on_behind(context, errors[-1]) else errors
 
