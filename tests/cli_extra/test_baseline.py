@@ -10,8 +10,8 @@ import pytest
 
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.cli.baseline import (
-    Gate,
-    gated,
+    BuildCheck,
+    checked_analysis,
     known_fingerprints,
     only_new,
     reaches,
@@ -162,12 +162,12 @@ def test_a_severity_is_named_by_its_word() -> None:
 def test_the_gate_fails_on_what_is_neither_known_nor_accepted(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(json.dumps(document(analysis(finding("known", severity="critical")))))
-    gate = Gate("high", path, (Suppression("accepted", "r", TODAY),))
+    check = BuildCheck("high", path, (Suppression("accepted", "r", TODAY),))
     passing = analysis(
         finding("known", severity="critical"), finding("accepted", severity="high"), finding("low")
     )
     failing = analysis(finding("new", severity="high"))
-    assert not gated(passing, gate, TODAY).failed
-    assert ids(gated(passing, gate, TODAY).analysis) == ["low"]
-    assert gated(failing, gate, TODAY).failed
-    assert not gated(failing, Gate(), TODAY).failed
+    assert not checked_analysis(passing, check, TODAY).failed
+    assert ids(checked_analysis(passing, check, TODAY).analysis) == ["low"]
+    assert checked_analysis(failing, check, TODAY).failed
+    assert not checked_analysis(failing, BuildCheck(), TODAY).failed

@@ -84,7 +84,7 @@ def run_analyze(request: AnalyzeArguments) -> int:
     evidence = _evidence(request)
     with _progress(inputs, request.quiet) as progress:
         analysis = analyse(inputs, options, progress, evidence)
-    analysis, failed = _gated(analysis, request, settings)
+    analysis, failed = _checked(analysis, request, settings)
     if request.fleet is not None:
         from vllm_logdoctor.cli.fleet import with_own_effects
 
@@ -137,18 +137,18 @@ def _paths(request: AnalyzeArguments) -> list[str]:
     return request.paths
 
 
-def _gated(analysis: Analysis, request: AnalyzeArguments, settings: ToolSettings) -> tuple[Analysis, bool]:
+def _checked(analysis: Analysis, request: AnalyzeArguments, settings: ToolSettings) -> tuple[Analysis, bool]:
     """Leave out what is suppressed or known, and say whether what is left fails the call."""
     if not (request.fail_on or request.baseline or settings.path):
         return analysis, False
     from datetime import date
 
-    from vllm_logdoctor.cli.baseline import Gate, gated, severity_named
+    from vllm_logdoctor.cli.baseline import BuildCheck, checked_analysis, severity_named
 
     fail_on = severity_named(request.fail_on) if request.fail_on else settings.fail_on
     baseline = Path(request.baseline) if request.baseline else settings.baseline
-    gate = Gate(fail_on, baseline, settings.suppressions)
-    result = gated(analysis, gate, date.today(), planned_for(analysis.objective))
+    check = BuildCheck(fail_on, baseline, settings.suppressions)
+    result = checked_analysis(analysis, check, date.today(), planned_for(analysis.objective))
     warn(result.warnings)
     return result.analysis, result.failed
 

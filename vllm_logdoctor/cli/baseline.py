@@ -112,7 +112,7 @@ def without_accepted(
     return replace(snapshot, findings=left, planned=planned), notes
 
 
-class Gate(Struct, frozen=True):
+class BuildCheck(Struct, frozen=True):
     """What counts.
 
     Attributes:
@@ -126,25 +126,29 @@ class Gate(Struct, frozen=True):
     suppressions: tuple[Suppression, ...] = ()
 
 
-class Gated(Struct, frozen=True):
-    """An analysis behind a gate: what is left, what to warn of, and whether it fails the check."""
+class CheckedAnalysis(Struct, frozen=True):
+    """A checked analysis: what is left, what to warn of, and whether it fails the check."""
 
     analysis: Analysis
     warnings: tuple[str, ...]
     failed: bool
 
 
-def gated(analysis: Analysis, gate: Gate, today: date, replan: Replan | None = None) -> Gated:
+def checked_analysis(
+    analysis: Analysis, check: BuildCheck, today: date, replan: Replan | None = None
+) -> CheckedAnalysis:
     """Leave out what is accepted or known, and tell whether the rest fails the check.
 
     Raises:
         LogdoctorError: the baseline can't be read (exit code 3).
     """
-    left = suppressed(analysis, gate.suppressions, today, replan)
+    left = suppressed(analysis, check.suppressions, today, replan)
     result = left.analysis
-    if gate.baseline is not None:
-        result = only_new(result, known_fingerprints(gate.baseline), replan).analysis
-    return Gated(result, left.warnings, gate.fail_on is not None and reaches(result, gate.fail_on))
+    if check.baseline is not None:
+        result = only_new(result, known_fingerprints(check.baseline), replan).analysis
+    return CheckedAnalysis(
+        result, left.warnings, check.fail_on is not None and reaches(result, check.fail_on)
+    )
 
 
 def reaches(analysis: Analysis, severity: Severity) -> bool:

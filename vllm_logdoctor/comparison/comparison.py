@@ -19,6 +19,7 @@ from vllm_logdoctor.comparison.influence import (
 from vllm_logdoctor.comparison.snapshot import KnownFinding, Setting, Snapshot
 from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.defaults import default_of
+from vllm_logdoctor.knowledge.flags import field_of
 from vllm_logdoctor.rules.equal_load import EqualLoad, equal_load
 
 FIRST_START = 0.035
@@ -336,13 +337,3 @@ def _subjects(change: SettingDifference) -> frozenset[Subject]:
 def _is_about(finding: KnownFinding, setting: str) -> bool:
     field = setting.partition(".")[0]
     return any(field_of(knob) in (setting, field) for knob in finding.knobs)
-
-
-def field_of(knob: str) -> str:
-    """Return the EngineArgs field that a flag sets.
-
-    Example:
-        >>> field_of("--no-enable-prefix-caching"), field_of("--compilation-config.cudagraph_mode")
-        ('enable_prefix_caching', 'compilation_config.cudagraph_mode')
-    """
-    return knob.removeprefix("--no-").lstrip("-").replace("-", "_")

@@ -8,9 +8,10 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from vllm_logdoctor.comparison.comparison import Comparison, compare, field_of, same_value
+from vllm_logdoctor.comparison.comparison import Comparison, compare, same_value
 from vllm_logdoctor.comparison.influence import makes_room
 from vllm_logdoctor.comparison.snapshot import KnownFinding, PlannedKnob, Predicted, Setting, Snapshot
+from vllm_logdoctor.knowledge.flags import field_of
 
 _MARGIN = {"start-up": 0.10, "capacity": 0.01, "speed": 0.03}
 # Metric of a prediction -> measured figure, where their names differ.

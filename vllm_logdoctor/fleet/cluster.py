@@ -167,7 +167,7 @@ def _cluster(kind: str, site: Site, note: Callable[[str], None]) -> Iterator[Any
 
 
 class _JobWatch:
-    """Tells a job that waits from one that has ended without a worker, which Dask would wait for without end.
+    """Distinguishes a job that waits from one that ended without a worker, for which Dask would wait forever.
 
     Args:
         client, cluster: of Dask.

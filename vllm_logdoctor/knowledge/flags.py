@@ -164,6 +164,16 @@ def flag_spans(flag: str) -> tuple[ReleaseSpan, ...]:
     return spans("flags", long_name(flag))
 
 
+def field_of(knob: str) -> str:
+    """Return the EngineArgs field that a flag sets.
+
+    Example:
+        >>> field_of("--no-enable-prefix-caching"), field_of("--compilation-config.cudagraph_mode")
+        ('enable_prefix_caching', 'compilation_config.cudagraph_mode')
+    """
+    return knob.removeprefix("--no-").lstrip("-").replace("-", "_")
+
+
 def flag_for_field(field: str, version: VersionLike) -> Flag | None:
     """The flag that sets an EngineArgs field, or a name the engine prints for it; None where there is none.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
-from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.knowledge.flags import field_of, flag_for_field
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.plan.planned import PlannedRun, field_of
+from vllm_logdoctor.plan.planned import PlannedRun
 from vllm_logdoctor.plan.whatif import concurrency_of
 from vllm_logdoctor.rules.capacity.memory import (
     AS_PRINTED,
@@ -59,7 +59,7 @@ def _refused_value(run: Run, change: Change) -> str:
     """Return why the release does not take a value: it is none of those that the flag allows."""
     if change.kind != "flag" or change.after is None or not isinstance(change.after, str):
         return ""
-    flag = flag_for_field(field_of(change), str(run.version.value) if run.version else None)
+    flag = flag_for_field(field_of(change.knob), str(run.version.value) if run.version else None)
     if flag is None or not flag.choices or change.after in map(str, flag.choices):
         return ""
     return (

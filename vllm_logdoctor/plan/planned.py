@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.knowledge.flags import field_of, flag_for_field
 from vllm_logdoctor.plan.whatif import concurrency_of, memory_with
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
@@ -75,7 +75,7 @@ class PlannedRun(Struct, frozen=True):
 def planned_run(run: Run, changes: Iterable[Change]) -> PlannedRun:
     """Return the run that has the flags and variables of a plan, under the same demand."""
     made = [change for change in changes if change.kind in ("flag", "env")]
-    settings = {field_of(change): _wanted(run, change) for change in made if change.kind == "flag"}
+    settings = {field_of(change.knob): _wanted(run, change) for change in made if change.kind == "flag"}
     before = memory_of(run)
     known = {name: value for name, value in settings.items() if value is not None or name in ANSWERED_WITHOUT}
     after = memory_with(run, known)
@@ -97,14 +97,11 @@ def planned_run(run: Run, changes: Iterable[Change]) -> PlannedRun:
     planned = PlannedRun(changed, before, memory, fails)
     changed.measured = {**run.measured, **_measured(run, before, memory)}
     _set_load(
-        run, planned, next((change.before for change in made if field_of(change) == "max_num_seqs"), None)
+        run,
+        planned,
+        next((change.before for change in made if field_of(change.knob) == "max_num_seqs"), None),
     )
     return planned
-
-
-def field_of(change: Change) -> str:
-    """Return the EngineArgs field of a flag."""
-    return change.knob.removeprefix("--").removeprefix("no-").replace("-", "_")
 
 
 def _wanted(run: Run, change: Change) -> Any:
@@ -113,7 +110,7 @@ def _wanted(run: Run, change: Change) -> Any:
         return False
     if change.after is not None:
         return change.after
-    known = flag_for_field(field_of(change), str(run.version.value) if run.version else None)
+    known = flag_for_field(field_of(change.knob), str(run.version.value) if run.version else None)
     return known.default if known is not None and not known.default_is_source else None
 
 

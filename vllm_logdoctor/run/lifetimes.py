@@ -1,4 +1,4 @@
-"""Whether a container, a job or a line of a kernel is of the time of a run, whatever the zones of their clocks."""
+"""Containers, jobs and lines of a kernel that are of the time of a run, whatever the zones of their clocks."""
 
 from __future__ import annotations
 
