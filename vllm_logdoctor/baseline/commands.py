@@ -32,11 +32,11 @@ AMD = "amd-smi metric --json > amd-smi.json"
 KERNEL_LOG = "dmesg -T | tail -200 > dmesg.txt"
 
 
-def filled(command: str, run: Run | None) -> str:
+def filled_command(command: str, run: Run | None) -> str:
     """Return a command for the launch of a run: its port, and how it was started.
 
     Example:
-        >>> filled(METRICS, None)
+        >>> filled_command(METRICS, None)
         'curl -s localhost:8000/metrics > metrics.txt'
     """
     port = run.arguments.get("port") if run is not None else None
@@ -65,16 +65,16 @@ def collecting(
     if on_node:
         yield f"# From outside of the job put in front of each command: {on_node}"
     yield "# 1. before and after: what the server counted"
-    yield filled(METRICS, run).replace("metrics.txt", "metrics-before.txt")
+    yield filled_command(METRICS, run).replace("metrics.txt", "metrics-before.txt")
     yield "# 2. while it decodes"
-    yield filled(TOP, run)
+    yield filled_command(TOP, run)
     yield from _of_cards(run, seconds)
-    yield filled(PROFILE, run)
+    yield filled_command(PROFILE, run)
     yield "cp -r /tmp/trace . 2>/dev/null"
     stacks = max(5, seconds - 50)
     yield STACKS.replace("--duration 30", f"--duration {stacks}")
     yield f"sleep {max(1, seconds - 20 - stacks)}"
-    yield filled(METRICS, run).replace("metrics.txt", "metrics-after.txt")
+    yield filled_command(METRICS, run).replace("metrics.txt", "metrics-after.txt")
     yield "# 3. the machine"
     yield from (
         "lscpu > lscpu.txt",

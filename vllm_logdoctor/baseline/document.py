@@ -66,7 +66,7 @@ def render(diagnosis: Diagnosis) -> str:
             [
                 inline(one.name, 120),
                 one.value or "?",
-                one.source or code(commands.filled(one.command, run), 400),
+                one.source or code(commands.filled_command(one.command, run), 400),
             ]
             for one in entries
         ]
@@ -212,7 +212,7 @@ def _scheduling_modes(run: Run) -> Iterator[Entry]:
     other = "--no-async-scheduling" if mode is not None and mode.value else "--async-scheduling"
     yield Entry(
         "the other mode",
-        command=f"{commands.filled('{launch}', run)} {other} > other.log 2>&1; logdoctor compare vllm.log other.log",
+        command=f"{commands.filled_command('{launch}', run)} {other} > other.log 2>&1; logdoctor compare vllm.log other.log",
     )
 
 

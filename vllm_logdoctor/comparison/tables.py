@@ -66,7 +66,7 @@ def sarif(checks: Sequence[Check]) -> str:
     )
 
 
-def table(checks: Sequence[Check]) -> str:
+def csv_text(checks: Sequence[Check]) -> str:
     """Return one row of CSV per check."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")

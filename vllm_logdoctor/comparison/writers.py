@@ -65,6 +65,6 @@ def _result(
         "sarif": lambda: tables.sarif(checks()),
         "junit": lambda: tables.junit(checks()),
         "github": lambda: tables.github(checks()),
-        "csv": lambda: tables.table(checks()),
+        "csv": lambda: tables.csv_text(checks()),
     }
     return Result(page, document, own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.model import Lines, Reading, number_or_text
 from vllm_logdoctor.evidence.tables import cells, json_values
 
 _ROCM_CARD = re.compile(r'"(card\d+|system)"\s*:\s*\{')
@@ -51,13 +51,13 @@ def read_rocm_text(lines: Lines) -> Iterator[Reading]:
         row = _ROCM_GAP.split(text.strip())
         if found := _ROCM_LINE.match(text):
             if _ROCM.match(found[2]):
-                yield Reading(found[2], number(found[3]), "", f"gpu {found[1]}", line)
+                yield Reading(found[2], number_or_text(found[3]), "", f"gpu {found[1]}", line)
         elif "Temp" in text and "MCLK" in text:
             names = row
         elif names and row[0].isdigit() and len(row) >= len(names):
             for name, value in zip(names[1:], row[1:], strict=False):
                 if measured := _WITH_UNIT.match(value):
-                    yield Reading(name, number(measured[1]), measured[2], f"gpu {row[0]}", line)
+                    yield Reading(name, number_or_text(measured[1]), measured[2], f"gpu {row[0]}", line)
 
 
 def read_xpu(lines: Lines) -> Iterator[Reading]:
@@ -69,7 +69,7 @@ def read_xpu(lines: Lines) -> Iterator[Reading]:
             card = f"gpu {row[1]}"
         elif len(row) == 2 and row[1] and (row[0].endswith(")") or row[1].startswith("Device Name:")):
             name, _, value = row[1].rpartition(": ")
-            yield Reading(name or row[0], number(value), "", card or f"gpu {row[0]}", line)
+            yield Reading(name or row[0], number_or_text(value), "", card or f"gpu {row[0]}", line)
 
 
 def read_npu(lines: Lines) -> Iterator[Reading]:
@@ -79,18 +79,18 @@ def read_npu(lines: Lines) -> Iterator[Reading]:
         if found := _NPU_VERSION.search(text):
             yield Reading("npu-smi", found[1], line=line)
         elif found := _NPU_MEMORY.match(text):
-            yield Reading("AICore", number(found[1]), "%", device, line)
-            yield Reading("HBM used", number(found[2]), "MB", device, line)
-            yield Reading("HBM total", number(found[3]), "MB", device, line)
+            yield Reading("AICore", number_or_text(found[1]), "%", device, line)
+            yield Reading("HBM used", number_or_text(found[2]), "MB", device, line)
+            yield Reading("HBM total", number_or_text(found[3]), "MB", device, line)
         elif found := _NPU_PROCESS.match(text):
-            held = number(found[4])
+            held = number_or_text(found[4])
             yield Reading(f"memory of process {found[2]} {found[3]}", held, "MB", f"npu {found[1]}", line)
         elif found := _NPU.match(text):
             device = f"npu {found[1]}"
             yield Reading("name", found[2], "", device, line)
             yield Reading("health", found[3], "", device, line)
-            yield Reading("power", number(found[4]), "W", device, line)
-            yield Reading("temperature", number(found[5]), "C", device, line)
+            yield Reading("power", number_or_text(found[4]), "W", device, line)
+            yield Reading("temperature", number_or_text(found[5]), "C", device, line)
 
 
 _AMD = frozenset((
@@ -112,10 +112,10 @@ def read_amd(lines: Lines) -> Iterator[Reading]:
             card = f"gpu {found[1]}"
         elif (found := _AMD_KEY.match(text)) and found[1].lower() in _AMD and found[2] != "N/A":
             value, _, unit = found[2].partition(" ")
-            measured = isinstance(number(value), int | float) and len(unit) < 8
+            measured = isinstance(number_or_text(value), int | float) and len(unit) < 8
             yield Reading(
                 found[1].lower(),
-                number(value) if measured else found[2],
+                number_or_text(value) if measured else found[2],
                 unit if measured else "",
                 card,
                 line,
@@ -133,7 +133,7 @@ def read_amd_json(lines: Lines) -> Iterator[Reading]:
         elif (found := re.match(r'^\s*"(\w+)":\s*("?)([^",{}]+)\2,?\s*$', text)) and found[3] != "N/A":
             name = key if found[1] == "value" else found[1]
             if name in _AMD:
-                yield Reading(name, number(found[3]), "", card, line)
+                yield Reading(name, number_or_text(found[3]), "", card, line)
 
 
 # DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",modelName="NVIDIA H100 80GB HBM3",Hostname="node"} 98
@@ -152,7 +152,7 @@ def read_dcgm(lines: Lines) -> Iterator[Reading]:
         if card not in named and "modelName" in labels:
             named.add(card)
             yield Reading("name", labels["modelName"], "", card, line)
-        yield Reading(found[1], number(found[3]), "", card, line)
+        yield Reading(found[1], number_or_text(found[3]), "", card, line)
 
 
 def read_dcgmi(lines: Lines) -> Iterator[Reading]:
@@ -167,12 +167,13 @@ def read_dcgmi(lines: Lines) -> Iterator[Reading]:
             yield Reading("columns", list(names), line=line)
         elif len(parts) == len(names) + 2 and parts[0] in ("GPU", "GPU-I"):
             last[f"gpu {parts[1]}"] = line, parts[2:]
-            share = number(dict(zip(names, parts[2:], strict=True)).get("DRAMA", ""))
+            share = number_or_text(dict(zip(names, parts[2:], strict=True)).get("DRAMA", ""))
             if isinstance(share, int | float):
                 active.setdefault(f"gpu {parts[1]}", []).append(float(share))
     for card, (line, values) in last.items():
         yield from (
-            Reading(name, number(value), "", card, line) for name, value in zip(names, values, strict=True)
+            Reading(name, number_or_text(value), "", card, line)
+            for name, value in zip(names, values, strict=True)
         )
         if shares := active.get(card):
             mean = round(100 * sum(shares) / len(shares), 1)

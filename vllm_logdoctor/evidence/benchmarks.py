@@ -11,7 +11,7 @@ from functools import cache
 from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.loading import load_index
-from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.model import Lines, Reading, number_or_text
 from vllm_logdoctor.evidence.tables import cells, first_of_each, json_values
 
 # "Request throughput (req/s):              0.21      "
@@ -32,7 +32,7 @@ def read_results_text(lines: Lines) -> Iterator[Reading]:
             continue
         name = found[1].strip()
         if inside or name in _BEFORE:
-            yield Reading(name, number(found[3]), found[2] or "", line=line)
+            yield Reading(name, number_or_text(found[3]), found[2] or "", line=line)
         if text.startswith("====") and inside and not _HEAD.search(text):
             inside = False
 
@@ -110,9 +110,9 @@ def read_guidellm_text(lines: Lines) -> Iterator[Reading]:
                 if (
                     name.startswith(_OF_TABLES)
                     and "Per Req" not in name
-                    and not isinstance(number(value), str)
+                    and not isinstance(number_or_text(value), str)
                 ):
-                    found.append((seen.total(), Reading(name, number(value), unit, subject, line)))
+                    found.append((seen.total(), Reading(name, number_or_text(value), unit, subject, line)))
     yield from (one for _, one in sorted(found, key=lambda one: one[0]))
 
 
@@ -150,12 +150,12 @@ def read_offline_text(lines: Lines) -> Iterator[Reading]:
         if found := throughput.search(text):
             for name, unit in (("requests", "requests/s"), ("total", "tokens/s"), ("output", "tokens/s")):
                 if found[name]:
-                    yield Reading(f"{name} throughput", number(found[name]), unit, line=line)
+                    yield Reading(f"{name} throughput", number_or_text(found[name]), unit, line=line)
         elif found := latency.search(text):
             name = "average latency" if found["average"] else f"p{found['percentile']} latency"
-            yield Reading(name, number(found["seconds"]), "s", line=line)
+            yield Reading(name, number_or_text(found["seconds"]), "s", line=line)
         elif found := re.match(r"(Total num (?:prompt|output) tokens): +(\d+)", text):
-            yield Reading(found[1], number(found[2]), "tokens", line=line)
+            yield Reading(found[1], number_or_text(found[2]), "tokens", line=line)
         elif found := re.match(r"Namespace\(.*\bmodel='([^']+)'", text):
             yield Reading("model", found[1], line=line)
 
@@ -188,7 +188,7 @@ def read_llmperf(lines: Lines) -> Iterator[Reading]:
         if found := re.match(r'^\s*"(results\w*|\w+_s|quantiles)"\s*:\s*\{', text):
             section = found[1]
         elif section and (found := re.match(r'^\s*"(p\d+|mean|min|max|stddev)"\s*:\s*([-\d.eE]+)', text)):
-            yield Reading(f"{section} {found[1]}", number(found[2]), line=line)
+            yield Reading(f"{section} {found[1]}", number_or_text(found[2]), line=line)
 
 
 def read_aiperf(lines: Lines) -> Iterator[Reading]:
@@ -201,8 +201,8 @@ def read_aiperf(lines: Lines) -> Iterator[Reading]:
         elif names and len(row) == len(names) and row[0]:
             for name in ("avg", "p99", "p50", "Average", "P99", "Median"):
                 value, _, unit = row[names.index(name)].partition(" ") if name in names else ("", "", "")
-                if isinstance(number(value), int | float):
-                    yield Reading(f"{row[0]} {name}", number(value), unit, line=line)
+                if isinstance(number_or_text(value), int | float):
+                    yield Reading(f"{row[0]} {name}", number_or_text(value), unit, line=line)
 
 
 # "time_to_first_token": {      "avg": 42.7,      "unit": "ms"
@@ -222,7 +222,7 @@ def read_aiperf_json(lines: Lines) -> Iterator[Reading]:
             elif name == "unit":
                 unit = word
             elif name in _STATISTICS and value:
-                found.append(Reading(f"{metric} {name}", number(value), "", line=line))
+                found.append(Reading(f"{metric} {name}", number_or_text(value), "", line=line))
     yield from (replace(one, unit=unit) for one in found)
 
 
@@ -236,7 +236,7 @@ def read_aiperf_csv(lines: Lines) -> Iterator[Reading]:
             cells_of = dict(zip(names, row, strict=True))
             metric, unit = re.fullmatch(r"(.*?)(?: \(([^()]*)\))?", row[0]).groups()  # type: ignore[union-attr]
             for name in (*_STATISTICS, "Value"):
-                if isinstance(value := number(cells_of.get(name, "")), int | float):
+                if isinstance(value := number_or_text(cells_of.get(name, "")), int | float):
                     yield Reading(f"{metric} {name}", value, cells_of.get("Unit") or unit or "", line=line)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.model import Lines, Reading, number_or_text
 from vllm_logdoctor.evidence.tables import first_of_each, json_values
 
 # Out of memory: Killed process 21394 (cicc) total-vm:10886376kB, anon-rss:7529332kB
@@ -59,9 +59,9 @@ def _kernel_line(text: str, line: int, killed: Collection[str]) -> Iterator[Read
     if (found := _CHOSEN.search(text)) and found[2] not in killed:
         yield Reading("oom killed", f"{found[2]} {found[1]}", line=line)
     if found := _RSS.search(text):
-        yield Reading("anon-rss of the killed", number(found[1]), "kB", line=line)
+        yield Reading("anon-rss of the killed", number_or_text(found[1]), "kB", line=line)
     if found := _XID.search(text):
-        yield Reading("xid", number(found[2]), "", f"gpu {found[1]}", line)
+        yield Reading("xid", number_or_text(found[2]), "", f"gpu {found[1]}", line)
         if found[3]:
             yield Reading("xid process", f"{found[3]} {found[4] or ''}".strip(), "", f"gpu {found[1]}", line)
     if found := _DEVICE.search(text):
@@ -74,7 +74,9 @@ def _kernel_line(text: str, line: int, killed: Collection[str]) -> Iterator[Read
         yield Reading("segfault", f"{found[2]} {found[1]}", "", found[4], line)
     if found := _UNIT.search(text):
         named = zip(_OF_UNIT, found.groups()[1:], strict=True)
-        yield from (Reading(name, number(value), "", found[1], line) for name, value in named if value)
+        yield from (
+            Reading(name, number_or_text(value), "", found[1], line) for name, value in named if value
+        )
 
 
 _INSPECT = frozenset((
@@ -119,13 +121,13 @@ def read_kubectl_describe(lines: Lines) -> Iterator[Reading]:
     for line, text in enumerate(lines[:400], start=1):
         if found := _POD.match(text):
             yield Reading("pod status", found[3], "", found[1], line)
-            yield Reading("restarts", number(found[4]), "count", found[1], line)
+            yield Reading("restarts", number_or_text(found[4]), "count", found[1], line)
         elif found := _DESCRIBE.match(text):
-            yield Reading(found[1].lower(), number(found[2]), line=line)
+            yield Reading(found[1].lower(), number_or_text(found[2]), line=line)
         elif found := _COMMAND.match(text):
             yield Reading("command", found[1], line=line)
         elif found := _MEMBER.match(text):
-            yield Reading(_MEMBERS.get(found[1], found[1]), number(found[2]), line=line)
+            yield Reading(_MEMBERS.get(found[1], found[1]), number_or_text(found[2]), line=line)
         elif _EVENT.search(text):
             yield _event(text, line)
 
@@ -238,7 +240,7 @@ def read_qstat(lines: Lines) -> Iterator[Reading]:
             yield Reading("job", text.partition(":")[2].strip(), line=line)
         elif (found := _QSTAT.match(text)) and found[1] in _QSTAT_KEYS:
             asked = "asked for " if "Resource_List." in text else ""
-            yield Reading(asked + found[1], number(found[2]), line=line)
+            yield Reading(asked + found[1], number_or_text(found[2]), line=line)
 
 
 # exit_status  137                  (Killed)
@@ -251,7 +253,7 @@ def read_qacct(lines: Lines) -> Iterator[Reading]:
     """Yield how a job of Grid Engine ended, what it used and where it ran."""
     for line, text in enumerate(lines, start=1):
         if found := _QACCT.match(text):
-            yield Reading(found[1], number(found[2]), line=line)
+            yield Reading(found[1], number_or_text(found[2]), line=line)
 
 
 # slurmstepd: error: Detected 1 oom_kill event in StepId=42.0.      srun: error: node7: task 0: Out Of Memory

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.model import Lines, Reading, number_or_text
 
 #       12,345.67 MiB  uncore_imc/data_reads/           1,024      cycles    # 2.1 GHz      of -I with the seconds so far ahead of it
 _COUNTED = re.compile(
@@ -47,7 +47,7 @@ def read_perf(lines: Lines) -> Iterator[Reading]:
             yield Reading("time elapsed", seconds[0], "s", line=line)
         elif found := _COUNTED.match(text) or _SEPARATED.match(text) or _JSON.match(text):
             if line < _MOST_COUNTERS and found["event"] != "seconds":
-                yield Reading(found["event"], number(found["value"]), found["unit"] or "", line=line)
+                yield Reading(found["event"], number_or_text(found["value"]), found["unit"] or "", line=line)
             # -x and -j without -I print no time that passed: what they count as run is of all processors together.
             seconds = (float(found["time"]), line) if found["time"] else seconds
             if found["unit"] in _MIB and _OF_MEMORY.search(found["event"]):

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.model import Lines, Reading, number_or_text
 from vllm_logdoctor.evidence.tables import cells, comma_separated
 
 # INSERT INTO llama_bench (build_commit, ...) VALUES ('abc', ...);
@@ -36,8 +36,8 @@ def read_llama_bench(lines: Lines) -> Iterator[Reading]:
             values = dict(zip(names, row, strict=True))
             rate, spread = re.split(r" *(?:±|\+-) *", values["t/s"])[:2]
             test, model = values.get("test", "test"), values.get("model", "")
-            yield Reading(test, number(rate), "tok/s", model, line)
-            yield Reading(f"{test} spread", number(spread), "tok/s", model, line)
+            yield Reading(test, number_or_text(rate), "tok/s", model, line)
+            yield Reading(f"{test} spread", number_or_text(spread), "tok/s", model, line)
             if "size" in values:
                 yield Reading("size", values["size"], "", model, line)
 
@@ -48,15 +48,17 @@ def read_llama_bench_rows(lines: Lines) -> Iterator[Reading]:
         test, model = _test_of(row), str(row.get("model_type", ""))
         if row.get("avg_ts") in (None, ""):
             continue
-        yield Reading(test, number(str(row["avg_ts"])), "tok/s", model, line)
+        yield Reading(test, number_or_text(str(row["avg_ts"])), "tok/s", model, line)
         if row.get("stddev_ts") not in (None, ""):
-            yield Reading(f"{test} spread", number(str(row["stddev_ts"])), "tok/s", model, line)
+            yield Reading(f"{test} spread", number_or_text(str(row["stddev_ts"])), "tok/s", model, line)
         if "model_size" in row:
-            yield Reading("size", number(str(row["model_size"])), "bytes", model, line)
+            yield Reading("size", number_or_text(str(row["model_size"])), "bytes", model, line)
         build = [str(row[name]) for name in ("build_commit", "build_number") if name in row]
         if build:
             yield Reading("build", " ".join(build), "", model, line)
-        yield from (Reading(name, number(str(row[name])), "", model, line) for name in _KEPT if name in row)
+        yield from (
+            Reading(name, number_or_text(str(row[name])), "", model, line) for name in _KEPT if name in row
+        )
 
 
 def _test_of(row: Mapping[str, object]) -> str:
@@ -116,10 +118,10 @@ def read_batched_bench(lines: Lines) -> Iterator[Reading]:
             names = cells(text)
         elif names and len(values := cells(text)) == len(names):
             row = dict(zip(names, values, strict=True))
-        if isinstance(number(row.get("S_TG t/s", "")), int | float):
+        if isinstance(number_or_text(row.get("S_TG t/s", "")), int | float):
             subject = f"batch {row.get('B', '?')}, {row.get('PP', '?')} prompt and {row.get('TG', '?')} generated tokens"
-            yield Reading("S_PP", number(row.get("S_PP t/s", "")), "tok/s", subject, line)
-            yield Reading("S_TG", number(row["S_TG t/s"]), "tok/s", subject, line)
+            yield Reading("S_PP", number_or_text(row.get("S_PP t/s", "")), "tok/s", subject, line)
+            yield Reading("S_TG", number_or_text(row["S_TG t/s"]), "tok/s", subject, line)
 
 
 def read_one_batch(lines: Lines) -> Iterator[Reading]:
@@ -129,8 +131,8 @@ def read_one_batch(lines: Lines) -> Iterator[Reading]:
         if match := _ONE_BATCH.match(text):
             found[match[1]] = line, match[2], match[3]
     for part, (line, seconds, rate) in found.items():
-        yield Reading(f"{part} latency", number(seconds), "s", line=line)
-        yield Reading(f"{part} throughput", number(rate), "tok/s", line=line)
+        yield Reading(f"{part} latency", number_or_text(seconds), "s", line=line)
+        yield Reading(f"{part} throughput", number_or_text(rate), "tok/s", line=line)
 
 
 def is_one_batch(head: str) -> bool:

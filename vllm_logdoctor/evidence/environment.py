@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from vllm_logdoctor.evidence.host import LSCPU
-from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.model import Lines, Reading, number_or_text
 from vllm_logdoctor.evidence.tables import first_of_each
 
 _KEYS = {
@@ -54,4 +54,4 @@ def _line(text: str, line: int) -> Iterator[Reading]:
         key, colon, value = text.partition(":")
         name = _KEYS.get(key.strip()) or LSCPU.get(key.strip())
         if colon and name and value.strip():
-            yield Reading(name, number(value), line=line)
+            yield Reading(name, number_or_text(value), line=line)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.model import Lines, Reading, number_or_text
 from vllm_logdoctor.evidence.tables import columns, comma_separated, keyed
 
 # top - 22:12:34 up 3 days,  9:49,  0 users,  load average: 10.32, 7.18, 3.86
@@ -35,16 +35,18 @@ def read_top(lines: Lines) -> Iterator[Reading]:
     """Yield load, number of threads, CPU of the machine, and the busiest threads."""
     for line, text in enumerate(lines[:8], start=1):
         if found := _LOAD.search(text):
-            yield Reading("load average 1 min", number(found[1]), line=line)
+            yield Reading("load average 1 min", number_or_text(found[1]), line=line)
         elif found := _TASKS.match(text):
-            yield Reading(found[1].lower(), number(found[2]), "count", line=line)
+            yield Reading(found[1].lower(), number_or_text(found[2]), "count", line=line)
         elif found := _CPU.match(text):
-            yield Reading("user cpu of the machine", number(found[1]), "%", line=line)
+            yield Reading("user cpu of the machine", number_or_text(found[1]), "%", line=line)
     headers = (line for line, text in enumerate(lines) if _THREADS.search(text))
     # The first frame of `top -n 2` is of a moment, the second of the whole interval.
     for header in islice(headers, 2):
         for line, row in islice(columns(lines, header), _MOST_THREADS):
-            yield Reading(f"cpu of {row['COMMAND']}", number(row["%CPU"]), "%", f"thread {row['PID']}", line)
+            yield Reading(
+                f"cpu of {row['COMMAND']}", number_or_text(row["%CPU"]), "%", f"thread {row['PID']}", line
+            )
 
 
 def _rows(lines: Lines, words: tuple[str, ...], most: int) -> Iterator[tuple[int, list[str], list[str]]]:
@@ -70,14 +72,14 @@ def read_pidstat(lines: Lines) -> Iterator[Reading]:
         name = f"cpu of {' '.join(values[len(names) - 1 :]).removeprefix('|__')}"
         # Of -t the threads of a process follow it.
         if "%CPU" in row and (thread != "-" or "PID" in row):
-            rows.append((Reading(name, number(row["%CPU"]), "%", who, line), row))
+            rows.append((Reading(name, number_or_text(row["%CPU"]), "%", who, line), row))
     busiest = sorted(
         rows, key=lambda one: -float(one[0].value) if isinstance(one[0].value, int | float) else 0.0
     )
     yield from (one for one, _ in busiest[:_MOST_THREADS])
     for one, row in rows[:2]:
         kept = (name for name in row if name not in ("UID", "PID", "TGID", "TID", "%CPU"))
-        yield from (Reading(name, number(row[name]), "", one.subject, one.line) for name in kept)
+        yield from (Reading(name, number_or_text(row[name]), "", one.subject, one.line) for name in kept)
 
 
 def read_mpstat(lines: Lines) -> Iterator[Reading]:
@@ -87,7 +89,7 @@ def read_mpstat(lines: Lines) -> Iterator[Reading]:
             return
         at = names.index("CPU")
         for name, value in zip(names[at + 1 :], values[at + 1 :], strict=True):
-            yield Reading(name, number(value), "%", f"cpu {values[at]}", line)
+            yield Reading(name, number_or_text(value), "%", f"cpu {values[at]}", line)
 
 
 def read_vmstat(lines: Lines) -> Iterator[Reading]:
@@ -95,7 +97,7 @@ def read_vmstat(lines: Lines) -> Iterator[Reading]:
     for line, names, values in _rows(lines, (" r ", " swpd "), 3):
         kept = (name for name in names if name.islower() and len(name) < 8)
         yield from (
-            Reading(name, number(value), line=line) for name, value in zip(kept, values, strict=False)
+            Reading(name, number_or_text(value), line=line) for name, value in zip(kept, values, strict=False)
         )
 
 
@@ -111,7 +113,7 @@ def read_free(lines: Lines) -> Iterator[Reading]:
     for line, names, (kind, *values) in _rows(lines, ("total", "used", "free"), 2):
         of = kind.rstrip(":").lower()
         yield from (
-            Reading(f"{of} {name}", number(value), line=line)
+            Reading(f"{of} {name}", number_or_text(value), line=line)
             for name, value in zip(names, values, strict=False)
         )
 
@@ -125,7 +127,7 @@ def read_meminfo(lines: Lines) -> Iterator[Reading]:
     """Yield the lines of /proc/meminfo on memory that is left, swap, shared and huge pages."""
     for line, text in enumerate(lines, start=1):
         if found := _MEMINFO.match(text):
-            yield Reading(found[1], number(found[2]), found[3] or "count", line=line)
+            yield Reading(found[1], number_or_text(found[2]), found[3] or "count", line=line)
 
 
 LSCPU = {
@@ -153,7 +155,7 @@ def read_lscpu(lines: Lines) -> Iterator[Reading]:
     for line, text in enumerate(lines, start=1):
         key = found[1].rstrip(":") if (found := _FIELD.search(text)) else key
         if key in LSCPU and (value := _DATA.search(text)):
-            yield Reading(LSCPU[key], number(value[1]), line=line)
+            yield Reading(LSCPU[key], number_or_text(value[1]), line=line)
 
 
 def _listed_processors(lines: Lines) -> Iterator[Reading]:
@@ -180,7 +182,9 @@ def read_series(lines: Lines) -> Iterator[Reading]:
     yield Reading("rows", len(rows), "count", line=lines_of, how="count")
     for name in names:
         values = [
-            (value, line) for line, row in rows if isinstance(value := number(row.get(name, "")), int | float)
+            (value, line)
+            for line, row in rows
+            if isinstance(value := number_or_text(row.get(name, "")), int | float)
         ]
         if values:
             highest = max(value for value, _ in values)
@@ -248,10 +252,10 @@ def read_numactl(lines: Lines) -> Iterator[Reading]:
     yield from keyed(lines, _SHOWN)
     for line, text in enumerate(lines, start=1):
         if text.startswith("available:"):
-            yield Reading("numa nodes", number(text.split()[1]), "count", line=line)
+            yield Reading("numa nodes", number_or_text(text.split()[1]), "count", line=line)
         for found in _NODE.finditer(text):
             node = f"node {found[1]}"
             if found[2]:
                 yield Reading("cpus", len(found[3].split()), "count", node, line, how="count")
             else:
-                yield Reading(found[4], number(found[5]), "MB", node, line)
+                yield Reading(found[4], number_or_text(found[5]), "MB", node, line)

@@ -151,11 +151,11 @@ def _compiled(expression: str) -> re.Pattern[str]:
     return re.compile(expression, re.MULTILINE)
 
 
-def number(text: str) -> int | float | str:
+def number_or_text(text: str) -> int | float | str:
     """Return the number that a text is, or the text.
 
     Example:
-        >>> number("1,024"), number("0.5"), number("N/A")
+        >>> number_or_text("1,024"), number_or_text("0.5"), number_or_text("N/A")
         (1024, 0.5, 'N/A')
     """
     plain = text.strip().replace(",", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vllm_logdoctor.evidence.model import Lines, Reading, number
+from vllm_logdoctor.evidence.model import Lines, Reading, number_or_text
 from vllm_logdoctor.evidence.tables import columns, comma_separated
 
 # | NVIDIA-SMI 590.48.01              Driver Version: 590.48.01      CUDA Version: 13.1     |
@@ -48,10 +48,10 @@ def read_smi_table(lines: Lines) -> Iterator[Reading]:
             yield Reading("bus", found[3], subject=card, line=line)
         elif card and (found := _STATE.match(text)):
             for (name, unit), value in zip(_OF_STATE, found.groups(), strict=True):
-                yield Reading(name, number(value), unit, card, line)
+                yield Reading(name, number_or_text(value), unit, card, line)
         elif processes < _MOST_PROCESSES and (found := _PROCESS.match(text)):
             processes += 1
-            held = number(found[5].removesuffix("MiB"))
+            held = number_or_text(found[5].removesuffix("MiB"))
             yield Reading(f"memory of process {found[2]} {found[4]}", held, "MiB", f"gpu {found[1]}", line)
 
 
@@ -131,8 +131,8 @@ def _query_name(key: str, sections: list[tuple[int, str]]) -> str | None:
 def _measured(name: str, value: str, subject: str, line: int) -> Reading:
     """Return a value with its unit apart: "52 C" -> 52, C."""
     if found := _MEASURE.match(value):
-        return Reading(name, number(found[1]), found[2], subject, line)
-    return Reading(name, number(value), "", subject, line)
+        return Reading(name, number_or_text(found[1]), found[2], subject, line)
+    return Reading(name, number_or_text(value), "", subject, line)
 
 
 _XML = {
@@ -220,11 +220,12 @@ def read_monitor(lines: Lines) -> Iterator[Reading]:
     first = rows[: 60 if "pid" in names else 0]
     for line, row in first:
         who = f"{row.get('command', row.get('name', ''))} ({row['pid']})"
-        yield Reading(f"sm of {who}", number(row.get("sm", "-")), "%", f"gpu {row['gpu']}", line)
+        yield Reading(f"sm of {who}", number_or_text(row.get("sm", "-")), "%", f"gpu {row['gpu']}", line)
     if "pid" not in names:
         for line, row in rows[-4:]:
             yield from (
-                Reading(name, number(row[name]), "", f"gpu {row[names[0]]}", line) for name in names[1:]
+                Reading(name, number_or_text(row[name]), "", f"gpu {row[names[0]]}", line)
+                for name in names[1:]
             )
 
 
@@ -255,7 +256,7 @@ def read_nvlink(lines: Lines) -> Iterator[Reading]:
         elif found := _LINK.match(text):
             links += 1
             if links <= 4:
-                yield Reading(f"link {found[1]}", number(found[2] or "inactive"), "GB/s", card, line)
+                yield Reading(f"link {found[1]}", number_or_text(found[2] or "inactive"), "GB/s", card, line)
         following = lines[line] if line < len(lines) else ""
         if links and not _LINK.match(following) and _LINK.match(text):
             yield Reading("links", links, "count", card, line, how="count")

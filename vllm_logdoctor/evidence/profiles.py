@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from vllm_logdoctor.evidence.kernels import KernelTimes
-from vllm_logdoctor.evidence.model import MOST_READINGS, Lines, Reading, number
+from vllm_logdoctor.evidence.model import MOST_READINGS, Lines, Reading, number_or_text
 from vllm_logdoctor.evidence.tables import cells
 from vllm_logdoctor.evidence.traces import STEP
 
@@ -36,12 +36,12 @@ def read_nsys(lines: Lines) -> Iterator[Reading]:
             names, shown = _nsys_cells(text), 0
         elif names:
             values = _nsys_cells(text)
-            if len(values) != len(names) or not isinstance(number(values[0]), int | float):
+            if len(values) != len(names) or not isinstance(number_or_text(values[0]), int | float):
                 continue
             row = dict(zip(names, values, strict=True))
             _add_kernel(kernels, row)
             if _LAUNCH.match(row.get("Name", "")) and isinstance(
-                spent := number(row.get("Med (ns)", "")), int | float
+                spent := number_or_text(row.get("Med (ns)", "")), int | float
             ):
                 rows.append(
                     Reading(
@@ -56,7 +56,7 @@ def read_nsys(lines: Lines) -> Iterator[Reading]:
             shown += 1
             if shown <= _MOST_NAMES:
                 rows += [
-                    Reading(name, number(value), name, values[-1][:120], line)
+                    Reading(name, number_or_text(value), name, values[-1][:120], line)
                     for name, value in list(zip(names, values, strict=True))[:3]
                 ]
     classes = list(kernels.readings(where="cuda_gpu_kern_sum"))
@@ -65,7 +65,7 @@ def read_nsys(lines: Lines) -> Iterator[Reading]:
 
 def _add_kernel(kernels: KernelTimes, row: dict[str, str]) -> None:
     """Add a row of the report on kernels: only that one counts instances."""
-    time, count = number(row.get("Total Time (ns)", "")), number(row.get("Instances", ""))
+    time, count = number_or_text(row.get("Total Time (ns)", "")), number_or_text(row.get("Instances", ""))
     name = row.get("Name", "")
     # Ranges of NVTX have instances too, and a style.
     if isinstance(time, int | float) and isinstance(count, int) and name and "Style" not in row:
@@ -101,7 +101,7 @@ def read_torch_table(lines: Lines) -> Iterator[Reading]:
             if STEP.match(parts[0]) and _microseconds(row.get("Self CPU", "")):
                 yield Reading(
                     "steps",
-                    number(row["# of Calls"]),
+                    number_or_text(row["# of Calls"]),
                     "count",
                     line=line,
                     how="annotations of vLLM's model runner",
@@ -111,7 +111,7 @@ def read_torch_table(lines: Lines) -> Iterator[Reading]:
             shown += 1
             if shown <= _MOST_ROWS:
                 yield from (
-                    Reading(name, number(row[name]), "", parts[0], line)
+                    Reading(name, number_or_text(row[name]), "", parts[0], line)
                     for name in (device, f"{device} %", "# of Calls")
                     if name in row
                 )
@@ -126,7 +126,7 @@ def _add_row(kernels: KernelTimes, row: dict[str, str], device: str) -> None:
         return
     if _ANNOTATION.match(row.get("Name", "")):
         return
-    count = number(row["# of Calls"])
+    count = number_or_text(row["# of Calls"])
     kernels.add(row.get("Name", ""), time, count if isinstance(count, int) else 0)
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vllm_logdoctor.evidence.model import Lines, Reading, Scalar, number
+from vllm_logdoctor.evidence.model import Lines, Reading, Scalar, number_or_text
 
 # vllm:time_to_first_token_seconds_bucket{engine="0",le="0.001",model_name="tiny"} 0.0
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)")
@@ -184,9 +184,9 @@ def read_api(lines: Lines) -> Iterator[Reading]:
         if not values:
             continue
         name = str(labels.get("__name__", "value"))
-        yield Reading(name, number(str(values[-1])), "last value", subject, where=where)
+        yield Reading(name, number_or_text(str(values[-1])), "last value", subject, where=where)
         if len(values) > 1:
-            numbers: list[Scalar] = [number(str(value)) for value in values[:200]]
+            numbers: list[Scalar] = [number_or_text(str(value)) for value in values[:200]]
             yield Reading(name, numbers, "series", subject, where=where)
         models |= {str(labels["model_name"])} if "model_name" in labels else set()
     yield from (Reading("model", model, where="data.result") for model in sorted(models))

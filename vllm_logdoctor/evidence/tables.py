@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from vllm_logdoctor.evidence.model import Lines, Reading, Scalar, number
+from vllm_logdoctor.evidence.model import Lines, Reading, Scalar, number_or_text
 
 Row = tuple[int, dict[str, str]]
 
@@ -62,7 +62,7 @@ def keyed(lines: Lines, wanted: dict[str, str], separator: str = ":") -> Iterato
         key, found, value = text.partition(separator)
         name = wanted.get(key.strip())
         if found and name:
-            yield Reading(name, number(value), line=line)
+            yield Reading(name, number_or_text(value), line=line)
 
 
 def json_values(lines: Lines, wanted: Collection[str] = ()) -> Iterator[Reading]:
@@ -83,7 +83,7 @@ def json_values(lines: Lines, wanted: Collection[str] = ()) -> Iterator[Reading]
 def _json_scalar(text: str) -> Scalar:
     if text in _JSON_WORDS:
         return _JSON_WORDS[text]
-    return text[1:-1].replace('\\"', '"') if text.startswith('"') else number(text)
+    return text[1:-1].replace('\\"', '"') if text.startswith('"') else number_or_text(text)
 
 
 def first_of_each(readings: Iterable[Reading]) -> Iterator[Reading]:

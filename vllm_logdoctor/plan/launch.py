@@ -168,7 +168,7 @@ def flag_words(launch: Launch) -> list[tuple[str, ...]]:
     words: list[tuple[str, ...]] = []
     for name, value in launch.flags.items():
         known = flag_for_field(name.removeprefix("--").replace("-", "_"), launch.version)
-        found = known.arguments(value) if known is not None else plain_words(name, value)
+        found = known.arguments(value) if known is not None else words_of_unknown_flag(name, value)
         if found:
             words.append(tuple(_without_masks(found, name)))
     return words
@@ -197,11 +197,11 @@ def open_environment(launch: Launch) -> dict[str, str]:
     return {name: value for name, value in launch.environment.items() if MASK not in value}
 
 
-def plain_words(name: str, value: Any) -> tuple[str, ...]:
+def words_of_unknown_flag(name: str, value: Any) -> tuple[str, ...]:
     """Return the words of a flag that the version is not known to have.
 
     Example:
-        >>> plain_words("--enforce-eager", True), plain_words("--port", 8000)
+        >>> words_of_unknown_flag("--enforce-eager", True), words_of_unknown_flag("--port", 8000)
         (('--enforce-eager',), ('--port', '8000'))
     """
     if value is True:

@@ -17,7 +17,7 @@ from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.builds import is_build
 from vllm_logdoctor.run.configuration import effective_configuration
 from vllm_logdoctor.run.identity import (
-    engine_of,
+    engine_generation,
     is_same_model,
     kind_of_run,
     model_of,
@@ -149,7 +149,7 @@ def _take_command(run: Run, builder: RunBuilder) -> None:
 def _identify(run: Run, builder: RunBuilder) -> None:
     run.version = version_of(builder)
     run.platform, run.platform_evidence = platform_of(builder, run.version)
-    run.engine = engine_of(builder, run.version)
+    run.engine = engine_generation(builder, run.version)
     run.kind = "server" if run.launched_by else kind_of_run(builder)
     unnamed = run.kind == "unknown" or (run.launched_by and not run.accesses)
     if unnamed and run.server == VLLM and not run.vllm_records:

@@ -90,7 +90,7 @@ def release_words(version: Value) -> str:
     return releases if comma and version.provenance == "derived" else str(version.value)
 
 
-def engine_of(builder: RunBuilder, version: Value | None) -> str | None:
+def engine_generation(builder: RunBuilder, version: Value | None) -> str | None:
     """Return "V0" or "V1", or None where nothing tells."""
     seen = builder.messages.get("engine-config")
     if seen:

@@ -29,7 +29,7 @@ class Part(Struct, forbid_unknown_fields=True):
                 if part is not None:
                     value = _parts_of(part, value)
                 elif is_any:
-                    value = plain(value)
+                    value = json_value(value)
                 given[name] = None if value == "" and may_be_null else value
         return cls(**given)
 
@@ -69,11 +69,11 @@ def three_decimals(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else round(value, 3)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Return a value that JSON can hold: no NaN, no infinity, text for what JSON has no form for.
 
     Example:
-        >>> plain({1: float("nan"), "a": (1, 2)})
+        >>> json_value({1: float("nan"), "a": (1, 2)})
         {'1': None, 'a': [1, 2]}
     """
     if value is None or isinstance(value, bool | int | str):
@@ -81,9 +81,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, set | frozenset):
         return sorted(str(item) for item in value)
     return str(value)

@@ -53,11 +53,11 @@ def step_tokens_of(run: Run) -> int | None:
 def _default(run: Run, name: str) -> int | None:
     if run.version is None or not arguments_are_whole(run):
         return None
-    found = default_of(name, str(run.version.value), context_of(run))
+    found = default_of(name, str(run.version.value), context_of_defaults(run))
     return _whole(found.value) if found else None
 
 
-def context_of(run: Run) -> Context:
+def context_of_defaults(run: Run) -> Context:
     """Return what is known of a run for asking defaults, with the memory of its device."""
     total, named = device_total(run), device_name(run)
 
