@@ -83,6 +83,13 @@ def test_llama_cpp_times_on_lines_without_a_head_are_read() -> None:
     assert [(one.prompt_tokens, one.tokens) for one in log.requests] == [(218, 25)]
 
 
+def test_llama_cpp_answer_without_a_line_on_its_prompt_counts_no_prompt() -> None:
+    answer = "       eval time =     329.83 ms /    25 tokens (   13.19 ms per token,    75.80 tokens per second)\n"
+    log = analyze(("print_info: file type = Q8_0\n" + answer).encode()).runs[0].run.engine_log
+    assert log is not None
+    assert [(one.prompt_tokens, one.tokens) for one in log.requests] == [(0, 25)]
+
+
 @pytest.mark.parametrize(
     ("text", "speed"),
     [

@@ -103,3 +103,12 @@ def test_what_repairs_a_failure_is_for_every_objective() -> None:
     )
     run = a_run(set={"max_model_len": 8192}, version="0.16.0")
     assert [item.change for item in plan_of(run, [failure], "long-context").changes] == [shorter]
+
+
+def test_memory_sets_no_size_of_the_cache_that_the_engine_prints() -> None:
+    sized = Change("--kv-cache-memory-bytes", "flag", None, 30 << 30, "needs-test")
+    found = Finding("kv-cache-preemption", "performance", "high", "high", "", "", changes=(sized,))
+    run = a_run(set={"max_num_seqs": 32}, version="0.16.0")
+    assert [item.change for item in plan_of(run, [found], "throughput").changes] == [sized]
+    refused = dict(plan_of(run, [found], "memory").refused)
+    assert "takes more of the device" in refused["--kv-cache-memory-bytes"]
