@@ -188,6 +188,20 @@ def test_the_busiest_thread_is_one_of_the_log_where_the_machine_runs_another_ser
     assert found["cells"][0]["value"] == 61.0  # type: ignore[index]
 
 
+@pytest.mark.parametrize("form", ["sarif", "junit", "csv", "github"])
+def test_formats_of_findings_are_refused_where_several_engines_are_compared(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [str(tmp_path / name) for name in ("vllm.log", "sglang.log")]
+    for name, text in zip(names, (vllm(), sglang()), strict=True):
+        Path(name).write_text(text)
+    monkeypatch.setattr("sys.argv", ["logdoctor", "compare", *names, "--format", form])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert f"unknown format '{form}'; choose one of markdown, json, text, html" in capsys.readouterr().err
+
+
 def test_claims_are_printed_as_the_users(compare: Compare) -> None:
     plain = str(compare(vllm(), sglang(), form="markdown")["text"])
     claimed = str(

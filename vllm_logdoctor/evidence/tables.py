@@ -17,8 +17,8 @@ _JSON_VALUE = re.compile(
 _JSON_WORDS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
 
 
-def columns(lines: Lines, header: int, until_blank: bool = True) -> Iterator[Row]:
-    """Yield the rows under a header of words, by name of the column; text that is left over belongs to the last column.
+def columns(lines: Lines, header: int) -> Iterator[Row]:
+    """Yield the rows under a header of words, by name of the column, up to an empty line; text that is left over belongs to the last column.
 
     Example:
         >>> list(columns(["PID CMD", "7 a b"], 0))
@@ -28,9 +28,7 @@ def columns(lines: Lines, header: int, until_blank: bool = True) -> Iterator[Row
     for index in range(header + 1, len(lines)):
         text = lines[index]
         if not text.strip():
-            if until_blank:
-                return
-            continue
+            return
         values = text.split(maxsplit=len(names) - 1)
         if len(values) == len(names):
             yield index + 1, dict(zip(names, values, strict=True))
@@ -56,10 +54,10 @@ def comma_separated(lines: Lines) -> Iterator[Row]:
             yield line, dict(zip(names, (value.strip() for value in row), strict=False))
 
 
-def keyed(lines: Lines, wanted: dict[str, str], separator: str = ":") -> Iterator[Reading]:
+def keyed(lines: Lines, wanted: dict[str, str]) -> Iterator[Reading]:
     """Yield the values of lines "key: value" for the keys that are wanted, under the names given for them."""
     for line, text in enumerate(lines, start=1):
-        key, found, value = text.partition(separator)
+        key, found, value = text.partition(":")
         name = wanted.get(key.strip())
         if found and name:
             yield Reading(name, number_or_text(value), line=line)

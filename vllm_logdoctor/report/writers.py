@@ -60,9 +60,11 @@ def render_result(result: Result, format_name: str) -> str:
     """Return what a command found in a format.
 
     Raises:
-        LogdoctorError: no such format.
+        LogdoctorError: no such format, or none of such a result.
     """
-    format_name = format_named(format_name, tuple(FORMATS))
+    format_name = format_named(
+        format_name, tuple(name for name in FORMATS if name in result.own or name not in _OF_ANALYSIS)
+    )
     if format_name in result.own:
         return result.own[format_name]()
     return str(_module(format_name).render(result))
