@@ -75,6 +75,9 @@ HOSTILE: Mapping[str, Callable[[], Iterator[str]]] = {
     "tracebacks, each of another place": _numbered(
         lambda word: f'({word} pid=7) ERROR 03-04 10:12:00 [{word}.py:7] Traceback (most recent call last):\n  File "/{word}.py", line 7, in {word}\n    {word}()\n{word.title()}Error: {word}'
     ),
+    "tracebacks, each with its own exception": _numbered(
+        lambda word: f'{_SITE}Traceback (most recent call last):\n{_SITE}  File "/f.py", line 7, in step\n{_SITE}{word.title()}Error: {word} {word[::-1]}'
+    ),
     "plain words, no header": _numbered(lambda word: f"{word} {word[::-1]} {word[3:]} {word[2:]} {word[:7]} {word[5:]}"),
     "access lines, each of another path": _numbered(lambda word: f'INFO:     10.0.0.1:5 - "GET /{word}/{word[::-1]} HTTP/1.1" 404 Not Found'),
     "statistics, each of another engine": _numbered(
@@ -82,8 +85,14 @@ HOSTILE: Mapping[str, Callable[[], Iterator[str]]] = {
         "throughput: 2.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%"
     ),
     "a server started in every line": _numbered(lambda word: f"(APIServer pid=5) INFO 03-04 10:11:10 [api_server.py:1289] vLLM API server version 0.11.2{word[0]}"),
+    "a server that starts and ends in every second line": _numbered(
+        lambda word: f"(APIServer pid=5) INFO 03-04 10:11:10 [api_server.py:1289] vLLM API server version 0.11.2{word[0]}\n"
+        "(APIServer pid=5) INFO:     Finished server process [5]"
+    ),
     "arguments, each with another name": _numbered(lambda word: f"INFO 03-04 10:11:11 [utils.py:253] non-default args: {{'model': 'org/{word}', '{word}': '{word[::-1]}'}}"),
     "names of secrets without a secret": _same(_SITE + "api_key= token: password -> key | secret=None --api-key " * 8),
+    "names of secrets at the end of the line": _same(_SITE + "the value of api_key:"),
+    "names of secrets at the end, lines differ": _numbered(lambda word: f"{_SITE}{word} of {word[::-1]} is {word[2:]}: api_key="),
     "beginnings of a private key": _same(_SITE + "-----BEGIN PRIVATE KEY-----"),
     "an exception's beginning 300 times a line": _same("RuntimeError: " * 300 + "/xgrammar/"),
     "brackets, 6,000 of them a line": _same(f"INFO 03-04 10:11:11 [utils.py:253] non-default args: {_NESTED}"),

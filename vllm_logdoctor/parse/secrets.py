@@ -120,6 +120,8 @@ _USER = lazy_pattern(
     r"(?P<name>(?<![\w./@:-])[A-Za-z][\w.-]{0,40}:)"
     r"(?P<value>(?=[^\s@]{0,79}[a-z])(?=[^\s@]{0,79}[A-Z])(?=[^\s@]{0,79}[0-9])[^\s:@/\"',;()<>]{8,80})(?=@(?!sha256)[\w-])"
 )
+# https://k3v7q2...@pkgs.example/simple: letters of one case and digits
+_TOKEN_AS_USER = lazy_pattern(r"(?=[a-z]*[0-9])(?=[0-9]*[a-z])[a-z0-9]{32,}", re.IGNORECASE)
 _HEX_AND_DASHES = lazy_pattern(r"[0-9a-f-]+")
 # GET /cb?code=abc     code=abc&state=x
 _QUERY = lazy_pattern(
@@ -155,6 +157,11 @@ _NAME_AT_END = lazy_pattern(
 # Input should be None [type=none_required, input_value='Zq7hTk2L', input_type=str]
 _VALUE_LINE = lazy_pattern(
     r"\s*(?P<item>-\s{1,8})?(?P<named>[\"']?value[\"']?\s?[:=]\s?|.{0,200}\binput_value=)?[\"']?(?P<value>[^\s\"',]{3,})[\"']?(?(named)[,\s\]].*|,?\s*(?:\s(?:\\|-{1,2}[a-z].{0,400}))?)?\Z"
+)
+# host1: Zq7hTk2L     (EngineCore pid=7) - Zq7hTk2L     [core.py:7] value: Zq7hTk2L     host1: ----
+_VALUE_OR_HEAD = lazy_pattern(
+    r"(?:\A|[:)\]|] )(?:[\s=_-]*\Z|\s*(?:-\s{1,8})?[\"']?(?:value[\"']?\s?[:=]|[^\s\"',]{3,}[\"']?,?\s*(?:\s(?:\\|-{1,2}[a-z].{0,400}))?\Z))"
+    r"|\binput_value="
 )
 _WRAPPED_FROM = 60
 """Characters of a line from which a terminal may have broken it."""
@@ -233,14 +240,16 @@ class OpenSecret(Struct, frozen=True):
             >>> OpenSecret("api_key", True).without_rest("Zq7hTk2Lw9XbV3nR")
             ('***', None)
         """
-        if _may_be_head(text) and not text[self._end_of_head(text) :].strip(_RULE):
+        may_hold_value = _may_hold_value(text)
+        end = self._end_of_head(text) if may_hold_value else 0
+        if may_hold_value and not text[end:].strip(_RULE):
             return text, self
         if self.wrapped:
             rest = _WRAPPED_REST.match(text)
             return (f"{MASK}{text[rest.end() :]}" if rest and changes_class(rest[0]) else text), None
         if not self.name:
             return self._without_key_line(text)
-        found = _VALUE_LINE.match(text) or _VALUE_LINE.match(text, self._end_of_head(text))
+        found = (_VALUE_LINE.match(text) or _VALUE_LINE.match(text, end)) if may_hold_value else None
         if found is None:
             return text, None
         assigned = self.assigned or found["item"] or found["named"]
@@ -282,15 +291,14 @@ def open_secret(text: str, message: str) -> OpenSecret | None:
         return OpenSecret("", before=_without_digits(text[:begin]))
     if key := line_of_key(message):
         return OpenSecret("", before=_without_digits(text[: text.rfind(key)]))
-    end = message[-200:]
-    found = _NAME_AT_END.search(end.rstrip()) if _may_end_in_name(end) else None
-    return None if found is None else OpenSecret(found["name"], bool(found["assign"]), _without_digits(text))
+    found = _name_at_end(message[-200:])
+    return None if found is None else OpenSecret(*found, _without_digits(text))
 
 
-def _may_be_head(text: str) -> bool:
-    """Return, at little cost, whether a line may be a host, a process or a header, and a rule below a heading, and nothing else."""
-    head = text.rstrip(_RULE)
-    return len(head) < 2 or head[-1] in ":)]|"
+@asked_once(4096)
+def _may_hold_value(text: str) -> bool:
+    """Return whether a line may be the value of a name before it, or a head with nothing or a rule behind it."""
+    return _VALUE_OR_HEAD.search(text) is not None
 
 
 def wrapped_secret(text: str, masked: str) -> OpenSecret | None:
@@ -300,13 +308,15 @@ def wrapped_secret(text: str, masked: str) -> OpenSecret | None:
 
 
 @asked_once(4096)
-def _may_end_in_name(text: str) -> bool:
-    """Return whether a text ends in the name of a credential: on its own, in few words, or with an equals sign or a colon."""
+def _name_at_end(text: str) -> tuple[str, bool] | None:
+    """Return the name of a credential that a text ends in, on its own, in few words or assigned, and whether it is; its digits may be 1."""
     end = text.rstrip()
     if not end.endswith(("=", ":")) and len(end.split(None, _FEW_WORDS)) > _FEW_WORDS:
-        return False
+        return None
     found = _NAME_AT_END.search(end)
-    return found is not None and may_hold_name(f"{found['name']}=aaaaaaaaaaaa")
+    if found is None or not may_hold_name(f"{found['name']}=aaaaaaaaaaaa"):
+        return None
+    return found["name"], bool(found["assign"])
 
 
 def _without_digits(text: str) -> str:
@@ -361,13 +371,16 @@ def _mask_places(text: str, kinds: dict[str, None]) -> str:
             r"[0-9a-f]{12,64}", match[0].partition("://")[2]
         ):
             return match[0]
-        # Without a password, or without the end of one, only what looks generated is a secret.
-        if not (colon and match[0].endswith("@")) and not looks_random(password or user):
+        # Without a password, or without the end of one, only what looks generated, or is longer than the name of a user, is a secret.
+        whole = match[0].endswith("@")
+        if (
+            not (colon and whole)
+            and not looks_random(password or user)
+            and not (whole and _TOKEN_AS_USER.fullmatch(user))
+        ):
             return match[0]
         kinds["password in a URL"] = None
-        return (
-            f"{match['scheme']}://{user + ':' if colon else ''}{MASK}{'@' if match[0].endswith('@') else ''}"
-        )
+        return f"{match['scheme']}://{user + ':' if colon else ''}{MASK}{'@' if whole else ''}"
 
     def headers(match: re.Match[str]) -> str:
         kinds["request header"] = None
