@@ -49,7 +49,6 @@ code={}&state=x
 https://b.example.com/k?q-sign-algorithm=sha1&q-signature={}
 https://host.example/open-apis/bot/v2/hook/{}
 https://conda.example/t/me-{}/channel
-Looking in indexes: https://[52L]@packages.example/simple/
 connecting to nats://{}@nats:4222
 cannot reach http://svc:{}@host.example:1234
 db.example.com:5432:prod:app:{}

@@ -355,3 +355,9 @@ x = _text(64)
 _add("private key whose beginning is lost", x, f"{x}\n{_text(64)}\n{_text(20)}==\n-----END PRIVATE KEY-----")
 x = "cfut_" + _text(48)
 _add("cloudflare", x, _SITE + f"cf: {x} invalid")
+x = "k" + _text(51, "abcdefghijklmnopqrstuvwxyz234567")
+_add(
+    "token of one case as the user of a URL",
+    x,
+    f"Looking in indexes: https://{x}@packages.example/_packaging/f/pypi/simple/",
+)
