@@ -20,6 +20,7 @@ _NESTING_KEYS = ("content", "_source", "jsonPayload", "result", "fields", "attri
 _MEMBER_ALONE = "member"
 # A platform's "severity" is that of the stream, not of the record.
 _LEVEL_KEYS = ("levelname", "level", "log_level")
+_COMMAND_KEYS = ("cmd", "command")
 _TIME_KEYS = ("asctime", "timestamp", "time", "ts", "@timestamp")
 
 Entry = dict[str, Any]
@@ -31,6 +32,8 @@ def read_entry(text: str) -> tuple[Entry, str] | None:
     Example:
         >>> read_entry('{"log": "Killed\\\\n", "time": "2026-05-01T10:00:00Z"}')[1]
         'Killed'
+        >>> read_entry('{"message": "Starting", "cmd": "vllm serve org/m"}')[1]
+        'Starting: vllm serve org/m'
     """
     member = _MEMBER.match(text)
     try:
@@ -51,6 +54,10 @@ def read_entry(text: str) -> tuple[Entry, str] | None:
     raised = next((found[key] for key in TRACEBACK_KEYS if isinstance(found.get(key), str)), "")
     if raised and raised not in message:
         message = f"{message}\n{raised.rstrip()}"
+    # {"level": "INFO", "message": "Exec command", "cmd": "vllm serve org/m --port 8000"}
+    command = next((found[key] for key in _COMMAND_KEYS if isinstance(found.get(key), str)), "")
+    if command and command not in message:
+        message = f"{message}: {command}"
     # TGI's text has it before the message.
     if str(found.get("target", "")).startswith("text_generation_"):
         message = f"{found['target']}: {message}"

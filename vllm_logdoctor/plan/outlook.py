@@ -10,7 +10,7 @@ from vllm_logdoctor.plan.model import Expectation, NextLimit, PlannedChange
 from vllm_logdoctor.plan.planned import PlannedRun
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.load import Load, generated_tokens, load_of
+from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.model import Effect, Finding
 from vllm_logdoctor.run.model import Run
 
@@ -19,6 +19,8 @@ LEAST_SAMPLES = 3
 """Statistics lines with requests, fewer of which show no load to go by."""
 LEAST_MOVE = 0.02
 """A figure that moves by less than 2 % is not worth a row."""
+LEAST_SECONDS = 60.0
+"""Seconds with requests, less of which is a moment and no load to forecast."""
 _LIMITS = {
     "client-limited": "client",
     "kv-cache-limited": "KV cache",
@@ -33,10 +35,10 @@ def expectations(
 
     Empty where the plan changes no setting, or the log shows no load.
     """
-    if len(load.busy) < LEAST_SAMPLES or not any(item.change.kind in ("flag", "env") for item in items):
+    if load.busy_seconds < LEAST_SECONDS or not any(item.change.kind in ("flag", "env") for item in items):
         return ()
     after = load_of(planned.run)
-    rows = [_throughput(items, findings, load), _tokens(planned)]
+    rows = [_tokens(planned)]
     why = "the same demand under the new limits"
     rows += [
         _row("requests at once, at most", load.peak_running, after.peak_running, why),
@@ -101,35 +103,6 @@ def _where(name: str, planned: PlannedRun, load: Load) -> str:
     if queues:
         waiting = f"up to {load.peak_waiting:,} waiting in {100 * load.share_of(queues):.3g} % of the time"
     return f"at most {plural(load.peak_running, 'request')} at once, {waiting}, {load.peak_kv:.3g} % of the KV cache"
-
-
-def _throughput(
-    items: Sequence[PlannedChange], findings: Sequence[Finding], load: Load
-) -> Expectation | None:
-    """Return the throughput over the run that the best single change gives.
-
-    Ranges of several changes are not multiplied: they were measured apart, each from a slower start.
-    """
-    effects = planned_effects(items, findings)
-    seconds = sum(span.seconds for span in load.busy)
-    now = generated_tokens(load.busy) / seconds if seconds else 0.0
-    if not effects or now < 1:
-        return None
-    best, effect = max(effects, key=lambda pair: pair[1].over_run(pair[1].middle))
-    low, high = effect.over_run(effect.low), effect.over_run(effect.high)
-    if high < 1 + LEAST_MOVE:
-        return None
-    why = f"{_change_of(best)} ({effect.origin}), acting in {100 * effect.share:.3g} % of the busy time; over the whole run"
-    if others := [_change_of(finding) for finding, _ in effects if finding is not best]:
-        why += f"; no measurement shows what these add to it: {', '.join(others)}"
-    return Expectation(
-        "generated tokens/s, mean", round(now, 1), round(now * low, 1), round(now * high, 1), why
-    )
-
-
-def _change_of(finding: Finding) -> str:
-    """Return what the plan changes for a finding; its title is said elsewhere."""
-    return finding.changes[0].knob if finding.changes else finding.title
 
 
 def _tokens(planned: PlannedRun) -> Expectation | None:

@@ -14,6 +14,7 @@ from vllm_logdoctor.rules.model import Change, Effect
 
 ORIGINS = {"measured": "measured in this log", "computed": "computed", "published": "published measurements"}
 
+LEAST_GAIN = 1.01
 MOST_OF_THE_RUN = 0.9
 """Share of the busy time from which a gain is the run's."""
 
@@ -98,6 +99,8 @@ def effect_words(effect: Effect | None) -> str:
     """Return the expected effect with where the range is from, as Markdown, or an empty text."""
     if effect is None:
         return ""
+    if gains_little(effect):
+        return f"less than 1 % more generation throughput over the run: it acts in {number(100 * effect.share)} % of the busy time"
     basis = prose(effect.basis)
     origin = ORIGINS[effect.origin]
     return f"{effect_range(effect)} ({origin}{': ' + basis if basis else ''})"
@@ -124,15 +127,14 @@ def effect_range(effect: Effect) -> str:
             return f"{_span(low, high)} x slower {prose(metric)}"
     over = ""
     if effect.share < MOST_OF_THE_RUN and effect.metric == "generation_throughput":
-        over = (
-            f" in {number(100 * effect.share)} % of the busy time,"
-            f" {_over_run(effect.over_run(low), effect.over_run(high))} over the run"
-        )
+        run = _span(round(effect.over_run(low), 2), round(effect.over_run(high), 2))
+        over = f" in {number(100 * effect.share)} % of the busy time, {run} x over the run"
     return f"{_span(low, high)} x {prose(metric)}{over}"
 
 
-def _over_run(low: float, high: float) -> str:
-    return "less than 1 % more" if high < 1.01 else f"{_span(round(low, 2), round(high, 2))} x"
+def gains_little(effect: Effect) -> bool:
+    """Return True if a change that acts in a part of the load gains less than a percent over the run."""
+    return effect.share < MOST_OF_THE_RUN and effect.over_run(float(effect.high)) < LEAST_GAIN
 
 
 def _span(low: float, high: float) -> str:

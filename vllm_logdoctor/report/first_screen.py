@@ -12,7 +12,14 @@ from msgspec import Struct
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.alternatives import ways_beside
-from vllm_logdoctor.report.effects import MOST_OF_THE_RUN, ORIGINS, action_words, change_words, effect_range
+from vllm_logdoctor.report.effects import (
+    MOST_OF_THE_RUN,
+    ORIGINS,
+    action_words,
+    change_words,
+    effect_range,
+    gains_little,
+)
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital, count
@@ -47,7 +54,6 @@ _NAMES_NO_CAUSE = frozenset({NOT_IN_LOG, UNKNOWN})
 _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
 _SEVERE = ("critical", "high")
 _QUOTE = 240
-LEAST_GAIN = 1.01
 _REPEATED = 6
 _BARE = lazy_pattern(r"\w*(?:Error|Exception)")
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
@@ -259,17 +265,11 @@ def worthwhile(page: Page) -> tuple[Finding, ...]:
         if finding.changes
         and finding.role != "cascade"
         and not page.put_off(finding)
-        and not _gains_little(finding)
+        and not (finding.effect is not None and gains_little(finding.effect))
     ]
     secrets = [one for one in found if one.kind == "security"]
     others = [one for one in found if one.kind != "security"]
     return (*others[: SHOWN - 1], *secrets, *others[SHOWN - 1 :])
-
-
-def _gains_little(finding: Finding) -> bool:
-    """Return True if a change gains less than a percent over the run."""
-    effect = finding.effect
-    return effect is not None and _holds_briefly(finding) and effect.over_run(float(effect.high)) < LEAST_GAIN
 
 
 def split_lead(text: str) -> tuple[str, str]:
@@ -397,7 +397,7 @@ def _note(page: Page, first: Finding | None, shown: tuple[Finding, ...]) -> str:
         parts.append(avoidance(first))
     further = len(worthwhile(page)) - len(shown) if shown else 0
     if further > 0:
-        parts.append(f"{count(further, 'further change')} below.")
+        parts.append(f"{count(further, 'more change')} below.")
     if page.diagnosis.hidden:
         names = ", ".join(code(name) for name in dict.fromkeys(one.id for one in page.diagnosis.hidden))
         parts.append(f"Left out by the baseline or a suppression: {names}.")

@@ -127,17 +127,19 @@ def requests_of(run: Run, with_probes: bool = True) -> Counter[int]:
 
 
 def quantile(weighted: Sequence[tuple[float, int]], share: float) -> float | None:
-    """Return the smallest value that at least `share` of the weight does not exceed.
+    """Return the value below which `share` of the weight lies; between two values, the middle of them.
 
     Example:
-        >>> quantile([(1.0, 1), (2.0, 1), (9.0, 2)], 0.5)
-        2.0
+        >>> quantile([(1.0, 1), (2.0, 1), (9.0, 2)], 0.5), quantile([(1.0, 1), (2.0, 1), (9.0, 1)], 0.5)
+        (5.5, 2.0)
     """
     ordered = sorted((value, weight) for value, weight in weighted if math.isfinite(value))
     wanted = share * sum(weight for _, weight in ordered)
     passed = 0
-    for value, weight in ordered:
+    for number, (value, weight) in enumerate(ordered):
         passed += weight
+        if passed == wanted and number + 1 < len(ordered):
+            return (value + ordered[number + 1][0]) / 2
         if passed >= wanted:
             return value
     return None

@@ -12,7 +12,7 @@ from vllm_logdoctor.rules.limits import KV_FULL, limits_of
 from vllm_logdoctor.rules.load import Load, evidence_of_sample, load_of
 from vllm_logdoctor.rules.model import AlreadyRight
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM
-from vllm_logdoctor.rules.performance.startup import LONG_CAPTURE
+from vllm_logdoctor.rules.performance.startup import LONG_CAPTURE, compile_seconds
 from vllm_logdoctor.run.model import Evidence, Run
 
 # deepseek_v4_fp8   moe_wna16   ascend
@@ -43,7 +43,7 @@ def graphs(run: Run, load: Load) -> AlreadyRight | None:
 
 def torch_compile_on(run: Run, load: Load) -> AlreadyRight | None:
     """torch.compile ran; from its cache where lines say so."""
-    warm, seconds = ("compile-cache-hit", "compile-cache-aot-hit"), run.measure("torch_compile_seconds")
+    warm, seconds = ("compile-cache-hit", "compile-cache-aot-hit"), compile_seconds(run)
     if any(run.seen(name) for name in warm):
         cut = COMPILE_CACHE_WARM
         brings = f"a warm cache cuts the engine's start to {cut.low:g} to {cut.high:g} of its seconds"
@@ -52,9 +52,8 @@ def torch_compile_on(run: Run, load: Load) -> AlreadyRight | None:
     if seconds is None:
         return None
     brings = "fused kernels in every step; the next start loads them"
-    return AlreadyRight(
-        "torch.compile", f"on, {seconds:g} s at this start", brings, _lines(run, "compile-total")
-    )
+    lines = _lines(run, "engine-initialised", "compile-total")
+    return AlreadyRight("torch.compile", f"on, {seconds:g} s at this start", brings, lines)
 
 
 def prefix_caching(run: Run, load: Load) -> AlreadyRight | None:

@@ -32,6 +32,8 @@ MOST_PERIODS = 60
 """A load that changes its limit more often is reported in equal pieces, each by the limit that holds most often."""
 LEAST_CALLS = 10
 """Calls of an offline engine with one prompt each; fewer are a trial."""
+LEAST_SECONDS = 5.0
+"""A further limit that held for less than the interval of any release's statistics lines is not named."""
 SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
 
 
@@ -184,7 +186,7 @@ def _overall(load: Load, limits: Sequence[BottleneckName]) -> BottleneckName:
 
 _MEANING: dict[BottleneckName, str] = {
     "idle": "No request reached the engine for {span}",
-    "client-limited": "No request queued for {span}: the client set the pace",
+    "client-limited": "The queue was empty for {span}: the client set the pace",
     "kv-cache-limited": "KV cache full for {span}",
     "max-num-seqs-limited": "max_num_seqs reached for {span}: requests queued while the KV cache had room",
     "prefill-limited": "Requests queued behind prompts (prefill) for {span}, with free slots and KV cache",
@@ -210,11 +212,11 @@ def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
     most = max((span.sample.waiting or 0 for span in load.spans), default=0)
     if name == "kv-cache-limited" and most:
         running = max(span.sample.running or 0 for span in load.spans)
-        words += f": up to {most:,} requests waited while at most {running:,} ran"
+        words += f": up to {most:,} request{'s' if most > 1 else ''} waited while at most {running:,} ran"
     others = [
         other
         for other in sorted(seconds, key=lambda limit: -seconds[limit])
-        if other in _BY and other != name
+        if other in _BY and other != name and seconds[other] >= LEAST_SECONDS
     ]
     if others:
         words += f". Otherwise limited {_listed([f'{_BY[other]} ({minutes(seconds[other])})' for other in others])}"
@@ -232,8 +234,10 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         return "Requests waited for {span} with free slots and KV cache while no prompt was computed: something else holds them back"
     if name == "kv-cache-limited" and max(span.sample.kv_usage or 0.0 for span in held) < KV_FULL:
         return "The free part of the KV cache was too small for the next request for {span}"
+    if name == "kv-cache-limited" and any(span.waits for span in held):
+        return "The KV cache limited concurrency for {span}"
     if name == "client-limited" and any(span.waits for span in held):
-        return "Almost no request queued for {span}: the client set the pace"
+        return "The queue was almost empty for {span}: the client set the pace"
     if name == "prefill-limited" and not any(span.waits for span in held):
         most = max(span.sample.generation / (span.sample.running or 1) for span in held)
         return f"Prefill of prompts took the steps for {{span}}: running requests got at most {most:.2g} tokens/s each"
@@ -243,7 +247,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     if name == "host-limited" and offloads_weights(run):
         return "Decode steps much slower than the GPU needs for {span}: weights offloaded to the host are copied in every step"
     if name == "host-limited" and run.platform is None:
-        return f"{_MEANING[name]}, unless the device is no GPU: the log names none"
+        return "Very slow decode steps for {span}: the host (CPU) is the likely limit if a GPU runs the model; the log names no device"
     if name == "host-limited" and run.platform in ("npu", "xpu", "hpu", "tpu"):
         return _MEANING[name].replace("GPU", run.platform.upper())
     return _MEANING[name]

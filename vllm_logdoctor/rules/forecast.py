@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
 from vllm_logdoctor.rules.limits import KV_FULL, SLOTS_TAKEN, BottleneckName, cache_is_full
 from vllm_logdoctor.rules.load import Load, Span, weighted_median
@@ -28,6 +27,8 @@ LEAST_SLOPE = 0.05
 """A throughput that hardly follows the number of requests, or falls, was set by something else at these levels."""
 LEAST_LEVEL = 2
 """Samples of a level that count."""
+LEAST_SECONDS = 60.0
+"""Seconds at a limit, fewer of which are no measure of a throughput."""
 
 _NEXT = {
     "max_num_seqs": "max_num_seqs is the next limit",
@@ -68,8 +69,6 @@ class Forecast(Struct, frozen=True):
     @property
     def then(self) -> str:
         """Return in words what limits then."""
-        if self.next_limit == "client" and self.left:
-            return f"then the client sets the pace most of that time; up to {plural(self.left, 'request')} still wait at others"
         return f"then {_NEXT[self.next_limit]}"
 
 
@@ -124,7 +123,8 @@ def forecast(
         return None
     now, then = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     running = (_running(now), _running(then))
-    gain = throughput_gain(load_levels(run.samples), *running)
+    seconds = sum(span.seconds for span in now)
+    gain = throughput_gain(load_levels(run.samples), *running) if seconds >= LEAST_SECONDS else None
     low, high = gain or (1.0, max(1.0, running[1] / running[0]))
     return Forecast(
         load.share_of(now),

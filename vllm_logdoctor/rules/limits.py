@@ -10,7 +10,8 @@ A statistics line is judged by these rules, the first that holds:
    limits. Where the log does not tell it, a number of running requests at which most of the waiting
    lines stay the same is one, unless the arguments leave max_num_seqs open and no default is so small.
 4. Something waits with max_num_seqs slots and cache free, and it is more than one request that has just come: the tokens of a
-   step are spent on prompts (prefill). Where no such line of the run shows a prompt, it is something else that
+   step are spent on prompts (prefill). A single such line between two of another limit is that limit's, one in
+   which a queue has just begun the client's. Where no such line of the run shows a prompt, it is something else that
    admits no more, and nothing is said of it.
 5. Nothing waits and the cache is 95 % full or more: the next request or token will wait for the cache.
 6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
@@ -72,6 +73,8 @@ PROMPT_GROWTH = 0.3
 """Per cent of the cache; a few tokens take less in ten seconds, a long prompt that is being computed takes more."""
 LEAST_LINES_WITHOUT_PROMPTS = 3
 """Statistics lines from which waiting without any prompt is no prefill: V1 counts a prompt when it is computed to its end."""
+BEGINNING = 0.1
+"""Share of the prompt tokens/s of the next line below which a queue has just begun: no prompts were computed until then."""
 LEAST_LINES_STARVED = 2
 LEAST_CROWD = 10
 """Running requests beside which a single one that waits has just come."""
@@ -114,7 +117,29 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
             )
         last[sample.engine] = sample
         limits.append(limit)
-    return tuple(with_prompts(load.spans, limits))
+    return tuple(with_prompts(load.spans, in_one_burst(load.spans, limits)))
+
+
+def in_one_burst(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:
+    """Return the limits without prefill in a single line of a queue: while a limit's freed room fills again, and where it begins.
+
+    Example:
+        >>> queue = [Span(Sample(0.0, n, 0, 9.0, 9.0, running=9, waiting=9, kv_usage=u), 10.0) for n, u in enumerate((99.0, 80.0, 99.0))]
+        >>> in_one_burst(queue, ["kv-cache-limited", "prefill-limited", "kv-cache-limited"])
+        ['kv-cache-limited', 'kv-cache-limited', 'kv-cache-limited']
+    """
+    found = list(limits)
+    for engine in {span.sample.engine for span in spans}:
+        places = [number for number, span in enumerate(spans) if span.sample.engine == engine]
+        for before, place, after in zip([None, *places], places, places[1:], strict=False):
+            if limits[place] != "prefill-limited" or not (spans[place].waits and spans[after].waits):
+                continue
+            begins = before is None or not spans[before].waits
+            if before is not None and limits[before] == limits[after]:
+                found[place] = limits[after]
+            elif begins and spans[place].sample.prompt < BEGINNING * spans[after].sample.prompt:
+                found[place] = "client-limited"
+    return found
 
 
 def like_the_first(first: Span, spans: Sequence[Span]) -> Sample | None:

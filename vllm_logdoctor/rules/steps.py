@@ -6,11 +6,12 @@ Under speculative decoding tokens/s follow how many drafts are accepted; steps d
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
-from vllm_logdoctor.rules.load import Load, decode_spans, generated_tokens, weighted_median
+from vllm_logdoctor.rules.load import Load, decode_spans, weighted_median
 from vllm_logdoctor.run.model import Run, Sample
 
 LEAST_LINES = 3
@@ -33,12 +34,17 @@ def step_seconds(run: Run, load: Load) -> float | None:
 
 def tokens_per_answer(run: Run, load: Load) -> float | None:
     """Return the generated tokens per answered request, or None where the log does not hold both, or few answers."""
+    return tokens_per_request(run, load, lambda sample: sample.generation)
+
+
+def tokens_per_request(run: Run, load: Load, rate: Callable[[Sample], float]) -> float | None:
+    """Return the tokens of a rate per answered request, or None where the log does not hold both, or few answers."""
     answers = sum(
         count
         for (method, path, status), count in run.accesses.items()
         if method == "POST" and status == 200 and path.split("?")[0].endswith(_GENERATING)
     )
-    tokens = generated_tokens(load.busy)
+    tokens = sum(rate(span.sample) * span.seconds for span in load.busy)
     return tokens / answers if answers >= LEAST_ANSWERS and tokens and run.other_server is None else None
 
 

@@ -70,7 +70,11 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.tail = list(tail)
     run.last_of_file = bool(tail)
     run.unknown = list(builder.unknown.values())
-    run.vllm_records, run.recognised_records = builder.vllm_records, builder.recognised
+    # Where vLLM names the call site in every line, those without one are of programs beside it.
+    run.vllm_records = builder.vllm_records - (
+        builder.unframed if builder.continuations.names_call_sites else 0
+    )
+    run.recognised_records = builder.recognised
     run.tracebacks = builder.tracebacks
     _take_command(run, builder)
     run.engine_config, run.arguments = builder.stated.engine, builder.stated.arguments
@@ -135,12 +139,17 @@ def _place(run: Run, builder: RunBuilder, tail: Sequence[Record]) -> None:
 
 
 def _take_command(run: Run, builder: RunBuilder) -> None:
-    """Take the launch command for the arguments where the server printed none and it speaks of the same model."""
+    """Take the launch command for the arguments where the server printed none, else for what they leave at its default."""
     command, stated = builder.launches.own, builder.stated
-    if command is None or stated.arguments:
+    run.load_commands = tuple(builder.launches.loads)
+    if command is None:
         return
     served = model_of(builder)
-    if served is not None and not is_same_model(str(served.value), str(command.arguments["model"])):
+    names = {str(name) for name in (served and served.value, stated.arguments.get("model")) if name}
+    if names and not any(is_same_model(name, str(command.arguments["model"])) for name in names):
+        return
+    if stated.arguments:
+        stated.command, stated.command_evidence = dict(command.arguments), command.evidence
         return
     stated.arguments, stated.arguments_evidence = dict(command.arguments), command.evidence
     run.launched_by = command.evidence

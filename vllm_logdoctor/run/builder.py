@@ -100,7 +100,7 @@ class RunBuilder:
         self.progress: list[Progress] = []
         self.unknown: dict[tuple[str, str], Unknown] = {}
         self.call_sites: dict[tuple[str, int], str] = {}
-        self.vllm_records = 0
+        self.vllm_records = self.unframed = 0
         self.recognised = 0
         self.tracebacks = 0
         self.continuations = Continuations()
@@ -164,14 +164,16 @@ class RunBuilder:
         self._note_hints(record, event)
         if may_tell(record):
             self.environment.read(record, self.evidence(record), begun=bool(self.openers))
-        if not record.level and self.launches.may_tell(record):
-            self.launches.read(record, self.evidence(record), begun=self._begun() or self.troubled)
+        if record.call_site is None and self.launches.may_tell(record):
+            begun = bool(self.openers) or self.recognised > 0 or self.troubled
+            self.launches.read(record, self.evidence(record), begun)
         traceback = record.message.startswith("Traceback (most recent call last)")
         self.tracebacks += traceback
         continues, recognised = self.continuations.belongs(record, event is not None or traceback)
         if record.level and (recognised or self.continuations.may_be_vllms(record)):
             self.vllm_records += count
             self.recognised += count if recognised else 0
+            self.unframed += count if record.call_site is None and not recognised else 0
         if event is None:
             if not (continues or recognised):
                 self._note_unknown(record)

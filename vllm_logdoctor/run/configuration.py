@@ -43,6 +43,7 @@ class ConfigSources(Struct):
         arguments_text, engine_text: the whole messages that evidence cuts.
         arguments_complete: whether the dump holds all arguments, not only those that differ from their default.
         arguments_cut: whether the dump ends before its last argument.
+        command, command_evidence: what a launch command in the log sets beside the arguments that the server printed.
         engine, engine_evidence: the engine's configuration line.
         adjusted: settings that a later line changes.
         resolved: what the engine chose for settings that are left open, as "auto" is.
@@ -54,6 +55,8 @@ class ConfigSources(Struct):
     arguments_text: str = ""
     arguments_complete: bool = False
     arguments_cut: bool = False
+    command: dict[str, Any] = field(default_factory=dict)
+    command_evidence: tuple[Evidence, ...] = ()
     engine: dict[str, Any] = field(default_factory=dict)
     engine_evidence: tuple[Evidence, ...] = ()
     engine_text: str = ""
@@ -134,7 +137,9 @@ def effective_configuration(
     for name in fields:
         if name not in config or config[name].value is None:
             default = default_of(name)
-            if default is not None and default[0] is not None:
+            if default is not None and default[0] is not None and default[0] == stated.command.get(name):
+                config[name] = Value(default[0], "explicit", _naming_first(stated.command_evidence, name))
+            elif default is not None and default[0] is not None:
                 config[name] = Value(default[0], "default", (), default[1])
     return config
 

@@ -22,7 +22,7 @@ class Continuations:
         # What the writer of the line before said is apart: most lines follow one of their own process.
         self._writer: Process | None = None
         self._said = _NOTHING
-        self._names_call_sites = False
+        self.names_call_sites = False
 
     def belongs(self, record: Record, recognised: bool) -> tuple[bool, bool]:
         """Note a record.
@@ -53,7 +53,7 @@ class Continuations:
             or (continues and before_is_known)
             or _is_access_line(record.message)
         )
-        self._names_call_sites |= known and record.call_site is not None
+        self.names_call_sites |= known and record.call_site is not None
         if self._writer is not None:
             self._said = same, known
         return continues, known
@@ -64,7 +64,7 @@ class Continuations:
         It names the call site in every line or in none, and a release of it has the file.
         """
         if record.call_site is None:
-            return not self._names_call_sites
+            return not self.names_call_sites
         return vllm_messages().prints_from(record.call_site)
 
     def _change_writer(self, process: Process) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
@@ -35,10 +36,18 @@ _IMAGE = r"(?:sudo +)?(?:docker|podman|nerdctl) +run +.{0,3000}?\bvllm/vllm-(?:o
 _COMMAND = lazy_pattern(
     rf"\s*(?:{_PROMPT}|{_LABEL}|{_LISTED})?(?:{_BEFORE}(?P<program>{_PROGRAM})|(?P<image>{_IMAGE}))(?P<arguments>(?: .*)?)\Z"
 )
+# + vllm bench serve --model org/m --request-rate inf      Running benchmark: python benchmarks/benchmark_serving.py --model org/m
+_LOAD = lazy_pattern(
+    rf"\s*(?:{_PROMPT}|{_LABEL})?(?P<command>{_BEFORE}(?:(?:\S{{1,160}}/)?vllm +bench +serve"
+    r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:\S{1,160}/)?benchmark_serving\.py)(?: .*)?)\Z"
+)
+_MOST_LOADS = 3
 # ... --swap-space^Me 2      a terminal that wraps a line as somebody types draws the last character twice
 _REDRAWN = lazy_pattern(r"(.)(?:\^M|\r)\1")
 _CONTROL = lazy_pattern(r"\^M|[\x00-\x08\x0b-\x1f\x7f]")
-_MARKS = ("vllm serve", "entrypoints.", "vllm/vllm-", "docker run", "podman run")
+_MARKS = (
+    "vllm serve", "entrypoints.", "vllm/vllm-", "docker run", "podman run", "vllm bench serve", "benchmark_serving.py",
+)  # fmt: skip
 _MOST_LINES = 80
 _LONGEST = 16_000
 _ENDS = frozenset({"|", "&", "&&", "||", ";", ">", ">>", "<", "2>&1", "2>", "&>"})
@@ -75,10 +84,12 @@ class Launches(Struct):
     Attributes:
         own: the last command before the run's first line, or None.
         following: the last command behind it: the next run's, or None.
+        loads: the lines of the first commands of benchmark clients, their text the command alone.
     """
 
     own: LaunchCommand | None = None
     following: LaunchCommand | None = None
+    loads: list[Evidence] = field(default_factory=list)
     _lines: list[str] = field(default_factory=list)
     _evidence: list[Evidence] = field(default_factory=list)
     _last: tuple[int, int] = (-1, -1)
@@ -101,8 +112,12 @@ class Launches(Struct):
         self._last = record.file, record.line
         if text.endswith("\\") and len(self._lines) < _MOST_LINES:
             return
-        command = command_of(" ".join(self._lines), tuple(self._evidence))
+        whole, lines = " ".join(self._lines), tuple(self._evidence)
+        command = command_of(whole, lines)
         self._lines, self._evidence = [], []
+        load = _LOAD.match(whole) if command is None and len(whole) <= _LONGEST else None
+        if load is not None and len(self.loads) < _MOST_LOADS:
+            self.loads.append(replace(lines[0], text=" ".join(load["command"].split())))
         if command is not None and begun:
             self.following = command
         elif command is not None:

@@ -261,6 +261,7 @@ class Run(Struct):
         records: what is worth a second look, in order: start, errors, blocks, end (bounded, see `records_left_out`).
         tail: the last lines of the file, for a run that reaches its end.
         launched_by: lines of the command whose words replace the arguments, which the server did not print.
+        load_commands: commands of benchmark clients in the log, with their lines.
         newest_first: whether the lines of its file run backwards in time: what depends on their order is not known.
         startup_complete: whether the server answered or the offline engine was ready.
         outcome: how it ended.
@@ -314,6 +315,7 @@ class Run(Struct):
     call_sites: dict[tuple[str, int], str] = field(default_factory=dict)
     secrets: list[tuple[Evidence, tuple[str, ...]]] = field(default_factory=list)
     launched_by: tuple[Evidence, ...] = ()
+    load_commands: tuple[Evidence, ...] = ()
     newest_first: bool = False
     startup_complete: bool = False
     outcome: Outcome = "unknown"

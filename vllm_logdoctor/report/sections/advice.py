@@ -21,10 +21,12 @@ _QUOTE = 150
 
 def changes(page: Page) -> list[str]:
     """Return the section on what to change; nothing for a run that failed."""
-    asked = [finding for finding in page.advice if is_asked(finding)]
+    first_screen = worthwhile(page)
+    others = (finding for finding in page.advice if finding not in first_screen)
+    asked = [finding for finding in (*first_screen, *others) if is_asked(finding)]
     words = OBJECTIVES.get(page.analysis.objective)
     lines: list[str] = [words, ""] if words and asked else []
-    first = next(iter(worthwhile(page)), None)
+    first = next(iter(first_screen), None)
     for position, finding in enumerate(asked, start=1):
         body = _as_before(page, finding) or list(_body(page, finding, on_first_screen=finding is first))
         lines += [page.heading(f"{position}. {prose(finding.title)}", 2), "", *body, ""]

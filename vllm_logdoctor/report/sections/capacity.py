@@ -48,19 +48,21 @@ def _proof(page: Page, name: str) -> str:
 
 
 def _what_if(page: Page) -> list[str]:
-    """Return what other settings would make of the cache, where it is short of room."""
+    """Return what other settings would make of a cache that is short of room: of each setting the value that gives it most."""
     run = page.run
     full, used = run.measure("max_concurrency"), run.extremes.kv_usage
     if not (full is not None and full < 2) and (used or 0.0) < _SHORT_OF_MEMORY:
         return []
     now = run.measure("kv_cache_tokens")
-    answers = [
-        a for a in page.diagnosis.what_if if a.kv_cache_tokens is not None and a.kv_cache_tokens != now
-    ]
-    if not answers:
+    larger = {
+        answer.knob: answer
+        for answer in sorted(page.diagnosis.what_if, key=lambda one: one.kv_cache_tokens or 0)
+        if (answer.kv_cache_tokens or 0) > (now or 0)
+    }
+    if not larger:
         return []
     header = ["with", "KV cache tokens", "full-length requests", "assumption"]
-    return [*table(header, [_row(answer) for answer in answers]), ""]
+    return [*table(header, [_row(one) for one in page.diagnosis.what_if if one in larger.values()]), ""]
 
 
 def _row(answer: WhatIf) -> list[str]:

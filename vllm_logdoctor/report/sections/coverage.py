@@ -72,7 +72,7 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
         more = f"; {left:,} more kinds in the JSON report" if left > 0 else ""
         lines += [
             "",
-            f"Warnings and errors without a pattern{more}:",
+            f"Warnings and errors that are not known{more}:",
             "",
             *table(["level", "message", "times", "first"], rows),
         ]
@@ -80,9 +80,11 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
 
 
 def _compared(coverage: Coverage) -> str:
-    """Return how many log lines of vLLM are known, and what the count leaves out."""
+    """Return how many log lines of vLLM are known."""
     known = share(coverage.recognised, coverage.vllm_lines)
-    messages = count(coverage.vllm_lines, "log line")
     if not known:
         return ""
-    return f" Of {messages} from vLLM, {known} are known; requests, statistics and lines of other programs are not counted."
+    lines = count(coverage.vllm_lines, "log line")
+    if coverage.recognised == coverage.vllm_lines:
+        return f" {'The one log line' if coverage.vllm_lines == 1 else f'All {lines}'} from vLLM {'is' if coverage.vllm_lines == 1 else 'are'} known."
+    return f" Of {lines} from vLLM, {known} are known."

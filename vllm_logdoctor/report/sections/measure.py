@@ -8,6 +8,8 @@ import shlex
 from vllm_logdoctor.report.escape import fence
 from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.steps import tokens_per_answer, tokens_per_request
 from vllm_logdoctor.run.model import Run
 
 _BENCH_SINCE = (0, 10)
@@ -21,12 +23,19 @@ def measure(page: Page) -> list[str]:
     if page.root is not None or not changed or any(one.plan == page.diagnosis.plan for one in page.earlier):
         return []
     commands = "logdoctor compare before.log after.log"
+    if loads := page.run.load_commands:
+        lines = [
+            f"Repeat the load with the {'command' if len(loads) == 1 else 'commands'} of this log{page.cited(loads)},"
+            " change one thing at a time, and compare the logs:",
+            "",
+        ]
+        return [*lines, *fence("\n".join([*(one.text for one in loads), commands]), "sh")]
     most = max(((sample.running or 0) + (sample.waiting or 0) for sample in page.run.samples), default=0)
     bench = bench_command(page.run, most) if most else None
     lines = ["Repeat the same load, change one thing at a time, and compare the logs:", ""]
     if bench:
         commands = f"{bench}\n{commands}"
-        own = "" if _lengths(page.run) else "; fill in your own lengths"
+        own = "; lengths as in its mean request" if _lengths(page.run) else "; fill in your own lengths"
         lines[0] = (
             f"Repeat the same load (at most {count(most, 'request')} at once in this log{own}),"
             " change one thing at a time, and compare the logs:"
@@ -59,10 +68,13 @@ def bench_command(run: Run, concurrency: int) -> str | None:
 
 
 def _lengths(run: Run) -> tuple[int, int] | None:
-    """Return the mean tokens of a prompt and of an answer in the last benchmark whose result is in the log."""
+    """Return the mean tokens of a prompt and of an answer: in the last benchmark whose result is in the log, else of its requests."""
     for result in reversed(run.benchmarks):
         requests, *tokens = (result.figures.get(name) for name in _TOTALS)
         if requests and all(tokens):
             prompt, answer = (max(1, round((total or 0.0) / requests)) for total in tokens)
             return prompt, answer
-    return None
+    load = load_of(run)
+    means = (tokens_per_request(run, load, lambda sample: sample.prompt), tokens_per_answer(run, load))
+    prompt, answer = (round(tokens or 0.0) for tokens in means)
+    return (prompt, answer) if prompt and answer else None

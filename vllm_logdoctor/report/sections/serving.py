@@ -19,6 +19,8 @@ from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run
 
 ENDPOINTS = 6
+_LEAST_BUSY = 20
+"""Requests in a minute, fewer of which are no peak worth naming."""
 COLUMNS = 60
 Pick = Callable[[Point], float | None]
 CURVES: tuple[tuple[str, Pick, float | None], ...] = (
@@ -67,7 +69,7 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
     rows = [row for name, pick, _ in CURVES if (row := _row(name, busy, pick, tops.get(name), whole))]
     header = ["", "mean", "median", *(["min"] if whole else []), "max"] if len(busy) > 1 else ["", "value"]
     lines += table(header, [row[: len(header)] for row in rows]) if rows else []
-    extra = [*_extra(figures), *_pace(page.run)]
+    extra = [*_extra(page.run, figures), *_pace(page.run)]
     lines += ["", f"{capital('; '.join(extra))}."] if extra else []
     return [*lines, "", *_engines(page, figures)] if several else lines
 
@@ -92,8 +94,10 @@ def _row(name: str, points: list[Point], pick: Pick, top: float | None, whole: b
     return [name, number(mean), number(quantile(known, 0.5)), *lowest, number(max(top or 0.0, *values))]
 
 
-def _extra(figures: Serving) -> Iterator[str]:
-    if figures.prefix_hit is not None:
+def _extra(run: Run, figures: Serving) -> Iterator[str]:
+    if figures.prefix_hit is not None and (
+        figures.prefix_hit or run.setting("enable_prefix_caching") is not False
+    ):
         yield f"Prefix cache hit rate {percent(figures.prefix_hit)} at the end"
     if figures.external_hit is not None:
         yield f"external KV cache hit rate {percent(figures.external_hit)}"
@@ -179,6 +183,7 @@ def _busiest(page: Page) -> str:
     requests = sum(most.by_family.values())
     dated = sum(sum(minute.by_family.values()) for minute in minutes)
     undated = sum(requests_of(page.run, with_probes=False).values()) - dated
-    if undated >= requests:
+    if undated >= requests or requests < _LEAST_BUSY:
         return ""
-    return f" Busiest minute: {'at least' if undated else 'about'} {requests:,} at {moment_of(page.run, most.time)[:-3]}."
+    at = moment_of(page.run, most.time)[:-3]
+    return f" Busiest minute: {at}, with {'at least' if undated else 'about'} {requests:,} requests."

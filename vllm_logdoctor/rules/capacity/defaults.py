@@ -18,7 +18,18 @@ def max_num_seqs_of(run: Run) -> int | None:
     """Return max_num_seqs: as printed, else the default for this version and device where the arguments leave
     it open.
     """
-    return _whole(run.setting("max_num_seqs")) or _default(run, "max_num_seqs")
+    return _whole(run.setting("max_num_seqs")) or _within_graphs(run, _default(run, "max_num_seqs"))
+
+
+def _within_graphs(run: Run, default: int | None) -> int | None:
+    """Return a default no larger than the batches for which the engine captures full graphs, where mixed ones are larger.
+
+    A driver that does not tell the memory of the card (GB10) leaves it the default of small cards.
+    """
+    seen = run.seen("graph-sizes-profiled")
+    mixed, full = (seen.first[0].number(name) for name in ("piecewise", "full")) if seen else (None, None)
+    drafts = run.setting("speculative_config")
+    return min(default, int(full)) if default and full and mixed and full < mixed and not drafts else default
 
 
 def engines_in_a_line(run: Run) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -27,6 +28,8 @@ _GENERATION = (
     ("Using FlashAttention version 3", 9.0, _NEWEST),
     ("Using Flash Attention version 3", 9.0, _NEWEST),
 )
+# Qwen2 and Qwen2.5 add a bias to their keys that makes single channels very large.
+_KEYS_WITH_OUTLIERS = lazy_pattern(r"qwen-?2(?:\.5)?(?![\d.])", re.IGNORECASE)
 # Take a checkpoint in AWQ, GPTQ or FP8      a quantized checkpoint (FP8, AWQ, GPTQ, NVFP4)      4 bits a weight (AWQ, GPTQ, NVFP4)
 _FORMATS = lazy_pattern(r"AWQ, GPTQ or FP8|(?:FP8, )?AWQ, GPTQ, NVFP4")
 
@@ -63,6 +66,17 @@ def refuses_fp8(run: Run) -> str:
     return f"the card has compute capability {most:g} or less, and fp8 needs 8.0, to compute with it 8.9"
 
 
+def fp8_cache_breaks_answers(run: Run) -> bool:
+    """Return whether the model is of a family whose keys have outliers that an fp8 cache without calibrated scales cuts off.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> fp8_cache_breaks_answers(Run(model=Value("Qwen/Qwen2.5-7B-Instruct", "explicit")))
+        True
+    """
+    return run.model is not None and _KEYS_WITH_OUTLIERS.search(str(run.model.value)) is not None
+
+
 def in_formats_of_card(text: str, run: Run) -> str:
     """Return advice on quantized checkpoints with the formats that the run's card takes.
 
@@ -87,7 +101,7 @@ def condition_of_fp8(run: Run) -> str:
         return ""
     if known.most < ARITHMETIC:
         return "this card does not compute in fp8 and unpacks it first, which can cost more than it saves"
-    return "for cards of compute capability 8.9 or later; from 8.0 on slower"
+    return "needs compute capability 8.9 or later; slower on 8.0 to 8.6"
 
 
 def _named(run: Run) -> Iterator[Capability]:

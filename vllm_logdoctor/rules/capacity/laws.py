@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes, weight_bytes
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, step_tokens_of
-from vllm_logdoctor.rules.capacity.fp8 import condition_of_fp8, refuses_fp8
+from vllm_logdoctor.rules.capacity.fp8 import condition_of_fp8, fp8_cache_breaks_answers, refuses_fp8
 from vllm_logdoctor.rules.capacity.memory import GIB, START_FAILS, Memory
 from vllm_logdoctor.run.model import Run
 
@@ -105,6 +105,8 @@ def cache_dtype(memory: Memory, to: ChangedSetting) -> Memory | str:
     low, high = old.low / new.high, old.high / new.low
     step = f"{_middle(old.low, old.high):g} -> {_middle(new.low, new.high):g} bytes an element: {ratio:.4g} x"
     step += f" ({condition})" if to_fp8 and (condition := condition_of_fp8(to.run)) else ""
+    if to_fp8 and fp8_cache_breaks_answers(to.run):
+        step += "; known to break answers of this model family without calibrated scales"
     if memory.hybrid:
         return memory.scaled(
             ratio, min(1.0, low), max(1.0, high), step + "; layers with a state of fixed size may keep theirs"

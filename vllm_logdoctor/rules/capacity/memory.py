@@ -261,11 +261,8 @@ def _usual_size(run: Run, utilization: float) -> Size | None:
     if not sizes:
         return None
     high = sizes[1] if len(sizes) > 1 else sizes[0]
-    graphs = counted_graphs(run)
-    parts = f"{weights:g} GiB weights + {available:g} GiB cache{f' + {graphs:g} GiB CUDA graphs' if graphs else ''}"
     basis = (
-        f"({parts} + at least {LEAST_OVERHEAD_GIB:g} GiB for activations) / {utilization:g} is at least {floor:.1f} GiB:"
-        f" taken for a device of {sizes[0]:g} GiB, the next usual size"
+        f"a device of {sizes[0]:g} GiB: the next usual size above the {floor:.1f} GiB that the log adds up to"
     )
     return Size(sizes[0], floor, high, basis)
 

@@ -4,7 +4,6 @@ costs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +11,13 @@ from msgspec import Struct, field
 
 from vllm_logdoctor.knowledge.flags import flag_default
 from vllm_logdoctor.knowledge.versions import at_least
-from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
-from vllm_logdoctor.rules.capacity.fp8 import ARITHMETIC, capability_of, condition_of_fp8
+from vllm_logdoctor.rules.capacity.fp8 import (
+    ARITHMETIC,
+    capability_of,
+    condition_of_fp8,
+    fp8_cache_breaks_answers,
+)
 from vllm_logdoctor.rules.capacity.laws import LAWS, ChangedSetting
 from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, flag
@@ -22,7 +25,6 @@ from vllm_logdoctor.rules.forecast import Forecast, Limits, forecast
 from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.performance.published import CACHE_FP8, CACHE_RAISED, WEIGHTS_FP8
-from vllm_logdoctor.run.model import Run
 
 # Left free beside the cache: transient buffers and fragmentation took up to about 2 GiB in starts that failed
 # at 0.95.
@@ -31,8 +33,6 @@ MOST_UTILIZATION = 0.95
 LEAST_GAIN = 1.03
 CLEARLY_MORE = 1.05
 _METRIC = "generation_throughput"
-# Qwen2 and Qwen2.5 add a bias to their keys that makes single channels very large.
-_KEYS_WITH_OUTLIERS = lazy_pattern(r"qwen-?2(?:\.5)?(?![\d.])", re.IGNORECASE)
 _BROKEN_BY_FP8 = "not --kv-cache-dtype fp8: with this model family an fp8 cache without calibrated scales is known to break answers"
 _REPLICAS = "more replicas share the load, and their caches add up"
 
@@ -87,17 +87,6 @@ def _enough(case: RuleContext, rooms: Sequence[Room]) -> Room:
         if room.effect is not None and room.effect.middle > CLEARLY_MORE * first.effect.middle
     )
     return next(more, first)
-
-
-def fp8_cache_breaks_answers(run: Run) -> bool:
-    """Return whether the model is of a family whose keys have outliers that an fp8 cache without calibrated scales cuts off.
-
-    Example:
-        >>> from vllm_logdoctor.run.model import Value
-        >>> fp8_cache_breaks_answers(Run(model=Value("Qwen/Qwen2.5-7B-Instruct", "explicit")))
-        True
-    """
-    return run.model is not None and _KEYS_WITH_OUTLIERS.search(str(run.model.value)) is not None
 
 
 def can_use_fp8_cache(case: RuleContext) -> bool:

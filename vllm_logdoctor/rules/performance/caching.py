@@ -64,12 +64,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
         confidence="high" if heavy else "medium",
         severity=severity,
         changes=changes,
-        alternatives=(
-            (
-                "a release that caches prefixes of this model; the prompts in an order that lets the client"
-                " keep its own state"
-            ),
-        ),
+        alternatives=("a release that caches prefixes of this model",),
         verify=(
             "`enable_prefix_caching=True` in the engine's configuration and a hit rate above 0 % where"
             " prompts share a prefix."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
@@ -47,13 +49,13 @@ def requests_beyond_context(case: RuleContext) -> Advice | None:
     text = f"{plural(len(refused), 'request')} asked for more than the {limit:,} tokens of --max-model-len and got an error."
     if long_answers:
         text += (
-            f" In {len(long_answers):,} the prompt fits, and the answer that the client asked for does not:"
+            f" In {_of(long_answers, refused)} the prompt fits, but not with the answer that the client asked for:"
             f" {_tokens(long_answers[0])}."
         )
         changes.append(action("set max_tokens to at most the context less the prompt, or leave it out"))
     if prompts:
         raised, words = _raised(case, limit, [one for one in prompts if one.counted])
-        text += f" In {len(prompts):,} the prompt alone is too long.{words}"
+        text += f" In {_of(prompts, refused)} the prompt alone is too long.{words}"
         changes += raised or (action("shorten or split the prompts in the client before they are sent"),)
     return Advice(
         text,
@@ -79,7 +81,17 @@ def _refused(case: RuleContext) -> list[Refused]:
 
 def _tokens(one: Refused) -> str:
     at_least = "" if one.counted else "at least "
-    return f"{at_least}{one.prompt:,} and {one.answer:,} tokens"
+    return f"{at_least}{one.prompt:,} + {one.answer:,} tokens"
+
+
+def _of(part: Sequence[Refused], whole: Sequence[Refused]) -> str:
+    """Return how many of the refused requests some are, in words.
+
+    Example:
+        >>> _of([1, 2], [1, 2]), _of([1], [1, 2])
+        ('all 2', '1')
+    """
+    return f"all {len(part):,}" if len(part) == len(whole) else f"{len(part):,}"
 
 
 def _raised(case: RuleContext, limit: int, prompts: list[Refused]) -> tuple[tuple[Change, ...], str]:
@@ -92,8 +104,7 @@ def _raised(case: RuleContext, limit: int, prompts: list[Refused]) -> tuple[tupl
     if not lengths or max(lengths) <= limit:
         return (), f" The cache of {memory.held:,.0f} tokens holds none of them."
     note = "as far as the model was trained for such positions: vLLM refuses more at the start"
-    words = f" {len(lengths):,} of them fit the cache of {memory.held:,.0f} tokens."
-    return flag(case, "--max-model-len", limit, max(lengths), "needs-test", note), words
+    return flag(case, "--max-model-len", limit, max(lengths), "needs-test", note), ""
 
 
 RULES = (Rule("requests-beyond-context", requests_beyond_context),)

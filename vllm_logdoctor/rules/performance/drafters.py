@@ -75,6 +75,6 @@ def drafter_words(run: Run) -> tuple[str, ...]:
     low, high = 1 / MTP_OFF_MIDDLE.high, 1 / MTP_OFF_MIDDLE.low
     release = "" if at_least(version, family.since) else f", known to work since vLLM {family.since}"
     return (
-        f"{what} as drafter (--speculative-config, method {method}{release}): {MTP_SINGLE.words()}, with one request;"
+        f"{what} as the draft model (--speculative-config, method {method}{release}): {MTP_SINGLE.words()} with one request at once;"
         f" {low:.2f} to {high:.2f} x with 2 to 16",
     )

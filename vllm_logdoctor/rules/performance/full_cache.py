@@ -95,7 +95,9 @@ def _have_many_sequences(full: Sequence[Span]) -> bool:
 def _shorter_requests(few: int, many_sequences: bool) -> Change:
     if many_sequences:
         words = "lower n, best_of or the beam width in the clients' requests"
-        return action(words, f"{plural(few, 'request')} made more tokens per second than one sequence can")
+        return action(
+            words, f"{plural(few, 'request')} generated more tokens per second than single sequences can"
+        )
     words = "limit max_tokens and the length of prompts in the clients"
     return action(words, f"{plural(few, 'request')} held the cache while others waited", before=None)
 
@@ -112,7 +114,8 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
             f"For {time} {plural(few, 'request')} held up to {usage:g} % of the KV cache, and what was free was less"
             f" than one more of that size takes{queue} A max_num_seqs of {few} has the same effect: check which value was set."
         )
-    return f"The KV cache was full for {time}, peak usage {case.load.peak_kv:g} %{queue}"
+    limited = "The KV cache limited concurrency" if waiting else "The KV cache was full"
+    return f"{limited} for {time}, peak usage {case.load.peak_kv:g} %{queue}"
 
 
 def _preemptions(case: RuleContext, waiting: int) -> str:

@@ -237,7 +237,7 @@ def jit_compilation_while_serving(case: RuleContext) -> Advice | None:
         shapes = ", ".join([event.text("value") for event in seen.first][:3])
         text = (
             f"{seen.count} times a batch had a shape that the warm-up had not compiled ({shapes}): its graph was"
-            " built while requests waited, once for each shape."
+            " built while requests ran, once for each shape."
         )
         wider = "let the warm-up cover these shapes: wider prompt and decode buckets"
         return _compiled_while_serving(case, "configuration-not-warmed-up", text, wider)
@@ -246,7 +246,7 @@ def jit_compilation_while_serving(case: RuleContext) -> Advice | None:
         return None
     names = sorted({event.text("kernel") for event in seen.first})
     text = (
-        f"{plural(seen.count, 'kernel')} compiled while requests waited ({', '.join(names[:3])}{' ...' if len(names) > 3 else ''}): the"
+        f"{plural(seen.count, 'kernel')} compiled while requests ran ({'among them ' if seen.count > 3 else ''}{', '.join(names[:3])}): the"
         " first request of each shape is slow, later ones are not."
     )
     first = "send one request of each kind after the start, before real traffic"

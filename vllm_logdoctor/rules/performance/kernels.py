@@ -18,6 +18,8 @@ OFFERS = (
     "using-flashinfer-mxfp4-bf16-backend-sm100-faster",
     "enabling-flashinfer-mxfp4-bf16-backend-default-blackwell",
 )
+_OWN_FORMAT = ("mxfp4",)
+"""Formats in which a model is published: there are no larger weights of it to take instead."""
 _MOST_SMALLER = 4.0
 """Weights of 16 bits take at most this many times the memory of those that a log loads in 4 bits."""
 _OF_CARD = 0.7
@@ -81,7 +83,11 @@ def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
     """A quantization without fast kernels other than GGUF. Needs the engine's warning."""
     event = case.event("quantization-not-optimized")
     method = event.text("method") if event else ""
-    if not method or method.lower() == "gguf" or case.event("quantization-kernel-forced") is not None:
+    if (
+        not method
+        or method.lower() in ("gguf", *_OWN_FORMAT)
+        or case.event("quantization-kernel-forced") is not None
+    ):
         return None
     text = (
         f"vLLM warns that its {method} kernels are not tuned: the checkpoint saves memory, a step may be"
@@ -94,9 +100,7 @@ def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
         other += ", or 16-bit weights where the card holds them"
     elif _MOST_SMALLER * memory.weights < _OF_CARD * memory.total.low:
         most = _MOST_SMALLER * memory.weights
-        other = (
-            f"take the 16-bit weights: at most {most:.0f} GiB a card, which holds {memory.total.gib:.0f} GiB"
-        )
+        other = f"use the 16-bit weights: they take at most {most:.0f} of the {memory.total.gib:.0f} GiB of a card"
     return Advice(
         text,
         message_lines(case, "quantization-not-optimized"),

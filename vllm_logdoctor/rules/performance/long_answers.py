@@ -23,6 +23,8 @@ NEAR_THE_END = 0.95
 """Share of max_model_len from which an answer was ended by the context: statistics come every ten seconds."""
 ROUNDING = 0.1
 """Percent by which a growth may be larger than printed: without the size of the cache its tokens are the least that fit."""
+LEAST_GENERATED = 0.05
+"""Share of the tokens held that the lines show being generated; else they may be those of a prompt."""
 PROMPT_WINDOW = 60.0
 """Seconds before in which a prompt may have filled the cache instead."""
 
@@ -133,11 +135,11 @@ def _tokens(case: RuleContext, series: Sequence[Span], start: int, end: int) -> 
     if growth <= 0:
         return None
     each = (last.kv_usage or 0.0) / (last.running or 1)
-    generated = generated_tokens(series[start + 1 : end])
+    generated = generated_tokens(series[start + 1 : end]) / (last.running or 1)
     memory = memory_of(case.run)
     if memory is None and each < LEAST_HELD:
         return None
-    whole = memory.tokens if memory else 100 * generated / (growth + ROUNDING)
+    whole = memory.tokens if memory else 100 * generated * (last.running or 1) / (growth + ROUNDING)
     held = whole * each / 100
     prompts, seconds = 0.0, 0.0
     for span in reversed(series[:start]):
@@ -147,7 +149,7 @@ def _tokens(case: RuleContext, series: Sequence[Span], start: int, end: int) -> 
         seconds += span.seconds
         if seconds >= PROMPT_WINDOW:
             break
-    return held if prompts < held / 2 else None
+    return held if prompts < held / 2 and generated >= LEAST_GENERATED * held else None
 
 
 RULES = (

@@ -54,7 +54,7 @@ def idle_cards(case: RuleContext) -> Advice | None:
         confidence="medium",
         changes=changes,
         alternatives=("a second model or another job on the cards that are free",),
-        verify=f"{plural(used, 'card')} in the list."
+        verify=f"`nvidia-smi -L` in the job lists {plural(used, 'card')}."
         if fewer
         else "as many engines and ranks as the job has cards.",
     )

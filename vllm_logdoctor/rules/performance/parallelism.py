@@ -147,10 +147,10 @@ def custom_allreduce_disabled(case: RuleContext) -> Advice | None:
         return None
     reason = _reason(event)
     ranks = whole(case.run.setting("tensor_parallel_size"))
-    expected = "PCIe" in reason
+    expected = "PCIe" in reason or "across nodes" in reason
     text = f"vLLM's own all-reduce is off: {reason}. NCCL does its work, a little slower for small batches."
     text += (
-        " That is expected on such a host: there is nothing to switch on."
+        " That is expected here: there is nothing to switch on."
         if expected
         else (
             " If the cards have NVLink or share a PCIe switch, this should not be: look at IOMMU, ACS and the"

@@ -110,15 +110,16 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     together = f" ({load.engines} engines together)" if load.engines > 1 else ""
     usual = (
         f"{load.running:.0f} at a time (at most {most:,})"
-        if load.running >= 1
+        if 1 <= load.running < most
         else f"at most {most:,} at a time"
     )
     limited = load.peak_kv >= 100 or any(
         case.seconds(name) for name in ("kv-cache-limited", "max-num-seqs-limited")
     )
+    waited = max(span.sample.waiting or 0 for span in held)
+    queue = f"at most {plural(waited, 'request')} waited" if waited else "no request waited"
     text = (
-        f"For {minutes(case.seconds('client-limited'))} of {minutes(load.busy_seconds)} with requests{together},"
-        f" {'at most one waited' if any(span.waits for span in held) else 'none waited'}: vLLM ran {usual} and had {free}."
+        f"{_part_of(case.seconds('client-limited'), load.busy_seconds)}{together} {queue}: vLLM ran {usual} and had {free}."
         f"{_NO_CAPACITY if not limited else ''}"
     )
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
@@ -139,11 +140,17 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     )
 
 
+def _part_of(seconds: float, whole: float) -> str:
+    """Return a part of the time with requests as the beginning of a sentence."""
+    part, all_of_it = minutes(seconds), minutes(whole)
+    return f"During all {all_of_it} of load" if part == all_of_it else f"For {part} of {all_of_it} of load"
+
+
 def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
     """Return why this load does not show that more requests at once would help; an empty text where it does."""
     lines = len(case.load.busy)
     if lines < LEAST_LOAD:
-        return f" The log has only {plural(lines, 'statistics line')} with requests: too few to advise the client by."
+        return f" The log has only {plural(lines, 'statistics line')} with requests: too few to judge the client."
     if pools(case.run) or runs_on_cpu(case.run):
         return ""
     if slow_steps(case):
@@ -151,8 +158,8 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
     between = _seconds_between(case.load)
     if case.load.peak_running <= 1 and case.load.busy_seconds < SELDOM_BUSY * between:
         return (
-            f" One request ran at a time, in {minutes(case.load.busy_seconds)} of the {minutes(between)} between the first and the"
-            " last statistics line: this client had no more to send at once."
+            f" One request ran at a time, and the statistics lines show requests in only {minutes(case.load.busy_seconds)} of"
+            f" {minutes(between)}."
         )
     prompt, generation = case.load.prompt, case.load.generation
     if prompt > max(MANY_PROMPT_TOKENS, MOSTLY_PROMPTS * generation):
@@ -353,7 +360,7 @@ def _max_num_seqs_effect(case: RuleContext, max_num_seqs: int, target: int, queu
         )
         low, high = round(found.low, 3), round(found.high, 3)
         return Effect("generation_throughput", low, high, "computed", basis, found.share, found.next_limit)
-    note = f"while requests queue; the queue seen allows {demand:.3g} x at most"
+    note = f"while requests queue; this queue allows at most {demand:.3g} x"
     effect = measured.effect("generation_throughput", note)
     share = found.share if found else case.share("max-num-seqs-limited")
     return replace(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.rules.context import (
@@ -20,7 +22,7 @@ from vllm_logdoctor.rules.limits import ranks_of
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM, PAGE_CACHE_WARM
 from vllm_logdoctor.rules.rule import Advice, Rule
-from vllm_logdoctor.run.model import Evidence, Phase
+from vllm_logdoctor.run.model import Evidence, Phase, Run
 
 # A start within a minute is a usual one: nobody waits for what a tenth of it could save.
 LONG = 60.0
@@ -44,10 +46,7 @@ def slow_startup_model_download(case: RuleContext) -> Advice | None:
     seconds = longest(case, "download")
     if seconds is None or seconds < LONG:
         return None
-    text = (
-        f"{seconds:,.0f} s went into downloading the weights; a second start on the same disk would not need"
-        " them."
-    )
+    text = f"Downloading the weights took {seconds:,.0f} s; a second start on the same disk skips it."
     return Advice(
         text,
         message_lines(case, "weights-downloaded"),
@@ -91,7 +90,7 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
             *message_lines(case, "model-loaded", "model-weights-loaded", "checkpoint-size"),
         ),
         confidence="high" if rate is not None and rate < SLOW_GIB_PER_SECOND / 2 else "medium",
-        changes=(_faster_storage(file_system),),
+        changes=(_faster_storage(file_system, _fits_host(case)),),
         effect=_loading_effect(case, seconds, gib),
         alternatives=tuple(_other_loaders(case)),
         verify="fewer seconds in `Loading weights took`.",
@@ -106,15 +105,23 @@ def _slowest_reading(case: RuleContext) -> tuple[Evidence, ...]:
     return max(read, key=lambda phase: phase.seconds or 0.0).evidence
 
 
-def _faster_storage(file_system: str) -> Change:
+def _faster_storage(file_system: str, fits_host: bool) -> Change:
+    cached = ", or read them once into the page cache before the start" if fits_host else ""
     if file_system.upper() in _OF_LOCAL_DISKS:
-        return action("put the weights on a faster local disk (NVMe), or read them once into the page cache")
-    return action("copy the weights to a local disk, or read them once into the page cache before the start")
+        return action(f"put the weights on a faster local disk (NVMe){cached}")
+    return action(f"copy the weights to a local disk{cached}")
+
+
+def _fits_host(case: RuleContext) -> bool:
+    """Return whether the checkpoint fits the host's free memory; True where the log does not print it."""
+    event = case.event("checkpoint-size")
+    size, free = (event.number(name) for name in ("gib", "ram")) if event else (None, None)
+    return size is None or free is None or size < free
 
 
 def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
     """Compilation dominates the start. Needs the engine's seconds of compilation."""
-    run, seconds = case.run, case.run.measure("torch_compile_seconds")
+    run, seconds = case.run, compile_seconds(case.run)
     inductor = sum(
         phase.seconds or 0.0
         for phase in run.phases
@@ -135,7 +142,7 @@ def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
     )
     return Advice(
         text,
-        message_lines(case, "graph-compiled", "compile-total", "compile-cache-directory"),
+        message_lines(case, "graph-compiled", "engine-initialised", "compile-total"),
         confidence="high" if cold else "medium",
         changes=(
             action(
@@ -149,13 +156,19 @@ def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
     )
 
 
+def compile_seconds(run: Run) -> float | None:
+    """Return the seconds of torch.compile: of all models of the engine, with a drafter's, where it adds them up."""
+    ready = run.seen("engine-initialised")
+    return (ready.first[0].number("compilation") if ready else None) or run.measure("torch_compile_seconds")
+
+
 def _cache_effect(seconds: float, whole_start: float | None) -> Effect:
     """Return what a warm cache gains: as measured, or no more than the compilation where the rest of the start is longer."""
     measured = COMPILE_CACHE_WARM.effect("init_engine_seconds")
     least = 1 - seconds / whole_start if whole_start else 0.0
     if least <= measured.high or not whole_start:
-        return measured
-    basis = f"torch.compile is {seconds:,.0f} of {whole_start:,.0f} s; loading its result takes up to half of that"
+        return replace(measured, low=max(measured.low, least))
+    basis = f"torch.compile is {seconds:,.0f} of {whole_start:,.0f} s; loading the cached result takes up to half of that"
     return Effect("init_engine_seconds", least, 1 - seconds / whole_start / 2, "computed", basis)
 
 
@@ -307,9 +320,9 @@ def _other_loaders(case: RuleContext) -> Iterator[str]:
         yield "--load-format runai_streamer for object storage and parallel file systems"
     strategy = flag_for_field("safetensors_load_strategy", case.version)
     if strategy is not None and not case.asked_for("safetensors_load_strategy"):
-        if "prefetch" in strategy.choices:
+        if "prefetch" in strategy.choices and _fits_host(case):
             yield "--safetensors-load-strategy prefetch: the files are read in order first; the host needs the memory"
-        elif strategy.default == "lazy":
+        elif "prefetch" not in strategy.choices and strategy.default == "lazy":
             yield "--safetensors-load-strategy eager: whole files instead of small reads, for network file systems"
     if (whole(case.run.setting("tensor_parallel_size")) or 1) > 1 and case.version:
         yield "weights saved once per rank (--load-format sharded_state): each rank reads its own part only"

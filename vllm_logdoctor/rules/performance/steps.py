@@ -15,7 +15,7 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
-from vllm_logdoctor.rules.limits import runs_on_cpu
+from vllm_logdoctor.rules.limits import KV_FULL, runs_on_cpu
 from vllm_logdoctor.rules.load import Span, minutes
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -97,7 +97,7 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     )
     engine = "server" if case.run.engine == "V0" else "engine core"
     text += _read(case, held) + (
-        f" No GPU needs that long to read its memory, so {'on a GPU ' if case.run.platform is None else ''}the step waits"
+        f" No GPU needs that long to read what such a step needs, so {'on a GPU ' if case.run.platform is None else ''}the step waits"
         " for something that is not in the log. Usual causes: too few CPU cores for the engine's processes (a"
         " container's CPU limit, other jobs), weights or cache outside the card's memory, another program on the card,"
         " low GPU clocks, or with several ranks slow links between them."
@@ -120,7 +120,9 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
                 "give each engine process and each worker its own CPU core (check the container's CPU limit)"
             ),
         ),
-        avoid="Raising capacity (--max-num-seqs, --gpu-memory-utilization): no request waits.",
+        avoid=""
+        if case.load.peak_kv >= KV_FULL
+        else "Raising capacity (--max-num-seqs, --gpu-memory-utilization): no request waits.",
         verify="more tokens/s for a single request.",
     )
 
