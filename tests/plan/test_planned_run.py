@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-import pytest
-
 from tests.rules.making import a_run, load
 from vllm_logdoctor.plan import advice_on, plan_of
 from vllm_logdoctor.plan.planned import planned_run
-from vllm_logdoctor.rules.model import Change, Effect, Finding
+from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.model import Run
 
 FULL = {"running": 100, "waiting": 60, "kv": 97.0}
@@ -146,36 +143,6 @@ def test_a_change_of_max_num_seqs_acts_where_the_log_does_not_print_it() -> None
     run = a_run(samples=load((20, {"running": 64, "waiting": 236, "kv": 3.0})), version="0.8.5")
     then = planned_run(run, [flag("--max-num-seqs", 64, 512)]).run.samples[0]
     assert (then.running, then.waiting) == (300, 0)
-
-
-def test_ranges_of_several_changes_are_not_multiplied() -> None:
-    """412 tokens/s times 4.1 (graphs) times 3.4 (replicas) is no figure that anybody measured."""
-    run = server()
-    effects = {"eager-mode": (1.0, 4.1), "small-model-split-over-cards": (2.35, 3.4)}
-    knobs = {"eager-mode": "--enforce-eager", "small-model-split-over-cards": "--tensor-parallel-size"}
-    findings = [
-        msgspec.structs.replace(
-            finding(id, flag(knobs[id], 4, 2)),
-            effect=Effect("generation_throughput", low, high, "published", "pairs"),
-        )
-        for id, (low, high) in effects.items()
-    ]
-    row = next(row for row in plan_of(run, findings).expected if row.figure == "generated tokens/s, mean")
-    assert (row.low / row.now, row.high / row.now) == pytest.approx((2.35, 3.4), rel=1e-3)
-    assert "no measurement shows what these add to it: --enforce-eager" in row.why
-
-
-def test_the_expected_throughput_is_the_mean_over_the_run() -> None:
-    """A burst that a change cures moves the mean of a run; the median of its lines is that of the quiet time."""
-    burst = (5, {"running": 256, "waiting": 300, "generation": 6000.0, "kv": 20.0})
-    run = a_run(samples=load(burst, (20, {"running": 3, "generation": 250.0})))
-    found = msgspec.structs.replace(
-        finding("scheduler-limit-not-memory", flag("--max-num-seqs", 256, 1024)),
-        effect=Effect("generation_throughput", 2.0, 2.0, "computed", "", share=0.2),
-    )
-    row = next(row for row in plan_of(run, [found]).expected if row.figure == "generated tokens/s, mean")
-    assert row.now == pytest.approx((5 * 6000 + 20 * 250) / 25, rel=0.02)
-    assert row.low > row.now
 
 
 def test_a_cache_below_one_request_gets_the_length_that_it_holds() -> None:

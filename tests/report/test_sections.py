@@ -262,7 +262,7 @@ class TestServing:
         total = sum(weight for _, weight in weighted)
         below = sum(weight for value, weight in weighted if value < found)
         upto = sum(weight for value, weight in weighted if value <= found)
-        assert below < share * total <= upto
+        assert below <= share * total <= upto
 
 
 class TestWords:

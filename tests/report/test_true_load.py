@@ -60,7 +60,7 @@ def test_no_minute_is_the_busiest_where_more_requests_have_no_time() -> None:
     text = report([*START, *[ANSWER] * 1000, *later])
     assert "1,120 answered requests" in text
     assert "Busiest minute" not in text
-    assert "Busiest minute: about 40" in report([*START, *later])
+    assert "with about 40 requests" in report([*START, *later])
 
 
 def test_a_period_without_a_running_request_is_not_said_to_hold_up_to_0() -> None:
@@ -106,11 +106,11 @@ def test_a_planned_figure_names_the_finding_by_its_title() -> None:
 def test_the_time_of_generated_tokens_is_that_in_which_they_were_counted() -> None:
     """The tokens of the first line were generated before the stretch began."""
     line = "(APIServer pid=851) INFO 04-28 22:54:{:02} [loggers.py:257] Engine 000: Avg prompt throughput: 0.0 tokens/s,"
-    gauges = " Avg generation throughput: 5.4 tokens/s, Running: 1 reqs, Waiting: 14 reqs, GPU KV cache usage: {}%, Prefix cache hit rate: 0.0%"
+    gauges = " Avg generation throughput: 54.0 tokens/s, Running: 1 reqs, Waiting: 14 reqs, GPU KV cache usage: {}%, Prefix cache hit rate: 0.0%"
     lines = [
-        line.format(second) + gauges.format(usage) for second, usage in ((32, 76.5), (42, 76.7), (52, 76.8))
+        line.format(second) + gauges.format(usage) for second, usage in ((32, 30.0), (42, 30.4), (52, 30.9))
     ]
-    assert "generated 108 tokens in 20 s" in report(lines)
+    assert "generated 1,080 tokens in 20 s" in report(lines)
 
 
 def decoding(second: int, kv: float) -> str:
@@ -187,3 +187,39 @@ def test_offloaded_weights_are_named_as_the_limit_not_the_processor_of_the_host(
     text = report([*offloaded, *slow])
     assert text.startswith("# LIMITED: CPU offload of weights")
     assert "the host (CPU) is the likely limit" not in text
+
+
+def test_the_load_is_repeated_by_the_command_of_the_log() -> None:
+    full = [statistics(second, 256, 600, 20.0) for second in range(120, 240, 10)]
+    command = "vllm bench serve --model org/model --num-prompts 1000 --request-rate inf"
+    text = report([*START, f"+ {command}", *full, *[ANSWER] * 300])
+    assert f"Repeat the load with the command of this log [L{len(START) + 1}]" in text
+    assert f"{command}\nlogdoctor compare" in text
+    assert "--random-input-len" not in text
+
+
+def test_changes_have_the_numbers_of_the_first_screen() -> None:
+    """A burst of a minute in an hour: what the cache needs comes behind what the cards that idle cost."""
+    cards = [f"{number}, NVIDIA H100, 65247 MiB, 535.86.10" for number in range(4)]
+    burst = [statistics(second, 250, 700, 99.0) for second in range(120, 200, 10)]
+    calm = [statistics(second, 5, 0, 1.0) for second in range(200, 3500, 10)]
+    text = report([*cards, *START, *burst, *calm, *[ANSWER] * 300])
+    first = text.split("\n1. **")[1].split("**")[0]
+    assert first.lower() in text.split("### 1. ")[1].split("### 2. ")[0].lower()
+
+
+def test_a_hit_rate_is_not_shown_of_a_cache_that_is_off() -> None:
+    off = ARGUMENTS.replace("'max_num_seqs': 256", "'enable_prefix_caching': False")
+    lines = [statistics(second, 4, 0, 1.0) for second in range(120, 240, 10)]
+    assert "Prefix cache hit rate 0 % at the end" in report([*START, *lines])
+    assert "Prefix cache hit rate 0 % at the end" not in report([START[0], off, *START[2:], *lines])
+
+
+def test_raising_the_cache_is_not_called_useless_where_it_is_nearly_full() -> None:
+    """Sixteen requests of a device that makes one token per second and request, and a cache that fills."""
+    head = "INFO 01-23 06:33:{:02} metrics.py:396] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 16.7 tokens/s, Running: 16 reqs,"
+    gauges = " Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: {}%, CPU KV cache usage: 0.0%."
+    for usage, avoided in {93.0: False, 23.0: True}.items():
+        text = report([head.format(second) + gauges.format(usage) for second in range(30, 55, 5)])
+        assert ("Avoid: raising capacity" in text) == avoided
+        assert "the log names no device" in text

@@ -320,8 +320,8 @@ def test_one_request_that_waits_beside_a_crowd_has_just_come() -> None:
     run = a_run(set={"max_num_seqs": 256}, samples=load((12, crowd), (8, {**crowd, "waiting": 1})))
     found = bottleneck_of(run)
     assert found.name == "client-limited"
-    assert "Almost no request queued" in found.reason
-    assert "at most one waited" in advice(run)["client-concurrency-bound"].explanation
+    assert "The queue was almost empty" in found.reason
+    assert "at most 1 request waited" in advice(run)["client-concurrency-bound"].explanation
 
 
 def test_an_engine_that_computes_prompts_for_others_is_not_starved_of_tokens() -> None:
@@ -344,3 +344,23 @@ def test_a_queue_before_an_aggregate_is_shared_among_its_ranks() -> None:
     found = advice(a_run(set={"data_parallel_size": 8, "max_num_seqs": 16}, samples=samples))
     assert knobs(found["scheduler-limit-not-memory"]) == {"--max-num-seqs": 32}
     assert "of each of 8 ranks" in found["scheduler-limit-not-memory"].explanation
+
+
+def test_a_line_between_two_of_a_full_cache_is_the_caches_and_not_behind_prompts() -> None:
+    """Requests that end together leave room which the next prompts fill again."""
+    full = {"running": 250, "waiting": 500, "kv": 99.7, "prompt": 9000.0, "generation": 2900.0}
+    freed = {**full, "running": 190, "kv": 82.0, "prompt": 1100.0}
+    run = a_run(
+        set={"max_num_seqs": 256}, samples=load((1, full), (1, freed), (1, full), (1, freed), (1, full))
+    )
+    found = bottleneck_of(run)
+    assert found.reason.startswith("The KV cache limited concurrency for all 50 s of load")
+    assert "prefill" not in found.reason
+
+
+def test_a_line_in_which_a_queue_has_just_begun_is_not_behind_prompts() -> None:
+    begins = {"running": 5, "waiting": 8, "kv": 0.3, "prompt": 51.0, "generation": 5.0}
+    rush = {"running": 256, "waiting": 694, "kv": 22.0, "prompt": 15000.0, "generation": 6000.0}
+    found = bottleneck_of(a_run(set={"max_num_seqs": 256}, samples=load((1, begins), (3, rush))))
+    assert found.name == "max-num-seqs-limited"
+    assert "prefill" not in found.reason

@@ -44,7 +44,7 @@ def test_otherwise_the_usual_size_that_holds_weights_and_cache_is_taken_and_said
     found = device_total(card_of_24())
     assert found is not None
     assert found.gib == pytest.approx(23.7)
-    assert "taken for" in found.basis
+    assert "the next usual size above" in found.basis
 
 
 def test_the_usual_size_is_one_of_the_run_s_own_platform() -> None:
@@ -338,3 +338,22 @@ def test_a_printed_memory_names_the_card_that_alone_has_it(
     )
     found = device_of(a_run(messages=(line,), platform=platform))
     assert (found.name if found else None) == card
+
+
+def test_a_default_above_the_batches_of_the_engines_full_graphs_is_not_its_own() -> None:
+    """On GB10 the driver does not tell the memory: vLLM takes the default of small cards."""
+    line = "Profiling CUDA graph memory: PIECEWISE=51 (largest=512), FULL={}"
+    card = "Using default MoE config. Performance might be sub-optimal! Config file not found at /v/configs/E=128,N=704,device_name=NVIDIA_GB10.json"
+    large = {**MEASURED, "available_kv_cache_gib": 90.0}
+    found = {
+        full: max_num_seqs_of(
+            a_run(
+                set={"gpu_memory_utilization": 0.9},
+                measured=large,
+                messages=(line.format(full), card),
+                version="0.20.0",
+            )
+        )
+        for full in ("35 (largest=256)", "51 (largest=512)")
+    }
+    assert found == {"35 (largest=256)": 256, "51 (largest=512)": 1024}

@@ -28,7 +28,7 @@ def test_prompts_that_the_cache_holds_raise_the_limit_to_the_longest_of_them() -
     )
     found = advice(run)["requests-beyond-context"]
     assert knobs(found) == {"--max-model-len": 16 * 1024}
-    assert "2 of them fit the cache of 40,000 tokens" in found.explanation
+    assert "In all 3 the prompt alone is too long." in found.explanation
 
 
 def test_an_answer_that_does_not_fit_is_the_clients_max_tokens() -> None:
@@ -36,7 +36,7 @@ def test_an_answer_that_does_not_fit_is_the_clients_max_tokens() -> None:
     found = advice(server(asked, asked))["requests-beyond-context"]
     assert [change.kind for change in found.changes] == ["action"]
     assert "max_tokens" in found.changes[0].knob
-    assert "149 and 8,056 tokens" in found.explanation
+    assert "149 + 8,056 tokens" in found.explanation
 
 
 def test_a_prompt_that_was_not_counted_to_its_end_raises_nothing() -> None:

@@ -125,4 +125,14 @@ def test_a_plan_under_which_a_queue_stays_for_long_does_not_name_the_client_as_t
     assert found is not None
     assert (found.next_limit, found.left > 0) == ("client", True)
     assert "nothing waits" not in found.then
-    assert "still wait" in found.then
+    assert "most of that time" in found.then
+
+
+def test_less_than_a_minute_at_a_limit_is_no_measure_of_a_throughput() -> None:
+    quiet = (20, {"running": 16, "generation": 1300.0, "kv": 3.0})
+    for lines, measured in {3: False, 9: True}.items():
+        rush = (lines, {"running": 64, "waiting": 236, "kv": 9.0, "generation": 3900.0})
+        run = a_run(set={"max_num_seqs": 64}, samples=load(quiet, rush))
+        effect = advice(run)["scheduler-limit-not-memory"].effect
+        assert effect is not None
+        assert (effect.origin == "computed") == measured

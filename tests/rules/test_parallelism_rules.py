@@ -201,3 +201,10 @@ def test_a_server_at_its_limit_fills_idle_cards_with_replicas() -> None:
 def test_cards_that_all_have_a_rank_are_not_idle() -> None:
     run = a_run(set={"tensor_parallel_size": 4}, messages=listed(4), samples=load((20, LOADED)))
     assert "idle-cards" not in advice(run)
+
+
+def test_ranks_on_several_nodes_have_no_all_reduce_of_vllms_and_nothing_to_repair() -> None:
+    line = "Custom allreduce is disabled because this process group spans across nodes."
+    found = advice(a_run(set={"tensor_parallel_size": 4}, messages=(line,)))["custom-allreduce-disabled"]
+    assert not found.changes
+    assert "there is nothing to switch on" in found.explanation

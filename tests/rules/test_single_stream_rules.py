@@ -147,3 +147,10 @@ def test_a_run_that_drafts_is_offered_no_drafter() -> None:
 def test_methods_are_those_that_the_newest_release_takes() -> None:
     newest = flag_history("--spec-method")[-1].flag.choices
     assert {family.method for family in FAMILIES} <= set(newest)
+
+
+def test_a_cache_that_the_lines_do_not_show_being_filled_may_hold_a_prompt() -> None:
+    held = [
+        (1, {"running": 1, "waiting": 14, "kv": usage, "generation": 5.4}) for usage in (76.5, 76.7, 76.8)
+    ]
+    assert "long-answers-hold-the-server" not in advice(a_run(samples=load(*held)))

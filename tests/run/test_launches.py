@@ -135,3 +135,47 @@ def test_a_command_that_is_refused_at_once_is_known_all_the_same() -> None:
     )
     assert run.model is not None
     assert run.model.value == "org/m"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"ts": "2026-03-04 09:59:58,100", "level": "INFO", "message": "Exec command", "cmd": "vllm serve org/m --gpu-memory-utilization 0.9"}',
+        "+ vllm serve org/m --gpu-memory-utilization 0.9",
+    ],
+)
+def test_a_default_that_the_command_gives_is_no_default(line: str) -> None:
+    """The server prints the arguments that differ from their defaults only."""
+
+    lines = ['{"message": "Waiting for server", "level": "INFO"}', line]
+    run = only_run(text(lines, start(), [statistics()]))
+    assert _set(run, "gpu_memory_utilization") == (0.9, "explicit", [2])
+    assert run.setting("max_num_seqs") != 32
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        (
+            "+ vllm bench serve --model org/m --request-rate inf",
+            "vllm bench serve --model org/m --request-rate inf",
+        ),
+        (
+            "Running benchmark: python3 benchmarks/benchmark_serving.py --model org/m",
+            "python3 benchmarks/benchmark_serving.py --model org/m",
+        ),
+        (
+            '{"level": "INFO", "message": "Running throughput benchmark", "cmd": "vllm bench serve --model org/m"}',
+            "vllm bench serve --model org/m",
+        ),
+    ],
+)
+def test_the_command_of_a_benchmark_client_is_kept_with_its_line(line: str, command: str) -> None:
+    run = only_run(text(start(), [line, statistics()]))
+    [found] = run.load_commands
+    assert (found.text, found.line) == (command, len(start()) + 1)
+
+
+def test_a_sentence_about_a_benchmark_is_no_command() -> None:
+    run = only_run(text(start(), ["See vllm bench serve --help for how to measure it.", statistics()]))
+    assert not run.load_commands

@@ -69,6 +69,8 @@ class Forecast(Struct, frozen=True):
     @property
     def then(self) -> str:
         """Return in words what limits then."""
+        if self.next_limit == "client" and self.left:
+            return "then the client sets the pace most of that time"
         return f"then {_NEXT[self.next_limit]}"
 
 

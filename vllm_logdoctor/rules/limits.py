@@ -10,8 +10,8 @@ A statistics line is judged by these rules, the first that holds:
    limits. Where the log does not tell it, a number of running requests at which most of the waiting
    lines stay the same is one, unless the arguments leave max_num_seqs open and no default is so small.
 4. Something waits with max_num_seqs slots and cache free, and it is more than one request that has just come: the tokens of a
-   step are spent on prompts (prefill). A single such line between two of another limit is that limit's, one in
-   which a queue has just begun the client's. Where no such line of the run shows a prompt, it is something else that
+   step are spent on prompts (prefill). A single such line between two of a full cache is the cache's, one in which a
+   queue has just begun the client's. Where no such line of the run shows a prompt, it is something else that
    admits no more, and nothing is said of it.
 5. Nothing waits and the cache is 95 % full or more: the next request or token will wait for the cache.
 6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
@@ -121,7 +121,7 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
 
 
 def in_one_burst(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:
-    """Return the limits without prefill in a single line of a queue: while a limit's freed room fills again, and where it begins.
+    """Return the limits without prefill in a single line of a queue: while freed room of the cache fills again, and where it begins.
 
     Example:
         >>> queue = [Span(Sample(0.0, n, 0, 9.0, 9.0, running=9, waiting=9, kv_usage=u), 10.0) for n, u in enumerate((99.0, 80.0, 99.0))]
@@ -135,9 +135,9 @@ def in_one_burst(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> lis
             if limits[place] != "prefill-limited" or not (spans[place].waits and spans[after].waits):
                 continue
             begins = before is None or not spans[before].waits
-            if before is not None and limits[before] == limits[after]:
-                found[place] = limits[after]
-            elif begins and spans[place].sample.prompt < BEGINNING * spans[after].sample.prompt:
+            if before is not None and limits[before] == limits[after] == "kv-cache-limited":
+                found[place] = "kv-cache-limited"
+            elif begins and 0 < spans[place].sample.prompt < BEGINNING * spans[after].sample.prompt:
                 found[place] = "client-limited"
     return found
 

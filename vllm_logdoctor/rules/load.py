@@ -4,7 +4,6 @@ by time.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -132,10 +131,8 @@ def weighted_median(spans: Iterable[Span], value: Callable[[Sample], float]) -> 
     pairs = sorted((value(span.sample), span.seconds) for span in spans)
     half = sum(seconds for _, seconds in pairs) / 2
     passed = 0.0
-    for number, (figure, seconds) in enumerate(pairs):
+    for figure, seconds in pairs:
         passed += seconds
-        if math.isclose(passed, half) and number + 1 < len(pairs):
-            return (figure + pairs[number + 1][0]) / 2
         if passed >= half:
             return figure
     return 0.0

@@ -80,7 +80,11 @@ def _no_statistics(run: Run) -> Iterator[str]:
 def _hardware_unknowns(run: Run) -> Iterator[str]:
     memory = memory_of(run)
     if run.platform in (None, "cuda", "rocm") and run.config:
-        sized = memory is not None and memory.total is not None and "taken for" not in memory.total.basis
+        sized = (
+            memory is not None
+            and memory.total is not None
+            and "the next usual size" not in memory.total.basis
+        )
         if not sized and not _names_card(run):
             yield f"GPU model: run `{_CARDS.get(run.platform or '', 'nvidia-smi -L')}` in the job script."
         ranks = run.setting("tensor_parallel_size")

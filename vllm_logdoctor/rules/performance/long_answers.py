@@ -23,7 +23,7 @@ NEAR_THE_END = 0.95
 """Share of max_model_len from which an answer was ended by the context: statistics come every ten seconds."""
 ROUNDING = 0.1
 """Percent by which a growth may be larger than printed: without the size of the cache its tokens are the least that fit."""
-LEAST_GENERATED = 0.05
+LEAST_GENERATED = 0.02
 """Share of the tokens held that the lines show being generated; else they may be those of a prompt."""
 PROMPT_WINDOW = 60.0
 """Seconds before in which a prompt may have filled the cache instead."""
