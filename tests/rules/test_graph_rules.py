@@ -173,3 +173,22 @@ def test_graphs_that_are_off_alone_leave_compilation_on() -> None:
     assert "torch.compile" not in advice(run)["eager-mode"].explanation
     assert "eager-mode" not in advice(a_run(set={"compilation_config": {"mode": 3}}, version="0.16.0"))
     assert "eager-mode" not in advice(a_run(set={"optimization_level": 2}, version="0.16.0"))
+
+
+def test_graphs_make_a_single_stream_no_faster_than_the_card_reads_its_weights() -> None:
+    """40 tokens/s of 15 GiB are 644 GB/s: a card of 24 GB reads 1,008 GB/s at most, whatever its name."""
+    single = load((12, {"running": 1, "generation": 40.0, "kv": 1.0}))
+    sizes = {"model_weights_gib": 15.0, "available_kv_cache_gib": 5.0, "kv_cache_tokens": 40_000}
+    eager = {"enforce_eager": True, "gpu_memory_utilization": 0.9}
+    effect = advice(a_run(set=eager, measured=sizes, samples=single))["eager-mode"].effect
+    assert effect is not None
+    assert effect.high == pytest.approx(1008 / 644, abs=0.02)
+    slow = load((12, {"running": 1, "generation": 4.0, "kv": 1.0}))
+    unbounded = advice(a_run(set=eager, measured=sizes, samples=slow))["eager-mode"].effect
+    assert unbounded is not None
+    assert unbounded.high > 4
+
+
+def test_without_torch_compile_in_v0_only_graphs_are_off() -> None:
+    found = advice(a_run(set={"enforce_eager": True}, engine="V0"))["eager-mode"]
+    assert "torch.compile" not in found.title

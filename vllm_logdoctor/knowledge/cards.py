@@ -101,6 +101,23 @@ def card_for(name_text: str, memory_gib: float | None = None) -> Card | None:
 
 
 @cache
+def most_bandwidth(memory_gib: float) -> float | None:
+    """The bandwidth in GB/s that no known card of this memory exceeds, as a driver reports it; None for memory that none has.
+
+    >>> most_bandwidth(23.7), most_bandwidth(3.0) is None
+    (1008.0, True)
+    """
+    found = [
+        float(card.bandwidth_gbs)
+        for card in _rows()
+        if card.memory_gib
+        and card.bandwidth_gbs
+        and LEAST_OF_NOMINAL * card.memory_gib <= memory_gib <= 1.01 * card.memory_gib
+    ]
+    return max(found, default=None)
+
+
+@cache
 def variants_of(name_text: str) -> tuple[Card, ...]:
     """The cards that a text may mean: one, or all variants of a family where it leaves the variant open.
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.topics import Severity
+from vllm_logdoctor.knowledge.cards import most_bandwidth
+from vllm_logdoctor.rules.capacity.card import device_of
 from vllm_logdoctor.rules.capacity.ceiling import has_experts
-from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
+from vllm_logdoctor.rules.capacity.memory import GIB, arguments_are_whole, device_total
 from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, plural, setting_lines
 from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
@@ -88,6 +91,7 @@ def eager_mode(case: RuleContext) -> Advice | None:
             " memory problem instead."
         ),
         verify="`Capturing CUDA graphs` and `Graph capturing finished in N secs` at the start.",
+        title="CUDA graphs off (--enforce-eager)" if run.engine == "V0" else "",
     )
 
 
@@ -138,9 +142,26 @@ def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | Non
     if running >= LOADED:
         return "medium", "high", EAGER_OFF_LOADED.effect(metric)
     if running <= FEW:
-        measured = EAGER_OFF_EXPERTS if has_experts(case.run) else EAGER_OFF_SINGLE
-        return "high", "medium", measured.effect(metric)
+        if has_experts(case.run):
+            return "high", "medium", EAGER_OFF_EXPERTS.effect(metric)
+        return "high", "medium", _within_bandwidth(case, EAGER_OFF_SINGLE.effect(metric))
     return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric)
+
+
+def _within_bandwidth(case: RuleContext, effect: Effect) -> Effect:
+    """Return an effect on single streams that reads the weights no faster than the card can, or any card of its memory."""
+    run, total = case.run, device_total(case.run)
+    card, weights = device_of(run), run.measure("model_weights_gib")
+    allowed = (card.bandwidth_gbs if card else None) or (most_bandwidth(total.gib) if total else None)
+    rates = [span.sample.generation / span.sample.running for span in case.load.busy if span.sample.running]
+    read = max(rates, default=0.0) * (weights or 0.0) * GIB / 1e9
+    if not allowed or not read or run.setting("speculative_config"):
+        return effect
+    most = max(1.0, round(allowed / read, 2))
+    if most >= effect.high:
+        return effect
+    basis = f"{effect.basis}; the memory bandwidth of such a card allows at most {most:g} x"
+    return replace(effect, low=min(effect.low, most), high=most, median=None, basis=basis)
 
 
 def _eager_for_the_start(case: RuleContext) -> Advice:
