@@ -223,3 +223,12 @@ def test_raising_the_cache_is_not_called_useless_where_it_is_nearly_full() -> No
         text = report([head.format(second) + gauges.format(usage) for second in range(30, 55, 5)])
         assert ("Avoid: raising capacity" in text) == avoided
         assert "the log names no device" in text
+
+
+def test_a_run_is_as_long_as_its_load_where_only_its_command_comes_before() -> None:
+    head = "INFO 10-26 02:48:{:02} llm_engine.py:624] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 950.0 tokens/s,"
+    gauges = " Running: 18 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 9.0%, CPU KV cache usage: 0.0%"
+    lines = [head.format(second) + gauges for second in range(30, 55, 5)]
+    text = report(["$ vllm serve org/m --max-model-len 8192", *lines])
+    assert " · 25 s · " in text
+    assert "all 25 s of load" in text

@@ -364,3 +364,25 @@ def test_a_line_in_which_a_queue_has_just_begun_is_not_behind_prompts() -> None:
     found = bottleneck_of(a_run(set={"max_num_seqs": 256}, samples=load((1, begins), (3, rush))))
     assert found.name == "max-num-seqs-limited"
     assert "prefill" not in found.reason
+
+
+def test_a_queue_in_one_of_three_lines_is_not_what_prompts_hold_up() -> None:
+    """Long prompts take the steps; one request waits once."""
+    starved = {"running": 9, "kv": 62.8, "prompt": 3400.0, "generation": 5.7}
+    run = a_run(samples=load((2, starved), (1, {**starved, "waiting": 1}), (2, starved)))
+    found = bottleneck_of(run)
+    assert found.name == "prefill-limited"
+    assert "running requests got at most 0.63 tokens/s each" in found.reason
+    explanation = advice(run)["prefill-bound-queueing"].explanation
+    assert "waited" not in explanation
+    assert "got at most 0.63 tokens/s each" in explanation
+
+
+def test_slots_are_called_free_only_where_the_log_shows_how_many_there_are() -> None:
+    queue = load((8, {"running": 16, "waiting": 11, "kv": 50.0, "prompt": 5900.0, "generation": 231.0}))
+    for number, line in enumerate(queue):
+        queue[number] = replace(line, running=16 + number)
+    unknown, known = a_run(samples=queue), a_run(set={"max_num_seqs": 256}, samples=queue)
+    assert "although the KV cache had room" in bottleneck_of(unknown).reason
+    assert "with free slots and KV cache" in bottleneck_of(known).reason
+    assert not advice(unknown)["prefill-bound-queueing"].avoid

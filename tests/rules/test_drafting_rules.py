@@ -104,3 +104,12 @@ def test_drafts_of_which_hardly_the_first_token_is_taken_are_given_up() -> None:
     assert next(iter(found)) == "spec-decode-not-profitable"
     assert knobs(found["spec-decode-not-profitable"]) == {"--speculative-config": None}
     assert "made for this model" not in found["spec-decode-not-profitable"].explanation
+
+
+def test_four_tokens_a_step_need_no_comparison_without_drafts() -> None:
+    line = (
+        "SpecDecoding metrics: Mean acceptance length: 4.00, Accepted: 264 tokens, Drafted: 264 tokens,"
+        " Per-position acceptance rate: 1.000, 1.000, 1.000, Avg Draft acceptance rate: 100.0%"
+    )
+    run = a_run(messages=(line,), samples=load((9, {"running": 1, "generation": 35.0, "kv": 56.0})))
+    assert "speculation-not-compared" not in advice(run)

@@ -270,7 +270,7 @@ def _seconds(run: Run) -> float:
         return sum(one.figures.get("Benchmark duration (s)", 0.0) for one in run.benchmarks)
     if run.started is None or run.ended is None or run.started == run.ended:
         return 0.0
-    first = run.samples[0] if run.samples and not start_seen(run) else None
+    first = run.samples[0] if run.samples and (run.launched_by or not start_seen(run)) else None
     spans = load_of(run).spans if first is not None else ()
     begun = (
         first.time - spans[0].seconds

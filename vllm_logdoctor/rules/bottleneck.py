@@ -13,10 +13,12 @@ from itertools import groupby, pairwise
 
 from msgspec import Struct
 
+from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.limits import (
     KV_FULL,
     BottleneckName,
     limits_of,
+    mostly_queue,
     ranks_of,
     tensor_ranks_over_sockets,
     time_by_limit,
@@ -238,9 +240,11 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         return "The KV cache limited concurrency for {span}"
     if name == "client-limited" and any(span.waits for span in held):
         return "The queue was almost empty for {span}: the client set the pace"
-    if name == "prefill-limited" and not any(span.waits for span in held):
+    if name == "prefill-limited" and not mostly_queue(held):
         most = max(span.sample.generation / (span.sample.running or 1) for span in held)
         return f"Prefill of prompts took the steps for {{span}}: running requests got at most {most:.2g} tokens/s each"
+    if name == "prefill-limited" and not slots_in_a_line(run):
+        return "Requests queued behind prompts (prefill) for {span}, although the KV cache had room"
     across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
     if name == "interconnect-limited" and not across:
         return f"Slow steps for {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"

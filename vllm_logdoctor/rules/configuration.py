@@ -128,7 +128,7 @@ def argument_without_effect(case: RuleContext) -> Advice | None:
             for name, word in zip(idle, flags, strict=True)
             for change in flag(case, word, run.arguments.get(name), None)
         ],
-        verify="they are gone from the arguments line.",
+        verify=f"no {' and no '.join(flags)} in the arguments.",
     )
 
 

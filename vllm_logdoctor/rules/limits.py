@@ -330,6 +330,11 @@ def _queue(spans: Sequence[Span]) -> int:
     return min((span.sample.waiting or 0 for span in spans if span.waits), default=0)
 
 
+def mostly_queue(spans: Sequence[Span]) -> bool:
+    """Return whether requests wait in at least half of some statistics lines."""
+    return 2 * sum(span.waits for span in spans) >= len(spans)
+
+
 def time_by_limit(load: Load, limits: Sequence[BottleneckName]) -> dict[BottleneckName, float]:
     """Return the seconds of each limit."""
     seconds: dict[BottleneckName, float] = defaultdict(float)

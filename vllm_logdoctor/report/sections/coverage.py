@@ -86,5 +86,7 @@ def _compared(coverage: Coverage) -> str:
         return ""
     lines = count(coverage.vllm_lines, "log line")
     if coverage.recognised == coverage.vllm_lines:
-        return f" {'The one log line' if coverage.vllm_lines == 1 else f'All {lines}'} from vLLM {'is' if coverage.vllm_lines == 1 else 'are'} known."
+        known = "all"
+    if coverage.vllm_lines == 1:
+        return f" The one log line from vLLM is {'known' if coverage.recognised else 'not known'}."
     return f" Of {lines} from vLLM, {known} are known."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vllm_logdoctor.rules.capacity.ceiling import distance
-from vllm_logdoctor.rules.capacity.defaults import step_tokens_of
+from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line, step_tokens_of
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -14,6 +14,7 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
+from vllm_logdoctor.rules.limits import mostly_queue
 from vllm_logdoctor.rules.load import minutes
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.serving import (
@@ -41,16 +42,19 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
     if len(held) < LEAST_LINES or case.share("prefill-limited") < LEAST_PREFILL_SHARE:
         return None
     prompt = max(span.sample.prompt for span in held)
-    waiting = max(span.sample.waiting or 0 for span in held)
+    waiting = max(span.sample.waiting or 0 for span in held) if mostly_queue(held) else 0
+    slots = slots_in_a_line(case.run)
+    rate = max(span.sample.generation / (span.sample.running or 1) for span in held)
     running = max(span.sample.running or 0 for span in held)
     tokens = step_tokens_of(case.run)
     text = (
         f"For {minutes(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.3g} % of the"
         " busy time) "
         + (
-            f"up to {plural(waiting, 'request')} waited with free max_num_seqs slots and KV cache:"
+            f"up to {plural(waiting, 'request')} waited"
+            f" {'with free max_num_seqs slots and KV cache' if slots else 'although the KV cache had room'}:"
             if waiting
-            else f"up to {plural(running, 'request')} ran and got less than a token per second each:"
+            else f"up to {plural(running, 'request')} ran and got at most {rate:.2g} tokens/s each:"
         )
         + f" a step processes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it ("
         + (f"up to {prompt:,.0f} prompt tokens/s" if prompt else UNDER_WAY)
@@ -69,7 +73,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
             "more replicas: prefill is compute-bound and scales with the cards",
             "shorter prompts",
         ),
-        avoid="Raising --max-num-seqs: slots are free.",
+        avoid="Raising --max-num-seqs: slots are free." if slots else "",
         verify=(
             "`Waiting` falls while `Avg prompt throughput` rises."
             if waiting

@@ -34,6 +34,10 @@ LEAST_DRAFTED = 500
 FEW_REQUESTS = 4
 
 
+NEARLY_ALL, SURE_LENGTH = 90.0, 3.0
+"""Percent of the drafts and tokens per step from which drafting is sure to gain: a step with drafts costs less than three."""
+
+
 class Acceptance(Struct, frozen=True):
     """How much of the drafts was taken: mean tokens per step, per cent, rate by position."""
 
@@ -143,6 +147,8 @@ def speculation_not_compared(case: RuleContext) -> Advice | None:
     found = acceptance_of(case)
     running = case.load.running
     if found is None or _wasteful(found) or found.rate is None or not 1 <= running <= FEW_REQUESTS:
+        return None
+    if found.rate >= NEARLY_ALL and (found.length or 0.0) >= SURE_LENGTH:
         return None
     text = (
         f"{found.rate:.3g} % of the drafted tokens are accepted"
