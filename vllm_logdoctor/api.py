@@ -201,7 +201,7 @@ class RunView:
         self.kind: str = run.kind
         self.outcome: str = run.outcome
         self.bottleneck: str = diagnosis.bottleneck.name
-        self.version = str(run.version.value) if run.version else None
+        self.version = run.release
         self.model = str(run.model.value) if run.model else None
         self.platform = run.platform
         self.startup_seconds = startup_seconds(run.phases)

@@ -99,9 +99,8 @@ def whatif(run: Report | RunView | str | PathLike[str], **settings: Any) -> Cach
     if not settings:
         raise LogdoctorError("name a setting: whatif(report, gpu_memory_utilization=0.95)", 2)
     facts = run.run if isinstance(run, RunView) else _known_cache(_report(run))
-    version = str(facts.version.value) if facts.version else None
     for name, value in settings.items():
-        check_setting(name, value, version)
+        check_setting(name, value, facts.release)
     return what_if(facts, settings)
 
 

@@ -37,9 +37,8 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
     analysis = analysis_of(path)
     runs = [diagnosis.run for diagnosis in analysis.runs]
     chosen = next((run for run in reversed(runs) if run.measure("kv_cache_tokens")), runs[-1])
-    version = str(chosen.version.value) if chosen.version else None
     for name, value in wanted.items():
-        check_setting(name, value, version)
+        check_setting(name, value, chosen.release)
     answer = what_if(chosen, wanted)
     document = {name: _figure(getattr(answer, name)) for name in ("kv_cache_tokens", "max_concurrency")}
     if format == "json":

@@ -75,7 +75,7 @@ def _run_row(diagnosis: Diagnosis, times: Times) -> Row:
     span = None if run.started is None or run.ended is None else run.ended - run.started
     root = next((one for one in diagnosis.findings if one.role == "root"), None)
     at = root.evidence[0] if root and root.evidence else None
-    version = str(run.version.value) if run.version else None
+    version = run.release
     return {
         "kind": run.kind,
         "server": run.server,

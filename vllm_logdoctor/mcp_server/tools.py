@@ -129,7 +129,7 @@ class Tools:
         ]
         if name and not rows:
             raise LogdoctorError(f"{name} is not in the log and has no known default in this release")
-        release = str(facts.version.value) if facts.version else None
+        release = facts.release
         return {"run": facts.number, "release": release, **page(rows, offset)}
 
     def whatif(
@@ -144,7 +144,7 @@ class Tools:
         if not settings:
             raise LogdoctorError('name a setting: {"gpu_memory_utilization": 0.95}', 2)
         facts = _with_cache(self._analysis(path), run).run
-        version = str(facts.version.value) if facts.version else None
+        version = facts.release
         for name, value in settings.items():
             check_setting(name, value, version)
         answer = what_if(facts, settings)

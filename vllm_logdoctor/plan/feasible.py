@@ -59,7 +59,7 @@ def _refused_value(run: Run, change: Change) -> str:
     """Return why the release does not take a value: it is none of those that the flag allows."""
     if change.kind != "flag" or change.after is None or not isinstance(change.after, str):
         return ""
-    flag = flag_for_field(field_of(change.knob), str(run.version.value) if run.version else None)
+    flag = flag_for_field(field_of(change.knob), run.release)
     if flag is None or not flag.choices or change.after in map(str, flag.choices):
         return ""
     return (

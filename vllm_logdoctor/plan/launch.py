@@ -84,7 +84,7 @@ def launch_of(run: Run) -> Launch | None:
     )
     if not model:
         return None
-    version = str(run.version.value) if run.version else None
+    version = run.release
     flags = {
         flag: accepted_value(name, plain_value(value))
         for name, value in run.arguments.items()

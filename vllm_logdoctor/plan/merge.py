@@ -50,7 +50,7 @@ def merge(run: Run, findings: Sequence[Finding]) -> Merged:
 
     Findings of severity "info" tell something and change nothing.
     """
-    version = str(run.version.value) if run.version else None
+    version = run.release
     planned: dict[str, PlannedChange] = {}
     refused: list[Refusal] = []
     short = _shortage(findings)

@@ -110,7 +110,7 @@ def _wanted(run: Run, change: Change) -> Any:
         return False
     if change.after is not None:
         return change.after
-    known = flag_for_field(field_of(change.knob), str(run.version.value) if run.version else None)
+    known = flag_for_field(field_of(change.knob), run.release)
     return known.default if known is not None and not known.default_is_source else None
 
 

@@ -62,7 +62,7 @@ def _lengths(memory: Memory) -> list[int]:
 
 
 def _exists(run: Run, name: str) -> bool:
-    version = str(run.version.value) if run.version else None
+    version = run.release
     return release_number(version) is None or flag_for_field(name, version) is not None
 
 

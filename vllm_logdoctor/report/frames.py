@@ -234,7 +234,7 @@ def _of_run(diagnosis: Diagnosis, times: Times) -> dict[str, Any]:
     return {
         "run": run.number,
         "file": run.first_file,
-        "version": run.version and str(run.version.value),
+        "version": run.release,
         "model": run.model and str(run.model.value),
         "bottleneck": diagnosis.bottleneck.name,
         "started": times.at(run.started),

@@ -210,11 +210,12 @@ def weights_left_out(case: RuleContext) -> Advice | None:
 
 def _variables_of_other_releases(run: Run) -> dict[str, Value]:
     """Return what the launch set and the run's release does not declare, though another release does."""
-    version = str(run.version.value) if run.version else None
     return {
         name: value
         for name, value in run.environment.items()
-        if value.provenance == "explicit" and variable_spans(name) and variable_known(name, version) is False
+        if value.provenance == "explicit"
+        and variable_spans(name)
+        and variable_known(name, run.release) is False
     }
 
 

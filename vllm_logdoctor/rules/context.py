@@ -35,7 +35,7 @@ class RuleContext(Struct, frozen=True):
     @property
     def version(self) -> str | None:
         """The run's vLLM version as text, or None."""
-        return str(self.run.version.value) if self.run.version else None
+        return self.run.release
 
     def spans(self, limit: BottleneckName) -> tuple[Span, ...]:
         """Return the samples that a limit held."""

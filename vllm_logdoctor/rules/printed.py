@@ -49,7 +49,7 @@ def as_printed(text: str, run: Run) -> str:
         >>> as_printed("Then `GPU KV cache size`.", Run(version=Value("0.11.2", "reported"), engine="V1"))
         'Then `GPU KV cache size`.'
     """
-    version = str(run.version.value) if run.version else None
+    version = run.release
     engine = run.engine or _usual_engine(version)
     if at_least(version, _SIZE_IN_TOKENS) is False:
         text = text.replace(_LOADED, "`Loading model weights took N GB`")

@@ -70,8 +70,7 @@ def _no_statistics(run: Run) -> Iterator[str]:
     known = ready is not None and run.ended is not None
     if ready is not None and run.ended is not None and run.ended - ready < _TWO_INTERVALS:
         return
-    version = str(run.version.value) if run.version else None
-    if not known or run.accesses or run.requests_by_minute or not at_least(version, _IDLE_AT_DEBUG):
+    if not known or run.accesses or run.requests_by_minute or not at_least(run.release, _IDLE_AT_DEBUG):
         yield "Load: no statistics lines; the reason is not in the log."
     else:
         yield "Load: no statistics lines and no request. An idle engine prints them at DEBUG only (VLLM_LOGGING_LEVEL=DEBUG)."

@@ -182,7 +182,7 @@ def _kind_of_others(trail: Sequence[Record]) -> Kind:
 
 def _configuration(run: Run, builder: RunBuilder) -> dict[str, Any]:
     context = _context(run, builder)
-    version = str(run.version.value) if run.version else None
+    version = run.release
 
     def default(name: str) -> tuple[Any, str] | None:
         found = default_of(name, version, context) if version else None

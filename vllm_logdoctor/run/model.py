@@ -326,6 +326,11 @@ class Run(Struct):
     recognised_records: int = 0
     tracebacks: int = 0
 
+    @property
+    def release(self) -> str | None:
+        """The version of vLLM as the log prints it, or None."""
+        return str(self.version.value) if self.version else None
+
     def seen(self, pattern_id: str) -> Occurrences | None:
         """Return how often a message was seen, or None."""
         return self.messages.get(pattern_id)

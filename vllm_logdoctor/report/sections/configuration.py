@@ -83,7 +83,7 @@ def _is_default(run: Run, name: str, value: Value) -> bool:
     """Return whether an argument has the value that its flag has when it is not given: in the run's release, else in all."""
     if value.provenance != "explicit" or value.resolved:
         return False
-    flag = flag_for_field(name, str(run.version.value) if run.version else None)
+    flag = flag_for_field(name, run.release)
     eras = flag_history("--" + name.replace("_", "-")) if run.version is None else ()
     flags = [flag] if flag is not None else [era.flag for era in eras]
     return bool(flags) and all(

@@ -260,7 +260,7 @@ def eager(memory: Memory, to: ChangedSetting) -> Memory | str:
     """enforce_eager: from 0.21 graphs are counted inside the budget; before, they came out of what was left."""
     if bool(to.value) == bool(to.before) or memory.fixed:
         return memory.scaled(1, 1, 1, "nothing changes" if not memory.fixed else f"no effect: {memory.fixed}")
-    version = str(to.run.version.value) if to.run.version else None
+    version = to.run.release
     if memory.graphs and memory.available is not None and to.value:
         gib = memory.available + memory.graphs
         return memory.with_available(

@@ -147,7 +147,7 @@ def _shared_by_kinds(tokens: float, length: int | None, concurrency: float | Non
 def counted_graphs(run: Run) -> float | None:
     """Return what the engine set aside for CUDA graphs within its budget; None where it counts none."""
     estimated = _figure(run, ("graph-memory-estimated", "gib"))
-    counts = at_least(str(run.version.value) if run.version else None, "0.21.0")
+    counts = at_least(run.release, "0.21.0")
     return estimated if counts or run.seen("graph-memory-equivalent") else None
 
 

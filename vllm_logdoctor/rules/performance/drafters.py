@@ -65,7 +65,7 @@ def drafter_words(run: Run) -> tuple[str, ...]:
     given: Any = run.setting("speculative_config")
     if given:
         return ()
-    family, version = family_of(run), str(run.version.value) if run.version else None
+    family, version = family_of(run), run.release
     if family is None:
         return (
             "a drafter that is published for this model; measured 0.52 to 1.37 x with one request, so compare",
