@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+import vllm_logdoctor
 from tests.rules.making import a_run
 from vllm_logdoctor.rules.messages import messages_of
 from vllm_logdoctor.rules.model import Finding
@@ -33,3 +34,16 @@ def a_run_with(text: str, outcome: str) -> Run:
 def test_what_can_end_a_run_did_not_end_one_that_went_on(outcome, findings, verdict) -> None:
     (message,) = messages_of(a_run_with(FATAL, outcome), findings)
     assert message.verdict == verdict
+
+
+def test_an_error_that_no_pack_judges_is_listed_where_the_server_went_on() -> None:
+    lines = [
+        "INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.8.2",
+        "INFO:     Application startup complete.",
+        "ERROR 05-01 10:01:54 [serving_chat.py:898] Error in chat_completion_full_generator - cannot determine if tools should be extracted. Returning a standard chat completion.",
+        'INFO:     10.0.0.1:3210 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+    ]
+    assert (
+        "| error, not fatal | `Error in chat_completion_full_generator"
+        in vllm_logdoctor.analyze(lines).to_markdown()
+    )

@@ -88,9 +88,15 @@ def launch_of(run: Run) -> Launch | None:
     flags = {
         flag: accepted_value(name, plain_value(value))
         for name, value in run.arguments.items()
-        if (flag := _flag_name(name, plain_value(value), version))
+        if (flag := _flag_name(name, plain_value(value), version)) and not _is_default(run, name)
     }
     return Launch(str(model), flags, _variables(run), version, cards_of(flags), run.platform)
+
+
+def _is_default(run: Run, name: str) -> bool:
+    """Return whether the configuration knows a printed argument as one that nobody set."""
+    value = run.config.get(name)
+    return value is not None and value.provenance == "reported"
 
 
 def accepted_value(name: str, value: Any) -> Any:

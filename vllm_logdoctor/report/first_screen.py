@@ -166,7 +166,7 @@ def state(page: Page) -> str:
         return f"{failed_state(run)}: cause not in this log"
     if level == "cut":
         return (
-            "CUT OFF: the log ends during start-up"
+            f"CUT OFF: the log ends {'before the first result' if page.run.startup_complete else 'during start-up'}"
             if is_cut_off(page)
             else "EXCERPT: the log shows neither a complete start nor a load"
         )
@@ -313,9 +313,11 @@ def remaining_ways(page: Page, root: Finding) -> tuple[str, ...]:
 
 
 def is_cut_off(page: Page) -> bool:
-    """Return True if the log ends before anything was served, without an error."""
+    """Return True if the log ends before anything was served or answered, without an error."""
     run = page.run
-    return run.outcome == "truncated" and start_seen(run) and not (run.startup_complete or is_client(run))
+    before_result = run.kind == "offline" and not run.samples and not any(one.done for one in run.progress)
+    unfinished = before_result or not run.startup_complete
+    return run.outcome == "truncated" and start_seen(run) and unfinished and not is_client(run)
 
 
 def _cause(root: Finding) -> str:
@@ -428,7 +430,8 @@ def _cut_off(page: Page) -> str:
         )
     ready = page.run.measured.get("init_engine_seconds")
     if ready is not None:
-        return f"The engine was ready{page.cited(ready.evidence, 1)}; the log ends before the first request."
+        first = "result" if page.run.kind == "offline" else "request"
+        return f"The engine was ready{page.cited(ready.evidence, 1)}; the log ends before the first {first}."
     parts = [phase for phase in page.run.phases if phase.parent == "startup" and phase.name in PHASES]
     if not parts or parts[-1].name == "unexplained":
         return "The log ends before start-up completed."

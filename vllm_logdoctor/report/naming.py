@@ -10,7 +10,7 @@ from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.rules.load import load_of
-from vllm_logdoctor.run.identity import release_words
+from vllm_logdoctor.run.identity import is_inferred, release_words
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.servers import NAMES, VLLM
 
@@ -188,6 +188,8 @@ def parallelism(run: Run) -> str:
 
 def accelerator_unit(run: Run) -> str:
     """Return what the run's ranks run on: "GPU", "NPU", "CPU rank" or "rank"."""
+    if run.setting("device") == "cpu":
+        return "CPU rank"  # Asked of a build for GPUs too.
     units = {
         "cuda": "GPU",
         "rocm": "GPU",
@@ -223,7 +225,7 @@ def version_words(run: Run) -> str:
         return "router before servers of vLLM"
     if run.version is None or run.version.value in (None, ""):
         return "vLLM, release not in the log"
-    source = "" if run.version.provenance == "reported" else " (inferred from its messages)"
+    source = " (inferred from its messages)" if is_inferred(run.version) else ""
     return f"vLLM {inline(release_words(run.version), 80)}{source}"
 
 

@@ -77,9 +77,15 @@ def is_pointless(text: str, run: Run) -> bool:
         return True
     if _OF_SCRIPT in text and any(_OF_NOTEBOOK.search(one.message) for one in trail_of(run)):
         return True
-    asked = [] if _TAKES_AWAY.search(text) else list(_SETTING.finditer(text))
-    if asked and all(
-        already_set(run, _as_change(one["flag"], one["value"], one["variable"], one["set"])) for one in asked
+    asked = list(_SETTING.finditer(text))
+    taken_away = bool(asked) and _TAKES_AWAY.search(text, 0, asked[0].start()) is not None
+    if (
+        asked
+        and not taken_away
+        and all(
+            already_set(run, _as_change(one["flag"], one["value"], one["variable"], one["set"]))
+            for one in asked
+        )
     ):
         return True
     return any(

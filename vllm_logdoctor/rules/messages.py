@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vllm_logdoctor.catalogue.message_ids import PREFIX
 from vllm_logdoctor.catalogue.topics import MessageVerdict, Verdict
 from vllm_logdoctor.rules.model import Finding, Message
 from vllm_logdoctor.run.model import Occurrences, Run, Unknown
@@ -13,6 +14,7 @@ _ORDER: tuple[MessageVerdict, ...] = (
 )  # fmt: skip
 _WENT_ON = ("running", "clean_shutdown")
 _SERIOUS = frozenset({"WARNING", "ERROR", "CRITICAL"})
+_ERRORS = _SERIOUS - {"WARNING"}
 MOST_MESSAGES = 400
 
 
@@ -36,11 +38,13 @@ def _known(run: Run, went_on: bool) -> Iterator[Message]:
             continue
         record = event.record
         pattern = event.pattern
+        # An error that no pack judges is one as well.
+        unjudged = went_on and record.level in _ERRORS and pattern_id.startswith(PREFIX)
         yield Message(
             pattern_id,
             record.message[:300],
-            _verdict(pattern.verdict, went_on),
-            pattern.meaning,
+            "not-fatal" if unjudged else _verdict(pattern.verdict, went_on),
+            "" if unjudged else pattern.meaning,
             seen.count,
             run.evidence(record),
             custom=not pattern.trusted,

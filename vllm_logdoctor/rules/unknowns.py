@@ -8,7 +8,8 @@ from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, memory_of
 from vllm_logdoctor.rules.tasks import pools
-from vllm_logdoctor.run.identity import release_words
+from vllm_logdoctor.run.identity import is_inferred, release_words
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
 
 # No release of vLLM prints the names of cards or their links; a line of the job script does.
@@ -34,7 +35,7 @@ def _unknowns(run: Run) -> Iterator[str]:
         yield "vLLM release: run `pip show vllm` in the job script."
     elif run.version is None:
         yield "vLLM release: keep the log from its first line, or run `pip show vllm` in the job script."
-    elif run.version.provenance == "derived":
+    elif is_inferred(run.version):
         yield f"Exact vLLM release (inferred: {release_words(run.version)}): run `pip show vllm` in the job script."
     if not run.config and not (run.benchmarks and run.benchmarks[-1].asked):
         yield "Configuration: keep the log from its first line."
@@ -90,9 +91,16 @@ def _hardware_unknowns(run: Run) -> Iterator[str]:
         if isinstance(ranks, int) and ranks > 1 and not _shows_links(run):
             yield f"GPU topology: run `{_LINKS.get(run.platform or '', 'nvidia-smi topo -m')}` in the job script."
     # An encoder that embeds has no KV cache to size.
-    if memory is None and run.startup_complete and not (run.config and pools(run)):
+    if memory is None and run.startup_complete and not (run.config and pools(run)) and not _shows_blocks(run):
         start = "the engine's start-up lines at INFO" if run.config else "the log from its first line"
         yield f"KV cache size: keep {start}."
+
+
+def _shows_blocks(run: Run) -> bool:
+    """Return whether the engine printed how many blocks its cache has, on the CPU without those of another device."""
+    return run.seen("kv-cache-blocks") is not None or any(
+        "# CPU blocks: " in one.message for one in trail_of(run)
+    )
 
 
 def _shows_links(run: Run) -> bool:

@@ -79,6 +79,11 @@ def _derived_version(builder: RunBuilder) -> Value | None:
     )
 
 
+def is_inferred(version: Value) -> bool:
+    """Return True for a release that only the places of its messages in the source tell, not a line or a path."""
+    return version.provenance == "derived" and not version.evidence
+
+
 def release_words(version: Value) -> str:
     """Return the release, or the releases that an inferred one may be.
 

@@ -24,9 +24,10 @@ _INSTALLED = lazy_pattern(r"(?:site|dist)-packages/(?P<package>\w+)")
 _BUILD = lazy_pattern(
     r"pip-build-env|/pip/_|pyproject_hooks|_in_process\.py|/setuptools/|/_?distutils/|/cpp_extension\.py$|^<string>$|(?:^|/)setup\.py$"
 )
-# /usr/lib/python3.12/asyncio/runners.py      <frozen importlib._bootstrap>      uvloop/loop.pyx
+# /usr/lib/python3.12/asyncio/runners.py      <frozen importlib._bootstrap>      uvloop/loop.pyx      /opt/python3.11/argparse.py
 _PYTHON = lazy_pattern(
-    r"/lib(?:64)?/python3[.\d]*/(?!.*-packages/)|^[A-Za-z]:/.*/[Ll]ib/(?!site-packages)|^<frozen |^uvloop/loop\.pyx$|^<(?!stdin>)\w+>$"
+    r"/lib(?:64)?/python3[.\d]*/(?!.*-packages/)|^[A-Za-z]:/.*/[Ll]ib/(?!site-packages)|^<frozen |^uvloop/loop\.pyx$"
+    r"|/python3\.\d+/\w+\.py$|^<(?!stdin>)\w+>$"
 )
 # /workspace/vllm/vllm/v1/engine/core.py      /home/me/vllm/engine/llm_engine.py      vllm/worker/worker.py
 _CHECKOUT = lazy_pattern(

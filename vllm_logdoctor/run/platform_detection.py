@@ -37,7 +37,7 @@ _CHECKED: tuple[tuple[str, tuple[str, ...], re.Pattern[str] | None], ...] = (
     ("no-cuda-runtime", ("No CUDA runtime is found",), None),
     ("no-platform", ("UnspecifiedPlatform", "Failed to infer device type", "No platform detected"), None),
     ("npu", ("torch_npu", "vllm_ascend", "vllm-ascend", "Ascend", "NPU"), re.compile(r"torch_npu|vllm[_-]ascend|\bNPU\b|Ascend")),
-    ("tpu", ("torch_xla", "libtpu", "TPU_", "jax/_src"), None),
+    ("tpu", ("torch_xla", "libtpu", "TPU_", "jax/_src", "has no TPU available"), None),
     ("hpu", ("habana", "HPU"), re.compile(r"habana|\bHPU\b")),
     ("neuron", ("neuronx", "NEURON_"), re.compile(r"neuronx|\bNEURON_")),
     ("xpu", ("XPU", "torch.xpu"), re.compile(r"\bXPU\b|torch\.xpu")),
@@ -48,10 +48,11 @@ _PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1",
 
 
 # Using cached vllm-0.6.3.post1.tar.gz      likely not a problem with poetry but with vllm (0.6.2)
-# .../site-packages/vllm-0.2.6+rocm563-py3.10-linux-x86_64.egg/vllm/...      (from vllm==0.6.4.post2.dev359+g4863e5fb.d20241214.cu123)
+# .../site-packages/vllm-0.2.6+rocm563-py3.10-linux-x86_64.egg/vllm/...      /opt/vllm-0.6.2.post1/vllm/utils.py
+#    (from vllm==0.6.4.post2.dev359+g4863e5fb.d20241214.cu123)
 _INSTALLED = lazy_pattern(
     r"\bvllm(?:-| \(|==)(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)*(?:\+g[0-9a-f]{6,}(?:\.d\d{8})?)?)"
-    r"(?=[\w.+-]*\.(?:tar\.gz|whl|egg|dist-info)|\) |[).]\w*\)|\.cu\d+\))"
+    r"(?=[\w.+-]*\.(?:tar\.gz|whl|egg|dist-info)|/vllm/|\) |[).]\w*\)|\.cu\d+\))"
 )
 
 

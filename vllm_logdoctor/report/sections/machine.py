@@ -9,7 +9,7 @@ from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.naming import accelerators, parallelism
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
-from vllm_logdoctor.run.identity import release_words
+from vllm_logdoctor.run.identity import is_inferred, release_words
 
 Row = list[str]
 
@@ -77,7 +77,7 @@ def _hardware(page: Page) -> Iterator[Row]:
 def _software(page: Page) -> Iterator[Row]:
     version = page.run.version
     if version is not None:
-        inferred = "" if version.provenance == "reported" else " (inferred)"
+        inferred = " (inferred)" if is_inferred(version) else ""
         engine = f", {page.run.engine} engine" if page.run.engine else ""
         yield ["vLLM", inline(release_words(version)) + inferred + engine, page.cite(version.evidence[:2])]
     yield from _logged(page, _OF_SOFTWARE)

@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
 from vllm_logdoctor.rules.failure.signatures import FailureRules
@@ -27,6 +29,7 @@ _MANY = 20
 _CORRECT = Change(
     "correct the requests: the most frequent refusal shows what the server did not take", "action"
 )
+_OF_ERROR = lazy_pattern(r"(?i)error|exception|fail")
 _ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request"
 _LOGGED = "The server logged: {logged}\nMost frequent exception: {most}.\nException: {only}."
@@ -168,6 +171,12 @@ def _posted(context: FailureContext) -> Counter[int]:
     return posted
 
 
+def _head(observation: Observation) -> Record | None:
+    """Return the line above a traceback with which the server logs the error, not one that happens to be there."""
+    head = observation.block.introduction if observation.block is not None else None
+    return head if head is not None and _OF_ERROR.search(head.message) else None
+
+
 def _refusals(
     context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
@@ -175,13 +184,9 @@ def _refusals(
     texts = [one for one in texts if not _is_group(one)] or texts
     words = Counter(one.text.split("\n")[0][:200] for one in texts)
     what = shown(words.most_common(1)[0][0]) if words else None
-    logged = sorted(
-        {
-            f"{one.block.announcement.strip().rstrip('.')}."
-            for one in texts
-            if one.block is not None and one.block.announcement
-        }
-    )
+    heads = [head for one in texts if (head := _head(one)) is not None]
+    logged = sorted({f"{head.message.strip().rstrip('.')}." for head in heads})
+    records = [record for one in texts[:2] for record in (one.record, _head(one)) if record is not None]
     values = {
         "count": sum(refused.values()) or None,
         "statuses": ", ".join(f"{count} with {status}" for status, count in sorted(refused.items())) or None,
@@ -193,5 +198,5 @@ def _refusals(
     rule = rules.rule(REFUSED)
     return finding_of(
         rule if refused else replace(rule, title=_FAILED, meaning=""), context.run, role=None, confidence="high",
-        records=[one.record for one in texts[:2]], values=values, kind="configuration", explain="" if refused else _LOGGED,
+        records=records, values=values, kind="configuration", explain="" if refused else _LOGGED,
     )  # fmt: skip

@@ -130,6 +130,8 @@ def unnamed_match(
     frames = acting_frames(raised.frames) if raised is not None else ()
     owner = owner_of(frames[-1].file) if frames else None
     phase = context.phase(observation.block) if observation.block is not None else ""
+    starts = context.run.kind not in ("build", "test") and context.ending.outcome == "crashed_at_startup"
+    at_start = "during start-up" if starts else ""
     rule_id = CODE if raised is not None and _is_code_fault(raised, frames, phase) else UNKNOWN
     if rule_id not in rules:
         return None
@@ -143,7 +145,7 @@ def unnamed_match(
         # pytest names the innermost place of a test behind the exception.
         "place": f"{_base(place.file)}, {place.function}" if place and not (in_test and owner == PROGRAM) else "",
         "process": observation.record.process.name,
-        "phase_words": _PHASES.get(phase, "") if owner != PROGRAM else "",
+        "phase_words": _PHASES.get(phase) or at_start if owner != PROGRAM else "",
         "owner": "" if in_test and owner == PROGRAM else _owner_words(owner, frames),
         "in_vllm": "yes" if not in_test and (owner is None or owner.startswith(VLLM)) else "",
         "raised_in": f"{own.file}:{own.function}" if own else "",
