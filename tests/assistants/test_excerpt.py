@@ -68,6 +68,12 @@ def test_a_crash_comes_with_its_process_its_last_sign_of_life_and_the_settings()
     assert shown.concluded[0].kind == "failure"
 
 
+def test_the_load_is_there_where_requests_were_served() -> None:
+    served = analyze(FIXTURES / "vllm-0.11.2-kv-starved.log").excerpt()
+    assert ("answered", "56 requests, all 200") in [(one.name, one.value) for one in served.load]
+    assert excerpt_of(CRASH).load == ()
+
+
 def test_native_text_above_a_traceback_is_there() -> None:
     native = "ptxas fatal   : Value 'sm_120a' is not defined for option 'gpu-name'"
     trace = (

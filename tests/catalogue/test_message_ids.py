@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from vllm_logdoctor.catalogue.message_ids import message_of_id
+from vllm_logdoctor.catalogue.vllm_messages import pattern_of_message
 from vllm_logdoctor.cli.settings import read_settings, with_known_findings
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.knowledge.messages import VllmMessage
 from vllm_logdoctor.rules.explaining import explain
 
 # Ids of patterns that release 0.1 had, one of them with the number of a second message that begins alike.
@@ -51,3 +53,12 @@ def test_a_suppression_by_an_old_id_is_taken_and_one_by_none_is_refused(tmp_path
     path.write_text(entry.format("no-such-message-anywhere"), encoding="utf-8")
     with pytest.raises(LogdoctorError, match="no rule and no pattern has the id"):
         with_known_findings(read_settings(path))
+
+
+@pytest.mark.parametrize(
+    ("spans", "seen"),
+    [(((0, 0),), "0.4.1"), (((0, 0), (1, 1)), "0.4.1-0.4.2"), (((0, 0), (2, 3)), "0.4.1, 0.4.3-0.5.0")],
+)
+def test_a_message_names_the_releases_that_print_it(spans: tuple[tuple[int, ...], ...], seen: str) -> None:
+    message = VllmMessage("engine/x.py", "Loaded", "plain", "info", spans, ("Loaded",))
+    assert pattern_of_message(message, ("0.4.1", "0.4.2", "0.4.3", "0.5.0")).seen == seen

@@ -6,6 +6,7 @@ import pytest
 
 from tests.failure.records import records_of
 from vllm_logdoctor.rules.printed import as_printed, check_of_failure
+from vllm_logdoctor.rules.release_terms import fits_release
 from vllm_logdoctor.run.model import Outcome, Run, Value
 
 LOADED = "The weights load: `Model loading took N GiB`."
@@ -68,3 +69,9 @@ def test_a_start_that_got_further_than_its_check_has_another_one() -> None:
 def test_a_server_that_begins_is_no_check_of_an_offline_run() -> None:
     run = Run(version=Value("0.11.2", "reported"), kind="offline")
     assert "startup" not in check_of_failure("`Application startup complete`.", run, "crashed_at_startup")
+
+
+@pytest.mark.parametrize(("version", "fits"), [("0.9.2", False), ("0.11.2", True)])
+def test_a_value_that_a_release_does_not_offer_is_no_advice_for_it(version: str, fits: bool) -> None:
+    run = Run(version=Value(version, "reported"))
+    assert fits_release("a smaller cache: --kv-cache-dtype fp8_ds_mla", run) is fits
