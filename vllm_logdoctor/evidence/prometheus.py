@@ -95,8 +95,8 @@ def _name_of(metric: str) -> str:
     """Return vLLM's name of a metric.
 
     Example:
-        >>> _name_of("sglang:num_queue_reqs"), _name_of("vllm:num_requests_waiting")
-        ('vllm:num_requests_waiting', 'vllm:num_requests_waiting')
+        >>> _name_of("sglang:num_queue_reqs"), _name_of("sglang:gen_throughput"), _name_of("vllm:prompt_tokens")
+        ('vllm:num_requests_waiting', 'vllm:gen_throughput', 'vllm:prompt_tokens')
     """
     prefix, own, name = metric.partition("sglang")
     return f"vllm:{_OF_SGLANG.get(name[1:], name[1:])}" if own and not prefix else metric
