@@ -239,6 +239,12 @@ def test_a_task_epilog_runs_once_for_jobs_that_ask(
     assert mark.exists() == runs
 
 
+def test_the_end_of_a_job_waits_less_for_a_task_epilog_than_a_job_of_its_own() -> None:
+    values = ScriptValues("/opt/logdoctor", seconds=15)
+    assert "timeout -k 2 17 " in script("slurm", "task-epilog", values)
+    assert "timeout -k 5 25 " in script("slurm", "afterany", values)
+
+
 def test_a_task_epilog_never_runs_as_root(tmp_path: Path, stand_in: StandIn) -> None:
     mark = tmp_path / "ran"
     text = script("slurm", "task-epilog", ScriptValues(stand_in(f"touch {mark}")))

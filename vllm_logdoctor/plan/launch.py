@@ -105,6 +105,8 @@ def accepted_value(name: str, value: Any) -> Any:
     Example:
         >>> accepted_value("compilation_config", {"mode": "VLLM_COMPILE", "cache_dir": "", "local_cache_dir": None})
         {'mode': 'VLLM_COMPILE'}
+        >>> accepted_value("compilation_config", {"splitting_ops": [], "custom_ops": []})
+        {'splitting_ops': []}
     """
     if name != "compilation_config" or not isinstance(value, dict):
         return value
