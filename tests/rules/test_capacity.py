@@ -38,6 +38,7 @@ def test_a_printed_size_of_the_device_is_taken_as_it_is() -> None:
     found = device_total(a_run(messages=(line,)))
     assert found is not None
     assert found.gib == 60.9
+    assert (found.low, found.high) == pytest.approx((60.89, 60.91))
 
 
 def test_otherwise_the_usual_size_that_holds_weights_and_cache_is_taken_and_said_to_be_that() -> None:
