@@ -21,9 +21,8 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 from mcp import Client, StdioServerParameters
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.mcp_server.paging import MOST_CHARACTERS, page
 from vllm_logdoctor.mcp_server.roots import Roots
-from vllm_logdoctor.mcp_server.tools import Tools
+from vllm_logdoctor.mcp_server.tools import MOST_CHARACTERS, Tools, page
 
 FIXTURES = Path("fixtures").resolve()
 STARVED = "vllm-0.11.2-kv-starved.log"

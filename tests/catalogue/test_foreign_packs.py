@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from vllm_logdoctor.catalogue.errors import PackError
 from vllm_logdoctor.catalogue.foreign import ForeignMatcher, match_with_timeout
 from vllm_logdoctor.catalogue.index import Pattern
-from vllm_logdoctor.catalogue.loading import load_all
+from vllm_logdoctor.catalogue.loading import GROUP, installed_packs, load_all
 from vllm_logdoctor.catalogue.packs import parse_pack, runtime_pattern
-from vllm_logdoctor.catalogue.plugins import GROUP, installed_packs
 from vllm_logdoctor.catalogue.values import find
 from vllm_logdoctor.pipeline import Analyser, Options
 from vllm_logdoctor.source import Chunk

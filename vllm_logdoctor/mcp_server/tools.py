@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +16,9 @@ from vllm_logdoctor.comparison import comparison
 from vllm_logdoctor.comparison.snapshot import snapshot_of
 from vllm_logdoctor.comparison.writers import result_of_comparison
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
-from vllm_logdoctor.mcp_server.facts import run_facts
-from vllm_logdoctor.mcp_server.paging import cut, page
+from vllm_logdoctor.knowledge.flags import Flag, flag_at, flag_history
+from vllm_logdoctor.knowledge.variables import variable_default, variable_known, variable_spans
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.mcp_server.roots import Roots
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.plan.formats import FORMS, render_launch
@@ -27,6 +30,7 @@ from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.writers import render_result
+from vllm_logdoctor.rules.explaining import explain
 
 _KEPT = 4
 """Analyses that are kept while their files do not change."""
@@ -267,3 +271,99 @@ def _coverage(analysis: Analysis) -> dict[str, Any]:
 def _number(place: str | None) -> int | str | None:
     """Return a place as a number where there is one file."""
     return int(place) if place is not None and place.isdigit() else place
+
+
+_LONGEST_NAME = 200
+_VARIABLE = lazy_pattern(r"[A-Z][A-Z0-9_]+\Z")
+
+
+def run_facts(name: str, release: str = "") -> str:
+    """Return what a name means, as Markdown.
+
+    Args:
+        name: id of a finding, rule or message, a flag ("--max-num-seqs"), or a variable ("VLLM_USE_V1").
+        release: of vLLM; for flags and variables.
+
+    Example:
+        >>> run_facts("--swap-space", "0.18.0").splitlines()[2]
+        'Not in vLLM 0.18.0.'
+
+    Raises:
+        LogdoctorError: nobody knows it; names the nearest.
+    """
+    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise LogdoctorError(
+            "name: give the id of a finding, a flag such as --max-num-seqs, or a variable", 2
+        )
+    if name.startswith("-"):
+        eras = [(one.since, one.until, _flag_words(one.flag)) for one in flag_history(name)]
+        known = flag_at(name, release) is not None
+    elif _VARIABLE.match(name):
+        defaults = [(one, variable_default(name, one.until)) for one in variable_spans(name)]
+        eras = [
+            (one.since, one.until or "now", f"default {'none' if x is None else repr(x)}")
+            for one, x in defaults
+        ]
+        known = bool(variable_known(name, release))
+    else:
+        return explain(name)
+    if not eras:
+        raise LogdoctorError(f"no known release of vLLM has {name}", 2)
+    lines = [f"# {name}", ""]
+    if release:
+        lines += [f"{'In' if known else 'Not in'} vLLM {release}.", ""]
+    return "\n".join([*lines, *(f"- {since} to {until}: {words}" for since, until, words in eras)])
+
+
+def _flag_words(flag: Flag) -> str:
+    default = "computed" if flag.default is None or flag.default_is_source else repr(flag.default)
+    choices = f"; one of {', '.join(map(str, flag.choices[:20]))}" if flag.choices else ""
+    return f"{flag.form}, default {default}{choices}{'; deprecated' if flag.deprecated else ''}"
+
+
+MOST_CHARACTERS = 16_000
+"""Characters of one page, as JSON."""
+_LONGEST_TEXT = 2000
+_LONGEST_LIST = 50
+
+
+def page(items: Sequence[Any], offset: int = 0) -> dict[str, Any]:
+    """Return the items from `offset` on that fit a page.
+
+    Returns:
+        `items`, `total`, and `next_offset`: the number to go on from, or None at the end.
+
+    Raises:
+        LogdoctorError: there is no such offset (exit code 2).
+    """
+    if not 0 <= offset <= len(items):
+        raise LogdoctorError(f"offset {offset}: there are {len(items)} items, numbered from 0", 2)
+    shown: list[Any] = []
+    size = 0
+    for item in items[offset:]:
+        small = cut(item)
+        size += len(json.dumps(small, ensure_ascii=False))
+        if shown and size > MOST_CHARACTERS:
+            break
+        shown.append(small)
+    after = offset + len(shown)
+    return {"items": shown, "total": len(items), "next_offset": after if after < len(items) else None}
+
+
+def cut(value: Any, depth: int = 0) -> Any:
+    """Return a value whose texts and lists are of bounded length."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_TEXT else f"{value[: _LONGEST_TEXT - 1]}…"
+    if isinstance(value, dict):
+        left_out = len(value) - _LONGEST_LIST if depth else 0
+        kept = list(value.items())[: _LONGEST_LIST if depth else None]
+        small = {name: cut(one, depth + 1) for name, one in kept}
+        return {**small, "…": f"{left_out} more"} if left_out > 0 else small
+    if isinstance(value, list | tuple):
+        small_list = [cut(one, depth + 1) for one in value[:_LONGEST_LIST]]
+        return (
+            [*small_list, f"… {len(value) - _LONGEST_LIST} more"]
+            if len(value) > _LONGEST_LIST
+            else small_list
+        )
+    return value
