@@ -343,7 +343,7 @@ def test_a_package_that_vllm_did_not_call_is_no_matter_of_vllms_issues():
     ]
     assert "transformers" in root("\n".join(lines)).alternatives[0]
     client = [line.replace("transformers/tokenization_utils_base", "openai/_base_client") for line in lines]
-    assert "log of the server" in root("\n".join(client)).alternatives[0]
+    assert "the server's log" in root("\n".join(client)).alternatives[0]
 
 
 def test_advice_to_leave_out_what_was_set_is_given():

@@ -81,7 +81,7 @@ CASES = {
     ),
     "a transfer engine without its network": RuleContext(
         "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",
-        "kv-connector-failure", "KV transfer engine cannot use the network or memory", "just above",
+        "kv-connector-failure", "KV transfer engine cannot use the network or memory", "before the error",
     ),
     "a fabric that is not up": RuleContext(
         "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.failure.judging import diagnosis, root
+from tests.failure.records import traceback
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report.model import Diagnosis
@@ -124,3 +125,28 @@ def test_tests_that_name_one_error_are_said_to_agree() -> None:
     line = "[2025-02-23T04:29:50Z] FAILED tests/models/test_{}.py::test_models[half] - AssertionError: group is already there"
     alike = root("\n".join([line.format("a"), line.format("b")]))
     assert alike.explanation.startswith("2 tests failed. All name the same error.")
+
+
+def test_the_error_of_a_test_is_read_without_a_summary():
+    text = "\n".join(
+        [
+            "=================================== FAILURES ===================================",
+            "    def test_output():",
+            ">       assert first == second",
+            "E       AssertionError: outputs of vllm differ",
+            "",
+            "tests/test_output.py:41: AssertionError",
+        ]
+    )
+    finding = root(text)
+    assert (finding.title, finding.id) == ("A test failed", "unclassified-failure")
+    assert "outputs of vllm differ" in finding.evidence[0].text
+
+
+def test_a_second_engine_in_one_process_is_named():
+    lines = traceback(
+        ("initialize_model_parallel", "assert _TP is None"),
+        ends="AssertionError: tensor model parallel group is already initialized",
+    )
+    text = "\n".join(["INFO 05-01 10:00:00 [__init__.py:239] Automatically detected platform cuda.", *lines])
+    assert root(text).title == "Second engine in the same process"

@@ -119,7 +119,7 @@ def test_a_first_sentence_of_a_failure_is_more_than_a_path() -> None:
         [*FAILED_LOAD[:-1], FAILED_LOAD[-1].replace("KeyError: 'layers.0.attention.wk.weight'", full)]
     )
     verdict = next(line for line in screen.splitlines() if line.startswith("**"))
-    assert verdict.startswith("**The file system of this file is full")
+    assert verdict.startswith("**A file system is full")
 
 
 STATISTICS = (

@@ -55,7 +55,7 @@ def test_what_a_step_of_a_build_lacked_is_its_failure(tmp_path):
     (root,) = [finding for finding in _first_run(tmp_path, text).findings if finding.role == "root"]
     assert (root.id, root.confidence) == ("unclassified-failure", "medium")
     assert "retrieval incomplete" in root.evidence[0].text
-    assert "Correct what this line names" in root.alternatives[0]
+    assert "Fix the error in this line" in root.alternatives[0]
 
 
 def test_a_build_that_another_package_finished_after_its_error_failed(tmp_path):
@@ -107,3 +107,14 @@ def test_a_job_that_its_batch_system_refuses_behind_an_installation_is_no_build(
     assert "submit it again" in root.alternatives[0]
     assert "BUILD" not in result.to_markdown()
     assert _first_run(tmp_path, done).kind == "build"
+
+
+def test_a_check_of_a_wheel_that_stops_a_docker_build_is_its_failure(tmp_path):
+    text = (
+        "=> ERROR [build 9/9] RUN python3 check-wheel-size.py dist                0.4s\n"
+        "0.311 Not allowed: Wheel dist/vllm-0.6.3-cp38-abi3-linux_x86_64.whl is larger (291.37 MB) than the limit (250 MB).\n"
+        "ERROR: failed to solve: process did not complete successfully: exit code: 1\n"
+    )
+    (root,) = [finding for finding in _first_run(tmp_path, text).findings if finding.role == "root"]
+    assert root.id == "unclassified-failure"
+    assert "Not allowed: Wheel" in root.evidence[0].text

@@ -36,6 +36,7 @@ from vllm_logdoctor.report.naming import (
 )
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS, no_request_succeeded, offloads_weights
+from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.model import Evidence
@@ -73,6 +74,10 @@ REVERSED = (
 _REST_OF_LOG = (
     "Get the rest of the log and how the process ended: `docker inspect`, `kubectl describe pod`, `kubectl logs"
     " --previous`, `journalctl -u` or `sacct`."
+)
+# FAILED tests/test_a.py::test_b[x-1] - ValueError: text      /src/csrc/attention.cpp:281:40: error: use of undeclared identifier
+_TEST = lazy_pattern(
+    r"^(?:FAILED|ERROR) \S{1,300}\.py::.{1,200}? - (?=\w)|^\S{1,300}?(?::\d+(?::\d+)?|\(\d+\)): (?=(?:fatal )?error: )"
 )
 # Downloading:   0%|          | 0.00/9.29G [00:00<?, ?B/s]      model-00001-of-00015.safetensors:  12%|#2 | 1.2G/9.3G
 _DOWNLOAD = lazy_pattern(
@@ -232,7 +237,12 @@ def sentence(page: Page) -> str:
     elif level != "limited" or limit.name in _LIMITING:
         first = _failing_requests(page) or [one for one in page.advice if one.id == _SERVER_ERRORS]
     if not first:
-        return words
+        refused = next((one for one in page.advice if one.id == REFUSED and one.evidence), None)
+        if refused is None or level != "limited" or not no_request_succeeded(run):
+            return words
+        return f"{words.removesuffix('.')}: {_quote(page, refused)}."
+    if level == "cut" and first[0].id == REFUSED and first[0].evidence:
+        return f"{prose(first[0].title)}: {_quote(page, first[0])}."
     if first[0].id == _SERVER_ERRORS or prose(first[0].title) in state(page):
         return f"{split_lead(root_explanation(first[0]))[0]} {words}"
     return f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}. {words}"
@@ -302,7 +312,8 @@ def root_explanation(root: Finding) -> str:
         starts = [at for at in range(len(said)) if said.startswith(value[:_REPEATED], at)]
         shared = max((shared_start(value, said[at:]) for at in starts), default=0)
         rest = value[shared:].lstrip(".…")
-        if shared >= min(_REPEATED, len(value.rstrip("."))) and (not rest or rest.startswith(" ")):
+        whole = not rest or rest.startswith(" ") or value[:shared].endswith(" ")
+        if whole and shared >= min(_REPEATED, len(value.rstrip("."))):
             return f"{text[: label.start()].rstrip()} {rest.lstrip()}".strip()
     return text
 
@@ -322,7 +333,8 @@ def is_cut_off(page: Page) -> bool:
 
 def _cause(root: Finding) -> str:
     """Return the title of a cause; the exception itself where no rule names it."""
-    said = excerpt(root.evidence[0].text, limit=110) if root.evidence else ""
+    said = _TEST.sub("", excerpt(root.evidence[0].text, limit=400)) if root.evidence else ""
+    said = excerpt(said, limit=110)
     if root.id == _UNNAMED and _WORD.search(said):
         return inline(said.partition(". Did you mean")[0])
     return prose(root.title)

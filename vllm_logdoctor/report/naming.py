@@ -11,7 +11,9 @@ from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.run.identity import is_inferred, release_words
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
+from vllm_logdoctor.run.other_programs import failed_tests
 from vllm_logdoctor.run.servers import NAMES, VLLM
 
 OUTCOMES: dict[Outcome, str] = {
@@ -225,7 +227,8 @@ def version_words(run: Run) -> str:
         return "router before servers of vLLM"
     if run.version is None or run.version.value in (None, ""):
         return "vLLM, release not in the log"
-    source = " (inferred from its messages)" if is_inferred(run.version) else ""
+    inferred = is_inferred(run.version) and run.kind != "build"
+    source = " (inferred from its messages)" if inferred else ""
     return f"vLLM {inline(release_words(run.version), 80)}{source}"
 
 
@@ -308,7 +311,10 @@ def _end(run: Run) -> str:
         return _BUILD_ENDS.get(run.outcome, OUTCOMES["unknown"])
     if run.kind == "container":
         return "not started"
+    if run.kind == "test":
+        failed = len(failed_tests(trail_of(run)))
+        return f"{count(failed, 'test')} failed" if failed else OUTCOMES["unknown"]
     if is_client(run) and run.outcome in ("truncated", "unknown"):
-        return "results at the end"
+        return "with results"
     unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))
     return OUTCOMES["unknown" if unsaid and not shows_a_run(run) else run.outcome]

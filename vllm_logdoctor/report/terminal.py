@@ -211,7 +211,7 @@ def _curves(page: Page, width: int) -> Iterator[RenderableType]:
 def _footer(analysis: Analysis) -> RenderableType:
     coverage = analysis.coverage
     known = (
-        f"; {share(coverage.recognised, coverage.vllm_lines)} of {count(coverage.vllm_lines, 'log message')} recognized"
+        f"; {share(coverage.recognised, coverage.vllm_lines)} of {count(coverage.vllm_lines, 'log line')} recognized"
         if coverage.vllm_lines
         else ""
     )

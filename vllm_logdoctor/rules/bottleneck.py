@@ -123,7 +123,7 @@ def _without_statistics(run: Run) -> Bottleneck:
 def _asked(run: Run) -> str:
     """Return what became of requests to the model; an empty text where only pages and lists were asked for."""
     if no_request_succeeded(run):
-        return "No request succeeded; the log has no statistics lines"
+        return "No request succeeded"
     posted = any(method == "POST" and not is_probe(method, path) for method, path, _ in run.accesses)
     return "Requests were served; the log has no statistics lines" if posted else ""
 

@@ -143,6 +143,7 @@ class _Raising(Struct):
     record: Record | None = None
     announced: str = ""
     code_indent: int = 0
+    code_record: Record | None = None
 
     def add_caller(self, frame: Frame) -> None:
         """Put a frame that is printed below the exception before those below it that were printed already."""
@@ -156,7 +157,7 @@ class _Raising(Struct):
         text = "\n".join(self.text[:listed]).strip().removesuffix("\nAt:").rstrip()[:_LONGEST_TEXT]
         if not self.type and self.frames:
             self.type = _announced_type(self.frames[-1].code) or self.announced
-        record = self.record or self.frames[-1].record
+        record = self.record or (self.code_record if self.type else None) or self.frames[-1].record
         return Raised(self.type, text, self.inner, tuple(self.frames), record, self.link)
 
 
@@ -368,6 +369,7 @@ class _Collector:
             code = marked_code(text) or ("" if last.code else text.strip(" ^~|\u2502") and text.strip())
             if code:
                 current.frames[-1] = Frame(last.file, last.line, last.function, code, last.record)
+                current.code_record = record
                 current.code_indent = indent
         else:
             # Another writer without a name between two lines, or a line that the terminal wrapped.

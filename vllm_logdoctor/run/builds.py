@@ -20,7 +20,7 @@ _FAILED = lazy_pattern(
     r"|Unable to find installation candidates for |^\s*(?:#\d+ [\d.]+ +)?FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so)\b"
     r"|did not complete successfully: exit code|metadata-generation-failed|The command '.{1,400}' returned a non-zero code"
     r"|\bmake(?:\[\d+\])?: \*\*\* \[[^\]]{0,200}(?:build\.make|Makefile2?|CMakeFiles)[^\]]{0,200}\] Error \d"
-    r"|^\s*× (?:No solution found|Failed to )|CMake Error|Command '\['cmake'"
+    r"|^\s*× (?:No solution found|Failed to )|CMake Error|Command '\['cmake'|^\s*=> ERROR \[[^\]]{1,80}\] RUN\b"
 )
 # Successfully installed vllm-0.6.3      #19 naming to docker.io/library/vllm:dev done      Successfully tagged vllm:dev
 _DONE = lazy_pattern(r"Successfully (?:installed|built|tagged) |naming to \S+ (?:\S+ )?done")
@@ -44,10 +44,12 @@ _COMPILER_ERROR = lazy_pattern(
     r"|undefined reference to |\bld(?:\.\w+)?: (?:cannot find|error:)"
 )
 
+# 0.354 Not allowed: Wheel dist/vllm-0.9.0-cp38-abi3-linux_x86_64.whl is larger (291.37 MB) than the limit (250 MB).
 # 623.7   error: <urlopen error retrieval incomplete: got only 17 out of 32 bytes>
 # The system library `openssl` required by crate `openssl-sys` was not found.
 _STATED = lazy_pattern(
-    r"^\s*(?:#\d+ )?(?:[\d.]+ +)?(?:error|fatal): (?!subprocess-exited|metadata-gen|`|command .* failed)\S|\brequired by .{1,80} was not found"
+    r"^\s*(?:#\d+ )?(?:[\d.]+ +)?(?:(?:error|fatal): (?!subprocess-exited|metadata-gen|`|command .* failed)|Not allowed: )\S"
+    r"|\brequired by .{1,80} was not found"
 )
 _STATED_REACH = 200
 # srun: error: Unable to create step for job 7: Invalid generic resource (gres) specification      sbatch: error: Batch job submission failed
@@ -88,14 +90,22 @@ def failed_step(records: Sequence[Record]) -> Record | None:
 
 
 def stated_error(records: Sequence[Record]) -> Record | None:
-    """Return the last line in which a step says what it lacked, right above the first one in which a build tool says that it failed."""
+    """Return the last line in which a step says what it lacked, right above the first one in which a build tool says that it failed.
+
+    Docker repeats the output of a failed step below the line that marks it.
+    """
     failed = failed_step(records)
     if failed is None:
         return None
-    above = (
-        one for one in records if 0 < failed.line - one.line <= _STATED_REACH and one.file == failed.file
-    )
-    return next((one for one in reversed(list(above)) if _STATED.search(one.message[:400])), None)
+    below = "=> ERROR [" in failed.message
+    near = [
+        one
+        for one in records
+        if one.file == failed.file
+        and 0 < abs(failed.line - one.line) <= _STATED_REACH
+        and (one.line > failed.line) == below
+    ]
+    return next((one for one in reversed(near) if _STATED.search(one.message[:400])), None)
 
 
 def last_step_done(records: Sequence[Record]) -> Record | None:

@@ -75,20 +75,34 @@ def refused_start(records: Sequence[Record]) -> Record | None:
 
 # FAILED tests/test_a.py::test_b[x-1] - ValueError: text      ERROR tests/test_a.py::test_b - OSError: text      (a CI system writes before it)
 _FAILED = lazy_pattern(r"(?:^|[\]|] )(?P<shown>(?:FAILED|ERROR) \S{1,300}\.py::[^\n]+)")
-# ========== warnings summary ==========      ===== 1 failed, 3 passed in 12.41s =====      Its errors begin with an E: E   TypeError: text
+# ========== warnings summary ==========      ===== 1 failed, 3 passed in 12.41s =====      ----- Captured stdout call -----
+# >       assert output == expected      tests/test_a.py:83: AttributeError      Its errors begin with an E: E   TypeError: text
+_OF_CI = r"(?:\[\d{4}-\d\d-\d\dT[\d:.]{8,15}Z?\] )?"
 _SECTION = lazy_pattern(
-    r"=+ (?:FAILURES|ERRORS|warnings summary|short test summary info|test session starts|\d+ (?:failed|passed|error)\b.*?) =+\s*$"
+    _OF_CI
+    + r"(?:=+ (?:FAILURES|ERRORS|warnings summary|short test summary info|test session starts|\d+ (?:failed|passed|error)\b.*?) =+"
+    r"|-+ Captured (?:stdout|stderr|log) (?:call|setup|teardown) -+|\S{1,200}\.py:\d+: \w+(?:Error|Exception|Failed)|> {3,}\S.*)\s*$"
 )
-_OWN_ERROR = lazy_pattern(r"E {2,}\S")
+_OWN_ERROR = lazy_pattern(_OF_CI + r"E {2,}\S")
+_NAMED_ERROR = lazy_pattern(
+    _OF_CI
+    + r"E {2,}(?P<shown>(?:\w{1,60}\.){0,6}\w{1,60}(?:Error|Exception|Failed|Exit)\b[^\n]*|assert [^\n]+)"
+)
 
 
 def is_of_pytest(records: Sequence[Record]) -> bool:
     """Return whether pytest printed an error among its own sections; a summary that names the tests may be missing."""
     errors = any(_OWN_ERROR.match(one.text[:80]) for one in records)
-    return errors and any(_SECTION.match(one.message[:600]) for one in records)
+    return errors and any(_SECTION.match(one.text[:600]) for one in records)
 
 
 def failed_tests(records: Sequence[Record]) -> dict[str, Record]:
     """Return the lines of a summary that name failed tests, without what a CI system wrote before them."""
     found = ((_FAILED.search(one.message[:600]), one) for one in records if ".py::" in one.message[:600])
+    return {match["shown"]: record for match, record in found if match is not None}
+
+
+def errors_of_tests(records: Sequence[Record]) -> dict[str, Record]:
+    """Return the lines in which pytest names the error of a test, E   AssertionError: ..., without its marks."""
+    found = ((_NAMED_ERROR.match(one.text[:600]), one) for one in records)
     return {match["shown"]: record for match, record in found if match is not None}

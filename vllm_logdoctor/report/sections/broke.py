@@ -76,7 +76,7 @@ def _has_words(line: Evidence) -> bool:
 def _ways(page: Page, root: Finding) -> Iterator[str]:
     others = remaining_ways(page, root)
     if others:
-        yield from ("Other ways:", "", *(f"- {capital(way)}" for way in others), "")
+        yield from ("Further steps:", "", *(f"- {capital(way)}" for way in others), "")
 
 
 def _followed(page: Page) -> list[str]:

@@ -78,7 +78,7 @@ def _software(page: Page) -> Iterator[Row]:
     version = page.run.version
     if version is not None:
         inferred = " (inferred)" if is_inferred(version) else ""
-        engine = f", {page.run.engine} engine" if page.run.engine else ""
+        engine = f", {page.run.engine} engine" if page.run.engine and page.run.kind != "build" else ""
         yield ["vLLM", inline(release_words(version)) + inferred + engine, page.cite(version.evidence[:2])]
     yield from _logged(page, _OF_SOFTWARE)
 

@@ -47,7 +47,7 @@ def _notes(page: Page) -> list[str]:
     left_out = {knob for finding in page.advice for knob, _ in page.refused(finding)}
     settled = [f"- {code(one.change.knob)}: {prose(one.settled)}" for one in plan.changes if one.settled]
     refused = [
-        f"- Left out: {code(knob)} {prose(reason)}" for knob, reason in plan.refused if knob not in left_out
+        f"- Left out: {code(knob)}: {prose(reason)}" for knob, reason in plan.refused if knob not in left_out
     ]
     return [*settled, *refused]
 

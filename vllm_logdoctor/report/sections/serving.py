@@ -37,7 +37,7 @@ def serving(page: Page) -> list[str]:
     """Return the section; nothing where the run printed no statistics and no requests."""
     figures = serving_of(page.run)
     lines: list[str] = []
-    if figures.samples:
+    if figures.busy:
         lines += [*_statistics(page, figures), "", *([] if page.linked else curves(page))]
     parts = (
         *speculation_line(page),

@@ -185,7 +185,8 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     own = [frame for frame in frames if "vllm" in frame.file]
     for frame in [*frames[-1:], *own[-1:]]:
         records.append(_code_line(frame.record, block))
-    records += [one for one in block.native if "Warning: " not in one.message][-2:]
+    if context.run.kind != "test":  # There the lines above an error are the source of the test.
+        records += [one for one in block.native if "Warning: " not in one.message][-2:]
     if block.introduction is not None and _announces(block.introduction):
         records.append(block.introduction)
     return [

@@ -13,13 +13,13 @@ from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, OF_A_TEST, UNKNOWN,
 from vllm_logdoctor.rules.failure.wording import finding_of, shown
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.builds import failed_step, stated_error
-from vllm_logdoctor.run.other_programs import addresses, failed_requests, failed_tests
+from vllm_logdoctor.run.other_programs import addresses, errors_of_tests, failed_requests, failed_tests
 from vllm_logdoctor.run.tracelines import cleaned
 
 OTHERS = frozenset({"build", "client", "container", "test"})
 REFUSED = "request-error-not-server-fault"
 _OF_A_STEP = (
-    "Correct what this line names, and build again: what follows it is a consequence.",
+    "Fix the error in this line and build again: later errors follow from it.",
     "Install a wheel or an image of vLLM instead of building it.",
 )
 _ANSWERS = {
@@ -41,6 +41,8 @@ _NO_URL = (
     "Write the address as a URL with its scheme: `http://HOST:PORT/v1`.",
     "See that the server answers there: `curl http://HOST:PORT/health`.",
 )
+# function <function test_load at 0x7fc6998f1800> failed      ("a", 12)
+_VARIABLE = lazy_pattern(r"<function \w+ at |0x[0-9a-f]+|\d+|'[^']*'")
 # "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set
 _FLAG = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]{2,60}(?![\w-])")
 
@@ -61,10 +63,7 @@ def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Find
     if failed is None:
         return
     said = stated_error(context.trail) if UNKNOWN in rules else None
-    values = {
-        "exception": shown(cleaned((said or failed).message).strip()),
-        "owner": "the build of a package",
-    }
+    values = {"exception": shown(cleaned((said or failed).message).strip())}
     rule_id, records = (UNKNOWN, [said, failed]) if said is not None else (NOT_IN_LOG, [failed])
     rule = rules.rule(rule_id)
     finding = finding_of(rule, context.run, role="root", confidence="medium", records=records, values=values)
@@ -75,8 +74,12 @@ def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Find
 
 
 def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
-    """Yield which tests failed, in the words of their summary."""
+    """Yield which tests failed, in the words of their summary, or the errors of tests where it is missing."""
     failed = failed_tests(context.trail)
+    if (
+        not failed and "request" not in context.ending.kinds
+    ):  # A server's own error says more than the test that met it.
+        failed = dict(list(errors_of_tests(context.trail).items())[:1])
     if not failed or UNKNOWN not in rules:
         return
     values = {"exception": shown(next(iter(failed)))}
@@ -85,9 +88,16 @@ def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Find
         rules.rule(UNKNOWN), context.run, role="root", confidence="high", records=records, values=values
     )
     title = "A test failed" if len(failed) == 1 else f"{len(failed):,} tests failed"
-    errors = {line.partition(" - ")[2] for line in failed}
-    alike = "All name the same error." if len(errors) == 1 else f"They name {len(errors):,} different errors."
-    words = f"{title}. {alike if len(failed) > 1 else ''} The first: {shown(next(iter(failed)))}."
+    errors = {_VARIABLE.sub("", line.partition(" - ")[2]) for line in failed}
+    kinds = {one.partition(":")[0] for one in errors}
+    alike = (
+        "All name the same error." if len(errors) == 1
+        else f"All raise {next(iter(kinds))}." if len(kinds) == 1
+        else f"They name {len(errors):,} different errors."
+    )  # fmt: skip
+    words = f"{title}."
+    if len(failed) > 1:
+        words += f" {alike} The first: {shown(next(iter(failed)))}."
     yield replace(finding, title=title, explanation=words, changes=(), alternatives=OF_A_TEST, verify="")
 
 
@@ -98,7 +108,7 @@ def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Fin
         return
     title = f"The server answered with status {status}" if status else "The client did not reach the server"
     address = None if status else next(iter(addresses(context.trail)), None)
-    words = f"The log is of a program that asks a server. It says: {shown(lines[0].message.strip())}"
+    words = f"This is the log of a client. It says: {shown(lines[0].message.strip())}"
     flags = list(dict.fromkeys(_FLAG.findall(lines[0].message[:2000])))
     refused = "unset" if flags else "refused"
     ways = tuple(
@@ -106,9 +116,9 @@ def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Fin
         for way in _ANSWERS[refused if 400 <= status < 500 else "failed" if status else "unreached"]
     )
     if address is not None and address.is_url:
-        words += f" The address that it is given is `{address.text}`."
+        words += f" The address that it was given is `{address.text}`."
     elif address is not None:
-        words += f" The address that it is given, `{address.text}`, is no URL."
+        words += f" The address that it was given, `{address.text}`, is no URL."
         ways = _NO_URL
     finding = finding_of(
         rules.rule(REFUSED), context.run, role="root", confidence="high",

@@ -181,7 +181,8 @@ def _refusals(
     context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
     # An exception group only says that there are others. Longer than what is shown of a value, so that a cut is marked.
-    texts = [one for one in texts if not _is_group(one)] or texts
+    left = {id(one.block or one): one for one in texts if one.raised is None or one.raised.type}
+    texts = [one for one in left.values() if not _is_group(one)] or texts
     words = Counter(one.text.split("\n")[0][:200] for one in texts)
     what = shown(words.most_common(1)[0][0]) if words else None
     heads = [head for one in texts if (head := _head(one)) is not None]

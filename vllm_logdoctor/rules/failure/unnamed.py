@@ -83,7 +83,7 @@ _INSTALL = (
     "Install {package} with its headers and CMake files, or name its place by `CMAKE_PREFIX_PATH`, and build again.",
     "Install a wheel or an image of vLLM instead of building it.",
 )
-_REFUSED = ("Correct what this line names: the errors after it are consequences.",)
+_REFUSED = ("Fix the error in this line first: later errors follow from it.",)
 _CALL = ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
 WHOLE_OUTPUT = (
     "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
@@ -140,16 +140,17 @@ def unnamed_match(
     place = frames[-1] if frames else raised.frames[-1] if raised is not None and raised.frames else None
     if rule_id == CODE and owner in TENSOR_LIBRARIES and own is not None:
         place = own  # Its library refused what vLLM's code handed it: that code is the place.
+    hidden = in_test and owner == PROGRAM  # pytest names the innermost place of a test behind the exception.
+    phase_words = _PHASES.get(phase) or at_start if owner != PROGRAM else ""
+    owner_words = _owner_words(owner, frames) if rule_id == UNKNOWN else ""
     groups = {
         "exception": observation.text.split("\n")[0][:300],
-        # pytest names the innermost place of a test behind the exception.
-        "place": f"{_base(place.file)}, {place.function}" if place and not (in_test and owner == PROGRAM) else "",
+        "raised": _raised_in(place, owner_words, phase_words) if place and not hidden else "",
         "process": observation.record.process.name,
-        "phase_words": _PHASES.get(phase) or at_start if owner != PROGRAM else "",
-        "owner": "" if in_test and owner == PROGRAM else _owner_words(owner, frames),
+        "phase_words": phase_words,
         "in_vllm": "yes" if not in_test and (owner is None or owner.startswith(VLLM)) else "",
         "raised_in": f"{own.file}:{own.function}" if own else "",
-    }  # fmt: skip
+    }
     signature = Signature(
         "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
         title="" if in_test and owner == PROGRAM else _title(raised, rule_id, owner),
@@ -290,7 +291,7 @@ def build_failure(
     compiler: Record, observation: Observation, context: FailureContext, rules: FailureRules
 ) -> RuleMatch:
     """Return what a compiler, a linker or CMake refused, as the finding of an observation that follows from it."""
-    values = {"exception": error_text(context.trail, compiler)[:300], "owner": "the build of a package"}
+    values = {"exception": error_text(context.trail, compiler)[:300]}
     signature = Signature(
         "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed",
         remedy=(*(_CRASHED if _SIGNAL.search(compiler.message) else _REFUSED), "Install a wheel or an image of vLLM instead of building it."),
@@ -369,19 +370,23 @@ def _base(file: str) -> str:
     return file.replace("\\", "/").rpartition("/")[2]
 
 
+def _raised_in(place: Frame, owner: str, phase: str) -> str:
+    """Return where and when an exception was raised: loader.py, load_weights (vLLM), while the model was built and its weights were loaded."""
+    where = f"{_base(place.file)}, {place.function}".rstrip(", ")
+    return ", ".join(filter(None, (f"{where} ({owner})" if owner else where, phase)))
+
+
 def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
-    if owner is None:
+    if owner is None or owner == BUILD:
         return ""
     if owner == VLLM:
-        return "vLLM's own code"
-    if owner == BUILD:
-        return "the build of a package"
+        return "vLLM"
     if owner == PYTHON:
         return "Python's standard library"
     if owner == PROGRAM:
         own = any(owner_of(frame.file).startswith(VLLM) for frame in frames)
         return "a program that vLLM calls" if own else "the program that calls vLLM"
-    return f"the package {owner}"
+    return owner
 
 
 def _title(raised: Raised | None, rule_id: str, owner: str | None) -> str:
@@ -418,16 +423,16 @@ def _next_steps(owner: str | None, rule_id: str, context: FailureContext, *, cal
         return (_OUTPUT_MISSING,)
     if owner == BUILD:
         return (
-            "Read the first error of the compiler or of the build script above this line: what follows it is a consequence.",
+            "Read the first error of the compiler or of the build script above this line: later errors follow from it.",
         )
     if owner == PROGRAM and not called:
         return _PROGRAM if context.ending.program_failed else _CALL
     if context.run.kind == "build":
         return WHOLE_OUTPUT
     if owner in _CLIENTS and not called:
-        return ("Read the log of the server at that time: this one is of the program that asked it.",)
+        return ("Read the server's log at that time: this log is the client's.",)
     if owner and owner != PYTHON and not called and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
-        return (f"Look the exception up in the issues of {owner}: the traceback passes no code of vLLM.",)
+        return (f"Search the issues of {owner} for the exception: the traceback contains no vLLM code.",)
     if called and owner and owner != PYTHON and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
         return (
             f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires.",
