@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 from vllm_logdoctor.rules.already_set import already_set
 from vllm_logdoctor.rules.bottleneck import Bottleneck
 from vllm_logdoctor.rules.context import RuleContext, distinct
-from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.model import Effect, Finding
 from vllm_logdoctor.rules.printed import as_printed
 from vllm_logdoctor.rules.release_terms import fits_release
@@ -57,8 +57,13 @@ def settings_findings(
     rules: Iterable[Rule], run: Run, runner: RuleRunner | None = None
 ) -> tuple[Finding, ...]:
     """Return the findings of rules that ask for no load: settings, secrets."""
-    case = RuleContext(run, load_of(Run()), Bottleneck("none-clear", ""), ())
+    case = RuleContext(run, _no_load(), Bottleneck("none-clear", ""), ())
     return tuple(found for _, found in (runner or RuleRunner(strict=True)).findings(rules, case))
+
+
+@cache
+def _no_load() -> Load:
+    return load_of(Run())
 
 
 def apply(rule: Rule, case: RuleContext) -> Finding | None:

@@ -90,6 +90,7 @@ _CALLS_ON = lazy_pattern(
 )
 
 
+@lru_cache(maxsize=4096)  # Every rank prints the same frames.
 def _passes_on(function: str, code: str) -> bool:
     """Return whether a frame does nothing by itself: it passes a call on, or refuses a name that its caller asked for."""
     if function in _LOOKS_UP:

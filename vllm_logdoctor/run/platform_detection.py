@@ -70,9 +70,10 @@ def installed_in(text: str) -> str | None:
 
 def hints_in(record: Record) -> Iterator[str]:
     """Yield the hints of a record: "V0", "V1", a platform, "no-gpu", "no-platform"."""
-    name = record.process.name.split("_")[0].split(" ")[0]
-    if name in _PROCESSES:
-        yield _PROCESSES[name]
+    if name := record.process.name:
+        engine = _PROCESSES.get(name.split("_")[0].split(" ")[0])
+        if engine is not None:
+            yield engine
     text = record.message[:1500]
     if _may_hint(text):
         yield from _hints_of(text)
