@@ -21,7 +21,7 @@ from vllm_logdoctor.fleet.inventory import logs_of
 from vllm_logdoctor.fleet.jobs import job_of
 from vllm_logdoctor.fleet.library import Fleet
 from vllm_logdoctor.fleet.mapping import WorkerPool
-from vllm_logdoctor.fleet.reading import ReadOptions
+from vllm_logdoctor.fleet.reading import ReadOptions, read_log
 from vllm_logdoctor.fleet.schema import TABLES
 from vllm_logdoctor.fleet.store import Store
 
@@ -40,6 +40,17 @@ def test_every_log_has_a_status(fleet: Fleet) -> None:
         "cut.log.gz": "partial",
         "gpus.csv": "other-tool",
     }
+
+
+def test_the_clock_of_a_machine_that_is_not_set_gives_no_date(tmp_path: Path) -> None:
+    lines = STARVED.read_text().splitlines()
+    (tmp_path / "vllm.log").write_text(
+        "\n".join(f"1970-01-01T00:00:{n % 60:02d}Z {line}" for n, line in enumerate(lines))
+    )
+    (log,) = logs_of([str(tmp_path)])
+    (run,) = read_log(log, ReadOptions())["runs"]
+    assert (run["started"], run["ended"], run["year_from"]) == (None, None, None)
+    assert run["span_s"] > 0
 
 
 @pytest.mark.parametrize(

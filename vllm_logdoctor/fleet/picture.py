@@ -30,6 +30,7 @@ from vllm_logdoctor.fleet.sections import (
 )
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.knowledge.versions import parse_version
+from vllm_logdoctor.rules.context import plural
 
 SCHEMA = "logdoctor-fleet/1"
 _MOST_LINES = 30
@@ -308,7 +309,7 @@ def _secrets(jobs: Sequence[JobSummary]) -> Section:
     return Section(
         "secrets",
         "Credentials in logs",
-        f"{sum(count for _, count in found):,} lines in {len(found):,} jobs; the store holds places, no text.",
+        f"{plural(sum(count for _, count in found), 'line')} in {plural(len(found), 'job')}; the store holds places, no text.",
         ("job", "lines", "first places"),
         lines,
     )

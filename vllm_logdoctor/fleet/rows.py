@@ -21,6 +21,8 @@ from vllm_logdoctor.run.model import Evidence, Run
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 
+_FIRST_YEAR = 2023
+"""vLLM's first: an earlier one is that of a machine whose clock is not set (1970-01-01T00:00:00Z)."""
 _LONGEST_SPAN = 30 * 86400.0
 _LONGEST_STARTUP = 6 * 3600.0
 _MOST_PLACES = 20
@@ -49,7 +51,7 @@ def rows_of_run(diagnosis: Diagnosis, written: datetime | None) -> Rows:
     """
     run = diagnosis.run
     rows: Rows = {
-        "runs": [_run_row(diagnosis, Times.of_run(run, written=written))],
+        "runs": [_run_row(diagnosis, _times(run, written))],
         "settings": list(_settings(run)),
         "findings": [_finding(rank, diagnosis, one) for rank, one in enumerate(diagnosis.findings, 1)],
         "changes": list(_changes(diagnosis)),
@@ -120,6 +122,11 @@ def _run_row(diagnosis: Diagnosis, times: Times) -> Row:
         "first_line": run.first_line,
         "last_line": run.last_line,
     }  # fmt: skip
+
+
+def _times(run: Run, written: datetime | None) -> Times:
+    times = Times.of_run(run, written=written)
+    return Times(times.started, None, "") if times.year is not None and times.year < _FIRST_YEAR else times
 
 
 def _clock(run: Run, span: float | None, startup: float | None) -> str:
