@@ -10,6 +10,7 @@ from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.rules.bottleneck import Bottleneck
 from vllm_logdoctor.rules.engine import RuleRunner, settings_findings
+from vllm_logdoctor.rules.job import KILLED_AT_LIMIT
 from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.messages import messages_of
 from vllm_logdoctor.rules.model import Finding
@@ -69,7 +70,9 @@ def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tup
     )
 
 
-_NO_CAUSE = "process-killed-externally"
+_NO_CAUSE = {"process-killed-externally"}
+_ENDED_FROM_OUTSIDE = {*_NO_CAUSE, "killed-by-orchestrator", "stopped-by-user-or-script"}
+"""What says less of an end at a limit of the job than the finding on the job does."""
 
 
 def _with_end(failures: tuple[Finding, ...], ends: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -77,7 +80,8 @@ def _with_end(failures: tuple[Finding, ...], ends: tuple[Finding, ...]) -> tuple
     root = next((found for found in failures if found.role == "root"), None)
     if not ends:
         return failures
-    if root is not None and root.id != _NO_CAUSE:
+    follows = _ENDED_FROM_OUTSIDE if ends[0].id == KILLED_AT_LIMIT else _NO_CAUSE
+    if root is not None and root.id not in follows:
         return (*failures, *(replace(found, role="contributing") for found in ends))
     followed = (replace(found, role="cascade") if found is root else found for found in failures)
     return (replace(ends[0], role="root"), *followed)

@@ -280,16 +280,26 @@ def defect(where: str, error: Exception) -> str:
     return f"{where}: analysed only in part {OF_A_DEFECT} ({kind}); please report it"
 
 
+_SIDE_BY_SIDE_SECONDS = 60.0
+"""A server whose log ends earlier than that before the last one had ended before its job did."""
+
+
 def _with_job(runs: list[Run], job: JobEnd | None) -> list[Run]:
-    """Give the last run the end of its job; a file that holds nothing but the batch system's words is no run of its own."""
+    """Give the runs that their job ended with its end; a file that holds nothing but the batch system's words is no run of its own."""
     of_vllm = [run for run in runs if _holds_lines_of_vllm(run)]
     for run in runs if of_vllm else ():
         said = job_end_in(run.records, run.files) if run not in of_vllm else None
         if said is not None:
             job = combined(said, job)
             runs = [other for other in runs if other is not run]
-    for run in runs[-1:] if job is not None else ():
-        run.job = job
+    last = max((run.ended for run in runs if run.ended is not None), default=0.0)
+    if job is None:
+        return runs
+    for number, run in enumerate(runs, start=1):
+        # A limit ends all servers that run side by side, each with a log of its own; of runs in one file the last one.
+        lived = run.ended is None or last - run.ended <= _SIDE_BY_SIDE_SECONDS
+        if number == len(runs) or (job.limit and lived and not _is_followed(run, runs[number:])):
+            run.job = job
     return runs
 
 

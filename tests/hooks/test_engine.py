@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hook_samples import CRASHED_LOG, SERVER_LOG
 
 from vllm_logdoctor.hooks.engine import holds_vllm, run_hook
-from vllm_logdoctor.hooks.request import HookRequest
+from vllm_logdoctor.hooks.request import HookRequest, report_place
 
 NOBODY = 65534
 
@@ -184,3 +185,67 @@ def test_relative_paths_are_those_of_the_jobs_directory(server_log: Path) -> Non
 def test_a_signal_that_ended_the_job_is_in_its_lines(server_log: Path) -> None:
     assert "killed (job ended by signal 9)" in run_hook(HookRequest((server_log,), status=137), {})[0]
     assert "(job's exit status 7)" in run_hook(HookRequest((server_log,), status=7), {})[0]
+
+
+def test_the_report_says_how_the_job_ended_as_its_lines_do(server_log: Path) -> None:
+    report = server_log.with_name("vllm.log.logdoctor.md")
+    first, then, _ = run_hook(HookRequest((server_log,), status=137), {})
+    assert first.endswith("killed (job ended by signal 9): cause not in the log")
+    assert then == "logdoctor: no remedy follows from the log"
+    assert "killed (job ended by signal 9)" in report.read_text()
+    assert "The job: exit status 137." in report.read_text()
+    run_hook(HookRequest((server_log,), status=7), {})
+    assert "end not in the log (job's exit status 7)" in report.read_text()
+
+
+def test_a_signal_of_native_code_is_a_crash(server_log: Path) -> None:
+    first = run_hook(HookRequest((server_log,), status=139), {})[0]
+    assert "crashed while serving: A process of the job crashed in native code (segmentation fault)" in first
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("Killed                  vllm serve org/tiny", "killed (job ended by signal 9)"),
+        (
+            "Segmentation fault      vllm serve org/tiny",
+            "crashed while serving: A process of the job crashed",
+        ),
+        ("Killed                  ./client.sh", "end not in the log"),
+    ],
+)
+def test_the_words_of_the_shell_in_the_output_say_how_vllm_ended(
+    words: str, said: str, server_log: Path, tmp_path: Path
+) -> None:
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    (spool / "9.head.OU").write_text(f"/var/spool/pbs/mom_priv/jobs/9.head.SC: line 6: 17524 {words}\n")
+    environ = {"LOGDOCTOR_LOG": str(server_log), "PBS_JOBID": "9.head", "PBS_HOME": str(tmp_path)}
+    lines = run_hook(HookRequest(append=True), environ)
+    assert said in lines[0]
+
+
+def test_a_limit_ends_all_servers_and_hides_no_crash(tmp_path: Path) -> None:
+    logs = tmp_path / "nodes"
+    logs.mkdir()
+    for number, text in enumerate((SERVER_LOG, CRASHED_LOG, SERVER_LOG), start=1):
+        (logs / f"node{number}.log").write_text(text)
+    facts = (
+        '{"Exit_status": "-29", "resources_used.walltime": "02:00:03", "Resource_List.walltime": "02:00:00"}'
+    )
+    first = run_hook(HookRequest((logs,), facts=facts), {"PBS_JOBID": "9.head", "PBS_HOME": str(tmp_path)})[0]
+    report = (logs / "logdoctor.md").read_text()
+    assert "run 2 of 3 (node2.log)" in first
+    assert "crashed while serving" in first
+    assert "3 of 3 failed; start with run 2." in report
+    assert report.count("# Run") == 3
+    assert report.count(" · killed at the walltime after 2 h of 2 h") == 4
+
+
+def test_the_report_on_an_array_has_the_name_of_the_array(tmp_path: Path) -> None:
+    for names, report in (
+        (("slurm-12_1.out", "slurm-12_2.out"), "slurm-12.out.logdoctor.md"),
+        (("serve.o12.1", "serve.o12.10"), "serve.o12.logdoctor.md"),
+        (("serve.o12", "serve.e12"), "serve.o12.logdoctor.md"),
+    ):
+        assert report_place([tmp_path / name for name in names], "", {}) == tmp_path / report

@@ -128,7 +128,7 @@ def test_the_task_whose_number_is_the_number_of_the_array_finds_its_own_file(
         f"JobId=32 ArrayJobId=31 ArrayTaskId=1 JobName=serve\n   StdOut={other}\n\n"
     )
     assert find_job_log(slurm, query=lambda command: answer) == [mine]
-    assert find_job_log({**slurm, "SLURM_JOB_ID": "40"}, job_id="31", query=lambda c: answer) == [mine, other]
+    assert find_job_log({**slurm, "SLURM_JOB_ID": "40"}, job_id="31", query=lambda c: answer) == [other, mine]
 
 
 def test_slurm_without_scontrol_falls_back_to_the_default_names(

@@ -77,3 +77,8 @@ def test_what_two_sources_know_is_put_together() -> None:
     end = combined(shell_job_end(143, "PBS job 1"), JobEnd(limit="walltime", elapsed=7.0, walltime=5.0))
     assert end is not None
     assert (end.signal, end.limit, end.walltime) == (15, "walltime", 5.0)
+
+
+def test_an_exit_status_above_128_is_a_signal_that_the_shell_of_the_job_saw() -> None:
+    end = slurm_job_end({"JobState": "FAILED", "ExitCode": "137:0"})
+    assert (end.signal, end.exit_status, end.limit) == (9, None, "")

@@ -33,3 +33,10 @@ def test_every_line_that_the_expression_takes_holds_one_of_its_words() -> None:
 )
 def test_death_is_known_by_its_own_words_and_by_no_remark(message: str, level: str, reported: bool) -> None:
     assert says_death(record(message, level)) is reported
+
+
+def test_the_shell_says_that_native_code_ended_a_command_with_and_without_a_core_file() -> None:
+    for words in ("Segmentation fault      (core dumped) vllm serve", "Bus error               vllm serve"):
+        assert _DEATH.search(f"./serve.sh: line 9: 124064 {words}")
+    for words in ("Terminated              vllm serve", "Killed                  vllm serve"):
+        assert not _DEATH.search(f"./serve.sh: line 9: 124064 {words}")

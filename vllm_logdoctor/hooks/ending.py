@@ -10,12 +10,14 @@ from pathlib import Path
 
 from vllm_logdoctor.hooks.pbs import attributes_of, local_path, pbs_job
 from vllm_logdoctor.hooks.query import Query
+from vllm_logdoctor.hooks.slurm import records_of, slurm_job
 from vllm_logdoctor.run.job import (
     JobEnd,
     combined,
     job_end_in_text,
     pbs_job_end,
     shell_job_end,
+    signal_in_text,
     slurm_job_end,
 )
 
@@ -45,14 +47,18 @@ def job_end(
     """
     wanted = job_id or environ.get("PBS_JOBID") or environ.get("SLURM_JOB_ID") or ""
     in_pbs = bool(environ.get("PBS_JOBID"))
+    fields = _slurm_fields(environ, wanted, query) if wanted and not in_pbs else {}
+    if fields is None or "[]" in wanted:
+        return None  # The jobs of an array end each in its own way.
     name = f"{'PBS' if in_pbs else 'Slurm'} job {wanted}" if wanted else ""
-    end = next((found for output in outputs if (found := said_in(output))), None)
+    places = zip(outputs, final_paths(outputs, environ, facts), strict=True)
+    end = next((said for output, final in places if (said := _said_in(output, str(final)))), None)
     if status is not None:
         end = combined(end, shell_job_end(status, name))
     if in_pbs and wanted:
         end = combined(end, pbs_job_end(facts or _with_elapsed(attributes_of(wanted, query)), name))
     elif wanted:
-        end = combined(end, slurm_job_end(_slurm_fields(wanted, query), name))
+        end = combined(end, slurm_job_end(fields, name))
     if ended and (end is None or not end.words):
         end = combined(end, JobEnd(words="the script of the job has ended"))
     return _at_limit(end) if end else None
@@ -101,12 +107,15 @@ def _default_name(log: Path, environ: Mapping[str, str]) -> str:
     )
 
 
-def said_in(output: Path) -> JobEnd | None:
-    """Return what a batch system wrote of a job's end at the end of a file, or None."""
+def _said_in(output: Path, name: str) -> JobEnd | None:
+    """Return what a batch system wrote of a job's end at the end of a file, or None; in a long file the line is not known."""
     try:
         with output.open("rb") as file:
-            file.seek(max(0, output.stat().st_size - _WORDS_BYTES))
-            return job_end_in_text(file.read(_WORDS_BYTES).decode("utf-8", "replace"))
+            before = max(0, output.stat().st_size - _WORDS_BYTES)
+            file.seek(before)
+            text = file.read(_WORDS_BYTES).decode("utf-8", "replace")
+            name = "" if before else name
+            return job_end_in_text(text, name) or signal_in_text(text, name)
     except OSError:
         return None
 
@@ -122,14 +131,18 @@ def _with_elapsed(attributes: Mapping[str, str]) -> Mapping[str, str]:
     return {**attributes, "resources_used.walltime": str(max(0, int(time.time() - started)))}
 
 
-def _slurm_fields(job_id: str, query: Query) -> dict[str, str]:
-    if not re.fullmatch(r"[\w\[\]-]{1,40}", job_id):
+def _slurm_fields(environ: Mapping[str, str], job_id: str, query: Query) -> dict[str, str] | None:
+    """Return what Slurm knows of a job, or None for a whole array."""
+    job = slurm_job(environ, job_id)
+    if job is None:
         return {}
-    answer = query(["sacct", "-X", "-n", "-P", "-j", job_id, "-o", ",".join(_SACCT)])
-    if answer.strip():
-        return dict(zip(_SACCT, answer.splitlines()[0].split("|"), strict=False))
-    answer = query(["scontrol", "show", "job", job_id])
-    return dict(re.findall(r"\b(JobState|ExitCode|RunTime|TimeLimit|MinMemoryNode)=(\S+)", answer))
+    # sacct learns of an end later, and prints an exit status above 128 without the 128.
+    records = records_of(query(["scontrol", "show", "job", job_id]), job)
+    if records:
+        fields = r"\b(JobState|ExitCode|RunTime|TimeLimit|MinMemoryNode)=(\S+)"
+        return dict(re.findall(fields, records[0])) if len(records) == 1 else None
+    lines = query(["sacct", "-X", "-n", "-P", "-j", job_id, "-o", ",".join(_SACCT)]).splitlines()
+    return None if len(lines) > 1 else dict(zip(_SACCT, "".join(lines).split("|"), strict=False))
 
 
 def _at_limit(end: JobEnd) -> JobEnd:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.hooks.ending import facts_of, final_paths, job_end, said_in
+from vllm_logdoctor.hooks.ending import facts_of, final_paths, job_end
 from vllm_logdoctor.hooks.joblog import file_behind, find_job_log, has_text, job_output
 from vllm_logdoctor.hooks.query import ask
 from vllm_logdoctor.hooks.request import HookRequest, report_place
@@ -76,13 +76,12 @@ def _reported(request: HookRequest, environ: Mapping[str, str]) -> list[str]:
         of_vllm = [log for log in logs if holds_vllm(log)]
         if request.only_vllm and not of_vllm:
             return []
-        # A file without a line of vLLM is no run of its own; what a batch system or a shell says in it belongs to the run.
-        logs = [log for log in logs if log in of_vllm or said_in(log) is not None] or logs
+        # A file without a line of vLLM is no run of its own; what a batch system says in it is read by `job_end`.
+        logs = of_vllm or logs
     facts = facts_of(request.facts)
     finals = final_paths(logs, environ, facts)
-    outputs = [Path(facts[name]) for name in ("stdout_file", "stderr_file") if name in facts] or _outputs(
-        request, environ
-    )
+    named = [Path(facts[name]) for name in ("stdout_file", "stderr_file") if name in facts]
+    outputs = named or _outputs(request, environ)
     end = job_end(environ, request.job, request.status, facts, outputs, ask, ended=request.append)
     place = report_place(finals, request.report, environ, request.folder)
     ended = _analysed(logs, finals, place, end, request)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from vllm_logdoctor.lazy import lazy_pattern
+
 REPORT_ENDING = ".logdoctor.md"
 
 
@@ -71,11 +73,15 @@ def report_place(
     return logs[0] / REPORT_ENDING[1:] if logs[0].is_dir() else logs[0].with_name(name)
 
 
+# serve.o12.3      slurm-12_3.out
+_OF_ARRAY = lazy_pattern(r"(?P<array>.+)[._]\d+(?P<ending>\.[a-z]+)?")
+
+
 def _common_name(logs: Sequence[Path]) -> str:
-    """Return the name of the one log, or of the outputs of an array what they have in common: serve.o12 of serve.o12.1."""
-    if len(logs) > 1 and all(log.suffix[1:].isdigit() for log in logs):
-        return logs[0].stem
-    return logs[0].name
+    """Return the name of the one log, or of the outputs of an array what they have in common: serve.o12, slurm-12.out."""
+    matches = [_OF_ARRAY.fullmatch(log.name) for log in logs]
+    names = {match["array"] + (match["ending"] or "") if match else "" for match in matches}
+    return names.pop() if len(logs) > 1 and len(names) == 1 and "" not in names else logs[0].name
 
 
 def _of_subjob(place: Path, environ: Mapping[str, str]) -> Path:

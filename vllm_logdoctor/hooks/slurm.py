@@ -71,7 +71,9 @@ def output_places(job: SlurmJob, environ: Mapping[str, str], query: Query) -> It
         query: how Slurm is asked.
     """
     answer = query(["scontrol", "show", "job", job.id])
-    yield tuple(dict.fromkeys(path for text in _records(answer, job) for path in _paths_of_record(text, job)))
+    yield tuple(
+        dict.fromkeys(path for text in records_of(answer, job) for path in _paths_of_record(text, job))
+    )
     if job.folder is None:
         return
     is_task = job.words["a"] != "4294967294"
@@ -99,12 +101,17 @@ def expanded(pattern: str, words: Mapping[str, str]) -> str:
     return _PATTERN.sub(word, pattern)
 
 
-def _records(answer: str, job: SlurmJob) -> list[str]:
-    """Split an answer into jobs: an array is asked for with the number that one of its tasks has too."""
-    records = [record for record in answer.split("\n\n") if record.strip()]
+def records_of(answer: str, job: SlurmJob) -> list[str]:
+    """Split an answer of scontrol into jobs, tasks of an array in order; for a job's own number, which its array has too, into that job alone."""
+    records = sorted((record for record in answer.split("\n\n") if record.strip()), key=_task)
     if job.own and len(records) > 1:
         return [record for record in records if record.lstrip().startswith(f"JobId={job.id} ")] or records
     return records
+
+
+def _task(record: str) -> int:
+    match = re.search(r"\bArrayTaskId=(\d+)", record)
+    return int(match[1]) if match else 0
 
 
 def _paths_of_record(record: str, job: SlurmJob) -> Iterator[Path]:

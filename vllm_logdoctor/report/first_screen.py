@@ -221,7 +221,12 @@ def sentence(page: Page) -> str:
     if page.root is not None:
         return split_lead(root_explanation(page.root))[0]
     if run.outcome in BROKEN:
-        return "The log does not contain the cause."
+        said = (
+            f" {prose(run.job.job or 'The job')}: {prose(run.job.words)}."
+            if run.job and run.job.words
+            else ""
+        )
+        return f"The log does not contain the cause.{said}"
     if run.kind == "build":
         return "Log of a build or an installation; no vLLM runs in it."
     if run.router:

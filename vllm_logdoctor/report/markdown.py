@@ -188,7 +188,7 @@ def _failed_first(failed: list[Page]) -> Page:
         for page in failed
         if page.run.started is not None and page.run.ended is not None and page.run.started < first.run.ended
     ]
-    return min(beside, key=lambda page: page.run.ended or 0.0, default=first)
+    return min(beside, key=lambda page: page.diagnosis.broke_at, default=first)
 
 
 def _without_double_gaps(lines: list[str]) -> list[str]:

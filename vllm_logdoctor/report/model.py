@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -62,6 +63,12 @@ class Diagnosis(Struct, frozen=True):
     def shown_root(self) -> Finding | None:
         """The root, unless it is hidden."""
         return None if self.root in self.hidden else self.root
+
+    @property
+    def broke_at(self) -> float:
+        """The time at which the run broke; what a limit of its job ended comes after all that broke by itself."""
+        at_limit = self.run.job is not None and self.run.job.limit and self.run.outcome == "killed"
+        return math.inf if at_limit or self.run.ended is None else self.run.ended
 
 
 class Analysis(Struct, frozen=True, dict=True):

@@ -11,6 +11,7 @@ from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.run.identity import is_inferred, release_words
+from vllm_logdoctor.run.job import words_of_limit
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.other_programs import failed_tests
@@ -257,7 +258,7 @@ def run_title(run: Run) -> str:
     seconds = _seconds(run)
     if seconds >= 1:
         parts.append(duration(seconds))
-    parts.append(_end(run))
+    parts.append(how_it_ended(run))
     return " · ".join(parts)
 
 
@@ -304,6 +305,23 @@ def failed_state(run: Run) -> str:
     if run.kind == "offline" and run.outcome == "clean_shutdown":
         return "PROGRAM FAILED after all prompts were answered"
     return _STATES_BY_KIND.get(run.kind) or STATES.get(run.outcome, "FAILED")
+
+
+def how_it_ended(run: Run) -> str:
+    """Return how a run ended, with the batch system's limit, the signal or the exit status of its job where they are known."""
+    job, outcome = run.job, _end(run)
+    if job is None or (run.outcome.startswith("crashed") and not job.exit_status):
+        return outcome
+    if job.limit == "walltime":
+        used = f" after {duration(job.elapsed)}" if job.elapsed is not None else ""
+        return f"killed at the walltime{used}{f' of {duration(job.walltime)}' if used and job.walltime is not None else ''}"
+    if job.limit:
+        return f"killed {words_of_limit(job.limit)}"
+    if job.signal is not None:
+        # The shell's "Terminated" is all that the log says of it.
+        outcome = "stopped" if run.outcome == "clean_shutdown" else outcome
+        return f"{outcome} (job ended by signal {job.signal})"
+    return f"{outcome} (job's exit status {job.exit_status})" if job.exit_status else outcome
 
 
 def _end(run: Run) -> str:

@@ -7,6 +7,7 @@ from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.job import JobEnd
 from vllm_logdoctor.run.model import Evidence, Run
 
+KILLED_AT_LIMIT = "job-killed-at-limit"
 _LONG_START = 0.25
 _GIB = 1 << 30
 
@@ -19,7 +20,8 @@ def job_killed_at_limit(case: RuleContext) -> Advice | None:
     shown = _shown(case.run, job)
     if job.limit == "memory":
         words = f"{_memory_words(job)}{_source(job)}"
-        return Advice(words, shown, "high", changes=(action("request more memory for the job"),))
+        changes = [action("request more memory for the job")]
+        return Advice(words, shown, "high", changes=changes, title="Job killed at its memory limit")
     start = length_of_start(case.run)
     if start is not None and job.elapsed is not None and start > job.elapsed:
         start = None  # A log of an earlier job is before this one's.
@@ -34,6 +36,7 @@ def job_killed_at_limit(case: RuleContext) -> Advice | None:
         "high",
         changes=changes,
         verify="the job ends before its walltime",
+        title="Job killed at its walltime",
     )
 
 
@@ -82,4 +85,4 @@ def _memory_words(job: JobEnd) -> str:
     return f"Killed at the job's memory limit: {used}{job.memory / _GIB:.1f} GiB of host memory."
 
 
-RULES = (Rule("job-killed-at-limit", job_killed_at_limit),)
+RULES = (Rule(KILLED_AT_LIMIT, job_killed_at_limit),)

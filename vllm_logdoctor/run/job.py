@@ -30,6 +30,20 @@ _SLURM_LIMITS = {"TIMEOUT": "walltime", "DEADLINE": "walltime", "OUT_OF_MEMORY":
 _UNITS = {"": 1, "b": 1, "w": 8, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
+NATIVE_CRASHES = {
+    4: "illegal instruction",
+    6: "abort",
+    7: "bus error",
+    8: "arithmetic error",
+    11: "segmentation fault",
+}
+"""Signals that compiled code ends a process by."""
+# /var/spool/pbs/mom_priv/jobs/12.head.SC: line 6: 17524 Killed                  vllm serve org/tiny
+_SHELL_WORDS = lazy_pattern(
+    r": line \d+: +\d+ (Killed|Illegal instruction|Aborted|Bus error|Floating point exception|Segmentation fault) .*vllm"
+)
+_SIGNALS = {"Killed": 9, "Illegal instruction": 4, "Aborted": 6, "Bus error": 7, "Floating point exception": 8,
+    "Segmentation fault": 11}  # fmt: skip
 _WORDS_OF_LIMIT = {"node failure": "by a failure of its node", "requeue": "so that its job runs again"}
 
 
@@ -122,12 +136,13 @@ def slurm_job_end(fields: Mapping[str, str], job: str = "") -> JobEnd:
     # CANCELLED by 1000
     state = state.partition(" ")[0].rstrip("+")
     status, _, signal = fields.get("ExitCode", "").partition(":")
-    ended = state not in ("", "RUNNING", "COMPLETING", "PENDING")
+    ended = state not in ("", "RUNNING", "COMPLETING", "PENDING") and status.isdigit()
     number = int(signal) if ended and signal.isdigit() and signal != "0" else None
+    shell = JobEnd(signal=number) if number is not None or not ended else shell_job_end(int(status))
     return JobEnd(
         job=job,
-        exit_status=int(status) if ended and status.isdigit() and number is None else None,
-        signal=number,
+        exit_status=shell.exit_status,
+        signal=shell.signal,
         limit=_SLURM_LIMITS.get(state, ""),
         words=f"State={state} ExitCode={fields.get('ExitCode', '')}" if ended else "",
         elapsed=seconds_of_time(fields.get("Elapsed") or fields.get("RunTime", "")),
@@ -166,20 +181,39 @@ def job_end_in(records: Sequence[Record], files: Sequence[str] = ()) -> JobEnd |
     return found
 
 
-def job_end_in_text(text: str) -> JobEnd | None:
+def signal_in_text(text: str, file: str = "") -> JobEnd | None:
+    """Return the signal by which a command that names vLLM ended, as the shell of the job says it last, or None.
+
+    Args:
+        text: the output or the last part of it.
+        file: name of the file whose whole text this is, or "".
+
+    Example:
+        >>> signal_in_text("job.sh: line 6: 17524 Killed                  vllm serve org/tiny").signal
+        9
+    """
+    for number, line in reversed(list(enumerate(text.splitlines(), start=1))):
+        if said := _SHELL_WORDS.search(line):
+            return JobEnd(signal=_SIGNALS[said[1]], words=line[:600], file=file, line=number if file else 0)
+    return None
+
+
+def job_end_in_text(text: str, file: str = "") -> JobEnd | None:
     """Return the end of a job that the batch system's words in the output of the job tell, or None.
+
+    Args:
+        text: the output or the last part of it.
+        file: name of the file whose whole text this is, or "".
 
     Example:
         >>> job_end_in_text("=>> PBS: job killed: walltime 35 exceeded limit 30").walltime
         30.0
     """
-    lines = text.splitlines()
-    return job_end_in(
-        [
-            Record(0, number, NO_PROCESS, "", None, None, False, None, line, line, ())
-            for number, line in enumerate(lines)
-        ]
-    )
+    records = [
+        Record(0, number, NO_PROCESS, "", None, None, False, None, line, line, ())
+        for number, line in enumerate(text.splitlines(), start=1)
+    ]
+    return job_end_in(records, (file,) if file else ())
 
 
 def combined(first: JobEnd | None, second: JobEnd | None) -> JobEnd | None:

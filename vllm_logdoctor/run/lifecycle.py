@@ -26,8 +26,9 @@ _DEATH = lazy_pattern(
     # Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 6) 10:29:11 [No progress error]
     r"|Synapse detected a device critical error"
     # ./serve.sh: line 9: 124064 Segmentation fault      (core dumped) vllm serve ...      Fatal Python error: Aborted
-    # [1]    31046 segmentation fault (core dumped)  python bench.py      (zsh)
+    # [1]    31046 segmentation fault (core dumped)  python bench.py      (zsh)      ./serve.sh: line 9: 124064 Segmentation fault      vllm serve
     r"|(?:[Ss]egmentation fault|[Aa]borted|[Bb]us error|[Ii]llegal (?:hardware )?instruction) +\(core dumped\)|Fatal Python error: "
+    r"|: line \d+: +\d+ (?!Killed|Terminated|Hangup|Interrupt|Quit|Alarm|User|Stopped)[A-Z][a-z]+ "
     r"|\*\*\* SIG(?:SEGV|ABRT|BUS|ILL|FPE) received at|Segfault encountered"
     # [node1:7:0:7] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)      (UCX)
     r"|Caught signal (?:4|6|7|8|11)\b"
@@ -49,7 +50,7 @@ _DEATH_WORDS = (
     "ProcessExitedException", "unhandled errors", "cancelled", "is dead", "exited", "EngineGenerateError", "server process",
     "fatal error", "hit an exception", "timed out", "ddress already in use", "error: ", "Synapse", "core dumped",
     "*** SIG", "Segfault", "Caught signal", "code", "timeout", "got stuck", "terminate called",
-    "GCS may", "[E", "Dumping ", "was killed while",
+    "GCS may", "[E", "Dumping ", "was killed while", ": line ",
 )  # fmt: skip
 READY = lazy_pattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "

@@ -14,6 +14,7 @@ from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, is_utility_cal
 from vllm_logdoctor.run.blockphase import is_of_start, phase_of_block, phase_of_message
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.builds import compiler_error, failed_step, last_step_done
+from vllm_logdoctor.run.job import NATIVE_CRASHES
 from vllm_logdoctor.run.lifecycle import (
     AFTERWARDS,
     BIND,
@@ -362,6 +363,9 @@ class _Judge:
             return "killed"
         if any(stop.kind == "ended" for stop in self.stops):
             return "clean_shutdown"
+        if job is not None and job.signal in NATIVE_CRASHES:
+            began = self.run.startup_complete or self.ready is not None
+            return "crashed_while_serving" if began else "crashed_at_startup"
         return "killed" if job is not None and job.signal is not None else self._open_end()
 
     def _build_outcome(self, fatal: Sequence[int]) -> Outcome:

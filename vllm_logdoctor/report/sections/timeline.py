@@ -37,7 +37,7 @@ def _open_end(page: Page) -> str:
     last = run.samples[-1] if run.samples else None
     if run.outcome != "running" or last is None or not last.running:
         return ""
-    proof = page.cited([Evidence(run.last_file, last.line, last.text)])
+    proof = page.cited([Evidence(run.files[last.file], last.line, last.text)])
     return (
         f" {count(last.running, 'request')} running in the last statistics line{proof}: the log was copied while the server"
         " ran, or the process was killed without logging it."

@@ -22,6 +22,7 @@ from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, rule
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
 from vllm_logdoctor.run.blocks import Raised
+from vllm_logdoctor.run.job import NATIVE_CRASHES
 from vllm_logdoctor.run.model import Run, Sample
 from vllm_logdoctor.run.other_programs import failed_tests
 from vllm_logdoctor.run.termination import Stop
@@ -31,6 +32,7 @@ STOPPED = "stopped-by-user-or-script"
 ORCHESTRATOR = "killed-by-orchestrator"
 KILLED = "process-killed-externally"
 MEMORY = "host-memory-exhausted"
+NATIVE = "worker-crash-native"
 NOT_IN_LOG = "cause-not-in-log"
 P2P_TEST = "cuda-p2p-ipc-unavailable"
 NCCL_START = "nccl-init-hang"
@@ -94,6 +96,11 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
         yield from _stopped(context, rules, facts, stop)
     elif outcome == "killed":
         yield from _killed(context, rules)
+    elif outcome.startswith("crashed") and (job := context.run.job) is not None and job.signal is not None:
+        crash = NATIVE_CRASHES.get(job.signal, "")
+        values = {"what": f"the job ended by signal {job.signal} ({crash}; {job.words})"}
+        finding = _finding(context, rules, NATIVE, "medium", context.trail[-1:], values)
+        yield replace(finding, title=f"A process of the job crashed in native code ({crash})")
     elif outcome == "truncated" or _gives_no_token(context, facts):
         yield from _silent(context, rules, facts)
     elif context.ending.failed and context.ending.deaths:
