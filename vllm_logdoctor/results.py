@@ -298,7 +298,8 @@ def _with_job(runs: list[Run], job: JobEnd | None) -> list[Run]:
     for number, run in enumerate(runs, start=1):
         # A limit ends all servers that run side by side, each with a log of its own; of runs in one file the last one.
         lived = run.ended is None or last - run.ended <= _SIDE_BY_SIDE_SECONDS
-        if number == len(runs) or (job.limit and lived and not _is_followed(run, runs[number:])):
+        together = lived if job.limit else job.exit_status is None and job.signal is None
+        if number == len(runs) or (together and not _is_followed(run, runs[number:])):
             run.job = job
     return runs
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vllm_logdoctor.hooks.ending import job_end
 from vllm_logdoctor.hooks.query import Query
+from vllm_logdoctor.run.job import JobEnd
 
 TASKS = """\
 JobId=31 ArrayJobId=31 ArrayTaskId=2 JobName=serve
@@ -67,8 +68,8 @@ def test_a_whole_array_has_no_end_of_its_own(tmp_path: Path) -> None:
         {"scontrol": TASKS},
         {"sacct": "TIMEOUT|0:15|02:00:12|02:00:00|4G\nFAILED|7:0|00:05:00|02:00:00|4G\n"},
     ):
-        assert job_end({"SLURM_JOB_ID": "40"}, "31", None, {}, [output], answers(**texts)[1]) is None
-    assert job_end({"PBS_JOBID": "9.head"}, "8[].head", None, {}, [output], answers()[1]) is None
+        end = job_end({"SLURM_JOB_ID": "40"}, "31", None, {}, [output], answers(**texts)[1])
+        assert end == JobEnd(words="the jobs of an array end each in its own way")
 
 
 def test_the_batch_systems_words_are_cited_with_their_place(tmp_path: Path) -> None:

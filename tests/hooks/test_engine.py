@@ -242,6 +242,35 @@ def test_a_limit_ends_all_servers_and_hides_no_crash(tmp_path: Path) -> None:
     assert report.count(" · killed at the walltime after 2 h of 2 h") == 4
 
 
+def test_a_report_on_a_relative_log_in_a_private_sandbox_is_not_deleted_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox, work = tmp_path / "pbs.9.head.x8z", tmp_path / "work"
+    sandbox.mkdir()
+    work.mkdir()
+    (sandbox / "vllm.log").write_text(SERVER_LOG)
+    monkeypatch.chdir(sandbox)
+    environ = {
+        "LOGDOCTOR_LOG": "vllm.log",
+        "PBS_JOBID": "9.head",
+        "PBS_JOBDIR": str(sandbox),
+        "PBS_O_WORKDIR": str(work),
+    }
+    run_hook(HookRequest(status=7), environ)
+    assert (work / "vllm.log.logdoctor.md").exists()
+    assert [path.name for path in sandbox.iterdir()] == ["vllm.log"]
+
+
+def test_no_job_of_an_ended_array_runs_on(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"serve.o8.{number}").write_text(SERVER_LOG)
+    environ = {"PBS_JOBID": "9.head", "PBS_O_WORKDIR": str(tmp_path), "PBS_HOME": str(tmp_path)}
+    lines = run_hook(HookRequest(job="8[].head"), environ)
+    report = (tmp_path / "serve.o8.logdoctor.md").read_text()
+    assert "run 2 of 2 (serve.o8.2): vLLM 0.11.2, org/tiny: end not in the log" in lines[0]
+    assert "still running" not in report
+
+
 def test_the_report_on_an_array_has_the_name_of_the_array(tmp_path: Path) -> None:
     for names, report in (
         (("slurm-12_1.out", "slurm-12_2.out"), "slurm-12.out.logdoctor.md"),

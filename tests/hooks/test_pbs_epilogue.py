@@ -200,6 +200,17 @@ def test_a_private_sandbox_keeps_nothing(
     assert [path.name for path in sandbox.iterdir()] == ["8.head.OU"]
 
 
+@pytest.mark.usefixtures("as_user")
+def test_the_reports_of_an_array_are_kept_apart(
+    job: Job, logdoctor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The index of a subjob is in its id alone.
+    job.id = "8[2].head"
+    job.Variable_List["LOGDOCTOR_REPORT"] = "report.md"
+    run(job, logdoctor, monkeypatch)
+    assert (tmp_path / "work/report.2.md").exists()
+
+
 def not_run(tmp_path: Path) -> str:
     return command(tmp_path / "not-run", f"touch {tmp_path}/ran")
 

@@ -49,7 +49,7 @@ def job_end(
     in_pbs = bool(environ.get("PBS_JOBID"))
     fields = _slurm_fields(environ, wanted, query) if wanted and not in_pbs else {}
     if fields is None or "[]" in wanted:
-        return None  # The jobs of an array end each in its own way.
+        return JobEnd(words="the jobs of an array end each in its own way")
     name = f"{'PBS' if in_pbs else 'Slurm'} job {wanted}" if wanted else ""
     places = zip(outputs, final_paths(outputs, environ, facts), strict=True)
     end = next((said for output, final in places if (said := _said_in(output, str(final)))), None)
@@ -88,7 +88,7 @@ def _final_path(log: Path, environ: Mapping[str, str], facts: Mapping[str, str])
             return place
         return folder / _default_name(log, environ)
     sandbox = environ.get("PBS_JOBDIR", "")
-    if Path(sandbox).name.startswith("pbs.") and Path(sandbox) in log.parents:
+    if Path(sandbox).name.startswith("pbs.") and Path(sandbox) in log.absolute().parents:
         return folder / log.name
     return log
 

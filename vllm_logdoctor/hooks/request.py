@@ -58,7 +58,7 @@ def report_place(
     Example:
         >>> report_place([Path("run/vllm.log")], "", {}).as_posix()
         'run/vllm.log.logdoctor.md'
-        >>> report_place([Path("serve.o12.3")], "report.html", {"PBS_ARRAY_INDEX": "3"}).as_posix()
+        >>> report_place([Path("serve.o12.3")], "report.html", {"PBS_JOBID": "12[3].head"}).as_posix()
         'report.3.html'
         >>> report_place([Path("vllm.log")], "-", {}) is None
         True
@@ -73,6 +73,8 @@ def report_place(
     return logs[0] / REPORT_ENDING[1:] if logs[0].is_dir() else logs[0].with_name(name)
 
 
+# 12[3].head
+_SUBJOB = lazy_pattern(r"\d+\[(?P<index>\d+)\]")
 # serve.o12.3      slurm-12_3.out
 _OF_ARRAY = lazy_pattern(r"(?P<array>.+)[._]\d+(?P<ending>\.[a-z]+)?")
 
@@ -86,5 +88,7 @@ def _common_name(logs: Sequence[Path]) -> str:
 
 def _of_subjob(place: Path, environ: Mapping[str, str]) -> Path:
     """Keep the reports of an array apart: all its jobs are given the same file name."""
-    index = environ.get("PBS_ARRAY_INDEX") or environ.get("SLURM_ARRAY_TASK_ID", "")
+    # A PBS hook sees no PBS_ARRAY_INDEX.
+    of_id = _SUBJOB.match(environ.get("PBS_JOBID", ""))
+    index = of_id["index"] if of_id else environ.get("SLURM_ARRAY_TASK_ID", "")
     return place.with_name(f"{place.stem}.{index}{place.suffix}") if index.isdigit() and place.name else place
