@@ -232,3 +232,11 @@ def test_a_run_is_as_long_as_its_load_where_only_its_command_comes_before() -> N
     text = report(["$ vllm serve org/m --max-model-len 8192", *lines])
     assert " · 25 s · " in text
     assert "all 25 s of load" in text
+
+
+def test_a_gain_of_a_short_burst_is_said_to_be_a_percent_of_the_run() -> None:
+    burst = [statistics(second, 256, 700, 8.0) for second in range(120, 150, 10)]
+    calm = [statistics(second, 5, 0, 1.0) for second in range(150, 900, 10)]
+    text = report([*START, *burst, *calm, *[ANSWER] * 300])
+    assert "up to 1 % more over the run" in text or "up to 2 % more over the run" in text
+    assert "1 to 1.0" not in text

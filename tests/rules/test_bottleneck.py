@@ -386,3 +386,11 @@ def test_slots_are_called_free_only_where_the_log_shows_how_many_there_are() -> 
     assert "although the KV cache had room" in bottleneck_of(unknown).reason
     assert "with free slots and KV cache" in bottleneck_of(known).reason
     assert not advice(unknown)["prefill-bound-queueing"].avoid
+
+
+def test_a_batch_that_fills_all_slots_without_a_queue_is_not_called_too_small() -> None:
+    run = a_run(
+        set={"max_num_seqs": 256}, samples=load((12, {"running": 256, "kv": 38.0, "generation": 900.0}))
+    )
+    assert bottleneck_of(run).reason.endswith("with up to 256 of 256 max_num_seqs slots taken")
+    assert "client-concurrency-bound" not in advice(run)

@@ -43,9 +43,7 @@ def expectations(
     rows += [
         _row("requests at once, at most", load.peak_running, after.peak_running, why),
         _row("requests waiting, at most", load.peak_waiting, after.peak_waiting, why),
-        _row(
-            "KV cache usage at most, %", load.peak_kv, after.peak_kv, f"{why} and the new size of the cache"
-        ),
+        _row("KV cache usage at most, %", load.peak_kv, after.peak_kv, why),
     ]
     return tuple(row for row in rows if row is not None)
 

@@ -127,8 +127,9 @@ def effect_range(effect: Effect) -> str:
             return f"{_span(low, high)} x slower {prose(metric)}"
     over = ""
     if effect.share < MOST_OF_THE_RUN and effect.metric == "generation_throughput":
-        run = _span(round(effect.over_run(low), 2), round(effect.over_run(high), 2))
-        over = f" in {number(100 * effect.share)} % of the busy time, {run} x over the run"
+        least, most = round(effect.over_run(low), 2), round(effect.over_run(high), 2)
+        run = f"up to {100 * (most - 1):.0f} % more" if least == 1 else f"{_span(least, most)} x"
+        over = f" in {number(100 * effect.share)} % of the busy time, {run} over the run"
     return f"{_span(low, high)} x {prose(metric)}{over}"
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.limits import (
     KV_FULL,
+    SLOTS_TAKEN,
     BottleneckName,
     limits_of,
     mostly_queue,
@@ -238,12 +239,16 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         return "The free part of the KV cache was too small for the next request for {span}"
     if name == "kv-cache-limited" and any(span.waits for span in held):
         return "The KV cache limited concurrency for {span}"
+    slots = slots_in_a_line(run)
+    most = max((span.sample.running or 0 for span in held), default=0)
+    if name == "client-limited" and slots and most >= SLOTS_TAKEN * slots:
+        return f"The queue was empty for {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"
     if name == "client-limited" and any(span.waits for span in held):
         return "The queue was almost empty for {span}: the client set the pace"
     if name == "prefill-limited" and not mostly_queue(held):
-        most = max(span.sample.generation / (span.sample.running or 1) for span in held)
-        return f"Prefill of prompts took the steps for {{span}}: running requests got at most {most:.2g} tokens/s each"
-    if name == "prefill-limited" and not slots_in_a_line(run):
+        fastest = max(span.sample.generation / (span.sample.running or 1) for span in held)
+        return f"Prefill of prompts took the steps for {{span}}: running requests got at most {fastest:.2g} tokens/s each"
+    if name == "prefill-limited" and not slots:
         return "Requests queued behind prompts (prefill) for {span}, although the KV cache had room"
     across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
     if name == "interconnect-limited" and not across:

@@ -158,7 +158,7 @@ def minutes(seconds: float) -> str:
         >>> minutes(1.52), minutes(42.4), minutes(120), minutes(440), minutes(34000)
         ('1.5 s', '42 s', '2 min', '7 min 20 s', '9 h 27 min')
     """
-    whole = round(seconds)
+    whole = int(seconds + 0.5)
     if seconds < 9.95:
         return f"{seconds:.2g} s"
     if whole < 60:

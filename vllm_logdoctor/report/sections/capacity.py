@@ -39,9 +39,8 @@ def _sizes(page: Page) -> list[str]:
         parts.append(f"{number(room * _GIB / memory.held / _KIB)} KiB{per}")
     if full is not None:
         of = f" of {number(length)} tokens" if isinstance(length, int) else " of full length"
-        parts.append(
-            f"{number(full)} {'request' if full == 1 else 'requests'}{of} at once{_proof(page, 'max_concurrency')}"
-        )
+        requests = "request" if number(full) == "1" else "requests"
+        parts.append(f"{number(full)} {requests}{of} at once{_proof(page, 'max_concurrency')}")
     return [f"{'; '.join(parts)}.", ""] if parts else []
 
 

@@ -146,6 +146,10 @@ def chunked_prefill_off(case: RuleContext) -> Advice | None:
     )
 
 
+LEAST_SECONDS = 60.0
+"""Seconds of load, fewer of which are no reason to change answers."""
+
+
 def kv_cache_reads_dominate(case: RuleContext) -> Advice | None:
     """Each step reads more cache than weights.
 
@@ -178,6 +182,7 @@ def kv_cache_reads_dominate(case: RuleContext) -> Advice | None:
     # Where a small batch waits for nothing, a gain of a few per cent is no reason to change answers.
     asked = case.objective in ("throughput", "latency")
     wanted = asked or case.bottleneck.name in SERVER_LIMITS or load.running >= LARGE_BATCH
+    wanted = wanted and load.busy_seconds >= LEAST_SECONDS
     return Advice(
         text,
         (*setting_lines(case, "model_weights_gib", "available_kv_cache_gib"), *sample_lines(case, full)),

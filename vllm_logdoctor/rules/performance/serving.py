@@ -29,6 +29,7 @@ from vllm_logdoctor.rules.limits import (
     KV_FULL,
     KV_FULL_ALONE,
     MOSTLY_PROMPTS,
+    SLOTS_TAKEN,
     STARVED,
     BottleneckName,
     runs_on_cpu,
@@ -100,6 +101,8 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     if len(held) < LEAST_LINES:
         return None
     most = max(span.sample.running or 0 for span in held)
+    if max_num_seqs and most >= SLOTS_TAKEN * max_num_seqs:
+        return None
     spare = (
         f"{max_num_seqs - most:,} of {max_num_seqs:,} max_num_seqs slots free and "
         if max_num_seqs and max_num_seqs > most
