@@ -123,3 +123,35 @@ def test_an_offline_log_that_ends_before_its_first_result_is_not_healthy() -> No
         .to_markdown()
         .startswith("# CUT OFF: the log ends before the first result")
     )
+
+
+def test_a_device_other_than_cuda_in_a_forked_process_is_named() -> None:
+    error = "RuntimeError: Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' start method"
+    found = root(_raised(_ENGINE, error=error))
+    assert found.explanation.startswith("NPU was already in use")
+    assert "CUDA" not in found.title
+
+
+def test_a_small_step_is_not_proposed_where_more_memory_is_missing() -> None:
+    lines = [
+        "INFO 03-09 12:54:57 [api_server.py:1043] vLLM API server version 0.11.0",
+        "INFO 03-09 12:54:57 [utils.py:238] non-default args: {'model': 'org/m', 'gpu_memory_utilization': 0.3}",
+        "INFO 03-09 12:56:44 [gpu_worker.py:424] Available KV cache memory: -8.59 GiB",
+        _raised(
+            _ENGINE,
+            error="ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.",
+        ),
+    ]
+    assert not any(change.knob == "--gpu-memory-utilization" for change in root("\n".join(lines)).changes)
+
+
+def test_the_budget_for_an_item_is_at_least_its_tokens() -> None:
+    error = "ValueError: The decoder prompt contains a(n) image item with length 6105, which exceeds the pre-allocated encoder cache size 6084."
+    found = root(_raised(_ENGINE, error=error))
+    assert [change.after for change in found.changes if change.knob == "--max-num-batched-tokens"] == [6144]
+
+
+def test_a_time_before_a_process_is_no_part_of_an_error() -> None:
+    text = _raised(_ENGINE, error="OSError: no such model")
+    stamped = [f"2026-04-19 12:51:56.342 | (APIServer pid=1) {line}" for line in text.splitlines()]
+    assert "`OSError: no such model`" in vllm_logdoctor.analyze(stamped).to_markdown()

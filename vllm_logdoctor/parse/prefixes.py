@@ -12,10 +12,10 @@ from vllm_logdoctor.parse.processes import PROCESS_PREFIX, process_of
 from vllm_logdoctor.parse.record import NO_PROCESS, Process
 
 # 2024-05-01T08:45:12.669025667Z stderr F    [2025-05-20T05:24:25Z]    | 2025-03-07T05:56:13.899Z |
-# 2024-07-13 15:06:36,684 - INFO - vLLM:     [2025-08-07 19:00:10]
+# 2026-04-19 12:51:56.342 | (APIServer pid=1) text      2024-07-13 15:06:36,684 - INFO - vLLM:     [2025-08-07 19:00:10]
 _ISO = lazy_pattern(
     r"[\s|\"]*\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?:Z|[+-]\d\d:?\d\d)?\]?"
-    r"(?: std(?:out|err) [FP])?(?:\s*\||\t|\s+|$)(?:- [A-Z]+ - (?:[\w.]+: ?)?)?"
+    r"(?: std(?:out|err) [FP])?(?:\s*\|(?: (?=\())?|\t|\s+|$)(?:- [A-Z]+ - (?:[\w.]+: ?)?)?"
 )
 # > [2024-09-05T00:38:34Z] INFO: ...      >   | [2024-09-05T00:38:34Z] ...      (quoted in a thread)
 _QUOTED = lazy_pattern(r"(?:> ?){1,4}(?=[\s|]{0,8}\[?\d{4}-\d\d-\d\d[T ]\d)")

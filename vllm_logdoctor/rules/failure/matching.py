@@ -130,10 +130,8 @@ def _try(
         return None
     if near is not None:
         named = expression(signature.near).search(near.message)
-        values = {
-            **values,
-            **{k: v for k, v in (named.groupdict() if named else {}).items() if v is not None},
-        }
+        named_groups = {**named_groups, **(named.groupdict() if named else {})}
+        values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, context.run)
     # A text of many lines is known by all of them, and proven by one.
     lines = _lines_of(values.get("proof") or match[0], observation)
     decisive = near if near is not None and signature.decisive == "near" else lines[0]

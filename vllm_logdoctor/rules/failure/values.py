@@ -199,12 +199,19 @@ def _capture_room(values: Mapping[str, Any]) -> Values:
     return found
 
 
+_STEP_GIB = 1.0
+"""What a step of gpu_memory_utilization brings on a small card: it does not help where more is missing."""
+
+
 def _cache_room(values: Mapping[str, Any]) -> Values:
     """Return the size of a cache that the host has room for, where the CPU backend names what is free; else room on a card."""
     free = _real(values.get("host_free"))
     if free is not None:
         return {"host_cache": int(free / 2) or None}
-    return {**_room(values), "device_share": values.get("gpu_memory_utilization")}
+    room = _room(values)
+    if float(values.get("available") or 0) < -_STEP_GIB:
+        room.pop("higher_utilization", None)
+    return {**room, "device_share": values.get("gpu_memory_utilization")}
 
 
 def _next_port(values: Mapping[str, Any]) -> Values:
