@@ -48,6 +48,12 @@ def test_the_name_may_be_in_the_chunk_before(end: str) -> None:
     assert SECRET not in texts_of(QUIET, "api_key\n", end[1:] + WANTED)
 
 
+def test_a_line_that_names_a_secret_keeps_its_indentation() -> None:
+    whole = f"  the last part is an api_key\n{WANTED}"
+    assert texts_of(whole).splitlines()[0] == "  the last part is an api_key"
+    assert texts_of(*whole.splitlines(keepends=True)) == texts_of(whole)
+
+
 def test_a_line_that_names_a_secret_is_read_beyond_the_limit_of_kinds() -> None:
     with patch.object(line_selection, "_MOST_KINDS", 1):
         found = texts_of(

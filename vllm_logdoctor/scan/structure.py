@@ -107,13 +107,14 @@ def secret_name_before(data: bytes, end: int) -> tuple[int, int, bytes] | None:
         end: where a line begins; lines before it may be blank.
 
     Returns:
-        Where the line begins, how many lines it is before the place, and the line; or None.
+        Where the line begins, how many lines it is before the place, and the line as it is in the file; or None.
     """
     if not may_name_secret(data[max(0, end - _LONGEST_NAME) : end]):
         return None
     for before in range(1, MOST_BLANK + 2):
         start = data.rfind(b"\n", 0, end - 1) + 1
-        if line := data[start:end].strip():
+        line = data[start:end].removesuffix(b"\n")
+        if line.strip():
             return start, before, line
         end = start
     return None
