@@ -118,3 +118,15 @@ def test_a_check_of_a_wheel_that_stops_a_docker_build_is_its_failure(tmp_path):
     (root,) = [finding for finding in _first_run(tmp_path, text).findings if finding.role == "root"]
     assert root.id == "unclassified-failure"
     assert "Not allowed: Wheel" in root.evidence[0].text
+
+
+def test_a_file_that_docker_does_not_find_is_the_failure(tmp_path):
+    text = (
+        "#17 [build 2/5] WORKDIR /workspace/\n"
+        "#17 CANCELED\n"
+        " 114 | >>>     uv pip install -r requirements/vllm.txt\n"
+        'ERROR: failed to build: failed to solve: failed to compute cache key: failed to calculate checksum of ref ab::cd: "/req/vllm.txt": not found\n'
+    )
+    (root,) = [finding for finding in _first_run(tmp_path, text).findings if finding.role == "root"]
+    assert root.id == "unclassified-failure"
+    assert len(root.evidence) == 1

@@ -51,6 +51,8 @@ _STATED = lazy_pattern(
     r"^\s*(?:#\d+ )?(?:[\d.]+ +)?(?:(?:error|fatal): (?!subprocess-exited|metadata-gen|`|command .* failed)|Not allowed: )\S"
     r"|\brequired by .{1,80} was not found"
 )
+# ERROR: failed to solve: failed to compute cache key: failed to calculate checksum of ref a1::b2: "/requirements/build.txt": not found
+_UNSOLVED = lazy_pattern(r"failed to solve: (?!process )\S")
 _STATED_REACH = 200
 # srun: error: Unable to create step for job 7: Invalid generic resource (gres) specification      sbatch: error: Batch job submission failed
 _ENDS_WITH_ERROR = lazy_pattern(r"^(?:[\w./-]{1,60}: )?(?:fatal )?error: \S")
@@ -95,8 +97,8 @@ def stated_error(records: Sequence[Record]) -> Record | None:
     Docker repeats the output of a failed step below the line that marks it.
     """
     failed = failed_step(records)
-    if failed is None:
-        return None
+    if failed is None or _UNSOLVED.search(failed.message[:600]):
+        return failed
     below = "=> ERROR [" in failed.message
     near = [
         one

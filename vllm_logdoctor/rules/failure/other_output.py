@@ -64,7 +64,9 @@ def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Find
         return
     said = stated_error(context.trail) if UNKNOWN in rules else None
     values = {"exception": shown(cleaned((said or failed).message).strip())}
-    rule_id, records = (UNKNOWN, [said, failed]) if said is not None else (NOT_IN_LOG, [failed])
+    rule_id, records = (
+        (UNKNOWN, [said, failed][: 1 + (said is not failed)]) if said is not None else (NOT_IN_LOG, [failed])
+    )
     rule = rules.rule(rule_id)
     finding = finding_of(rule, context.run, role="root", confidence="medium", records=records, values=values)
     title, ways = (
