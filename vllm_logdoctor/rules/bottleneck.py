@@ -256,7 +256,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     if name == "host-limited" and offloads_weights(run):
         return "Decode steps much slower than the GPU needs for {span}: weights offloaded to the host are copied in every step"
     if name == "host-limited" and run.platform is None:
-        return "Very slow decode steps for {span}: the host (CPU) is the likely limit if a GPU runs the model; the log names no device"
+        return "Very slow decode steps for {span}: the log shows neither the cause nor the device"
     if name == "host-limited" and run.platform in ("npu", "xpu", "hpu", "tpu"):
         return _MEANING[name].replace("GPU", run.platform.upper())
     return _MEANING[name]

@@ -80,7 +80,7 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
 
 
 def _compared(coverage: Coverage) -> str:
-    """Return how many log lines of vLLM are known."""
+    """Return how many of the compared log lines are known."""
     known = share(coverage.recognised, coverage.vllm_lines)
     if not known:
         return ""
@@ -88,5 +88,5 @@ def _compared(coverage: Coverage) -> str:
     if coverage.recognised == coverage.vllm_lines:
         known = "all"
     if coverage.vllm_lines == 1:
-        return f" The one log line from vLLM is {'known' if coverage.recognised else 'not known'}."
-    return f" Of {lines} from vLLM, {known} are known."
+        return f" The one log line compared with the messages of vLLM is {'known' if coverage.recognised else 'not known'}."
+    return f" Of {lines} compared with the messages of vLLM, {known} are known."

@@ -186,4 +186,4 @@ def _busiest(page: Page) -> str:
     if undated >= requests or requests < _LEAST_BUSY:
         return ""
     at = moment_of(page.run, most.time)[:-3]
-    return f" Busiest minute: {at}, with {'at least' if undated else 'about'} {requests:,} requests."
+    return f" Busiest minute: {at}, with about {requests:,} requests."

@@ -114,7 +114,7 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
         changes=(
             action(
                 f"profile the {engine} and the workers while a request runs: top -H (one core at 100 %, or waiting?)"
-                " and nvidia-smi dmon -s pucvt (clocks, power, use by others)"
+                " and nvidia-smi dmon -s pucvt (power, clocks, PCIe traffic)"
             ),
             action(
                 "give each engine process and each worker its own CPU core (check the container's CPU limit)"
