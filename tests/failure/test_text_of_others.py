@@ -127,20 +127,29 @@ def test_tests_that_name_one_error_are_said_to_agree() -> None:
     assert alike.explanation.startswith("2 tests failed. All name the same error.")
 
 
-def test_the_error_of_a_test_is_read_without_a_summary():
-    text = "\n".join(
+def a_test_that_ended_with(raised: str, line: str) -> str:
+    """Return what pytest prints of a failed test, without its summary."""
+    return "\n".join(
         [
             "=================================== FAILURES ===================================",
             "    def test_output():",
-            ">       assert first == second",
-            "E       AssertionError: outputs of vllm differ",
+            f">       {line}",
+            f"E       {raised}",
             "",
-            "tests/test_output.py:41: AssertionError",
+            f"tests/test_output.py:41: {raised.partition(':')[0]}",
         ]
     )
-    finding = root(text)
-    assert (finding.title, finding.id) == ("A test failed", "unclassified-failure")
-    assert "outputs of vllm differ" in finding.evidence[0].text
+
+
+def test_the_error_of_a_test_is_read_without_a_summary() -> None:
+    finding = root(a_test_that_ended_with("ConnectionError: no answer of the server", "client.models.list()"))
+    assert finding.id == "unclassified-failure"
+    assert "no answer of the server" in finding.evidence[0].text
+
+
+def test_a_comparison_that_a_test_makes_is_no_failure_of_vllm() -> None:
+    text = a_test_that_ended_with("AssertionError: outputs of vllm differ", "assert first == second")
+    assert not any(found.kind == "failure" for found in diagnosis(text).findings)
 
 
 def test_a_second_engine_in_one_process_is_named():

@@ -84,10 +84,6 @@ _SECTION = lazy_pattern(
     r"|-+ Captured (?:stdout|stderr|log) (?:call|setup|teardown) -+|\S{1,200}\.py:\d+: \w+(?:Error|Exception|Failed)|> {3,}\S.*)\s*$"
 )
 _OWN_ERROR = lazy_pattern(_OF_CI + r"E {2,}\S")
-_NAMED_ERROR = lazy_pattern(
-    _OF_CI
-    + r"E {2,}(?P<shown>(?:\w{1,60}\.){0,6}\w{1,60}(?:Error|Exception|Failed|Exit)\b[^\n]*|assert [^\n]+)"
-)
 
 
 def is_of_pytest(records: Sequence[Record]) -> bool:
@@ -99,10 +95,4 @@ def is_of_pytest(records: Sequence[Record]) -> bool:
 def failed_tests(records: Sequence[Record]) -> dict[str, Record]:
     """Return the lines of a summary that name failed tests, without what a CI system wrote before them."""
     found = ((_FAILED.search(one.message[:600]), one) for one in records if ".py::" in one.message[:600])
-    return {match["shown"]: record for match, record in found if match is not None}
-
-
-def errors_of_tests(records: Sequence[Record]) -> dict[str, Record]:
-    """Return the lines in which pytest names the error of a test, E   AssertionError: ..., without its marks."""
-    found = ((_NAMED_ERROR.match(one.text[:600]), one) for one in records)
     return {match["shown"]: record for match, record in found if match is not None}

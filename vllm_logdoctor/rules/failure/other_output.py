@@ -13,7 +13,7 @@ from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, OF_A_TEST, UNKNOWN,
 from vllm_logdoctor.rules.failure.wording import finding_of, shown
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.builds import failed_step, stated_error
-from vllm_logdoctor.run.other_programs import addresses, errors_of_tests, failed_requests, failed_tests
+from vllm_logdoctor.run.other_programs import addresses, failed_requests, failed_tests
 from vllm_logdoctor.run.tracelines import cleaned
 
 OTHERS = frozenset({"build", "client", "container", "test"})
@@ -76,12 +76,8 @@ def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Find
 
 
 def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
-    """Yield which tests failed, in the words of their summary, or the errors of tests where it is missing."""
+    """Yield which tests failed, in the words of their summary."""
     failed = failed_tests(context.trail)
-    if (
-        not failed and "request" not in context.ending.kinds
-    ):  # A server's own error says more than the test that met it.
-        failed = dict(list(errors_of_tests(context.trail).items())[:1])
     if not failed or UNKNOWN not in rules:
         return
     values = {"exception": shown(next(iter(failed)))}
