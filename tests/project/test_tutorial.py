@@ -45,7 +45,7 @@ def test_the_line_to_look_at_is_the_one_that_the_page_describes() -> None:
 
 def test_the_whole_report_has_the_parts_that_the_page_names() -> None:
     report = vllm_logdoctor.analyze(STARVED).to_markdown()
-    parts = re.findall(r"\*(What to change|Launch command with these changes|Configuration)\*", PAGE)
+    parts = re.findall(r"\*(What to change|Launch command with the changed settings|Configuration)\*", PAGE)
     assert len(set(parts)) == 3
     for part in (*parts, "What was read"):
         assert re.search(rf"^## {part}$", report, re.MULTILINE), part

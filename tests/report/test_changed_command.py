@@ -31,7 +31,7 @@ def of_release(lines: list[str], version: str) -> list[str]:
 
 def test_a_key_of_a_setting_is_changed_beside_the_keys_that_the_user_gave() -> None:
     text = report(of_release(FUSION_CRASH, "0.22.1"))
-    command = text.split("## Launch command with these changes")[1].split("## ")[0]
+    command = text.split("## Launch command with the changed settings")[1].split("## ")[0]
     assert '"fuse_allreduce_rms": false' in command
     for kept in ('"compile_sizes": [2]', '"fuse_norm_quant": false', '"mode": 3', "--max-model-len 4096"):
         assert kept in command
@@ -42,7 +42,7 @@ def test_a_setting_that_was_not_given_takes_the_new_keys_alone() -> None:
     lines = [line.replace(f", {KEYS}", "") for line in of_release(FUSION_CRASH, "0.22.1")]
     config = "compilation_config={'pass_config': {'fuse_allreduce_rms': True}}, tensor_parallel_size"
     text = report([line.replace("tensor_parallel_size", config) for line in lines])
-    command = text.split("## Launch command with these changes")[1].split("## ")[0]
+    command = text.split("## Launch command with the changed settings")[1].split("## ")[0]
     assert """--compilation-config '{"pass_config": {"fuse_allreduce_rms": false}}'""" in command
 
 

@@ -94,7 +94,7 @@ def test_sections_come_in_the_order_of_the_reader_s_questions(analysis_of):
     assert [title.lstrip("# ") for title in titles] == [
         "What broke",
         "What to change",
-        "Launch command with these changes",
+        "Launch command with the changed settings",
         "Load",
         "Timeline",
         "KV cache",

@@ -431,7 +431,7 @@ def test_the_command_after_a_failure_holds_its_repair_and_no_tuning() -> None:
         " BatchPrefillWithPagedKVCache failed with error invalid argument",
     ]
     lines = [line.replace("v0.11.0", "v0.22.1").replace("version 0.11.0", "version 0.22.1") for line in lines]
-    command = report(lines).split("## Launch command with these changes")[1].split("## ")[0]
+    command = report(lines).split("## Launch command with the changed settings")[1].split("## ")[0]
     assert "--attention-backend" in command
     assert "--enforce-eager" in command
 

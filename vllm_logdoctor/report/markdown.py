@@ -31,7 +31,7 @@ Section = Callable[[Page], list[str]]
 _OF_A_FAILED_START: tuple[tuple[str, Section], ...] = (
     ("What broke", broke),
     ("How to check", verification_line),
-    ("Launch command with these changes", launch_command),
+    ("Launch command with the changed settings", launch_command),
     ("Expected effect", expected_effect),
     ("Measured beside the log", measured_beside),
     ("Start-up", timeline),
@@ -50,7 +50,7 @@ _OF_A_RUN: tuple[tuple[str, Section], ...] = (
     ("What broke", broke),
     ("How to check", verification_line),
     ("What to change", changes),
-    ("Launch command with these changes", launch_command),
+    ("Launch command with the changed settings", launch_command),
     ("Expected effect", expected_effect),
     ("Load", serving),
     ("Measured beside the log", measured_beside),

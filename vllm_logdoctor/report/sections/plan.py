@@ -90,4 +90,4 @@ def _next_limit(page: Page) -> list[str]:
         f"{'the client' if limit.name == 'client' else limit.name}{', as now' if limit.stays else ''} ({limit.where})"
         for limit in limits
     ]
-    return [f"With these changes the limit is {prose('; then '.join(named))}."] if named else []
+    return [f"With the changed settings the limit is {prose('; then '.join(named))}."] if named else []
