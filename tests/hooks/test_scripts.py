@@ -192,6 +192,19 @@ def test_a_job_that_is_ended_by_a_signal_reports_once_and_ends_by_that_signal(
     assert done.returncode == -signal.SIGTERM
 
 
+# ksh gives a command substitution up at a signal that it ignores.
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell != "ksh"])
+def test_a_signal_while_the_report_is_written_does_not_end_it(
+    shell: str, tmp_path: Path, stand_in: StandIn
+) -> None:
+    # MOM signals the processes of a job one after the other: the program, then the shell, which reports on that end already.
+    body = 'while [ "$1" != --shell ]; do shift; done; kill -TERM "$2"; echo logdoctor: said'
+    fragment = script("pbs", "job", ScriptValues(stand_in(body)))
+    done = run_job(shell, f"{fragment}\nexit 7\n", tmp_path)
+    assert done.stdout == "logdoctor: said\n"
+    assert done.returncode == 7
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_reader_of_the_output_that_is_gone_does_not_change_the_exit_status(
     shell: str, tmp_path: Path, stand_in: StandIn
