@@ -171,7 +171,7 @@ def state(page: Page) -> str:
         return f"{failed_state(run)}: cause not in this log"
     if level == "cut":
         return (
-            f"CUT OFF: the log ends {'before the first result' if page.run.startup_complete else 'during start-up'}"
+            f"CUT OFF: {'no result in the log' if page.run.startup_complete else 'the log ends during start-up'}"
             if is_cut_off(page)
             else "EXCERPT: the log shows neither a complete start nor a load"
         )
