@@ -81,4 +81,4 @@ def test_the_rank_that_failed_is_named_however_the_lines_of_two_ranks_are_mixed(
         lines.append(f"{rank}: {waiting[rank].pop(0)}")
     text = analyze("\n".join(lines).encode()).to_markdown()
     assert text.startswith("# FAILED while serving: Out of memory while serving")
-    assert "`1: (EngineCore_DP0 pid=21) ERROR" in text
+    assert "`1: torch.OutOfMemoryError" in text

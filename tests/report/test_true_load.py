@@ -222,7 +222,7 @@ def test_raising_the_cache_is_not_called_useless_where_it_is_nearly_full() -> No
     for usage, avoided in {93.0: False, 23.0: True}.items():
         text = report([head.format(second) + gauges.format(usage) for second in range(30, 55, 5)])
         assert ("Avoid: raising capacity" in text) == avoided
-        assert "the log names no device" in text
+        assert "the log shows neither the cause nor the device" in text
 
 
 def test_a_run_is_as_long_as_its_load_where_only_its_command_comes_before() -> None:

@@ -23,6 +23,8 @@ _MARK = lazy_pattern(
     r"^(?:[E>] {3,}(?=\S)|(?:\((?:[^()]|\([^()]{0,40}\)){1,60}? pid=\d+[^()]{0,60}\) ){1,3}|(?: *\|){1,8} +(?=\S)"
     r"|(?:#\d+ )?(?:\d\.\d{3}|\d\d\.\d\d|\d{3,4}\.\d) (?= |(?![KMG]i?B)[A-Z]|\w+\.[\w.]*[A-Z]|error: ))"
 )
+# 1: (EngineCore_DP0 pid=21) ERROR ...      the task, as srun --label writes it: it tells which rank says something
+_TASK = lazy_pattern(r"\d{1,4}: (?=[\[(A-Z])")
 _IN_WORD = lazy_pattern(r"[\w.][\w.%]")
 
 
@@ -41,7 +43,10 @@ def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
         "…xxxxxxxx 'max_num_seqs': 1, yyyyyyyyyy…"
     """
     bare = text[read_prefix(text).end :]
+    task = _TASK.match(text)
     said = " ".join(_LOGGER.sub("", _HEADER.sub("", _MARK.sub("", bare))).split()) or " ".join(text.split())
+    if task is not None and not said.startswith(task[0]):
+        said = f"{task[0]}{said}"
     if len(said) <= limit:
         return said
     at = next((found for knob in knobs if (found := _place(said, knob)) >= 0), -1)
