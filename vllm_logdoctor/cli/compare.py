@@ -47,7 +47,6 @@ def compare(
     output: Output = None,
 ) -> None:
     """Compare two runs of vLLM, or several engines."""
-    from vllm_logdoctor.cli.compare import engines_compared
     from vllm_logdoctor.comparison import comparison
     from vllm_logdoctor.comparison.writers import result_of_comparison
     from vllm_logdoctor.engine_comparison.rows import Claims

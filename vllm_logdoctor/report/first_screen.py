@@ -35,7 +35,7 @@ from vllm_logdoctor.report.naming import (
     start_seen,
 )
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS, no_request_succeeded, offloads_weights
+from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS, no_request_succeeded, offloaded_gib
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.model import Confidence, Finding
@@ -203,7 +203,7 @@ def _limit(page: Page) -> str:
     if limit == "kv-cache-limited":
         titles = (one.title for one in page.diagnosis.findings if one.id == _ABOUT_THE_CACHE)
         return prose(next(titles, LIMITS[limit]).partition(":")[0])
-    if limit == "host-limited" and offloads_weights(page.run):
+    if limit == "host-limited" and offloaded_gib(page.run):
         return "CPU offload of weights"
     if limit == "host-limited" and page.run.platform is None:
         return "slow decode steps"

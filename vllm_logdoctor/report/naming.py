@@ -192,7 +192,7 @@ def parallelism(run: Run) -> str:
 def accelerator_unit(run: Run) -> str:
     """Return what the run's ranks run on: "GPU", "NPU", "CPU rank" or "rank"."""
     if run.setting("device") == "cpu":
-        return "CPU rank"  # Asked of a build for GPUs too.
+        return "CPU rank"  # A build for GPUs accepts --device cpu too.
     units = {
         "cuda": "GPU",
         "rocm": "GPU",

@@ -253,7 +253,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
     if name == "interconnect-limited" and not across:
         return f"Slow steps for {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"
-    if name == "host-limited" and offloads_weights(run):
+    if name == "host-limited" and offloaded_gib(run):
         return "Decode steps much slower than the GPU needs for {span}: weights offloaded to the host are copied in every step"
     if name == "host-limited" and run.platform is None:
         return "Very slow decode steps for {span}: the log shows neither the cause nor the device"
@@ -262,10 +262,10 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     return _MEANING[name]
 
 
-def offloads_weights(run: Run) -> bool:
-    """Return True if a part of the weights stays in the memory of the host."""
+def offloaded_gib(run: Run) -> float:
+    """Return how many GiB of the weights stay in the memory of the host."""
     gib = run.setting("cpu_offload_gb")
-    return isinstance(gib, int | float) and gib > 0
+    return gib if isinstance(gib, int | float) and not isinstance(gib, bool) and gib > 0 else 0
 
 
 def _span(seconds: float, total: float, name: BottleneckName) -> str:

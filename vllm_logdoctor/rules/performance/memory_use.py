@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+from vllm_logdoctor.rules.bottleneck import offloaded_gib
 from vllm_logdoctor.rules.capacity.fp8 import condition_of_fp8
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, sample_lines, setting_lines
@@ -57,8 +58,8 @@ def weights_in_32_bit(case: RuleContext) -> Advice | None:
 def weights_on_the_host(case: RuleContext) -> Advice | None:
     """Weights are fetched from host memory in every step. Needs cpu_offload_gb above 0."""
     run = case.run
-    gib = run.setting("cpu_offload_gb")
-    if not isinstance(gib, int | float) or isinstance(gib, bool) or gib <= 0:
+    gib = offloaded_gib(run)
+    if not gib:
         return None
     slowest, fastest = (1000 * gib * 1.0737 / speed for speed in (25, 50))
     text = (
