@@ -240,3 +240,14 @@ def test_a_gain_of_a_short_burst_is_said_to_be_a_percent_of_the_run() -> None:
     text = report([*START, *burst, *calm, *[ANSWER] * 300])
     assert "up to 1 % more over the run" in text or "up to 2 % more over the run" in text
     assert "1 to 1.0" not in text
+
+
+def test_no_rate_per_request_where_most_requests_ended_within_the_interval() -> None:
+    """37 requests made the tokens of an interval at whose end one ran."""
+    burst = [statistics(120, 37, 0, 2.9), statistics(130, 1, 0, 0.2), statistics(140, 0, 0, 0.0)]
+    assert "per request" not in report([*START, *burst, *[ANSWER] * 37])
+
+
+def test_the_rate_per_request_is_that_of_lines_with_as_many_requests_as_before() -> None:
+    steady = [statistics(second, 100, 0, 9.9) for second in range(120, 240, 10)]
+    assert "60 per request in the median" in report([*START, *steady, statistics(240, 1, 0, 0.1)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
@@ -17,6 +18,8 @@ from vllm_logdoctor.run.model import Phase, Run
 Figure = tuple[str, str]
 
 _MOST = 5
+_STEADY = 0.2
+"""Share by which the requests at the two ends of an interval may differ for its rate per request."""
 _BEGINNINGS = ("imports", "engine-start", "engine-init", "api-server")
 _COMPARED = (
     "Successful requests",
@@ -53,11 +56,18 @@ def start_of(run: Run) -> float | None:
 
 
 def per_request(points: Sequence[Point]) -> float | None:
-    """Return the median of generated tokens/s per running request, or None where no line shows both."""
+    """Return the median of generated tokens/s per running request, or None where no line shows both.
+
+    A line counts the tokens of its whole interval and the requests at its end: it is used only where about as many
+    requests ran at the interval's beginning.
+    """
     rates = [
         (point.generation / point.running, point.lines)
-        for point in points
-        if point.running and point.generation > 0
+        for before, point in pairwise(points)
+        if before.running
+        and point.running
+        and point.generation > 0
+        and abs(point.running - before.running) <= _STEADY * point.running
     ]
     return quantile(rates, 0.5)
 

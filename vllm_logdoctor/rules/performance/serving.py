@@ -112,9 +112,9 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     free = f"{spare}{f'at least {room} %' if load.peak_kv else 'nearly all'} of the KV cache free"
     together = f" ({load.engines} engines together)" if load.engines > 1 else ""
     usual = (
-        f"{load.running:.0f} at a time (at most {most:,})"
+        f"{load.running:.0f} at once in the median (at most {most:,})"
         if 1 <= load.running < most
-        else f"at most {most:,} at a time"
+        else f"at most {most:,} at once"
     )
     limited = load.peak_kv >= 100 or any(
         case.seconds(name) for name in ("kv-cache-limited", "max-num-seqs-limited")
