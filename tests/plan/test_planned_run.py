@@ -229,6 +229,16 @@ def test_a_limit_that_the_plan_does_not_move_is_named_as_that() -> None:
     assert [(limit.name, limit.stays) for limit in limits] == [("client", True)]
 
 
+def test_no_limit_is_named_where_no_line_shows_a_request() -> None:
+    """A pooling server of V0 prints tokens, and 0 requests running."""
+    run = a_run(
+        set={"enforce_eager": True},
+        samples=load((20, {"running": 0, "generation": 80.0, "prompt": 3500.0, "kv": 0.0})),
+        version="0.8.5",
+    )
+    assert plan_of(run, advice_on(run)).next_limits == ()
+
+
 FEWER_RANKS = finding(
     "small-model-split-over-cards", flag("--tensor-parallel-size", 4, 1), Change("4 servers", "action")
 )

@@ -113,3 +113,13 @@ def test_four_tokens_a_step_need_no_comparison_without_drafts() -> None:
     )
     run = a_run(messages=(line,), samples=load((9, {"running": 1, "generation": 35.0, "kv": 56.0})))
     assert "speculation-not-compared" not in advice(run)
+
+
+def test_drafts_of_which_none_is_accepted_are_given_up_where_rates_by_position_are_not_printed() -> None:
+    line = (
+        "Speculative metrics: Draft acceptance rate: 0.000, System efficiency: 0.059, Number of speculative tokens: 16,"
+        " Number of accepted tokens: 0, Number of draft tokens: 30144, Number of emitted tokens: 1884."
+    )
+    found = advice(a_run(messages=(line,), samples=load((9, BUSY))))["spec-decode-not-profitable"]
+    assert found.explanation.startswith("No drafted token is accepted")
+    assert list(knobs(found)) == ["run without speculative decoding"]

@@ -75,6 +75,13 @@ def test_a_setting_that_brought_v0_back_is_dropped() -> None:
     assert found.severity == "high"
 
 
+def test_what_the_launch_is_for_is_not_to_be_dropped() -> None:
+    """A server of embeddings without its task serves nothing."""
+    line = "--task embed is not supported by the V1 Engine. Falling back to V0."
+    found = settings(a_run(set={"task": "embed"}, engine="V0", version="0.8.5", messages=(line,)))
+    assert list(knobs(found["engine-fell-back-to-v0"])) == ["take a release whose V1 engine supports it"]
+
+
 def test_swap_space_has_no_effect_in_v1() -> None:
     found = settings(a_run(set={"swap_space": 16}, version="0.11.2"))["argument-without-effect"]
     assert knobs(found) == {"--swap-space": None}

@@ -77,7 +77,7 @@ def next_limits(found: Composed, findings: Sequence[Finding], run: Run, load: Lo
     repairs = any(finding.id in made for finding in findings if finding.kind == "failure")
     now = _LIMITS.get(bottleneck_of(run, load).name, "")
     unchanged = now and now == then
-    shown = unchanged and not repairs and len(load.busy) >= LEAST_SAMPLES
+    shown = unchanged and not repairs and load.peak_running and len(load.busy) >= LEAST_SAMPLES
     stays = [now] if shown and not set(new) - {FULL_LENGTH} else []
     return tuple(
         NextLimit(name, _where(name, found.planned, after), name in stays)

@@ -53,8 +53,8 @@ def engine_fell_back_to_v0(case: RuleContext) -> Advice | None:
     text = (
         f"{feature} is not supported by the V1 engine of this release: vLLM took the old V0 engine instead."
     )
-    asked = feature.startswith(("--", "VLLM_"))
-    way = "do without it, or take a release" if asked else "a release"
+    asked = feature.startswith(("--", "VLLM_")) and not feature.startswith("--task")
+    way = f"drop {feature}, or take a release" if asked else "take a release"
     return Advice(
         text,
         message_lines(case, "engine-v0-fallback"),

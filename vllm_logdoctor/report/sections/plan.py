@@ -86,8 +86,9 @@ def _expected(page: Page) -> list[str]:
 def _next_limit(page: Page) -> list[str]:
     """Return the sentence on what limits the run after the changes; nothing where that is not known."""
     limits = page.diagnosis.plan.next_limits
+    demand = "the number of prompts" if page.run.kind == "offline" else "the client"
     named = [
-        f"{'the client' if limit.name == 'client' else limit.name}{', as now' if limit.stays else ''} ({limit.where})"
+        f"{demand if limit.name == 'client' else limit.name}{', as now' if limit.stays else ''} ({limit.where})"
         for limit in limits
     ]
     return [f"With the changed settings the limit is {prose('; then '.join(named))}."] if named else []

@@ -24,10 +24,14 @@ LEAST_RATE = 40.0
 LEAST_LAST_RATE = 0.15
 # Even a poor draft model guesses the next token now and then.
 LEAST_SENSE = 5.0
-NEVER_TAKEN = " Hardly any is: look whether the drafts are made for this model (its release, its vocabulary, its chat template)."
+NEVER_TAKEN = (
+    " Check whether the drafts are made for this model: its release, its vocabulary, its chat template."
+)
 MANY_POSITIONS = 3
 # Where hardly the first drafted token is taken, fewer of them are no answer.
 USELESS = 0.15
+# Percent of all drafted tokens: with up to 15 a step, less is hardly ever the first one.
+NONE_TAKEN = 1.0
 # Drafted tokens from which the rates by position are no accident.
 LEAST_DRAFTED = 500
 # Requests with which a step has arithmetic to spare; more of them were measured apart.
@@ -53,7 +57,9 @@ class Acceptance(Struct, frozen=True):
     @property
     def is_useless(self) -> bool:
         """Return whether even the first drafted token is hardly ever taken."""
-        return bool(self.positions) and self.positions[0] < USELESS
+        if self.positions:
+            return self.positions[0] < USELESS
+        return self.rate is not None and self.rate < NONE_TAKEN
 
 
 def acceptance_of(case: RuleContext) -> Acceptance | None:
@@ -104,7 +110,7 @@ def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
     drafted = len(found.positions) or _drafted(case)
     never = found.is_useless or (found.rate is not None and found.rate < LEAST_SENSE)
     text = (
-        "Most drafted tokens are rejected:"
+        ("No drafted token is accepted:" if found.rate == 0 else "Most drafted tokens are rejected:")
         + (f" {found.length:.3g} tokens a step in the mean," if found.length else "")
         + (f" {found.rate:.3g} % of the drafted tokens are accepted" if found.rate is not None else "")
         + (
