@@ -243,6 +243,8 @@ def sentence(page: Page) -> str:
         first = _failing_requests(page) or [one for one in page.advice if one.id == _SERVER_ERRORS]
     if not first:
         refused = next((one for one in page.advice if one.id == REFUSED and one.evidence), None)
+        if refused is not None and limit.name == "startup-only":
+            return f"{words} {prose(refused.title)}: {_quote(page, refused)}."
         if refused is None or level != "limited" or not no_request_succeeded(run):
             return words
         return f"{words.removesuffix('.')}: {_quote(page, refused)}."

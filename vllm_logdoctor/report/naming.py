@@ -289,7 +289,7 @@ def _seconds(run: Run) -> float:
 def shows_a_run(run: Run) -> bool:
     """Return True if a log shows a complete start, a load or its end, not only a piece between them."""
     seen = run.startup_complete or run.samples or run.progress or run.benchmarks or run.accesses
-    return bool(seen) or run.outcome == "clean_shutdown"
+    return bool(seen) or (run.outcome == "clean_shutdown" and start_seen(run))
 
 
 def start_seen(run: Run) -> bool:

@@ -25,6 +25,7 @@ from vllm_logdoctor.rules.limits import (
     time_by_limit,
 )
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of, minutes
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Evidence, Progress, Run
@@ -38,6 +39,13 @@ LEAST_CALLS = 10
 LEAST_SECONDS = 5.0
 """A further limit that held for less than the interval of any release's statistics lines is not named."""
 SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
+
+
+_LAST_SIGNS = {
+    "*** SIGTERM received at": "The process received SIGTERM",
+    "Exception ignored in: <function": "Python ignored an exception while it freed an object; no other error is in the log",
+}
+"""What a piece of a log says of an orderly end."""
 
 
 class ServingPeriod(Struct, frozen=True):
@@ -112,6 +120,10 @@ def _without_statistics(run: Run) -> Bottleneck:
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
+    for record in trail_of(run):
+        words = next((words for text, words in _LAST_SIGNS.items() if text in record.message[:120]), "")
+        if words:
+            return Bottleneck("startup-only", words, (run.evidence(record),))
     requests = run.seen("request-received")
     shown = "neither statistics lines nor requests"
     if requests:

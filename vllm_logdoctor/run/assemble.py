@@ -165,7 +165,7 @@ def _identify(run: Run, builder: RunBuilder) -> None:
         # A launch command above the output of a client or a build is no line of the server.
         others = _kind_of_others(trail_of(run))
         run.kind = run.kind if others == "unknown" else others
-    if run.kind == "offline" and is_of_pytest(trail_of(run)):
+    if run.kind == "offline" and (failed_tests(trail_of(run)) or is_of_pytest(trail_of(run))):
         run.kind = "test"
     run.model = model_of(builder)
     run.router = not (builder.openers or run.samples) and is_of_router(trail_of(run))

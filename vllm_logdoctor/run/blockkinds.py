@@ -130,8 +130,6 @@ def _kind_of_wrapper(block: Block) -> BlockKind:
     """Return what a wrapper is: an exception group of a web framework holds one request's trouble, not the engine's."""
     if not any("Group" in one.name for one in block.raised):
         return "wrapper"
-    if _NOISE_EXCEPTION.search(block.raised[0].statement[:300]):
-        return "noise"
     frames = [frame for one in block.raised for frame in one.frames]
     return "request" if any(_WEB_FRAMES.search(frame.file) for frame in frames) else "wrapper"
 

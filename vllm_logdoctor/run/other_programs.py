@@ -11,11 +11,18 @@ from vllm_logdoctor.parse import Record
 
 # openai.BadRequestError: Error code: 400 - {'object': 'error', 'message': '...', 'type': 'BadRequestError', 'param': None, 'code': 400}
 _ANSWERED = lazy_pattern(r"Error code: (?P<status>[45]\d\d) - \{[\"'](?:object|error|detail|message)[\"']: ")
+UNREACHED, BROKEN_OFF = 0, 1
+"""In place of an HTTP status: the server did not answer, or its answer ended too early."""
+# aiohttp.client_exceptions.ClientPayloadError: Response payload is not completed: ...      httpx.RemoteProtocolError: peer closed connection
 # openai.APIConnectionError: Connection error.      aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host 10.0.0.5:8000
 # OpenAI API error: Connection error.      HTTPConnectionPool(host='gw', port=8000): Max retries exceeded with url: /v1/models (Caused by ...)
 _UNREACHED = lazy_pattern(
-    r"\b(?:openai\.)?APIConnectionError\b|aiohttp\.client_exceptions\.(?:ClientConnector\w*|ServerDisconnected)Error|httpx\.ConnectError\b"
+    r"\b(?:openai\.)?APIConnectionError\b|aiohttp\.client_exceptions\.ClientConnector\w*Error|httpx\.ConnectError\b"
     r"|\berror: Connection error\.\s*$|ConnectionPool\(host='[^']{1,200}', port=\d+\): Max retries exceeded with url: /(?:v1/|health\b)"
+)
+_BROKE_OFF = lazy_pattern(
+    r"aiohttp\.client_exceptions\.(?:ClientPayload|ServerDisconnected)Error|(?:httpx|httpcore)\.RemoteProtocolError"
+    r"|(?:urllib3|requests)\.exceptions\.(?:ProtocolError|ChunkedEncodingError)"
 )
 # base_url = "http://127.0.0.1:8000/v1"      OPENAI_API_BASE=http://gw:8000/v1      api_base: http://gw:8000/v1
 _ADDRESS = lazy_pattern(
@@ -45,19 +52,22 @@ def addresses(records: Sequence[Record]) -> list[Address]:
 
 
 def failed_requests(records: Sequence[Record]) -> tuple[int, list[Record]]:
-    """Return the status of the first answer that was an error, 0 where the server was not reached, and the lines of that kind.
+    """Return the status of the first answer that was an error, UNREACHED or BROKEN_OFF, and the lines of that kind.
 
     A web service that asks vLLM for its own callers is a server itself: what it was answered failed one of its requests.
     """
     if any("Exception in ASGI application" in one.message[:80] for one in records):
-        return 0, []
+        return UNREACHED, []
     answered = [
         (_ANSWERED.search(one.message[:2000]), one) for one in records if "Error" in one.message[:2000]
     ]
     refused = [(int(found["status"]), one) for found, one in answered if found is not None]
     if refused:
         return refused[0][0], [one for status, one in refused if status == refused[0][0]]
-    return 0, [one for one in records if _UNREACHED.search(one.message[:400])]
+    unreached = [one for one in records if _UNREACHED.search(one.message[:400])]
+    if unreached:
+        return UNREACHED, unreached
+    return BROKEN_OFF, [one for one in records if _BROKE_OFF.search(one.message[:400])]
 
 
 # docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].

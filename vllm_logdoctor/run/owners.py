@@ -39,6 +39,9 @@ _CHECKOUT = lazy_pattern(
 )
 
 
+_COPY = "/third_party/vllm/"
+"""A folder of another project that holds changed parts of vLLM: /src/trainer/third_party/vllm/v1/weight_loaders.py"""
+
 # Who shortens the paths of a traceback leaves vLLM's own module names:   File "llm_engine.py", line 12, in step
 _SHORTENED = lazy_pattern(
     r"(?:(?:async_)?llm_engine|async_llm|api_server|worker|gpu_worker|(?:gpu_)?model_runner|weight_utils|model_loader|ray_utils"
@@ -66,7 +69,7 @@ def owner_of(file: str) -> str:
     if _SHORTENED.match(path):
         return VLLM
     checkout = _CHECKOUT.search(path)
-    if checkout is not None:
+    if checkout is not None and _COPY not in path:
         return checkout["package"]
     return PYTHON if _PYTHON.search(path) else PROGRAM
 

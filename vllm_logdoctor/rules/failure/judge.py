@@ -11,7 +11,12 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, is_prose
 from vllm_logdoctor.rules.failure.facts import facts_of
-from vllm_logdoctor.rules.failure.nonfatal import aside_findings, limit_findings, transfer_findings
+from vllm_logdoctor.rules.failure.nonfatal import (
+    aside_findings,
+    caller_findings,
+    limit_findings,
+    transfer_findings,
+)
 from vllm_logdoctor.rules.failure.requests import request_findings
 from vllm_logdoctor.rules.failure.root import Verdict, verdict_of
 from vllm_logdoctor.rules.failure.signatures import FailureRules, failure_rules
@@ -63,6 +68,7 @@ def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
         *transfer_findings(context, rules),
         *limit_findings(context, rules, facts),
         *request_findings(context, rules, facts),
+        *caller_findings(context, rules),
     )
     outcome = _settled_outcome(context, findings)
     return outcome, tuple(

@@ -118,7 +118,8 @@ def _try(
     values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, context.run)
     if not _fits(rule.id, signature, observation, context, values):
         return None
-    if is_ruled_out(rule, facts, _searched(observation)):
+    of_builds = signature.facts.get("kind") == "build"
+    if not of_builds and is_ruled_out(rule, facts, _searched(observation)):
         return None
     above = (
         context.above(observation.position, signature.within) if signature.near or signature.without else ()

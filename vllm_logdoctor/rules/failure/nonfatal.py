@@ -10,11 +10,13 @@ from msgspec.structs import replace
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, match_rules
+from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, shown
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.blockkinds import is_transfer, tells_of_transfer
 from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.owners import is_file_of_vllm
 
 TRANSFER = "kv-connector-failure"
 _LIMITS = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
@@ -41,6 +43,29 @@ def aside_findings(
                     words = f"A second command that wrote into this log failed; this run went on. {finding.explanation}"
                     yield replace(finding, kind="configuration", severity="medium", explanation=words)
                     return
+
+
+def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield the traceback of a program that calls the server and wrote into its log, at most one."""
+    for number, block in enumerate(context.blocks):
+        files = [frame.file for one in block.raised for frame in one.frames]
+        foreign = not block.level and files and not any(map(is_file_of_vllm, files))
+        if context.kind(number) != "error" or number in context.ending.fatal or not foreign:
+            continue
+        if context.ending.outcome in _WELL and block.last_raised.type and REFUSED in rules:
+            said, record = block.last_raised.statement, block.last_raised.record
+            finding = finding_of(
+                rules.rule(REFUSED), context.run, role=None, confidence="high", records=[record], values={}
+            )
+            words = (
+                f"A program that calls the server ended with this exception: {shown(said.splitlines()[0])}."
+            )
+            if "<!DOCTYPE" in said or "<html" in said:
+                words += (
+                    " vLLM does not answer in HTML: a proxy between the two did (`http_proxy`, `NO_PROXY`)."
+                )
+            yield replace(finding, title="A client of the server failed", explanation=words, changes=())
+            return
 
 
 def transfer_findings(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, OF_A_TEST, UNKNOWN,
 from vllm_logdoctor.rules.failure.wording import finding_of, shown
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.builds import failed_step, stated_error
-from vllm_logdoctor.run.other_programs import addresses, failed_requests, failed_tests
+from vllm_logdoctor.run.other_programs import BROKEN_OFF, UNREACHED, addresses, failed_requests, failed_tests
 from vllm_logdoctor.run.tracelines import cleaned
 
 OTHERS = frozenset({"build", "client", "container", "test"})
@@ -28,6 +28,9 @@ _ANSWERS = {
         "Where prompts are really that long, the server needs a larger `--max-model-len`.",
     ),
     "failed": ("Read the log of the server at that time: a status of 5xx is an error of its own.",),
+    "broken off": (
+        "Read the log of the server, or of a proxy before it, at that time: it failed or was stopped while it answered.",
+    ),
     "unset": (
         "Start the server with the settings that its answer names: {flags}.",
         "Without them, leave out of the request what needs them.",
@@ -104,15 +107,21 @@ def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Fin
     status, lines = failed_requests(context.trail)
     if not lines or REFUSED not in rules:
         return
-    title = f"The server answered with status {status}" if status else "The client did not reach the server"
+    titles = {
+        UNREACHED: "The client did not reach the server",
+        BROKEN_OFF: "The server's response ended early",
+    }
+    title = titles.get(status, f"The server answered with status {status}")
     address = None if status else next(iter(addresses(context.trail)), None)
     words = f"This is the log of a client. It says: {shown(lines[0].message.strip())}"
     flags = list(dict.fromkeys(_FLAG.findall(lines[0].message[:2000])))
-    refused = "unset" if flags else "refused"
-    ways = tuple(
-        way.format(flags=" and ".join(f"`{flag}`" for flag in flags))
-        for way in _ANSWERS[refused if 400 <= status < 500 else "failed" if status else "unreached"]
-    )
+    answer = (
+        "unreached" if status == UNREACHED
+        else "broken off" if status == BROKEN_OFF
+        else "failed" if status >= 500
+        else "unset" if flags else "refused"
+    )  # fmt: skip
+    ways = tuple(way.format(flags=" and ".join(f"`{flag}`" for flag in flags)) for way in _ANSWERS[answer])
     if address is not None and address.is_url:
         words += f" The address that it was given is `{address.text}`."
     elif address is not None:

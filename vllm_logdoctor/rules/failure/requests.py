@@ -18,6 +18,7 @@ from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, show
 from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.blockkinds import is_utility_call
 from vllm_logdoctor.run.lifecycle import serves
+from vllm_logdoctor.run.tracelines import link_line
 
 REFUSED = "request-error-not-server-fault"
 NO_TEMPLATE = "chat-template-missing"
@@ -174,15 +175,18 @@ def _posted(context: FailureContext) -> Counter[int]:
 def _head(observation: Observation) -> Record | None:
     """Return the line above a traceback with which the server logs the error, not one that happens to be there."""
     head = observation.block.introduction if observation.block is not None else None
-    return head if head is not None and _OF_ERROR.search(head.message) else None
+    if head is None or link_line(head.message) or not _OF_ERROR.search(head.message):
+        return None
+    return head
 
 
 def _refusals(
     context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
     # An exception group only says that there are others. Longer than what is shown of a value, so that a cut is marked.
-    left = {id(one.block or one): one for one in texts if one.raised is None or one.raised.type}
-    texts = [one for one in left.values() if not _is_group(one)] or texts
+    alone = [one for one in texts if not _is_group(one)] or texts
+    left = {id(one.block or one): one for one in alone if one.raised is None or one.raised.type}
+    texts = list(left.values()) or texts
     words = Counter(one.text.split("\n")[0][:200] for one in texts)
     what = shown(words.most_common(1)[0][0]) if words else None
     heads = [head for one in texts if (head := _head(one)) is not None]

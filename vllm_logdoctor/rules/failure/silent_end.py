@@ -24,7 +24,6 @@ from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
 from vllm_logdoctor.run.blocks import Raised
 from vllm_logdoctor.run.job import NATIVE_CRASHES
 from vllm_logdoctor.run.model import Run, Sample
-from vllm_logdoctor.run.other_programs import failed_tests
 from vllm_logdoctor.run.termination import Stop
 from vllm_logdoctor.run.tracelines import cleaned, exception_within
 
@@ -90,7 +89,7 @@ _STEPS = lazy_pattern(
 def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what is to say of a run that did not break by itself: who stopped it, or where it hangs."""
     outcome, stop = context.ending.outcome, context.ending.stop
-    if context.run.kind in OTHERS or _is_in_test(context):
+    if context.run.kind in OTHERS:
         yield from findings_of_others(context, rules)
     elif outcome in ("killed", "clean_shutdown") and stop is not None:
         yield from _stopped(context, rules, facts, stop)
@@ -199,12 +198,6 @@ def _is_error(record: Record) -> bool:
         return record.level in ("ERROR", "CRITICAL") and not of_request and not tells_of_transfer(record)
     stated = _NATIVE_ERROR.match(record.message) or _OF_BATCH_SYSTEM.match(record.message)
     return stated is not None or exception_within(record.message) is not None
-
-
-def _is_in_test(context: FailureContext) -> bool:
-    """Return whether pytest says behind an engine that ended well that a test of it failed."""
-    well = context.run.kind == "offline" and context.ending.outcome in ("clean_shutdown", "unknown")
-    return well and bool(failed_tests(context.trail))
 
 
 def _stopped(

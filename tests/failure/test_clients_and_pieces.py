@@ -1,0 +1,157 @@
+"""What clients, offline programs and pieces of a log show is said, and nothing of them is called a healthy server."""
+
+from __future__ import annotations
+
+from vllm_logdoctor import RunView, analyze
+
+UP = [
+    "INFO:     Started server process [41]",
+    "INFO:     Application startup complete.",
+    "INFO:     Uvicorn running on http://10.0.0.5:8000 (Press CTRL+C to quit)",
+]
+CLIENT = [
+    "",
+    "Traceback (most recent call last):",
+    '  File "/home/me/ask/main.py", line 31, in <module>',
+    "    answer = chat(prompt)",
+    '  File "/opt/conda/lib/python3.11/site-packages/openai/api_requestor.py", line 765, in _interpret_response_line',
+    "    raise error.APIError(",
+    "openai.error.APIError: HTTP code 502 from API (<!DOCTYPE HTML PUBLIC",
+]
+IGNORED = [
+    "Exception ignored in: <function Store.__del__ at 0x7f930d38e8c0>",
+    "Traceback (most recent call last):",
+    '  File "/opt/lib/python3.10/dist-packages/store/_store.py", line 59, in __del__',
+    "TypeError: 'NoneType' object is not callable",
+]
+BENCHMARK = [
+    "Traceback (most recent call last):",
+    '  File "/work/vllm/benchmarks/benchmark_serving.py", line 324, in benchmark',
+    "    raise ValueError(",
+    "ValueError: Initial test run failed. Error: Traceback (most recent call last):",
+    '  File "/work/venv/lib/python3.10/site-packages/aiohttp/streams.py", line 312, in _wait',
+    "    await waiter",
+    "aiohttp.client_exceptions.ClientPayloadError: Response payload is not completed: <TransferEncodingError: 400>",
+]
+
+
+def run_of(lines: list[str]) -> RunView:
+    return analyze(lines).runs[0]
+
+
+def title_of(lines: list[str]) -> str:
+    return run_of(lines).to_markdown().split("\n")[0]
+
+
+def test_the_error_of_a_client_in_the_log_of_a_server_is_in_the_verdict() -> None:
+    text = run_of([*UP, *CLIENT]).to_markdown()
+    assert "A client of the server failed: `openai.error.APIError: HTTP code 502" in text
+    assert "a proxy between the two did" in text
+
+
+def test_a_program_that_ended_without_a_start_in_the_log_is_no_healthy_server() -> None:
+    answered = ["Prompt: 'Hello', Generated text: ' Anna and'", *IGNORED]
+    assert title_of(answered).startswith("# EXCERPT")
+    assert "Python ignored an exception" in run_of(answered).to_markdown()
+
+
+def test_a_piece_with_a_signal_says_which() -> None:
+    piece = [
+        "*** SIGTERM received at time=1739834838 on cpu 88 ***",
+        "2025-02-17 15:27:18,342 INFO compiled_dag_node.py:1867 -- Tearing down compiled DAG",
+        "2025-02-17 15:27:19,080 INFO compiled_dag_node.py:1894 -- Teardown complete",
+    ]
+    assert title_of(piece).startswith("# EXCERPT")
+    assert "**The process received SIGTERM [L1].**" in run_of(piece).to_markdown()
+
+
+def test_a_crash_below_an_ignored_exception_is_seen_and_said_to_be_of_the_exit() -> None:
+    """The shell's line is no further text of the exception above it."""
+    shell = "[1]    31046 segmentation fault (core dumped)  python benchmarks/throughput.py --input-len 100"
+    assert "Segmentation fault while Python exited" in title_of([*IGNORED, shell])
+
+
+def test_a_response_that_ends_early_is_no_server_that_was_not_reached() -> None:
+    assert title_of(BENCHMARK) == "# CLIENT FAILED: The server's response ended early"
+
+
+def test_a_request_whose_client_went_away_is_said() -> None:
+    frame = '  File "/opt/lib/python3.10/dist-packages/starlette/{}.py", line {}, in {}'
+    cancelled = [
+        "ERROR:    Exception in ASGI application",
+        "Traceback (most recent call last):",
+        frame.format("responses", 232, "listen_for_disconnect"),
+        "    message = await receive()",
+        "asyncio.exceptions.CancelledError: Cancelled by cancel scope 7f20",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+        "Traceback (most recent call last):",
+        frame.format("routing", 75, "app"),
+        "    await response(scope, receive, send)",
+        "exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+    ]
+    text = run_of(cancelled).to_markdown()
+    assert "Error while processing a request: `asyncio.exceptions.CancelledError" in text
+    assert "Most frequent" not in text
+
+
+def test_what_joins_two_tracebacks_is_not_what_the_server_logged() -> None:
+    frame = '  File "/opt/lib/python3.12/site-packages/starlette/{}.py", line {}, in {}'
+    chained = [
+        "ERROR:    Exception in ASGI application",
+        "Traceback (most recent call last):",
+        frame.format("_utils", 76, "collapse_excgroups"),
+        "ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "Traceback (most recent call last):",
+        frame.format("routing", 75, "app"),
+        "AttributeError: 'bytes' object has no attribute 'get'",
+    ]
+    assert "The server logged: During" not in run_of(chained).to_markdown()
+
+
+def test_tests_that_end_an_offline_run_are_failed_tests() -> None:
+    lines = [
+        "INFO 05-27 12:32:18 [llm_engine.py:230] Initializing a V0 LLM engine (v0.9.1) with config: model='org/model', max_seq_len=512",
+        "Processed prompts: 100%|##########| 66/66 [00:00<00:00, 2941.53it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]",
+        "=========================== short test summary info ===========================",
+        "FAILED tests/test_load.py::test_load - AttributeError: 'PoolerConfig' object has no attribute 'norm'",
+        "========================= 1 failed, 1 passed in 64.00s =========================",
+    ]
+    assert title_of(lines).startswith("# TESTS FAILED: AttributeError")
+
+
+def test_an_empty_output_is_a_warning() -> None:
+    lines = [
+        "Processed prompts: 100%|##########| 2/2 [00:00<00:00,  8.93it/s, est. speed input: 17.86 toks/s, output: 35.72 toks/s]",
+        "Generated text: ''",
+    ]
+    assert "printed an empty output" in run_of(lines).to_markdown()
+
+
+def test_a_copy_of_vllm_in_another_project_is_not_vllm() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/src/trainer/third_party/vllm/vllm_spmd/weight_loaders.py", line 374, in _get_model_weight_loader',
+        '    raise ValueError(f"Model architectures {arch} are not supported for now. "',
+        "ValueError: Model architectures NewForConditionalGeneration are not supported for now. Supported architectures: dict_keys(['GPT2LMHeadModel'])",
+    ]
+    root = next(one for one in run_of(lines).findings if one.role == "root")
+    assert root.id == "unclassified-failure"
+
+
+def test_a_download_that_times_out_during_an_installation_is_named() -> None:
+    frame = '        File "C:\\py\\Lib\\site-packages\\pip\\_vendor\\urllib3\\response.py", line 443, in _error_catcher'
+    lines = [
+        "Collecting vllm",
+        "  Installing build dependencies ... error",
+        "  error: subprocess-exited-with-error",
+        "      Collecting torch==2.4.0",
+        "      Traceback (most recent call last):",
+        frame,
+        '          raise ReadTimeoutError(self._pool, None, "Read timed out.")',
+        "      pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool(host='packages.example', port=443): Read timed out.",
+    ]
+    assert title_of(lines) == "# BUILD FAILED: Download of a package failed during the installation"
