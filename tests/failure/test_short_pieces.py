@@ -246,7 +246,7 @@ def test_a_test_that_failed_around_an_engine_that_ended_well_is_reported() -> No
         "FAILED tests/samplers/test_logprobs.py::test_scalars[a] - AssertionError: Scalars are not close!\n"
     )
     (failed,) = [one for one in run.findings if one.role == "root"]
-    assert (run.run.kind, failed.title) == ("offline", "A test failed")
+    assert (run.run.kind, failed.title) == ("test", "A test failed")
 
 
 def test_a_journal_with_a_cut_off_traceback_of_vllm_is_a_log_though_systemd_writes_there_too() -> None:
