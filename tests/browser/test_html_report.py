@@ -138,6 +138,15 @@ def test_keys_walk_along_the_values_and_say_them(browser, page):
     assert "generation 50 tokens/s" in spoken
 
 
+def test_without_a_cursor_the_legend_has_the_last_values(browser, page):
+    browser.open(page)
+    values = browser.evaluate(
+        "[...document.querySelectorAll('[data-chart=generation-1] .u-legend .u-value')].map(v => v.textContent)"
+    )
+    assert len(values) == 2
+    assert all(value.strip() not in ("", "--", "-") for value in values)
+
+
 def test_dragging_zooms_and_escape_shows_all_again(browser, page):
     ticks = (
         "JSON.stringify([...document.querySelectorAll('[data-chart=generation-1] canvas')]"

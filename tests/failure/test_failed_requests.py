@@ -108,3 +108,21 @@ def test_a_control_call_behind_which_tokens_are_made_did_not_end_the_server() ->
     run = analyze([*start(), statistics(), *_CALL_FAILED, statistics(clock="03-04 10:08:00")]).runs[0]
     assert not [one for one in run.findings if one.role == "root"]
     assert "Error while processing a request" in run.to_markdown()
+
+
+def test_an_exception_group_of_a_request_is_named_not_the_task_that_it_cancelled() -> None:
+    raised = [
+        "(APIServer pid=1) ERROR:    Exception in ASGI application", "(APIServer pid=1) Traceback (most recent call last):",
+        '(APIServer pid=1)   File "/opt/lib/python3.12/site-packages/starlette/responses.py", line 232, in listen_for_disconnect',
+        "(APIServer pid=1)     message = await receive()",
+        "(APIServer pid=1) asyncio.exceptions.CancelledError: Cancelled by cancel scope 7f00",
+        "(APIServer pid=1) ", "(APIServer pid=1) During handling of the above exception, another exception occurred:",
+        "(APIServer pid=1) ", "(APIServer pid=1) Traceback (most recent call last):",
+        '(APIServer pid=1)   File "/opt/lib/python3.12/site-packages/anyio/_backends/_asyncio.py", line 678, in __aexit__',
+        "(APIServer pid=1)     raise BaseExceptionGroup(",
+        "(APIServer pid=1) exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+    ]  # fmt: skip
+    run = analyze([*start(), statistics(), *raised, statistics(clock="03-04 10:07:00")]).runs[0]
+    (found,) = [one for one in run.findings if one.id == "request-error-not-server-fault"]
+    assert "ExceptionGroup: unhandled errors in a TaskGroup" in found.explanation
+    assert "CancelledError" not in found.explanation

@@ -246,3 +246,47 @@ def test_a_vocabulary_of_openai_harmony_is_no_tokenizer_of_the_model() -> None:
     assert "--tokenizer" not in text
     assert "Download the repository" not in text
     assert "1. Download `o200k_base.tiktoken`" in text
+
+
+def test_a_call_without_end_that_a_library_passes_back_is_a_fault_of_vllm() -> None:
+    wrapper = [
+        '  File "/opt/lib/python3.10/site-packages/vllm/engine/ray_utils.py", line 21, in __getattr__',
+        "    return getattr(self.worker, name)",
+    ]
+    library = [
+        '  File "/opt/lib/python3.10/site-packages/ray/util/tracing/tracing_helper.py", line 464, in _resume_span',
+        "    return method(self, *_args, **_kwargs)",
+    ]
+    last = [
+        '  File "/opt/lib/python3.10/site-packages/ray/util/tracing/tracing_helper.py", line 463, in _resume_span',
+        "    if not _is_tracing_enabled():",
+    ]
+    text = vllm_logdoctor.analyze(
+        [LOADING[0], LOADING[2], *wrapper, *library, *wrapper, *last, "RecursionError: maximum recursion depth exceeded"]
+    ).to_markdown()  # fmt: skip
+    assert "RecursionError in vLLM's own code" in text
+    assert "ray_utils.py" in text.split("## What broke")[0]
+    assert "another model" not in text
+
+
+def test_a_backend_that_the_draft_model_lacks_is_no_matter_of_the_model() -> None:
+    head = "(Worker_TP0 pid=9) ERROR 05-01 10:02:00 [multiproc_executor.py:901] "
+    lines = [
+        "WorkerProc failed to start.", "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/worker/gpu/spec_decode/speculator.py", line 156, in load_model',
+        "    self.model = self.load_draft_model(target_model)",
+        '  File "/opt/vllm/platforms/cuda.py", line 446, in get_attn_backend_cls', "    raise ValueError(",
+        "ValueError: No valid attention backend found for cuda with AttentionSelectorConfig(head_size=80, kv_cache_dtype=fp8_ds_mla)",
+    ]  # fmt: skip
+    text = vllm_logdoctor.analyze([*PROFILING[:2], *(head + line for line in lines)]).to_markdown()
+    assert "Attention backend not supported for the draft model" in text
+    assert "1. Start without `--speculative-config`" in text
+
+
+def test_a_cut_traceback_is_shown_with_what_a_library_warned_of_above() -> None:
+    warning = "[1760000000.123456] [node1:42   :0]     ucp_context.c:1300 UCX  WARN  transports 'cuda_ipc','cuda_copy' are not available, please use one or more of: tcp"
+    head = "ERROR 05-01 10:00:57 [core.py:396] "
+    lines = ["EngineCore failed to start.", "Traceback (most recent call last):", '  File "/opt/vllm/v1/engine/core.py", line 64, in __init__', "    self.model_executor = executor_class(vllm_config)"]  # fmt: skip
+    text = vllm_logdoctor.analyze([warning, *(head + line for line in lines)]).to_markdown()
+    assert "Traceback is cut off" in text
+    assert "can't transfer GPU memory" in text

@@ -38,7 +38,7 @@ def test_the_memory_that_nvidia_smi_lists_is_that_of_the_device() -> None:
     cards = [f"{number}, NVIDIA H100, 65247 MiB, 535.86.10" for number in range(4)]
     text = report([*cards, *START, *full, *[ANSWER] * 300])
     assert "79.2 GiB" not in text
-    assert "63.7 GiB on the device, as nvidia-smi prints" in text
+    assert "GiB usable of the 63.7 GiB that nvidia-smi prints" in text
 
 
 def test_a_listed_card_that_is_too_small_for_the_engine_is_another_one() -> None:
@@ -251,3 +251,36 @@ def test_no_rate_per_request_where_most_requests_ended_within_the_interval() -> 
 def test_the_rate_per_request_is_that_of_lines_with_as_many_requests_as_before() -> None:
     steady = [statistics(second, 100, 0, 9.9) for second in range(120, 240, 10)]
     assert "60 per request in the median" in report([*START, *steady, statistics(240, 1, 0, 0.1)])
+
+
+def test_two_statistics_lines_do_not_show_who_set_the_pace() -> None:
+    few, more = ([statistics(second, 4, 0, 0.5) for second in range(100, 100 + 10 * n, 10)] for n in (2, 6))
+    text = report([*START, *few])
+    assert "No request waited in the 2 statistics lines with requests, too few to judge the load" in text
+    assert "4 running at most, queue empty in 2 statistics lines" in text
+    assert "max_num_seqs (256" not in text
+    assert "the client set the pace" in report([*START, *more])
+
+
+def test_the_flash_attention_of_a_draft_model_is_not_the_models() -> None:
+    """The model runs on another backend, the small model that drafts for it on FlashAttention."""
+    flash = "(EngineCore_DP0 pid=9) INFO 05-01 10:00:41 [flash_attn.py:598] Using FlashAttention version 2"
+    other, own = (
+        f"(EngineCore_DP0 pid=9) INFO 05-01 10:00:11 [cuda.py:275] Using {name} attention backend out of potential backends: ['{name}']."
+        for name in ("TRITON_ATTN", "FLASH_ATTN")
+    )
+    assert "| FlashAttention | 2 |" not in report([*START[:3], other, *START[3:4], flash, *START[4:]])
+    assert "| FlashAttention | 2 |" in report([*START[:3], own, *START[3:4], flash, *START[4:]])
+
+
+def test_a_command_that_sent_a_part_of_the_load_repeats_that_part() -> None:
+    command = (
+        "vllm bench serve --model org/model --dataset-name random --num-prompts 100 --max-concurrency 200"
+    )
+    queue = [statistics(second, 256, 80, 40.0) for second in range(120, 240, 10)]
+    assert "Repeat 100 of the 300 requests with the command of this log" in report(
+        [*START, command, *queue, *[ANSWER] * 300]
+    )
+    assert "Repeat the load with the command of this log" in report(
+        [*START, command, *queue, *[ANSWER] * 100]
+    )

@@ -136,3 +136,10 @@ def test_less_than_a_minute_at_a_limit_is_no_measure_of_a_throughput() -> None:
         effect = advice(run)["scheduler-limit-not-memory"].effect
         assert effect is not None
         assert (effect.origin == "computed") == measured
+
+
+def test_answers_are_not_put_at_risk_for_next_to_no_gain_in_a_short_rush() -> None:
+    found = advice(full_cache(calm=95, full=5))["kv-cache-preemption"]
+    assert found.changes == ()
+    assert found.effect is None
+    assert any(way.startswith("--kv-cache-dtype fp8") for way in found.alternatives)

@@ -302,3 +302,15 @@ def test_preempted_requests_fill_the_steps_with_prompts_so_that_the_cache_comes_
     assert next(iter(advice(run))) == "prefill-bound-queueing"
     run.extremes.preemptions = 50
     assert next(iter(advice(run))) == "kv-cache-preemption"
+
+
+def test_requests_that_go_back_to_the_queue_without_a_new_prompt_were_probably_preempted() -> None:
+    falling = [
+        a_sample
+        for running, waiting in ((40, 100), (37, 103), (31, 109))
+        for a_sample in load((1, {"running": running, "waiting": waiting, "kv": 99.7, "prompt": 0.0, "generation": 900.0}))
+    ]  # fmt: skip
+    steady = load((3, {"running": 40, "waiting": 100, "kv": 99.7, "prompt": 0.0, "generation": 900.0}))
+    words = "fell from 40 to 31 while waiting ones rose from 100 to 109"
+    assert words in advice(a_run(samples=falling))["kv-cache-preemption"].explanation
+    assert "fell" not in advice(a_run(samples=steady))["kv-cache-preemption"].explanation

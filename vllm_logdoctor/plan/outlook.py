@@ -10,6 +10,7 @@ from vllm_logdoctor.plan.model import Expectation, NextLimit, PlannedChange
 from vllm_logdoctor.plan.planned import PlannedRun
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
 from vllm_logdoctor.rules.context import plural
+from vllm_logdoctor.rules.limits import KV_FULL
 from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.model import Effect, Finding
 from vllm_logdoctor.run.model import Run
@@ -43,8 +44,9 @@ def expectations(
     rows += [
         _row("requests at once, at most", load.peak_running, after.peak_running, why),
         _row("requests waiting, at most", load.peak_waiting, after.peak_waiting, why),
-        _row("KV cache usage at most, %", load.peak_kv, after.peak_kv, why),
     ]
+    if load.peak_kv < KV_FULL:
+        rows.append(_row("KV cache usage at most, %", load.peak_kv, after.peak_kv, why))
     return tuple(row for row in rows if row is not None)
 
 
@@ -80,12 +82,12 @@ def next_limits(found: Composed, findings: Sequence[Finding], run: Run, load: Lo
     shown = unchanged and not repairs and load.peak_running and len(load.busy) >= LEAST_SAMPLES
     stays = [now] if shown and not set(new) - {FULL_LENGTH} else []
     return tuple(
-        NextLimit(name, _where(name, found.planned, after), name in stays)
+        NextLimit(name, _where(name, found.planned, after, load), name in stays)
         for name in dict.fromkeys([*stays, *new])
     )
 
 
-def _where(name: str, planned: PlannedRun, load: Load) -> str:
+def _where(name: str, planned: PlannedRun, load: Load, before: Load) -> str:
     """Return the figures of a planned run and its load at which a limit acts."""
     memory = planned.after
     held = planned.run.measure("max_concurrency")
@@ -100,7 +102,9 @@ def _where(name: str, planned: PlannedRun, load: Load) -> str:
     waiting = "none waiting"
     if queues:
         waiting = f"up to {load.peak_waiting:,} waiting in {100 * load.share_of(queues):.3g} % of the time"
-    return f"at most {plural(load.peak_running, 'request')} at once, {waiting}, {load.peak_kv:.3g} % of the KV cache"
+    # Requests that a full cache held back were shorter than they would have become.
+    used = f", {load.peak_kv:.3g} % of the KV cache" if before.peak_kv < KV_FULL else ""
+    return f"at most {plural(load.peak_running, 'request')} at once, {waiting}{used}"
 
 
 def _tokens(planned: PlannedRun) -> Expectation | None:

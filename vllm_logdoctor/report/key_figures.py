@@ -12,6 +12,7 @@ from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import quantile, requests_of, summed_of
+from vllm_logdoctor.rules.bottleneck import LEAST_LINES
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Phase, Run
 
@@ -100,7 +101,8 @@ def _of_load(run: Run) -> Iterator[Figure]:
         )
     if figures.running or figures.waiting:
         waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
-        yield "requests at once", f"{figures.running or 0:,} running at most, {waiting}"
+        lines = f" in {count(len(points), 'statistics line')}" if len(points) < LEAST_LINES else ""
+        yield "requests at once", f"{figures.running or 0:,} running at most, {waiting}{lines}"
 
 
 def _has_engines(run: Run) -> bool:

@@ -93,7 +93,7 @@ PHASES: dict[str, str] = {
     "download": "model download",
     "load-weights": "weight loading",
     "dynamo": "Dynamo tracing",
-    "inductor": "Inductor compilation",
+    "inductor": "graph compilation",
     "compile": "torch.compile",
     "profiling": "memory profiling",
     "encoder-profiling": "multimodal profiling",

@@ -198,7 +198,9 @@ def room(run: Run, load: Load) -> AlreadyRight | None:
 def max_num_seqs(run: Run, load: Load) -> AlreadyRight | None:
     """max_num_seqs was enough for the load."""
     slots = slots_in_a_line(run)
-    if not load.peak_running or not slots or load.peak_running >= 0.95 * slots or load.peak_waiting:
+    if run.sample_count < _FEWEST_LINES or not load.peak_running or not slots:
+        return None
+    if load.peak_running >= 0.95 * slots or load.peak_waiting:
         return None
     top = max(run.samples, key=lambda sample: sample.running or 0)
     state = f"{slots:,}, at most {load.peak_running:,} used"

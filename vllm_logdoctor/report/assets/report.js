@@ -30,6 +30,9 @@
   });
   const moment = (chart, v) => (v == null ? "" : chart.clock ? clock(v, chart.days, true) : (chart.x || "sample") + " " + rounded(v));
 
+  /* Without a cursor the legend has the last values, not empty labels. */
+  const lastValues = (u) => { if (u.cursor.idx == null) { u.setLegend({ idx: u.data[0].length - 1 }, false); } };
+
   const base = (chart, width) => ({
     width, height: chart.height || 180,
     padding: [null, 34, null, null],
@@ -37,6 +40,7 @@
     scales: { x: { time: false }, y: { range: (u, low, high) => [0, chart.unit === "%" ? Math.max(100, high || 0) : Math.max(high || 0, chart.limit ? chart.limit.value : 0, 1) * 1.08] } },
     axes: [axisX(chart), axisY(chart)],
     legend: { live: true },
+    hooks: { ready: [lastValues], setCursor: [lastValues] },
   });
 
   /* Of many points only those without neighbours get a dot: no line shows them. */
@@ -68,7 +72,7 @@
 
   const lines = (chart, width) => ({
     ...base(chart, width),
-    hooks: { drawAxes: [(u) => drawBands(u, chart)] },
+    hooks: { ...base(chart, width).hooks, drawAxes: [(u) => drawBands(u, chart)] },
     series: [{ label: chart.clock ? "time" : "at", value: (u, v) => moment(chart, v) }, ...chart.series.map((s) => ({
       label: s.label, stroke: () => colour(s.colour), width: 1.6, spanGaps: false,
       fill: s.fill ? () => colour(s.colour) + "22" : undefined,

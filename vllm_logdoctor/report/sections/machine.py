@@ -84,18 +84,24 @@ def _software(page: Page) -> Iterator[Row]:
 
 
 def _logged(page: Page, facts: tuple[tuple[str, str, str], ...]) -> Iterator[Row]:
-    seen_already: set[str] = set()
+    seen_already: dict[str, str] = {}
     for words, pattern, wording in facts:
         seen = page.run.seen(pattern)
         if seen is None or not seen.first or words in seen_already:
             continue
+        if words == "FlashAttention" and not _is_flash(seen_already.get("attention backend", "FLASH")):
+            continue  # Of the draft model, or of the encoder of images.
         event = seen.first[0]
         try:
             text = wording.format_map({name: _shown(value) for name, value in event.fields.items()})
         except KeyError:
             continue
-        seen_already.add(words)
+        seen_already[words] = text
         yield [words, inline(_WHOLE_NAMES.get(text, text), 120), page.cite([page.run.evidence(event.record)])]
+
+
+def _is_flash(backend: str) -> bool:
+    return "FLASH" in backend.upper() and "FLASHINFER" not in backend.upper()
 
 
 def _shown(value: object) -> str:

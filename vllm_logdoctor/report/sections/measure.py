@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import fence
 from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.serving import requests_of
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.steps import tokens_per_answer, tokens_per_request
 from vllm_logdoctor.run.model import Run
 
 _BENCH_SINCE = (0, 10)
 _PROMPTS_EACH = 10
+_NUM_PROMPTS = lazy_pattern(r"--num-prompts[ =](?P<number>\d{1,9})\b")
+LEAST_SHARE = 0.9
 _TOTALS = ("Successful requests", "Total input tokens", "Total generated tokens")
 
 
@@ -24,8 +28,9 @@ def measure(page: Page) -> list[str]:
         return []
     commands = "logdoctor compare before.log after.log"
     if loads := page.run.load_commands:
+        part = _part_of_the_load(page.run)
         lines = [
-            f"Repeat the load with the {'command' if len(loads) == 1 else 'commands'} of this log{page.cited(loads)},"
+            f"Repeat {part or 'the load'} with the {'command' if len(loads) == 1 else 'commands'} of this log{page.cited(loads)},"
             " change one thing at a time, and compare the logs:",
             "",
         ]
@@ -37,10 +42,18 @@ def measure(page: Page) -> list[str]:
         commands = f"{bench}\n{commands}"
         own = "; lengths as in its mean request" if _lengths(page.run) else "; fill in your own lengths"
         lines[0] = (
-            f"Repeat the same load (at most {count(most, 'request')} at once in this log{own}),"
+            f"Repeat the same load (at most {count(most, 'request')} at once in the statistics lines{own}),"
             " change one thing at a time, and compare the logs:"
         )
     return [*lines, *fence(commands, "sh")]
+
+
+def _part_of_the_load(run: Run) -> str:
+    """Return how many requests of the log the commands in it sent, in words, where the log has clearly more."""
+    asked = [_NUM_PROMPTS.search(one.text) for one in run.load_commands]
+    sent = sum(int(found["number"]) for found in asked if found is not None)
+    answered = sum(requests_of(run, with_probes=False).values())
+    return f"{sent:,} of the {answered:,} requests" if all(asked) and sent < LEAST_SHARE * answered else ""
 
 
 def bench_command(run: Run, concurrency: int) -> str | None:

@@ -6,6 +6,7 @@ from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import count, table
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG
 from vllm_logdoctor.rules.model import Message
 
 SHOWN = 8
@@ -38,7 +39,9 @@ def _matters(page: Page, message: Message, cited: set[tuple[str, int]]) -> bool:
         return True
     if message.verdict not in _VERDICTS or (message.evidence.file, message.evidence.line) in cited:
         return False
-    return page.root is None or message.verdict == "will-break"
+    if page.root is None or message.verdict == "will-break":
+        return True
+    return page.root.id == NOT_IN_LOG and message.verdict == "needs-attention"
 
 
 def _row(page: Page, message: Message) -> list[str]:

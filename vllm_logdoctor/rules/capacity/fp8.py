@@ -101,7 +101,7 @@ def condition_of_fp8(run: Run) -> str:
         return ""
     if known.most < ARITHMETIC:
         return "this card does not compute in fp8 and unpacks it first, which can cost more than it saves"
-    return "needs compute capability 8.9 or later; slower on 8.0 to 8.6"
+    return "for compute capability 8.9 or later; works from 8.0 on, but slower"
 
 
 def _named(run: Run) -> Iterator[Capability]:

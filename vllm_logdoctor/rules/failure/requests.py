@@ -40,7 +40,7 @@ def request_findings(
     context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> Iterator[Finding]:
     """Yield what is to say of requests that failed: a missing chat template, and the refused ones with their count."""
-    observed = list(_observed(context))
+    observed = [one for one in _observed(context) if not _follows(one, context)]
     refused, share = _refused(context), _refused_share(context)
     template = next((one for one in observed if _is(NO_TEMPLATE, one, context, rules, facts)), None)
     if template is not None and NO_TEMPLATE in rules:
@@ -129,6 +129,12 @@ def _observed(context: FailureContext) -> Iterator[Observation]:
 
 def _is_group(observation: Observation) -> bool:
     return observation.raised is not None and observation.raised.name.endswith("ExceptionGroup")
+
+
+def _follows(observation: Observation, context: FailureContext) -> bool:
+    """Return whether an exception only follows from another: a cancelled task, or a group where another error ended the run."""
+    cancelled = observation.raised is not None and observation.raised.name.endswith("CancelledError")
+    return cancelled or (_is_group(observation) and context.ending.failed)
 
 
 def _groups_root(context: FailureContext, number: int) -> bool:

@@ -135,11 +135,13 @@ def unnamed_match(
     rule_id = CODE if raised is not None and _is_code_fault(raised, frames, phase) else UNKNOWN
     if rule_id not in rules:
         return None
-    own = next((one for one in reversed(frames) if owner_of(one.file).startswith(VLLM)), None)
+    called = raised.frames if raised is not None and raised.name == "RecursionError" else frames
+    own = next((one for one in reversed(called) if owner_of(one.file).startswith(VLLM)), None)
     in_test = context.run.kind == "test" and rule_id == UNKNOWN
     place = frames[-1] if frames else raised.frames[-1] if raised is not None and raised.frames else None
-    if rule_id == CODE and owner in TENSOR_LIBRARIES and own is not None:
-        place = own  # Its library refused what vLLM's code handed it: that code is the place.
+    if rule_id == CODE and own is not None and (owner in TENSOR_LIBRARIES or called is not frames):
+        # A library refused what vLLM's code handed it, or called back without end: that code is the place.
+        place, owner = own, owner if owner in TENSOR_LIBRARIES else VLLM
     hidden = in_test and owner == PROGRAM  # pytest names the innermost place of a test behind the exception.
     phase_words = _PHASES.get(phase) or at_start if owner != PROGRAM else ""
     owner_words = _owner_words(owner, frames) if rule_id == UNKNOWN else ""

@@ -32,6 +32,7 @@ LEFT_FREE_GIB = 3.0
 MOST_UTILIZATION = 0.95
 LEAST_GAIN = 1.03
 CLEARLY_MORE = 1.05
+LEAST_OVER_RUN = 1.01
 _METRIC = "generation_throughput"
 _BROKEN_BY_FP8 = "not --kv-cache-dtype fp8: with this model family an fp8 cache without calibrated scales is known to break answers"
 _REPLICAS = "more replicas share the load, and their caches add up"
@@ -56,7 +57,11 @@ def room_changes(case: RuleContext) -> Room:
     ways = (
         _drop_fixed_size, _on_cpu, _printed_advice, _raise_utilization, _smaller_elements, _smaller_weights,
     )  # fmt: skip
-    rooms = [room for way in ways if (room := way(case, memory)) is not None]
+    found = [room for way in ways if (room := way(case, memory)) is not None]
+    brief = case.is_brief("kv-cache-limited")
+    rooms = [room for room in found if not (brief and _risks_answers_for_little(room))]
+    if found and not rooms:
+        return Room((), None, (*_other_ways(case), _REPLICAS))
     if not rooms:
         words = "more memory for the KV cache: more cards per replica, or more replicas"
         return Room((action(words),), None, _other_ways(case))
@@ -70,6 +75,12 @@ def room_changes(case: RuleContext) -> Room:
             0, f"{lesser.knob} {lesser.after}, which leaves the answers alone and the cache the limit"
         )
     return Room(room.changes, room.effect, (*room.alternatives, *others, _REPLICAS))
+
+
+def _risks_answers_for_little(room: Room) -> bool:
+    """Return whether a change of the answers would bring next to nothing over the run."""
+    least = room.effect is not None and room.effect.over_run(room.effect.high) < LEAST_OVER_RUN
+    return least and any(change.safety == "changes-results" for change in room.changes)
 
 
 def _enough(case: RuleContext, rooms: Sequence[Room]) -> Room:

@@ -21,9 +21,11 @@ from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.cache_room import Room, room_changes
 from vllm_logdoctor.rules.performance.serving import held_long
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.model import Sample
 
 FULL_ALONE = "KV cache full while the queue is empty"
 HELD_BY_FEW = "KV cache held by few large requests"
+LEAST_PUSHED_BACK = 2
 FEW_REQUESTS = 2
 """Requests that hold the cache between them: shorter ones would make room."""
 ONLY_WHEN_WAITING = (
@@ -56,7 +58,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
     room = room_changes(case) if pressed else Room((), None)
     shorter = (_shorter_requests(few, _have_many_sequences(full)),) if few and pressed else ()
     found = Advice(
-        _what_is_full(case, full, few, waiting) + _preemptions(case, waiting) + _size(case),
+        _what_is_full(case, full, few, waiting) + _preemptions(case, full, waiting) + _size(case),
         (
             *sample_lines(case, full),
             *message_lines(case, "preempted", *CACHE_BY_DEFAULT),
@@ -118,16 +120,39 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
     return f"{limited} for {time}, peak usage {case.load.peak_kv:g} %{queue}"
 
 
-def _preemptions(case: RuleContext, waiting: int) -> str:
+def _preemptions(case: RuleContext, full: Sequence[Span], waiting: int) -> str:
     if case.load.preemptions:
         return f" The log shows {plural(case.load.preemptions, 'preemption')}."
     if not waiting:
         return " No request waited yet, but the next one would."
-    if case.run.engine == "V0":
-        return " New requests wait until others end. V0 logs only one preemption in fifty."
+    logged = " V0 logs only one preemption in fifty." if case.run.engine == "V0" else ""
+    logged = " V1 does not log preemptions." if case.run.engine == "V1" else logged
+    return f" {_pushed_back(full)}Preempted requests return to the queue and are recomputed.{logged}"
+
+
+def _pushed_back(full: Sequence[Span]) -> str:
+    """Return where running requests went back to the queue: fewer run, as many more wait, and no prompt is computed."""
+    stretches: list[list[Sample]] = []
+    for sample in (span.sample for span in full):
+        last = stretches[-1][-1] if stretches else None
+        if last is not None and _pushes_back(last, sample):
+            stretches[-1].append(sample)
+        else:
+            stretches.append([sample])
+    most = max(stretches, key=lambda part: (part[0].running or 0) - (part[-1].running or 0))
+    first, last = most[0], most[-1]
+    if (first.running or 0) - (last.running or 0) < LEAST_PUSHED_BACK:
+        return ""
     return (
-        " This release does not log preemptions: preempted requests return to the queue and are recomputed."
+        f"Running requests fell from {first.running:,} to {last.running:,} while waiting ones rose from"
+        f" {first.waiting:,} to {last.waiting:,} and no prompt was computed: probably preemptions. "
     )
+
+
+def _pushes_back(before: Sample, after: Sample) -> bool:
+    running = (before.running or 0) - (after.running or 0)
+    waiting = (after.waiting or 0) - (before.waiting or 0)
+    return after.engine == before.engine and not after.prompt and running == waiting > 0
 
 
 def _size(case: RuleContext) -> str:
