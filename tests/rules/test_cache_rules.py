@@ -45,6 +45,12 @@ def test_chunked_prefill_is_never_proposed_where_it_is_on() -> None:
     assert "chunked-prefill-off" in advice(a_run(set={"enable_chunked_prefill": False}))
 
 
+def test_chunked_prefill_is_not_proposed_where_one_request_runs_at_a_time() -> None:
+    """A long prompt then holds up no other request."""
+    run = a_run(set={"enable_chunked_prefill": False}, samples=load((9, {"running": 1, "generation": 40.0})))
+    assert "chunked-prefill-off" not in advice(run)
+
+
 def test_models_that_embed_have_their_own_reasons_for_both() -> None:
     settings = {"runner": "pooling", "enable_prefix_caching": False, "enable_chunked_prefill": False}
     assert not {"chunked-prefill-off", "prefix-caching-switched-off"} & set(advice(a_run(set=settings)))

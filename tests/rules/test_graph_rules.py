@@ -25,6 +25,15 @@ def test_eager_mode_costs_what_was_measured_at_such_a_load(running: int, low: fl
     assert found.effect.origin == "published"
 
 
+def test_a_burst_of_half_a_minute_is_no_single_stream() -> None:
+    """Three lines with 2, 4 and 125 requests show no usual number of them."""
+    lines = (load((1, {"running": number, "generation": 99.0})) for number in (4, 125, 2))
+    found = advice(a_run(set=EAGER, samples=tuple(sample for one in lines for sample in one)))["eager-mode"]
+    assert found.effect is not None
+    assert (found.effect.low, found.effect.high) == (1.0, 4.10)
+    assert "in the median" not in found.explanation
+
+
 def test_eager_mode_needs_the_setting_not_a_hint_that_mentions_it() -> None:
     hint = (
         "Capturing the model for CUDA graphs. To run the model in eager mode, set 'enforce_eager=True' or use"

@@ -13,14 +13,13 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import quantile, requests_of, summed_of
 from vllm_logdoctor.rules.bottleneck import LEAST_LINES
+from vllm_logdoctor.rules.load import is_steady
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Phase, Run
 
 Figure = tuple[str, str]
 
 _MOST = 5
-_STEADY = 0.2
-"""Share by which the requests at the two ends of an interval may differ for its rate per request."""
 _BEGINNINGS = ("imports", "engine-start", "engine-init", "api-server")
 _COMPARED = (
     "Successful requests",
@@ -65,10 +64,7 @@ def per_request(points: Sequence[Point]) -> float | None:
     rates = [
         (point.generation / point.running, point.lines)
         for before, point in pairwise(points)
-        if before.running
-        and point.running
-        and point.generation > 0
-        and abs(point.running - before.running) <= _STEADY * point.running
+        if point.running and point.generation > 0 and is_steady(before.running, point.running)
     ]
     return quantile(rates, 0.5)
 

@@ -20,11 +20,20 @@ PROMPT_SHARE = 0.01
 _REQUESTS = ("request-received", "request-added")
 
 
+# Share by which the requests at the two ends of an interval may differ for what it says of one request.
+STEADY = 0.2
+
+
 class Span(Struct, frozen=True):
-    """A sample with the seconds that it covers."""
+    """A sample with the seconds that it covers.
+
+    A statistics line counts the tokens of its interval and the requests at its end: `steady` is False where another
+    number ran at its beginning, so that tokens per request can't be told.
+    """
 
     sample: Sample
     seconds: float
+    steady: bool = True
 
     @property
     def busy(self) -> bool:
@@ -116,11 +125,12 @@ def spans_of(samples: Sequence[Sample], begun: float | None = None) -> list[Span
 
 
 def decode_spans(spans: Iterable[Span]) -> list[Span]:
-    """Return the samples in which next to no prompt tokens were computed."""
+    """Return the samples in which as many requests ran from beginning to end and next to no prompt tokens were computed."""
     return [
         span
         for span in spans
-        if span.sample.generation > 0
+        if span.steady
+        and span.sample.generation > 0
         and span.sample.running
         and span.sample.prompt <= PROMPT_SHARE * span.sample.generation
     ]
@@ -206,8 +216,20 @@ def _timed(series: list[Sample], begun: float | None) -> list[Span]:
         seconds = gap if 0 < gap <= longest * sample.count else usual * sample.count
         if not number and begun is not None and sample.time is not None and sample.time > begun:
             seconds = min(seconds, sample.time - begun)
-        spans.append(Span(sample, seconds))
+        spans.append(
+            Span(sample, seconds, is_steady(series[number - 1].running if number else None, sample.running))
+        )
     return spans
+
+
+def is_steady(before: int | None, running: int | None) -> bool:
+    """Return whether about as many requests ran at the beginning of an interval as at its end.
+
+    Example:
+        >>> is_steady(37, 1), is_steady(100, 90), is_steady(None, 4)
+        (False, True, False)
+    """
+    return bool(before and running) and abs((running or 0) - (before or 0)) <= STEADY * (running or 0)
 
 
 def _last_hit_rate(samples: Sequence[Sample]) -> float | None:

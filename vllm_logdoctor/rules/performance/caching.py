@@ -130,6 +130,7 @@ def chunked_prefill_off(case: RuleContext) -> Advice | None:
         or value is None
         or value.value is not False
         or case.run.arguments.get("enable_chunked_prefill") is not False
+        or (case.load.busy and case.load.peak_running <= 1)
     ):
         return None
     text = (

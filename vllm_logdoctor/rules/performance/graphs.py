@@ -28,6 +28,8 @@ from vllm_logdoctor.run.model import Run
 # Graphs save launches: with this many requests a step is long enough to hide them on a fast host.
 LOADED = 32
 FEW = 4
+# A median of less load than this is that of a burst.
+LEAST_SECONDS = 60.0
 # Seconds of compilation from which a start is worth a change.
 LONG_COMPILATION = 30.0
 # Eager mode that vLLM itself takes: no argument to drop.
@@ -67,7 +69,7 @@ def eager_mode(case: RuleContext) -> Advice | None:
     text = (
         f"{named}: every kernel of every step is launched by Python"
         + ("." if run.engine == "V0" or compiles(run) else ", and torch.compile is off.")
-        + (f" {_usual_requests(case)}:" if load.busy_seconds else " How much it costs depends on the load:")
+        + (f" {_usual_requests(case)}:" if _shows_load(case) else " How much it costs depends on the load:")
         + (
             " steps are long and launching is a small part of them."
             if load.running >= LOADED
@@ -93,6 +95,12 @@ def eager_mode(case: RuleContext) -> Advice | None:
         verify="`Capturing CUDA graphs` and `Graph capturing finished in N secs` at the start.",
         title="CUDA graphs off (--enforce-eager)" if run.engine == "V0" else "",
     )
+
+
+def _shows_load(case: RuleContext) -> bool:
+    """Return whether the statistics show how many requests usually ran: a burst within a few lines does not."""
+    load = case.load
+    return load.busy_seconds >= LEAST_SECONDS or (load.busy_seconds > 0 and load.peak_running <= FEW)
 
 
 def _usual_requests(case: RuleContext) -> str:
@@ -137,8 +145,8 @@ def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | Non
     if case.run.platform not in (None, "cuda", "rocm", "npu"):
         # Measured on none of them.
         return "medium", "medium", None
-    if not case.load.busy_seconds:
-        return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric, "the log has no statistics of the load")
+    if not _shows_load(case):
+        return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric, "the log shows no minute of load")
     if running >= LOADED:
         return "medium", "high", EAGER_OFF_LOADED.effect(metric)
     if running <= FEW:

@@ -62,10 +62,22 @@ def weights_on_the_host(case: RuleContext) -> Advice | None:
     if not gib:
         return None
     slowest, fastest = (1000 * gib * 1.0737 / speed for speed in (25, 50))
+    measured = _longest_fast_step(case)
+    partly = measured is not None and measured < fastest / 2
     text = (
-        f"{gib:g} GiB of weights stay on the host and are copied to the card in every step, whatever the batch: at"
+        f"{gib:g} GiB of weights stay on the host, and steps read them over the link to the processor. The fastest steps took at"
+        f" most {measured:.0f} ms, where all of them take {fastest:.0f} ms over PCIe 5: only a part is read in a step, as of a"
+        " mixture of experts, or the link is faster."
+        if partly
+        else f"{gib:g} GiB of weights stay on the host and are copied to the card in every step, whatever the batch: at"
         f" the 25 to 50 GB/s of a PCIe 4 or 5 link that is {fastest:.0f} to {slowest:.0f} ms a step (links between"
         " card and processor as on GH200 are several times faster)."
+    )
+    quantized = run.setting("quantization") not in (None, "", "None")
+    fitting = (
+        "more cards (tensor parallelism)"
+        if quantized
+        else "a quantized checkpoint, or one more card (tensor parallelism)"
     )
     memory = memory_of(run)
     spare = memory is not None and memory.available is not None and memory.available > 2 * gib
@@ -75,15 +87,24 @@ def weights_on_the_host(case: RuleContext) -> Advice | None:
             *setting_lines(case, "cpu_offload_gb", "available_kv_cache_gib"),
             *sample_lines(case, case.load.busy[:1]),
         ),
-        confidence="high",
+        confidence="medium" if partly else "high",
         changes=(
             flag(case, "--cpu-offload-gb", gib, None, "needs-test", "the cache gets smaller by as much")
             if spare
-            else (action("weights that fit: a quantized checkpoint, or one more card (tensor parallelism)"),)
+            else (action(f"weights that fit: {fitting}"),)
         ),
-        alternatives=("quantized weights that fit the card", "one more card") if spare else (),
+        alternatives=(fitting,) if spare else (),
         verify="no offload in the arguments, and a higher generation throughput at the same load.",
+        title="CPU offload: weights read from the host" if partly else "",
     )
+
+
+def _longest_fast_step(case: RuleContext) -> float | None:
+    """Return the milliseconds that a step took at most when most tokens were made, or None where tokens tell no steps."""
+    most = max((span.sample.generation for span in case.load.busy), default=0.0)
+    if not most or not case.load.peak_running or case.run.setting("speculative_config"):
+        return None
+    return 1000 * case.load.peak_running / most
 
 
 def cache_larger_than_load(case: RuleContext) -> Advice | None:
