@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 from vllm_logdoctor.catalogue.defaults import (
     default_meaning,
@@ -26,6 +26,7 @@ _TROUBLE = frozenset({"WARNING", "ERROR", "CRITICAL"})
 _LEVELS = {"exception": "error", "warn": "warning", "trace": "debug"}
 
 _MOST_KNOWN = 4096
+_LONGEST_KNOWN = 500
 
 _ByStart = dict[str, list[tuple[str, VllmMessage]]]
 """Messages by their first characters, each with the text that its first line begins with."""
@@ -40,19 +41,23 @@ class VllmMessages:
     def __init__(self) -> None:
         self._files: dict[str, _ByStart] = {}
         self._patterns: dict[str, Pattern] = {}
-        self._known_raised: dict[str, VllmMessage | None] = {}
+        # Every rank prints the lines of one traceback.
+        self._known = lru_cache(maxsize=_MOST_KNOWN)(self._find)
+        self._raised = lru_cache(maxsize=_MOST_KNOWN)(self._find_raised)
 
     def pattern_of(self, call_site: tuple[str, int] | None, level: str, message: str) -> Pattern | None:
         """Return what the table knows of a message as a pattern; None where no template fits."""
-        found = self._logged("" if call_site is None else _base(call_site), message)
-        if found is None and level in _TROUBLE:
-            found = self._raised(message)
-        return None if found is None else self._pattern(found)
+        find = self._known if len(message) <= _LONGEST_KNOWN else self._find
+        return find("" if call_site is None else call_site[0], level in _TROUBLE, message)
 
     def is_printed(self, text: str) -> bool:
         """Return whether vLLM prints or raises a text that no header marks as its own; it must say enough for that."""
         found = self._logged("", text) or self._raised(text)
         return found is not None and _letters(found) >= _LETTERS_WITHOUT_HEADER
+
+    def _find(self, file: str, is_trouble: bool, message: str) -> Pattern | None:
+        found = self._logged(_base(file), message) or (self._find_raised(message) if is_trouble else None)
+        return None if found is None else self._pattern(found)
 
     @cached_property
     def _table(self) -> MessageTable:
@@ -82,7 +87,7 @@ class VllmMessages:
 
     def prints_from(self, call_site: tuple[str, int] | None) -> bool:
         """Return whether a release of vLLM prints from a file; true where a log names none."""
-        return call_site is None or self._table.logs_from(_base(call_site))
+        return call_site is None or self._table.logs_from(_base(call_site[0]))
 
     @staticmethod
     def _first(by_start: _ByStart, message: str) -> VllmMessage | None:
@@ -92,15 +97,8 @@ class VllmMessages:
                     return each
         return None
 
-    def _raised(self, message: str) -> VllmMessage | None:
-        """Return the exception that a message is; every rank prints the lines of one traceback."""
-        if message not in self._known_raised:
-            if len(self._known_raised) >= _MOST_KNOWN:
-                self._known_raised.clear()
-            self._known_raised[message] = self._find_raised(message)
-        return self._known_raised[message]
-
     def _find_raised(self, message: str) -> VllmMessage | None:
+        """Return the exception that a message is."""
         text = message.lstrip()
         types = EXCEPTION_TYPES.match(text)
         text = text[types.end() :] if types else text
@@ -120,8 +118,9 @@ def vllm_messages() -> VllmMessages:
     return VllmMessages()
 
 
-def _base(call_site: tuple[str, int]) -> str:
-    return call_site[0].replace("\\", "/").rpartition("/")[2]
+@lru_cache(maxsize=_MOST_KNOWN)
+def _base(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2]
 
 
 def pattern_of_message(message: VllmMessage, versions: tuple[str, ...]) -> Pattern:

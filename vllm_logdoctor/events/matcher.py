@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache, partial
 
 from vllm_logdoctor.catalogue.index import PackIndex, Pattern
 from vllm_logdoctor.catalogue.values import Search, compiled, convert, find
@@ -14,6 +14,7 @@ from vllm_logdoctor.events.event import Event, FieldValue
 from vllm_logdoctor.parse import Record
 
 _MOST_REMEMBERED = 4096
+_LONGEST_REMEMBERED = 500
 
 
 class Matcher:
@@ -32,14 +33,22 @@ class Matcher:
         self._vllm_messages = vllm_messages()
         self._tries: dict[int, _Try] = {}
         self._tries_of: dict[tuple[int, ...], list[_Try]] = {}
+        # Ranks and restarts print the same lines.
+        self._known = lru_cache(maxsize=_MOST_REMEMBERED)(self._find)
 
     def match(self, record: Record) -> Event | None:
         """Return the event of a record, or None where no pattern knows its message."""
-        for one in self._candidates(record.literals):
-            match = one.match(record.message)
+        find = self._known if len(record.message) <= _LONGEST_REMEMBERED else self._find
+        found = find(record.literals, record.message)
+        return None if found is None else Event(found[0].event, found[1], found[0], record)
+
+    def _find(
+        self, literals: tuple[int, ...], message: str
+    ) -> tuple[Pattern, Mapping[str, FieldValue]] | None:
+        for one in self._candidates(literals):
+            match = one.match(message)
             if match is not None:
-                pattern = one.pattern
-                return Event(pattern.event, _fields(pattern, match), pattern, record)
+                return one.pattern, _fields(one.pattern, match)
         return None
 
     def match_vllm_message(self, record: Record) -> Event | None:

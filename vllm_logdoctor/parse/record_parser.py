@@ -45,6 +45,9 @@ LONGEST_TEXT = 1 << 16
 
 MOST_SECRETS = 50
 
+_LONGEST_REMEMBERED = 500
+"""Characters of a line that is remembered with its head."""
+
 _NUMBERING_FROM = 4
 """So many numbers in a row that grow with the lines are numbers of lines, not of ranks."""
 
@@ -139,24 +142,18 @@ class RecordParser:
             text = _COLOURED_PROCESS.sub(r"\g<process>", text)
         if self.unfinished is not None and "\r" not in text:
             text = self._without_rest_of_secret(line, text)
-        head = text[: text.find("] ", 0, LONGEST_HEAD) + 2]
-        process, level, time, year_known, site = plain = plain_head(head) or _NO_HEAD
-        if plain is _NO_HEAD:
-            process, end = _process_before(text[: text.find(") ", 0, LONGEST_HEAD) + 2])
-            message = text[end:]
-            usual = len(message) < LONGEST_SHOWN - LONGEST_HEAD and not self.learned and _is_bare(message)
-        else:
-            message = text[len(head) :]
-            usual = is_usual(message)
-        if usual:
+        frame = _known_frame if len(text) <= _LONGEST_REMEMBERED else _find_frame
+        process, level, time, year_known, site, message, is_usual_text, is_plain_text = frame(text)
+        if is_usual_text and (site is not None or not self.learned):
             return (
                 Record(
                     line.file, line.number, process, level, time, None, year_known, site, message.rstrip(), text.rstrip(), line.literals
                 ),
             )  # fmt: skip
-        if plain is not _NO_HEAD and is_plain(message):
+        if is_plain_text:
             prefix = Prefix(0, process, None, False)
-            return (self._record(line, prefix, level, time, year_known, site, message, text, len(head)),)
+            head = len(text) - len(message)
+            return (self._record(line, prefix, level, time, year_known, site, message, text, head),)
         return self._parse_any(line, text)
 
     def _parse_any(self, line: WantedLine, text: str) -> Iterator[Record]:
@@ -361,6 +358,27 @@ class RecordParser:
         )
 
 
+_Frame = tuple[Process, str, "float | None", bool, "tuple[str, int] | None", str, bool, bool]
+"""Process, level, time, whether its year was printed, call site and message of a line; whether it is usual, and plain."""
+
+
+def _find_frame(text: str) -> _Frame:
+    """Read the head of a line, and whether the rest needs a second look."""
+    head = text[: text.find("] ", 0, LONGEST_HEAD) + 2]
+    plain = plain_head(head)
+    if plain is None:
+        process, end = _process_before(text[: text.find(") ", 0, LONGEST_HEAD) + 2])
+        message = text[end:]
+        usual = len(message) < LONGEST_SHOWN - LONGEST_HEAD and _is_bare(message)
+        return process, "", None, False, None, message, usual, False
+    message = text[len(head) :]
+    usual = is_usual(message)
+    return *plain, message, usual, usual or is_plain(message)
+
+
+_known_frame = lru_cache(maxsize=1024)(_find_frame)  # Restarts and loops print the same lines.
+
+
 @lru_cache(maxsize=512)
 def _process_before(head: str) -> tuple[Process, int]:
     """Return the process that a head names, and the length of the head; a head that names none has no length."""
@@ -425,7 +443,6 @@ def _without_redraws(segments: Sequence[str]) -> Iterator[str]:
 
 
 _NO_PREFIX = Prefix(0, NO_PROCESS, None, False)
-_NO_HEAD = (NO_PROCESS, "", None, False, None)
 
 
 def _process_anywhere(text: str, prefix: Prefix) -> Prefix:

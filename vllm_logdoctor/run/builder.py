@@ -72,6 +72,27 @@ class RunBuilder:
         budget: records that all runs of the log may keep together.
     """
 
+    server = VLLM
+    engine_reader: EngineReader | None = None
+    first: Record | None = None
+    last: Record | None = None
+    processes_left_out = False
+    other_server: Evidence | None = None
+    vllm_records = 0
+    unframed = 0
+    recognised = 0
+    tracebacks = 0
+    ready = False
+    ended = False
+    troubled = False
+    now: float | None = None
+    year_shift = 0.0
+    statistics_time: float | None = None
+    _hints_wanted = _MOST_HINTS
+    _hint_records = 0
+    _writer = NO_PROCESS
+    _fast_prefix: LinePrefix | None = None
+
     def __init__(
         self,
         number: int,
@@ -81,42 +102,24 @@ class RunBuilder:
         budget: RecordBudget | None = None,
     ) -> None:
         self.number = number
-        self.server = VLLM
-        self.engine_reader: EngineReader | None = None
         self.files = files
         self.clock = Clock()
-        self.first: Record | None = None
-        self.last: Record | None = None
         self.processes: dict[Process, int] = {}
-        self.processes_left_out = False
         self.messages: dict[str, Occurrences] = {}
         self.times: dict[tuple[str, int], float | None] = {}
         self.keeper = RecordSampler(budget)
         self.environment = environment or Environment()
         self.launches = launches or Launches()
-        self.other_server: Evidence | None = None
         self.speculation: list[Speculation] = []
         self.transfers: list[Transfer] = []
         self.progress: list[Progress] = []
         self.unknown: dict[tuple[str, str], Unknown] = {}
         self.call_sites: dict[tuple[str, int], str] = {}
-        self.vllm_records = self.unframed = 0
-        self.recognised = 0
-        self.tracebacks = 0
         self.continuations = Continuations()
         self.openers: dict[str, Process] = {}
-        self.ready = False
-        self.ended = False
-        self.troubled = False
-        self._hints_wanted, self._hint_records = _MOST_HINTS, 0
-        self._writer = NO_PROCESS
-        self.now: float | None = None
-        self.year_shift = 0.0
         self._year_finder = YearFinder()
-        self.statistics_time: float | None = None
         self._fast_prefixes: set[LinePrefix] = set()
-        self._fast_prefix: LinePrefix | None = None
-        self._undated: Counter[AccessKey] = Counter()
+        self._undated: Counter[AccessKey] | None = None
         self._unflushed: dict[int, FastLine] = {}
 
     @cached_property
@@ -238,6 +241,7 @@ class RunBuilder:
     def add_accesses(self, counts: Counter[AccessKey]) -> None:
         """Fold in access lines; they carry no time, so that the lines around them have to tell their minute."""
         self.accesses.update(counts)
+        self._undated = self._undated or Counter()
         self._undated.update(counts)
         self.ready = True
 
@@ -253,7 +257,7 @@ class RunBuilder:
         then, now = self.statistics_time, self.now
         known = then is not None and (now is None or now - then <= _ACCESSES_OF_A_LINE)
         self.requests_by_minute.add(int(then // 60) if then is not None and known else -1, self._undated)
-        self._undated = Counter()
+        self._undated = None
 
     def _begun(self) -> bool:
         return bool(self.openers) or self.vllm_records > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
 from vllm_logdoctor.lazy import lazy_pattern
@@ -68,15 +67,16 @@ def installed_in(text: str) -> str | None:
     return found["version"] if found else None
 
 
-def hints_in(record: Record) -> Iterator[str]:
-    """Yield the hints of a record: "V0", "V1", a platform, "no-gpu", "no-platform"."""
-    if name := record.process.name:
-        engine = _PROCESSES.get(name.split("_")[0].split(" ")[0])
-        if engine is not None:
-            yield engine
-    text = record.message[:1500]
-    if _may_hint(text):
-        yield from _hints_of(text)
+def hints_in(record: Record) -> tuple[str, ...]:
+    """Return the hints of a record: "V0", "V1", a platform, "no-gpu", "no-platform"."""
+    return _hints_of(record.process.name, record.message[:1500])
+
+
+@lru_cache(maxsize=1024)  # Every rank prints the same traceback.
+def _hints_of(name: str, text: str) -> tuple[str, ...]:
+    engine = _PROCESSES.get(name.split("_")[0].split(" ")[0])
+    hints = _hints_in_text(text) if _may_hint(text) else ()
+    return hints if engine is None else (engine, *hints)
 
 
 @asked_once(4096)
@@ -84,8 +84,7 @@ def _may_hint(text: str) -> bool:
     return any(map(text.__contains__, _WORDS))
 
 
-@lru_cache(maxsize=1024)  # Every rank prints the same traceback.
-def _hints_of(text: str) -> tuple[str, ...]:
+def _hints_in_text(text: str) -> tuple[str, ...]:
     return tuple(
         hint
         for hint, words, expression in _CHECKED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -112,4 +113,9 @@ class RecordSampler:
 
 
 def _kind_of(record: Record) -> _Kind:
-    return record.level, template_of(record.message)
+    return _kind(record.level, record.message[:300])
+
+
+@lru_cache(maxsize=1024)
+def _kind(level: str, text: str) -> _Kind:
+    return level, _template_of(text)

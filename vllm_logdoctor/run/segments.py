@@ -23,7 +23,12 @@ ENGINE_LINES = frozenset({"engine-config"})
 IMPORT_LINES = frozenset({"platform-detected", "platform-plugin-activated"})
 MOST_RUNS = 200
 """Runs of one set that are reported; the rest is counted. A supervisor that restarts a server all night writes thousands."""
-OPENERS = VERSION_LINES | ARGUMENT_LINES | ENGINE_LINES
+_KINDS = {
+    **dict.fromkeys(VERSION_LINES, "version"),
+    **dict.fromkeys(ARGUMENT_LINES, "arguments"),
+    **dict.fromkeys(ENGINE_LINES, "engine"),
+}
+OPENERS = _KINDS.keys()
 BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
 _ONE_OF_A_RUN = ("APIServer", "EngineCore")
@@ -119,9 +124,10 @@ class Segmenter:
             if name in OPENERS if run.server != VLLM else self._opens(run, name, event):
                 run = self._start(process)
             if name in OPENERS:
-                run.openers.setdefault(_kind(name), process)
+                kind = _KINDS[name]
+                run.openers.setdefault(kind, process)
                 if len(run.openers) < _MOST_OPENERS:
-                    run.openers[f"{_kind(name)} {process.name}"] = process
+                    run.openers[f"{kind} {process.name}"] = process
         elif process is not self._claimed and self._is_namesake(run, process):
             run = self._start(process, beside=True)
         if self._second_began is None and len(self.runs) > 1 and name not in _WAITING:
@@ -304,7 +310,7 @@ class Segmenter:
             return _is_front(record.process) and (run.ended or failed or _program_left(run))
         if run.ended or (run.troubled and run.launches.following is not None):
             return True  # After an error the next start was typed at a prompt.
-        kind = _kind(name)
+        kind = _KINDS[name]
         if not run.openers and name not in ENGINE_LINES and _had_a_life(run):
             return True
         if name in ENGINE_LINES:
@@ -383,10 +389,6 @@ def _is_started_beside(run: RunBuilder, first: Process, record: Record) -> bool:
     time = (record.time or 0.0) + run.year_shift
     same_model = before.message.partition(", ")[0] == record.message.partition(", ")[0]
     return same_model and first.pid != record.process.pid and 0 <= time - (before.time or 0.0) <= _AT_ONCE
-
-
-def _kind(name: str) -> str:
-    return "version" if name in VERSION_LINES else "arguments" if name in ARGUMENT_LINES else "engine"
 
 
 def _is_front(process: Process) -> bool:

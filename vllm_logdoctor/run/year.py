@@ -37,7 +37,7 @@ class YearFinder:
             record: the next record.
             now: the time on the run's scale, or None where it has none yet.
         """
-        if self._lines >= _MOST_LINES:
+        if self._lines >= _MOST_LINES or (self._printed is None and record.level and not record.year_known):
             return None
         found = _printed_time(record)
         self._lines += found is None and record.level == ""
