@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.failure.judging import diagnosis
 from tests.run.lives_of_a_server import start, statistics
 from vllm_logdoctor import RunView, analyze
 
@@ -126,3 +127,14 @@ def test_an_exception_group_of_a_request_is_named_not_the_task_that_it_cancelled
     (found,) = [one for one in run.findings if one.id == "request-error-not-server-fault"]
     assert "ExceptionGroup: unhandled errors in a TaskGroup" in found.explanation
     assert "CancelledError" not in found.explanation
+
+
+def test_a_model_that_the_server_does_not_have_is_named_where_its_clients_ask_for_it() -> None:
+    asked = (
+        "(APIServer pid=1) INFO:     Application startup complete.\n"
+        "(APIServer pid=1) ERROR 02-23 13:48:05 [serving_chat.py:179] Error with model error=ErrorInfo(message='The model `other` does not exist.',"
+        " type='NotFoundError', param=None, code=404)\n"
+        '(APIServer pid=1) INFO:     172.17.0.1:34980 - "POST /v1/chat/completions HTTP/1.1" 404 Not Found\n'
+    )
+    refused = next(one for one in diagnosis(asked).findings if one.id == "request-error-not-server-fault")
+    assert "The model `other` does not exist." in refused.explanation

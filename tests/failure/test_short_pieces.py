@@ -445,3 +445,16 @@ def test_what_somebody_writes_around_a_log_is_no_evidence_beside_it() -> None:
     (broken,) = [one for one in found.findings if one.kind == "failure"]
     assert broken.id == "gpu-memory-not-free-at-start"
     assert not {one.line for one in broken.evidence} & {1, 8}
+
+
+def test_a_journal_with_lines_of_an_api_server_is_a_log() -> None:
+    assert (
+        root(
+            "Feb 22 06:55:47 box python3.12[16233]: (APIServer pid=16233)     raise RuntimeError(\n"
+            "Feb 22 06:55:47 box python3.12[16233]: (APIServer pid=16233) RuntimeError: Engine core initialization failed."
+            " See root cause above. Failed core proc(s): {}\n"
+            "Feb 22 06:55:47 box systemd[1643]: llm.service: Main process exited, code=exited, status=1/FAILURE\n"
+            "Feb 22 06:55:53 box systemd[1643]: llm.service: Scheduled restart job, restart counter is at 76.\n"
+        ).id
+        == "cause-not-in-log"
+    )

@@ -151,3 +151,94 @@ def test_a_time_before_a_process_is_no_part_of_an_error() -> None:
     text = _raised(_ENGINE, error="OSError: no such model")
     stamped = [f"2026-04-19 12:51:56.342 | (APIServer pid=1) {line}" for line in text.splitlines()]
     assert "`OSError: no such model`" in vllm_logdoctor.analyze(stamped).to_markdown()
+
+
+@pytest.mark.parametrize(
+    ("error", "rule"),
+    [
+        ("TypeError: 'NoneType' object is not iterable", "engine-code-bug"),
+        ("TypeError: forward() got an unexpected keyword argument 'lengths'", "platform-library-version-mismatch"),
+    ],
+)  # fmt: skip
+def test_only_what_tells_of_another_interface_is_a_plug_in_that_does_not_fit(error: str, rule: str) -> None:
+    where = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/env/lib/python3.11/site-packages/vllm/v1/engine/core.py", line 80, in _initialize_kv_caches\n'
+        "    available = self.model_executor.determine_available_memory()\n"
+        '  File "/opt/env/lib/python3.11/site-packages/vllm_ascend/worker/worker.py", line 254, in determine_available_memory\n'
+        "    self.model_runner.profile_run()\n"
+    )
+    assert root(f"{where}{error}\n").id == rule
+
+
+def test_a_grammar_that_the_check_of_a_request_refuses_did_not_crash_the_engine() -> None:
+    refused = root(
+        "ERROR 04-03 06:53:16 [backend_xgrammar.py:137] Failed to advance FSM for request 0 for tokens 17. Please file an issue.\n"
+        "Processed prompts: 100%|##########| 1/1 [00:01<00:00,  1.2s/it]\n"
+        "Traceback (most recent call last):\n"
+        '  File "/home/me/ask.py", line 78, in <module>\n'
+        "    outputs = llm.generate(prompts, params)\n"
+        '  File "/opt/env/lib/python3.11/site-packages/vllm/entrypoints/llm.py", line 457, in generate\n'
+        "    self._validate_and_add_requests(\n"
+        '  File "/opt/env/lib/python3.11/site-packages/vllm/v1/structured_output/utils.py", line 287, in validate_structured_output_request_xgrammar\n'
+        "    raise ValueError(\n"
+        "ValueError: Failed to convert the grammar from Lark to EBNF.\n"
+    )
+    assert refused.title.startswith("Request refused")
+    assert "Lark" in refused.evidence[0].text
+
+
+def test_an_account_that_the_hub_refuses_is_not_asked_for_a_token() -> None:
+    refused = root(
+        "Traceback (most recent call last):\n"
+        '  File "/opt/env/lib/python3.11/site-packages/vllm/transformers_utils/config.py", line 40, in get_config\n'
+        "    raise e\n"
+        "OSError: You are trying to access a gated repo.\n"
+        "403 Client Error. (Request ID: Root=1-0)\n"
+        "Your request to access model lab/big-model is awaiting a review from the repo authors.\n"
+    )
+    assert "account has no access" in refused.explanation
+    assert not any("HF_TOKEN" in one for one in (*map(str, refused.changes), *refused.alternatives))
+
+
+def test_an_extra_that_vllm_asks_for_is_named() -> None:
+    missing = root(
+        "Traceback (most recent call last):\n"
+        '  File "/opt/env/lib/python3.11/site-packages/vllm/utils/import_utils.py", line 324, in __getattr__\n'
+        "    raise ImportError(msg) from exc\n"
+        "ImportError: Please install vllm[otherloader] for otherloader support\n"
+    )
+    assert missing.id == "optional-kernel-package-missing"
+    assert "otherloader" in str(missing.changes)
+
+
+def test_a_pair_of_features_that_is_currently_not_supported_is_named() -> None:
+    refused = root(
+        'ERROR 03-03 16:00:46 [engine.py:141]   File "/opt/vllm_ascend/attention.py", line 609, in forward\n'
+        "ERROR 03-03 16:00:46 [engine.py:141]     raise RuntimeError(\n"
+        "ERROR 03-03 16:00:46 [engine.py:141] RuntimeError: Prefix cache and chunked prefill are currently not supported.\n"
+    )
+    assert refused.id == "feature-incompatible-with-model"
+    assert any("--no-enable-prefix-caching" in one for one in refused.alternatives)
+
+
+def test_a_card_that_a_profiler_of_rocm_watched_is_tried_without_it() -> None:
+    text = (
+        "INFO 04-15 01:47:06 [core.py:283] init engine (profile, create kv cache, warmup model) took 10.58 seconds\n"
+        "(EngineCore pid=7) ERROR 04-15 01:47:07 [core.py:1110] torch.AcceleratorError: CUDA error: unspecified launch failure\n"
+        "(EngineCore pid=7) ERROR 04-15 01:47:07 [core.py:1110] Search for `hipErrorLaunchFailure' in the manual.\n"
+    )
+    assert not any("without the profiler" in one for one in root(text).alternatives)
+    assert "without the profiler" in root(f"Enabling API Tracing\n{text}").alternatives[0]
+
+
+def test_code_of_neither_vllm_nor_a_package_is_what_is_to_be_corrected() -> None:
+    own = root(
+        "Traceback (most recent call last):\n"
+        '  File "/opt/env/lib/python3.11/site-packages/vllm/v1/engine/core.py", line 133, in __init__\n'
+        "    kv_cache_config = self._initialize_kv_caches(vllm_config)\n"
+        '  File "/srv/changes/fixed_head.py", line 78, in check\n'
+        "    raise ValueError(\n"
+        "ValueError: fixed head takes 16 rows, got 32\n"
+    )
+    assert own.alternatives[0].startswith("Correct the code at the place")

@@ -231,6 +231,7 @@ def test_a_password_of_words_is_masked_for_what_precedes_it(form: str, password:
         "{'key': 'Layer17', 'token': 'word 17'}",
         "the password is wrong for this user",
         "see --api-key\nvllm serve --help",
+        "wandb: Currently logged in as: me (team). Use `wandb login --relogin` to force relogin",
     ],
 )
 def test_what_only_looks_like_a_password_stays(text: str) -> None:

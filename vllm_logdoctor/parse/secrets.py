@@ -95,7 +95,7 @@ _COOKIE = lazy_pattern(
 _COMMAND = lazy_pattern(
     r"(?P<name>\bcurl\b[^|;\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:'\"]{1,80}:|\bsshpass\s{1,3}-p\s?[\"']?"
     r"|\blogin\b[^|;\n]{0,120}?\s-(?:[pk]|-token|-key)[ =]?[\"']?|\bvault login (?:-\S{1,40} ){0,4}|--from-literal[= ][\w.-]{1,80}="
-    r"|\bwandb login (?:--relogin )?|\bmysql(?:dump|admin)?\b[^|;\n]{0,120}?\s-p[\"']?(?=\S)"
+    r"|\bwandb login (?:--[\w-]{1,40} ){0,4}(?!-)|\bmysql(?:dump|admin)?\b[^|;\n]{0,120}?\s-p[\"']?(?=\S)"
     r"|\bredis-cli\b[^|;\n]{0,120}?\s(?:-a|--pass)[ =][\"']?|\balias set \S{1,40} \S{1,200} \S{1,80} "
     r"|\bmongo(?:sh|dump|restore)?\b[^|;\n]{0,120}?\s-p[ =]?[\"']?"
     r"|\bhtpasswd -\w{1,6} (?:\S{1,200} )?\S{1,80} |\badd_user \S{1,80} "

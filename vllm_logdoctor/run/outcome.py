@@ -9,6 +9,7 @@ from itertools import islice
 
 from msgspec import Struct, field
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, is_utility_call, kind_of_block
 from vllm_logdoctor.run.blockphase import is_of_start, phase_of_block, phase_of_message
@@ -46,7 +47,9 @@ _CONSEQUENCE_LINES = 2000
 _NO_CONNECTION_LEFT = "Waiting for application shutdown"
 """Who waited for connections waits for them no longer: the log may end before the last line of an orderly shutdown."""
 _LONG_AFTER = 40
-"""Lines of others behind the last one of vLLM after which a start was not cut off there."""
+"""Lines of others behind the last one of vLLM, or behind an actor's error, after which the log was not cut off there."""
+# (APIServer pid=9)      (EngineCore_DP0 pid=9)      (Worker_TP0 pid=9)      (VllmWorkerProcess pid=9)      (RayWorkerWrapper pid=9)
+_OF_VLLM = lazy_pattern(r"API|Engine|CoreEngine|V?llm|Worker(?:_|$)|RayWorker|DP")
 
 _MOST_FATAL = 1000
 
@@ -148,6 +151,8 @@ class _Judge:
             return False
         if (is_transfer(block) or self._is_clients(block)) and not self._death_after(block):
             return False
+        if self._actor_lives(block):
+            return False
         if self.ready is None or self.ready > _NOWHERE:
             return True
         served = self.run.startup_complete and (not self.offline or self._offline_done())
@@ -162,10 +167,25 @@ class _Judge:
 
     def _is_clients(self, block: Block) -> bool:
         """Return whether a client's program wrote a traceback into the log of a server that answers requests."""
-        files = [frame.file for one in block.raised for frame in one.frames]
-        if block.level or not files or any(is_file_of_vllm(file) for file in files):
+        if block.level or not any(one.frames for one in block.raised) or self._has_vllm(block):
             return False
         return bool(self.run.accesses) or "request" in self.kinds
+
+    @staticmethod
+    def _has_vllm(block: Block) -> bool:
+        return any(is_file_of_vllm(frame.file) for one in block.raised for frame in one.frames)
+
+    def _actor_lives(self, block: Block) -> bool:
+        """Return whether an actor of Ray failed in code that vLLM has no part in, and the driver, which learns of each such end, says nothing.
+
+        (AgentWorker pid=57714)   File "/work/agent/env.py", line 270, in read_answer
+        """
+        if block.process.pid is None or _OF_VLLM.match(block.process.name) or self._has_vllm(block):
+            return False
+        alike = next(one for one in self.blocks if one.process.name == block.process.name)
+        later = (one for one in self.blocks if self.order.place(one.first) > self.order.place(block.first))
+        long_before_end = self.run.last_line - alike.first.line > _LONG_AFTER
+        return long_before_end and all(one.process.pid for one in later) and self._healthy_end(block)
 
     def _went_on(self, block: Block) -> bool:
         """Return whether the engine made tokens or finished prompts long after a block: then the block did not end it."""

@@ -31,6 +31,9 @@ _CORRECT = Change(
     "correct the requests: the most frequent refusal shows what the server did not take", "action"
 )
 _OF_ERROR = lazy_pattern(r"(?i)error|exception|fail")
+_MODEL = "error-model"
+# Error with model error=ErrorInfo(message='The model `m` does not exist.', type='NotFoundError', param=None, code=404)
+_MESSAGE = lazy_pattern(r"message='(?P<message>[^'\n]{4,200})'")
 _ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request"
 _LOGGED = "The server logged: {logged}\nMost frequent exception: {most}.\nException: {only}."
@@ -64,7 +67,7 @@ def request_findings(
     if faults and refused and REFUSED in rules:
         yield _refusals(context, rules, Counter(), faults)
         texts = [one for one in texts if one not in faults]
-    if REFUSED in rules and (sum(refused.values()) >= _FEW or texts):
+    if REFUSED in rules and (sum(refused.values()) >= _FEW or texts or _unknown_model(context, refused)):
         refusals = _refusals(context, rules, refused, texts)
         if share:
             title = f"{100 * share:.0f} % of requests rejected with HTTP 4xx"
@@ -186,6 +189,15 @@ def _head(observation: Observation) -> Record | None:
     return head
 
 
+def _unknown_model(context: FailureContext, refused: Counter[int]) -> tuple[str, Record] | None:
+    """Return what the server said of a model that it does not serve, where most refusals may be of that kind."""
+    logged = context.run.messages.get(_MODEL)
+    if logged is None or 2 * refused[404] <= refused.total():
+        return None
+    found = _MESSAGE.search(logged.first[0].record.message)
+    return (found["message"], logged.first[0].record) if found else None
+
+
 def _refusals(
     context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
@@ -194,10 +206,14 @@ def _refusals(
     left = {id(one.block or one): one for one in alone if one.raised is None or one.raised.type}
     texts = list(left.values()) or texts
     words = Counter(one.text.split("\n")[0][:200] for one in texts)
+    said = _unknown_model(context, refused) if not words else None
+    if said is not None:
+        words[said[0]] += 1
     what = shown(words.most_common(1)[0][0]) if words else None
     heads = [head for one in texts if (head := _head(one)) is not None]
     logged = sorted({f"{head.message.strip().rstrip('.')}." for head in heads})
     records = [record for one in texts[:2] for record in (one.record, _head(one)) if record is not None]
+    records += [said[1]] if said is not None else []
     values = {
         "count": sum(refused.values()) or None,
         "statuses": ", ".join(f"{count} with {status}" for status, count in sorted(refused.items())) or None,

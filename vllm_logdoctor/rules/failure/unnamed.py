@@ -95,6 +95,10 @@ OF_A_TEST = (
     "Run the one test again with its output: `pytest -x -s` and the name that the summary gives.",
 )
 _PROGRAM = ("Correct the program at the place that the traceback names: what vLLM had to do was done.",)
+_CALLED = (
+    "Correct the code at the place that the traceback names: it is a part of neither vLLM nor an installed package.",
+    "Start once without it to see that the rest works.",
+)
 _NAME = lazy_pattern(r"\w{1,60}")
 # 2024:09:13-11:21:50:(  532) |CCL_ERROR| exchange_utils.cpp:202 sendmsg_fd: condition ... failed      NCCL WARN Cuda failure
 _LIBRARY_FAILED = lazy_pattern(
@@ -431,6 +435,8 @@ def _next_steps(owner: str | None, rule_id: str, context: FailureContext, *, cal
         return _PROGRAM if context.ending.program_failed else _CALL
     if context.run.kind == "build":
         return WHOLE_OUTPUT
+    if owner == PROGRAM:
+        return _CALLED
     if owner in _CLIENTS and not called:
         return ("Read the server's log at that time: this log is the client's.",)
     if owner and owner != PYTHON and not called and not owner.startswith(VLLM) and _NAME.fullmatch(owner):

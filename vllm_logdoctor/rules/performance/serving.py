@@ -146,7 +146,9 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
 def _part_of(seconds: float, whole: float) -> str:
     """Return a part of the time with requests as the beginning of a sentence."""
     part, all_of_it = minutes(seconds), minutes(whole)
-    return f"During all {all_of_it} of load" if part == all_of_it else f"For {part} of {all_of_it} of load"
+    if part != all_of_it:
+        return f"For {part} of {all_of_it} of load"
+    return f"During {'all' if seconds >= whole else 'nearly all'} {all_of_it} of load"
 
 
 def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
