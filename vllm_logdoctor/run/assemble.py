@@ -45,6 +45,8 @@ DEFAULTED = (
 SELDOM_SET = ("block_size", "data_parallel_size", "pipeline_parallel_size", "tensor_parallel_size")
 _WITHOUT_CACHE = "disabling-chunked-prefill-model-without-kvcache"
 _OFFLINE_READY = ("engine-initialised", "offline-progress")
+_SAME_ZONE = 1800.0
+"""Seconds: clocks of two zones are further apart."""
 
 
 def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
@@ -131,6 +133,10 @@ def _place(run: Run, builder: RunBuilder, tail: Sequence[Record]) -> None:
     run.started, run.ended, run.year_known = clock.first, clock.end, clock.year_known
     if clock.backwards:
         run.started = clock.last
+    elif (outer := builder.outer_clock.end) is not None and run.ended is not None:
+        # Ray goes on where vLLM's loggers are silent; a wrapper that stamps every line says nothing more.
+        later = run.year_known and not builder.stamped_twice and 0 < outer - run.ended < _SAME_ZONE
+        run.ended = outer if later else run.ended
     if builder.first is not None and builder.last is not None:
         run.first_line, run.last_line = builder.first.line, builder.last.line
         run.first_file, run.last_file = builder.files[builder.first.file], builder.files[builder.last.file]
@@ -159,7 +165,8 @@ def _identify(run: Run, builder: RunBuilder) -> None:
     run.version = version_of(builder)
     run.platform, run.platform_evidence = platform_of(builder, run.version)
     run.engine = engine_generation(builder, run.version)
-    run.kind = "server" if run.launched_by else kind_of_run(builder)
+    command = builder.launches.own if run.launched_by else None
+    run.kind = kind_of_run(builder) if command is None else "offline" if command.offline else "server"
     unnamed = run.kind == "unknown" or (run.launched_by and not run.accesses)
     if unnamed and run.server == VLLM and not run.vllm_records:
         # A launch command above the output of a client or a build is no line of the server.

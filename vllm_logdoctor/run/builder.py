@@ -84,6 +84,7 @@ class RunBuilder:
     tracebacks = 0
     ready = False
     ended = False
+    stamped_twice = False
     troubled = False
     now: float | None = None
     year_shift = 0.0
@@ -282,6 +283,7 @@ class RunBuilder:
             self.now = self.clock.at_time(record.time, record.year_known)
         if record.outer_time is not None:
             self.outer_clock.at_time(record.outer_time, record.year_known)
+            self.stamped_twice = self.stamped_twice or record.time is not None
         if record.process is not self._writer and record.process is not NO_PROCESS:
             self._writer = record.process
             if len(self.processes) < _MOST_PROCESSES:

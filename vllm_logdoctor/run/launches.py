@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from vllm_logdoctor.knowledge.flags import flag_spans
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.model import Evidence
@@ -17,6 +18,7 @@ from vllm_logdoctor.run.model import Evidence
 # $ vllm serve org/m --port 8000      (venv) user@host:~/work# python -m vllm.entrypoints.openai.api_server --model org/m
 # + CUDA_VISIBLE_DEVICES=0,1 vllm serve org/m -tp 2      root 4711 12.0 0.4 ... python3 -m vllm.entrypoints.openai.api_server --model org/m
 # Starting server: /opt/venv/bin/vllm serve org/m       docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.11.0 --model org/m
+# VLLM_CPU_KVCACHE_SPACE=16 time python benchmarks/benchmark_throughput.py --model org/m --device cpu      (an engine of its own)
 # A bare "# " or "> " begins a comment or a quotation; "# " on a log's first line is root's prompt.
 _PROMPT = r"(?:(?:\([\w .-]{1,40}\) )?(?:[^\s$#>'\"`]{1,80}(?: ?[^\s$#>'\"`]{1,120})?[$#>]|\$) |\++ )"
 _LABEL = (
@@ -30,7 +32,9 @@ _BEFORE = (
 _PROGRAM = (
     r"(?:(?:\S{1,160}/)?vllm +serve(?= )"
     r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:-\w +)*-m +vllm\.entrypoints\.(?:openai\.)?api_server(?= |$)"
-    r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:\S{1,160}/)vllm +serve(?= ))"
+    r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:\S{1,160}/)vllm +serve(?= )"
+    r"|(?:\S{1,160}/)?vllm +bench +(?:throughput|latency)(?= )"
+    r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:\S{1,160}/)?benchmark_(?:throughput|latency)\.py(?= ))"
 )
 _IMAGE = r"(?:sudo +)?(?:docker|podman|nerdctl) +run +.{0,3000}?\bvllm/vllm-(?:openai|cpu)\S{0,100}"
 _COMMAND = lazy_pattern(
@@ -46,7 +50,8 @@ _MOST_LOADS = 3
 _REDRAWN = lazy_pattern(r"(.)(?:\^M|\r)\1")
 _CONTROL = lazy_pattern(r"\^M|[\x00-\x08\x0b-\x1f\x7f]")
 _MARKS = (
-    "vllm serve", "entrypoints.", "vllm/vllm-", "docker run", "podman run", "vllm bench serve", "benchmark_serving.py",
+    "vllm serve", "entrypoints.", "vllm/vllm-", "docker run", "podman run", "vllm bench ", "benchmark_serving.py", "benchmark_throughput.py",
+    "benchmark_latency.py",
 )  # fmt: skip
 _MOST_LINES = 80
 _LONGEST = 16_000
@@ -72,10 +77,12 @@ class LaunchCommand(Struct, frozen=True):
     Attributes:
         arguments: values by field; `model` where the command names one.
         evidence: the lines of the command.
+        offline: whether it is a benchmark with an engine of its own, not a server.
     """
 
     arguments: dict[str, Any]
     evidence: tuple[Evidence, ...]
+    offline: bool = False
 
 
 class Launches(Struct):
@@ -144,8 +151,14 @@ def command_of(text: str, evidence: tuple[Evidence, ...] = ()) -> LaunchCommand 
         words = shlex.split(found["arguments"])
     except ValueError:
         return None
-    arguments = _arguments(words, "serve" in (found["program"] or ""))
-    return LaunchCommand(arguments, evidence) if arguments.get("model") else None
+    program = found["program"] or ""
+    arguments = _arguments(words, "serve" in program)
+    offline = "bench" in program
+    if offline:  # Its own arguments, as the lengths of its prompts, are no settings of the engine.
+        arguments = {
+            name: value for name, value in arguments.items() if flag_spans(f"--{name.replace('_', '-')}")
+        }
+    return LaunchCommand(arguments, evidence, offline) if arguments.get("model") else None
 
 
 def _arguments(words: Sequence[str], takes_model: bool) -> dict[str, Any]:

@@ -23,6 +23,8 @@ _FEWEST_WORDS = 3
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 # Killed      Aborted (core dumped)
 _OF_SHELL = lazy_pattern(r"[A-Z][a-z]{5,}(?: \(core dumped\))?\s*")
+# Extension modules: numpy.core._multiarray_umath, ...        warnings.warn("resource_tracker: There appear to be 1 leaked ...
+_OF_PYTHON = lazy_pattern(r"\s*(?:Extension modules: |warnings\.warn\()")
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
@@ -105,7 +107,7 @@ def _is_new(page: Page, last: Record) -> bool:
 
 def _is_sentence(record: Record) -> bool:
     in_traceback = record.message.startswith("    ") or frame_line(record.message) is not None
-    in_traceback |= opens(record.message) is not None
+    in_traceback |= opens(record.message) is not None or _OF_PYTHON.match(record.message) is not None
     words = len(_WORD.findall(record.message))
     return not in_traceback and (words >= _FEWEST_WORDS or _OF_SHELL.fullmatch(record.message) is not None)
 

@@ -1,0 +1,124 @@
+"""Failures of NPUs, of containers' commands and of validation in the forms that people paste: often without a start, or in two lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_logdoctor import RunView, analyze
+
+NPU = "RuntimeError: create:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:89 HCCL function error: HcclCommInitRootInfo(n, &i, r, &c), error code is 7"
+WATCHDOG = (
+    "[rank1]:[E324 13:00:25.428029551 compiler_depend.ts:574] [Rank 1] Watchdog caught collective operation timeout:"
+    " WorkHCCL(SeqNum=196, OpType=ALLREDUCE, Timeout(ms)=3600000) ran for 3600185 milliseconds before timing out."
+)
+EXTRA = "  Extra inputs are not permitted [type=extra_forbidden, input_value=3, input_type=int]"
+
+
+def title_of(run: RunView) -> str:
+    return run.to_markdown().split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [(NPU, "HCCL error"), (WATCHDOG, "HCCL collective timeout")],
+)
+def test_a_failure_of_hccl_is_not_explained_by_nccl(line: str, title: str) -> None:
+    text = analyze([line]).to_markdown()
+    assert title in text.split("\n")[0]
+    assert "NCCL" not in text.replace("HCCL", "")
+
+
+def test_an_error_of_acl_gets_the_steps_of_ascend() -> None:
+    text = analyze(["RuntimeError: ACL stream synchronize failed, error code:507018"]).to_markdown()
+    assert "ASCEND_LAUNCH_BLOCKING" in text
+    assert "NEURON" not in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "serve /models/org-7b",
+        "vllm serve /models/org-7b",
+        "/bin/bash -c python3 -m vllm.entrypoints.openai.api_server --model m",
+    ],
+)
+def test_a_command_that_repeats_the_entrypoint_is_no_argument_of_another_release(arguments: str) -> None:
+    run = analyze([f"vllm: error: unrecognized arguments: {arguments}"]).runs[0]
+    assert title_of(run) == "# FAILED at start-up: Command repeats the container's entrypoint"
+
+
+def test_the_field_that_a_configuration_does_not_know_is_named() -> None:
+    run = analyze(
+        [
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for EngineArgs",
+            "block_sise",
+            EXTRA,
+        ]
+    ).runs[0]
+    assert "EngineArgs of this release has no field block_sise" in run.to_markdown()
+
+
+@pytest.mark.parametrize(
+    "reason", [EXTRA, "  Input should be 'auto' or 'fp8' [type=literal_error, input_value='x']"]
+)
+def test_a_validation_error_without_its_exception_is_a_refusal(reason: str) -> None:
+    run = analyze(["1 validation error for CompilationConfig", "mode", reason]).runs[0]
+    assert "Invalid configuration refused by vLLM" in title_of(run)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "OSError: Can't load image processor for 'org/quantized-3'. If you were trying to load it from the Hub, make sure",
+        "OSError: /models/q3 does not appear to have a file named preprocessor_config.json. Checkout the Hub for available files.",
+    ],
+)
+def test_missing_files_of_a_processor_are_named(line: str) -> None:
+    assert "Processor files of a multimodal model missing" in title_of(analyze([line]).runs[0])
+
+
+def test_a_list_of_pods_says_that_a_container_ends_again_and_again() -> None:
+    pods = [
+        "NAME                        READY   STATUS             RESTARTS        AGE",
+        "server-5cc594fd46-hg5rw     0/1     CrashLoopBackOff   5 (2m30s ago)   13m",
+    ]
+    assert "kubectl logs --previous" in analyze(pods).to_markdown()
+
+
+def test_the_command_of_an_offline_benchmark_gives_the_settings_of_its_engine() -> None:
+    lines = [
+        "VLLM_CPU_KVCACHE_SPACE=16 time python benchmarks/benchmark_throughput.py --model org/m --input-len 128 --device cpu",
+        "WARNING 07-08 21:21:47 cpu_executor.py:119] CUDA graph is not supported on CPU, fallback to the eager mode.",
+        "Processed prompts:   0%|          | 0/1000 [00:00<?, ?it/s][rank0]: Traceback (most recent call last):",
+        '[rank0]:   File "/opt/lib/python3.11/site-packages/vllm/worker/cpu_model_runner.py", line 202, in _prepare_prompt',
+        "[rank0]:     attn_metadata = self.attn_backend.make_metadata(",
+        "[rank0]: TypeError: XFormersMetadata.__init__() got an unexpected keyword argument 'is_prompt'",
+    ]
+    run = analyze(lines).runs[0]
+    assert (run.run.kind, run.run.setting("device"), run.run.setting("input_len")) == ("offline", "cpu", None)
+    assert "Build for GPUs run with" in title_of(run)
+
+
+RAY = "2023-12-20 08:58:56,879 WARNING worker.py:2074 -- A worker died or was killed while executing a task by an unexpected system error."
+
+
+@pytest.mark.parametrize(("twice", "seconds"), [(False, 245.0), (True, 35.0)])
+def test_a_run_lasts_until_the_last_line_of_ray_that_has_a_time(twice: bool, seconds: float) -> None:
+    """Who stamps each line once more may do so later than it was written, or in another time zone."""
+    stamp = "2023-12-20T08:54:53.000000000Z " if twice else ""
+    lines = [
+        f"{stamp}INFO 12-20 08:54:51 llm_engine.py:223] # GPU blocks: 64920, # CPU blocks: 6553",
+        f"{stamp}INFO 12-20 08:55:26 model_runner.py:437] Graph capturing finished in 35 secs.",
+        RAY if not twice else f"2023-12-20T08:58:56.000000000Z {RAY.partition('WARNING ')[2]}",
+    ]
+    run = analyze(lines).runs[0].run
+    assert round(run.ended - run.started) == pytest.approx(seconds, abs=1)
+
+
+def test_the_list_of_loaded_modules_is_no_last_word() -> None:
+    lines = [
+        RAY,
+        "Fatal Python error: Aborted",
+        "Extension modules: msgpack._cmsgpack, psutil._psutil_linux (total: 2)",
+    ]
+    assert "Last line" not in analyze(lines).to_markdown()
