@@ -75,7 +75,7 @@ def test_a_response_that_ends_early_is_no_server_that_was_not_reached() -> None:
     assert title_of(BENCHMARK) == "# CLIENT FAILED: The server's response ended early"
 
 
-def test_a_request_whose_client_went_away_is_said() -> None:
+def test_a_request_that_ended_in_an_exception_group_is_said() -> None:
     frame = '  File "/opt/lib/python3.10/dist-packages/starlette/{}.py", line {}, in {}'
     cancelled = [
         "ERROR:    Exception in ASGI application",
@@ -92,7 +92,7 @@ def test_a_request_whose_client_went_away_is_said() -> None:
         "exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
     ]
     text = run_of(cancelled).to_markdown()
-    assert "Error while processing a request: `asyncio.exceptions.CancelledError" in text
+    assert "Error while processing a request: `exceptiongroup.ExceptionGroup: unhandled errors" in text
     assert "Most frequent" not in text
 
 
@@ -155,3 +155,58 @@ def test_a_download_that_times_out_during_an_installation_is_named() -> None:
         "      pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool(host='packages.example', port=443): Read timed out.",
     ]
     assert title_of(lines) == "# BUILD FAILED: Download of a package failed during the installation"
+
+
+def test_a_request_that_an_engine_in_another_server_refused_is_no_crash() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/dynamo/lib/python3.12/site-packages/dynamo/runtime/__init__.py", line 85, in wrapper',
+        "    async for item in func(*args_list, **kwargs):",
+        '  File "/opt/vllm/vllm/v1/engine/async_llm.py", line 309, in generate',
+        "    q = await self.add_request(",
+        '  File "/opt/vllm/vllm/inputs/registry.py", line 187, in call_hf_processor',
+        "    raise ValueError(msg) from exc",
+        "ValueError: Failed to apply Processor on data",
+    ]
+    text = run_of(lines).to_markdown()
+    assert text.startswith("# EXCERPT: a request failed")
+    assert "1. Send the image" in text
+    assert "crashed" not in text
+
+
+def test_a_check_of_a_build_script_is_not_said_to_lack_the_compilers_output() -> None:
+    lines = [
+        "Building wheels for collected packages: xformers",
+        "  error: subprocess-exited-with-error",
+        "      Traceback (most recent call last):",
+        '        File "/env/lib/python3.12/site-packages/torch/utils/cpp_extension.py", line 2409, in _write_ninja_file',
+        "          assert len(sources) > 0",
+        "      AssertionError",
+        "  ERROR: Failed building wheel for xformers",
+    ]
+    text = run_of(lines).to_markdown()
+    assert "not in this log" not in text
+    assert "--only-binary" in text
+
+
+def test_a_pooling_run_has_no_speed_of_output() -> None:
+    bar = "Processed prompts: 100%|##########| 4/4 [00:00<00:00, 55.18it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]"
+    assert "output tokens/s" not in run_of([bar]).to_markdown()
+
+
+def test_the_first_line_of_a_compiled_function_proves_nothing() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/vllm/model_executor/models/gemma3.py", line 370, in forward',
+        "    def forward(",
+        "KeyError: 'local_attn_masks'",
+    ]
+    assert "def forward(" not in run_of(lines).to_markdown()
+
+
+def test_a_warning_that_is_printed_at_each_start_asks_for_no_change() -> None:
+    warning = (
+        "WARNING 12-02 23:35:07 arg_utils.py:1075] [DEPRECATED] Block manager v1 has been removed, and setting --use-v2-block-manager"
+        " to True or False has no effect on vLLM behavior."
+    )
+    assert "remove it from the command" not in run_of([warning]).to_markdown()

@@ -169,12 +169,13 @@ def state(page: Page) -> str:
     level, limit = state_level(page), page.diagnosis.bottleneck.name
     if level == "failed":
         return f"{failed_state(run)}: cause not in this log"
-    if level == "cut":
+    if level == "cut" and is_cut_off(page):
         return (
-            f"CUT OFF: {'no result in the log' if page.run.startup_complete else 'the log ends during start-up'}"
-            if is_cut_off(page)
-            else "EXCERPT: the log shows neither a complete start nor a load"
+            f"CUT OFF: {'no result in the log' if run.startup_complete else 'the log ends during start-up'}"
         )
+    if level == "cut":
+        failed = any(one.id == REFUSED and one.evidence for one in page.advice)
+        return f"EXCERPT: {'a request failed' if failed else 'the log shows neither a complete start nor a load'}"
     if level == "limited":
         failed = no_request_succeeded(run) and not _failing_requests(page)
         return "REQUESTS FAILED: no request succeeded" if failed else f"LIMITED: {_limit(page)}"
@@ -404,7 +405,8 @@ def _without_change(page: Page, level: Level) -> tuple[str, ...]:
     if level == "cut" and is_cut_off(page):
         return (_DOWNLOADED_BEFORE, _REST_OF_LOG) if _download(page) is not None else (_REST_OF_LOG,)
     if level == "cut":
-        return ()
+        refused = (one for one in page.advice if one.id == REFUSED and one.role == "root")
+        return tuple(way for one in refused for way in _remedies(page, one))[:SHOWN]
     if level == "failed":
         return (
             "Ask the scheduler, the container runtime or the kernel log (`dmesg -T`) who ended the process.",

@@ -183,6 +183,8 @@ def _speed(batches: Sequence[Progress]) -> str:
     if len(timed) < len(batches):
         return ""
     speed = sum(rate * took for rate, took in timed) / sum(took for _, took in timed)
+    if not speed:
+        return ""  # A pooling model generates no tokens.
     return f", {speed:,.0f} output tokens/s" if speed >= 100 else f", {speed:.3g} output tokens/s"
 
 

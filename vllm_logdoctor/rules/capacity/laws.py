@@ -196,8 +196,8 @@ def _shared_out(memory: Memory, to: ChangedSetting, shares_cache: bool) -> Memor
     overhead = RANKS_OVERHEAD_GIB * ((new > 1) - (float(old) > 1))
     gib = memory.available + freed - overhead
     step = (
-        f"{memory.available:g} GiB {freed:+.2f} GiB of weights {-overhead:+.1f} GiB of buffers = {gib:.2f}"
-        " GiB a rank"
+        f"{memory.available:g} GiB {freed:+.2f} GiB of weights"
+        f"{f' {-overhead:+.1f} GiB of buffers' if overhead else ''} = {gib:.2f} GiB a rank"
     )
     moved = memory.with_available(gib, gib - 0.3, gib + 0.3, step)
     if isinstance(moved, str):

@@ -17,7 +17,7 @@ from vllm_logdoctor.rules.failure.nonfatal import (
     limit_findings,
     transfer_findings,
 )
-from vllm_logdoctor.rules.failure.requests import request_findings
+from vllm_logdoctor.rules.failure.requests import REFUSED, request_findings
 from vllm_logdoctor.rules.failure.root import Verdict, verdict_of
 from vllm_logdoctor.rules.failure.signatures import FailureRules, failure_rules
 from vllm_logdoctor.rules.failure.silent_end import SILENT, end_findings
@@ -100,7 +100,9 @@ def _settled_outcome(context: FailureContext, findings: Sequence[Finding]) -> Ou
     if context.run.kind == "test":
         return ending.outcome  # What fails a test is no server that crashed.
     if ending.outcome not in ("truncated", "unknown", "running"):
-        return ending.outcome
+        alone = not ending.started and ending.ready is None and ending.outcome == "crashed_while_serving"
+        refused = alone and any(one.role == "root" and one.id == REFUSED for one in findings)
+        return "unknown" if refused else ending.outcome  # Who called the engine may go on after a request.
     if ending.outcome == "running" and not ending.fatal and "request" in ending.kinds:
         return ending.outcome  # What failed requests has not ended the server.
     roots = (one for one in findings if one.role == "root" and one.kind == "failure" and one.id not in SILENT)
@@ -138,7 +140,8 @@ _LISTED_CODE = lazy_pattern(r"\s*(?:-+> ?)?(?:\d+ |\[\d+\]\()")
 _OF_NORMAL_COURSE = lazy_pattern(r"^(?:\S+ \S+\s+)?(?:INFO|DEBUG)\s+[\w.]+\.py:\d+ ")
 _OF_ERRORS = lazy_pattern(r"(?i)error|exception|fail|fatal|crash|abort|died|dead|killed|traceback|terminat")
 # │ /opt/vllm/engine/llm_engine.py:305 in step │    The other lines of a box show neither a place nor the code that raised.
-_BOX_WITHOUT_PLACE = lazy_pattern(r"\s*│(?!.*(?:❱|\.py:\d+ in \w))")
+#     def forward(      Code that is compiled or decorated has its first line in place of the one that raised.
+_SAYS_NOTHING = lazy_pattern(r"\s*│(?!.*(?:❱|\.py:\d+ in \w))|(?:\[rank\d+\]:)?\s+(?:async )?def \w+\(")
 _START_TOPICS = frozenset(
     {"configuration", "kv-cache", "model-loading", "quantization", "scheduler", "tokenizer"}
 )
@@ -198,7 +201,7 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     return [
         one
         for one in records
-        if not _BOX_WITHOUT_PLACE.match(one.message) and not _is_of_importlib(one) and not is_prose(one)
+        if not _SAYS_NOTHING.match(one.message) and not _is_of_importlib(one) and not is_prose(one)
     ]
 
 

@@ -162,7 +162,9 @@ def unnamed_match(
         title="" if in_test and owner == PROGRAM else _title(raised, rule_id, owner),
         remedy=OF_A_TEST if in_test else _CALL if raised is not None and _is_wrong_call(raised)
         else () if raised is not None and _is_of_device(raised) and context.run.kind != "build"
-        else _next_steps(owner, rule_id, context, called=own is not None),
+        else _next_steps(
+            owner, rule_id, context, called=own is not None, tool=raised is not None and raised.name in _TOOL_FAILED
+        ),
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in groups.items() if text}, facts, context.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
@@ -418,13 +420,18 @@ def _title(raised: Raised | None, rule_id: str, owner: str | None) -> str:
 _OF_COMPILER = lazy_pattern(
     r"CMake Error|\berror: (?!subprocess|metadata|command|legacy)|FAILED: |error generated|fatal error"
 )
+_OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: PACKAGE`): a release that has one for this Python and PyTorch."
 _OUTPUT_MISSING = "Build again with the output of CMake and the compiler, which is not in this log: `pip install -v`; its first error is the cause."
 
 
-def _next_steps(owner: str | None, rule_id: str, context: FailureContext, *, called: bool) -> tuple[str, ...]:
-    """Return the steps that fit the owner; `called`: code of vLLM is among the places that led there."""
+def _next_steps(
+    owner: str | None, rule_id: str, context: FailureContext, *, called: bool, tool: bool
+) -> tuple[str, ...]:
+    """Return the steps that fit the owner; `called`: code of vLLM led there; `tool`: the exception says that a program failed."""
     if rule_id == CODE:
         return ()
+    if owner == BUILD and not tool:
+        return (_OF_SCRIPT,)
     if owner == BUILD and not any(_OF_COMPILER.search(one.message) for one in context.trail):
         return (_OUTPUT_MISSING,)
     if owner == BUILD:

@@ -34,6 +34,8 @@ USELESS = 0.15
 NONE_TAKEN = 1.0
 # Drafted tokens from which the rates by position are no accident.
 LEAST_DRAFTED = 500
+# Less is a trial with one prompt.
+FEW_DRAFTED = 100
 # Requests with which a step has arithmetic to spare; more of them were measured apart.
 FEW_REQUESTS = 4
 
@@ -153,6 +155,8 @@ def speculation_not_compared(case: RuleContext) -> Advice | None:
     found = acceptance_of(case)
     running = case.load.running
     if found is None or _wasteful(found) or found.rate is None or not 1 <= running <= FEW_REQUESTS:
+        return None
+    if 0 < sum(one.drafted or 0 for one in case.run.speculation) < FEW_DRAFTED:
         return None
     if found.rate >= NEARLY_ALL and (found.length or 0.0) >= SURE_LENGTH:
         return None
