@@ -290,3 +290,37 @@ def test_a_cut_traceback_is_shown_with_what_a_library_warned_of_above() -> None:
     text = vllm_logdoctor.analyze([warning, *(head + line for line in lines)]).to_markdown()
     assert "Traceback is cut off" in text
     assert "can't transfer GPU memory" in text
+
+
+def test_an_error_in_a_library_that_vllm_calls_asks_for_its_release_not_for_other_sizes() -> None:
+    head = "ERROR 05-01 10:00:57 [core.py:324] "
+    lines = [
+        "EngineCore hit an exception: Traceback (most recent call last):",
+        '  File "/opt/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 65, in __init__',
+        "    self.table = oracle.Table.of(",
+        '  File "/opt/lib/python3.12/site-packages/oracle/table.py", line 107, in of',
+        "    return rows.width",
+        "AttributeError: 'Rows' object has no attribute 'width'",
+    ]
+    text = vllm_logdoctor.analyze([head + line for line in lines]).to_markdown()
+    assert "1. Compare the installed release of oracle" in text
+    assert "another model" not in text
+
+
+def test_an_engine_without_a_server_crashes_while_it_processes_prompts() -> None:
+    lines = [
+        "Traceback (most recent call last):", '  File "/home/me/score.py", line 9, in <module>', "    llm.generate(prompts)",
+        '  File "/opt/lib/python3.10/site-packages/vllm/entrypoints/llm.py", line 560, in generate', "    outputs = self._run_engine()",
+        '  File "/opt/lib/python3.10/site-packages/vllm/worker/model_runner.py", line 1600, in execute_model', "    hidden = self.model(",
+        "IndexError: list index out of range",
+    ]  # fmt: skip
+    text = vllm_logdoctor.analyze([LOADING[0], *lines]).to_markdown()
+    assert text.startswith("# FAILED while processing prompts")
+    assert "crashed while processing prompts" in text
+
+
+def test_the_end_of_what_pip_shows_of_a_failed_step_is_of_a_build() -> None:
+    lines = ["      RuntimeError:", "      The detected CUDA version (12.4) mismatches the version that was used to compile", "      PyTorch (11.8). Please make sure to use the same CUDA versions.", "      ", "      [end of output]"]  # fmt: skip
+    text = vllm_logdoctor.analyze(lines).to_markdown()
+    assert text.startswith("# BUILD FAILED: CUDA version mismatch")
+    assert "Missing from this log" not in text

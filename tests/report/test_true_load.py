@@ -284,3 +284,11 @@ def test_a_command_that_sent_a_part_of_the_load_repeats_that_part() -> None:
     assert "Repeat the load with the command of this log" in report(
         [*START, command, *queue, *[ANSWER] * 100]
     )
+
+
+def test_commands_that_sent_fewer_requests_than_the_results_count_are_a_part() -> None:
+    result = ["============ Serving Benchmark Result ============", "Successful requests:                     90        ", "Benchmark duration (s):                  12.5      "]  # fmt: skip
+    eager = ["vllm serve org/model --enforce-eager", *[""] * 90]
+    command = "vllm bench serve --model org/model --dataset-name random --num-prompts 90"
+    assert "Repeat 90 of the 180 requests with the command" in report([*eager, command, *result, "", *result])
+    assert "Repeat the load with the command" in report([*eager, command, *result])

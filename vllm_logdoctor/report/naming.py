@@ -35,6 +35,8 @@ STATES: dict[Outcome, str] = {
     "killed": "KILLED",
 }
 
+_OFFLINE = ("while serving", "while processing prompts")
+"""What a server does, and an engine without one."""
 _STATES_BY_KIND = {
     "build": "BUILD FAILED",
     "test": "TESTS FAILED",
@@ -304,6 +306,8 @@ def failed_state(run: Run) -> str:
         return "BUILD"  # pip installs packages that do not fit together, and only says so.
     if run.kind == "offline" and run.outcome == "clean_shutdown":
         return "PROGRAM FAILED after all prompts were answered"
+    if run.kind == "offline" and run.outcome == "crashed_while_serving":
+        return STATES[run.outcome].replace(*_OFFLINE)
     return _STATES_BY_KIND.get(run.kind) or STATES.get(run.outcome, "FAILED")
 
 
@@ -335,4 +339,5 @@ def _end(run: Run) -> str:
     if is_client(run) and run.outcome in ("truncated", "unknown"):
         return "with results"
     unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))
-    return OUTCOMES["unknown" if unsaid and not shows_a_run(run) else run.outcome]
+    words = OUTCOMES["unknown" if unsaid and not shows_a_run(run) else run.outcome]
+    return words.replace(*_OFFLINE) if run.kind == "offline" else words

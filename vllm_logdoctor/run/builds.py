@@ -13,9 +13,11 @@ from vllm_logdoctor.run.tracelines import cleaned
 
 # error: subprocess-exited-with-error      ERROR: Failed building wheel for vllm      -- Configuring incomplete, errors occurred!
 # make[2]: *** [library/CMakeFiles/TENSILE.dir/build.make:74: Tensile/library] Error 1
+# [end of output]      (pip, below what a failed step printed)
 # FAILED: csrc/attention.cu.o      ERROR: failed to solve: process "/bin/sh -c pip install ..." did not complete successfully: exit code: 1
 _FAILED = lazy_pattern(
-    r"error: subprocess-exited-with-error|ERROR: (?:ERROR: )?(?:Failed (?:to build|building)|Could not (?:build|install|find a version))"
+    r"error: subprocess-exited-with-error|^\s*\[end of output\]\s*$"
+    r"|ERROR: (?:ERROR: )?(?:Failed (?:to build|building)|Could not (?:build|install|find a version))"
     r"|^\s*(?:#\d+ [\d.]+ +)?(?:Failed to build |ninja: build stopped|-- Configuring incomplete|ERROR: failed to (?:solve|build))"
     r"|Unable to find installation candidates for |^\s*(?:#\d+ [\d.]+ +)?FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so)\b"
     r"|did not complete successfully: exit code|metadata-generation-failed|The command '.{1,400}' returned a non-zero code"

@@ -50,7 +50,8 @@ _PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1",
 # .../site-packages/vllm-0.2.6+rocm563-py3.10-linux-x86_64.egg/vllm/...      /opt/vllm-0.6.2.post1/vllm/utils.py
 #    (from vllm==0.6.4.post2.dev359+g4863e5fb.d20241214.cu123)
 _INSTALLED = lazy_pattern(
-    r"\bvllm(?:-| \(|==)(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)*(?:\+g[0-9a-f]{6,}(?:\.d\d{8})?)?)"
+    r"\bvllm(?:-| \(|==)(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)*"
+    r"(?:\+(?:g[0-9a-f]{6,}(?:\.d\d{8})?|(?:rocm|gaudi|cpu|xpu|tpu|neuron)\d*))?)"
     r"(?=[\w.+-]*\.(?:tar\.gz|whl|egg|dist-info)|/vllm/|\) |[).]\w*\)|\.cu\d+\))"
 )
 
@@ -60,6 +61,8 @@ def installed_in(text: str) -> str | None:
 
     >>> installed_in("  Using cached vllm-0.6.3.post1.tar.gz (2.7 MB)")
     '0.6.3.post1'
+    >>> installed_in("/opt/lib/python3.10/dist-packages/vllm-0.7.2+gaudi000-py3.10.egg/vllm/scripts.py")
+    '0.7.2+gaudi000'
     >>> installed_in("try pip install vllm==0.8.5") is None
     True
     """

@@ -52,7 +52,8 @@ def _part_of_the_load(run: Run) -> str:
     """Return how many requests of the log the commands in it sent, in words, where the log has clearly more."""
     asked = [_NUM_PROMPTS.search(one.text) for one in run.load_commands]
     sent = sum(int(found["number"]) for found in asked if found is not None)
-    answered = sum(requests_of(run, with_probes=False).values())
+    measured = sum(int(one.figures.get(_TOTALS[0], 0)) for one in run.benchmarks)
+    answered = max(measured, sum(requests_of(run, with_probes=False).values()))
     return f"{sent:,} of the {answered:,} requests" if all(asked) and sent < LEAST_SHARE * answered else ""
 
 

@@ -28,7 +28,7 @@ def _bounds(page: Page) -> list[str]:
     first, last = clock(run.started), clock(run.ended)
     if first is None or last is None or not run.phases:
         return []
-    return [f"Log of vLLM from {first} to {last}.{_cost(page)}{_open_end(page)}", ""]
+    return [f"Log from {first} to {last}.{_cost(page)}{_open_end(page)}", ""]
 
 
 def _open_end(page: Page) -> str:

@@ -135,9 +135,9 @@ def _is_group(observation: Observation) -> bool:
 
 
 def _follows(observation: Observation, context: FailureContext) -> bool:
-    """Return whether an exception only follows from another: a cancelled task, or a group where another error ended the run."""
-    cancelled = observation.raised is not None and observation.raised.name.endswith("CancelledError")
-    return cancelled or (_is_group(observation) and context.ending.failed)
+    """Return whether a cancelled request only follows from the error that ended the run."""
+    name = observation.raised.name if observation.raised is not None else ""
+    return context.ending.failed and name.endswith(("ExceptionGroup", "CancelledError"))
 
 
 def _groups_root(context: FailureContext, number: int) -> bool:

@@ -421,6 +421,7 @@ _OF_COMPILER = lazy_pattern(
     r"CMake Error|\berror: (?!subprocess|metadata|command|legacy)|FAILED: |error generated|fatal error"
 )
 _OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: PACKAGE`): a release that has one for this Python and PyTorch."
+_NEWER = "Use a newer release of vLLM; if the error appeared with an upgrade, go back to the last release that worked."
 _OUTPUT_MISSING = "Build again with the output of CMake and the compiler, which is not in this log: `pip install -v`; its first error is the cause."
 
 
@@ -428,7 +429,7 @@ def _next_steps(
     owner: str | None, rule_id: str, context: FailureContext, *, called: bool, tool: bool
 ) -> tuple[str, ...]:
     """Return the steps that fit the owner; `called`: code of vLLM led there; `tool`: the exception says that a program failed."""
-    if rule_id == CODE:
+    if rule_id == CODE and (owner is None or _is_close(owner)):
         return ()
     if owner == BUILD and not tool:
         return (_OF_SCRIPT,)
@@ -449,7 +450,6 @@ def _next_steps(
     if owner and owner != PYTHON and not called and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
         return (f"Search the issues of {owner} for the exception: the traceback contains no vLLM code.",)
     if called and owner and owner != PYTHON and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
-        return (
-            f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires.",
-        )
+        compare = f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
+        return (compare, _NEWER) if rule_id == CODE else (compare,)
     return ()

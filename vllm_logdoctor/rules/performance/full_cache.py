@@ -113,8 +113,8 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
     if few:
         usage = max(span.sample.kv_usage or 0.0 for span in full)
         return (
-            f"For {time} {plural(few, 'request')} held up to {usage:g} % of the KV cache, and what was free was less"
-            f" than one more of that size takes{queue} A max_num_seqs of {few} has the same effect: check which value was set."
+            f"For {time} {plural(few, 'request')} held up to {usage:g} % of the KV cache, and the rest was too small"
+            f" for another of that size{queue} A max_num_seqs of {few} has the same effect: check which value was set."
         )
     limited = "The KV cache limited concurrency" if waiting else "The KV cache was full"
     return f"{limited} for {time}, peak usage {case.load.peak_kv:g} %{queue}"
@@ -123,6 +123,8 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
 def _preemptions(case: RuleContext, full: Sequence[Span], waiting: int) -> str:
     if case.load.preemptions:
         return f" The log shows {plural(case.load.preemptions, 'preemption')}."
+    if held_by_few(full):
+        return ""
     if not waiting:
         return " No request waited yet, but the next one would."
     logged = " V0 logs only one preemption in fifty." if case.run.engine == "V0" else ""

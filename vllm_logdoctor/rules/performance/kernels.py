@@ -90,7 +90,7 @@ def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
     ):
         return None
     text = (
-        f"vLLM warns that its {method} kernels are not tuned: the checkpoint saves memory, a step may be"
+        f"vLLM warns that its {method} kernels are not tuned: the format saves memory, a step may be"
         " slower than with 16-bit weights."
     )
     memory = memory_of(case.run)
