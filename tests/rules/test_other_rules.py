@@ -195,6 +195,14 @@ def test_answers_with_server_errors_are_counted_although_the_server_went_on() ->
     assert next(iter(advice(run))) == "answered-with-server-errors"
 
 
+def test_most_of_a_few_requests_are_enough() -> None:
+    run = a_run(samples=load((9, BUSY)))
+    run.accesses = Counter({("POST", "/v1/completions", 200): 1, ("POST", "/v1/completions", 500): 2})
+    assert advice(run)["answered-with-server-errors"].severity == "high"
+    run.accesses = Counter({("POST", "/v1/completions", 200): 9, ("POST", "/v1/completions", 500): 2})
+    assert "answered-with-server-errors" not in advice(run)
+
+
 def test_server_errors_that_follow_from_a_crash_are_not_reported_again() -> None:
     run = a_run(samples=load((9, BUSY)))
     run.accesses = Counter({("POST", "/v1/completions", 500): 8})

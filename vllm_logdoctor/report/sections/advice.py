@@ -63,7 +63,7 @@ def _body(page: Page, finding: Finding, on_first_screen: bool) -> Iterator[str]:
     if finding.changes:
         yield f"- Change: {_steps([action_words(change, finding.alternatives) for change in finding.changes])}"
     for knob, reason in page.refused(finding):
-        yield f"- Not yet: {code(knob)} {prose(reason)}."
+        yield f"- Not yet: {code(knob)}: {prose(reason)}."
     if finding.effect is not None:
         yield f"- Expected: {effect_words(finding.effect)}."
     if finding.confidence != "high":
