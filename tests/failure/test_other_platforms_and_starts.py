@@ -122,3 +122,26 @@ def test_the_list_of_loaded_modules_is_no_last_word() -> None:
         "Extension modules: msgpack._cmsgpack, psutil._psutil_linux (total: 2)",
     ]
     assert "Last line" not in analyze(lines).to_markdown()
+
+
+EXEC = (
+    "docker: Error response from daemon: OCI runtime create failed: runc create failed: unable to start container process:"
+    ' exec: "--model": executable file not found in $PATH: unknown.'
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("RuntimeError: NPU function error: aclrtMallocAlign32, error code is 207001", "Out of memory on the NPU"),
+        ("RuntimeError: HcclAllReduce failed. HCCL_E_TIMEOUT", "HCCL error"),
+        ("ImportError: libascend_hal.so: cannot open shared object file: No such file", "Library of Ascend's driver"),
+        ("vllm: error: argument subparser: invalid choice: 'vllm' (choose from serve)", "repeats the container's entry"),
+        ("ValueError: Unrecognized image processor in /models/vl. Should have a key", "Processor files of a multimodal"),
+        ("server-0   0/1   CrashLoopBackOff   12 (68s ago)   51m", "The container ends again and again"),
+        ('container "vllm" in pod "vllm-0" is waiting to start: CrashLoopBackOff', "The container ends again and again"),
+        (EXEC, "Container's command is no program of the image"),
+    ],
+)  # fmt: skip
+def test_a_single_line_names_its_cause(line: str, words: str) -> None:
+    assert words in analyze([line]).to_markdown().split("\n")[0]

@@ -126,6 +126,8 @@ def read_kubectl_describe(lines: Lines) -> Iterator[Reading]:
             yield Reading(found[1].lower(), number_or_text(found[2]), line=line)
         elif found := _COMMAND.match(text):
             yield Reading("command", found[1], line=line)
+        elif text.rstrip().endswith("is waiting to start: CrashLoopBackOff"):
+            yield Reading("reason", text.strip(), line=line)
         elif found := _MEMBER.match(text):
             yield Reading(_MEMBERS.get(found[1], found[1]), number_or_text(found[2]), line=line)
         elif _EVENT.search(text):

@@ -288,7 +288,7 @@ KINDS: tuple[Kind, ...] = (
         "kubectl-describe",
         _CONTAINER,
         r"^QoS Class:|^\s*\"?containerStatuses\"?:|^\s*Last State: +\w+\n(?:.*\n){0,2} *Exit Code: +\d"
-        r"|^NAME +READY +STATUS +RESTARTS\b.*\n(?:\S.*\n){0,20}?\S+ +\d+/\d+ +(?!Running|Completed)[A-Z]|^ +Restart Count: +\d"
+        r"|^\S+ +\d+/\d+ +CrashLoopBackOff\b|is waiting to start: CrashLoopBackOff$|^ +Restart Count: +\d"
         r"|^Name:\s+\S+\n(?:.*\n){0,4}^(?:Priority|Namespace|Service Account):|kubectl describe",
         cluster.read_kubectl_describe,
     ),
