@@ -210,3 +210,15 @@ def test_a_warning_that_is_printed_at_each_start_asks_for_no_change() -> None:
         " to True or False has no effect on vLLM behavior."
     )
     assert "remove it from the command" not in run_of([warning]).to_markdown()
+
+
+def test_a_prompt_without_a_placeholder_is_not_to_lose_its_placeholders() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/vllm/multimodal/processing.py", line 1423, in _validate_mm_placeholders',
+        "    raise RuntimeError(",
+        "RuntimeError: Expected there to be 1 prompt updates corresponding to 1 audio items, but instead found 0 prompt updates! Either",
+    ]
+    text = run_of(lines).to_markdown()
+    assert "Prompt has no placeholder" in text
+    assert "Do not put the model's image tokens" not in text

@@ -23,8 +23,8 @@ _FEWEST_WORDS = 3
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 # Killed      Aborted (core dumped)
 _OF_SHELL = lazy_pattern(r"[A-Z][a-z]{5,}(?: \(core dumped\))?\s*")
-# Extension modules: numpy.core._multiarray_umath, ...        warnings.warn("resource_tracker: There appear to be 1 leaked ...
-_OF_PYTHON = lazy_pattern(r"\s*(?:Extension modules: |warnings\.warn\()")
+# Extension modules: numpy.core._multiarray_umath, ...      [notice] To update, run: pip install --upgrade pip      warnings.warn(
+_OF_PYTHON = lazy_pattern(r"\s*(?:Extension modules: |warnings\.warn\(|\[notice\] )")
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
