@@ -324,3 +324,10 @@ def test_the_end_of_what_pip_shows_of_a_failed_step_is_of_a_build() -> None:
     text = vllm_logdoctor.analyze(lines).to_markdown()
     assert text.startswith("# BUILD FAILED: CUDA version mismatch")
     assert "Missing from this log" not in text
+
+
+def test_of_a_program_that_answered_its_prompts_nothing_is_claimed_of_a_shutdown() -> None:
+    bar = "Processed prompts: 100%|██████████| 4/4 [00:00<00:00, 55.18it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]"
+    text = vllm_logdoctor.analyze([bar, "0-th embeddings: torch.Size([7, 2560])"]).to_markdown()
+    assert "offline · prompts completed" in text
+    assert "shutdown" not in text

@@ -339,5 +339,7 @@ def _end(run: Run) -> str:
     if is_client(run) and run.outcome in ("truncated", "unknown"):
         return "with results"
     unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))
+    if run.kind == "offline" and run.outcome == "clean_shutdown" and run.progress:
+        return "prompts completed"
     words = OUTCOMES["unknown" if unsaid and not shows_a_run(run) else run.outcome]
     return words.replace(*_OFFLINE) if run.kind == "offline" else words
