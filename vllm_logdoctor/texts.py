@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import AnyStr, Generic, TypeVar
+from typing import Any, AnyStr, Generic, TypeVar
 
 _KEY = 6
-_LONG_TEXTS = 32
+_LONG = 2000
+"""Bytes of a text from which few are remembered, because they cost more memory."""
 _LONGEST = 1 << 14
-"""Bytes of a text whose answer is remembered at all."""
+"""Bytes of a text that is remembered at all."""
 _T = TypeVar("_T")
 
 
@@ -66,7 +67,6 @@ def shared_start(one: str, other: str) -> int:
 _DIGITS = bytes.maketrans(b"23456789", b"11111111")
 
 
-@lru_cache(maxsize=8)  # Several rules look at one line in turn.
 def with_equal_digits(text: str) -> bytes:
     """Return a text in which all digits but the zero are 1; in bytes, whose table is a hundred times faster than that of text.
 
@@ -77,32 +77,37 @@ def with_equal_digits(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").translate(_DIGITS)
 
 
-def asked_once(most: int, longest: int = 1000) -> Callable[[Callable[[str], _T]], Callable[[str], _T]]:
+def asked_once(question: Callable[[str], _T]) -> Callable[[str], _T]:
     """Ask a question once of all texts that differ in digits only: it gets them with a 1 for each digit but the zero.
 
-    Args:
-        most: answers that are remembered, of the ranks of a run and the logs of a release, which print the same lines.
-        longest: bytes of a text whose answer is remembered; of longer ones, which cost more memory, the last few are.
-
     Example:
-        >>> words = asked_once(64)(str.split)
+        >>> words = asked_once(str.split)
         >>> words("step 17"), words("step 20")
         (['step', '11'], ['step', '10'])
     """
 
-    def remembering(question: Callable[[str], _T]) -> Callable[[str], _T]:
-        def answer(same: bytes) -> _T:
-            return question(same.decode("utf-8", "surrogatepass"))
+    def ask(text: str) -> _T:
+        answers = _answers_on(text)
+        if question not in answers:
+            answers[question] = question(with_equal_digits(text).decode("utf-8", "surrogatepass"))
+        answer: _T = answers[question]
+        return answer
 
-        known = lru_cache(maxsize=most)(answer)
-        known_long = lru_cache(maxsize=_LONG_TEXTS)(answer)
+    return ask
 
-        def ask(text: str) -> _T:
-            same = with_equal_digits(text)
-            if len(same) <= longest:
-                return known(same)
-            return known_long(same) if len(same) <= _LONGEST else answer(same)
 
-        return ask
+@lru_cache(maxsize=32)  # Several rules look at one line in turn.
+def _answers_on(text: str) -> dict[Any, Any]:
+    same = with_equal_digits(text)
+    if len(same) <= _LONG:
+        return _answers_on_short(same)
+    return _answers_on_long(same) if len(same) <= _LONGEST else {}
 
-    return remembering
+
+def _no_answers(_: bytes) -> dict[Any, Any]:
+    return {}
+
+
+# The ranks of a run and the logs of a release print the same lines.
+_answers_on_short = lru_cache(maxsize=16384)(_no_answers)
+_answers_on_long = lru_cache(maxsize=32)(_no_answers)

@@ -40,7 +40,7 @@ def plain_head(head: str) -> PlainHead | None:
     return process, level, time, year_known, (head[file], int(head[number]))
 
 
-@asked_once(1024)
+@asked_once
 def _parts_of(text: str) -> _HeadParts | None:
     """Return where the parts are in all plain heads that differ in nothing but digits."""
     found = _PLAIN.fullmatch(text)
@@ -98,6 +98,6 @@ def is_usual(message: str) -> bool:
     return len(message) < LONGEST_SHOWN - LONGEST_HEAD and _asks_for_nothing(message)
 
 
-@asked_once(2048)
+@asked_once
 def _asks_for_nothing(message: str) -> bool:
     return is_plain(message) and "**" not in message and not may_hold_secret(message)

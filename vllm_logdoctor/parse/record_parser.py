@@ -386,7 +386,7 @@ def _process_before(head: str) -> tuple[Process, int]:
     return (read_prefix(head).process, len(head)) if found else (NO_PROCESS, 0)
 
 
-@asked_once(4096)
+@asked_once
 def _is_bare(text: str) -> bool:
     """Return whether a line has no header, no prefix, nothing of what wraps lines, and nothing to mask here or in the next line."""
     return (

@@ -110,7 +110,7 @@ class _ValueSpan(Struct, frozen=True, gc=False):
     quoted: bool
 
 
-@asked_once(4096)
+@asked_once
 def may_hold_name(text: str) -> bool:
     """Return, at little cost, whether a text may hold the name of a credential with a value behind it."""
     lowered = _lowered(text)

@@ -209,7 +209,7 @@ def _masked(text: str) -> Masked:
 _remembered = lru_cache(maxsize=1024)(_masked)
 
 
-@asked_once(8192)
+@asked_once
 def may_hold_secret(text: str) -> bool:
     """Return, at little cost, whether a text may hold what is masked."""
     lowered = text.lower()
@@ -295,7 +295,7 @@ def open_secret(text: str, message: str) -> OpenSecret | None:
     return None if found is None else OpenSecret(*found, _without_digits(text))
 
 
-@asked_once(4096)
+@asked_once
 def _may_hold_value(text: str) -> bool:
     """Return whether a line may be the value of a name before it, or a head with nothing or a rule behind it."""
     return _VALUE_OR_HEAD.search(text) is not None
@@ -307,7 +307,7 @@ def wrapped_secret(text: str, masked: str) -> OpenSecret | None:
     return OpenSecret("", wrapped=True) if wide else None
 
 
-@asked_once(4096)
+@asked_once
 def _name_at_end(text: str) -> tuple[str, bool] | None:
     """Return the name of a credential that a text ends in, on its own, in few words or assigned, and whether it is; its digits may be 1."""
     end = text.rstrip()

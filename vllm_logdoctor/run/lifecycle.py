@@ -52,7 +52,7 @@ _DEATH_WORDS = (
     "*** SIG", "Segfault", "Caught signal", "code", "timeout", "got stuck", "terminate called",
     "GCS may", "[E", "Dumping ", "was killed while", ": line ",
 )  # fmt: skip
-READY = lazy_pattern(
+_READY = lazy_pattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
     r"|^It took [\d.]+ seconds to (?:fall asleep|wake up)|^Sleep mode freed |^EngineCore (?:loop active|waiting for work)\."
 )
@@ -133,6 +133,12 @@ def serves(record: Record) -> bool:
     )  # fmt: skip
 
 
+@asked_once
+def is_up(message: str) -> bool:
+    """Return whether a message is one that only an engine or a server that is up writes."""
+    return _READY.search(message) is not None
+
+
 def ends_progress(message: str) -> bool:
     """Return whether an offline run has answered all its prompts."""
     may_end = "100%" in message or "generated " in message
@@ -149,7 +155,7 @@ def _tells_of_death(text: str) -> bool:
     return _may_tell_of_death(text) and bool(_DEATH.search(text))
 
 
-@asked_once(2048)
+@asked_once
 def _may_tell_of_death(text: str) -> bool:
     return any(map(text.__contains__, _DEATH_WORDS))
 

@@ -23,13 +23,13 @@ from vllm_logdoctor.run.lifecycle import (
     OF_CHILD,
     OWN_SHUTDOWN,
     PROGRESS_OPEN,
-    READY,
     SERVED,
     START_FAILED,
     Order,
     Place,
     ends_progress,
     has_no_server,
+    is_up,
     says_death,
     serves,
     trail_of,
@@ -326,7 +326,7 @@ class _Judge:
         return last is not None and in_engine and stop.record.line - last.records[-1].line < 200
 
     def _ready(self) -> Place | None:
-        first = next((one for one in self.trail if READY.search(one.message) or serves(one)), None)
+        first = next((one for one in self.trail if is_up(one.message) or serves(one)), None)
         marks = [] if first is None else [self.order.place(first)]
         file = self.trail[0].file if self.trail else 0
         if self.run.samples:

@@ -82,7 +82,7 @@ def _hints_of(name: str, text: str) -> tuple[str, ...]:
     return hints if engine is None else (engine, *hints)
 
 
-@asked_once(4096)
+@asked_once
 def _may_hint(text: str) -> bool:
     return any(map(text.__contains__, _WORDS))
 

@@ -36,7 +36,7 @@ def template_of(message: str) -> str:
     return _template_of(message[:300])
 
 
-@asked_once(1024)
+@asked_once
 def _template_of(text: str) -> str:
     return _VARIABLE.sub("#", text)
 

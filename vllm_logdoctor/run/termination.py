@@ -119,6 +119,6 @@ def _kind_of(text: str) -> StopKind | None:
     return None
 
 
-@asked_once(2048)
+@asked_once
 def _may_end(text: str) -> bool:
     return any(map(text.__contains__, _WORDS))

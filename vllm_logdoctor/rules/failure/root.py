@@ -220,7 +220,7 @@ def _retried(observation: Observation, context: FailureContext, starts: Sequence
     return any(one.level == "INFO" and one.call_site and one.process == process for one in following)
 
 
-@asked_once(2048)
+@asked_once
 def _announces_retry(text: str) -> bool:
     return _ANNOUNCES_RETRY.search(text) is not None
 
@@ -232,7 +232,7 @@ def _only_warns(observation: Observation) -> bool:
     return _warns(observation.text[:300])
 
 
-@asked_once(2048)
+@asked_once
 def _warns(text: str) -> bool:
     return _WARNING.search(text) is not None
 

@@ -59,7 +59,7 @@ class FailureRules:
     def __init__(self, read: Callable[[], CompiledRules]) -> None:
         self._read = read
         self._left_out: dict[str, str] = {}
-        self._literals_alike_in = asked_once(2048, 4000)(self._search)
+        self._literals_alike_in = asked_once(self._search)
 
     def __contains__(self, rule_id: str) -> bool:
         return rule_id in self._rules
