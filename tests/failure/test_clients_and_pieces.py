@@ -222,3 +222,24 @@ def test_a_prompt_without_a_placeholder_is_not_to_lose_its_placeholders() -> Non
     text = run_of(lines).to_markdown()
     assert "Prompt has no placeholder" in text
     assert "Do not put the model's image tokens" not in text
+
+
+def test_a_piece_of_pytest_names_the_check_that_failed() -> None:
+    lines = [
+        "        for i in range(len(expected)):",
+        ">           assert output[i] == expected[i]",
+        "E           AssertionError: assert '' == 'SELECT count(*) FROM singer'",
+    ]
+    text = run_of(lines).to_markdown()
+    assert text.startswith("# EXCERPT: a check of a test failed")
+    assert "AssertionError: assert '' == 'SELECT count" in text
+
+
+def test_a_piece_with_a_logged_error_names_it() -> None:
+    site = "ERROR 04-29 10:09:55 [registry.py:810]"
+    lines = [
+        f"{site} Error saving model info cache.",
+        f"{site} Traceback (most recent call last):",
+        f"{site} FileNotFoundError: [Errno 2] No such file or directory: '/.cache/vllm/modelinfos'",
+    ]
+    assert "FileNotFoundError: \\[Errno 2\\] No such file" in run_of(lines).to_markdown()

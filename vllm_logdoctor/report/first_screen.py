@@ -173,6 +173,8 @@ def state(page: Page) -> str:
         return (
             f"CUT OFF: {'no result in the log' if run.startup_complete else 'the log ends during start-up'}"
         )
+    if level == "cut" and run.kind == "test":
+        return "EXCERPT: a check of a test failed"
     if level == "cut":
         failed = any(one.id == REFUSED and one.evidence for one in page.advice)
         return f"EXCERPT: {'a request failed' if failed else 'the log shows neither a complete start nor a load'}"
@@ -253,7 +255,8 @@ def sentence(page: Page) -> str:
         return f"{prose(first[0].title)}: {_quote(page, first[0])}."
     if first[0].id == _SERVER_ERRORS or prose(first[0].title) in state(page):
         return f"{split_lead(root_explanation(first[0]))[0]} {words}"
-    return f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}. {words}"
+    named = f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}."
+    return named if level == "cut" else f"{named} {words}"
 
 
 def _severe(page: Page) -> list[Finding]:

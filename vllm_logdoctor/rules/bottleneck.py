@@ -13,6 +13,8 @@ from itertools import groupby, pairwise
 
 from msgspec import Struct
 
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.limits import (
     KV_FULL,
@@ -29,6 +31,7 @@ from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Evidence, Progress, Run
+from vllm_logdoctor.run.other_programs import OWN_ERROR
 
 RUN_SHARE = 0.20
 """Share of the busy time from which a limit of the server is the run's."""
@@ -43,6 +46,9 @@ LEAST_SECONDS = 5.0
 SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
 
 
+_LONGEST_ERROR = 160
+# FileNotFoundError: [Errno 2] No such file or directory: '/.cache'      A line of a traceback is indented, or code.
+_STATES_ERROR = lazy_pattern(r"(?i)(?!traceback)\w.*(?:error|fail|exception)")
 _LAST_SIGNS = {
     "*** SIGTERM received at": "The process received SIGTERM",
     "Exception ignored in: <function": "Python ignored an exception while it freed an object; no other error is in the log",
@@ -126,6 +132,11 @@ def _without_statistics(run: Run) -> Bottleneck:
         words = next((words for text, words in _LAST_SIGNS.items() if text in record.message[:120]), "")
         if words:
             return Bottleneck("startup-only", words, (run.evidence(record),))
+    said = next(filter(_is_own_error, trail_of(run)), None)
+    if said is not None:
+        text = OWN_ERROR.sub("", said.text if run.kind == "test" else said.message).strip()
+        what = "A check of a test failed" if run.kind == "test" else "An error is in the log, and no load"
+        return Bottleneck("startup-only", f"{what}: {text[:_LONGEST_ERROR]}", (run.evidence(said),))
     requests = run.seen("request-received")
     shown = "neither statistics lines nor requests"
     if requests:
@@ -133,6 +144,12 @@ def _without_statistics(run: Run) -> Bottleneck:
             f"{requests.count:,} received request{'s' if requests.count > 1 else ''} and no statistics lines"
         )
     return Bottleneck("startup-only", f"The log has {shown}")
+
+
+def _is_own_error(record: Record) -> bool:
+    """Return whether pytest or a logger states an error in a line: E   AssertionError: ..."""
+    logged = record.level in ("ERROR", "CRITICAL") and _STATES_ERROR.match(record.message[:200])
+    return bool(logged) or OWN_ERROR.match(record.text[:80]) is not None
 
 
 def _asked(run: Run) -> str:

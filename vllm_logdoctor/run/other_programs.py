@@ -93,12 +93,12 @@ _SECTION = lazy_pattern(
     + r"(?:=+ (?:FAILURES|ERRORS|warnings summary|short test summary info|test session starts|\d+ (?:failed|passed|error)\b.*?) =+"
     r"|-+ Captured (?:stdout|stderr|log) (?:call|setup|teardown) -+|\S{1,200}\.py:\d+: \w+(?:Error|Exception|Failed)|> {3,}\S.*)\s*$"
 )
-_OWN_ERROR = lazy_pattern(_OF_CI + r"E {2,}\S")
+OWN_ERROR = lazy_pattern(_OF_CI + r"E {2,}(?=\S)")
 
 
 def is_of_pytest(records: Sequence[Record]) -> bool:
     """Return whether pytest printed an error among its own sections; a summary that names the tests may be missing."""
-    errors = any(_OWN_ERROR.match(one.text[:80]) for one in records)
+    errors = any(OWN_ERROR.match(one.text[:80]) for one in records)
     return errors and any(_SECTION.match(one.text[:600]) for one in records)
 
 
