@@ -226,7 +226,7 @@ def test_a_prompt_without_a_placeholder_is_not_to_lose_its_placeholders() -> Non
 
 def test_a_piece_of_pytest_names_the_check_that_failed() -> None:
     lines = [
-        "        for i in range(len(expected)):",
+        "        llm = vllm.LLM(MODEL_PATH)",
         ">           assert output[i] == expected[i]",
         "E           AssertionError: assert '' == 'SELECT count(*) FROM singer'",
     ]
