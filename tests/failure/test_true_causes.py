@@ -242,3 +242,11 @@ def test_code_of_neither_vllm_nor_a_package_is_what_is_to_be_corrected() -> None
         "ValueError: fixed head takes 16 rows, got 32\n"
     )
     assert own.alternatives[0].startswith("Correct the code at the place")
+
+
+def test_what_a_desktop_holds_of_a_small_card_leaves_the_rest_to_vllm() -> None:
+    full = root(
+        "(EngineCore pid=80) ERROR 04-22 21:15:19 [core.py:1108] ValueError: Free memory on device cuda:0 (3.22/4.0 GiB) on startup is less than"
+        " desired GPU memory utilization (0.9, 3.6 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+    )
+    assert [one.after for one in full.changes if one.knob == "--gpu-memory-utilization"] == [0.79]

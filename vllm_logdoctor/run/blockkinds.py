@@ -53,7 +53,7 @@ _NOISE_EXCEPTION = lazy_pattern(
     r"|'LLM' object has no attribute 'llm_engine'|has no attribute 'ensure_kv_transfer_shutdown'"
     r"|HandlerFileNotFoundError"
     r"|Event loop is closed|sys\.meta_path is None|ResourceTracker|leaked (?:semaphore|shared_memory)"
-    r"|papermill\.exceptions"
+    r"|papermill\.exceptions|TBE Subprocess\["
     r"|cannot join thread|^zmq\.error\.(?:ContextTerminated|ZMQError: (?:Context was terminated"
     r"|Socket operation on non-socket))"
 )

@@ -92,6 +92,8 @@ def _held_by_others(values: Mapping[str, Any]) -> Values:
 
 MOSTLY_FREE = 0.8
 """Share of a card that is free where what others hold is a desktop's, and no other server's."""
+_DESKTOP = 1.5
+"""GiB that a desktop holds at most: on a small card it is a larger share."""
 LEAST_SHARE = 0.2
 """Share of a card below which there is no place for a model."""
 
@@ -103,10 +105,11 @@ def _free_at_start(values: Mapping[str, Any]) -> Values:
     if not free or not total:
         return {}
     fitting = round(math.floor(100 * free / total) / 100 - 0.01, 2)
+    stays = fitting >= MOSTLY_FREE or total - free < _DESKTOP
     missing = round(utilization * total - free, 2) if utilization else None
     return {
-        "fitting_utilization": fitting if fitting >= MOSTLY_FREE else None,
-        "shared_utilization": fitting if LEAST_SHARE <= fitting < MOSTLY_FREE else None,
+        "fitting_utilization": fitting if stays else None,
+        "shared_utilization": fitting if fitting >= LEAST_SHARE and not stays else None,
         "missing": missing,
         "used": round(total - free, 2),
     }
