@@ -243,3 +243,29 @@ def test_a_piece_with_a_logged_error_names_it() -> None:
         f"{site} FileNotFoundError: [Errno 2] No such file or directory: '/.cache/vllm/modelinfos'",
     ]
     assert "FileNotFoundError: \\[Errno 2\\] No such file" in run_of(lines).to_markdown()
+
+
+def test_the_prompt_of_the_next_command_proves_nothing() -> None:
+    lines = [
+        "me@node7:~/vllm (main) ❯ python -m vllm.entrypoints.openai.api_server --model org/m",
+        "Traceback (most recent call last):",
+        '  File "/home/me/vllm/vllm/entrypoints/openai/api_server.py", line 17, in <module>',
+        "    from fastchat.model.model_adapter import get_conversation_template",
+        "ModuleNotFoundError: No module named 'fastchat.model.model_adapter'",
+        "",
+        "me@node7:~/vllm (main) ❯ python -m vllm.entrypoints.api_server",
+    ]
+    (root,) = [one for one in run_of(lines).findings if one.role == "root"]
+    assert [one.line for one in root.evidence] == [5, 4]
+
+
+def test_a_traceback_in_the_log_is_not_to_be_looked_for() -> None:
+    lines = [
+        "ERROR:    Exception in ASGI application",
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/vllm/multimodal/video.py", line 136, in load_bytes',
+        "    assert i == num_frames, (",
+        "AssertionError: Expected reading 32 frames, but only loaded 17 frames from video.",
+        'INFO:     10.1.1.8:20037 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
+    ]
+    assert "look for the traceback" not in run_of(lines).to_markdown().lower()

@@ -40,13 +40,14 @@ _PROMPT_CLOSES = lazy_pattern(
 )
 # Raw lines that never continue the text of an exception.
 # Abort was called at 77 line in file:      serve.sh: line 4:    31 Aborted                 (core dumped) vllm serve ...
-# [1]    31046 segmentation fault (core dumped)  python bench.py      (zsh)
+# [1]    31046 segmentation fault (core dumped)  python bench.py      (zsh)      me@node7:~/vllm (main) ❯ python -m vllm ...
 _OTHER_RAW = lazy_pattern(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|Process \w+|Exception ignored|\[[WIE]\d{3,4} |\[rank\d"
     r"|Loading |Capturing |Processed prompts|nanobind:"
     r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|\s*\d+%\||slurmstepd|srun:|[-=]{20}|==> |usage: "
     r"|Exception in thread|\s*\[end of output\]|\+ \w|sys:1: |\S+/resource_tracker\.py"
-    r"|Abort was called at \d|\[\d+\] +\d+ [a-z]|\S+: line \d+: +\d+ (?:Aborted|Killed|Terminated|Bus error|Segmentation fault)\b"
+    r"|Abort was called at \d|\[\d+\] +\d+ [a-z]|(?:\([\w.-]{1,40}\) )?[\w.-]{1,40}@[\w.-]{1,60}:[^\n]{0,100}?[$#❯ᐅ➜] \w"
+    r"|\S+: line \d+: +\d+ (?:Aborted|Killed|Terminated|Bus error|Segmentation fault)\b"
 )
 # utils.py:747: AssertionError
 _PLACE_OF_TEST = lazy_pattern(r"\S+\.py:\d+: \w*(?:Error|Exception|Timeout|Failed)\s*\Z")

@@ -15,7 +15,7 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.plan import in_python
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
-from vllm_logdoctor.run.tracelines import frame_line, opens
+from vllm_logdoctor.run.tracelines import frame_line, link_line, opens
 
 LINES = 6
 _CUT = 300
@@ -24,7 +24,9 @@ _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 # Killed      Aborted (core dumped)
 _OF_SHELL = lazy_pattern(r"[A-Z][a-z]{5,}(?: \(core dumped\))?\s*")
 # Extension modules: numpy.core._multiarray_umath, ...      [notice] To update, run: pip install --upgrade pip      warnings.warn(
-_OF_PYTHON = lazy_pattern(r"\s*(?:Extension modules: |warnings\.warn\(|\[notice\] )")
+_OF_PYTHON = lazy_pattern(
+    r"\s*(?:Extension modules: |warnings\.warn\(|\[notice\] |Compile with `TORCH_USE_CUDA_DSA`)"
+)
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
@@ -107,7 +109,8 @@ def _is_new(page: Page, last: Record) -> bool:
 
 def _is_sentence(record: Record) -> bool:
     in_traceback = record.message.startswith("    ") or frame_line(record.message) is not None
-    in_traceback |= opens(record.message) is not None or _OF_PYTHON.match(record.message) is not None
+    in_traceback |= opens(record.message) is not None or bool(link_line(record.message))
+    in_traceback |= _OF_PYTHON.match(record.message) is not None
     words = len(_WORD.findall(record.message))
     return not in_traceback and (words >= _FEWEST_WORDS or _OF_SHELL.fullmatch(record.message) is not None)
 

@@ -83,7 +83,13 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
         confidence="high",
         severity="high" if many else None,
         title=f"{100 * failed / total:.0f} % of requests answered with HTTP 5xx" if many else "",
-        changes=(action("look for the traceback of one such request: standard error and the engine's log"),),
+        changes=(
+            action(
+                "read the traceback of such a request, which this log holds"
+                if case.run.tracebacks
+                else "look for the traceback of one such request: standard error and the engine's log"
+            ),
+        ),
         alternatives=(f"{stack[0].knob}, where the log holds no traceback",) if stack else (),
         verify="no answers with 5xx at the same load.",
     )
