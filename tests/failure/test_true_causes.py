@@ -250,3 +250,21 @@ def test_what_a_desktop_holds_of_a_small_card_leaves_the_rest_to_vllm() -> None:
         " desired GPU memory utilization (0.9, 3.6 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
     )
     assert [one.after for one in full.changes if one.knob == "--gpu-memory-utilization"] == [0.79]
+
+
+def test_bytes_of_a_memory_check_are_not_called_gibibytes() -> None:
+    check = "AssertionError: Error in memory profiling. Initial free memory {}, current free memory {}. This happens when memory was not cleaned up.\n"
+    assert "39909924864" not in root(check.format("39909924864", "47541829632")).explanation
+    assert "37.2 GiB before and 44.3 GiB after" in root(check.format("37.2 GiB", "44.3 GiB")).explanation
+
+
+def test_an_operation_on_memory_of_the_host_says_nothing_of_the_processor() -> None:
+    missing = root(
+        "AttributeError: '_OpNamespace' '_C' object has no attribute 'get_cuda_view_from_cpu_tensor'\n"
+    )
+    assert missing.id == "stale-or-partial-build"
+
+
+def test_a_backend_that_is_not_for_the_format_of_the_weights_is_named() -> None:
+    refused = root("ValueError: moe_backend='flashinfer_b12x' is not supported for FP8 MoE.\n")
+    assert refused.title == "Kernel backend not usable for this model or card"
