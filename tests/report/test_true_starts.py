@@ -227,3 +227,10 @@ def test_an_argument_of_a_wrapped_command_is_cited_by_its_own_line() -> None:
     text = report(["$ vllm serve org/model \\", "  --max-num-seqs 32 \\", "  --port 8123", *START[:1]])
     row = next(line for line in text.splitlines() if line.startswith("| `max_num_seqs`"))
     assert row.endswith("| [L2] |")
+
+
+def test_a_start_whose_end_is_not_in_the_log_has_no_length() -> None:
+    text = report([*START, FAILED_LOAD[len(START)]])
+    assert "CUT OFF" in text
+    assert "| start-up |" not in text
+    assert "**start-up**" not in text

@@ -200,3 +200,10 @@ def test_weights_that_the_host_does_not_hold_are_not_read_into_its_page_cache() 
         found = advice(run)["slow-weight-loading-storage"]
         assert ("page cache" in found.changes[0].knob) == cached
         assert any("prefetch" in way for way in found.alternatives) == cached
+
+
+def test_a_loader_that_quantizes_says_nothing_of_the_storage() -> None:
+    size, phases = {"model_weights_gib": 13.9}, (("read-weights", 117.0),)
+    assert "slow-weight-loading-storage" in advice(a_run(measured=size, phases=phases))
+    run = a_run(set={"quantization": "bitsandbytes"}, measured=size, phases=phases)
+    assert "slow-weight-loading-storage" not in advice(run)

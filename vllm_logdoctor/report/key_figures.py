@@ -51,7 +51,7 @@ def startup_seconds(phases: Sequence[Phase]) -> float | None:
 
 def start_of(run: Run) -> float | None:
     """Return the length of the start-up, or None where the log shows neither all of it nor where it failed."""
-    open_end = run.outcome in ("running", "unknown") and not run.startup_complete
+    open_end = run.outcome in ("running", "unknown", "truncated") and not run.startup_complete
     return None if open_end else startup_seconds(run.phases)
 
 

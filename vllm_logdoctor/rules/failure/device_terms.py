@@ -5,9 +5,15 @@ from __future__ import annotations
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Run
 
-_NVIDIA = ("nvidia-smi", "CUDA_VISIBLE_DEVICES", "/dev/nvidia*", "TORCH_CUDA_ARCH_LIST")
+_NVIDIA = (
+    "nvidia-smi",
+    "CUDA_VISIBLE_DEVICES",
+    "/dev/nvidia*",
+    "TORCH_CUDA_ARCH_LIST",
+    "CUDA_LAUNCH_BLOCKING=1",
+)
 _OWN = {
-    "rocm": ("rocm-smi", "HIP_VISIBLE_DEVICES", "/dev/kfd", "PYTORCH_ROCM_ARCH"),
+    "rocm": ("rocm-smi", "HIP_VISIBLE_DEVICES", "/dev/kfd", "PYTORCH_ROCM_ARCH", "AMD_SERIALIZE_KERNEL=3"),
     "npu": ("npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "/dev/davinci*"),
     "xpu": ("xpu-smi", "ZE_AFFINITY_MASK", "/dev/dri/*"),
     "hpu": ("hl-smi", "HABANA_VISIBLE_MODULES", "/dev/accel/*"),
@@ -39,6 +45,8 @@ def in_words_of_device(text: str, run: Run) -> str | None:
     Example:
         >>> in_words_of_device("Stop it: `nvidia-smi` names it.", Run(platform="npu"))
         'Stop it: `npu-smi info` names it.'
+        >>> in_words_of_device("Run once with `CUDA_LAUNCH_BLOCKING=1`.", Run(platform="rocm"))
+        'Run once with `AMD_SERIALIZE_KERNEL=3`.'
         >>> in_words_of_device("With MIG, name the instance.", Run(platform="rocm")) is None
         True
         >>> in_words_of_device("`nvidia-smi` names it.", Run(platform="cuda"))

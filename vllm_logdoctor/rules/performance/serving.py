@@ -155,7 +155,7 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
     """Return why this load does not show that more requests at once would help; an empty text where it does."""
     lines = len(case.load.busy)
     if lines < LEAST_LOAD:
-        return f" The log has only {plural(lines, 'statistics line')} with requests: too few to judge the client."
+        return f" The log has only {plural(lines, 'statistics line')} with requests: too few to say whether more at once would help."
     if pools(case.run) or runs_on_cpu(case.run):
         return ""
     if slow_steps(case):

@@ -61,8 +61,8 @@ def slow_startup_model_download(case: RuleContext) -> Advice | None:
 def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
     """Weights came slowly from storage. Needs seconds of loading, and their size for the rate."""
     seconds, gib = load_seconds(case), read_gib(case)
-    if seconds is None or seconds < LONG:
-        return None
+    if seconds is None or seconds < LONG or case.run.setting("quantization") == "bitsandbytes":
+        return None  # bitsandbytes quantizes while it loads, so that the time is not the storage's alone.
     downloaded = longest(case, "download") or 0.0
     if downloaded > MOST_OF_IT * seconds:
         return None
