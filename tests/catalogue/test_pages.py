@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vllm_logdoctor.catalogue.errors import PackError
-from vllm_logdoctor.catalogue.locate import builtin_root, page_files
+from vllm_logdoctor.catalogue.locate import PACKAGE, builtin_root, page_files
 from vllm_logdoctor.catalogue.pages import HEADINGS, page_literals, parse_page, read_pages
 from vllm_logdoctor.catalogue.validation import check_files
 
@@ -57,6 +57,29 @@ def test_an_error_names_its_key(old: str, new: str, key: str) -> None:
     with pytest.raises(PackError) as caught:
         parse_page(PATH, text.replace(old, new))
     assert key in [problem.key for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "choices"),
+    [
+        ('severity = "medium"', 'severity = "bad"', "critical, high, medium, low, info"),
+        ('topic = "scheduler"', 'topic = "schedule"', "attention, bench, compile"),
+        ('where = "message"', 'where = "text"', "exception, message, native, frames, any"),
+        ('topic = "scheduler"', 'topic = "scheduler"\nexhausts = "ram"', "device-memory, disk, host-memory"),
+    ],
+)
+def test_a_value_that_is_none_of_a_list_is_answered_with_the_list(old: str, new: str, choices: str) -> None:
+    with pytest.raises(PackError) as caught:
+        parse_page(PATH, FRONT.replace(old, new) + BODY)
+    assert all(choice in str(caught.value) for choice in choices.split(", "))
+
+
+def test_an_error_of_the_front_matter_has_its_line_in_the_file() -> None:
+    with pytest.raises(PackError) as caught:
+        parse_page(PATH, FRONT.replace('where = "message"', "where = message") + BODY)
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.key) == (12, "TOML")
+    assert "at line" not in problem.message
 
 
 def test_a_page_without_front_matter_is_refused() -> None:
@@ -125,6 +148,48 @@ def test_pages_of_earlier_releases_call_literals_gate(tmp_path: Path) -> None:
     path.write_text(FRONT.replace("literal = ", "gate = ") + BODY, encoding="utf-8")
     assert check_files([path]) == []
     assert page_literals(path) == ["Waiting: "]
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('explain = "{count} wait for {path}."', "signature.0.explain: {path} is no group"),
+        ('explain = "{count wait."', "signature.0.explain: can't be filled in"),
+        ('explain = "{count:,} wait."', "signature.0.explain: can't be filled in"),
+        ('remedy = ["Restart {node_name}."]', "signature.0.remedy: {node_name} is no group"),
+        ('facts = { waiting_share = ">1" }', "signature.0.facts: {waiting_share} is no group"),
+        ('[[change]]\nknob = "x"\nkind = "action"\nto = "{path}"', "change.0.to: {path} is no group"),
+        ('[[change]]\nknob = "x"\nkind = "action"\nneeds = ["path"]', "change.0.needs: {path} is no group"),
+    ],
+)
+def test_each_name_in_a_template_is_a_group_or_a_setting(tmp_path: Path, line: str, key: str) -> None:
+    path = tmp_path / "queue-without-seats.md"
+    front = FRONT.replace("Waiting: [1-9]'", "Waiting: (?P<count>[1-9])'")
+    path.write_text(front.replace("priority = 3", line) + BODY, encoding="utf-8")
+    (found,) = check_files([path])
+    assert key in str(found)
+
+
+def test_groups_settings_and_what_code_computes_fill_templates(tmp_path: Path) -> None:
+    path = tmp_path / "queue-without-seats.md"
+    front = FRONT.replace("Waiting: [1-9]'", "Waiting: (?P<count>[1-9])'")
+    front = front.replace("aliases", 'computed = ["half"]\naliases')
+    words = 'explain = "{count} wait with {max_num_seqs} of {version}, {half} {{of all}}."'
+    path.write_text(front.replace("priority = 3", words) + BODY, encoding="utf-8")
+    assert check_files([path]) == []
+
+
+def test_names_that_code_computes_are_in_the_code() -> None:
+    code = "".join(path.read_text("utf-8") for path in sorted((PACKAGE / "rules").rglob("*.py")))
+    patterns = "".join(path.read_text("utf-8") for path in builtin_root().rglob("*.toml"))
+    run = (PACKAGE / "run" / "measured.py").read_text("utf-8")
+    pages, _ = read_pages(page_files(builtin_root()))
+    names = {(page.id, name) for page in pages for name in page.computed}
+    assert {
+        (page, name)
+        for page, name in names
+        if f'"{name}"' not in code + run and f"?P<{name}>" not in patterns
+    } == set()
 
 
 def test_the_pages_of_the_tool_have_no_problems() -> None:

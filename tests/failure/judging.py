@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
-from pathlib import Path
 
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
+from vllm_logdoctor.catalogue.pages import read_page
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.source import inputs_from
-
-_EXAMPLE = re.compile(r"^```log\n(?P<log>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def diagnosis(text: str) -> Diagnosis:
@@ -34,9 +31,4 @@ def root(text: str) -> Finding:
 @lru_cache(maxsize=1)
 def examples() -> dict[str, str]:
     """Return the example of each rule page that has one."""
-    found: dict[str, str] = {}
-    for path in page_files(builtin_root()):
-        match = _EXAMPLE.search(Path(path).read_text(encoding="utf-8"))
-        if match:
-            found[path.stem] = match["log"]
-    return found
+    return {page.id: page.example for page in map(read_page, page_files(builtin_root())) if page.example}

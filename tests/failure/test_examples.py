@@ -8,17 +8,13 @@ from vllm_logdoctor.catalogue.pages import read_page
 from vllm_logdoctor.rules.failure.signatures import failure_rules
 
 OF_REQUESTS = {"chat-template-missing", "request-error-not-server-fault"}
-# A job that reached a limit, or was killed for host memory, is known from its scheduler or the kernel, beside the log.
-WITHOUT_EXAMPLE = {"errors-that-followed", "job-killed-at-limit", "killed-for-host-memory"}
 FAILURES = [page.id for page in map(read_page, page_files(builtin_root())) if page.kind == "failure"]
+OF_OTHERS = {"errors-that-followed"}
 
 
-@pytest.mark.parametrize("slug", sorted(set(FAILURES) - WITHOUT_EXAMPLE))
-def test_page_has_an_example(slug):
-    assert slug in examples()
-
-
-@pytest.mark.parametrize("slug", sorted(slug for slug in examples() if slug in failure_rules()))
+@pytest.mark.parametrize(
+    "slug", sorted(slug for slug in examples() if slug in failure_rules() and slug not in OF_OTHERS)
+)
 def test_example_is_named_by_its_page(slug):
     found = diagnosis(examples()[slug]).findings
     first = next(

@@ -13,7 +13,7 @@ from vllm_logdoctor.catalogue.expressions import problems_of_expression, regex_e
 from vllm_logdoctor.catalogue.index import Field, Pattern
 from vllm_logdoctor.catalogue.model import FieldEntry, PackFile, PatternEntry
 from vllm_logdoctor.catalogue.positions import Positions
-from vllm_logdoctor.catalogue.toml import TOMLDecodeError, loads
+from vllm_logdoctor.catalogue.toml import TOMLDecodeError, loads, toml_problem
 from vllm_logdoctor.catalogue.values import compiled
 
 
@@ -38,7 +38,7 @@ def parse_valid_patterns(path: Path, text: str) -> tuple[PackFile, list[Problem]
     try:
         document = loads(text)
     except TOMLDecodeError as error:
-        raise PackError([_toml_problem(path, error)]) from error
+        raise PackError([toml_problem(path, error)]) from error
     positions = Positions(text)
     tables = document.pop("pattern", [])
     try:
@@ -125,13 +125,6 @@ def _problems(
         location = (*place, *each["loc"])
         found.append(Problem(path, positions.line_of(location), _key_name(location), _advice(each)))
     return found
-
-
-def _toml_problem(path: Path, error: Exception) -> Problem:
-    text = str(error)
-    place = text.rpartition("(at line ")[2].partition(",")[0]
-    line = int(place) if place.isdigit() else 1
-    return Problem(path, line, "TOML", f"{text.partition(' (at ')[0]}; write regexes between single quotes")
 
 
 def _key_name(location: Sequence[int | str]) -> str:

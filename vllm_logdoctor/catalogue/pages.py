@@ -26,9 +26,11 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
+from string import Formatter
 from typing import Any, Literal, get_args
 
 from msgspec import Struct, ValidationError, convert, field
+from msgspec.inspect import type_info
 
 from vllm_logdoctor.catalogue.errors import PackError, Problem
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
@@ -45,6 +47,7 @@ KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
 Where = Literal["exception", "message", "native", "frames", "any"]
 Rank = Literal["cause", "symptom", "echo"]
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
+_LOG = re.compile(r"^```log\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _POINT = re.compile(r"^(?:[-*]|\d+\.) +", re.MULTILINE)
 # Object contains unknown field `priorty` - at `$.signature[0]`      Expected `str`, got `int` - at `$.title`
 _WRONG = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?")
@@ -157,6 +160,7 @@ class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
         knobs: flags and variables that the page speaks of.
         since, until: releases that it is about; "" for all.
         explain, avoid: words of its finding, with names in braces that the log fills in.
+        computed: names in templates and conditions of this page that are neither groups nor settings: code gives them.
         watch: literals of lines that are read beside those of the signatures.
         cases: what the failure means by what its text says; the first that fits counts.
         signatures: how a log shows the failure; none where code decides.
@@ -176,6 +180,7 @@ class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
     until: str = ""
     explain: str = ""
     avoid: str = ""
+    computed: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()
     cases: tuple[Case, ...] = field(default=(), name="case")
     signatures: tuple[Signature, ...] = field(default=(), name="signature")
@@ -207,6 +212,12 @@ class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
         """When it does not apply."""
         return self.sections.get("When it does not apply", "")
 
+    @property
+    def example(self) -> str:
+        """The log of its section "Example"; "" without one."""
+        found = _LOG.search(self.sections.get("Example", ""))
+        return found[1] if found else ""
+
 
 def rule_ids() -> list[str]:
     """Return the ids of all rule pages."""
@@ -229,6 +240,8 @@ def rule_page(rule_id: str) -> RulePage:
     # The id may come from a pack that others wrote: it must not lead out of the directory.
     if path.stem == rule_id and "/" not in rule_id and "\\" not in rule_id and path.is_file():
         return read_page(path)
+    if rule_id not in rule_names():
+        raise KeyError(f"no page of the rule {rule_id!r}; write patterns/rules/{rule_id}.md")
     return read_page(builtin_root() / "rules" / f"{rule_names()[rule_id]}.md")
 
 
@@ -268,7 +281,7 @@ def parse_page(path: Path, text: str) -> RulePage:
 
 def page_parts(path: Path, text: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the front matter and the sections of a page, unchecked; raises PackError for a text without front matter."""
-    from vllm_logdoctor.catalogue.toml import TOMLDecodeError, loads
+    from vllm_logdoctor.catalogue.toml import TOMLDecodeError, loads, toml_problem
 
     parts = text.split("+++\n", 2)
     if len(parts) < 3 or parts[0].strip():
@@ -277,7 +290,7 @@ def page_parts(path: Path, text: str) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         return loads(parts[1]), split_sections(parts[2])
     except TOMLDecodeError as error:
-        raise PackError([Problem(path, 1, "TOML", str(error))]) from error
+        raise PackError([toml_problem(path, error, above=1)]) from error
 
 
 def page_literals(path: Path) -> list[str]:
@@ -287,6 +300,18 @@ def page_literals(path: Path) -> list[str]:
     except PackError:
         return []
     return [*(literal for signature in page.signatures for literal in signature.literals), *page.watch]
+
+
+def placeholders(template: str) -> list[str]:
+    """Return the names in braces of a template; raises ValueError for a brace left open, or with more than a name.
+
+    >>> placeholders("{free} GiB of {total} GiB are free.")
+    ['free', 'total']
+    """
+    parts = [part for part in Formatter().parse(template) if part[1] is not None]
+    if any(spec or conversion for _, _, spec, conversion in parts):
+        raise ValueError("braces hold more than a name")
+    return [name or "" for _, name, _, _ in parts]
 
 
 def split_sections(body: str) -> dict[str, str]:
@@ -328,7 +353,20 @@ def _problem_of(path: Path, text: str, error: str) -> Problem:
     what, place = (found["what"], found["place"] or "") if found else (error, "")
     key: list[int | str] = [int(part) if part.isdigit() else part for part in re.findall(r"\w+", place)]
     named = _NAMED.search(what)
+    if what.startswith("Invalid enum value"):
+        what += f"; write one of {', '.join(_choices(key))}"
     return problem(path, text, (*key, *([named["name"]] if named else [])), what)
+
+
+def _choices(key: Iterable[int | str]) -> Iterable[str]:
+    """Return the values that a key of a page can have."""
+    kind: Any = type_info(RulePage)
+    for part in key:
+        if isinstance(part, int):
+            kind = kind.item_type
+        else:
+            kind = next(one.type for one in kind.fields if one.encode_name == part)
+    return next(one.values for one in getattr(kind, "types", (kind,)) if hasattr(one, "values"))
 
 
 def _missing(path: Path, page: RulePage) -> list[tuple[tuple[int | str, ...], str]]:

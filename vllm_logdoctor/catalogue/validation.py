@@ -16,7 +16,7 @@ from vllm_logdoctor.catalogue.expressions import problems_of_expression, problem
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.model import PackFile, PatternEntry, SampleEntry
 from vllm_logdoctor.catalogue.packs import parse_pack, runtime_pattern
-from vllm_logdoctor.catalogue.pages import RulePage, Signature, parse_page, problem, rule_names
+from vllm_logdoctor.catalogue.pages import RulePage, Signature, parse_page, placeholders, problem, rule_names
 from vllm_logdoctor.catalogue.positions import Positions
 from vllm_logdoctor.catalogue.values import compiled, field_values, match
 from vllm_logdoctor.knowledge.flags import flag_spans
@@ -31,6 +31,14 @@ SHORTEST_OF_PAGES = 5
 _OF_CONTAINERS = frozenset({"--ipc", "--pids-limit", "--shm-size"})
 # Conditions of a signature that are expressions too; they are tried where its own expression was found.
 CONDITIONS = ("near", "without", "type", "frames", "not_frames", "raised_in")
+
+# What every run gives to templates and conditions, beside its settings: `rules.failure`.
+_OF_ALL_RUNS = frozenset(
+    {
+        *("engine", "kind", "model_kind", "named_settings", "place"),
+        *("platform", "raised_in", "ranks", "version", "weights_share"),
+    }
+)
 
 
 class Source(Struct, frozen=True):
@@ -118,6 +126,7 @@ def _check_page(page: RulePage) -> Iterator[Found]:
     for number, signature in enumerate(page.signatures):
         for key, message in _check_signature(signature):
             yield ("signature", number, *key), message
+    yield from _check_templates(page)
     for knob in sorted({*page.knobs} - _OF_CONTAINERS):
         if not knob_exists(knob.replace("--no-", "--"), parse_ranges("any")):
             yield ("knobs",), f"{knob} exists in no release; correct its name"
@@ -134,6 +143,45 @@ def _check_signature(signature: Signature) -> Iterator[Found]:
             yield (name,), message
 
 
+def _check_templates(page: RulePage) -> Iterator[Found]:
+    """Yield the templates and conditions of a page with a name that nothing gives a value."""
+    for place, template, groups in _templates(page):
+        try:
+            names = placeholders(template)
+        except ValueError as error:
+            yield place, f"can't be filled in: {error}; write {{{{ and }}}} for braces"
+            continue
+        for name in names:
+            if not (name in groups or name in page.computed or name in _OF_ALL_RUNS or _is_setting(name)):
+                advice = f"write (?P<{name}>...), or list it in `computed` where code gives it a value"
+                yield place, f"{{{name}}} is no group of the regex and no setting; {advice}"
+
+
+def _templates(page: RulePage) -> Iterator[tuple[tuple[int | str, ...], str, frozenset[str]]]:
+    """Yield each template and each name of a condition with its key, and the groups that can fill it in."""
+    own = [_groups(one.regex) | _groups(one.near) for one in page.signatures]
+    groups = frozenset[str]().union(*own)
+    yield ("explain",), page.explain, groups
+    for number, signature in enumerate(page.signatures):
+        conditions = (("facts", f"{{{name}}}") for name in signature.facts)
+        words = (("explain", signature.explain), *(("remedy", way) for way in signature.remedy))
+        yield from ((("signature", number, key), text, own[number]) for key, text in (*words, *conditions))
+    for number, case in enumerate(page.cases):
+        yield from ((("case", number, "remedy"), way, groups) for way in case.remedy)
+    for number, change in enumerate(page.changes):
+        written = (("to", change.to if isinstance(change.to, str) else ""), ("note", change.note))
+        needs = (("needs", f"{{{name}}}") for name in change.needs)
+        yield from ((("change", number, key), text, groups) for key, text in (*written, *needs))
+
+
+def _groups(regex: str) -> frozenset[str]:
+    return frozenset() if regex_error(regex) else frozenset(compiled(regex).groupindex)
+
+
+def _is_setting(name: str) -> bool:
+    return bool(flag_spans(f"--{name.replace('_', '-')}"))
+
+
 def _check_fields(entry: PatternEntry) -> Iterator[Found]:
     groups = compiled(entry.regex).groupindex
     for name in entry.fields:
@@ -145,7 +193,7 @@ def _check_rule(entry: PatternEntry) -> Iterator[Found]:
     if entry.rule is not None and entry.rule not in rule_names():
         yield (
             ("rule",),
-            f"names no page of a rule: {entry.rule!r}; write the id of one (docs/reference/rules.md)",
+            f"names no page of a rule; write patterns/rules/{entry.rule}.md, or the id of a rule that has one",
         )
 
 

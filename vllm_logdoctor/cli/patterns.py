@@ -111,17 +111,19 @@ def check(
 ) -> None:
     """Check packs and rule pages.
 
-    Format, literals, expressions, samples and settings are checked, and that no line has two patterns.
-    Packs of yours are checked together with those of the tool. Each problem is one line with file, line
-    and key. Ends with 1 when there is one.
+    Format, literals, expressions, templates, samples and settings are checked, that no line has two
+    patterns, and that the tool knows each failure from the example of its page. Packs of yours are checked
+    together with those of the tool. Each problem is one line with file, line and key. Ends with 1 when
+    there is one.
     """
     from vllm_logdoctor.catalogue.locate import builtin_root, pack_files
     from vllm_logdoctor.catalogue.validation import check_files
+    from vllm_logdoctor.page_checks import check_rules
 
     checked = [file for path in paths or [builtin_root()] for file in _files_of(path)]
     resolved = {file.resolve() for file in checked}
     beside = [file for file in pack_files(builtin_root()) if file.resolve() not in resolved]
-    problems = check_files(checked, beside)
+    problems = [*check_files(checked, beside), *check_rules(checked)]
     for problem in problems:
         typer.echo(str(problem))
     counts = [

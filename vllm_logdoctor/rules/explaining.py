@@ -135,7 +135,7 @@ class Explainer:
         for path, text in self._tests.items():
             if f'"{rule_id}"' in text:
                 yield _place(path, text.count("\n", 0, text.index(f'"{rule_id}"')) + 1)
-        if self._tests and any("\n```log\n" in f"\n{text}" for text in rule_page(rule_id).sections.values()):
+        if self._tests and rule_page(rule_id).example:
             yield "the example of the page, by `tests/failure/test_examples.py`"
 
     def _page(self, name: str) -> RulePage | None:

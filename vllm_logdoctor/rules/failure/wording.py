@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.catalogue.pages import Case, ChangeTemplate
+from vllm_logdoctor.catalogue.pages import Case, ChangeTemplate, placeholders
 from vllm_logdoctor.catalogue.topics import RuleKind, Severity
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.variables import variable_known
@@ -152,17 +152,23 @@ def explained(template: str, values: Mapping[str, Any], meaning: str) -> str:
 
 
 def filled(template: str, values: Mapping[str, Any]) -> str | None:
-    """Fill in a template, or None where a name in it has no value."""
-    names = [name for _, name, _, _ in string.Formatter().parse(template) if name]
-    if any(values.get(name) is None for name in names):
+    """Fill in a template, or None where a name in it has no value, or a brace in it is left open."""
+    names = _values_in(template, values)
+    if names is None:
         return None
-    sentence = (
-        template.format_map({name: shown(values[name]) for name in names}) if names else template.format()
-    )
+    sentence = template.format_map({name: shown(values[name]) for name in names})
     # What a value ends with ends the sentence too, unless it was cut.
     if sentence.endswith("...."):
         return sentence[:-1]
     return f"{sentence[:-2]}." if sentence.endswith("..") and not sentence.endswith("...") else sentence
+
+
+def _values_in(template: str, values: Mapping[str, Any]) -> list[str] | None:
+    """Return the names in a template, or None where it can't be filled in."""
+    with suppress(ValueError):
+        names = placeholders(template)
+        return names if all(values.get(name) is not None for name in names) else None
+    return None
 
 
 def shown(value: Any) -> str:
@@ -190,8 +196,8 @@ def _change(written: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Cha
         return None
     after = template.to
     if isinstance(after, str) and "{" in after:
-        names = [name for _, name, _, _ in string.Formatter().parse(after) if name]
-        if any(values.get(name) is None for name in names):
+        names = _values_in(after, values)
+        if names is None:
             return None
         after = values[names[0]] if names and after == f"{{{names[0]}}}" else after.format_map(values)
     before = values.get(template.knob.lstrip("-").replace("-", "_")) if template.kind == "flag" else None
