@@ -504,3 +504,12 @@ def test_a_kernel_that_timed_out_on_an_npu_is_a_fault_without_a_traceback() -> N
         "       Kernel task happen error, retCode=0x30, [vector core timeout].[FUNC:PreCheckTaskErr][FILE:task.cc][LINE:1]\n"
     )
     assert fault.id == "accelerator-runtime-fault"
+
+
+def test_a_message_whose_line_was_broken_on_the_way_is_read_as_one() -> None:
+    broken = root(
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
+        "  Value error, Total number of attention heads (64) must be divisible by tensor\n"
+        "  parallel size (3).\n"
+    )
+    assert broken.id == "parallel-size-indivisible"

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.lazy import lazy_pattern
@@ -32,6 +33,9 @@ _ANY_TYPES = (
     "KeyError",
     "NotImplementedError",
 )
+# CUDA error: CUDA driver version is
+# insufficient for CUDA runtime version      (a mail or a terminal broke the line)
+_BROKEN = lazy_pattern(r"\n[ \t]{0,8}(?=[a-z(])")
 _ANY_WORDS = "quux zab fnord"
 _TELLING = frozenset({"INFO", "DEBUG"})
 """Records of these levels report settings and steps: "quantization=None" above a failure speaks against no cause."""
@@ -67,7 +71,20 @@ class RuleMatch(Struct, frozen=True):
 def match_rules(
     observation: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
 ) -> list[RuleMatch]:
-    """Return the rules that know an observation, the best first."""
+    """Return the rules that know an observation, the best first; where none knows its words, those of its lines put together."""
+    found = _matching(observation, context, rules, facts)
+    if observation.raised is not None and all(map(is_vague, found)):
+        whole = _BROKEN.sub(" ", observation.text[:_SEARCHED])
+        if whole != observation.text[:_SEARCHED]:
+            joined = _matching(replace(observation, text=whole), context, rules, facts)
+            known = [replace(one, observation=observation) for one in joined if not is_vague(one)]
+            return known or found
+    return found
+
+
+def _matching(
+    observation: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> list[RuleMatch]:
     found = []
     for rule, signature in rules.candidates(_searched(observation)):
         try:
