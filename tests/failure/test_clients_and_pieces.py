@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from vllm_logdoctor import RunView, analyze
 
 UP = [
@@ -269,3 +271,19 @@ def test_a_traceback_in_the_log_is_not_to_be_looked_for() -> None:
         'INFO:     10.1.1.8:20037 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
     ]
     assert "look for the traceback" not in run_of(lines).to_markdown().lower()
+
+
+def test_the_error_that_an_evaluation_logs_beside_its_server_is_of_a_client() -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/home/me/eval/run.py", line 104, in run\n'
+        "    metrics = run_arc()\nConnectionError: no Hub"
+    )
+    record = {
+        "ts": "2026-02-28 11:39:27,951",
+        "level": "ERROR",
+        "logger": "__main__",
+        "message": "evaluation failed",
+        "exc_info": raised,
+    }
+    text = run_of([*UP, json.dumps(record)]).to_markdown()
+    assert "A client of the server failed: `ConnectionError: no Hub`" in text

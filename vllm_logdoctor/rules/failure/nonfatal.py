@@ -49,7 +49,7 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
     """Yield the traceback of a program that calls the server and wrote into its log, at most one."""
     for number, block in enumerate(context.blocks):
         files = [frame.file for one in block.raised for frame in one.frames]
-        foreign = not block.level and files and not any(map(is_file_of_vllm, files))
+        foreign = block.call_site is None and files and not any(map(is_file_of_vllm, files))
         if context.kind(number) != "error" or number in context.ending.fatal or not foreign:
             continue
         if context.ending.outcome in _WELL and block.last_raised.type and REFUSED in rules:
