@@ -71,6 +71,7 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
     # Where no request succeeded, that is the state of the run and no limit of its load.
     many = failed < total and (most_fail or (failed >= MANY_FAIL * total and failed >= MANY_ERRORS))
     stack = flag(case, "--log-error-stack", None, True)
+    held = any("Exception in ASGI application" in one.message[:80] for one in case.run.records)
     worst = Counter({key: count for key, count in posts.items() if key[2] >= SERVER_ERROR}).most_common(1)
     (_, path, status), most = worst[0]
     text = (
@@ -86,11 +87,11 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
         changes=(
             action(
                 "read the traceback of such a request, which this log holds"
-                if case.run.tracebacks
+                if held
                 else "look for the traceback of one such request: standard error and the engine's log"
             ),
         ),
-        alternatives=(f"{stack[0].knob}, where the log holds no traceback",) if stack else (),
+        alternatives=(f"{stack[0].knob}, where the log holds no traceback",) if stack and not held else (),
         verify="no answers with 5xx at the same load.",
     )
 
