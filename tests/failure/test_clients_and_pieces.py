@@ -287,3 +287,8 @@ def test_the_error_that_an_evaluation_logs_beside_its_server_is_of_a_client() ->
     }
     text = run_of([*UP, json.dumps(record)]).to_markdown()
     assert "A client of the server failed: `ConnectionError: no Hub`" in text
+
+
+def test_an_offline_program_has_no_clients() -> None:
+    done = "Processed prompts: 100%|##########| 4/4 [00:00<00:00, 55.18it/s, est. speed input: 9.00 toks/s, output: 9.00 toks/s]"
+    assert "client of the server" not in run_of([done, *CLIENT, done]).to_markdown()
