@@ -59,9 +59,7 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
             finding = finding_of(
                 rules.rule(REFUSED), context.run, role=None, confidence="high", records=[record], values={}
             )
-            words = (
-                f"A program that calls the server ended with this exception: {shown(said.splitlines()[0])}."
-            )
+            words = f"A program that calls the server raised this exception: {shown(said.splitlines()[0])}."
             if "<!DOCTYPE" in said or "<html" in said:
                 words += (
                     " vLLM does not answer in HTML: a proxy between the two did (`http_proxy`, `NO_PROXY`)."
