@@ -398,7 +398,7 @@ def test_a_server_that_waits_for_connections_until_it_is_killed_was_stopped() ->
         "INFO:     Waiting for connections to close. (CTRL+C to force quit)",
     ]
     text = report("\n".join([*START, *READY, *waiting]).format(ranks=1))
-    assert text.startswith("# KILLED, probably: Stopped by a signal (SIGINT/SIGTERM)\n")
+    assert text.startswith("# KILLED, probable cause: Stopped by a signal (SIGINT/SIGTERM)\n")
 
 
 def test_argument_values_are_not_called_unknown_arguments() -> None:

@@ -147,7 +147,14 @@ def make_findings(text: str, failure: bool) -> tuple[Finding, ...]:
         verify=f"the line {text}",
     )
     cascade = Finding(
-        "engine-dead", "failure", "low", "high", f"engine dead {text}", text, "cascade", lines[2:3]
+        "engine-dead",
+        "failure",
+        "low",
+        "high",
+        f"engine dead {text}",
+        text,
+        "cascade",
+        (Evidence(f"{text}.log", 9, f"ERROR engine dead {text}"),),
     )
     return (root, cascade, advice) if failure else (advice,)
 

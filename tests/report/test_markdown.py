@@ -105,6 +105,16 @@ def test_sections_come_in_the_order_of_the_reader_s_questions(analysis_of):
     ]
 
 
+def test_the_same_error_on_another_rank_is_no_follow_up(analysis_of):
+    diagnosis = analysis_of(failure=True).runs[0]
+    root, cascade, *others = diagnosis.findings
+    again = (replace(root.evidence[0], line=9, text=root.evidence[0].text.replace("0", "3")),)
+    findings = (root, replace(cascade, evidence=again), *others)
+    text = markdown.render(replace(analysis_of(failure=True), runs=(replace(diagnosis, findings=findings),)))
+    assert "The same error from other processes: [L9]." in text
+    assert "Follow-up errors" not in text
+
+
 def test_a_start_that_failed_gets_no_advice_on_tuning(analysis_of):
     diagnosis = analysis_of(failure=True).runs[0]
     analysis = analysis_of(failure=True)

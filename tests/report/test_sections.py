@@ -62,7 +62,7 @@ class TestWhatToLookFor:
 
 class TestVerdict:
     @pytest.mark.parametrize(
-        ("confidence", "words"), [("high", ""), ("medium", ", probably"), ("low", ", possibly")]
+        ("confidence", "words"), [("high", ""), ("medium", ", probable cause"), ("low", ", possible cause")]
     )
     def test_a_doubtful_cause_is_called_doubtful(self, confidence, words):
         root, *others = make_findings("Qwen", True)

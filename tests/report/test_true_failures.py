@@ -63,7 +63,9 @@ def test_a_line_of_a_box_without_a_place_proves_nothing() -> None:
 def test_memory_that_runs_out_while_profiling_is_not_said_to_run_out_while_loading() -> None:
     text = report(PROFILING)
     assert "Out of memory while loading weights" not in text
-    assert "# FAILED at start-up, probably: Out of memory after loading: the weights fill the card" in text
+    assert (
+        "# FAILED at start-up, probable cause: Out of memory after loading: the weights fill the card" in text
+    )
 
 
 def test_an_attribute_of_a_processor_may_be_missing_in_the_model_s_own_code() -> None:

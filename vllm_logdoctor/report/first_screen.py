@@ -49,7 +49,7 @@ Level = Literal["healthy", "limited", "failed", "cut"]
 SHOWN = 3
 LEAD = 320
 """Characters of an explanation on the first screen; the rest follows in the details."""
-DOUBT: dict[Confidence, str] = {"high": "", "medium": ", probably", "low": ", possibly"}
+DOUBT: dict[Confidence, str] = {"high": "", "medium": ", probable cause", "low": ", possible cause"}
 _NAMES_NO_CAUSE = frozenset({NOT_IN_LOG, UNKNOWN})
 """Findings that quote an error or miss the cause: nothing in their title is doubtful."""
 _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
@@ -116,12 +116,14 @@ def first_screen(page: Page) -> FirstScreen:
     root = page.shown_root
     if root is not None and (before := page.failed_before) is not None:
         again = f"The same failure as in run {before.number}{page.cited(root.evidence[1:], 2)}."
-        return FirstScreen(level, state(page), run_title(page.run), again, quote=_quote(page, root))
+        return FirstScreen(
+            level, state(page), run_title(page.run, failed=True), again, quote=_quote(page, root)
+        )
     if root is not None:
         return FirstScreen(
             level,
             state(page),
-            run_title(page.run),
+            run_title(page.run, failed=True),
             _with_lines(page, split_lead(root_explanation(root))[0], root),
             quote=_quote(page, root),
             actions=tuple(_remedies(page, root))[:SHOWN],
@@ -177,7 +179,7 @@ def state(page: Page) -> str:
         return "EXCERPT: a check of a test failed"
     if level == "cut":
         failed = any(one.id == REFUSED and one.evidence for one in page.advice)
-        return f"EXCERPT: {'a request failed' if failed else 'the log shows neither a complete start nor a load'}"
+        return f"EXCERPT: {'an error while processing a request' if failed else 'the log shows neither a complete start nor a load'}"
     if level == "limited":
         failed = no_request_succeeded(run) and not _failing_requests(page)
         return "REQUESTS FAILED: no request succeeded" if failed else f"LIMITED: {_limit(page)}"

@@ -241,8 +241,13 @@ def per_engine(run: Run) -> str:
     return " per engine" if isinstance(engines, int) and engines > 1 else ""
 
 
-def run_title(run: Run) -> str:
-    """Return one line that says what ran, on what, how long and how it ended; escaped."""
+def run_title(run: Run, *, failed: bool = False) -> str:
+    """Return one line that says what ran, on what, how long and how it ended; escaped.
+
+    Args:
+        run: what ran.
+        failed: whether an error is named that ended it: then a log without the process's end is not said to lack it.
+    """
     of_others = _TEXT_OF_OTHERS.get(run.kind, "")
     parts = [version_words(run) if run.version is not None else of_others or version_words(run)]
     model = run.model.value if run.model is not None else client_asked(run).get("model")
@@ -260,7 +265,9 @@ def run_title(run: Run) -> str:
     seconds = _seconds(run)
     if seconds >= 1:
         parts.append(duration(seconds))
-    parts.append(how_it_ended(run))
+    end = how_it_ended(run)
+    if not (failed and end == OUTCOMES["unknown"]):
+        parts.append(end)
     return " · ".join(parts)
 
 

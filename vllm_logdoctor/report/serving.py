@@ -126,6 +126,15 @@ def requests_of(run: Run, with_probes: bool = True) -> Counter[int]:
     return by_status
 
 
+def posted(run: Run) -> Counter[int]:
+    """Return answered POST requests by HTTP status: those that make tokens, without lists of models."""
+    by_status: Counter[int] = Counter()
+    for (method, path, status), count in run.accesses.items():
+        if method == "POST" and not is_probe(method, path):
+            by_status[status] += count
+    return by_status
+
+
 def quantile(weighted: Sequence[tuple[float, int]], share: float) -> float | None:
     """Return the value below which `share` of the weight lies; between two values, the middle of them.
 

@@ -31,7 +31,7 @@ _PYTHON = lazy_pattern(
 )
 # /workspace/vllm/vllm/v1/engine/core.py      /home/me/vllm/engine/llm_engine.py      vllm/worker/worker.py
 _CHECKOUT = lazy_pattern(
-    r"(?:^|/)(?P<package>vllm(?:_\w+)?)/(?:(?:engine|worker|v1|model_executor|executor|entrypoints|tracing|attention|distributed|config"
+    r"(?:^|/)(?P<package>vllm(?:_\w+)?)(?:-\d[\w.]*)?/(?:(?:engine|worker|v1|model_executor|executor|entrypoints|tracing|attention|distributed|config"
     r"|core|lora|utils|transformers_utils|spec_decode|multimodal|platforms|compilation|inputs|plugins|reasoning|renderers"
     r"|sequence|third_party|triton_utils|usage|vllm_flash_attn|benchmarks|parser|tokenizers|tool_parsers|profiler|ray"
     r"|device_allocator|assets|adapter_commons|prompt_adapter|logging_utils|kernels|ir|ops|quantization|patch|torchair"

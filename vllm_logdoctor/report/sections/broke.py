@@ -21,6 +21,7 @@ LINES = 6
 _CUT = 300
 _FEWEST_WORDS = 3
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
+_DIGITS = lazy_pattern(r"\d+(?:\.\d+)?")
 # Killed      Aborted (core dumped)
 _OF_SHELL = lazy_pattern(r"[A-Z][a-z]{5,}(?: \(core dumped\))?\s*")
 # Extension modules: numpy.core._multiarray_umath, ...      [notice] To update, run: pip install --upgrade pip      warnings.warn(
@@ -87,13 +88,23 @@ def _followed(page: Page) -> list[str]:
     followed: list[Evidence] = [
         line for finding in page.failures[1:] if finding.role == "cascade" for line in finding.evidence
     ]
-    lines = [f"Follow-up errors, not the cause:{page.cited(followed)}.", ""] if followed else []
+    root = page.shown_root
+    own = _masked(decisive(root)[0]) if root is not None and root.evidence else ""
+    same = [line for line in followed if _masked(line) == own]
+    others = [line for line in followed if _masked(line) != own]
+    lines = [f"The same error from other processes:{page.cited(same)}.", ""] if same else []
+    lines += [f"Follow-up errors, not the cause:{page.cited(others)}.", ""] if others else []
     last = next((one for one in reversed(page.run.tail) if _says_something(one)), None)
     if last is None or not _is_sentence(last) or _is_of_other_tool(page, last):
         return lines
     if page.run.last_of_file and _is_new(page, last):
         lines.append(f"Last line: {code(last.message, 160)}{page.cited([page.run.evidence(last)])}")
     return lines
+
+
+def _masked(line: Evidence) -> str:
+    """Return the text of a line without its numbers, which are others for each rank."""
+    return _DIGITS.sub("0", line.text)
 
 
 def _is_of_other_tool(page: Page, record: Record) -> bool:

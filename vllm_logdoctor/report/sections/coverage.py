@@ -82,11 +82,9 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
 def _compared(coverage: Coverage) -> str:
     """Return how many of the compared log lines are known."""
     known = share(coverage.recognised, coverage.vllm_lines)
-    if not known:
+    if not known or coverage.vllm_lines == 1:
         return ""
     lines = count(coverage.vllm_lines, "log line")
     if coverage.recognised == coverage.vllm_lines:
         known = "all"
-    if coverage.vllm_lines == 1:
-        return f" The one log line compared with the messages of vLLM is {'known' if coverage.recognised else 'not known'}."
     return f" Of {lines} compared with the messages of vLLM, {known} are known."

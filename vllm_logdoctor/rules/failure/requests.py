@@ -36,7 +36,7 @@ _MODEL = "error-model"
 _MESSAGE = lazy_pattern(r"message='(?P<message>[^'\n]{4,200})'")
 _ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request"
-_LOGGED = "The server logged: {logged}\nMost frequent exception: {most}.\nException: {only}."
+_LOGGED = "The server logged: {logged}\nExceptions: {several}.\nException: {only}."
 
 
 def request_findings(
@@ -219,7 +219,7 @@ def _refusals(
         "statuses": ", ".join(f"{count} with {status}" for status, count in sorted(refused.items())) or None,
         "what": what,
         "only": what if len(words) == 1 else None,
-        "most": what if len(words) > 1 else None,
+        "several": "; ".join(shown(one) for one, _ in words.most_common(2)) if len(words) > 1 else None,
         "logged": logged[0] if len(logged) == 1 else None,
     }
     rule = rules.rule(REFUSED)

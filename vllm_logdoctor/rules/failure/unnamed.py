@@ -91,7 +91,7 @@ WHOLE_OUTPUT = (
 )
 _CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
 OF_A_TEST = (
-    "Read the test's own section above the summary: the captured output holds what the engine said.",
+    "Read the section of the failed test: its captured output, where there is any, holds what the engine logged.",
     "Run the one test again with its output: `pytest -x -s` and the name that the summary gives.",
 )
 _PROGRAM = ("Correct the program at the place that the traceback names: what vLLM had to do was done.",)
@@ -151,7 +151,9 @@ def unnamed_match(
     owner_words = _owner_words(owner, frames) if rule_id == UNKNOWN else ""
     groups = {
         "exception": observation.text.split("\n")[0][:300],
-        "raised": _raised_in(place, owner_words, phase_words) if place and not hidden else "",
+        "raised": _raised_in(place, owner_words, phase_words, calls=place in frames and _is_in_python(raised))
+        if place and not hidden
+        else "",
         "process": observation.record.process.name,
         "phase_words": phase_words,
         "in_vllm": "yes" if not in_test and (owner is None or owner.startswith(VLLM)) else "",
@@ -378,9 +380,14 @@ def _base(file: str) -> str:
     return file.replace("\\", "/").rpartition("/")[2]
 
 
-def _raised_in(place: Frame, owner: str, phase: str) -> str:
+def _is_in_python(raised: Raised | None) -> bool:
+    """Return whether Python's own library raised an exception, in a call from the code that is named as its place."""
+    return raised is not None and bool(raised.frames) and owner_of(raised.frames[-1].file) == PYTHON
+
+
+def _raised_in(place: Frame, owner: str, phase: str, *, calls: bool) -> str:
     """Return where and when an exception was raised: loader.py, load_weights (vLLM), while the model was built and its weights were loaded."""
-    where = f"{_base(place.file)}, {place.function}".rstrip(", ")
+    where = f"{'a call from ' if calls else ''}{_base(place.file)}, {place.function}".rstrip(", ")
     return ", ".join(filter(None, (f"{where} ({owner})" if owner else where, phase)))
 
 

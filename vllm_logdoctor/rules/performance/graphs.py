@@ -88,10 +88,6 @@ def eager_mode(case: RuleContext) -> Advice | None:
         changes=_graphs_on(case, off),
         effect=effect,
         alternatives=("if graphs do not fit: fewer capture sizes instead of none",),
-        avoid=(
-            "Keeping --enforce-eager because it once made a crash go away: find the kernel or the"
-            " memory problem instead."
-        ),
         verify="`Capturing CUDA graphs` and `Graph capturing finished in N secs` at the start.",
         title="CUDA graphs off (--enforce-eager)" if run.engine == "V0" else "",
     )
@@ -118,7 +114,7 @@ def _field(one: SwitchedOff) -> str:
 
 def _graphs_on(case: RuleContext, off: tuple[SwitchedOff, ...]) -> tuple[Change, ...]:
     """Return one step that takes graphs and compilation back: all the flags that keep them off."""
-    note = "graphs need memory and make the start 20 to 60 s longer, less once compiled code is cached"
+    note = "graphs need memory and make the start longer, less once compiled code is cached"
     flags = off or (SwitchedOff("--enforce-eager", True, None),)
     return tuple(
         change

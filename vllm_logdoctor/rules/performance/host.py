@@ -86,7 +86,7 @@ def async_scheduling_off(case: RuleContext) -> Advice | None:
     change: tuple[Change, ...] = flag(case, "--async-scheduling", False, None, "needs-test")
     text = (
         "Asynchronous scheduling is off by an argument: between two steps the card waits until the next one is"
-        " prepared. In one measured pair it lowered the 95th percentile of latency by 11 %."
+        " prepared. Switching it on lowered the 95th percentile of latency by 11 % in the one pair that was measured."
     )
     return Advice(
         text,
