@@ -20,6 +20,7 @@ from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.events import FastLine, Matcher
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.report.own_reports import is_own_report
 from vllm_logdoctor.results import Results, RunSet, defect
 from vllm_logdoctor.run.beside import files_of_runs
 from vllm_logdoctor.run.job import JobEnd
@@ -38,7 +39,6 @@ from vllm_logdoctor.source import (
     with_words_of_jobs,
 )
 from vllm_logdoctor.source.chunks import CHUNK_BYTES, InputSize
-from vllm_logdoctor.source.kinds import is_own_report
 from vllm_logdoctor.streams import Item, StreamReader, merged
 
 INTERRUPTED = "reading was interrupted; what came before is analysed"

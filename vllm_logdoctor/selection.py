@@ -10,11 +10,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from vllm_logdoctor.evidence.model import EvidenceFile
+from vllm_logdoctor.report.own_reports import HEAD_BYTES, kind_of_file
 from vllm_logdoctor.run.job import job_end_in_text
 from vllm_logdoctor.run.model import SourceSummary
 from vllm_logdoctor.source import Input, sets_of, with_words_of_jobs
 from vllm_logdoctor.source.inputs import OTHER_FILE, OTHER_TEXT
-from vllm_logdoctor.source.kinds import HEAD_BYTES, kind_of_file
 
 # INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.8.5
 # INFO:     Uvicorn running on http://0.0.0.0:8000

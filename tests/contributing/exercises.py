@@ -20,9 +20,7 @@ COPIED = (
     "patterns",
     "docs",
     "tools",
-    "tests/__init__.py",
-    "tests/failure",
-    "tests/rules",
+    "tests",
     "pyproject.toml",
     "fixtures/vllm-0.11.2-kv-starved.log",
 )

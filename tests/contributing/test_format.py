@@ -11,6 +11,7 @@ from tests.contributing.exercises import ROOT, checkout, exercise, run
 from vllm_logdoctor.report.writers import FORMATS
 
 __all__ = ["checkout"]
+ROWS = "FORMATS: dict[str, Format] = {\n"
 LOG = "fixtures/vllm-0.11.2-kv-starved.log"
 
 
@@ -19,15 +20,15 @@ def extended(checkout: Path) -> Path:
     module, line, _ = exercise("4. A new output format")
     (checkout / "vllm_logdoctor/report/ndjson.py").write_text(module)
     writers = checkout / "vllm_logdoctor/report/writers.py"
-    writers.write_text(
-        writers.read_text().replace('    "csv": (".csv",),\n', f'    "csv": (".csv",),\n{line}', 1)
-    )
+    text = writers.read_text()
+    assert text.count(ROWS) == 1
+    writers.write_text(text.replace(ROWS, f"{ROWS}{line}"))
     return checkout
 
 
-def test_the_format_is_written_by_its_ending(extended: Path) -> None:
+def test_the_format_is_written_by_its_ending_and_passes_the_tests_of_formats(extended: Path) -> None:
     *_, commands = exercise("4. A new output format")
-    run(commands.splitlines()[0], extended)
+    assert "passed" in run(commands, extended)
     lines = (extended / "report.ndjson").read_text().splitlines()
     assert [json.loads(line)["number"] for line in lines] == [1]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.files import write_whole
+from vllm_logdoctor.report.own_reports import HEAD_BYTES, kind_of_file
 from vllm_logdoctor.report.writers import ENDINGS, Result, ending_of, format_of_name, render_result
-from vllm_logdoctor.source.kinds import HEAD_BYTES, kind_of_file
 
 Identity = tuple[int, int]
 

@@ -13,22 +13,43 @@ from msgspec import Struct
 from vllm_logdoctor.errors import unknown_choice
 from vllm_logdoctor.report.model import Analysis
 
-FORMATS: dict[str, tuple[str, ...]] = {
-    "markdown": (".md", ".markdown"),
-    "json": (".json",),
-    "text": (".txt",),
-    "html": (".html", ".htm"),
-    "sarif": (".sarif",),
-    "junit": (".xml",),
-    "github": (),
-    "csv": (".csv",),
+
+class Format(Struct, frozen=True):
+    """One format; the module of its name in this package holds `render`.
+
+    Attributes:
+        title: what messages call a report in it.
+        endings: endings of its files.
+        begins: expression at the beginning of its files, so that a report given as a log is refused; none where
+            another format's expression knows them, and for text, which is known by its title and the lines that it cites.
+    """
+
+    title: str
+    endings: tuple[str, ...] = ()
+    begins: bytes = b""
+
+
+FORMATS: dict[str, Format] = {
+    "markdown": Format("Markdown report", (".md", ".markdown")),
+    "json": Format("JSON report", (".json",), rb'\s*\{\s*"schema":\s*"logdoctor(?:-\w+)?/\d'),
+    "text": Format("text report", (".txt",)),
+    "html": Format(
+        "HTML report",
+        (".html", ".htm"),
+        rb'(?s)<!DOCTYPE html>.{0,2000}<meta name="generator" content="logdoctor">',
+    ),
+    "sarif": Format(
+        "SARIF report", (".sarif",), rb'(?s)\s*\{\s*"\$schema".{0,400}"driver":\s*\{\s*"name":\s*"logdoctor"'
+    ),
+    "junit": Format("JUnit report", (".xml",), rb'(?s)<\?xml [^>]*>\s*<testsuites name="logdoctor"'),
+    "github": Format("GitHub annotations", (), rb"::(?:error|warning|notice) file=[^\n]*,title="),
+    "csv": Format("CSV report", (".csv",), rb"(?:run,file,line,id,kind|group,name,verdict,state),"),
 }
-"""Name of a format -> endings of its files. The module of that name in this package holds `render`."""
 
 _OF_ANALYSIS = ("markdown", "json", "text", "html", "sarif", "junit", "github", "csv")
 """Formats whose `render` takes an analysis: they need more of it than page and document hold."""
 
-ENDINGS = {ending: name for name, endings in FORMATS.items() for ending in endings}
+ENDINGS = {ending: name for name, one in FORMATS.items() for ending in one.endings}
 CHOICES = (*FORMATS, "terminal")
 """Values of --format: all formats, and the view on a terminal."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from vllm_logdoctor.report.writers import FORMATS
+
 HEAD_BYTES = 1 << 16
 
 _CITED = re.compile(rb"\[L\d+|\bL\d+:? `|:\d+\]")
@@ -11,20 +13,6 @@ _CITED = re.compile(rb"\[L\d+|\bL\d+:? `|:\d+\]")
 # # 2 runs of vLLM in a.log, b.log
 # # before.log → after.log
 _TITLE = re.compile(rb" \xc2\xb7 [^\n]* \xc2\xb7 |^(?:# )?\d+ runs of vLLM in |^(?:# )?\S+ \xe2\x86\x92 \S+$")
-_OWN: tuple[tuple[str, re.Pattern[bytes]], ...] = (
-    ("JSON report of logdoctor", re.compile(rb'\s*\{\s*"schema":\s*"logdoctor(?:-\w+)?/\d')),
-    ("CSV report of logdoctor", re.compile(rb"(?:run,file,line,id,kind|group,name,verdict,state),")),
-    (
-        "HTML report of logdoctor",
-        re.compile(rb'(?s)<!DOCTYPE html>.{0,2000}<meta name="generator" content="logdoctor">'),
-    ),
-    (
-        "SARIF report of logdoctor",
-        re.compile(rb'(?s)\s*\{\s*"\$schema".{0,400}"driver":\s*\{\s*"name":\s*"logdoctor"'),
-    ),
-    ("JUnit report of logdoctor", re.compile(rb'(?s)<\?xml [^>]*>\s*<testsuites name="logdoctor"')),
-    ("GitHub annotations of logdoctor", re.compile(rb"::(?:error|warning|notice) file=[^\n]*,title=")),
-)
 _TITLE_LINES = 6
 
 
@@ -42,10 +30,11 @@ def kind_of_file(head: bytes) -> str | None:
         >>> kind_of_file(b"INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.8.5") is None
         True
     """
-    for kind, beginning in _OWN:
-        if beginning.match(head):
-            return kind
+    for own in FORMATS.values():
+        if own.begins and re.match(own.begins, head):
+            return f"{own.title} of logdoctor"
     lines = [line for line in head[:HEAD_BYTES].split(b"\n", 3 * _TITLE_LINES) if line.strip()][:_TITLE_LINES]
     if any(_TITLE.search(line) for line in lines) and _CITED.search(head):
-        return "Markdown report of logdoctor" if lines[0].startswith(b"# ") else "text report of logdoctor"
+        own = FORMATS["markdown" if lines[0].startswith(b"# ") else "text"]
+        return f"{own.title} of logdoctor"
     return None
