@@ -106,7 +106,7 @@ def rules_page() -> str:
                 "|---|---|---|---|",
             ]
             lines += [
-                f"| [`{p.id}`](rules/{p.id}.md) | {cell(p.title)} | {p.severity} | {p.topic} |"
+                f"| [`{p.id}`](../../patterns/rules/{p.id}.md) | {cell(p.title)} | {p.severity} | {p.topic} |"
                 for p in chosen
             ]
     return "\n".join(lines) + "\n"

@@ -19,3 +19,8 @@ def on_files(files: Files, config: Any) -> Files:
     for rule_id in rule_ids():
         files.append(File.generated(config, f"reference/rules/{rule_id}.md", content=rule_markdown(rule_id)))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Lead the links to rule pages, which hold in the repository, to their pages of the site."""
+    return markdown.replace("](../../patterns/rules/", "](rules/")

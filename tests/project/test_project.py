@@ -35,9 +35,14 @@ def test_the_second_command_line_passes_the_tests() -> None:
     assert command_lines(README)[1].endswith("-m pytest -n auto --dist worksteal")
 
 
-def test_every_relative_link_of_the_readme_leads_somewhere() -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#\s]+)", README)
-    assert [link for link in links if not (ROOT / link).exists()] == []
+def test_every_relative_link_of_the_documents_leads_somewhere_in_a_clone() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    links = {
+        (page.name, link): page.parent / link
+        for page in pages
+        for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text("utf-8"))
+    }
+    assert [link for link, place in links.items() if not place.exists()] == []
 
 
 def test_the_library_example_of_the_readme_says_what_it_prints(

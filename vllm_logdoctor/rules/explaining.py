@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.loading import load_index
@@ -17,6 +19,9 @@ from vllm_logdoctor.catalogue.sources import PatternTexts
 from vllm_logdoctor.catalogue.vllm_messages import pattern_of_message
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.knowledge.messages import message_table
+
+if TYPE_CHECKING:
+    from vllm_logdoctor.rules.rule import Rule
 
 _VERDICTS = {
     "information": "Information: says what is, by itself neither good nor bad.",
@@ -91,12 +96,13 @@ class Explainer:
         if page is None and pattern is None:
             raise LogdoctorError(unknown(name, self.ids()), 2)
         parts = [_page_lines(page)] if page else []
+        rule = page
         if pattern is not None:
             text = self._texts.find(pattern.id)
             parts.append(_pattern_lines(pattern, text.entry.samples if text else []))
-            rule = self._page(pattern.rule) if pattern.rule and page is None else None
-            parts += [_page_lines(rule)] if rule else []
-        places = list(self._places(page, pattern))
+            if page is None and pattern.rule and (rule := self._page(pattern.rule)):
+                parts.append(_page_lines(rule))
+        places = list(self._places(rule, pattern))
         if places:
             parts.append(iter(["## Where it is", "", *places]))
         return "\n\n".join("\n".join(part) for part in parts) + "\n"
@@ -108,19 +114,21 @@ class Explainer:
         rule = all_rules()[page.id] if page else None
         if page is not None:
             yield f"- page: {_place(builtin_root() / 'rules' / f'{page.id}.md')}"
-        if rule is not None and rule.source is not None:
-            yield f"- check: {_place(*rule.source)}"
         named = [
             one.id
             for one in self._patterns.values()
             if rule and (one.rule == rule.id or one.id in rule.needs)
         ]
+        if rule is not None and rule.source is not None:
+            yield f"- check: {_place(*rule.source)}"
+        elif page is not None and (page.signatures or named):
+            yield f"- check: none; {'the page and its signatures are' if page.signatures else 'the pattern is'} the rule"
         for name in [pattern.id] if pattern else named:
             text = self._texts.find(name)
             if text is not None:
                 yield f"- pattern: {_place(text.path, text.line)}"
         if rule is not None:
-            yield from (f"- test: {place}" for place in self._tests_of(rule.id))
+            yield from (f"- test: {place}" for place in self._tests_of(rule))
 
     @cached_property
     def _tests(self) -> dict[Path, str]:
@@ -130,12 +138,14 @@ class Explainer:
             path: path.read_text("utf-8") for folder in folders for path in sorted(folder.glob("test_*.py"))
         }
 
-    def _tests_of(self, rule_id: str) -> Iterator[str]:
-        """Yield the tests of a rule: those that name it, and the example of its page."""
-        for path, text in self._tests.items():
-            if f'"{rule_id}"' in text:
-                yield _place(path, text.count("\n", 0, text.index(f'"{rule_id}"')) + 1)
-        if self._tests and rule_page(rule_id).example:
+    def _tests_of(self, rule: Rule) -> Iterator[str]:
+        """Yield the tests of a rule: those that name it or its check, most often first, and the example of its page."""
+        named = re.compile(rf'"{rule.id}"|\b{rule.check.__name__}\b' if rule.check else f'"{rule.id}"')
+        found = {path: list(named.finditer(text)) for path, text in self._tests.items()}
+        for path in sorted(found, key=lambda path: -len(found[path])):
+            if found[path]:
+                yield _place(path, self._tests[path].count("\n", 0, found[path][0].start()) + 1)
+        if self._tests and rule.page.example:
             yield "the example of the page, by `tests/failure/test_examples.py`"
 
     def _page(self, name: str) -> RulePage | None:
