@@ -154,3 +154,12 @@ def test_a_cache_that_the_lines_do_not_show_being_filled_may_hold_a_prompt() -> 
         (1, {"running": 1, "waiting": 14, "kv": usage, "generation": 5.4}) for usage in (76.5, 76.7, 76.8)
     ]
     assert "long-answers-hold-the-server" not in advice(a_run(samples=load(*held)))
+
+
+def test_requests_that_come_and_go_within_the_intervals_show_no_speed_of_a_stream() -> None:
+    seconds = ((1, 7.6), (0, 3.1), (1, 7.2), (3, 19.8), (1, 7.6), (0, 2.0))
+    samples = [
+        one for running, rate in seconds for one in load((1, {**ONE, "running": running, "generation": rate}))
+    ]
+    run = a_run(set={"dtype": "bfloat16"}, measured={"model_weights_gib": 22.8}, samples=samples)
+    assert "decode-limited-by-weight-reads" not in advice(run)

@@ -33,7 +33,7 @@ def decode_limited_by_weight_reads(case: RuleContext) -> Advice | None:
     Needs the size of the weights and statistics lines with one to four requests, and a stream that is slow, though not slower
     than any card, or close to the bandwidth of a card that the log names.
     """
-    spans = [span for span in case.load.busy if span.sample.running and span.sample.generation > 0]
+    spans = [one for one in case.load.busy if one.steady and one.sample.running and one.sample.generation > 0]
     weights = case.run.measure("model_weights_gib")
     if not weights or weights < LEAST_WEIGHTS_GIB or len(spans) < LEAST_SAMPLES or not _applies(case):
         return None
