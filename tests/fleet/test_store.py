@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.library import Fleet
+from vllm_logdoctor.fleet.rows import rows_of_run
 from vllm_logdoctor.fleet.schema import TABLES, arrow_schema
 from vllm_logdoctor.fleet.store import Store
+from vllm_logdoctor.pipeline import analyse
+from vllm_logdoctor.source import Input
+
+STARVED = Path(__file__).parents[2] / "fixtures" / "vllm-0.11.2-kv-starved.log"
 
 
 def test_a_directory_of_other_files_is_no_store(tmp_path: Path) -> None:
@@ -82,3 +89,14 @@ def test_every_column_has_a_type_and_the_key(tmp_path: Path) -> None:
         schema = arrow_schema(table)
         assert len(schema) == len(TABLES[table])
         assert table == "accounting" or schema.field("log").type == pa.string()
+
+
+def test_a_change_of_a_mapping_is_written_as_on_the_command_line() -> None:
+    (diagnosis, *_) = analyse([Input(str(STARVED), STARVED)]).runs
+    (first, *_) = diagnosis.plan.changes
+    drafts = replace(
+        first.change, knob="--speculative-config", after={"method": "ngram", "num_speculative_tokens": 2}
+    )
+    plan = replace(diagnosis.plan, changes=(replace(first, change=drafts),))
+    (row,) = rows_of_run(replace(diagnosis, plan=plan), datetime(2026, 11, 1))["changes"]
+    assert row["after"] == '{"method": "ngram", "num_speculative_tokens": 2}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -195,9 +196,14 @@ def _changes(diagnosis: Diagnosis) -> Iterator[Row]:
             else change.knob
         )
         yield {
-            "rank": rank, "knob": setting_value("knob", knob), "kind": change.kind, "before": setting_value(knob, change.before),
-            "after": setting_value(knob, change.after), "safety": change.safety, "findings": list(planned.findings), **_effect(effect),
+            "rank": rank, "knob": setting_value("knob", knob), "kind": change.kind, "before": _given(knob, change.before),
+            "after": _given(knob, change.after), "safety": change.safety, "findings": list(planned.findings), **_effect(effect),
         }  # fmt: skip
+
+
+def _given(knob: str, value: Any) -> str | None:
+    """Return the value of a flag as it is written on a command line: mappings are JSON there."""
+    return setting_value(knob, json.dumps(value) if isinstance(value, dict) else value)
 
 
 def _levels(run: Run) -> Iterator[Row]:
