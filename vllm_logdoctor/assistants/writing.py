@@ -7,25 +7,14 @@ from collections.abc import Iterator, Sequence
 from msgspec import json
 
 from vllm_logdoctor.assistants.excerpt import CitedFact, Conclusion, Excerpt, LogLine
-from vllm_logdoctor.errors import unknown_choice
 from vllm_logdoctor.report.escape import code, fence, inline
-from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.report.text import plain_text
+from vllm_logdoctor.report.writers import format_named
+from vllm_logdoctor.rules.context import plural
 
-_NAMES = {"md": "markdown", "markdown": "markdown", "text": "text", "txt": "text", "json": "json"}
+FORMATS = ("markdown", "text", "json")
 _WIDTH = 100_000
 """Text is not wrapped: an excerpt has as many lines in every form."""
-
-
-def writer_named(name: str) -> str:
-    """Return the format of a name.
-
-    Raises:
-        LogdoctorError: no such format (exit code 2).
-    """
-    if name not in _NAMES:
-        raise unknown_choice("format", name, ("md", "text", "json"))
-    return _NAMES[name]
 
 
 def rendered(excerpt: Excerpt, format_name: str = "markdown") -> str:
@@ -34,7 +23,7 @@ def rendered(excerpt: Excerpt, format_name: str = "markdown") -> str:
     Raises:
         LogdoctorError: no such format (exit code 2).
     """
-    chosen = writer_named(format_name)
+    chosen = format_named(format_name, FORMATS)
     if chosen == "json":
         return json.format(json.encode(excerpt)).decode() + "\n"
     page = "\n".join(_markdown(excerpt)) + "\n"
@@ -56,7 +45,7 @@ def _markdown(excerpt: Excerpt) -> Iterator[str]:
         for number, name in enumerate(excerpt.files[:12], start=1)
     )
     yield (
-        f"{len(excerpt.lines)} of {count(excerpt.lines_in_log, 'line')} of {names}, with their line numbers;"
+        f"{len(excerpt.lines)} of {plural(excerpt.lines_in_log, 'line')} of {names}, with their line numbers;"
         " secrets masked by logdoctor."
     )
 

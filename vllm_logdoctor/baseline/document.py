@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from vllm_logdoctor.baseline import commands
 from vllm_logdoctor.knowledge.cards import card_for, variants_of
 from vllm_logdoctor.report.escape import code, inline, prose
-from vllm_logdoctor.report.figures import count, number, table
+from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.equal_load import load_levels
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run, Value
@@ -284,7 +285,7 @@ def _speed(run: Run) -> Iterator[Entry]:
         running = f"{level.low}" if level.low == level.high else f"{level.low} to {level.high}"
         yield Entry(
             f"{running} running",
-            f"{number(level.generation[1])} tokens/s, median of {count(level.samples, 'sample')}",
+            f"{number(level.generation[1])} tokens/s, median of {plural(level.samples, 'sample')}",
             "log, statistics lines",
         )
     span, steps = _first(run, "kernel span"), _first(run, "steps")

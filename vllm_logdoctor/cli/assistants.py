@@ -29,14 +29,15 @@ def excerpt(
 ) -> None:
     """Print a masked excerpt for an issue, a ticket or an assistant."""
     from vllm_logdoctor.assistants.excerpt import check_lines, excerpt_of
-    from vllm_logdoctor.assistants.writing import rendered, writer_named
+    from vllm_logdoctor.assistants.writing import FORMATS, rendered
     from vllm_logdoctor.cli.options import options_of, settings_here
     from vllm_logdoctor.cli.output import check_outputs, write
     from vllm_logdoctor.pipeline import analyse
+    from vllm_logdoctor.report.writers import format_named
     from vllm_logdoctor.source import inputs_of_paths
 
     check_lines(lines)
-    chosen = writer_named(format)
+    chosen = format_named(format, FORMATS)
     inputs = inputs_of_paths(logs)
     place = "-" if output is None else output
     check_outputs([place], [one.path or "-" for one in inputs], chosen)

@@ -52,7 +52,7 @@ def compare(
     from vllm_logdoctor.engine_comparison.rows import Claims
 
     names = (before, after, *(more or ()))
-    settings = _settings(format, output or [], names)
+    settings = _checked_settings(format, output or [], names)
     document_of = _reader(settings)
     engines = engines_compared(names, Claims(same_machine, same_workload), document_of)
     if engines is not None:
@@ -77,7 +77,7 @@ def verify(
     from vllm_logdoctor.comparison import verification
     from vllm_logdoctor.comparison.writers import result_of_verification
 
-    settings = _settings(format, output or [], (against, after))
+    settings = _checked_settings(format, output or [], (against, after))
     result = verification.verify(
         *_sides(settings, _reader(settings), (against, before_run), (after, after_run))
     )
@@ -114,7 +114,7 @@ def _report(name: str) -> dict[str, Any] | None:
     )
 
 
-def _settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -> ToolSettings:
+def _checked_settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -> ToolSettings:
     """Check the arguments and return the settings of logdoctor.toml."""
     from vllm_logdoctor.cli.options import settings_here
     from vllm_logdoctor.cli.settings import with_known_findings

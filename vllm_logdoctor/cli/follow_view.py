@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from vllm_logdoctor.comparison.identity import fingerprint
 from vllm_logdoctor.report.clock import duration, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
-from vllm_logdoctor.report.figures import count, number
+from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES, model_name
 from vllm_logdoctor.report.sparkline import sparkline
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.model import Evidence, Sample
 
@@ -73,7 +74,7 @@ def _findings(diagnosis: Diagnosis, files: bool, room: int) -> list[str]:
         return []
     left = len(found) - shown
     lines = [f"{one.severity:>8}  {_finding(one, files)}" for one in found[:shown]]
-    return ["", *lines, *([f"{count(left, 'finding')} more"] if left > 0 else [])]
+    return ["", *lines, *([f"{plural(left, 'finding')} more"] if left > 0 else [])]
 
 
 def _cited_files(analysis: Analysis) -> bool:
@@ -189,7 +190,7 @@ def _gauge(value: float | None) -> str:
 
 def _footer(analysis: Analysis) -> str:
     lines = sum(source.lines for source in analysis.sources)
-    return f"{count(lines, 'line')} read; Ctrl-C ends with the report"
+    return f"{plural(lines, 'line')} read; Ctrl-C ends with the report"
 
 
 def _plain(text: str) -> str:

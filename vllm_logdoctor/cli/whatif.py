@@ -48,7 +48,7 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
     return "".join(_words(name, document[name]) for name in document)
 
 
-def _settings() -> list[str]:
+def _setting_names() -> list[str]:
     """Return the settings that change the size of the KV cache, each with the sign before its value."""
     from vllm_logdoctor.rules.capacity.laws import LAWS
 
@@ -64,7 +64,7 @@ def whatif(
             "-s",
             metavar="NAME=VALUE",
             help="A setting to change; repeatable.",
-            autocompletion=completing(_settings),
+            autocompletion=completing(_setting_names),
         ),
     ] = None,
     format: Annotated[str, format_option("text", "json")] = "text",

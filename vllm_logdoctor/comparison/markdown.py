@@ -19,8 +19,9 @@ from vllm_logdoctor.comparison.wording import (
     times,
 )
 from vllm_logdoctor.report.escape import code, inline, prose
-from vllm_logdoctor.report.figures import count, enumeration, number, table
+from vllm_logdoctor.report.figures import enumeration, number, table
 from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.equal_load import EqualLoad
 
 _VERDICTS = {"better": "better", "worse": "**worse**", "same": "same", "other": ""}
@@ -147,7 +148,7 @@ def _levels(load: EqualLoad) -> list[str]:
     left_out = len(load.pairs) - len(rows)
     shares = f"{100 * load.share_before:.0f} % of the steady samples before and {100 * load.share_after:.0f} % after"
     lines = [*table(header, rows), "", f"{shares} lie in levels that both logs have."]
-    return [*lines, f"{count(left_out, 'level')} with fewer samples not shown."] if left_out else lines
+    return [*lines, f"{plural(left_out, 'level')} with fewer samples not shown."] if left_out else lines
 
 
 def _running(low: int, high: int) -> str:

@@ -7,8 +7,9 @@ from vllm_logdoctor.comparison.snapshot import PlannedKnob
 from vllm_logdoctor.comparison.verification import CheckedChange, CheckedPrediction, Verification
 from vllm_logdoctor.comparison.wording import both_names, side, times
 from vllm_logdoctor.report.escape import code, inline, prose
-from vllm_logdoctor.report.figures import count, number, setting, table
+from vllm_logdoctor.report.figures import number, setting, table
 from vllm_logdoctor.report.naming import METRICS
+from vllm_logdoctor.rules.context import plural
 
 CHANGE_STATES = {
     "took-effect": "took effect",
@@ -60,13 +61,13 @@ def _verdict(verification: Verification) -> str:
         return "The earlier report holds no plan: there is nothing to check."
     done = sum(one.state == "took-effect" for one in changes)
     hidden = sum(one.state == "unknown" for one in changes)
-    said = [f"{done} of {count(len(changes), 'planned change')} took effect"]
+    said = [f"{done} of {plural(len(changes), 'planned change')} took effect"]
     if hidden:
         said.append(f"{hidden} can't be seen in the log")
     judged = [one for one in predictions if one.state in ("as-predicted", "more", "less")]
     if judged:
         right = sum(one.state == "as-predicted" for one in judged)
-        said.append(f"{right} of {count(len(judged), 'prediction')} that could be measured came true")
+        said.append(f"{right} of {plural(len(judged), 'prediction')} that could be measured came true")
     return "; ".join(said) + "."
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from vllm_logdoctor.engine_comparison.side import Cell, Side, same_model
-from vllm_logdoctor.report.figures import count
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.equal_load import EqualLoad, LoadLevel, band, equal_load
 
 Kind = Literal["compared", "side by side", "refused", "not in the log"]
@@ -119,7 +119,7 @@ def _level_rows(
     for number in shared or sorted(set().union(*by_side))[:_MOST_ALONE]:
         here = [one.get(number) for one in by_side]
         cells = tuple(
-            Cell(level.generation[1], note=count(level.samples, "sample")) if level else None
+            Cell(level.generation[1], note=plural(level.samples, "sample")) if level else None
             for level in here
         )
         relations = tuple(

@@ -55,16 +55,6 @@ def share(part: float, whole: float) -> str:
     return percent(100 * part / whole) if whole else ""
 
 
-def count(amount: int, one: str, many: str = "") -> str:
-    """Return an amount with its noun.
-
-    Example:
-        >>> count(1, "line"), count(1200, "line"), count(2, "entry", "entries")
-        ('1 line', '1,200 lines', '2 entries')
-    """
-    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
-
-
 def statuses(by_status: Mapping[int, int]) -> str:
     """Return HTTP statuses with their counts in words.
 

@@ -22,7 +22,7 @@ from vllm_logdoctor.report.effects import (
 )
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
-from vllm_logdoctor.report.figures import capital, count
+from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.key_figures import benchmark_result, key_figures
 from vllm_logdoctor.report.naming import (
     BROKEN,
@@ -36,6 +36,7 @@ from vllm_logdoctor.report.naming import (
 )
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS, no_request_succeeded, offloaded_gib
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.model import Confidence, Finding
@@ -425,7 +426,7 @@ def _note(page: Page, first: Finding | None, shown: tuple[Finding, ...]) -> str:
         parts.append(avoidance(first))
     further = len(worthwhile(page)) - len(shown) if shown else 0
     if further > 0:
-        parts.append(f"{count(further, 'more change')} below.")
+        parts.append(f"{plural(further, 'more change')} below.")
     if page.diagnosis.hidden:
         names = ", ".join(code(name) for name in dict.fromkeys(one.id for one in page.diagnosis.hidden))
         parts.append(f"Left out by the baseline or a suppression: {names}.")

@@ -7,12 +7,13 @@ from itertools import pairwise
 
 from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
-from vllm_logdoctor.report.figures import count, number, percent, statuses
+from vllm_logdoctor.report.figures import number, percent, statuses
 from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import posted, quantile, requests_of, summed_of
 from vllm_logdoctor.rules.bottleneck import LEAST_LINES
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import is_steady
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Phase, Run
@@ -97,7 +98,7 @@ def _of_load(run: Run) -> Iterator[Figure]:
         )
     if figures.running or figures.waiting:
         waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
-        lines = f" in {count(len(points), 'statistics line')}" if len(points) < LEAST_LINES else ""
+        lines = f" in {plural(len(points), 'statistics line')}" if len(points) < LEAST_LINES else ""
         yield "requests at once", f"{figures.running or 0:,} running at most, {waiting}{lines}"
 
 
@@ -128,7 +129,7 @@ def _of_cache(run: Run) -> Iterator[Figure]:
 def _of_requests(run: Run) -> Iterator[Figure]:
     by_status = posted(run) or requests_of(run, with_probes=False)
     if by_status:
-        yield "answered", f"{count(sum(by_status.values()), 'request')}, {statuses(by_status)}"
+        yield "answered", f"{plural(sum(by_status.values()), 'request')}, {statuses(by_status)}"
 
 
 def _of_start(run: Run) -> Iterator[Figure]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vllm_logdoctor.report.escape import inline
-from vllm_logdoctor.report.figures import count, table
+from vllm_logdoctor.report.figures import table
 from vllm_logdoctor.report.first_screen import REVERSED, FirstScreen, first_screen, state, state_level
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import run_title
@@ -25,6 +25,7 @@ from vllm_logdoctor.report.sections.opinion import opinions
 from vllm_logdoctor.report.sections.plan import expected_effect, launch_command
 from vllm_logdoctor.report.sections.serving import serving
 from vllm_logdoctor.report.sections.timeline import timeline
+from vllm_logdoctor.rules.context import plural
 
 Section = Callable[[Page], list[str]]
 
@@ -148,8 +149,8 @@ def _overview(analysis: Analysis, linked: bool) -> list[str]:
     ]
     sources = analysis.sources
     names = (inline(file_name(analysis, source.file) or source.file, 200) for source in sources)
-    files = ", ".join(names) if len(sources) <= _NAMED else count(len(sources), "file")
-    lines = [f"# {count(len(analysis.runs), 'run')} of vLLM in {files}", ""]
+    files = ", ".join(names) if len(sources) <= _NAMED else plural(len(sources), "file")
+    lines = [f"# {plural(len(analysis.runs), 'run')} of vLLM in {files}", ""]
     lines += [REVERSED, ""] if any(page.run.newest_first for page in pages) else []
     rows = [[_link(page), _place(page), run_title(page.run), state(page)] for page in pages]
     return [*lines, _worst(pages), "", *table(["run", "lines", "what ran", "state"], rows), ""]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
-from vllm_logdoctor.report.figures import count
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.run.identity import is_inferred, release_words
 from vllm_logdoctor.run.job import words_of_limit
@@ -187,7 +187,7 @@ def parallelism(run: Run) -> str:
         return ""
     ranks = accelerators(run) or 1
     split = ", ".join(f"{letters}={size}" for letters, size in sizes if size > 1)
-    words = count(ranks, accelerator_unit(run))
+    words = plural(ranks, accelerator_unit(run))
     return f"{words} ({split})" if split else words
 
 
@@ -342,7 +342,7 @@ def _end(run: Run) -> str:
         return "not started"
     if run.kind == "test":
         failed = len(failed_tests(trail_of(run)))
-        return f"{count(failed, 'test')} failed" if failed else OUTCOMES["unknown"]
+        return f"{plural(failed, 'test')} failed" if failed else OUTCOMES["unknown"]
     if is_client(run) and run.outcome in ("truncated", "unknown"):
         return "with results"
     unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))

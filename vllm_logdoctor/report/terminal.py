@@ -13,7 +13,7 @@ from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.excerpt import excerpt
-from vllm_logdoctor.report.figures import count, share
+from vllm_logdoctor.report.figures import share
 from vllm_logdoctor.report.first_screen import FirstScreen, Level, first_screen, state, state_level
 from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.model import Analysis
@@ -22,6 +22,7 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.sections.serving import drawn_curves
 from vllm_logdoctor.report.terminal_page import standard_output
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.model import Finding
 
 COLOURS: dict[Severity, str] = {
@@ -156,7 +157,7 @@ def _findings(page: Page, screen: FirstScreen, most: int) -> Iterator[Renderable
     for finding in others[:fitting]:
         yield _finding(page, finding)
     if len(others) > fitting:
-        yield Text(f"{count(len(others) - fitting, 'more finding')} in the report", style="dim")
+        yield Text(f"{plural(len(others) - fitting, 'more finding')} in the report", style="dim")
     if others:
         yield Text("")
 
@@ -204,20 +205,20 @@ def _curves(page: Page, width: int) -> Iterator[RenderableType]:
     for name, curve, low, high in drawn_curves(page, max(10, min(_CURVE, width - 48))):
         table.add_row(Text(name), Text(curve, style="magenta", no_wrap=True), Text(f"{low} to {high}"))
     if table.row_count:
-        yield Text(f"Load: {count(page.run.sample_count, 'statistics line')}", style="bold")
+        yield Text(f"Load: {plural(page.run.sample_count, 'statistics line')}", style="bold")
         yield Padding(table, (0, 0, 1, 0))
 
 
 def _footer(analysis: Analysis) -> RenderableType:
     coverage = analysis.coverage
     known = (
-        f"; {share(coverage.recognised, coverage.vllm_lines)} of {count(coverage.vllm_lines, 'log line')} recognized"
+        f"; {share(coverage.recognised, coverage.vllm_lines)} of {plural(coverage.vllm_lines, 'log line')} recognized"
         if coverage.vllm_lines
         else ""
     )
-    unknown = f", {count(len(coverage.unknown), 'unknown warning')}" if coverage.unknown else ""
+    unknown = f", {plural(len(coverage.unknown), 'unknown warning')}" if coverage.unknown else ""
     notes = f" {' '.join(coverage.notes)}." if coverage.notes else ""
     return Text(
-        f"{count(coverage.lines, 'line')} read{known}{unknown}.{_shown(notes)} Full report: logdoctor analyze LOG -o report.md (or .html)",
+        f"{plural(coverage.lines, 'line')} read{known}{unknown}.{_shown(notes)} Full report: logdoctor analyze LOG -o report.md (or .html)",
         style="dim",
     )

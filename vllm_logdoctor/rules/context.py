@@ -167,14 +167,14 @@ def whole(value: Any) -> int | None:
     )
 
 
-def plural(number: int, word: str) -> str:
-    """Return a number with its word.
+def plural(number: int, word: str, words: str = "") -> str:
+    """Return a number with its word; `words` is the plural that is not the word with an s.
 
     Example:
-        >>> plural(1, "request"), plural(3, "request")
-        ('1 request', '3 requests')
+        >>> plural(1, "request"), plural(1200, "request"), plural(2, "entry", "entries")
+        ('1 request', '1,200 requests', '2 entries')
     """
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+    return f"{number:,} {word if number == 1 else words or word + 's'}"
 
 
 def rounded(figure: float) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from vllm_logdoctor.evidence.cluster import trouble_of
 from vllm_logdoctor.evidence.model import Reading
 from vllm_logdoctor.report.escape import code, inline, prose
-from vllm_logdoctor.report.figures import count, table
+from vllm_logdoctor.report.figures import table
 from vllm_logdoctor.report.model import Analysis
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.beside import Beside
 
 _MOST_READINGS = 14
@@ -27,7 +28,7 @@ def files_beside(analysis: Analysis) -> list[str]:
         lines += ["", f"{inline(one.evidence.file, 200)}{_part(one)}:", "", *_readings(one)]
     left = len(telling) - _MOST_FILES
     return (
-        [*lines, "", f"{count(left, 'more file')} with readings in the JSON report."] if left > 0 else lines
+        [*lines, "", f"{plural(left, 'more file')} with readings in the JSON report."] if left > 0 else lines
     )
 
 

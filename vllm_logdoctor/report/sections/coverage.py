@@ -5,9 +5,10 @@ from __future__ import annotations
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
-from vllm_logdoctor.report.figures import count, share, table
+from vllm_logdoctor.report.figures import share, table
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.model import Coverage
 
 _GROUPS = 8
@@ -42,9 +43,9 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
     ]
     several = len(rows) > 1 or any(source.note for source in analysis.sources)
     lines = [*table(["file", "lines", "kind"], rows), ""] if several else []
-    lines.append(f"{count(coverage.lines, 'line')} read.{_compared(coverage)}")
+    lines.append(f"{plural(coverage.lines, 'line')} read.{_compared(coverage)}")
     if coverage.cut_characters:
-        lines.append(f"{count(coverage.cut_characters, 'character')} of overlong lines were cut.")
+        lines.append(f"{plural(coverage.cut_characters, 'character')} of overlong lines were cut.")
     lines += [line for note in coverage.notes for line in ("", prose(note))]
     explained = {
         line
@@ -84,7 +85,7 @@ def _compared(coverage: Coverage) -> str:
     known = share(coverage.recognised, coverage.vllm_lines)
     if not known or coverage.vllm_lines == 1:
         return ""
-    lines = count(coverage.vllm_lines, "log line")
+    lines = plural(coverage.vllm_lines, "log line")
     if coverage.recognised == coverage.vllm_lines:
         known = "all"
     return f" Of {lines} compared with the messages of vLLM, {known} are known."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from vllm_logdoctor.report.escape import code, inline
-from vllm_logdoctor.report.figures import count, number, table
+from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.equal_load import load_levels
 from vllm_logdoctor.rules.steps import acceptance_length
 
@@ -36,6 +37,6 @@ def engine_log(page: Page) -> list[str]:
     if log.dropped:
         reasons = ", ".join(f"{inline(reason)} ({number})" for reason, number in log.dropped.items())
         lines += ["", f"Left out of the speeds: {reasons}."]
-    answered = count(len(log.requests), "request")
+    answered = plural(len(log.requests), "request")
     lines += ["", f"{answered} with times of their own."] if log.requests else []
     return [*lines, "", "Compare it with a run of vLLM: `logdoctor compare vllm.log THIS.log`."]

@@ -7,9 +7,9 @@ import shlex
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import fence
-from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.serving import requests_of
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.steps import tokens_per_answer, tokens_per_request
 from vllm_logdoctor.run.model import Run
@@ -42,7 +42,7 @@ def measure(page: Page) -> list[str]:
         commands = f"{bench}\n{commands}"
         own = "; lengths as in its mean request" if _lengths(page.run) else "; fill in your own lengths"
         lines[0] = (
-            f"Repeat the same load (at most {count(most, 'request')} at once in the statistics lines{own}),"
+            f"Repeat the same load (at most {plural(most, 'request')} at once in the statistics lines{own}),"
             " change one thing at a time, and compare the logs:"
         )
     return [*lines, *fence(commands, "sh")]

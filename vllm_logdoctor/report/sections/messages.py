@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.excerpt import excerpt
-from vllm_logdoctor.report.figures import count, table
+from vllm_logdoctor.report.figures import table
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG
 from vllm_logdoctor.rules.model import Message
 
@@ -30,7 +31,7 @@ def warnings_in_log(page: Page) -> list[str]:
     )
     rows = [_row(page, message) for message in messages[:SHOWN]]
     left = len(messages) - len(rows)
-    more = ["", f"{count(left, 'more')} in the JSON report."] if left > 0 else []
+    more = ["", f"{plural(left, 'more')} in the JSON report."] if left > 0 else []
     return [*table(["verdict", "message", "meaning", "times", "first"], rows), *more] if rows else []
 
 

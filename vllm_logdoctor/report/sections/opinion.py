@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vllm_logdoctor.report.escape import code, inline
-from vllm_logdoctor.report.figures import count
 from vllm_logdoctor.report.opinion import Claim, Opinion
+from vllm_logdoctor.rules.context import plural
 
 
 def opinions(found: Sequence[Opinion]) -> list[str]:
@@ -28,7 +28,7 @@ def opinion_lines(opinion: Opinion) -> list[str]:
         said = "; ".join(map(_claim, holding)) or "no claim of which all citations hold"
     cited = [one for claim in opinion.claims for one in claim.citations]
     held = sum(one.holds for one in cited)
-    checked = f"; {held} of {count(len(cited), 'citation')} hold" if cited else ""
+    checked = f"; {held} of {plural(len(cited), 'citation')} hold" if cited else ""
     rest = f"; not proved: {'; '.join(map(_claim, unproved))}" if unproved else ""
     lines = [f"{name}: {said}{checked}{rest}."]
     details = [*_changes(opinion.claims), *_contradictions(opinion.claims), *_dropped(opinion)]
@@ -58,7 +58,7 @@ def _contradictions(claims: Sequence[Claim]) -> Iterator[str]:
 
 def _dropped(opinion: Opinion) -> Iterator[str]:
     if opinion.dropped:
-        yield f"- Dropped {count(len(opinion.dropped), 'claim')}: {inline('; '.join(opinion.dropped), 300)}."
+        yield f"- Dropped {plural(len(opinion.dropped), 'claim')}: {inline('; '.join(opinion.dropped), 300)}."
 
 
 def _addressed(opinion: Opinion) -> list[str]:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 
 from vllm_logdoctor.report.clock import moment_of
 from vllm_logdoctor.report.escape import code, inline
-from vllm_logdoctor.report.figures import capital, count, number, percent, statuses, table
+from vllm_logdoctor.report.figures import capital, number, percent, statuses, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation_line, transfers
 from vllm_logdoctor.report.series import Point, minutes_of, points_of
 from vllm_logdoctor.report.serving import Serving, is_busy, quantile, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
 from vllm_logdoctor.run.minutes import is_probe
@@ -61,7 +62,7 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
     )
     several = len(figures.engines) > 1
     lines = [
-        f"{count(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}.",
+        f"{plural(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}.",
         "",
     ]
     whole = not any(point.lines > 1 for point in points)
@@ -102,7 +103,7 @@ def _extra(run: Run, figures: Serving) -> Iterator[str]:
     if figures.external_hit is not None:
         yield f"external KV cache hit rate {percent(figures.external_hit)}"
     if figures.preemptions is not None:
-        yield count(figures.preemptions, "preemption")
+        yield plural(figures.preemptions, "preemption")
 
 
 def _pace(run: Run) -> Iterator[str]:
@@ -146,7 +147,7 @@ def _requests(page: Page) -> list[str]:
     if not by_status:
         return []
     total = sum(by_status.values())
-    lines = [f"{count(total, 'answered request')}: {statuses(by_status)}.{_busiest(page)}{_doubt(page)}", ""]
+    lines = [f"{plural(total, 'answered request')}: {statuses(by_status)}.{_busiest(page)}{_doubt(page)}", ""]
     endpoints: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
     for (method, path, status), amount in page.run.accesses.items():
         if not is_probe(method, path):
@@ -159,7 +160,7 @@ def _requests(page: Page) -> list[str]:
         for (method, path), found in ranked[:ENDPOINTS]
     ]
     left = len(ranked) - len(rows)
-    more = [f"{count(left, 'more endpoint')}.", ""] if left > 0 else []
+    more = [f"{plural(left, 'more endpoint')}.", ""] if left > 0 else []
     return [*lines, *table(["endpoint", "requests", "status"], rows), "", *more]
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from vllm_logdoctor.report.clock import clock, duration, moment_of, time_of_day
 from vllm_logdoctor.report.escape import inline, prose
-from vllm_logdoctor.report.figures import count, number, share, table
+from vllm_logdoctor.report.figures import number, share, table
 from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.naming import LIMITS, accelerator_unit, accelerators, phase_words
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.model import Evidence, Phase
 
 _PERIODS = 8
@@ -39,7 +40,7 @@ def _open_end(page: Page) -> str:
         return ""
     proof = page.cited([Evidence(run.files[last.file], last.line, last.text)])
     return (
-        f" {count(last.running, 'request')} running in the last statistics line{proof}: the log was copied while the server"
+        f" {plural(last.running, 'request')} running in the last statistics line{proof}: the log was copied while the server"
         " ran, or the process was killed without logging it."
     )
 
@@ -52,7 +53,7 @@ def _cost(page: Page) -> str:
         return ""
     unit = accelerator_unit(page.run)
     return (
-        f" Start-up: {count(ranks, unit)} × {duration(total)} = {number(ranks * total / 3600)} {unit}-hours."
+        f" Start-up: {plural(ranks, unit)} × {duration(total)} = {number(ranks * total / 3600)} {unit}-hours."
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import code, inline
-from vllm_logdoctor.report.figures import count, number, percent, table
+from vllm_logdoctor.report.figures import number, percent, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Benchmark, Progress
 
@@ -49,7 +50,7 @@ def transfers(page: Page) -> list[str]:
     ]
     place = page.cited([lines[0].evidence, lines[-1].evidence])
     return [
-        f"KV transfers between engines, {count(len(lines), 'line')}{place}:",
+        f"KV transfers between engines, {plural(len(lines), 'line')}{place}:",
         "",
         *table(["", "mean", "highest", "last"], rows),
         "",
@@ -78,7 +79,7 @@ def offline(page: Page) -> list[str]:
     ]
     last = f"; the last {len(shown)}" if len(batches) > len(shown) else ""
     return [
-        f"{count(len(batches), 'batch', 'batches')} with {count(done, 'prompt')} in {duration(seconds)}{last}:",
+        f"{plural(len(batches), 'batch', 'batches')} with {plural(done, 'prompt')} in {duration(seconds)}{last}:",
         "",
         *table(["prompts", "time", "input tokens/s", "output tokens/s", "evidence"], rows),
         "",
@@ -105,7 +106,7 @@ def _results(page: Page, kind: str, results: Sequence[Benchmark]) -> list[str]:
         for name in names
     ]
     last = f", the last {len(shown)}" if len(results) > len(shown) else ""
-    title = f"{count(len(results), 'result')} of {_KINDS[kind]} in this log{last}:"
+    title = f"{plural(len(results), 'result')} of {_KINDS[kind]} in this log{last}:"
     asked = {f"{name}={value}": None for one in shown for name, value in one.asked.items()}
     sent = [f"The client was started with {', '.join(code(one, 120) for one in asked)}.", ""] if asked else []
     return [*sent, title, "", *table(header, rows), ""]
@@ -113,7 +114,7 @@ def _results(page: Page, kind: str, results: Sequence[Benchmark]) -> list[str]:
 
 def _batch_words(batch: Progress) -> str:
     took = f" in {duration(batch.seconds)}" if batch.seconds else ""
-    shown = f"{batch.done:,} of {count(batch.total, 'prompt')} completed{took}"
+    shown = f"{batch.done:,} of {plural(batch.total, 'prompt')} completed{took}"
     speeds = [
         f"{name} {number(rate)} tokens/s"
         for name, rate in (("input", batch.input), ("output", batch.output))
