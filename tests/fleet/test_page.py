@@ -145,3 +145,19 @@ def test_a_number_opens_its_jobs_and_a_job_its_report(fleet: Fleet, tmp_path: Pa
         )
         assert browser.console == []
         assert browser.requests == [page.as_uri()]
+
+
+@needs_chromium
+def test_words_and_numbers_of_a_list_are_not_broken(fleet: Fleet, tmp_path: Path) -> None:
+    page = tmp_path / "fleet.html"
+    page.write_text(fleet.to_html(), "utf-8")
+    broken = """
+        const lines = td => { const text = document.createRange(); text.selectNodeContents(td); return text.getClientRects().length; };
+        [...document.querySelectorAll("#drill td:nth-child(n+3):not(:last-child)")].filter(td => !/[\\s-]/.test(td.textContent) && lines(td) > 1).length
+    """
+    with Chromium(str(chromium_path()), tmp_path / "profile") as browser:
+        browser.open(page, 910, 900)
+        browser.evaluate("location.hash = 'all'")
+        browser.evaluate("new Promise(r => setTimeout(r, 100))")
+        assert browser.evaluate("document.querySelectorAll('#drill td').length") > 8
+        assert browser.evaluate(broken) == 0
