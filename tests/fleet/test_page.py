@@ -58,6 +58,15 @@ def test_every_job_of_a_number_has_a_report(fleet: Fleet) -> None:
     assert named <= set(picture.reports)
 
 
+def test_a_flag_that_is_set_is_shown_without_a_value(fleet: Fleet) -> None:
+    rows = fleet.table("changes").to_pylist()
+    given = [{**row, "knob": "--trust-remote-code", "kind": "flag", "after": "True"} for row in rows]
+    part = fleet.store.parts("changes")[0]
+    fleet.store.write_table("changes", part, pa.Table.from_pylist(given, arrow_schema("changes")))
+    section = next(one for one in fleet.picture().sections if one.id == "changes")
+    assert {str(line.cells[0]) for line in section.lines} == {"--trust-remote-code"}
+
+
 def test_the_formats_hold_the_same_sections(fleet: Fleet) -> None:
     picture = fleet.picture()
     titles = [section.title for section in picture.sections]

@@ -53,7 +53,9 @@ def planned_changes(store: Store, jobs: Sequence[JobSummary], effects: Sequence[
 def _words(knob: str, kind: str, after: str | None) -> str:
     if kind == "action":
         return knob.removeprefix("action of ")
-    return f"{knob} {shown(after)}" if after is not None else f"drop {knob}"
+    if after is None:
+        return f"drop {knob}"
+    return knob if after == "True" and knob.startswith("--") else f"{knob} {shown(after)}"
 
 
 def _expected(rows: Sequence[Row]) -> str:
