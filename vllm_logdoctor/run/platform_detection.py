@@ -51,7 +51,7 @@ _PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1",
 #    (from vllm==0.6.4.post2.dev359+g4863e5fb.d20241214.cu123)
 _INSTALLED = lazy_pattern(
     r"\bvllm(?:-| \(|==)(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)*"
-    r"(?:\+(?:g[0-9a-f]{6,}(?:\.d\d{8})?|(?:rocm|gaudi|cpu|xpu|tpu|neuron)\d*))?)"
+    r"(?:\+(?:g[0-9a-f]{6,}(?:\.d\d{8})?|gaudi\d*))?)"
     r"(?=[\w.+-]*\.(?:tar\.gz|whl|egg|dist-info)|/vllm/|\) |[).]\w*\)|\.cu\d+\))"
 )
 
