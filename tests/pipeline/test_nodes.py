@@ -80,5 +80,5 @@ def test_the_rank_that_failed_is_named_however_the_lines_of_two_ranks_are_mixed(
         rank = mix.choice([number for number, left in enumerate(waiting) if left])
         lines.append(f"{rank}: {waiting[rank].pop(0)}")
     text = analyze("\n".join(lines).encode()).to_markdown()
-    assert text.startswith("# FAILED while serving: Out of memory while serving")
+    assert text.startswith("# FAILED while serving: Out of memory\n")
     assert "`1: torch.OutOfMemoryError" in text

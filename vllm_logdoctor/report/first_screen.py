@@ -168,7 +168,10 @@ def state(page: Page) -> str:
         if run.outcome == "truncated" and root.role == "root" and root.confidence != "high":
             return f"CUT OFF, possible failure: {_cause(root)}"
         doubt = "" if root.id in _NAMES_NO_CAUSE else DOUBT[root.confidence]
-        return f"{failed_state(run)}{doubt}: {_cause(root)}"
+        cause = _cause(root)
+        if run.outcome == "crashed_while_serving":
+            cause = cause.removesuffix(" while serving")
+        return f"{failed_state(run)}{doubt}: {cause}"
     level, limit = state_level(page), page.diagnosis.bottleneck.name
     if level == "failed":
         return f"{failed_state(run)}: cause not in this log"
