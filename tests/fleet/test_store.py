@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -91,12 +92,22 @@ def test_every_column_has_a_type_and_the_key(tmp_path: Path) -> None:
         assert table == "accounting" or schema.field("log").type == pa.string()
 
 
-def test_a_change_of_a_mapping_is_written_as_on_the_command_line() -> None:
+def row_of_change(**fields: object) -> dict[str, Any]:
+    """Return the row of a plan with one change."""
     (diagnosis, *_) = analyse([Input(str(STARVED), STARVED)]).runs
     (first, *_) = diagnosis.plan.changes
-    drafts = replace(
-        first.change, knob="--speculative-config", after={"method": "ngram", "num_speculative_tokens": 2}
-    )
-    plan = replace(diagnosis.plan, changes=(replace(first, change=drafts),))
+    plan = replace(diagnosis.plan, changes=(replace(first, change=replace(first.change, **fields)),))
     (row,) = rows_of_run(replace(diagnosis, plan=plan), datetime(2026, 11, 1))["changes"]
+    return row
+
+
+def test_a_change_of_a_mapping_is_written_as_on_the_command_line() -> None:
+    row = row_of_change(
+        kind="flag", knob="--speculative-config", after={"method": "ngram", "num_speculative_tokens": 2}
+    )
     assert row["after"] == '{"method": "ngram", "num_speculative_tokens": 2}'
+
+
+def test_what_an_action_is_about_is_a_hash() -> None:
+    row = row_of_change(kind="action", knob="update the model", after="'A' object has no attribute 'b'")
+    assert row["after"].startswith("text:")

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from vllm_logdoctor.fleet.values import digest, plain, release_of, setting_value
+from vllm_logdoctor.fleet.values import digest, hashed, plain, release_of, setting_value
 from vllm_logdoctor.report.frames import Times
 from vllm_logdoctor.report.key_figures import startup_seconds
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.report.naming import accelerators, model_name
 from vllm_logdoctor.report.serving import requests_of, serving_of
 from vllm_logdoctor.rules.equal_load import load_levels
-from vllm_logdoctor.rules.model import Effect
+from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.run.model import Evidence, Run
 
 Row = dict[str, Any]
@@ -196,14 +196,17 @@ def _changes(diagnosis: Diagnosis) -> Iterator[Row]:
             else change.knob
         )
         yield {
-            "rank": rank, "knob": setting_value("knob", knob), "kind": change.kind, "before": _given(knob, change.before),
-            "after": _given(knob, change.after), "safety": change.safety, "findings": list(planned.findings), **_effect(effect),
+            "rank": rank, "knob": setting_value("knob", knob), "kind": change.kind, "before": _given(change, change.before),
+            "after": _given(change, change.after), "safety": change.safety, "findings": list(planned.findings), **_effect(effect),
         }  # fmt: skip
 
 
-def _given(knob: str, value: Any) -> str | None:
-    """Return the value of a flag as it is written on a command line: mappings are JSON there."""
-    return setting_value(knob, json.dumps(value) if isinstance(value, dict) else value)
+def _given(change: Change, value: Any) -> str | None:
+    """Return a value as it is written on a command line: mappings are JSON there."""
+    # What an action is about can quote the log: 'MixtralForCausalLM' object has no attribute 'x'
+    if change.kind == "action" and value is not None:
+        return hashed(str(value))
+    return setting_value(change.knob, json.dumps(value) if isinstance(value, dict) else value)
 
 
 def _levels(run: Run) -> Iterator[Row]:

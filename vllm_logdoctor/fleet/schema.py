@@ -156,7 +156,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ("knob", "text", "flag, variable or action"),
         ("kind", "text", "flag, env, setting or action"),
         ("before", "text", "value now; null for not set"),
-        ("after", "text", "planned value; null: drop it"),
+        ("after", "text", "planned value, a hash for an action; null: drop it"),
         ("safety", "text", "safe, needs-test or changes-results"),
         ("findings", "texts", "rules that ask for it"),
         *_EFFECT,

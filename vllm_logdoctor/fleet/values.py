@@ -40,8 +40,13 @@ def setting_value(name: str, value: Any) -> str | None:
         return text
     secret = _FREE_TEXT.search(name) and not _NOT_FREE.search(name)
     if secret or len(text) > _MOST or not _NAMES.fullmatch(text) or len(text.split(" ")) > _MOST_WORDS:
-        return f"{_TEXT}{digest(text)}"
+        return hashed(text)
     return text
+
+
+def hashed(text: str) -> str:
+    """Return what a table holds in place of a text."""
+    return f"{_TEXT}{digest(text)}"
 
 
 def shown(value: str | None) -> str | None:
