@@ -183,7 +183,7 @@ def state(page: Page) -> str:
         return "EXCERPT: a check of a test failed"
     if level == "cut":
         failed = any(one.id == REFUSED and one.evidence for one in page.advice)
-        return f"EXCERPT: {'an error while processing a request' if failed else 'the log shows neither a complete start nor a load'}"
+        return f"EXCERPT: {'an error was logged' if failed else 'the log shows neither a complete start nor a load'}"
     if level == "limited":
         failed = no_request_succeeded(run) and not _failing_requests(page)
         return "REQUESTS FAILED: no request succeeded" if failed else f"LIMITED: {_limit(page)}"
