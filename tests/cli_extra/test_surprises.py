@@ -100,6 +100,25 @@ class TestAnOutputThatIsAnInput:
         assert (here / "known.json").read_bytes() == known
 
 
+EMPTY = (
+    ("analyze", ""),
+    ("compare", "vllm.log", ""),
+    ("config", ""),
+    ("plan", ""),
+    ("follow", ""),
+    ("whatif", "", "--set", "max_num_seqs=8"),
+    ("verify", "vllm.log", "--against", ""),
+    ("analyze", "vllm.log", "--with", ""),
+    ("analyze", "vllm.log", "--baseline="),
+    ("analyze", "vllm.log", "-o", ""),
+    ("excerpt", "vllm.log", "-o", ""),
+    ("patterns", "test", ""),
+    ("fleet", "add", "store", ""),
+    ("fleet", "show", ""),
+)
+"""Paths that a variable of the shell should have held."""
+
+
 class TestWhatIsMistyped:
     @pytest.mark.parametrize(
         ("arguments", "status", "words"),
@@ -107,8 +126,7 @@ class TestWhatIsMistyped:
             (("analyze", "vllm.log", "tpyo.log"), 3, "no such file: tpyo.log"),
             (("analyze", "vllm.log", "tpyo.log", "--fail-on", "high"), 3, "no such file: tpyo.log"),
             (("analyze", "tpyo.log"), 3, "no such file"),
-            (("analyze", ""), 2, "'' is no path"),
-            (("compare", "vllm.log", ""), 2, "'' is no path"),
+            *((words, 2, "an argument is empty") for words in EMPTY),
             (("analyze", "x" * 5000), 3, "no such file"),
             (("analyze", "vllm.log", "-o", "report.pdf"), 2, ".pdf names no format"),
             (("analyze", "vllm.log", "-o", "report"), 2, "names no format"),
@@ -187,7 +205,6 @@ class TestTheSurroundings:
             (("patterns", "list", "--patterns", "pipe.toml"), 2, "no such pattern pack"),
             (("analyze", "vllm.log", "--patterns", "pipe.toml"), 2, "no such pattern pack"),
             (("explain", "oom", "--patterns", "absent.toml"), 2, "no such pattern pack"),
-            (("excerpt", "vllm.log", "-o", ""), 2, "no file name"),
         ],
     )
     def test_a_pipe_that_nobody_writes_into(

@@ -156,6 +156,14 @@ def test_the_reports_of_an_array_are_kept_apart(server_log: Path, tmp_path: Path
     assert (tmp_path / "report.3.json").exists()
 
 
+@pytest.mark.parametrize("name", ["logdoctor.md", "report.json", "report.html"])
+def test_a_second_job_replaces_the_report_in_a_folder_of_logs(server_log: Path, name: str) -> None:
+    request = HookRequest((server_log.parent,), report=f"{server_log.parent}/{name}")
+    first, second = run_hook(request, {}), run_hook(request, {})
+    assert second == first
+    assert second[-1] == f"logdoctor: report: {server_log.parent}/{name}"
+
+
 @pytest.mark.parametrize("name", ["vllm.log", "./vllm.log", "link.log", "hard.log"])
 def test_a_report_never_takes_the_place_of_its_log(server_log: Path, name: str) -> None:
     (server_log.parent / "link.log").symlink_to(server_log)

@@ -158,8 +158,6 @@ def _check(request: AnalyzeArguments) -> None:
         raise LogdoctorError("name a log: logdoctor analyze vllm.log (or - for standard input)", 2)
     if request.format:
         request.format = format_named(request.format)
-    if "" in request.paths:
-        raise LogdoctorError("'' is no path; name a log: logdoctor analyze vllm.log", 2)
 
 
 @contextmanager

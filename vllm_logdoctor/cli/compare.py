@@ -123,8 +123,6 @@ def _checked_settings(format: str | None, outputs: Sequence[str], logs: Sequence
 
     if format is not None:
         format_named(format)
-    if "" in logs:
-        raise LogdoctorError("'' is no path; name a log or a report", 2)
     if logs.count("-") > 1:
         raise LogdoctorError("standard input can be only one of the logs", 2)
     check_outputs(outputs, [one.path or "-" for one in inputs_of_paths(logs)], format)

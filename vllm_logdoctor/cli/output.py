@@ -28,8 +28,6 @@ def check_outputs(outputs: Sequence[str], inputs: Iterable[str | Path], format: 
         LogdoctorError: an output is one of the inputs, or its ending is no format's (exit code 2).
     """
     for name in outputs:
-        if not name:
-            raise LogdoctorError("-o '' is no file name; write for example -o report.html", 2)
         if name != "-" and format is None and ending_of(name) not in ENDINGS:
             raise LogdoctorError(
                 f"-o {name}: the ending {ending_of(name) or '(none)'} names no format; use one of"

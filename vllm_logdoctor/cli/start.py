@@ -70,12 +70,21 @@ def _take(call: AnalyzeArguments, name: str, value: str, many: bool) -> bool:
     return True
 
 
+def _is_empty(argument: str) -> bool:
+    return not argument or (argument.startswith("--") and argument.endswith("="))
+
+
 def _run(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--version"]:
         from importlib.metadata import version
 
         sys.stdout.write(f"logdoctor {version('vllm-logdoctor')}\n")
         return ExitCode.OK
+    # A report at the end of a job is no reason for an exit status: `hook run` says in a line what it can't do.
+    if arguments[:1] != ["hook"] and any(map(_is_empty, arguments)):
+        raise LogdoctorError(
+            "an argument is empty: name a file or a value; is a variable of the shell not set?", 2
+        )
     call = plain_call(arguments)
     if call is None:
         from vllm_logdoctor.cli.app import app

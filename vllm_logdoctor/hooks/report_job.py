@@ -76,8 +76,20 @@ def _reported(logs: list[list[str]], place: Path | None, end: JobEnd | None) -> 
     return [*summary(analysis), f"report: {place}"]
 
 
+def _is_report(place: Path) -> bool:
+    """Return whether a file is a report of this program."""
+    from vllm_logdoctor.source.kinds import HEAD_BYTES, is_own_report, kind_of_file
+
+    if not place.is_file():
+        return False
+    with place.open("rb") as file:
+        return is_own_report(kind_of_file(file.read(HEAD_BYTES)) or "")
+
+
 def _check_place(place: Path, logs: list[str]) -> None:
     """Refuse to write over a log, where it is now or where the batch system takes it after the job."""
+    if _is_report(place):
+        return  # Of the run before, in a folder that is given as the log.
     for log in logs:
         if os.path.realpath(place) == os.path.realpath(log) or (
             place.exists() and os.path.isfile(log) and place.samefile(log)

@@ -56,7 +56,7 @@ def _printed_time(record: Record) -> float | None:
     """Return the time with a year that a line prints, or None."""
     if record.year_known:
         return record.outer_time if record.outer_time is not None else record.time
-    if record.level:
+    if record.level or not ("-" in record.text or "-" in record.message):
         return None
     found = _DATE.match(record.text[:_BEGIN]) or _DATE.match(record.message[:_BEGIN])
     time = seconds_of(f"{found['date']} 12:00:00") if found else None

@@ -198,13 +198,15 @@ def _inputs_of_path(source: PathLike) -> list[Input]:
     text = os.fspath(source)
     if text == "-":
         return [Input("<stdin>")]
+    if not text:
+        raise LogdoctorError("'' is no path; name a log, a directory, or - for standard input", 2)
     path = Path(text)
     # Functions of os.path: a path that is too long is one that is not there.
-    if text and os.path.isdir(text):
+    if os.path.isdir(text):
         return _inputs_of_directory(path)
-    if not text or not os.path.exists(text):
+    if not os.path.exists(text):
         raise LogdoctorError(
-            f"no such file: {text or repr(text)}; give the path of a log, a directory, or - for standard input"
+            f"no such file: {text}; give the path of a log, a directory, or - for standard input"
         )
     return [Input(text, path=path)]
 
