@@ -37,6 +37,8 @@ HTTPBasicAuth('bob', '{}')
 Enter your token (input will not be visible): {}
 Please paste the API key of your account here: {}
 X-Consul-Token: {}
+--gateway-token {}
+GATEWAY_KEY={}
 X-Hub-Signature-256: {}
 Authorization: Snowflake Token="{}"
 Authorization: AWS AKIAIOSFODNN7EXAMPLE:{}
@@ -146,6 +148,19 @@ AVNS_[19]
 polar_oat_[43]
 napi_[64L]
 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
+LTAIpuaspex4nlxdj82dantl
+AKCpagfa8pdakhoshosr89egsm[44]
+API-[26C]
+ACCASUPYEOSGLH2OOKPE
+dapi[32x]
+p8e-[32L]
+sm_pat_[16]
+EAAM[80L]
+FLWSECK_TEST-[12L]
+lin_api_[40L]
+tfp_[44L]
+sat.[22].[24].[20]
+--gateway-token qmqafwyrlgokvs2vwd3a3mj5dfvjsyqy
 seed SUA2V3NQSOBPKXO7ISSV6YAYXXCIHQWWADK7FUJMZC6PSZ2LTSRT44GOQN
 [86]==
 """.strip("\n").split("\n")

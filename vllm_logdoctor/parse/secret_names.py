@@ -89,6 +89,8 @@ _LONG_WORD = 16
 _IN_QUERY = lazy_pattern(r"[?&#][a-z0-9_.-]{0,20}\Z")
 _PATH = lazy_pattern(r"(?:~|\.{0,2}/)[\w.@ /-]*\Z")
 _HEX = lazy_pattern(r"[0-9a-f]{16,}\Z")
+# qmqafwyrlgokvs2vwd3a3mj5dfvjsyqy: digits in three places, and no digest
+_OF_ONE_CASE = lazy_pattern(r"(?=[0-9a-f_-]*[g-z])(?=[0-9a-z_-]{20,}\Z)[0-9_-]*(?:[a-z_-]+[0-9]+){3}")
 # $TOKEN     ${TOKEN}
 _VARIABLE = lazy_pattern(r"\$\{?[A-Za-z_]\w*\}?\Z")
 # EMPTY     APIKEY_REDACTED     sk-xxxxxxxx     your-api-key     and in an expression of sed: \(HF_TOKEN="\)[^"]*
@@ -258,6 +260,7 @@ def _is_credential(text: str, name: re.Match[str], value: _ValueSpan) -> bool:
         generated = (
             looks_random(found)
             or is_hex
+            or _OF_ONE_CASE.match(found) is not None
             or (len(found) >= _LONG_WORD and mixes_letters(found))
             or (value.quoted and len(found) >= 8 and _ODD_WORD.match(found) is not None)
         )

@@ -28,15 +28,16 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("API key", r"(?:dapi[a-f0-9]{32}|LTAI[A-Za-z0-9]{12,}|AKID[A-Za-z0-9]{13,}|ALTAK-[\w/-]{20,}|AQVN[\w-]{35,}|SK[a-f0-9]{32}\b"
         r"|EAAA[\w-]{50,}|AGE-SECRET-KEY-[A-Z0-9]{30,}|ATATT[\w=-]{30,}|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}|hv[sbr]\.[\w-]{20,}"
         r"|api_org_[A-Za-z]{34}\b|S[ACNOUX][A-Z2-7]{56}\b|ops_eyJ[\w+/=-]{40,}|[a-f0-9]{32}-us[0-9]{1,2}\b|[a-f0-9]{32}\.[A-Za-z0-9]{16,}\b|AKLT[A-Za-z0-9]{30,}"
-        r"|bce-v3/[\w/-]{40,})"),
+        r"|bce-v3/[\w/-]{40,}|AKCp[A-Za-z0-9]{60,}|API-[A-Z0-9]{26}\b|p8e-[A-Za-z0-9]{32}\b|sm_[aps]at_[A-Za-z0-9]{16,}"
+        r"|EAA[MC][A-Za-z0-9]{60,}|FLWSECK_TEST-[a-z0-9]{12}\b|lin_(?:api|oauth)_[A-Za-z0-9]{32,}|tfp_[\w-]{40,})"),
     ("API key", r"(?:ATBB[A-Za-z0-9]{28,}|SCW[A-Z0-9]{17}\b|A3-[A-Z0-9]{6}(?:-[A-Z0-9]{5,11}){3,5}|oy2[a-z0-9]{43}\b"
         r"|[A-Za-z0-9]{50,90}AZDO[A-Za-z0-9]{4}\b"
         r"|SSWS [\w-]{40,}|1//0[\w-]{30,}|s\.[A-Za-z0-9]{24}\b|st\.[a-f0-9]{24}\.[\w.-]{30,}|y0_[\w-]{40,}|CCIPAT_[\w-]{40,}"
         r"|AVNS_[\w-]{16,}|pat[A-Za-z0-9]{14}\.[a-f0-9]{64}|[A-Za-z0-9]{32,80}AAAAAC?[A-Z0-9]{0,3}COG[A-Za-z0-9]{4}\b|ABSK[A-Za-z0-9+/]{40,}={0,2})"),
     ("API key", r"(?:dt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{60,}|EZ[AT]K[A-Za-z0-9]{50,}|sha256~[\w-]{43}\b|v1\.0-[a-f0-9]{24}-[a-f0-9]{100,}"
-        r"|key-[a-f0-9]{32}\b|ico-[A-Za-z0-9]{32}\b|webhook\.office\.com/webhookb2/[\w@/-]{30,}|pat\.[\w-]{22}\.[A-Za-z0-9]{20,}\.[A-Za-z0-9]{20,})"),
+        r"|key-[a-f0-9]{32}\b|ico-[A-Za-z0-9]{32}\b|webhook\.office\.com/webhookb2/[\w@/-]{30,}|[ps]at\.[\w-]{22}\.[A-Za-z0-9]{20,}\.[A-Za-z0-9]{20,})"),
     ("API key", r"(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|tvly|pcsk|jina|whsec|pypi|npm|dckr|dop|doo|dor|glc|glsa|lsv2|ntn|figd|esecret|sntrys|sntryu"
-        r"|PMAK|NRAK|NRII|shpat|shpss|shpca|shppa|sbp|pscale|tskey|rubygems|duffel|fio-u|pul|pnu|rdme|xkeysib|xsmtpsib|sm_[aps]at|shippo|sgp|sq0[a-z]{3}|api_org"
+        r"|PMAK|NRAK|NRII|shpat|shpss|shpca|shppa|sbp|pscale|tskey|rubygems|duffel|fio-u|pul|pnu|rdme|xkeysib|xsmtpsib|shippo|sgp|sq0[a-z]{3}|api_org"
         r"|cfk|cfut|cfat|FLWSECK|HRKU|KGAT|NRJS|tk-us|s-s4t2[a-z]{2}|rpa|snyk|bkua|CLOJARS|napi|CFPAT|csa|mdb_sa|phx|phc|polar|vcp|cflt|comp|sb)[_-]"
         r"(?:[a-z0-9]{1,10}[_-]){0,3}(?=[A-Za-z_-]{0,40}[0-9])"
         r"[A-Za-z0-9][\w.+/=-]{19,}"),
@@ -81,6 +82,16 @@ _MARKS = (
     "scw",
     "1//0",
     "oy1",
+    "acca",
+    "abia",
+    "akcp",
+    "ltai",
+    "dapi",
+    "gr1111111",
+    "api_org",
+    "eaam",
+    "eaac",
+    "flwseck",
     "a1-",
 )
 # q7F2kd93mPzX0a: what no word is. All digits but zero may have been made 1 before this is asked.
