@@ -78,7 +78,7 @@ def _reported(logs: list[list[str]], place: Path | None, end: JobEnd | None) -> 
 
 def _is_report(place: Path) -> bool:
     """Return whether a file is a report of this program."""
-    from vllm_logdoctor.source.kinds import HEAD_BYTES, is_own_report, kind_of_file
+    from vllm_logdoctor.report.own_reports import HEAD_BYTES, is_own_report, kind_of_file
 
     if not place.is_file():
         return False
