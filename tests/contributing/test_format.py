@@ -11,7 +11,6 @@ from tests.contributing.exercises import ROOT, checkout, exercise, run
 from vllm_logdoctor.report.writers import FORMATS
 
 __all__ = ["checkout"]
-ROWS = "FORMATS: dict[str, Format] = {\n"
 LOG = "fixtures/vllm-0.11.2-kv-starved.log"
 
 
@@ -21,8 +20,9 @@ def extended(checkout: Path) -> Path:
     (checkout / "vllm_logdoctor/report/ndjson.py").write_text(module)
     writers = checkout / "vllm_logdoctor/report/writers.py"
     text = writers.read_text()
-    assert text.count(ROWS) == 1
-    writers.write_text(text.replace(ROWS, f"{ROWS}{line}"))
+    rows, end, rest = text.partition("\n}\n\n_OF_ANALYSIS")
+    assert end
+    writers.write_text(f"{rows}\n{line.rstrip()}{end}{rest}")
     return checkout
 
 
