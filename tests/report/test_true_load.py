@@ -292,3 +292,13 @@ def test_commands_that_sent_fewer_requests_than_the_results_count_are_a_part() -
     command = "vllm bench serve --model org/model --dataset-name random --num-prompts 90"
     assert "Repeat 90 of the 180 requests with the command" in report([*eager, command, *result, "", *result])
     assert "Repeat the load with the command" in report([*eager, command, *result])
+
+
+@pytest.mark.parametrize(("engines", "servers", "set_by_hand"), [(1, 1, False), (4, 4, False), (1, 3, True)])
+def test_the_number_of_api_servers_that_vllm_fills_in_is_no_argument(
+    engines: int, servers: int, set_by_hand: bool
+) -> None:
+    """Before it prints what differs from the defaults, vLLM sets the number of API servers to that of engines."""
+    printed = ARGUMENTS.replace("{", f"{{'api_server_count': {servers}, 'data_parallel_size': {engines}, ")
+    text = report([START[0], printed, *START[2:]])
+    assert ("api_server_count" in text) == set_by_hand

@@ -89,7 +89,7 @@ OBJECTIVES: dict[str, str] = {
 }
 
 PHASES: dict[str, str] = {
-    "imports": "imports and arguments",
+    "imports": "before engine start",
     "engine-start": "engine and worker start",
     "placement": "waiting for Ray's placement group",
     "download": "model download",

@@ -73,7 +73,7 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
         more = f"; {left:,} more kinds in the JSON report" if left > 0 else ""
         lines += [
             "",
-            f"Warnings and errors that are not known{more}:",
+            f"Warnings and errors without an explanation here{more}:",
             "",
             *table(["level", "message", "times", "first"], rows),
         ]

@@ -20,7 +20,7 @@ OTHERS = frozenset({"build", "client", "container", "test"})
 REFUSED = "request-error-not-server-fault"
 _OF_A_STEP = (
     "Fix the error in this line and build again: later errors follow from it.",
-    "Install a wheel or an image of vLLM instead of building it.",
+    "Install a wheel or an image of vLLM for this platform instead of building it.",
 )
 _ANSWERS = {
     "refused": (

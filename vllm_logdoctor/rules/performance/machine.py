@@ -56,7 +56,7 @@ def idle_cards(case: RuleContext) -> Advice | None:
         alternatives=("a second model or another job on the cards that are free",),
         verify=f"`nvidia-smi -L` in the job lists {plural(used, 'card')}."
         if fewer
-        else "as many engines and ranks as the job has cards.",
+        else "`nvidia-smi` shows memory in use on every card of the job.",
     )
 
 
