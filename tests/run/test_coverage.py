@@ -51,6 +51,6 @@ def test_a_message_that_a_value_breaks_is_recognised_with_its_further_lines() ->
 
 
 def test_the_count_of_messages_leaves_out_what_no_file_of_vllm_prints() -> None:
-    text = "\n".join([START, "INFO 05-01 10:00:01 [site_swapper.py:12] moved 7 blocks"])
+    text = "\n".join([START, START, "INFO 05-01 10:00:01 [site_swapper.py:12] moved 7 blocks"])
     shown = render(analyse(inputs_from(text.encode()), Options()))
-    assert "2 lines read. The one log line compared with the messages of vLLM is known." in shown
+    assert "3 lines read. Of 2 log lines compared with the messages of vLLM, all are known." in shown
