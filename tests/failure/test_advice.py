@@ -335,7 +335,7 @@ def test_a_package_that_vllm_did_not_call_is_no_matter_of_vllms_issues():
     lines = [
         "INFO 05-01 10:00:00 [__init__.py:239] Automatically detected platform cuda.",
         "Traceback (most recent call last):",
-        '  File "/work/bench.py", line 12, in <module>',
+        '  File "/srv/bench.py", line 12, in <module>',
         "    tokenizer.pad(batch)",
         '  File "/opt/lib/python3.11/site-packages/transformers/tokenization_utils_base.py", line 2764, in pad',
         '    raise ValueError("no token")',

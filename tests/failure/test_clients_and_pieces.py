@@ -28,10 +28,10 @@ IGNORED = [
 ]
 BENCHMARK = [
     "Traceback (most recent call last):",
-    '  File "/work/vllm/benchmarks/benchmark_serving.py", line 324, in benchmark',
+    '  File "/srv/vllm/benchmarks/benchmark_serving.py", line 324, in benchmark',
     "    raise ValueError(",
     "ValueError: Initial test run failed. Error: Traceback (most recent call last):",
-    '  File "/work/venv/lib/python3.10/site-packages/aiohttp/streams.py", line 312, in _wait',
+    '  File "/srv/venv/lib/python3.10/site-packages/aiohttp/streams.py", line 312, in _wait',
     "    await waiter",
     "aiohttp.client_exceptions.ClientPayloadError: Response payload is not completed: <TransferEncodingError: 400>",
 ]

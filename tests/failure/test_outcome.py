@@ -399,7 +399,7 @@ def test_the_first_line_of_the_next_start_is_not_the_last_one_of_a_failed_start(
 def _answer_not_read(process, line):
     return (
         f"({process}) ERROR:2026-03-26 21:59:{line},526:Traceback (most recent call last):\n"
-        f'({process})   File "/work/agent/env.py", line 270, in read_answer\n'
+        f'({process})   File "/srv/agent/env.py", line 270, in read_answer\n'
         f"({process})     action, x, y = extractor(text)\n"
         f"({process}) TypeError: cannot unpack non-iterable NoneType object\n"
     )
@@ -414,7 +414,7 @@ def test_an_actor_of_a_trainer_that_fails_and_of_which_the_driver_hears_nothing_
     assert not diagnosis(head + errors).run.outcome.startswith("crashed")
     driver = (
         "Traceback (most recent call last):\n"
-        '  File "/work/train.py", line 62, in <module>\n'
+        '  File "/srv/train.py", line 62, in <module>\n'
         "    ray.get(task.remote(config))\n"
         "ray.exceptions.RayTaskError(TypeError): ray::AgentWorker.run() (pid=577, ip=10.0.0.1)\n"
         "TypeError: cannot unpack non-iterable NoneType object\n"

@@ -178,7 +178,7 @@ class _Judge:
     def _actor_lives(self, block: Block) -> bool:
         """Return whether an actor of Ray failed in code that vLLM has no part in, and the driver, which learns of each such end, says nothing.
 
-        (AgentWorker pid=57714)   File "/work/agent/env.py", line 270, in read_answer
+        (AgentWorker pid=57714)   File "/srv/agent/env.py", line 270, in read_answer
         """
         if block.process.pid is None or _OF_VLLM.match(block.process.name) or self._has_vllm(block):
             return False
