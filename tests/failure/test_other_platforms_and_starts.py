@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.failure.judging import root
 from vllm_logdoctor import RunView, analyze
 
 NPU = "RuntimeError: create:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:89 HCCL function error: HcclCommInitRootInfo(n, &i, r, &c), error code is 7"
@@ -145,3 +146,37 @@ EXEC = (
 )  # fmt: skip
 def test_a_single_line_names_its_cause(line: str, words: str) -> None:
     assert words in analyze([line]).to_markdown().split("\n")[0]
+
+
+def test_an_address_of_hccl_that_is_taken_is_no_unexplained_error() -> None:
+    taken = root(
+        "RuntimeError: HCCL function error: hcclCommInitRootInfoConfig(...), error code is 7\n"
+        "[ERROR] 2026-08-11-10:02:11 (PID:1203, Device:0, RankID:0) ERR02200 DIST call hccl api failed.\n"
+        "Communication_Error_Bind_IP_Port(EI0020): Reason: The IP address 10.0.0.3 and port 16666 have already been bound.\n"
+    )
+    assert (taken.id, taken.title) == ("port-in-use", "HCCL: address already in use")
+    assert "10.0.0.3 and port 16666" in taken.explanation
+
+
+def test_compilers_of_ascend_that_lost_their_parent_are_not_why_a_worker_died() -> None:
+    died = root(
+        "(VllmWorker rank=0 pid=4) INFO 06-02 16:56:09 [model_runner_v1.py:1048] Encoder cache will be initialized\n"
+        "Error:  TBE Subprocess[task_distribute] raise error[], main process disappeared!\n"
+        "ERROR 06-02 17:15:31 [multiproc_executor.py:135] Worker proc VllmWorker-3 died unexpectedly, shutting down executor.\n"
+    )
+    assert "died unexpectedly" in died.evidence[0].text
+
+
+def test_a_rank_whose_peer_closed_the_connection_is_sent_to_the_peers_log() -> None:
+    gone = root(
+        "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed.\n"
+    )
+    assert gone.id == "peer-rank-died"
+
+
+def test_a_kernel_that_timed_out_on_an_npu_is_a_fault_without_a_traceback() -> None:
+    fault = root(
+        "INFO 04-27 17:01:09 [model_runner.py:949] Loading model weights took 27.8083 GB\n"
+        "       Kernel task happen error, retCode=0x30, [vector core timeout].[FUNC:PreCheckTaskErr][FILE:task.cc][LINE:1]\n"
+    )
+    assert fault.id == "accelerator-runtime-fault"

@@ -11,7 +11,7 @@ from vllm_logdoctor.report.figures import number, percent, statuses
 from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
-from vllm_logdoctor.report.serving import posted, quantile, requests_of, summed_of
+from vllm_logdoctor.report.serving import quantile, requests_of, summed_of
 from vllm_logdoctor.rules.bottleneck import LEAST_LINES
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import is_steady
@@ -127,7 +127,9 @@ def _of_cache(run: Run) -> Iterator[Figure]:
 
 
 def _of_requests(run: Run) -> Iterator[Figure]:
-    by_status = posted(run) or requests_of(run, with_probes=False)
+    # Those that make tokens, without lists of models.
+    posted = requests_of(run, with_probes=False, method="POST")
+    by_status = posted or requests_of(run, with_probes=False)
     if by_status:
         yield "answered", f"{plural(sum(by_status.values()), 'request')}, {statuses(by_status)}"
 

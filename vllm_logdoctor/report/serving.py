@@ -117,20 +117,11 @@ def summed_of(points: Sequence[Point]) -> Serving:
     )
 
 
-def requests_of(run: Run, with_probes: bool = True) -> Counter[int]:
-    """Return answered requests by HTTP status, with or without those of monitoring."""
+def requests_of(run: Run, with_probes: bool = True, *, method: str = "") -> Counter[int]:
+    """Return answered requests by HTTP status, with or without those of monitoring; of one method where it is named."""
     by_status: Counter[int] = Counter()
-    for (method, path, status), count in run.accesses.items():
-        if with_probes or not is_probe(method, path):
-            by_status[status] += count
-    return by_status
-
-
-def posted(run: Run) -> Counter[int]:
-    """Return answered POST requests by HTTP status: those that make tokens, without lists of models."""
-    by_status: Counter[int] = Counter()
-    for (method, path, status), count in run.accesses.items():
-        if method == "POST" and not is_probe(method, path):
+    for (asked, path, status), count in run.accesses.items():
+        if method in ("", asked) and (with_probes or not is_probe(asked, path)):
             by_status[status] += count
     return by_status
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.failure.context import FailureContext
 from vllm_logdoctor.rules.failure.signatures import FailureRules
-from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, OF_A_TEST, UNKNOWN, WHOLE_OUTPUT
+from vllm_logdoctor.rules.failure.unnamed import INSTALL_BUILT, NOT_IN_LOG, OF_A_TEST, UNKNOWN, WHOLE_OUTPUT
 from vllm_logdoctor.rules.failure.wording import finding_of, shown
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.builds import failed_step, stated_error
@@ -20,7 +20,7 @@ OTHERS = frozenset({"build", "client", "container", "test"})
 REFUSED = "request-error-not-server-fault"
 _OF_A_STEP = (
     "Fix the error in this line and build again: later errors follow from it.",
-    "Install a wheel or an image of vLLM for this platform instead of building it.",
+    INSTALL_BUILT,
 )
 _ANSWERS = {
     "refused": (

@@ -74,21 +74,21 @@ _CRASHED = (
     "Build with fewer jobs at once (`MAX_JOBS=4`): each compiler takes gigabytes of host memory.",
     "Use another release of the compiler where it crashes again at the same file.",
 )
-_BUILT = "Install a wheel or an image of vLLM for this platform instead of building it."
+INSTALL_BUILT = "Install a wheel or an image of vLLM for this platform instead of building it."
 _LACKING = "CMake did not find all of {package} (missing: {missing}), and stopped: {exception}"
 _HEADERS = (
     "Install the headers of the Python that builds (`apt install python{python}-dev`, `dnf install python{python}-devel`), and build again.",
-    _BUILT,
+    INSTALL_BUILT,
 )
 _INSTALL = (
     "Install {package} with its headers and CMake files, or name its place by `CMAKE_PREFIX_PATH`, and build again.",
-    _BUILT,
+    INSTALL_BUILT,
 )
 _REFUSED = ("Fix the first error of the compiler: later ones often follow from it.",)
 _CALL = ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
 WHOLE_OUTPUT = (
     "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
-    _BUILT,
+    INSTALL_BUILT,
 )
 _CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
 OF_A_TEST = (
@@ -305,7 +305,7 @@ def build_failure(
     values = {"exception": error_text(context.trail, compiler)[:300]}
     signature = Signature(
         "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed",
-        remedy=(*(_CRASHED if _SIGNAL.search(compiler.message) else _REFUSED), _BUILT),
+        remedy=(*(_CRASHED if _SIGNAL.search(compiler.message) else _REFUSED), INSTALL_BUILT),
     )  # fmt: skip
     supporting = (observation.record,) if observation.record is not compiler else ()
     if (lacking := not_found_above(context.trail, compiler)) is not None:
