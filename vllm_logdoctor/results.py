@@ -266,7 +266,10 @@ def runs_left_out(number: int) -> str:
 
 def lines_left_out(number: int) -> str:
     """Return the note on lines that were not read."""
-    return f"{number:,} lines without known text, or of starts and statistics, are unlike the 20,000 kinds before them: not read"
+    return (
+        f"{number:,} lines without known text, or of starts and statistics, are unlike the 20,000 kinds before them, or of a start behind the first "
+        "100,000: not read"
+    )
 
 
 def unattributed(number: int) -> str:

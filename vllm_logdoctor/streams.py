@@ -37,14 +37,18 @@ _MOST_WAITING = 64
 MANY_MISSES = 100
 
 # Requests belong to the statistics line after them, and to the run before the next one's first lines.
+_STARTS = (
+    "server version ", "█  version ", "non-default args: {", "args: Namespace(", "LLM engine (v", "LLM engine with config: ",
+)  # fmt: skip
 _COUNT_BEFORE = (
-    "Avg prompt throughput: ", "server version ", "█  version ", "non-default args: {", "args: Namespace(",
-    "LLM engine (v", "LLM engine with config: ",
-    "detected platform ", "Platform plugin ",
+    "Avg prompt throughput: ", *_STARTS, "detected platform ", "Platform plugin ",
     "ServerArgs(", "Load weight begin.", "Decode batch. #", "Decode batch, #", "Prefill batch. #", "Prefill batch, #",
     "llama_model_loader: ", "print_info: ", "llm_load_print_meta: ", "load_model: ", "llama_server: ", "print_timing: ",
     "build: ", "[GIN] ", "text_generation_launcher", "[TRT-LLM]",
 )  # fmt: skip
+
+_MOST_STARTS = 300_000
+"""Lines of starts that are read: a server takes three of them and some seconds, so that no log of true ones gets there."""
 
 _REQUEST_LITERALS = ("Received request ", "Added request ", "Finished request ")
 
@@ -81,6 +85,8 @@ class StreamReader:
         self._selector = Selector(self.scanner)
         self._count_before = count_before
         self._starts_and_statistics = KindLimit()
+        self._starts = frozenset(_numbers(matcher, _STARTS))
+        self._starts_read = self._starts_left_out = 0
         self._request_literals = tuple(_numbers(matcher, _REQUEST_LITERALS))
         self._waiting: dict[Hashable, _RepeatedRequests] = {}
         self._names: deque[WantedLine] = deque(maxlen=MOST_BLANK + 1)
@@ -91,7 +97,7 @@ class StreamReader:
     @property
     def left_out(self) -> int:
         """Lines that were not read, because too many kinds of lines came before."""
-        return self._selector.unknown.left_out + self._starts_and_statistics.left_out
+        return self._selector.unknown.left_out + self._starts_and_statistics.left_out + self._starts_left_out
 
     def items(self, chunk: Chunk, scanned: Scanned | None = None) -> Iterator[Item]:
         """Yield the items of a chunk; request lines wait until something else follows them."""
@@ -144,7 +150,14 @@ class StreamReader:
 
     def _is_read(self, line: WantedLine) -> bool:
         """Return whether a line is read: of starts and statistics the first kinds, because no log has that many servers."""
-        return self._count_before.isdisjoint(line.literals) or self._starts_and_statistics.is_read(line.data)
+        if self._count_before.isdisjoint(line.literals):
+            return True
+        if not self._starts.isdisjoint(line.literals):
+            self._starts_read += 1
+            if self._starts_read > _MOST_STARTS:
+                self._starts_left_out += 1
+                return False
+        return self._starts_and_statistics.is_read(line.data)
 
     def _records(self, line: WantedLine) -> Iterator[Item]:
         """Yield the records of a line that was not read in one step."""

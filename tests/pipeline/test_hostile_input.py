@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from vllm_logdoctor import results
+from vllm_logdoctor import results, streams
 from vllm_logdoctor.parse import RecordParser
 from vllm_logdoctor.parse.clock import with_year_of
 from vllm_logdoctor.pipeline import Options, analyse
@@ -181,3 +181,12 @@ def test_of_starts_and_statistics_the_first_kinds_are_read_and_no_failure_is_los
     [note] = found.coverage.notes
     assert note.startswith("201 lines without known text, or of starts and statistics")
     assert any("out of memory" in record.message for one in found.runs for record in one.run.records)
+
+
+def test_starts_beyond_any_number_that_a_server_reaches_are_not_read_and_the_coverage_says_so() -> None:
+    pair = VERSION + "(APIServer pid={pid}) INFO:     Finished server process [{pid}]\n"
+    log = "".join(pair.format(pid=number + 1, second=number) for number in range(5))
+    with patch.object(streams, "_MOST_STARTS", 3):
+        analysis = analysed(log + "(APIServer pid=5) ERROR 03-01 08:00:09 [core.py:1] boom\n")
+    assert len(analysis.runs) == 3
+    assert any(note.startswith("2 lines") and note.endswith("not read") for note in analysis.coverage.notes)
