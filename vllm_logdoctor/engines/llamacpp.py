@@ -20,8 +20,8 @@ _FACTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("model", r"(?:- kv +\d+: +general\.name +str +=|(?:print_info|llm_load_print_meta): general\.name +=) *(\S.*?) *$"),
         ("quantization", r"(?:file type +=|model ftype +=) *(\S.*?) *$"),
         # print_info: file size   = 2.31 GiB (5.12 BPW)
-        ("size", r"(?:print_info: file size|llm_load_print_meta: model size) +=? *([\d.]+ [MG]iB)"),
-        ("params", r"model params +=? *([\d.]+ [KMBT])"),
+        ("size", r"(?:print_info: file size|llm_load_print_meta: model size) +=? *(\d+(?:\.\d+)? [MG]iB)"),
+        ("params", r"model params +=? *(\d+(?:\.\d+)? [KMBT])"),
         # load_tensors: offloaded 0/35 layers to GPU
         ("offload", r"offloaded (\d+/\d+) layers"),
         ("context", r"(?:llama_context|llama_new_context_with_model|llama_init_from_model): n_ctx +=? *(\d+)|new slot,? n_ctx = (\d+)"),
@@ -30,7 +30,7 @@ _FACTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("n_ubatch", r"(?:llama_\w+): n_ubatch +=? *(\d+)"),
         ("flash attention", r"(?:llama_\w+): flash_attn +=? *(\w+)"),
         # llama_kv_cache_unified:  CPU KV buffer size = 80.00 MiB
-        ("kv buffer", r"(\S+) KV buffer size = +([\d.]+ MiB)"),
+        ("kv buffer", r"(\S+) KV buffer size = +(\d+(?:\.\d+)? MiB)"),
         ("kv type", r"KV (?:self )?size *= .*?K \((\w+)\)|llama_kv_cache\w*: .*type_k = '?(\w+)"),
         ("kv cells", r"\((?: *|.*?) *(\d+) cells|size = (\d+) cells|kv_size = (\d+)"),
         ("slots", r"n_slots = (\d+)"),
@@ -40,10 +40,10 @@ _FACTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )  # fmt: skip
 # eval time =    1097.25 ms /   192 tokens (    5.71 ms per token,   174.98 tokens per second)
-_TIMES = re.compile(r"\b(prompt eval|eval) time *= *([\d.]+) ms */ *(\d+) (?:tokens|runs)")
+_TIMES = re.compile(r"\b(prompt eval|eval) time *= *(\d+(?:\.\d+)?) ms */ *(\d+) (?:tokens|runs)")
 _SLOT = re.compile(r"slot +\S+: id +(\d+) \|")
 # n_decoded =   1081, tg =  12.93 t/s    n_gen = 276, tg = 28.66 t/s: printed every few seconds while a request runs
-_PROGRESS = re.compile(r"\bn_(?:decoded|gen) = +(\d+), tg = +([\d.]+) t/s")
+_PROGRESS = re.compile(r"\bn_(?:decoded|gen) = +(\d+), tg = +(\d+(?:\.\d+)?) t/s")
 _FEWEST_TOKENS = 16
 """Requests of fewer tokens say nothing about a speed: one token takes 0.00 ms."""
 _WINDOW = 5.0

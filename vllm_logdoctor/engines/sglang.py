@@ -37,7 +37,7 @@ _KV = re.compile(r"KV Cache is allocated\.(.{1,200})$")
 # Using KV cache dtype: torch.bfloat16
 _KV_TYPE = re.compile(r"Using KV cache dtype: (\S+)")
 _GRAPHS = re.compile(
-    r"Capture (?:target |cuda graph|.{0,40}CUDA graph).{0,20}end\. (?:Time elapsed: |elapsed=)([\d.]+)"
+    r"Capture (?:target |cuda graph|.{0,40}CUDA graph).{0,20}end\. (?:Time elapsed: |elapsed=)(\d+(?:\.\d+)?)"
 )
 _DEATHS = (
     "Scheduler hit an exception",

@@ -18,13 +18,13 @@ _ROCM = re.compile(
 # GPU[0]		: GPU use (%): 97
 _ROCM_LINE = re.compile(r"^GPU\[(\d+)\]\s*: (.+?): (\S.*?)\s*$")
 # "60.0°C", "319.0W", "2203Mhz", "0%"
-_WITH_UNIT = re.compile(r"^(-?[\d.]+)(°C|c|W|Mhz|%)$")
+_WITH_UNIT = re.compile(r"^(-?\d+(?:\.\d+)?)(°C|c|W|Mhz|%)$")
 # 0       2     0x75a0,   24959  60.0°C      319.0W    NPS1, DPX, 0        2203Mhz
 _ROCM_GAP = re.compile(r"(?<![,\s])\s{2,}")
 # | npu-smi 23.0.6                   Version: 23.0.6                                               |
 _NPU_VERSION = re.compile(r"\bnpu-smi (\S+)\s+Version:")
 # | 1     910B4               | OK            | 95.9        39                0    / 0             |
-_NPU = re.compile(r"^\|\s*(\d+)\s+(\S+)\s*\|\s*(\S+)\s*\|\s*([\d.]+|-)\s+(\d+|-)\s")
+_NPU = re.compile(r"^\|\s*(\d+)\s+(\S+)\s*\|\s*(\S+)\s*\|\s*(\d+(?:\.\d+)?|-)\s+(\d+|-)\s")
 # | 0       0                 | 632268        | python3.1          | 197                   | NA                      |
 _NPU_PROCESS = re.compile(r"^\|\s*(\d+)\s+\d+\s*\|\s*(\d+)\s*\|\s*(\S.*?)\s*\|\s*(\d+)\s*\|")
 # | 0                         | 0000:01:00.0  | 0           0    / 0          2826 / 32768         |

@@ -10,19 +10,19 @@ from vllm_logdoctor.evidence.model import Lines, Reading, number_or_text
 
 #       12,345.67 MiB  uncore_imc/data_reads/           1,024      cycles    # 2.1 GHz      of -I with the seconds so far ahead of it
 _COUNTED = re.compile(
-    r"^\s+(?:(?P<time>\d+\.\d{9})\s+)?(?P<value>[\d,]+(?:\.\d+)?)\s+(?:(?P<unit>[KMGT]?i?B(?:/s)?|msec)\s+)?(?P<event>[\w./:-]*[a-z][\w./:-]*)"
+    r"^\s+(?:(?P<time>\d+\.\d{9})\s+)?(?P<value>\d[\d,]*(?:\.\d+)?)\s+(?:(?P<unit>[KMGT]?i?B(?:/s)?|msec)\s+)?(?P<event>[\w./:-]*[a-z][\w./:-]*)"
 )
 # 1024.03,MiB,uncore_imc/data_reads/,1000327813,100.00,,      of -x, and of -x, -I
 _SEPARATED = re.compile(
-    r"^\s*(?:(?P<time>\d+\.\d{9}),)?(?P<value>[\d.]+),(?P<unit>\w*),(?P<event>[\w./:-]+),\d+,"
+    r"^\s*(?:(?P<time>\d+\.\d{9}),)?(?P<value>\d+(?:\.\d+)?),(?P<unit>\w*),(?P<event>[\w./:-]+),\d+,"
 )
 # {"counter-value" : "0.93", "unit" : "MiB", "event" : "uncore_imc/data_reads/", "event-runtime" : 930316, ...
 _JSON = re.compile(
-    r'^\{(?:"interval" : (?P<time>[\d.]+), )?"counter-value" : "(?P<value>[\d.]+)", "unit" : "(?P<unit>\w*)", "event" : "(?P<event>[^"]+)"'
+    r'^\{(?:"interval" : (?P<time>\d+(?:\.\d+)?), )?"counter-value" : "(?P<value>\d+(?:\.\d+)?)", "unit" : "(?P<unit>\w*)", "event" : "(?P<event>[^"]+)"'
 )
 # #   5,120.5 MB/s  umc_mem_bandwidth
-_METRIC = re.compile(r"#\s+([\d,.]+)\s+([KMGT]?B/s)\s+(\w+)")
-_ELAPSED = re.compile(r"^\s+([\d.,]+) seconds time elapsed")
+_METRIC = re.compile(r"#\s+(\d[\d,]*(?:\.\d+)?)\s+([KMGT]?B/s)\s+(\w+)")
+_ELAPSED = re.compile(r"^\s+(\d[\d,]*(?:\.\d+)?) seconds time elapsed")
 _OF_MEMORY = re.compile(r"(?:data|cas).*(?:read|write|rd|wr)")
 _MIB = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
 _PER_SECOND = {"KB/s": 1e-6, "MB/s": 1e-3, "GB/s": 1.0, "TB/s": 1e3}

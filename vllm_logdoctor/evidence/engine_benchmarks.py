@@ -14,7 +14,7 @@ from vllm_logdoctor.evidence.tables import cells, comma_separated
 _INSERT = re.compile(r"^INSERT INTO \w+ \(([^)]*)\) VALUES \((.*)\);\s*$")
 # Decode.  median latency: 0.00800 s, median throughput:    124.93 token/s
 _ONE_BATCH = re.compile(
-    r"^(Prefill|Decode|Total)\.? +(?:\d+ +)?(?:median )?latency: +([\d.]+) s, +(?:median )?throughput: +([\d.]+) token/s"
+    r"^(Prefill|Decode|Total)\.? +(?:\d+ +)?(?:median )?latency: +(\d+(?:\.\d+)?) s, +(?:median )?throughput: +(\d+(?:\.\d+)?) token/s"
 )
 _BUILD = re.compile(r"^build: (\S+ \(\S+\))")
 _DEVICE = re.compile(r"^\s*Device \d+: ([^,]+),")

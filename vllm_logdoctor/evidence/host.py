@@ -11,11 +11,11 @@ from vllm_logdoctor.evidence.model import Lines, Reading, number_or_text
 from vllm_logdoctor.evidence.tables import columns, comma_separated, keyed
 
 # top - 22:12:34 up 3 days,  9:49,  0 users,  load average: 10.32, 7.18, 3.86
-_LOAD = re.compile(r"load average: ([\d.]+)")
+_LOAD = re.compile(r"load average: (\d+(?:\.\d+)?)")
 # Threads: 105 total,   1 running
 _TASKS = re.compile(r"^(Threads|Tasks):\s+(\d+) total")
 # %Cpu(s): 12.5 us,  2.1 sy
-_CPU = re.compile(r"^%Cpu\S*\s*([\d.]+)\s*us")
+_CPU = re.compile(r"^%Cpu\S*\s*(\d+(?:\.\d+)?)\s*us")
 _THREADS = re.compile(r"\bPID\b.* %CPU .*\bCOMMAND\b")
 _MOST_THREADS = 30
 _MOST_PROCESSES = 5000

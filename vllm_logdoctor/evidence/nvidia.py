@@ -29,7 +29,7 @@ _MEMORY = re.compile(
     r"\|\s*\d+MiB\s*/\s*\d+MiB\s*\|\s*(?:\d+%|N/A)\s+(?:Default|E\. Process|Prohibited)\s*\|"
 )
 #  Link 0: 26.562 GB/s
-_LINK = re.compile(r"^\s+Link (\d+): (?:([\d.]+) GB/s|<inactive>)")
+_LINK = re.compile(r"^\s+Link (\d+): (?:(\d+(?:\.\d+)?) GB/s|<inactive>)")
 _GPU = re.compile(r"^GPU (\d+): (.*?) \(UUID")
 _MOST_PROCESSES = 20
 
@@ -94,7 +94,7 @@ _POWER_KEYS = {
     "Power Limit": "power limit",
     "Enforced Power Limit": "enforced power limit",
 }
-_MEASURE = re.compile(r"^(-?[\d.]+) (\S+)$")
+_MEASURE = re.compile(r"^(-?\d+(?:\.\d+)?) (\S+)$")
 
 
 def read_query(lines: Lines) -> Iterator[Reading]:

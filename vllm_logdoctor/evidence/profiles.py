@@ -132,7 +132,7 @@ def _add_row(kernels: KernelTimes, row: dict[str, str], device: str) -> None:
 
 # execute_context_0(0)_generation_1(1), ProfilerStep*, ## Call CompiledFxGraph: they hold the kernels of other rows
 _ANNOTATION = re.compile(r"execute_|ProfilerStep|##|(?:gpu_model_runner|gpu_worker|nccl):")
-_TIME = re.compile(r"^([\d.]+)(us|ms|s)$")
+_TIME = re.compile(r"^(\d+(?:\.\d+)?)(us|ms|s)$")
 _UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
 

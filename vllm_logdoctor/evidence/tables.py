@@ -12,7 +12,7 @@ Row = tuple[int, dict[str, str]]
 
 # "max_concurrency": 2,
 _JSON_VALUE = re.compile(
-    r'"([^"\\\n]{1,200})"\s*:\s*("(?:[^"\\\n]|\\.){0,2000}"|-?[\d.]+(?:[eE][-+]?\d+)?|true|false|null)'
+    r'"([^"\\\n]{1,200})"\s*:\s*("(?:[^"\\\n]|\\.){0,2000}"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null)'
 )
 _JSON_WORDS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
 

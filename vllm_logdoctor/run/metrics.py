@@ -16,10 +16,10 @@ MOST_GAUGES = 5000
 Gauge = TypeVar("Gauge")
 
 # Mean acceptance length: 2.31, Accepted throughput: 12.00 tokens/s, Accepted: 120 tokens, Per-position acceptance rate: 0.600, 0.400
-_NAMED = lazy_pattern(r"(?P<name>[A-Z][A-Za-z -]{2,40}): (?P<value>[\d.]+|nan)")
-_PER_POSITION = lazy_pattern(r"Per-position acceptance rate: (?P<rates>[\d.]+(?:, [\d.]+)*)")
+_NAMED = lazy_pattern(r"(?P<name>[A-Z][A-Za-z -]{2,40}): (?P<value>\d+(?:\.\d+)?|nan)")
+_PER_POSITION = lazy_pattern(r"Per-position acceptance rate: (?P<rates>\d+(?:\.\d+)?(?:, \d+(?:\.\d+)?)*)")
 # Num successful transfers=12, Avg xfer time (ms)=3.1, Throughput (MB/s)=1300.5
-_EQUAL = lazy_pattern(r"(?P<name>[A-Za-z][^=,]{0,60})=(?P<value>-?[\d.]+(?:e[+-]?\d+)?)(?=,|\s|$)")
+_EQUAL = lazy_pattern(r"(?P<name>[A-Za-z][^=,]{0,60})=(?P<value>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?=,|\s|$)")
 
 
 def speculation_of(event: Event, time: float | None, evidence: Evidence) -> Speculation | None:

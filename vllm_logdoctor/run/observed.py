@@ -19,7 +19,7 @@ _BUSY_THREAD = 30.0
 
 _MEMORIES = frozenset(("memory used / total", "memory total", "memory.total [MiB]", "device memory"))
 # 1024MiB / 97871MiB    97871 MiB    95.6 GiB
-_SIZE = re.compile(r"([\d.]+) ?([MG]iB)\s*$")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([MG]iB)\s*$")
 
 
 class Measured(Struct, frozen=True):

@@ -61,7 +61,7 @@ _NATIVE_ERROR = lazy_pattern(
 # srun: error: Unable to create step for job 7: Invalid generic resource (gres) specification
 _OF_BATCH_SYSTEM = lazy_pattern(r"s(?:run|batch|alloc): (?:fatal|error): \S")
 _STALL = lazy_pattern(r"No available (?:shared memory broadcast )?block found")
-_FREE_RAM = lazy_pattern(r"Available RAM: (?P<ram>[\d.]+) GiB")
+_FREE_RAM = lazy_pattern(r"Available RAM: (?P<ram>\d+(?:\.\d+)?) GiB")
 _LITTLE_RAM_GIB = 32.0
 _LONG_WAIT = 60.0
 _YOUNG_SECONDS = 600.0

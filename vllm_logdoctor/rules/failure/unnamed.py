@@ -28,7 +28,7 @@ NOT_IN_LOG = "cause-not-in-log"
 CODE = "engine-code-bug"
 NO_CACHE = "no-memory-left-for-kv-cache"
 # Available KV cache memory: -0.85 GiB
-_NO_BUDGET = lazy_pattern(r"Available KV cache memory: (?P<available>-[\d.]+) Gi?B")
+_NO_BUDGET = lazy_pattern(r"Available KV cache memory: (?P<available>-\d+(?:\.\d+)?) Gi?B")
 _BUDGET_LINES = 40
 _PROGRAMMING = frozenset(
     {

@@ -79,7 +79,7 @@ def _weights_share(values: Mapping[str, Any]) -> float | None:
     return None
 
 
-_HELD = lazy_pattern(r"has (?P<held>[\d.]+) (?P<unit>[GM])iB memory in use")
+_HELD = lazy_pattern(r"has (?P<held>\d+(?:\.\d+)?) (?P<unit>[GM])iB memory in use")
 
 
 def _held_by_others(values: Mapping[str, Any]) -> Values:
