@@ -18,7 +18,8 @@ _SEPARATED = re.compile(
 )
 # {"counter-value" : "0.93", "unit" : "MiB", "event" : "uncore_imc/data_reads/", "event-runtime" : 930316, ...
 _JSON = re.compile(
-    r'^\{(?:"interval" : (?P<time>\d+(?:\.\d+)?), )?"counter-value" : "(?P<value>\d+(?:\.\d+)?)", "unit" : "(?P<unit>\w*)", "event" : "(?P<event>[^"]+)"'
+    r'^\{(?:"interval" : (?P<time>\d+(?:\.\d+)?), )?"counter-value" : "(?P<value>\d+(?:\.\d+)?)"'
+    r', "unit" : "(?P<unit>\w*)", "event" : "(?P<event>[^"]+)"'
 )
 # #   5,120.5 MB/s  umc_mem_bandwidth
 _METRIC = re.compile(r"#\s+(\d[\d,]*(?:\.\d+)?)\s+([KMGT]?B/s)\s+(\w+)")
