@@ -38,7 +38,7 @@ def test_the_memory_that_nvidia_smi_lists_is_that_of_the_device() -> None:
     cards = [f"{number}, NVIDIA H100, 65247 MiB, 535.86.10" for number in range(4)]
     text = report([*cards, *START, *full, *[ANSWER] * 300])
     assert "79.2 GiB" not in text
-    assert "GiB usable of the 63.7 GiB that nvidia-smi prints" in text
+    assert "GiB usable, estimated from the 63.7 GiB that nvidia-smi prints" in text
 
 
 def test_a_listed_card_that_is_too_small_for_the_engine_is_another_one() -> None:
@@ -54,13 +54,23 @@ def test_slots_are_counted_as_the_statistics_lines_show_them(running: int, taken
     assert f"{taken} max_num_seqs slots were taken" in report(START + lines)
 
 
-def test_no_minute_is_the_busiest_where_more_requests_have_no_time() -> None:
-    """A thousand requests before the first statistics line are of no minute that the log shows."""
-    later = [line for minute in (5, 6, 7) for line in (statistics(60 * minute, 4, 0, 1.0), *[ANSWER] * 40)]
-    text = report([*START, *[ANSWER] * 1000, *later])
-    assert "1,120 answered requests" in text
-    assert "Busiest minute" not in text
-    assert "with about 40 requests" in report([*START, *later])
+def test_the_cache_of_several_kinds_of_layers_is_measured_in_requests() -> None:
+    """The printed tokens count the blocks of all kinds; the printed concurrency says how much fits."""
+    fits = "(EngineCore_DP0 pid=9) INFO 05-01 10:00:50 [kv_cache_utils.py:1312] Maximum concurrency for 4,096 tokens per request: {}x"
+    assert "152,624 tokens, " in report([*START, fits.format("37.26"), statistics(60, 1, 0, 1.0)])
+    text = report([*START, fits.format("74.52"), statistics(60, 1, 0, 1.0)])
+    assert "| 74.5 requests of 4,096 tokens, " in text
+    assert "152,624 tokens [L6], shared by layers of several kinds" in text
+
+
+def test_a_length_of_time_reads_the_same_everywhere() -> None:
+    slow = (
+        "INFO 06-25 03:10:{:02} [metrics.py:540] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 73.0 tokens/s,"
+        " Running: 32 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 28.1%, CPU KV cache usage: 0.0%."
+    )
+    text = report([slow.format(second) for second in (10, 19, 27, 36, 44)])
+    assert "all 42.5 s of load" in text
+    assert "For 42.5 s at most" in text
 
 
 def test_a_period_without_a_running_request_is_not_said_to_hold_up_to_0() -> None:

@@ -90,7 +90,6 @@ def test_markdown_tells_all_of_it_with_lines(analysis_of: Callable[..., Analysis
     assert "2 batches with 16 prompts in 8 s" in section
     assert "1 result of `vllm bench serve` in this log:" in section
     assert "| Mean TTFT Qwen | 12.5 |" in section
-    assert "Busiest minute: 22:13, with about 80 requests." in section
 
 
 def test_the_last_results_of_many_are_side_by_side(analysis: Analysis) -> None:

@@ -233,4 +233,15 @@ def test_weights_that_the_loader_skips_are_reported_with_their_number() -> None:
     found = settings(a_run(messages=tuple(lines)))["weights-left-out"]
     assert "3 times" in found.explanation
     assert "visual.blocks.0.attn.proj.weight" in found.explanation
+    assert "answers about images may be wrong" in found.explanation
     assert "weights-left-out" not in settings(a_run(messages=("Loading weights took 10.00 seconds",)))
+
+
+def test_a_format_that_the_card_does_not_compute_in_is_right_for_the_weights_only() -> None:
+    warned = (
+        "Your GPU does not have native support for FP4 computation but FP4 quantization is being used."
+        " Weight-only FP4 compression will be used leveraging the Marlin kernel."
+    )
+    run = a_run(set={"quantization": "compressed-tensors"}, messages=(warned,))
+    found = {item.name: item.state for item in already_right(run)}
+    assert "weights only" in found["quantization"]

@@ -205,3 +205,26 @@ def test_kernels_built_while_the_engine_initializes_are_a_part_of_that() -> None
 def test_builds_by_a_clock_of_another_time_zone_have_no_place() -> None:
     run = only_run(BUILDS.replace("[2026-03-04 10:", "[2026-03-04 18:"))
     assert not any(phase.name == "kernel-build" for phase in run.phases)
+
+
+def test_compilations_of_several_ranges_ran_together_and_count_once() -> None:
+    took = "Directly load the compiled graph(s) for compile range"
+    compiled = (
+        "INFO 03-04 10:00:50 [backends.py:1111] Dynamo bytecode transform time: 1.00 s\n"
+        f"INFO 03-04 10:00:53 [backends.py:285] {took} (1, 204) from the cache, took 2.600 s\n"
+        f"INFO 03-04 10:00:53 [backends.py:285] {took} (205, 8192) from the cache, took 2.700 s\n"
+        "INFO 03-04 10:00:53 [monitor.py:48] torch.compile took 4.10 s in total\n"
+    )
+    run = only_run(OLD.replace("INFO 03-04 10:00:55", compiled + "INFO 03-04 10:00:55") + SERVING)
+    assert named(run, "compile-cache").seconds == 2.7
+    assert named(run, "compile-cache").parent == "compile"
+
+
+def test_the_warm_up_within_the_profiling_of_memory_is_a_part_of_it() -> None:
+    profiled = (
+        "INFO 03-04 10:00:51 [monitor.py:81] Initial profiling/warmup run took 2.40 s\n"
+        "INFO 03-04 10:00:54 [gpu_worker.py:440] Available KV cache memory: 40.61 GiB\n"
+    )
+    run = only_run(OLD.replace("INFO 03-04 10:00:55", profiled + "INFO 03-04 10:00:55") + SERVING)
+    assert named(run, "warm-up").parent == "profiling"
+    assert named(run, "warm-up").start >= named(run, "profiling").start

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from vllm_logdoctor.comparison.identity import fingerprint
-from vllm_logdoctor.report.clock import duration, time_of_day
+from vllm_logdoctor.report.clock import time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.model import Analysis, Diagnosis
@@ -16,6 +16,7 @@ from vllm_logdoctor.report.naming import BOTTLENECKS, OUTCOMES, model_name
 from vllm_logdoctor.report.sparkline import sparkline
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.model import Change, Finding
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Evidence, Sample
 
 _CURVE_SAMPLES = 120

@@ -10,13 +10,14 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from vllm_logdoctor.report.clock import clock, duration, time_of_day
+from vllm_logdoctor.report.clock import clock, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.report.naming import LIMITS, phase_words
 from vllm_logdoctor.report.series import Point, Reading, minutes_of, points_of, unbroken_parts
 from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Phase, Run
 
 _DAY = 86400

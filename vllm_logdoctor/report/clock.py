@@ -1,4 +1,4 @@
-"""Times and durations as text: ISO 8601 where the year is known, else the printed month and day."""
+"""Times as text: ISO 8601 where the year is known, else the printed month and day."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from vllm_logdoctor.run.model import Run
 
 _EPOCH = datetime(2000, 1, 1)
-_MINUTE = 60
-_HOUR = 3600
 
 
 def moment(seconds: float | None) -> datetime | None:
@@ -69,32 +67,3 @@ def moment_of(run: Run, seconds: float | None) -> str:
     first, last = moment(run.started), moment(run.ended)
     days = first is not None and last is not None and first.date() != last.date()
     return (clock(seconds) or "") if days else time_of_day(seconds)
-
-
-def duration(seconds: float | None) -> str:
-    """Return a length of time in the two largest units that say something.
-
-    Example:
-        >>> duration(34331), duration(1111), duration(44.12), duration(0.04)
-        ('9 h 32 min', '18 min 31 s', '44.1 s', '0.04 s')
-    """
-    if seconds is None or not math.isfinite(seconds):
-        return "unknown"
-    if seconds < 0:
-        return f"-{duration(-seconds)}"
-    if seconds < 1:
-        return f"{seconds:.2g} s" if seconds else "0 s"
-    if seconds < _MINUTE:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    whole = round(seconds)
-    if whole < _HOUR:
-        return _two(whole // _MINUTE, "min", whole % _MINUTE, "s")
-    minutes = round(seconds / _MINUTE)
-    if minutes < 24 * 60:
-        return _two(minutes // 60, "h", minutes % 60, "min")
-    hours = round(seconds / _HOUR)
-    return _two(hours // 24, "days" if hours // 24 != 1 else "day", hours % 24, "h")
-
-
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
-    return f"{large} {large_unit} {small} {small_unit}" if small else f"{large} {large_unit}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import number, percent, statuses
 from vllm_logdoctor.report.naming import PHASES, per_engine
@@ -13,8 +12,10 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import quantile, requests_of, summed_of
 from vllm_logdoctor.rules.bottleneck import LEAST_LINES
+from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import is_steady
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Phase, Run
 
@@ -118,8 +119,11 @@ def _of_batches(run: Run) -> Iterator[Figure]:
 
 
 def _of_cache(run: Run) -> Iterator[Figure]:
-    tokens, usage = run.measure("kv_cache_tokens"), run.extremes.kv_usage
-    size = f"{number(tokens)} tokens{per_engine(run)}" if tokens else ""
+    memory, usage = memory_of(run), run.extremes.kv_usage
+    size = f"{number(memory.tokens)} tokens" if memory else ""
+    if memory and memory.hybrid:
+        size = f"{number(memory.concurrency)} requests of {number(memory.length)} tokens"
+    size += per_engine(run) if size else ""
     sampled = any(sample.kv_usage is not None for sample in run.samples)
     peak = f"{percent(usage)} peak" if usage is not None and sampled else ""
     if size or peak:

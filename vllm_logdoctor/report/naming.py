@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.identity import is_inferred, release_words
 from vllm_logdoctor.run.job import words_of_limit
 from vllm_logdoctor.run.lifecycle import trail_of

@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.report.clock import clock, duration, iso
+from vllm_logdoctor.report.clock import clock, iso
 from vllm_logdoctor.report.escape import shorten, visible
 from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.naming import phase_words, run_title
 from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.series import Point, points_of, unbroken_parts
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Phase, Run
 
 try:

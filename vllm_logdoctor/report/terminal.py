@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from vllm_logdoctor.catalogue.topics import Severity
-from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import share
@@ -24,6 +23,7 @@ from vllm_logdoctor.report.sections.serving import drawn_curves
 from vllm_logdoctor.report.terminal_page import standard_output
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.clock import duration
 
 COLOURS: dict[Severity, str] = {
     "critical": "bold white on red",

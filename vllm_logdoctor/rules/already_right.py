@@ -17,6 +17,7 @@ from vllm_logdoctor.run.model import Evidence, Run
 
 # deepseek_v4_fp8   moe_wna16   ascend
 _SMALLER = lazy_pattern(r"fp[48]|int[48]|awq|gptq|marlin|wna16|ascend")
+_COMPUTED_IN_16_BIT = ("weight-only-quantization-fallback", "device-lacks-native-fp4-compute-using-weight")
 _OF_CACHE = lazy_pattern(r"(?i)KV.cache|fp8 attention")
 Check = Callable[[Run, Load], "AlreadyRight | None"]
 
@@ -119,7 +120,11 @@ def quantized(run: Run, load: Load) -> AlreadyRight | None:
     if weight_bytes(str(value.value)) is None and not _SMALLER.search(str(value.value)):
         return None
     brings = "smaller weights: faster decode, more room for the KV cache"
-    return AlreadyRight("quantization", str(value.value), brings, value.evidence[:1])
+    weights_only = _lines(run, *_COMPUTED_IN_16_BIT)
+    how = ", weights only: the card does not compute in this format" if weights_only else ""
+    return AlreadyRight(
+        "quantization", f"{value.value}{how}", brings, (*value.evidence[:1], *weights_only)[:2]
+    )
 
 
 def cache_type(run: Run, load: Load) -> AlreadyRight | None:

@@ -26,7 +26,8 @@ from vllm_logdoctor.rules.limits import (
     tensor_ranks_over_sockets,
     time_by_limit,
 )
-from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of, minutes
+from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.minutes import is_probe
@@ -176,7 +177,7 @@ def one_by_one(batches: Sequence[Progress]) -> bool:
 
 def _of_single_prompts(batches: Sequence[Progress]) -> Bottleneck:
     seconds = sum(one.seconds or 0.0 for one in batches)
-    took = f" in {minutes(seconds)}" if seconds else ""
+    took = f" in {duration(seconds)}" if seconds else ""
     reason = (
         f"{len(batches):,} prompts completed{took}, each in its own call: the engine never had two at once"
     )
@@ -188,7 +189,7 @@ def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
     done, seconds = sum(one.done for one in batches), sum(one.seconds or 0.0 for one in batches)
     prompts = "prompt" if done == 1 else "prompts"
     whole = prompts if all(one.done == one.total for one in batches) else f"{prompts} of unfinished batches"
-    took = f" in {minutes(seconds)}" if seconds else ""
+    took = f" in {duration(seconds)}" if seconds else ""
     reason = f"{done:,} {whole} completed{took}{_speed(batches)}; the log has no statistics lines that show a limit"
     ends = (batches[0], batches[-1]) if len(batches) > 1 else batches
     return Bottleneck("none-clear", reason, tuple(one.evidence for one in ends))
@@ -255,7 +256,7 @@ def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
         if other in _BY and other != name and seconds[other] >= LEAST_SECONDS
     ]
     if others:
-        words += f". Otherwise limited {_listed([f'{_BY[other]} ({minutes(seconds[other])})' for other in others])}"
+        words += f". Otherwise limited {_listed([f'{_BY[other]} ({duration(seconds[other])})' for other in others])}"
     return words + (f". Times of {load.engines} engines added up" if load.engines > 1 else "")
 
 
@@ -306,11 +307,11 @@ def offloaded_gib(run: Run) -> float:
 
 def _span(seconds: float, total: float, name: BottleneckName) -> str:
     if not total:
-        return minutes(seconds)
+        return duration(seconds)
     if seconds >= 0.995 * total:
         nearly = "" if seconds >= total - 1 else "nearly "
-        return f"{nearly}all {minutes(total)}{'' if name == 'idle' else ' of load'}"
-    return f"{minutes(seconds)} of {minutes(total)}{'' if name == 'idle' else ' of load'}"
+        return f"{nearly}all {duration(total)}{'' if name == 'idle' else ' of load'}"
+    return f"{duration(seconds)} of {duration(total)}{'' if name == 'idle' else ' of load'}"
 
 
 def _evidence(

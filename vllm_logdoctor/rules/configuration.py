@@ -32,6 +32,11 @@ _V0_ONLY = (
     "preemption_mode", "max_seq_len_to_capture", "num_lookahead_slots", "use_v2_block_manager",
     "tokenizer_pool_size", "disable_async_output_proc",
 )  # fmt: skip
+# visual.blocks.0.attn.proj.weight      model.vision_tower.encoder.layers.3.bias
+_OF_VISION = lazy_pattern(r"(?:^|\.)(?:visual|vision_\w+)\.")
+_WITHOUT_VISION = (
+    " This one is of the vision encoder: answers about images may be wrong, text does not use it."
+)
 _WITHOUT_MEANING: tuple[Any, ...] = (None, False, 0, "", [], {})
 
 
@@ -200,7 +205,8 @@ def weights_left_out(case: RuleContext) -> Advice | None:
     warned = "once" if seen.count == 1 else f"{seen.count:,} times"
     return Advice(
         f"vLLM warned {warned} that the model has no place for a weight of the checkpoint, first for {first}."
-        " The log does not show whether the model holds these weights under other names.",
+        " The log does not show whether the model holds these weights under other names."
+        + (_WITHOUT_VISION if _OF_VISION.search(first) else ""),
         message_lines(case, "weight-without-place-skipped"),
         confidence="medium",
         alternatives=("send a request that uses this part of the model, and check the answer",),

@@ -161,26 +161,6 @@ def evidence_of_sample(run: Run, sample: Sample) -> Evidence:
     )
 
 
-def minutes(seconds: float) -> str:
-    """Return a length of time in its two largest units.
-
-    Example:
-        >>> minutes(1.52), minutes(42.4), minutes(120), minutes(440), minutes(34000)
-        ('1.5 s', '42 s', '2 min', '7 min 20 s', '9 h 27 min')
-    """
-    whole = int(seconds + 0.5)
-    if seconds < 9.95:
-        return f"{seconds:.2g} s"
-    if whole < 60:
-        return f"{whole} s"
-    large, small, units = (
-        (whole // 60, whole % 60, ("min", "s"))
-        if whole < 3600
-        else (*divmod(round(seconds / 60), 60), ("h", "min"))
-    )
-    return f"{large} {units[0]} {small} {units[1]}" if small else f"{large} {units[0]}"
-
-
 def _first_request(run: Run) -> float | None:
     """Return when the requests of the first sample began at the earliest, or None where some came before the log.
 

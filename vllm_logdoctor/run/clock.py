@@ -1,13 +1,16 @@
-"""The clock of a run: printed times on one growing scale."""
+"""The clock of a run: printed times on one growing scale; lengths of time as text."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from msgspec import Struct
 
 from vllm_logdoctor.parse.clock import with_year_of
 
+_MINUTE = 60
+_HOUR = 3600
 _HALF_YEAR = 183 * 86400.0
 _LEAP_YEAR = 366 * 86400.0
 _JUMP = 3600.0
@@ -108,3 +111,32 @@ def runs_backwards(clocks: Iterable[Clock]) -> bool:
     for clock in clocks:
         falls, rises = falls + clock.falls, rises + clock.rises
     return falls >= _LEAST_FALLS and falls >= _FALLS_PER_RISE * rises
+
+
+def duration(seconds: float | None) -> str:
+    """Return a length of time in the two largest units that say something.
+
+    Example:
+        >>> duration(34331), duration(1111), duration(44.12), duration(0.04)
+        ('9 h 32 min', '18 min 31 s', '44.1 s', '0.04 s')
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return "unknown"
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds < 1:
+        return f"{seconds:.2g} s" if seconds else "0 s"
+    if seconds < _MINUTE:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    if whole < _HOUR:
+        return _two(whole // _MINUTE, "min", whole % _MINUTE, "s")
+    minutes = round(seconds / _MINUTE)
+    if minutes < 24 * 60:
+        return _two(minutes // 60, "h", minutes % 60, "min")
+    hours = round(seconds / _HOUR)
+    return _two(hours // 24, "days" if hours // 24 != 1 else "day", hours % 24, "h")
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large} {large_unit} {small} {small_unit}" if small else f"{large} {large_unit}"

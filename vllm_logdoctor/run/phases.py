@@ -13,11 +13,16 @@ from vllm_logdoctor.events import Event
 from vllm_logdoctor.parse import Process
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.model import Evidence, Phase, Run
-
-SHORTEST_GAP = 1.0
-"""Seconds; logger times have no fractions, so that a shorter gap says nothing."""
-SMALLEST_PART = 0.02
-"""Share of a start from which a gap is shown, however short: the parts then add up to 98 % and more."""
+from vllm_logdoctor.run.phase_parts import (
+    SHORTEST_GAP,
+    begun_with_parts,
+    fitted,
+    inside,
+    longest_of_ranges,
+    with_parts_of_compile,
+    with_profiling,
+    without_lost_wholes,
+)
 
 # phase -> (pattern, field with the engine's own seconds, parent)
 _TIMED: tuple[tuple[str, str, str, str], ...] = (
@@ -33,7 +38,6 @@ _TIMED: tuple[tuple[str, str, str, str], ...] = (
     ("graph-capture", "graphs-captured", "seconds", "engine-init"),
     ("engine-init", "engine-initialised", "seconds", "startup"),
 )
-_PARTS_OF_COMPILE = frozenset({"dynamo", "inductor", "compile-cache"})
 _LOADED = ("model-loaded", "model-weights-loaded")
 _SERVED = ("available-routes", "throughput", "request-received", "request-added", "offline-progress")
 """What only a server or engine that is ready prints: the latest that its start can have ended."""
@@ -49,8 +53,6 @@ _BEGUN = (
 """Without one of these a log begins behind the start."""
 _ENCODER = "encoder-cache-initialized-budget-tokens-profiled-items"
 _LONG_PROFILING = 30.0
-_PRINTED = 1.0
-"""Seconds by which two printed times may differ that belong to one moment."""
 _ROUNDED = 2.0
 """Seconds by which a phase may begin before the run because printed times are whole."""
 _DAY = 86400.0
@@ -78,76 +80,17 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
     Phases with parent "startup" follow each other and together fill the start-up; the rest of it is called
     "unexplained". Phases inside them carry the name of the phase that they are a part of.
     """
-    timed = _ordered(_clipped([*_timed_phases(builder), *_loaded_by_clock(builder)], run))
+    timed = _ordered(_clipped([*longest_of_ranges(_timed_phases(builder)), *_loaded_by_clock(builder)], run))
     ready = _ready(run, builder, timed)
     found = [
-        *timed,
+        *with_profiling(timed, _profiling(builder, timed)),
         *_startup(run, builder, timed, ready),
-        *_profiling(builder, timed),
         *_encoder(builder, timed),
     ]
     found += _serving(run, builder, ready)
-    whole = _without_lost_wholes(_with_parts_of_compile(found))
-    fitted = _fitted([*whole, *_kernel_builds(builder, whole)])
-    return _ordered(_inside(_inside(_begun_with_parts(fitted))))  # Parts of parts too.
-
-
-def _with_parts_of_compile(phases: Sequence[Phase]) -> list[Phase]:
-    """Make what torch.compile did parts of it where its total is printed too: they are not added to it."""
-    room: dict[str, float] = defaultdict(float)
-    for phase in phases:
-        if phase.name == "compile":
-            room[phase.process] += (phase.seconds or 0.0) + _PRINTED
-    parts: dict[int, Phase] = {}
-    # The total of some releases leaves out the loading of the cache: what does not fit beside the rest is no part of it.
-    for phase in sorted(phases, key=lambda one: one.name == "compile-cache"):
-        if phase.name in _PARTS_OF_COMPILE and phase.process in room:
-            room[phase.process] -= phase.seconds or 0.0
-            if room[phase.process] >= 0:
-                parts[id(phase)] = replace(phase, parent="compile")
-    return [parts.get(id(phase), phase) for phase in phases]
-
-
-def _without_lost_wholes(phases: Sequence[Phase]) -> list[Phase]:
-    """Make a part of a phase that the log does not show (a load that failed) a part of the start-up."""
-    known = {phase.name for phase in phases}
-    if "startup" not in known:
-        return list(phases)
-    return [
-        phase if not phase.parent or phase.parent in known else replace(phase, parent="startup")
-        for phase in phases
-    ]
-
-
-def _fitted(phases: Sequence[Phase]) -> list[Phase]:
-    """Let the parts of the start-up follow each other within it; the rest of it is "unexplained".
-
-    What lies within an earlier part (a draft model, a second engine) is a part of that one; what begins behind the
-    start-up is none of it.
-    """
-    whole = next((phase for phase in phases if phase.name == "startup"), None)
-    if whole is None or whole.start is None or whole.end is None:
-        return list(phases)
-    fitted = [phase for phase in phases if phase.parent != "startup"]
-    parts = [phase for phase in phases if phase.parent == "startup" and phase.name != "unexplained"]
-    position, before = whole.start, "startup"
-    gaps: list[tuple[float, float]] = []
-    for phase in _one_after_another(parts):
-        if phase.start is None or phase.end is None:
-            fitted.append(phase)
-            continue
-        start, end = max(phase.start, position), min(phase.end, whole.end)
-        if phase.start >= whole.end:
-            fitted.append(replace(phase, parent=""))
-        elif end <= start:
-            fitted.append(replace(phase, parent="" if before == phase.name else before))
-        else:
-            gaps.append((position, start))
-            is_whole = start == phase.start and end == phase.end
-            fitted.append(phase if is_whole else replace(phase, start=start, end=end, seconds=end - start))
-            position, before = end, phase.name
-    gaps.append((position, whole.end))
-    return [*fitted, *_unexplained(gaps, whole.end - whole.start)]
+    whole = without_lost_wholes(with_parts_of_compile(found))
+    begun = begun_with_parts(fitted([*whole, *_kernel_builds(builder, whole)]))
+    return _ordered(inside(inside(begun)))  # Parts of parts too.
 
 
 def _kernel_builds(builder: RunBuilder, phases: Sequence[Phase]) -> Iterator[Phase]:
@@ -183,71 +126,6 @@ def _printed_time(event: Event, now: float | None) -> float | None:
         return now if event.record.time is not None else None
     same_day = printed - _DAY * round((printed - now) / _DAY)
     return same_day if -_ROUNDED <= same_day - now <= _SAME_CLOCK else None
-
-
-def _one_after_another(parts: Sequence[Phase]) -> list[Phase]:
-    """Return the parts by their start, those whose ends print one time in the order of their lines.
-
-    The clock has whole seconds, so that a phase seems to lie in the one that ends within the same second:
-    INFO 05-11 07:51:51 [loader.py:458] Loading weights took 0.32 seconds
-    INFO 05-11 07:51:51 [llm_engine.py:449] init engine (profile, create kv cache, warmup model) took 0.07 seconds
-    """
-    found: list[Phase] = []
-    for phase in sorted(parts, key=lambda one: (one.start is None, one.start or 0.0)):
-        last = found[-1] if found else phase
-        if last.name != phase.name and last.end == phase.end and last.start and phase.start:
-            begun = phase.start - (last.seconds or 0.0)
-            found[-1] = replace(last, start=begun, end=phase.start)
-            if len(found) > 1 and found[-2].end == last.start:
-                found[-2] = replace(found[-2], end=begun, seconds=begun - (found[-2].start or begun))
-        found.append(phase)
-    return found
-
-
-def _unexplained(gaps: Sequence[tuple[float, float]], total: float) -> Iterator[Phase]:
-    """Yield what the parts leave of the start-up as one phase; the sum of several gaps has no place of its own."""
-    gaps = [(start, end) for start, end in gaps if end > start]
-    seconds = sum(end - start for start, end in gaps)
-    if seconds >= min(SHORTEST_GAP, SMALLEST_PART * total) and seconds > 0:
-        start, end = gaps[0] if len(gaps) == 1 else (None, None)
-        yield Phase("unexplained", "", start, end, seconds, (), "startup")
-
-
-def _begun_with_parts(phases: Sequence[Phase]) -> list[Phase]:
-    """Let a total that is printed long after its work begin with the first of its parts.
-
-    torch.compile prints its seconds once the compiled graph has run, and leaves out the loading of its cache:
-    INFO 06-21 08:43:04 [backends.py:559] Dynamo bytecode transform time: 16.30 s
-    INFO 06-21 08:43:19 [monitor.py:34] torch.compile takes 16.30 s in total
-    """
-    shifted: dict[int, Phase] = {}
-    before: dict[str, float] = {}
-    for phase in sorted(phases, key=lambda one: one.end or 0.0):
-        if phase.name != "compile" or phase.end is None or phase.start is None or phase.seconds is None:
-            continue
-        begun = [
-            part.start
-            for part in phases
-            if part.parent == "compile" and part.process == phase.process and part.start is not None
-            and before.get(phase.process, -math.inf) <= part.start <= phase.end
-        ]  # fmt: skip
-        before[phase.process] = phase.end
-        if begun and min(begun) < phase.start - _PRINTED:
-            shifted[id(phase)] = replace(phase, start=min(begun), end=min(begun) + phase.seconds)
-    return [shifted.get(id(phase), phase) for phase in phases]
-
-
-def _inside(phases: Sequence[Phase]) -> list[Phase]:
-    """Let no part begin before its whole: their ends are printed in whole seconds, their lengths are not."""
-    begins = {(phase.name, phase.process): phase.start for phase in phases if phase.start is not None}
-    return [
-        replace(phase, start=whole)
-        if (whole := begins.get((phase.parent, phase.process))) is not None
-        and phase.start is not None
-        and phase.start < whole <= (phase.end or whole)
-        else phase
-        for phase in phases
-    ]
 
 
 def _ordered(phases: Iterable[Phase]) -> list[Phase]:

@@ -28,12 +28,13 @@ def _sizes(page: Page) -> list[str]:
     tokens, room = run.measure("kv_cache_tokens"), run.measure("available_kv_cache_gib")
     full, length = run.measure("max_concurrency"), run.setting("max_model_len")
     each = f" per {accelerator_unit(run)}" if (accelerators(run) or 1) > 1 else ""
+    memory = memory_of(run)
     parts = []
     if tokens is not None:
-        parts.append(f"{number(tokens)} tokens{per_engine(run)}{_proof(page, 'kv_cache_tokens')}")
+        kinds = ", shared by layers of several kinds" if memory and memory.hybrid else ""
+        parts.append(f"{number(tokens)} tokens{per_engine(run)}{_proof(page, 'kv_cache_tokens')}{kinds}")
     if room is not None:
         parts.append(f"{number(room)} GiB{each}{_proof(page, 'available_kv_cache_gib')}")
-    memory = memory_of(run)
     if memory and room:
         per = f" per token{each}" + (" of a full-length request" if memory.hybrid else "")
         parts.append(f"{number(room * _GIB / memory.held / _KIB)} KiB{per}")

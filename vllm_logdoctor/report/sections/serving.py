@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
-from vllm_logdoctor.report.clock import moment_of
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import capital, number, percent, statuses, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation_line, transfers
-from vllm_logdoctor.report.series import Point, minutes_of, points_of
+from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import Serving, is_busy, quantile, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
 from vllm_logdoctor.rules.context import plural
@@ -20,8 +19,6 @@ from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run
 
 ENDPOINTS = 6
-_LEAST_BUSY = 20
-"""Requests in a minute, fewer of which are no peak worth naming."""
 COLUMNS = 60
 Pick = Callable[[Point], float | None]
 CURVES: tuple[tuple[str, Pick, float | None], ...] = (
@@ -147,7 +144,7 @@ def _requests(page: Page) -> list[str]:
     if not by_status:
         return []
     total = sum(by_status.values())
-    lines = [f"{plural(total, 'answered request')}: {statuses(by_status)}.{_busiest(page)}{_doubt(page)}", ""]
+    lines = [f"{plural(total, 'answered request')}: {statuses(by_status)}.{_doubt(page)}", ""]
     endpoints: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
     for (method, path, status), amount in page.run.accesses.items():
         if not is_probe(method, path):
@@ -173,18 +170,3 @@ def _doubt(page: Page) -> str:
         f" Some may belong to the server that starts at {page.cite([other])}: its end is not in the log, and access lines"
         " name no server."
     )
-
-
-def _busiest(page: Page) -> str:
-    """Return the busiest minute, where the log shows more than one and no more requests have no time."""
-    minutes = minutes_of(page.run)
-    if len(minutes) < 2:
-        return ""
-    most = max(minutes, key=lambda minute: sum(minute.by_family.values()))
-    requests = sum(most.by_family.values())
-    dated = sum(sum(minute.by_family.values()) for minute in minutes)
-    undated = sum(requests_of(page.run, with_probes=False).values()) - dated
-    if undated >= requests or requests < _LEAST_BUSY:
-        return ""
-    at = moment_of(page.run, most.time)[:-3]
-    return f" Busiest minute: {at}, with about {requests:,} requests."

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vllm_logdoctor.report.clock import clock, duration, moment_of, time_of_day
+from vllm_logdoctor.report.clock import clock, moment_of, time_of_day
 from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.figures import number, share, table
 from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.naming import LIMITS, accelerator_unit, accelerators, phase_words
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.context import plural
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Evidence, Phase
 
 _PERIODS = 8

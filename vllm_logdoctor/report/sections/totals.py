@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vllm_logdoctor.report.clock import duration
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import number, percent, table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.throughput_detail import drafts_of, transfers_of
 from vllm_logdoctor.rules.context import plural
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Benchmark, Progress
 

@@ -249,7 +249,12 @@ def _listed_size(run: Run, utilization: float) -> Size | None:
         return None
     low = max(LEAST_USABLE * gib, floor)
     usual = next((size for size in _usable_sizes(run) if low <= size <= gib), (low + gib) / 2)
-    return Size(usual, low, gib, f"{usual:.1f} GiB usable of the {gib:.1f} GiB that nvidia-smi prints")
+    return Size(
+        usual,
+        low,
+        gib,
+        f"about {usual:.1f} GiB usable, estimated from the {gib:.1f} GiB that nvidia-smi prints",
+    )
 
 
 def _usual_size(run: Run, utilization: float) -> Size | None:

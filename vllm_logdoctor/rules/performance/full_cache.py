@@ -16,11 +16,12 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
 )
 from vllm_logdoctor.rules.limits import KV_FULL
-from vllm_logdoctor.rules.load import Span, minutes
+from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.cache_room import Room, room_changes
 from vllm_logdoctor.rules.performance.serving import held_long
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Sample
 
 FULL_ALONE = "KV cache full while the queue is empty"
@@ -106,7 +107,7 @@ def _shorter_requests(few: int, many_sequences: bool) -> Change:
 
 def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: int) -> str:
     time = (
-        f"{minutes(case.seconds('kv-cache-limited'))} ({100 * case.share('kv-cache-limited'):.3g} % of the busy"
+        f"{duration(case.seconds('kv-cache-limited'))} ({100 * case.share('kv-cache-limited'):.3g} % of the busy"
         " time)"
     )
     queue = f", with up to {plural(waiting, 'request')} waiting." if waiting else "."

@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, plural, rounded, sample_lines, whole
-from vllm_logdoctor.rules.load import Span, generated_tokens, minutes
+from vllm_logdoctor.rules.load import Span, generated_tokens
 from vllm_logdoctor.rules.performance.order import ABOVE_THE_CLIENT
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.clock import duration
 
 MOST_REQUESTS = 2
 LEAST_SECONDS = 20.0
@@ -65,7 +66,7 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
     longest = max(found, key=lambda one: (_reaches_the_end(case, one), one.seconds))
     last = longest.spans[-1].sample
     behind = sum(span.seconds for span in longest.spans[1:])
-    generated = f"{rounded(longest.generated)} tokens in {minutes(behind)}"
+    generated = f"{rounded(longest.generated)} tokens in {duration(behind)}"
     text = (
         f"{plural(last.running or 0, 'request')} generated {generated} without a pause and held"
         f" {last.kv_usage or 0.0:g} % of the KV cache, at least {longest.tokens:,.0f} tokens"

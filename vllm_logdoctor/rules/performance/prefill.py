@@ -15,7 +15,6 @@ from vllm_logdoctor.rules.context import (
     whole,
 )
 from vllm_logdoctor.rules.limits import mostly_queue
-from vllm_logdoctor.rules.load import minutes
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.serving import (
     LEAST_LINES,
@@ -25,6 +24,7 @@ from vllm_logdoctor.rules.performance.serving import (
 )
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Sample
 
 # Tokens of a step on small cards, by default.
@@ -48,7 +48,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
     running = max(span.sample.running or 0 for span in held)
     tokens = step_tokens_of(case.run)
     text = (
-        f"For {minutes(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.3g} % of the"
+        f"For {duration(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.3g} % of the"
         " busy time) "
         + (
             f"up to {plural(waiting, 'request')} waited"

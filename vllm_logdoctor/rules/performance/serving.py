@@ -34,7 +34,7 @@ from vllm_logdoctor.rules.limits import (
     BottleneckName,
     runs_on_cpu,
 )
-from vllm_logdoctor.rules.load import Load, Span, minutes
+from vllm_logdoctor.rules.load import Load, Span
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
@@ -46,6 +46,7 @@ from vllm_logdoctor.rules.performance.published import (
 from vllm_logdoctor.rules.performance.steps import slow_steps
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Progress, Sample
 
@@ -145,7 +146,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
 
 def _part_of(seconds: float, whole: float) -> str:
     """Return a part of the time with requests as the beginning of a sentence."""
-    part, all_of_it = minutes(seconds), minutes(whole)
+    part, all_of_it = duration(seconds), duration(whole)
     if part != all_of_it:
         return f"For {part} of {all_of_it} of load"
     return f"During {'all' if seconds >= whole else 'nearly all'} {all_of_it} of load"
@@ -163,8 +164,8 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
     between = _seconds_between(case.load)
     if case.load.peak_running <= 1 and case.load.busy_seconds < SELDOM_BUSY * between:
         return (
-            f" One request ran at a time, and the statistics lines show requests in only {minutes(case.load.busy_seconds)} of"
-            f" {minutes(between)}."
+            f" One request ran at a time, and the statistics lines show requests in only {duration(case.load.busy_seconds)} of"
+            f" {duration(between)}."
         )
     prompt, generation = case.load.prompt, case.load.generation
     if prompt > max(MANY_PROMPT_TOKENS, MOSTLY_PROMPTS * generation):
@@ -281,7 +282,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     target = max_num_seqs_wanted(max_num_seqs, queue, usage, step_tokens_of(case.run))
     left = _left_waiting(case, engines * max_num_seqs, engines * target) if target is not None else waiting
     text = (
-        f"For {minutes(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.3g}"
+        f"For {duration(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.3g}"
         f" % of the busy time) "
         + (
             _slots_taken(min(span.sample.running or 0 for span in held), max_num_seqs, engines)

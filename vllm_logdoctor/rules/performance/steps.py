@@ -16,11 +16,12 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
 )
 from vllm_logdoctor.rules.limits import KV_FULL, runs_on_cpu
-from vllm_logdoctor.rules.load import Span, minutes
+from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.stalls import stalled, wait_behind
 from vllm_logdoctor.rules.tasks import computes_for_others, pools
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Sample
 
 # What makes steps slow by itself, and has a rule that says so.
@@ -52,7 +53,7 @@ def engine_makes_no_progress(case: RuleContext) -> Advice | None:
     waits = wait_behind(case.run, case.load.spans)
     waited = (waits.record.time or 0.0) - (last.time or 0.0) if waits else 0.0
     text = (
-        f"For {minutes(sum(span.seconds for span in still) + waited)} {plural(last.running or 0, 'request')} ran without"
+        f"For {duration(sum(span.seconds for span in still) + waited)} {plural(last.running or 0, 'request')} ran without"
         f" progress: no prompt, no token, KV usage at {last.kv_usage or 0.0:g} % throughout. A long prompt would"
         " take cache with every chunk; here a step does not end: a collective waits for a rank, a kernel hangs or"
         " is being compiled, or a grammar is being built."
@@ -88,7 +89,7 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     limits = case.bottleneck.name == "host-limited"
     rate = max(_rate(span) for span in held)
     most = plural(max(span.sample.running or 0 for span in held), "request")
-    seconds = minutes(sum(span.seconds for span in held))
+    seconds = duration(sum(span.seconds for span in held))
     text = (
         f"For {seconds} at most {most} ran and each got at most"
         f" {rate:.3g} tokens/s: a step took {1 / rate:.2g} s or more."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from vllm_logdoctor.rules.context import RuleContext, action, plural, rounded, sample_lines, setting_lines
-from vllm_logdoctor.rules.load import minutes
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import computes_for_others
+from vllm_logdoctor.run.clock import duration
 
 LEAST_LINES = 3
 LEAST_SHARE = 0.1
@@ -30,7 +30,7 @@ def requests_wait_for_remote_cache(case: RuleContext) -> Advice | None:
         return None
     waiting = max(span.sample.waiting or 0 for span in held)
     text = (
-        f"For {minutes(sum(span.seconds for span in held))} ({100 * share:.3g} % of the busy time) up to"
+        f"For {duration(sum(span.seconds for span in held))} ({100 * share:.3g} % of the busy time) up to"
         f" {plural(waiting, 'request')} waited with free max_num_seqs slots and KV cache, and this engine computed no prompt:"
         " their KV cache comes from elsewhere through the connector. They wait for the engine that computes it, or for"
         f" the transfer.{_transfer_time(case)}"
