@@ -47,7 +47,7 @@ def test_an_environment_named_vllm_makes_no_code_of_vllm():
     )
     found = root(log)
     assert found.id == "unclassified-failure"
-    assert found.title == "IndexError in the program that calls vLLM"
+    assert found.title == "IndexError in the program's own code"
 
 
 def test_a_decorator_of_a_connector_is_no_failed_connector():
@@ -266,4 +266,4 @@ AttributeError: module 'sympy' has no attribute 'release_name'
     assert root.id == "unclassified-failure"
     assert "release_name" in root.evidence[0].text
     assert "environment" not in " ".join(change.text for change in root.changes)
-    assert "program that calls vLLM" in root.explanation
+    assert "program's own code" in root.explanation

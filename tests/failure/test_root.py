@@ -305,8 +305,8 @@ AttributeError: 'Factory' object has no attribute 'Prototype'"""
 
 
 def test_an_error_around_the_engine_is_said_to_be_none_of_its_own():
-    assert "the program that calls vLLM" in root(NOTEBOOK).explanation
-    assert "the program that calls vLLM" not in root(NOTEBOOK.replace("papermill/", "vllm/")).explanation
+    assert "the program's own code" in root(NOTEBOOK).explanation
+    assert "the program's own code" not in root(NOTEBOOK.replace("papermill/", "vllm/")).explanation
 
 
 XID = "NVRM: Xid (PCI:0000:b3:00): 79, pid=1234, name={name}, GPU has fallen off the bus."

@@ -195,7 +195,7 @@ def test_what_is_missing_comes_with_what_to_set_next_time() -> None:
     run = a_run(version=None, kind="server")
     texts = " ".join(unknowns_of(run))
     assert "pip show vllm" in texts
-    assert "no statistics line" in texts
+    assert "Configuration: keep the log" in texts
 
 
 def test_a_whole_log_with_a_load_misses_nothing() -> None:

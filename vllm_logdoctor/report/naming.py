@@ -35,8 +35,9 @@ STATES: dict[Outcome, str] = {
     "killed": "KILLED",
 }
 
-_OFFLINE = ("while serving", "while processing prompts")
-"""What a server does, and an engine without one."""
+_SERVING = "while serving"
+_BY_KIND = {"offline": "while processing prompts", "unknown": "while processing requests"}
+"""What an engine without a server does, and one of which a piece of a log does not show whether it has a server."""
 _STATES_BY_KIND = {
     "build": "BUILD FAILED",
     "test": "TESTS FAILED",
@@ -246,7 +247,7 @@ def run_title(run: Run, *, failed: bool = False) -> str:
 
     Args:
         run: what ran.
-        failed: whether an error is named that ended it: then a log without the process's end is not said to lack it.
+        failed: whether the state names the error that ended it: then an end that says no more is left out.
     """
     of_others = _TEXT_OF_OTHERS.get(run.kind, "")
     parts = [version_words(run) if run.version is not None else of_others or version_words(run)]
@@ -266,7 +267,7 @@ def run_title(run: Run, *, failed: bool = False) -> str:
     if seconds >= 1:
         parts.append(duration(seconds))
     end = how_it_ended(run)
-    if not (failed and end == OUTCOMES["unknown"]):
+    if not (failed and _says_no_more(run, end)):
         parts.append(end)
     return " · ".join(parts)
 
@@ -313,9 +314,18 @@ def failed_state(run: Run) -> str:
         return "BUILD"  # pip installs packages that do not fit together, and only says so.
     if run.kind == "offline" and run.outcome == "clean_shutdown":
         return "PROGRAM FAILED after all prompts were answered"
-    if run.kind == "offline" and run.outcome == "crashed_while_serving":
-        return STATES[run.outcome].replace(*_OFFLINE)
-    return _STATES_BY_KIND.get(run.kind) or STATES.get(run.outcome, "FAILED")
+    return _STATES_BY_KIND.get(run.kind) or _of_kind(run, STATES.get(run.outcome, "FAILED"))
+
+
+def _of_kind(run: Run, words: str) -> str:
+    """Return words on a run in those of its kind."""
+    return words.replace(_SERVING, _BY_KIND.get(run.kind, _SERVING))
+
+
+def _says_no_more(run: Run, end: str) -> bool:
+    """Return whether the words on an end only repeat the state of a run that failed, or that the end is not in the log."""
+    repeats = run.outcome.startswith("crashed") and end == _end(run) and run.kind != "test"
+    return repeats or end == OUTCOMES["unknown"]
 
 
 def how_it_ended(run: Run) -> str:
@@ -348,5 +358,4 @@ def _end(run: Run) -> str:
     unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))
     if run.kind == "offline" and run.outcome == "clean_shutdown" and run.progress:
         return "prompts completed"
-    words = OUTCOMES["unknown" if unsaid and not shows_a_run(run) else run.outcome]
-    return words.replace(*_OFFLINE) if run.kind == "offline" else words
+    return _of_kind(run, OUTCOMES["unknown" if unsaid and not shows_a_run(run) else run.outcome])

@@ -11,6 +11,8 @@ from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.identity import is_inferred, release_words
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.owners import is_file_of_vllm
+from vllm_logdoctor.run.tracelines import frame_line
 
 # No release of vLLM prints the names of cards or their links; a line of the job script does.
 _CARDS = {"rocm": "rocm-smi --showproductname"}
@@ -29,7 +31,7 @@ def unknowns_of(run: Run) -> tuple[str, ...]:
 
 
 def _unknowns(run: Run) -> Iterator[str]:
-    if run.kind in ("build", "test", "client", "container") or run.router:
+    if run.kind in ("build", "test", "client", "container") or run.router or not _is_of_vllm(run):
         return
     if run.version is None and (run.arguments or run.engine_config):
         yield "vLLM release: run `pip show vllm` in the job script."
@@ -46,6 +48,14 @@ def _unknowns(run: Run) -> Iterator[str]:
     if not run.samples:
         yield from _load_unknowns(run)
     yield from _hardware_unknowns(run)
+
+
+def _is_of_vllm(run: Run) -> bool:
+    """Return whether anything in a log is of vLLM: the traceback of another program does not get a release by its first lines."""
+    return bool(run.vllm_records or run.config or run.startup_complete or run.progress) or any(
+        (frame := frame_line(one.message)) is not None and is_file_of_vllm(frame.file)
+        for one in trail_of(run)
+    )
 
 
 def _load_unknowns(run: Run) -> Iterator[str]:
@@ -65,15 +75,12 @@ def _load_unknowns(run: Run) -> Iterator[str]:
 
 
 def _no_statistics(run: Run) -> Iterator[str]:
-    """Yield why a server that ran for some intervals printed no statistics, as far as it is known."""
+    """Yield why a server that ran for some intervals printed no statistics, where it is known."""
     start = next((phase for phase in run.phases if phase.name == "startup"), None)
     ready = start.end if start is not None else run.started
-    known = ready is not None and run.ended is not None
-    if ready is not None and run.ended is not None and run.ended - ready < _TWO_INTERVALS:
+    if ready is None or run.ended is None or run.ended - ready < _TWO_INTERVALS:
         return
-    if not known or run.accesses or run.requests_by_minute or not at_least(run.release, _IDLE_AT_DEBUG):
-        yield "Load: no statistics lines; the reason is not in the log."
-    else:
+    if not run.accesses and not run.requests_by_minute and at_least(run.release, _IDLE_AT_DEBUG):
         yield "Load: no statistics lines and no request. An idle engine prints them at DEBUG only (VLLM_LOGGING_LEVEL=DEBUG)."
 
 

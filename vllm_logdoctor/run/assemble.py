@@ -179,14 +179,16 @@ def _identify(run: Run, builder: RunBuilder) -> None:
 
 
 def _kind_of_others(trail: Sequence[Record]) -> Kind:
-    """Return what wrote a log without a line of vLLM's loggers: a build, tests, the runtime of a container, a client, or nobody knows what."""
+    """Return what wrote a log without a line of vLLM's loggers: a build, tests, a container's runtime, a client, an offline engine's bar, or unknown."""
     if is_build(trail):
         return "build"
     if failed_tests(trail) or is_of_pytest(trail):
         return "test"
     if refused_start(trail) is not None:
         return "container"
-    return "client" if failed_requests(trail)[1] else "unknown"
+    if failed_requests(trail)[1]:
+        return "client"
+    return "offline" if any(one.message.startswith("Processed prompts: ") for one in trail) else "unknown"
 
 
 def _configuration(run: Run, builder: RunBuilder) -> dict[str, Any]:

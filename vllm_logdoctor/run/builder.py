@@ -355,8 +355,8 @@ class RunBuilder:
         seen.last = event
 
     def _note_unknown(self, record: Record) -> None:
-        if not record.level:
-            return
+        if not record.level or record.message.startswith("    "):
+            return  # Source code of a traceback whose first lines are not in the log.
         key = (record.level, template_of(record.message))
         known = self.unknown.get(key)
         if known is not None:

@@ -10,7 +10,10 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 
 # openai.BadRequestError: Error code: 400 - {'object': 'error', 'message': '...', 'type': 'BadRequestError', 'param': None, 'code': 400}
-_ANSWERED = lazy_pattern(r"Error code: (?P<status>[45]\d\d) - \{[\"'](?:object|error|detail|message)[\"']: ")
+# openai.InternalServerError: Error code: 500
+_ANSWERED = lazy_pattern(
+    r"Error code: (?P<status>[45]\d\d)(?: - \{[\"'](?:object|error|detail|message)[\"']: |(?<=Error: Error code: \d{3})\s*$)"
+)
 UNREACHED, BROKEN_OFF = 0, 1
 """In place of an HTTP status: the server did not answer, or its answer ended too early."""
 # aiohttp.client_exceptions.ClientPayloadError: Response payload is not completed: ...      httpx.RemoteProtocolError: peer closed connection

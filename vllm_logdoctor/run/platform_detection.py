@@ -48,11 +48,12 @@ _PROCESSES = {"VllmWorkerProcess": "V0", "VllmWorker": "V1", "EngineCore": "V1",
 
 # Using cached vllm-0.6.3.post1.tar.gz      likely not a problem with poetry but with vllm (0.6.2)
 # .../site-packages/vllm-0.2.6+rocm563-py3.10-linux-x86_64.egg/vllm/...      /opt/vllm-0.6.2.post1/vllm/utils.py
+# /src/vllm-0.3.3/benchmarks/benchmark_throughput.py
 #    (from vllm==0.6.4.post2.dev359+g4863e5fb.d20241214.cu123)
 _INSTALLED = lazy_pattern(
     r"\bvllm(?:-| \(|==)(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)*"
     r"(?:\+(?:g[0-9a-f]{6,}(?:\.d\d{8})?|gaudi\d*))?)"
-    r"(?=[\w.+-]*\.(?:tar\.gz|whl|egg|dist-info)|/vllm/|\) |[).]\w*\)|\.cu\d+\))"
+    r"(?=[\w.+-]*\.(?:tar\.gz|whl|egg|dist-info)|/(?:vllm|benchmarks|examples|tests)/|\) |[).]\w*\)|\.cu\d+\))"
 )
 
 

@@ -33,10 +33,25 @@ _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
 
 def broke(page: Page) -> list[str]:
-    """Return the section; nothing where the first screen says all of it."""
+    """Return the section; nothing where the first screen has all lines that show what broke."""
     root = page.shown_root
     if root is None:
         return _last_lines(page) if page.run.outcome in BROKEN and page.root is None else []
+    return _details(page, root) if _shows_more(page, root) else []
+
+
+def beside_failure(page: Page) -> list[str]:
+    """Return further steps and what followed, where no line but that of the first screen shows what broke."""
+    root = page.shown_root
+    return _details(page, root) if root is not None and not _shows_more(page, root) else []
+
+
+def _shows_more(page: Page, root: Finding) -> bool:
+    others = any(one.role != "cascade" for one in page.failures[1:])
+    return others or bool(_rest(root) or _lines(page, root))
+
+
+def _details(page: Page, root: Finding) -> list[str]:
     lines = [line for part in (_rest(root), _lines(page, root), _ways(page, root)) for line in part]
     for other in page.failures[1:]:
         if other.role != "cascade":
@@ -54,7 +69,7 @@ def broke(page: Page) -> list[str]:
 def verification_line(page: Page) -> list[str]:
     """Return how to see that it worked, where nothing else is to say of what broke."""
     root = page.shown_root
-    said = root is None or not root.verify or broke(page)
+    said = root is None or not root.verify or broke(page) or beside_failure(page)
     return [] if said or root is None else [prose(root.verify), ""]
 
 

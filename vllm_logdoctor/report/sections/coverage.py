@@ -12,6 +12,8 @@ from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.model import Coverage
 
 _GROUPS = 8
+_WHOLE = 12
+"""Characters of an exception's text that another line does not hold by chance."""
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
 
 
@@ -54,10 +56,14 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
         if finding.kind == "failure"
         for line in finding.evidence
     }
+    # IndexError('list index out of range'): some lines print the exception before its traceback.
+    raised = [text for one in explained if len(text := one.text.partition("Error: ")[2]) >= _WHOLE]
     unknown = [
         group
         for group in coverage.unknown
-        if _WORD.search(group.template) and not (group.count == 1 and group.first in explained)
+        if _WORD.search(group.template)
+        and not (group.count == 1 and group.first in explained)
+        and not any(text in group.first.text for text in raised)
     ]
     if unknown:
         rows = [

@@ -37,6 +37,10 @@ _MESSAGE = lazy_pattern(r"message='(?P<message>[^'\n]{4,200})'")
 _ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request"
 _LOGGED = "The server logged: {logged}\nExceptions: {several}.\nException: {only}."
+_UNPARSED = "Model output that the tool or reasoning parser could not read"
+_GOES_ON = "\nvLLM logs an error of its parsers and goes on with the request."
+# File ".../openai/tool_parsers/hermes_tool_parser.py", line 87, in extract_tool_calls      File ".../vllm/reasoning/qwen3_reasoning_parser.py"
+_PARSER = lazy_pattern(r"tool_parsers?\b|reasoning_parsers?\b|/vllm/reasoning/")
 
 
 def request_findings(
@@ -130,14 +134,21 @@ def _observed(context: FailureContext) -> Iterator[Observation]:
             yield observation
 
 
-def _is_group(observation: Observation) -> bool:
-    return observation.raised is not None and observation.raised.name.endswith("ExceptionGroup")
+def _follows_from_others(observation: Observation) -> bool:
+    """Return whether an exception only says that there are others: a group of them, or what they cancelled."""
+    raised = observation.raised
+    return raised is not None and raised.name.endswith(("ExceptionGroup", "CancelledError"))
+
+
+def _is_of_parser(observation: Observation) -> bool:
+    """Return whether an exception was raised while a parser read the model's output."""
+    frames = observation.raised.frames if observation.raised is not None else ()
+    return any(_PARSER.search(frame.file) for frame in frames)
 
 
 def _follows(observation: Observation, context: FailureContext) -> bool:
     """Return whether a cancelled request only follows from the error that ended the run."""
-    name = observation.raised.name if observation.raised is not None else ""
-    return context.ending.failed and name.endswith(("ExceptionGroup", "CancelledError"))
+    return context.ending.failed and _follows_from_others(observation)
 
 
 def _groups_root(context: FailureContext, number: int) -> bool:
@@ -201,8 +212,8 @@ def _unknown_model(context: FailureContext, refused: Counter[int]) -> tuple[str,
 def _refusals(
     context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
-    # An exception group only says that there are others. Longer than what is shown of a value, so that a cut is marked.
-    alone = [one for one in texts if not _is_group(one)] or texts
+    # Longer than what is shown of a value, so that a cut is marked.
+    alone = [one for one in texts if not _follows_from_others(one)] or texts[-1:]
     left = {id(one.block or one): one for one in alone if one.raised is None or one.raised.type}
     texts = list(left.values()) or texts
     words = Counter(one.text.split("\n")[0][:200] for one in texts)
@@ -223,7 +234,9 @@ def _refusals(
         "logged": logged[0] if len(logged) == 1 else None,
     }
     rule = rules.rule(REFUSED)
+    unparsed = bool(texts) and all(map(_is_of_parser, texts))
+    title, explain = (_UNPARSED, _LOGGED + _GOES_ON) if unparsed else (_FAILED, _LOGGED)
     return finding_of(
-        rule if refused else replace(rule, title=_FAILED, meaning=""), context.run, role=None, confidence="high",
-        records=records, values=values, kind="configuration", explain="" if refused else _LOGGED,
+        rule if refused else replace(rule, title=title, meaning=""), context.run, role=None, confidence="high",
+        records=records, values=values, kind="configuration", explain="" if refused else explain,
     )  # fmt: skip

@@ -93,12 +93,24 @@ WHOLE_OUTPUT = (
 _CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
 OF_A_TEST = (
     "Read the section of the failed test: its captured output, where there is any, holds what the engine logged.",
-    "Run the one test again with its output: `pytest -x -s` and the name that the summary gives.",
+    "Run one failed test alone, with its output: `pytest -s` and the name that the summary gives. If it passes, an earlier test left its state.",
 )
 _PROGRAM = ("Correct the program at the place that the traceback names: what vLLM had to do was done.",)
+_OWN_CODE = (
+    "Correct the program at the place that the traceback names: the traceback contains no vLLM code.",
+)
+_STATED = ("Do what the message says: {stated}.",)
 _CALLED = (
     "Correct the code at the place that the traceback names: it is a part of neither vLLM nor an installed package.",
     "Start once without it to see that the rest works.",
+)
+# Asking to pad but the tokenizer has no padding token. Please select a token to use as `pad_token`.
+# free memory is below the reserve: 13 bytes available, 15 required. Replan more layers into host memory.
+_OWN_REMEDY = lazy_pattern(
+    r"(?:^|[.!:;,] )(?P<way>(?:[Pp]lease (?!check the stack|see |refer|report|file |open |contact)"
+    r"|(?:Try|Consider|Use|Set|Make sure|Ensure|Install|Upgrade|Increase|Decrease|Lower|Raise|Choose|Select"
+    r"|Re(?:plan|duce|install|build|start)) )"
+    r"[^\n]{8,240}?)(?:[.!](?=\s|$)|\n|$)"
 )
 _NAME = lazy_pattern(r"\w{1,60}")
 # 2024:09:13-11:21:50:(  532) |CCL_ERROR| exchange_utils.cpp:202 sendmsg_fd: condition ... failed      NCCL WARN Cuda failure
@@ -108,6 +120,7 @@ _LIBRARY_FAILED = lazy_pattern(
 _OF_CUT_OFF = Signature(
     "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
 )
+_LONGEST_WAY = 150
 _CLOSE_LINES = 10
 _CLOSE_SECONDS = 10.0
 
@@ -143,6 +156,7 @@ def unnamed_match(
     called = raised.frames if raised is not None and raised.name == "RecursionError" else frames
     own = next((one for one in reversed(called) if owner_of(one.file).startswith(VLLM)), None)
     in_test = context.run.kind == "test" and rule_id == UNKNOWN
+    stated = _stated_remedy(observation) if rule_id == UNKNOWN and not in_test else ""
     place = frames[-1] if frames else raised.frames[-1] if raised is not None and raised.frames else None
     if rule_id == CODE and own is not None and (owner in TENSOR_LIBRARIES or called is not frames):
         # A library refused what vLLM's code handed it, or called back without end: that code is the place.
@@ -157,13 +171,14 @@ def unnamed_match(
         else "",
         "process": observation.record.process.name,
         "phase_words": phase_words,
-        "in_vllm": "yes" if not in_test and (owner is None or owner.startswith(VLLM)) else "",
+        "stated": stated,
+        "in_vllm": "yes" if not in_test and not stated and (owner is None or owner.startswith(VLLM)) else "",
         "raised_in": f"{own.file}:{own.function}" if own else "",
     }
     signature = Signature(
         "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
         title="" if in_test and owner == PROGRAM else _title(raised, rule_id, owner),
-        remedy=OF_A_TEST if in_test else _CALL if raised is not None and _is_wrong_call(raised)
+        remedy=OF_A_TEST if in_test else _STATED if stated else _CALL if raised is not None and _is_wrong_call(raised)
         else () if raised is not None and _is_of_device(raised) and context.run.kind != "build"
         else _next_steps(
             owner, rule_id, context, called=own is not None, tool=raised is not None and raised.name in _TOOL_FAILED
@@ -328,6 +343,13 @@ def _elsewhere(observation: Observation, rules: FailureRules) -> RuleMatch | Non
     return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, observation.record, values)
 
 
+def _stated_remedy(observation: Observation) -> str:
+    """Return what the text of an exception itself says to do, or ""."""
+    found = _OWN_REMEDY.search(observation.text[:1200])
+    way = found["way"].strip() if found else ""
+    return way if len(way) <= _LONGEST_WAY else way.partition(" or ")[0]
+
+
 def _is_code_fault(raised: Raised, frames: Sequence[Frame], phase: BlockPhase) -> bool:
     """Return whether the innermost acting code is vLLM's, or a library's that refuses what vLLM hands it."""
     name = raised.inner or raised.name
@@ -401,7 +423,7 @@ def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
         return "Python's standard library"
     if owner == PROGRAM:
         own = any(owner_of(frame.file).startswith(VLLM) for frame in frames)
-        return "a program that vLLM calls" if own else "the program that calls vLLM"
+        return "a program that vLLM calls" if own else "the program's own code"
     return owner
 
 
@@ -416,7 +438,7 @@ def _title(raised: Raised | None, rule_id: str, owner: str | None) -> str:
     if owner == BUILD:
         return f"{name[0]} in the build of a package"
     if owner == PROGRAM:
-        return f"{name[0]} in the program that calls vLLM"
+        return f"{name[0]} in the program's own code"
     return (
         f"{name[0]} raised by {owner}"
         if owner and _NAME.fullmatch(owner)
@@ -448,7 +470,7 @@ def _next_steps(
             "Read the first error of the compiler or of the build script above this line: later errors follow from it.",
         )
     if owner == PROGRAM and not called:
-        return _PROGRAM if context.ending.program_failed else _CALL
+        return _PROGRAM if context.ending.program_failed else _OWN_CODE
     if context.run.kind == "build":
         return WHOLE_OUTPUT
     if owner == PROGRAM:
