@@ -64,7 +64,7 @@ def may_hold_header(text: str) -> bool:
 
 def may_hold_other_header(text: str) -> bool:
     """Return, at little cost, whether a text may hold the header of a logger that someone else configured."""
-    return ".py" in text or ":vllm" in text or " - vllm" in text or "] [vllm" in text
+    return ".py" in text or ":vllm" in text or " vllm" in text or "] [vllm" in text
 
 
 def is_plain(message: str) -> bool:

@@ -68,12 +68,13 @@ _HEADER = lazy_pattern(
     r"\[?(?P<file>[A-Za-z0-9_./<>-]{1,160}):(?P<line>\d{1,6})\] ?"
 )
 # 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
+# 2024-11-08 09:37:40,924 vllm.worker.model_runner 849 INFO     text
 # 2025-07-08 14:03:55,524 - INFO - core.py:__init__:69 - text    (a formatter of the user's own)
 # [2025-03-05 14:28:37,343] [INFO] [MainThread] [vllm.config] >>> text
 # [2025-09-04 01:00:51,159] LMCache ERROR: text (cache_engine.py:1087:lmcache.v1.cache_engine)
 # INFO  [gpu_worker.py:642]  text       [multiproc_executor.py:492] ValueError: text       oggers.py:236] text (the log starts here)
 _OTHER_HEADER = lazy_pattern(
-    r"(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) - (?P<name>vllm[\w.]*) - (?P<level>[A-Z]{4,8}) - "
+    r"(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?)(?: -)? (?P<name>vllm[\w.]*) (?:- |\d{1,8} )(?P<level>[A-Z]{4,8})(?: - | {1,6})"
     r"|(?P<time2>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) [-|] (?P<level4>[A-Z]{4,8}) +[-|] "
     r"(?P<file3>[\w./-]{1,160}\.py):[\w<>.]{1,80}:(?P<line3>\d{1,6}) [-|] "
     r"|\[(?P<level5>DEBUG|INFO|WARNING|ERROR|CRITICAL)\] (?:\[[\w.-]{1,40}\] )?\[(?P<module>vllm[\w.]{0,120})\] (?:>>> |[-:] )?"

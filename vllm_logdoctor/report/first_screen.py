@@ -53,6 +53,7 @@ LEAD = 320
 DOUBT: dict[Confidence, str] = {"high": "", "medium": ", probable cause", "low": ", possible cause"}
 _NAMES_NO_CAUSE = frozenset({NOT_IN_LOG, UNKNOWN})
 """Findings that quote an error or miss the cause: nothing in their title is doubtful."""
+_NO_LOAD = ("startup-only", "failed", "none-clear")
 _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
 _SEVERE = ("critical", "high")
 _QUOTE = 240
@@ -72,6 +73,7 @@ REVERSED = (
     "The lines of this log run backwards in time (newest first), so the start, end and cause below may be wrong. Reverse"
     " the log and analyze it again: `tac LOG | logdoctor analyze -`."
 )
+_NO_RUN = "the log shows neither a complete start nor a load"
 _REST_OF_LOG = (
     "Get the rest of the log and how the process ended: `docker inspect`, `kubectl describe pod`, `kubectl logs"
     " --previous`, `journalctl -u` or `sacct`."
@@ -153,7 +155,7 @@ def state_level(page: Page) -> Level:
         return "cut"
     if run.kind == "build" or run.router:
         return "healthy"
-    if not shows_a_run(page.run) and page.diagnosis.bottleneck.name in ("startup-only", "failed"):
+    if not shows_a_run(page.run) and page.diagnosis.bottleneck.name in _NO_LOAD:
         return "cut"
     limited = page.diagnosis.bottleneck.name in _LIMITING or _severe(page) or no_request_succeeded(run)
     return "limited" if limited else "healthy"
@@ -183,7 +185,8 @@ def state(page: Page) -> str:
         return "EXCERPT: a check of a test failed"
     if level == "cut":
         failed = any(one.id == REFUSED and one.evidence for one in page.advice)
-        return f"EXCERPT: {'an error was logged' if failed else 'the log shows neither a complete start nor a load'}"
+        shown = "requests without statistics" if limit == "none-clear" else _NO_RUN
+        return f"EXCERPT: {'an error was logged' if failed else shown}"
     if level == "limited":
         failed = no_request_succeeded(run) and not _failing_requests(page)
         return "REQUESTS FAILED: no request succeeded" if failed else f"LIMITED: {_limit(page)}"
@@ -246,7 +249,7 @@ def sentence(page: Page) -> str:
         return _cut_off(page)
     words = f"{capital(prose(limit.reason).rstrip('.'))}{page.cited(limit.evidence, 2)}."
     level, first = state_level(page), _severe(page)
-    if level == "cut":
+    if level == "cut" and limit.name != "none-clear":
         first = list(page.advice)
     elif level != "limited" or limit.name in _LIMITING:
         first = _failing_requests(page) or [one for one in page.advice if one.id == _SERVER_ERRORS]

@@ -58,7 +58,7 @@ def start_of(run: Run) -> float | None:
 
 
 def per_request(points: Sequence[Point]) -> float | None:
-    """Return the median of generated tokens/s per running request, or None where no line shows both.
+    """Return the median of generated tokens/s per running request, or None where too few lines show both.
 
     A line counts the tokens of its whole interval and the requests at its end: it is used only where about as many
     requests ran at the interval's beginning.
@@ -68,7 +68,7 @@ def per_request(points: Sequence[Point]) -> float | None:
         for before, point in pairwise(points)
         if point.running and point.generation > 0 and is_steady(before.running, point.running)
     ]
-    return quantile(rates, 0.5)
+    return quantile(rates, 0.5) if len(rates) >= LEAST_LINES else None
 
 
 def benchmark_result(page: Page) -> str:

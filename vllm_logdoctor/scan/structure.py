@@ -28,9 +28,10 @@ EXCEPTION = rf"(?:^|[\s\])|:])[A-Za-z_][A-Za-z0-9_.]{{1,80}}(?:{_EXCEPTION})(?::
 # {"message": "...", ...}    "textPayload": "WARNING 06-06 03:40:07 [argparse_utils.py:257] ..."
 JSON_RECORD = rf'"(?:{_JSON_KEY})"\s?:\s?"'
 
-# 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      INFO:vllm.engine.llm_engine:text
+# 2025-04-03 17:38:52,710 - vllm.v1.metrics.loggers - INFO - text      2025-04-03 17:38:52,710 vllm.config 849 INFO     text
+# INFO:vllm.engine.llm_engine:text
 OTHER_HEADER = (
-    rf"(?:- vllm[A-Za-z0-9_.]* - (?:{_LEVEL}) - |(?:{_LEVEL}):vllm[A-Za-z0-9_.]*:"
+    rf"(?: vllm[A-Za-z0-9_.]* (?:- |[0-9]{{1,8}} )(?:{_LEVEL}) |(?:{_LEVEL}):vllm[A-Za-z0-9_.]*:"
     rf"|(?:{_LEVEL}) {{1,8}}\[[A-Za-z0-9_./-]{{1,120}}\.py(?::[0-9]{{1,6}})?\] )"
 )
 

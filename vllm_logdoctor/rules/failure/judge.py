@@ -21,6 +21,7 @@ from vllm_logdoctor.rules.failure.requests import REFUSED, request_findings
 from vllm_logdoctor.rules.failure.root import Verdict, verdict_of
 from vllm_logdoctor.rules.failure.signatures import FailureRules, failure_rules
 from vllm_logdoctor.rules.failure.silent_end import SILENT, end_findings
+from vllm_logdoctor.rules.failure.unnamed import OF_A_TEST
 from vllm_logdoctor.rules.failure.user_packs import explained_by_packs
 from vllm_logdoctor.rules.failure.wording import finding_of, named_finding
 from vllm_logdoctor.rules.model import Finding
@@ -71,6 +72,8 @@ def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
         *caller_findings(context, rules),
     )
     outcome = _settled_outcome(context, findings)
+    if run.kind == "test":
+        findings = tuple(_in_a_test(one) if one.role == "root" else one for one in findings)
     return outcome, tuple(
         replace(one, verify=check_of_failure(one.verify, run, outcome)) if one.role == "root" else one
         for one in findings
@@ -92,6 +95,16 @@ def shows_error(run: Run) -> bool:
     if owners and owners <= _CLIENTS and not remote and run.kind != "client":
         return False
     return any(finding.role == "root" and finding.kind == "failure" for finding in failures_of(run)[1])
+
+
+def _in_a_test(root: Finding) -> Finding:
+    """Return a failure without steps that set flags: a test starts its engines itself, and with several models."""
+    ways = tuple(way for way in root.alternatives if "--" not in way)
+    changes = tuple(one for one in root.changes if one.kind != "flag")
+    if (ways, changes) != (root.alternatives, root.changes):
+        ways = (OF_A_TEST[0], *ways)
+    avoid = root.avoid if "--" not in root.avoid else ""
+    return replace(root, changes=changes, alternatives=ways, avoid=avoid)
 
 
 def _settled_outcome(context: FailureContext, findings: Sequence[Finding]) -> Outcome:

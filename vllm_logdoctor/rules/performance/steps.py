@@ -57,7 +57,7 @@ def engine_makes_no_progress(case: RuleContext) -> Advice | None:
         f" progress: no prompt, no token, KV usage at {last.kv_usage or 0.0:g} % throughout. A long prompt would"
         " take cache with every chunk; here a step does not end: a collective waits for a rank, a kernel hangs or"
         " is being compiled, or a grammar is being built."
-        + (" The log ends in this state." if ends else " Later lines show tokens again.")
+        + (" No later statistics line shows a token." if ends else " Later lines show tokens again.")
     )
     lines = (case.run.evidence(waits.record),) if waits else ()
     return Advice(
