@@ -148,3 +148,99 @@ def test_a_section_without_a_line_of_the_failure_is_not_called_what_broke() -> N
         "ERROR 06-13 08:28:11 [async_llm.py:420] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue."
     )
     assert "## What broke" not in text
+
+
+def test_steps_for_a_failed_test_set_no_flag_of_a_server() -> None:
+    text = report(
+        "FAILED tests/models/test_embedding.py::test_models[a] - ValueError: refused\n"
+        "  Value error, User-specified max_model_len (512) is greater than the derived max_model_len (max_position_embeddings=128"
+        " or model_max_length=None in model's config.json). This may lead to incorrect model outputs or CUDA errors.\n"
+        "FAILED tests/models/test_embedding.py::test_models[b] - ValueError: refused"
+    )
+    assert text.startswith("# TESTS FAILED")
+    assert "`--max-model-len`" not in text.split("## ")[0]
+
+
+def test_a_failed_test_may_be_one_that_passes_alone() -> None:
+    text = report(
+        "FAILED tests/a.py::test_a[1] - AssertionError: group is up\nFAILED tests/a.py::test_a[2] - AssertionError: group is up"
+    )
+    assert "If it passes, an earlier test left its state." in text
+
+
+def test_requests_without_statistics_or_answers_do_not_make_a_healthy_server() -> None:
+    added = "INFO 02-14 11:57:3{second} engine.py:275] Added request chatcmpl-1af15bd86d5f413683cd727e1028852{second}."
+    text = report("\n".join(added.format(second=second) for second in range(9)))
+    assert text.startswith("# EXCERPT: requests without statistics")
+    assert "**The engine received 9 requests" in text
+
+
+def test_the_rest_of_a_traceback_that_is_cut_off_is_all_there_is_to_get() -> None:
+    text = report(
+        "ERROR 05-26 00:17:47 [core.py:448] EngineCore failed to start.\n"
+        "ERROR 05-26 00:17:47 [core.py:448] Traceback (most recent call last):\n"
+        f'ERROR 05-26 00:17:47 [core.py:448]   File "{SITE}/vllm/v1/engine/core.py", line 436, in run_engine_core\n'
+        "ERROR 05-26 00:17:47 [core.py:448]     engine_core = EngineCoreProc("
+    )
+    assert "1. Get the rest of the traceback" in text
+    assert "sacct" not in text
+
+
+def test_a_few_lines_with_gaps_between_them_count_for_the_interval_that_vllm_prints_in() -> None:
+    line = (
+        "INFO 08-20 02:{clock} metrics.py:411] Avg prompt throughput: 900.0 tokens/s, Avg generation throughput: 100.0 tokens/s,"
+        " Running: 2 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.4%, CPU KV cache usage: 0.0%."
+    )
+    text = report(
+        "\n".join(line.format(clock=clock) for clock in ("39:37", "39:42", "40:09", "40:29", "40:34"))
+    )
+    assert "for all 25 s of load" in text
+
+
+def test_an_answer_with_a_server_error_is_shown_by_its_line() -> None:
+    text = report(
+        "INFO:     Application startup complete.\n"
+        'INFO:     127.0.0.1:43553 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error'
+    )
+    assert "HTTP 5xx) [L2]" in text or "HTTP 5xx [L2])" in text
+
+
+def test_the_exception_of_a_cell_that_papermill_quotes_is_the_programs() -> None:
+    text = report(
+        "INFO 05-01 09:59:20 [llm_engine.py:237] Initializing a V1 LLM engine (v0.11.0) with config: model='m', tensor_parallel_size=1\n"
+        f"Processed prompts: 100%|{'#' * 10}| 8/8 [00:04<00:00,  2.00it/s, est. speed input: 100.00 toks/s, output: 50.00 toks/s]\n"
+        + torn(
+            ("<string>", "<module>", "execute()"),
+            (f"{SITE}/papermill/execute.py", "raise_for_execution_errors", "raise error"),
+            ends='papermill.exceptions.PapermillExecutionError:\n---------\nException encountered at "In [3]":\n---------\n'
+            "AttributeError                            Traceback (most recent call last)\n"
+            "AttributeError: 'Factory' object has no attribute 'Prototype'",
+        )
+    )
+    assert text.startswith("# PROGRAM FAILED after all prompts were answered")
+    assert "Search vLLM's issues" not in text
+
+
+def test_a_blank_line_ends_a_command_whose_last_line_has_a_backslash() -> None:
+    result = "============ Serving Benchmark Result ============\nSuccessful requests:                     30"
+    text = [
+        "vllm serve org/m --enforce-eager",
+        *(
+            line
+            for count, end in ((1, ""), (5, " \\\n"))
+            for line in (
+                f"python3 benchmark_serving.py --model org/m \\\n  --max-concurrency {count} \\\n  --num-prompts 30{end}",
+                result,
+            )
+        ),
+    ]
+    commands = analyze("\n".join(text).splitlines()).runs[0].run.load_commands
+    assert [one.text.split()[-3] for one in commands] == ["1", "5"]
+
+
+def test_the_header_of_a_formatter_with_a_process_number_is_read() -> None:
+    text = report(
+        "2024-11-08 09:37:39,378 vllm.executor.distributed_gpu_executor 849 INFO     # GPU blocks: 31800, # CPU blocks: 9362\n"
+        "2024-11-08 09:37:39,378 vllm.executor.distributed_gpu_executor 849 INFO     Maximum concurrency for 32768 tokens per request: 15.53x"
+    )
+    assert "508,800 tokens" in text

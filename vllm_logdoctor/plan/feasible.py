@@ -49,7 +49,7 @@ def obstacle(planned: PlannedRun, change: Change, load: Load, repairs: bool = Fa
     return (
         _refused_value(planned.run, change)
         or _weights_do_not_fit(planned.run, planned.after, change)
-        or _one_request_does_not_fit(planned)
+        or _one_request_does_not_fit(planned, change)
         or ("" if repairs else _crowds_the_cache(planned, load))
         or _steps_below_sequences(planned.run, change)
     )
@@ -116,7 +116,7 @@ def weights_of(run: Run) -> tuple[float | None, str]:
     return max(sizes) * 1e9 * each.low / GIB / ranks, f"{max(sizes):g} billion parameters by the model's name"
 
 
-def _one_request_does_not_fit(planned: PlannedRun) -> str:
+def _one_request_does_not_fit(planned: PlannedRun, change: Change) -> str:
     """Return why a request of full length does not fit the cache, where it did before or the length is new."""
     held = requests_held(planned.before, planned.after)
     if held is None or held[1] >= 1 or (held[0] < 1 and held[1] >= held[0]):
@@ -125,8 +125,9 @@ def _one_request_does_not_fit(planned: PlannedRun) -> str:
     assert memory is not None
     fits = context_that_fits(planned)
     shorter = f"; with it --max-model-len {fits} would fit" if fits else ""
+    value = "" if change.after is None else f"with {change.after} "
     return (
-        f"the cache would hold {int(memory.tokens):,} tokens, {held[1]:.2g} of one request of {memory.length:,}"
+        f"{value}the cache would hold {int(memory.tokens):,} tokens, {held[1]:.2g} of one request of {memory.length:,}"
         f" tokens: {START_FAILS}{shorter}"
     )
 

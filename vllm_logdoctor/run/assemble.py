@@ -179,7 +179,7 @@ def _identify(run: Run, builder: RunBuilder) -> None:
 
 
 def _kind_of_others(trail: Sequence[Record]) -> Kind:
-    """Return what wrote a log without a line of vLLM's loggers: a build, tests, a container's runtime, a client, an offline engine's bar, or unknown."""
+    """Return what wrote a log without a line of vLLM's loggers: a build, tests, a container, a client, an offline engine's bar, or unknown."""
     if is_build(trail):
         return "build"
     if failed_tests(trail) or is_of_pytest(trail):

@@ -45,7 +45,7 @@ _LOAD = lazy_pattern(
     rf"\s*(?:{_PROMPT}|{_LABEL})?(?P<command>{_BEFORE}(?:(?:\S{{1,160}}/)?vllm +bench +serve"
     r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:\S{1,160}/)?benchmark_serving\.py)(?: .*)?)\Z"
 )
-_MOST_LOADS = 3
+_MOST_LOADS = 6
 # ... --swap-space^Me 2      a terminal that wraps a line as somebody types draws the last character twice
 _REDRAWN = lazy_pattern(r"(.)(?:\^M|\r)\1")
 _CONTROL = lazy_pattern(r"\^M|[\x00-\x08\x0b-\x1f\x7f]")
@@ -110,15 +110,22 @@ class Launches(Struct):
         text = record.message.rstrip()
         if record.line == 1 and not begun:
             text = text.removeprefix("# ")
-        if self._lines and (record.file, record.line) != (self._last[0], self._last[1] + 1):
+        if self._lines and (record.file, record.line) == (self._last[0], self._last[1] + 2):
+            self._finish(
+                begun
+            )  # A blank line, which is no record, ends a command whose last line has a backslash.
+        elif self._lines and (record.file, record.line) != (self._last[0], self._last[1] + 1):
             self._lines, self._evidence = [], []
         if not self._lines and not any(mark in text for mark in _MARKS):
             return
         self._lines.append(text.removesuffix("\\"))
         self._evidence.append(evidence)
         self._last = record.file, record.line
-        if text.endswith("\\") and len(self._lines) < _MOST_LINES:
-            return
+        if not text.endswith("\\") or len(self._lines) >= _MOST_LINES:
+            self._finish(begun)
+
+    def _finish(self, begun: bool) -> None:
+        """Note the command whose lines were read."""
         whole, lines = " ".join(self._lines), tuple(self._evidence)
         command = command_of(whole, lines)
         self._lines, self._evidence = [], []

@@ -229,15 +229,18 @@ class _Judge:
         if self.run.kind != "offline" or not fatal or self.deaths or not self._offline_done():
             return False
         done = max(self.order.place(one) for one in self.trail if ends_progress(one.message))
-        return all(self._is_of_program(self.blocks[number], done) for number in fatal)
+        return all(self._is_of_program(number, done) for number in fatal)
 
-    def _is_of_program(self, block: Block, done: Place) -> bool:
+    def _is_of_program(self, number: int, done: Place) -> bool:
+        block, before = self.blocks[number], self.blocks[max(0, number - 1)]
         frames = [frame for one in block.raised for frame in one.frames]
         innermost = acting_frames(frames)[-1:]
+        # papermill.exceptions.PapermillExecutionError: (the exception of a notebook's cell follows)
+        quoted = not frames and before.last_raised.name == "PapermillExecutionError"
         return (
             not block.level
             and self.order.place(block.first) > done
-            and [owner_of(frame.file) for frame in innermost] == [PROGRAM]
+            and (quoted or [owner_of(frame.file) for frame in innermost] == [PROGRAM])
             and not any(is_file_of_vllm(frame.file) for frame in frames)
         )
 

@@ -121,6 +121,10 @@ _OF_CUT_OFF = Signature(
     "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
 )
 _LONGEST_WAY = 150
+_REST = (
+    "Get the rest of the traceback: its last line names the error.",
+    "Keep the output of all processes, standard error too, from the start on: `COMMAND > vllm.log 2>&1`.",
+)
 _CLOSE_LINES = 10
 _CLOSE_SECONDS = 10.0
 
@@ -132,11 +136,8 @@ def unnamed_match(
     if observation.wrapper or observation.echo:
         return _quoted(observation, rules) or _elsewhere(observation, rules)
     raised = observation.raised
-    if (
-        raised is not None
-        and (compiler := _compiler_error(observation, context)) is not None
-        and UNKNOWN in rules
-    ):
+    compiler = _compiler_error(observation, context)
+    if compiler is not None and UNKNOWN in rules:
         return build_failure(compiler, observation, context, rules)
     if raised is not None and raised.frames and not raised.type:
         return (
@@ -156,6 +157,7 @@ def unnamed_match(
     called = raised.frames if raised is not None and raised.name == "RecursionError" else frames
     own = next((one for one in reversed(called) if owner_of(one.file).startswith(VLLM)), None)
     in_test = context.run.kind == "test" and rule_id == UNKNOWN
+    of_others = in_test or context.ending.program_failed
     stated = _stated_remedy(observation) if rule_id == UNKNOWN and not in_test else ""
     place = frames[-1] if frames else raised.frames[-1] if raised is not None and raised.frames else None
     if rule_id == CODE and own is not None and (owner in TENSOR_LIBRARIES or called is not frames):
@@ -172,7 +174,9 @@ def unnamed_match(
         "process": observation.record.process.name,
         "phase_words": phase_words,
         "stated": stated,
-        "in_vllm": "yes" if not in_test and not stated and (owner is None or owner.startswith(VLLM)) else "",
+        "in_vllm": "yes"
+        if not of_others and not stated and (owner is None or owner.startswith(VLLM))
+        else "",
         "raised_in": f"{own.file}:{own.function}" if own else "",
     }
     signature = Signature(
@@ -273,7 +277,9 @@ def _torn(raised: Raised, observation: Observation, rules: FailureRules) -> Rule
     if observation.block is not None and (said := _said_above(observation.block)) and UNKNOWN in rules:
         return _cut_off(said.message.strip(), said, observation, rules, raised.record)
     values = {"cut_in": f"{last.file.rpartition('/')[2]}, {last.function}".rstrip(", ")}
-    signature = Signature("", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off")
+    signature = Signature(
+        "", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off", remedy=_REST
+    )
     return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, raised.record, values)
 
 
@@ -469,8 +475,10 @@ def _next_steps(
         return (
             "Read the first error of the compiler or of the build script above this line: later errors follow from it.",
         )
+    if context.ending.program_failed:
+        return _PROGRAM
     if owner == PROGRAM and not called:
-        return _PROGRAM if context.ending.program_failed else _OWN_CODE
+        return _OWN_CODE
     if context.run.kind == "build":
         return WHOLE_OUTPUT
     if owner == PROGRAM:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, plural, setting_lines
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.minutes import is_probe
 
 # Logged requests per second of serving from which formatting prompts costs the API server's one thread.
@@ -21,6 +23,8 @@ LEAST_ERROR_SHARE = 0.01
 # Failed requests that limit a server more than its speed does: their least number and share.
 MANY_ERRORS = 5
 MANY_FAIL = 0.05
+# INFO:     127.0.0.1:43553 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error
+_ANSWERED = lazy_pattern(r'"POST \S{1,200} HTTP/[\d.]{1,3}" 5\d\d\b')
 TRACE = "VLLM_TRACE_FUNCTION"
 PROFILE_ROUTE = "/start_profile"
 PROFILE_LINES = ("torch-profiling-enabled-traces-saved", "profiling-enabled-traces-saved")
@@ -71,7 +75,12 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
     # Where no request succeeded, that is the state of the run and no limit of its load.
     many = failed < total and (most_fail or (failed >= MANY_FAIL * total and failed >= MANY_ERRORS))
     stack = flag(case, "--log-error-stack", None, True)
-    held = any("Exception in ASGI application" in one.message[:80] for one in case.run.records)
+    raised = next(
+        (one for one in case.run.records if "Exception in ASGI application" in one.message[:80]), None
+    )
+    answered = (one for one in trail_of(case.run) if _ANSWERED.search(one.message[:300]))
+    shown = next(answered, raised)  # Access lines are counted, and only the last ones of a log are kept.
+    held = raised is not None
     worst = Counter({key: count for key, count in posts.items() if key[2] >= SERVER_ERROR}).most_common(1)
     (_, path, status), most = worst[0]
     text = (
@@ -80,7 +89,7 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
     )
     return Advice(
         text,
-        (),
+        () if shown is None else (case.run.evidence(shown),),
         confidence="high",
         severity="high" if many else None,
         title=f"{100 * failed / total:.0f} % of requests answered with HTTP 5xx" if many else "",
