@@ -157,7 +157,9 @@ def state_level(page: Page) -> Level:
         return "healthy"
     if not shows_a_run(page.run) and page.diagnosis.bottleneck.name in _NO_LOAD:
         return "cut"
-    limited = page.diagnosis.bottleneck.name in _LIMITING or _severe(page) or no_request_succeeded(run)
+    limit = page.diagnosis.bottleneck.name
+    queued = limit == "none-clear" and any(sample.waiting for sample in run.samples)
+    limited = limit in _LIMITING or queued or _severe(page) or no_request_succeeded(run)
     return "limited" if limited else "healthy"
 
 
@@ -222,7 +224,8 @@ def _limit(page: Page) -> str:
     if limit in _LIMITING:
         return LIMITS[limit]
     named = (one.title for one in _severe(page) if one.id == _STALLED or one.id.startswith("slow-start"))
-    return prose(next(named, "by its configuration"))
+    held = "requests wait, the cause is not in the log"
+    return prose(next(named, held if limit == "none-clear" else "by its configuration"))
 
 
 def sentence(page: Page) -> str:

@@ -160,11 +160,14 @@ def with_prompts(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> lis
     prefill = [span for span, limit in zip(spans, limits, strict=True) if limit == "prefill-limited"]
     queues = sum(span.waits for span in prefill)
     instead: BottleneckName = "prefill-limited"
-    if queues >= LEAST_LINES_WITHOUT_PROMPTS and not any(span.sample.prompt > 0 for span in prefill):
+    counted = any(span.sample.prompt > 0 for span in prefill)
+    # V0, whose lines tell swapped requests, counts every part of a prompt.
+    parts = any(span.sample.swapped is not None for span in prefill)
+    if queues and not counted and (parts or queues >= LEAST_LINES_WITHOUT_PROMPTS):
         instead = "none-clear"
     elif not queues and len(prefill) < LEAST_LINES_STARVED:
         instead = "client-limited"
-    elif any(span.sample.prompt > 0 for span in prefill):
+    elif counted:
         limits = _without_prompts(spans, limits)
     return [instead if limit == "prefill-limited" else limit for limit in limits]
 
@@ -221,6 +224,8 @@ def limit_of(span: Span, max_num_seqs: int | None) -> BottleneckName:
             return "kv-cache-limited"
         if max_num_seqs and running >= SLOTS_TAKEN * max_num_seqs:
             return "max-num-seqs-limited"
+        if not running:
+            return "none-clear"  # A prompt that is being computed is of a running request.
         return "client-limited" if is_arrival(sample) else "prefill-limited"
     if kv >= KV_FULL_ALONE:
         return "kv-cache-limited"

@@ -32,8 +32,8 @@ _STEP = lazy_pattern(
     r"|Collecting [\w.\[\]-]+|Building wheels? for |Processing /|Obtaining file:|running (?:build|bdist|dist_info|egg_info)"
     r"|Requirement already satisfied: |Getting requirements to build )|^#\d+ \[|^Step \d+/\d+ : "
 )
-# File "/usr/lib/python3/dist-packages/setuptools/_distutils/cmd.py", line 339, in run_command
-_BUILD_FRAME = lazy_pattern(r"File \"[^\"]{0,300}/(?:setuptools|distutils|pyproject_hooks)/")
+# File "/usr/lib/python3/dist-packages/setuptools/_distutils/cmd.py", line 339, in run_command      ...\pip\_vendor\pyproject_hooks\_impl.py
+_BUILD_FRAME = lazy_pattern(r"File \"[^\"]{0,300}[/\\](?:setuptools|distutils|pyproject_hooks)[/\\]")
 # File "/opt/env/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 12, in run_engine_core
 _RUNS = lazy_pattern(
     r"File \"[^\"]{0,300}\bvllm/(?:v1|engine|worker|executor|entrypoints|model_executor|distributed|platforms)/"

@@ -37,6 +37,7 @@ _MESSAGE = lazy_pattern(r"message='(?P<message>[^'\n]{4,200})'")
 _ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request"
 _LOGGED = "The server logged: {logged}\nExceptions: {several}.\nException: {only}."
+_TORN = "Error while processing a request, its traceback cut off"
 _UNPARSED = "Model output that the tool or reasoning parser could not read"
 _GOES_ON = "\nvLLM logs an error of its parsers and goes on with the request."
 # File ".../openai/tool_parsers/hermes_tool_parser.py", line 87, in extract_tool_calls      File ".../vllm/reasoning/qwen3_reasoning_parser.py"
@@ -216,6 +217,7 @@ def _refusals(
     alone = [one for one in texts if not _follows_from_others(one)] or texts[-1:]
     left = {id(one.block or one): one for one in alone if one.raised is None or one.raised.type}
     texts = list(left.values()) or texts
+    torn = bool(texts) and all(one.raised is not None and not one.raised.type for one in texts)
     words = Counter(one.text.split("\n")[0][:200] for one in texts)
     said = _unknown_model(context, refused) if not words else None
     if said is not None:
@@ -236,6 +238,11 @@ def _refusals(
     rule = rules.rule(REFUSED)
     unparsed = bool(texts) and all(map(_is_of_parser, texts))
     title, explain = (_UNPARSED, _LOGGED + _GOES_ON) if unparsed else (_FAILED, _LOGGED)
+    if not unparsed and torn:
+        title, explain = (
+            _TORN,
+            "The server logged: {logged}\nThe last line, which names the error, is not in the log.",
+        )
     return finding_of(
         rule if refused else replace(rule, title=title, meaning=""), context.run, role=None, confidence="high",
         records=records, values=values, kind="configuration", explain="" if refused else explain,

@@ -144,7 +144,7 @@ def unnamed_match(
             _out_of_budget(observation, context, rules, facts)
             or _announced(observation, rules)
             or _logged_above(observation, context, rules, facts)
-            or _torn(raised, observation, rules)
+            or _torn(raised, observation, context, rules)
         )
     frames = acting_frames(raised.frames) if raised is not None else ()
     owner = owner_of(frames[-1].file) if frames else None
@@ -214,6 +214,7 @@ def _announced(observation: Observation, rules: FailureRules) -> RuleMatch | Non
     block, said = observation.block, observation.text.split("\n")[0].strip()
     same_logger = (
         block is not None
+        and block.call_site is not None
         and block.introduction is not None
         and block.introduction.call_site == block.call_site
     )
@@ -269,16 +270,20 @@ def _is_error(record: Record, observation: Observation, context: FailureContext)
     return record.time is None or now is None or now - record.time <= _CLOSE_SECONDS
 
 
-def _torn(raised: Raised, observation: Observation, rules: FailureRules) -> RuleMatch | None:
+def _torn(
+    raised: Raised, observation: Observation, context: FailureContext, rules: FailureRules
+) -> RuleMatch | None:
     """Return what a traceback without its exception says: where the text ends, and that the cause is not in it."""
     if NOT_IN_LOG not in rules:
         return None
     last = raised.frames[-1]
     if observation.block is not None and (said := _said_above(observation.block)) and UNKNOWN in rules:
         return _cut_off(said.message.strip(), said, observation, rules, raised.record)
-    values = {"cut_in": f"{last.file.rpartition('/')[2]}, {last.function}".rstrip(", ")}
+    function = last.function.partition(" ")[0]  # All lines of the traceback may be in one.
+    values = {"cut_in": f"{_base(last.file)}, {function}".rstrip(", ")}
+    rest = WHOLE_OUTPUT if context.run.kind == "build" else _REST
     signature = Signature(
-        "", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off", remedy=_REST
+        "", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off", remedy=rest
     )
     return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, raised.record, values)
 
