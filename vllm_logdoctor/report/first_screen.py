@@ -225,7 +225,7 @@ def _limit(page: Page) -> str:
         return LIMITS[limit]
     named = (one.title for one in _severe(page) if one.id == _STALLED or one.id.startswith("slow-start"))
     held = "requests wait, the cause is not in the log"
-    return prose(next(named, held if limit == "none-clear" else "by its configuration"))
+    return prose(next(named, held if limit == "none-clear" and page.run.samples else "by its configuration"))
 
 
 def sentence(page: Page) -> str:
