@@ -318,7 +318,7 @@ def test_an_engine_without_a_server_crashes_while_it_processes_prompts() -> None
     ]  # fmt: skip
     text = vllm_logdoctor.analyze([LOADING[0], *lines]).to_markdown()
     assert text.startswith("# FAILED while processing prompts")
-    assert "crashed while processing prompts" in text
+    assert "serving" not in text
 
 
 def test_the_end_of_what_pip_shows_of_a_failed_step_is_of_a_build() -> None:
