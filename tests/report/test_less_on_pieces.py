@@ -244,3 +244,48 @@ def test_the_header_of_a_formatter_with_a_process_number_is_read() -> None:
         "2024-11-08 09:37:39,378 vllm.executor.distributed_gpu_executor 849 INFO     Maximum concurrency for 32768 tokens per request: 15.53x"
     )
     assert "508,800 tokens" in text
+
+
+def test_the_code_of_a_frame_above_a_cut_off_traceback_is_no_error() -> None:
+    before = "ERROR 11-25 08:17:34 [engine.py:448] "
+    text = report(
+        f"{before}    self._init_executor()\n"
+        f'{before}  File "{SITE}/vllm/worker/worker_base.py", line 621, in execute_method\n'
+        f"{before}    raise e"
+    )
+    assert "Traceback is cut off" in text
+    assert "Search vLLM's issues" not in text
+
+
+def test_an_inner_error_that_ascend_reported_above_is_not_in_a_piece_without_it() -> None:
+    text = report(
+        torn(
+            (f"{SITE}/vllm/model_executor/custom_op.py", "forward", "return self._forward_method()"),
+            (f"{SITE}/torch/_ops.py", "__call__", "return self._op(*args)"),
+            ends="RuntimeError: The Inner error is reported as above. The process exits for this inner error.",
+        )
+    )
+    assert "Cause of the failure is not in this log" in text
+    assert "pip show torch" not in text
+
+
+def test_a_request_whose_traceback_lacks_its_end_has_no_exception_to_quote() -> None:
+    before = "(APIServer pid=9) ERROR 02-21 11:34:27 [serving.py:120] "
+    text = report(
+        f"{before}Error in preprocessing prompt inputs\n{before}Traceback (most recent call last):\n"
+        f'{before}  File "{SITE}/vllm/entrypoints/renderer.py", line 263, in render'
+    )
+    assert "its traceback cut off" in text
+    assert "Exception: " not in text
+
+
+def test_requests_that_wait_while_none_runs_wait_for_no_prefill() -> None:
+    line = (
+        "INFO 09-18 16:1{clock} metrics.py:351] Avg prompt throughput: {prompt} tokens/s, Avg generation throughput: 5.6 tokens/s,"
+        " Running: 0 reqs, Swapped: 0 reqs, Pending: {waiting} reqs, GPU KV cache usage: 0.0%, CPU KV cache usage: 0.0%."
+    )
+    text = report(
+        "\n".join(line.format(clock=f"0:{10 + 5 * n}", prompt=70.6, waiting=12 + n) for n in range(3))
+    )
+    assert text.startswith("# LIMITED: requests wait, the cause is not in the log")
+    assert "prefill" not in text

@@ -125,6 +125,7 @@ _REST = (
     "Get the rest of the traceback: its last line names the error.",
     "Keep the output of all processes, standard error too, from the start on: `COMMAND > vllm.log 2>&1`.",
 )
+_CODE = "    "  # The place of a frame whose code a piece begins with is above it.
 _CLOSE_LINES = 10
 _CLOSE_SECONDS = 10.0
 
@@ -217,6 +218,7 @@ def _announced(observation: Observation, rules: FailureRules) -> RuleMatch | Non
         and block.call_site is not None
         and block.introduction is not None
         and block.introduction.call_site == block.call_site
+        and not block.introduction.message.startswith(_CODE)
     )
     if not said or not same_logger or _NO_MESSAGE.search(said) or UNKNOWN not in rules:
         return None
@@ -260,7 +262,7 @@ def _is_error(record: Record, observation: Observation, context: FailureContext)
     block = observation.block
     if block is None or record.level not in ("ERROR", "CRITICAL") or record.process != block.process:
         return False
-    if id(record) in context.inside or _NO_MESSAGE.search(record.message):
+    if id(record) in context.inside or _NO_MESSAGE.search(record.message) or record.message.startswith(_CODE):
         return False
     if record.call_site is not None and is_request_site(record.call_site[0]):
         return False
