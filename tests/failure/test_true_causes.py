@@ -36,7 +36,7 @@ def test_a_worker_of_ray_without_a_tpu_is_not_said_to_lack_a_gpu() -> None:
     report = vllm_logdoctor.analyze(text.splitlines()).to_markdown()
     assert "no TPU" in report
     assert "GPU" not in report
-    assert "vLLM 0.6.2.post1 ·" in report
+    assert "vLLM 0.6.2.post1" in report
 
 
 def test_a_call_with_a_wrong_keyword_is_no_refused_setting() -> None:
