@@ -361,3 +361,20 @@ _add(
     x,
     f"Looking in indexes: https://{x}@packages.example/_packaging/f/pypi/simple/",
 )
+
+for n in ("facebook_token", "codecov_token", "snyk_token"):
+    # The last letter of the name is one that keys of attention have for a name: k, q, v.
+    x = _text(15, _HEX + "ghijkl") + "7g9"
+    _add(n, x, f'{_SITE}{n} = "{x}"')
+x = f"{_text(8, _HEX)}-{_text(4, _HEX)}-{_text(4, _HEX)}-{_text(4, _HEX)}-{_text(12, _HEX)}"
+_add("a token that is a UUID", x, f"{_SITE}foo_token: '{x}'")
+x = _text(21) + "Q7"
+_add("a number and a run behind it", x, f"{_SITE}foo_token=25983463485279126-{x}")
+x = _text(29)
+_add("MaxMind license", x, f"{_SITE}failed with {_text(6)}_{x}_mmk in cache")
+x = _text(27, _HEX) + "7q0k"
+_add("Facebook app token", x, f"{_SITE}failed with 1087442440254977|{x} in cache")
+x = _text(32, string.ascii_lowercase + string.digits)
+_add("Authress key", x, f"{_SITE}failed with sc_{_text(9)}.{_text(5)}.acc_{_text(14)}.{x} in cache")
+x = _text(18, _CAPITALS)
+_add("Slack trigger", x, f"{_SITE}POST https://hooks.slack.com/triggers/{x}/{_text(24)} failed")

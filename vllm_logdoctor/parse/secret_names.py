@@ -76,10 +76,11 @@ _BRACED = lazy_pattern(
 _BARE = lazy_pattern(r"(?:[^\s\0\"'`,;&)\]}<>|\\]|\\(?![nrtux0\"'`\\])(?=\w))+")
 # api_key%3Dabc%26port%3D1
 _BARE_ENCODED = lazy_pattern(r"[^\s\"'`,;&)\]}<>|\\%]+")
-# max_tokens, pad_token, cache_key: names that end like one of a credential and are none
+# max_tokens, pad_token, cache_key, k_key: names that end like one of a credential and are none; but not facebook_token
 _OTHER_NAMES = lazy_pattern(
     r"(?:pad|eos|bos|unk|mask|sep|cls|image|video|audio|stop|special|start|end|think|prompt|cache|hash|block|sort|primary|foreign|public|prefix|lookup"
-    r"|partition|routing|layer|dict|group|kv|k|q|v|param|compile|graph|request|query|config|env|feature|metric|label|num|max|min|new)[ _-]?\Z"
+    r"|partition|routing|layer|dict|group|param|compile|graph|request|query|config|env|feature|metric|label|num|max|min|new"
+    r"|(?<![a-z])(?:kv|k|q|v))[ _-]?\Z"
 )
 # requestor.request(     Optional[str     self.api_key
 _CODE = lazy_pattern(r"[A-Za-z_][\w.]*[(\[{]")
@@ -91,6 +92,8 @@ _PATH = lazy_pattern(r"(?:~|\.{0,2}/)[\w.@ /-]*\Z")
 _HEX = lazy_pattern(r"[0-9a-f]{16,}\Z")
 # qmqafwyrlgokvs2vwd3a3mj5dfvjsyqy: digits in three places, and no digest
 _OF_ONE_CASE = lazy_pattern(r"(?=[0-9a-f_-]*[g-z])(?=[0-9a-z_-]{20,}\Z)[0-9_-]*(?:[a-z_-]+[0-9]+){3}")
+# curzewun661zqg8: what a token that nothing but its name shows to be one may look like
+_LETTERS_AND_DIGITS = lazy_pattern(r"(?=[a-z]*[0-9][a-z]*[0-9])(?=[0-9]*[a-z])[a-z0-9]{12,}\Z")
 # $TOKEN     ${TOKEN}
 _VARIABLE = lazy_pattern(r"\$\{?[A-Za-z_]\w*\}?\Z")
 # EMPTY     APIKEY_REDACTED     sk-xxxxxxxx     your-api-key     and in an expression of sed: \(HF_TOKEN="\)[^"]*
@@ -261,6 +264,7 @@ def _is_credential(text: str, name: re.Match[str], value: _ValueSpan) -> bool:
             looks_random(found)
             or is_hex
             or _OF_ONE_CASE.match(found) is not None
+            or (name["core"].startswith("token") and _is_unlike_words(found))
             or (len(found) >= _LONG_WORD and mixes_letters(found))
             or (value.quoted and len(found) >= 8 and _ODD_WORD.match(found) is not None)
         )
@@ -270,6 +274,12 @@ def _is_credential(text: str, name: re.Match[str], value: _ValueSpan) -> bool:
     if value.quoted:
         return "," not in separator or "value" in separator or _WORDS.match(found) is None
     return _bare_is_credential(text, name, found, value.end)
+
+
+def _is_unlike_words(found: str) -> bool:
+    """Return whether a value is letters and digits without an order, a UUID, or has a part that looks generated: 25983-HAebkMROqtKT2UQnfe."""
+    known = _LETTERS_AND_DIGITS.match(found) or _UUID.fullmatch(found)
+    return known is not None or any(map(looks_random, found.split("-")))
 
 
 def _is_strong(core: str, before: str) -> bool:

@@ -16,11 +16,11 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("Google key", r"(?:AIza[\w-]{30,}|ya29\.[\w.-]{20,}|GOCSPX-[\w-]{20,})"),
     ("GitHub token", r"(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,})"),
     ("GitLab token", r"(?:gl[a-z]{2,6}-[\w.-]{20,}|GR1348941[\w-]{20,})"),
-    ("Slack token", r"(?:(?:xox[a-z]|xapp)-[\w.-]{10,}|hooks\.slack\.com/(?:services|workflows)/[\w/+-]{20,})"),
+    ("Slack token", r"(?:(?:xox[a-z]|xapp)-[\w.-]{10,}|hooks\.slack\.com/(?:services|workflows|triggers)/[\w/+-]{20,})"),
     ("Discord token", r"(?:[MNO][A-Za-z0-9]{23,25}\.[\w-]{6,7}\.[\w-]{27,}|discord(?:app)?\.com/api/webhooks/[0-9]{10,}/[\w-]{30,})"),
     ("Telegram token", r"(?:bot)?[0-9]{8,10}:AA[\w-]{30,}"),
     ("SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
-    ("Terraform token", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}"),
+    ("Terraform token", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}"),
     ("Azure secret", r"[A-Za-z0-9][\w~.-]{2}\dQ~[\w~.-]{30,}"),
     ("JSON web token", r"eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){0,3}"),
     ("encoded credentials", r"(?:eyJ|ZXlK)[\w+/-]{40,}={0,2}"),
@@ -29,12 +29,14 @@ _WORDS: tuple[tuple[str, str], ...] = (
         r"|EAAA[\w-]{50,}|AGE-SECRET-KEY-[A-Z0-9]{30,}|ATATT[\w=-]{30,}|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}|hv[sbr]\.[\w-]{20,}"
         r"|api_org_[A-Za-z]{34}\b|S[ACNOUX][A-Z2-7]{56}\b|ops_eyJ[\w+/=-]{40,}|[a-f0-9]{32}-us[0-9]{1,2}\b|[a-f0-9]{32}\.[A-Za-z0-9]{16,}\b|AKLT[A-Za-z0-9]{30,}"
         r"|bce-v3/[\w/-]{40,}|AKCp[A-Za-z0-9]{60,}|API-[A-Z0-9]{26}\b|p8e-[A-Za-z0-9]{32}\b|sm_[aps]at_[A-Za-z0-9]{16,}"
-        r"|EAA[MC][A-Za-z0-9]{60,}|FLWSECK_TEST-[a-z0-9]{12}\b|lin_(?:api|oauth)_[A-Za-z0-9]{32,}|tfp_[\w-]{40,})"),
+        r"|EAA[MC][A-Za-z0-9]{60,}|FLWSECK_TEST-[a-z0-9]{12}\b|lin_(?:api|oauth)_[A-Za-z0-9]{32,}|tfp_[\w.=-]{40,})"),
     ("API key", r"(?:ATBB[A-Za-z0-9]{28,}|SCW[A-Z0-9]{17}\b|A3-[A-Z0-9]{6}(?:-[A-Z0-9]{5,11}){3,5}|oy2[a-z0-9]{43}\b"
         r"|[A-Za-z0-9]{50,90}AZDO[A-Za-z0-9]{4}\b"
         r"|SSWS [\w-]{40,}|1//0[\w-]{30,}|s\.[A-Za-z0-9]{24}\b|st\.[a-f0-9]{24}\.[\w.-]{30,}|y0_[\w-]{40,}|CCIPAT_[\w-]{40,}"
         r"|AVNS_[\w-]{16,}|pat[A-Za-z0-9]{14}\.[a-f0-9]{64}|[A-Za-z0-9]{32,80}AAAAAC?[A-Z0-9]{0,3}COG[A-Za-z0-9]{4}\b|ABSK[A-Za-z0-9+/]{40,}={0,2})"),
     ("API key", r"(?:dt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{60,}|EZ[AT]K[A-Za-z0-9]{50,}|sha256~[\w-]{43}\b|v1\.0-[a-f0-9]{24}-[a-f0-9]{100,}"
+        r"|[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk\b|[0-9]{15,16}(?:\||%(?:7C)?)[A-Za-z0-9_-]{27,40}\b"
+        r"|(?:sc|ext|scauth|authress)_[A-Za-z0-9]{5,30}\.[A-Za-z0-9]{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{30,}"
         r"|key-[a-f0-9]{32}\b|ico-[A-Za-z0-9]{32}\b|webhook\.office\.com/webhookb2/[\w@/-]{30,}|[ps]at\.[\w-]{22}\.[A-Za-z0-9]{20,}\.[A-Za-z0-9]{20,})"),
     ("API key", r"(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|tvly|pcsk|jina|whsec|pypi|npm|dckr|dop|doo|dor|glc|glsa|lsv2|ntn|figd|esecret|sntrys|sntryu"
         r"|PMAK|NRAK|NRII|shpat|shpss|shpca|shppa|sbp|pscale|tskey|rubygems|duffel|fio-u|pul|pnu|rdme|xkeysib|xsmtpsib|shippo|sgp|sq0[a-z]{3}|api_org"
@@ -72,6 +74,7 @@ _MARKS = (
     "putty-user-key",
     "$argon",
     "xox",
+    "xapp-",
     "github_pat",
     "hooks.slack",
     "_v1_",
@@ -108,7 +111,7 @@ _WIDEST_KEY_LINE = 80
 _KEY_LINE = lazy_pattern(r"[A-Za-z0-9+/]+")
 # glptt-0300d26fcede782d7e9d: behind a prefix no run needs to look random. cmpl-0300d26fcede782d7e9d is a request.
 _DIGIT_AND_RUN = lazy_pattern(r"\d[A-Za-z0-9]{10}")
-_PREFIX = lazy_pattern(r"(?:\b(?:EZ[AT]K|SK)|(?<!cmpl)[-_.~])[A-Za-z0-9]{0,40}\d[A-Za-z0-9]{10}")
+_PREFIX = lazy_pattern(r"(?:\b(?:EZ[AT]K|SK)|(?<!cmpl)[-_.~|%])[A-Za-z0-9]{0,40}\d[A-Za-z0-9]{10}")
 
 
 def may_be_shaped(text: str, lowered: str) -> bool:
