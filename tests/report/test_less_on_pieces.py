@@ -289,3 +289,24 @@ def test_requests_that_wait_while_none_runs_wait_for_no_prefill() -> None:
     )
     assert text.startswith("# LIMITED: requests wait, the cause is not in the log")
     assert "prefill" not in text
+
+
+def test_a_traceback_of_the_server_beside_the_output_of_a_test_is_no_failed_test() -> None:
+    text = report(
+        "============================= test session starts =============================\n"
+        "test_guided.py:29: in <module>\n"
+        "E   openai.InternalServerError: Internal Server Error\n"
+        "test_guided.py:29: InternalServerError\n"
+        "ERROR:    Exception in ASGI application\n"
+        + torn(
+            (
+                f"{SITE}/vllm/model_executor/guided_decoding/xgrammar_decoding.py",
+                "<module>",
+                "import xgrammar as xgr",
+            ),
+            (f"{SITE}/torch/_ops.py", "load_library", "ctypes.CDLL(path)"),
+            ends="OSError: /root/.cache/torch_extensions/py310_cu124/xgrammar/xgrammar.so: cannot open shared object file: No such file or directory",
+        )
+    )
+    assert "TESTS FAILED" not in text
+    assert "output of pytest" not in text

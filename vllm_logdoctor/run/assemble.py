@@ -178,11 +178,15 @@ def _identify(run: Run, builder: RunBuilder) -> None:
     run.router = not (builder.openers or run.samples) and is_of_router(trail_of(run))
 
 
+_OF_SERVER = "Exception in ASGI application"
+"""Beside the output of a test that asks a server, somebody pasted the server's own lines."""
+
+
 def _kind_of_others(trail: Sequence[Record]) -> Kind:
     """Return what wrote a log without a line of vLLM's loggers: a build, tests, a container, a client, an offline engine's bar, or unknown."""
     if is_build(trail):
         return "build"
-    if failed_tests(trail) or is_of_pytest(trail):
+    if failed_tests(trail) or (is_of_pytest(trail) and not any(_OF_SERVER in one.message for one in trail)):
         return "test"
     if refused_start(trail) is not None:
         return "container"
