@@ -16,6 +16,7 @@ from vllm_logdoctor.run.model import Evidence, Run, Sample
 USUAL_INTERVAL = 10.0
 LONGEST_INTERVALS = 3.0
 _FEW_STEPS = 8
+_UNEVEN = 1.5
 # A step with prompt tokens in it is no decode step; a sample with fewer of them than this share of its tokens is close.
 PROMPT_SHARE = 0.01
 _REQUESTS = ("request-received", "request-added")
@@ -186,9 +187,11 @@ def _timed(series: list[Sample], begun: float | None) -> list[Span]:
         for sooner, later in pairwise(series)
         if sooner.time is not None and later.time is not None and later.time > sooner.time
     ]
+    usual = _median(steps) if steps else USUAL_INTERVAL
     # Of a few pasted lines some may have been left out between two.
-    few = 0 < len(steps) < _FEW_STEPS
-    usual = sorted(steps)[len(steps) // 4] if few else _median(steps) if steps else USUAL_INTERVAL
+    least = sorted(steps)[len(steps) // 4] if steps else usual
+    if len(steps) < _FEW_STEPS and usual > _UNEVEN * least:
+        usual = least
     spans: list[Span] = []
     for number, sample in enumerate(series):
         before = series[number - 1].time if number else None
