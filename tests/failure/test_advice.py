@@ -384,3 +384,34 @@ def test_an_attention_library_without_code_for_the_card_is_not_blamed_on_torch()
     assert root("\n".join(lines)).explanation.startswith("The attention library")
     plain = crashed("RuntimeError: CUDA error: no kernel image is available for execution on the device")
     assert "torch or vLLM" in plain.explanation
+
+
+@pytest.mark.parametrize("parameter", ["g_idx", "weight_scale", "qweight", "weight_zero_point"])
+def test_a_parameter_of_a_quantization_is_told_from_the_name_of_a_weight(parameter):
+    def missing(name):
+        block = traceback(("load_weights", "param = params_dict[name]"), ends=f"KeyError: 'layers.0.mlp.down_proj.{name}'")
+        return root("\n".join(framed("EngineCore_DP0 pid=9", block)))
+
+    assert missing(parameter).title.startswith("Quantized checkpoint")
+    assert missing("weight").title == "Checkpoint weights do not match the model class"
+
+
+def test_the_reason_of_a_refused_configuration_is_quoted_without_what_pydantic_adds():
+    lines = [
+        "(APIServer pid=7) Traceback (most recent call last):",
+        '(APIServer pid=7)   File "/opt/vllm/engine/arg_utils.py", line 2436, in create_engine_config',
+        "(APIServer pid=7)     config = VllmConfig(",
+        "(APIServer pid=7) pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig",
+        "(APIServer pid=7)   Value error, This scheduler handles 1 through 4 sequences [type=value_error, input_value=ArgsKwargs((), {}), input_type=ArgsKwargs]",
+    ]
+    found = root("\n".join(lines))
+    assert (found.id, found.evidence[0].line) == ("settings-refused", 5)
+    assert "input_value" not in found.explanation
+
+
+def test_a_pool_of_threads_in_rust_is_made_smaller_by_its_own_variable():
+    found = crashed(
+        'pyo3_runtime.PanicException: The global thread pool has not been initialized.: ThreadPoolBuildError { kind: IOError(Os { code: 11, kind: WouldBlock, message: "Resource temporarily unavailable" }) }'
+    )
+    assert found.id == "thread-or-process-limit"
+    assert "RAYON_NUM_THREADS" in found.alternatives[0]

@@ -1,4 +1,4 @@
-"""Advice names the tools of the platform that the run was on."""
+"""Platforms other than CUDA: what their runtimes print is read, and advice names their tools and settings."""
 
 from __future__ import annotations
 
@@ -36,3 +36,47 @@ def test_the_process_on_the_card_is_found_with_the_tool_of_the_card(
     if platform != "cuda":
         assert "nvidia" not in words
         assert "CUDA_" not in words
+
+
+def test_a_call_that_a_captured_graph_can_not_hold_names_the_call_and_graph_mode() -> None:
+    prefix = "(Worker_TP1 pid=9) ERROR 05-01 10:00:30 [multiproc_executor.py:880] "
+    lines = [
+        "[ERROR] 2026-05-01-10:00:30 (PID:9, Device:1, RankID:-1) ERR00100 PTA call acl api failed",
+        "EE9999: Inner Error!",
+        "EE9999[PID: 9] 2026-05-01-10:00:30.084.676 (EE9999):  rtMemcpy execution failed, reason=the current capture mode"
+        " does not support this operation[FUNC:FuncErrorReason][FILE:error_message_manage.cc][LINE:61]",
+    ]
+    found = root("\n".join(prefix + line for line in lines))
+    assert "capture" in found.title
+    assert "rtMemcpy" in found.explanation
+    assert "--enforce-eager" in found.alternatives[0]
+
+
+def test_the_operator_that_a_worker_names_is_the_operator_that_failed() -> None:
+    lines = [
+        'ERROR 05-01 10:00:30 [core.py:632]   File "/opt/vllm/v1/executor/multiproc_executor.py", line 224, in get_response',
+        "ERROR 05-01 10:00:30 [core.py:632]     raise RuntimeError(",
+        "ERROR 05-01 10:00:30 [core.py:632] RuntimeError: Worker failed with error 'The Inner error is reported as above."
+        " The process exits for this inner error, and the current working operator name is aclnnSwiGlu.",
+    ]
+    found = root("\n".join(lines))
+    assert found.id == "accelerator-runtime-fault"
+    assert "aclnnSwiGlu" in found.explanation
+
+
+def test_scalar_memory_of_a_tpu_is_not_its_main_memory() -> None:
+    found = root(
+        "RuntimeError: Bad StatusOr access: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in"
+        " memory space smem. Used 1.02M of 1.00M smem. Exceeded smem capacity by 20.3K."
+    )
+    assert "SMEM" in found.title
+    assert "--max-model-len" in found.alternatives[0]
+
+
+def test_ranks_of_the_cpu_backend_get_no_setting_of_cards() -> None:
+    found = root(
+        "AssertionError: Not enough allowed NUMA nodes to bind threads of 4 CPUWorkers. Allowed NUMA nodes are [0, 1]."
+    )
+    assert "4 ranks" in found.explanation
+    assert "GPU" not in " ".join(found.alternatives)
+    assert not found.changes

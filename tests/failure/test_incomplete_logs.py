@@ -52,6 +52,18 @@ def test_a_torn_traceback_below_an_exception_of_its_process_repeats_it():
     assert "cut off" not in root(text(whole, torn)).title
 
 
+def test_what_another_program_logs_as_an_error_right_above_a_cut_traceback_is_its_error():
+    lines = [
+        "2026-05-01 10:00:00.262558+08:00 - manager.worker.serve - INFO - Starting vLLM model instance: chat-1",
+        "2026-05-01 10:00:02.262558+08:00 - manager.worker.serve - ERROR - Error starting chat-1: Failed to find an image of vLLM",
+        "Traceback (most recent call last):",
+        '  File "/usr/local/lib/python3.11/dist-packages/manager/worker/backends/vllm.py", line 51, in start',
+        "    self._handle_error(e)",
+    ]
+    found = root(text(lines))
+    assert (found.id, found.evidence[0].line) == ("unclassified-failure", 2)
+
+
 def test_an_error_of_the_engine_without_its_traceback_is_the_root():
     lines = [
         "INFO 05-01 10:00:01 selector.py:134] Using ROCmFlashAttention backend.",

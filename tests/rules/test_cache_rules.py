@@ -155,3 +155,14 @@ def test_what_doubles_the_cache_comes_before_what_leaves_it_the_limit() -> None:
 
 def test_where_the_card_is_not_known_the_answers_stay_as_they_are() -> None:
     assert full_cache() == {"--gpu-memory-utilization": 0.9}
+
+
+def test_preemptions_without_statistics_state_no_time_and_no_usage() -> None:
+    preempted = (
+        "Sequence group 101 is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV cache space."
+        " This can affect the end-to-end performance. Increase gpu_memory_utilization or tensor_parallel_size to provide"
+        " more KV cache memory. total_num_cumulative_preemption=51"
+    )
+    found = advice(a_run(messages=(preempted,), version="0.6.6"))["kv-cache-preemption"]
+    assert "0 %" not in found.explanation
+    assert "no statistics line" in found.explanation

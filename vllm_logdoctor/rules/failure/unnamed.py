@@ -63,8 +63,9 @@ _QUOTES = lazy_pattern(
 _ORIGINAL_TYPE = lazy_pattern(r"\w+(?:Error|Exception)\(")
 # EngineCore failed to start.      Exception in worker VllmWorkerProcess while processing method load_model.      AsyncLLM output_handler failed.
 # 2026-02-02 12:53:27,515 ERROR exceptions.py:81 -- Full stack trace:
+# EngineCore failed to start.      but: Error provisioning the model: Failed to find an image
 _NO_MESSAGE = lazy_pattern(
-    r"\b[Ff]ailed\b|fatal error|hit an exception|^Exception\b|^Error (?:in|executing|while)\b|Traceback \(most|[Ss]tack ?trace:?\s*$|^[\^~ ]+$"
+    r"(?<!: )\b[Ff]ailed\b|fatal error|hit an exception|^Exception\b|^Error (?:in|executing|while)\b|Traceback \(most|[Ss]tack ?trace:?\s*$|^[\^~ ]+$"
 )
 _TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecError", "BuildError"})
 _BUILD_LINES = 600

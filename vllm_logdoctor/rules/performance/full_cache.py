@@ -106,6 +106,8 @@ def _shorter_requests(few: int, many_sequences: bool) -> Change:
 
 
 def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: int) -> str:
+    if not full:
+        return "Requests were preempted because the KV cache was full; no statistics line shows for how long."
     time = (
         f"{duration(case.seconds('kv-cache-limited'))} ({100 * case.share('kv-cache-limited'):.3g} % of the busy"
         " time)"
