@@ -389,7 +389,9 @@ def test_an_attention_library_without_code_for_the_card_is_not_blamed_on_torch()
 @pytest.mark.parametrize("parameter", ["g_idx", "weight_scale", "qweight", "weight_zero_point"])
 def test_a_parameter_of_a_quantization_is_told_from_the_name_of_a_weight(parameter):
     def missing(name):
-        block = traceback(("load_weights", "param = params_dict[name]"), ends=f"KeyError: 'layers.0.mlp.down_proj.{name}'")
+        block = traceback(
+            ("load_weights", "param = params_dict[name]"), ends=f"KeyError: 'layers.0.mlp.down_proj.{name}'"
+        )
         return root("\n".join(framed("EngineCore_DP0 pid=9", block)))
 
     assert missing(parameter).title.startswith("Quantized checkpoint")
