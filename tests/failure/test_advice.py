@@ -417,3 +417,27 @@ def test_a_pool_of_threads_in_rust_is_made_smaller_by_its_own_variable():
     )
     assert found.id == "thread-or-process-limit"
     assert "RAYON_NUM_THREADS" in found.alternatives[0]
+
+
+def test_an_argument_that_a_program_passes_is_no_flag_of_a_command():
+    found = crashed("TypeError: EngineArgs.__init__() got an unexpected keyword argument 'worker_use_ray'")
+    assert "worker_use_ray" in found.explanation
+    assert "release" in found.alternatives[0]
+    assert not found.changes
+
+
+def test_a_class_of_remote_code_that_can_not_be_pickled_is_one():
+    name = "transformers_modules.tiny.configuration_tiny.TinyConfig"
+    found = crashed(
+        f"_pickle.PicklingError: Can't pickle <class '{name}'>: it's not the same object as {name}"
+    )
+    assert found.id == "remote-code-module-not-importable-in-worker"
+    assert "tiny.configuration_tiny.TinyConfig" in found.explanation
+
+
+def test_a_check_of_types_in_the_attention_layer_is_no_refusal_of_a_backend():
+    block = traceback(
+        ("attention/layer", "assert isinstance(slot_mapping, dict), ("),
+        ends="AssertionError: Expected slot_mapping to be a dict, got <class 'list'>.",
+    )
+    assert root("\n".join(framed("Worker_TP0 pid=9", block))).id != "attention-backend-incompatible"

@@ -292,3 +292,10 @@ def test_the_error_that_an_evaluation_logs_beside_its_server_is_of_a_client() ->
 def test_an_offline_program_has_no_clients() -> None:
     done = "Processed prompts: 100%|##########| 4/4 [00:00<00:00, 55.18it/s, est. speed input: 9.00 toks/s, output: 9.00 toks/s]"
     assert "client of the server" not in run_of([done, *CLIENT, done]).to_markdown()
+
+
+def test_a_trainer_that_did_not_reach_its_server_is_a_client() -> None:
+    lines = [
+        "ConnectionError: The vLLM server can't be reached at 10.0.0.5:8000 after 120.0 seconds. Make sure the server is running."
+    ]
+    assert "did not reach the server" in title_of(lines)

@@ -63,9 +63,8 @@ _QUOTES = lazy_pattern(
 _ORIGINAL_TYPE = lazy_pattern(r"\w+(?:Error|Exception)\(")
 # EngineCore failed to start.      Exception in worker VllmWorkerProcess while processing method load_model.      AsyncLLM output_handler failed.
 # 2026-02-02 12:53:27,515 ERROR exceptions.py:81 -- Full stack trace:
-# EngineCore failed to start.      but: Error provisioning the model: Failed to find an image
 _NO_MESSAGE = lazy_pattern(
-    r"(?<!: )\b[Ff]ailed\b|fatal error|hit an exception|^Exception\b|^Error (?:in|executing|while)\b|Traceback \(most|[Ss]tack ?trace:?\s*$|^[\^~ ]+$"
+    r"\b[Ff]ailed\b|fatal error|hit an exception|^Exception\b|^Error (?:in|executing|while)\b|Traceback \(most|[Ss]tack ?trace:?\s*$|^[\^~ ]+$"
 )
 _TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecError", "BuildError"})
 _BUILD_LINES = 600
@@ -115,8 +114,9 @@ _OWN_REMEDY = lazy_pattern(
 )
 _NAME = lazy_pattern(r"\w{1,60}")
 # 2024:09:13-11:21:50:(  532) |CCL_ERROR| exchange_utils.cpp:202 sendmsg_fd: condition ... failed      NCCL WARN Cuda failure
+# - manager.worker - ERROR - Error provisioning chat-1: Failed to find an image
 _LIBRARY_FAILED = lazy_pattern(
-    r"CCL_ERROR|NCCL WARN .*(?:fail|error)|(?i:\bfatal\b)|: error:|\[E\d{3}|\bERR\d{5}\b"
+    r"CCL_ERROR|NCCL WARN .*(?:fail|error)|(?i:\bfatal\b)|: error:|\[E\d{3}|\bERR\d{5}\b|\b(?:ERROR|CRITICAL)\b(?!.*:\s*$)"
 )
 _OF_CUT_OFF = Signature(
     "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
@@ -292,8 +292,9 @@ def _torn(
 
 
 def _said_above(block: Block) -> Record | None:
-    """Return the first line right above a traceback in which a library says that something failed."""
-    close = (one for one in block.native if block.first.line - one.line <= _CLOSE_LINES)
+    """Return the first line right above a traceback in which a library or another program says that something failed."""
+    bare = () if block.introduction is None or block.introduction.call_site else (block.introduction,)
+    close = (one for one in (*block.native, *bare) if block.first.line - one.line <= _CLOSE_LINES)
     return next((one for one in close if _LIBRARY_FAILED.search(one.message[:400])), None)
 
 
@@ -494,7 +495,9 @@ def _next_steps(
     if owner in _CLIENTS and not called:
         return ("Read the server's log at that time: this log is the client's.",)
     if owner and owner != PYTHON and not called and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
-        return (f"Search the issues of {owner} for the exception: the traceback contains no vLLM code.",)
+        return (
+            f"Use a release of {owner} that fits the installed packages, or search its issues: the traceback contains no vLLM code.",
+        )
     if called and owner and owner != PYTHON and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
         compare = f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
         return (compare, _NEWER) if rule_id == CODE else (compare,)
