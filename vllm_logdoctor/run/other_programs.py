@@ -21,7 +21,8 @@ UNREACHED, BROKEN_OFF = 0, 1
 # OpenAI API error: Connection error.      HTTPConnectionPool(host='gw', port=8000): Max retries exceeded with url: /v1/models (Caused by ...)
 _UNREACHED = lazy_pattern(
     r"\b(?:openai\.)?APIConnectionError\b|aiohttp\.client_exceptions\.ClientConnector\w*Error|httpx\.ConnectError\b"
-    r"|\berror: Connection error\.\s*$|\bConnectionError: The vLLM server can't be reached at |ConnectionPool\(host='[^']{1,200}', port=\d+\): Max retries exceeded with url: /(?:v1/|health\b)"
+    r"|\berror: Connection error\.\s*$|\bConnectionError: The vLLM server can't be reached at "
+    r"|ConnectionPool\(host='[^']{1,200}', port=\d+\): Max retries exceeded with url: /(?:v1/|health\b)"
 )
 _BROKE_OFF = lazy_pattern(
     r"aiohttp\.client_exceptions\.(?:ClientPayload|ServerDisconnected)Error|(?:httpx|httpcore)\.RemoteProtocolError"

@@ -310,10 +310,7 @@ def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:
     )
     if not error or UNKNOWN not in rules:
         return None
-    values = {
-        "exception": error.split("\n")[0][:300],
-        "process": observation.record.process.name or None,
-    }
+    values = {"exception": error.split("\n")[0][:300], "process": observation.record.process.name or None}
     signature = Signature(
         "", rank="echo", priority=0, confidence="low", title="Error of a worker that no rule names"
     )
@@ -495,9 +492,7 @@ def _next_steps(
     if owner in _CLIENTS and not called:
         return ("Read the server's log at that time: this log is the client's.",)
     if owner and owner != PYTHON and not called and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
-        return (
-            f"Use a release of {owner} that fits the installed packages, or search its issues: the traceback contains no vLLM code.",
-        )
+        return (f"Search the issues of {owner} for the exception: the traceback contains no vLLM code.",)
     if called and owner and owner != PYTHON and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
         compare = f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
         return (compare, _NEWER) if rule_id == CODE else (compare,)
