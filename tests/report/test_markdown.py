@@ -227,3 +227,16 @@ def test_a_citation_names_a_file_below_the_folder_that_all_inputs_share_and_only
     text = markdown.render(analyse(inputs_from([str(tmp_path)]), Options()))
     assert str(tmp_path) not in text.partition("## What was read")[0]
     assert "[rank0.log L" in text
+
+
+def test_the_first_line_names_the_logs_and_no_file_that_was_skipped(tmp_path):
+    from vllm_logdoctor.pipeline import Options, analyse
+    from vllm_logdoctor.source import inputs_from
+
+    for name in ("a.log", "b.log"):
+        line = f"INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.9.{name == 'b.log':d}\n"
+        (tmp_path / name).write_text(line)
+    (tmp_path / "logdoctor.md").write_text("# 2 runs of vLLM in a.log, b.log\n")
+    text = markdown.render(analyse(inputs_from([str(tmp_path)]), Options()))
+    assert "logdoctor.md" in text
+    assert "logdoctor.md" not in text.partition("\n")[0]

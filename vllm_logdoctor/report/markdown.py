@@ -149,7 +149,7 @@ def _overview(analysis: Analysis, linked: bool) -> list[str]:
         Page(analysis, diagnosis, linked=linked, earlier=analysis.runs[:position])
         for position, diagnosis in enumerate(analysis.runs)
     ]
-    sources = analysis.sources
+    sources = [source for source in analysis.sources if source.kind == "log"]
     names = (inline(file_name(analysis, source.file) or source.file, 200) for source in sources)
     files = ", ".join(names) if len(sources) <= _NAMED else plural(len(sources), "file")
     lines = [f"# {plural(len(analysis.runs), 'run')} of vLLM in {files}", ""]
