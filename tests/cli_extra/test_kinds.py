@@ -10,6 +10,7 @@ import pytest
 
 import vllm_logdoctor
 from tests.cli_extra.test_surprises import FIXTURE, logdoctor, one_line
+from vllm_logdoctor.report.own_reports import kind_of_file
 from vllm_logdoctor.report.writers import FORMATS, render
 
 METRICS = "# HELP vllm:num_requests_running Number of requests\n# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 3.0\n"
@@ -28,6 +29,24 @@ def test_a_report_in_place_of_a_log_is_named_and_refused(
     for command in ("analyze", "config", "excerpt"):
         done = logdoctor(command, "report", cwd=tmp_path)
         one_line(done, 3, "no log of vLLM: report (", "logdoctor); give the log that the report was made of")
+
+
+PIECES = {
+    "no proof": "INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.9.0\n",
+    "a failure without a release": "vllm: error: unrecognized arguments: --no-such-flag 3\n",
+}
+
+
+@pytest.mark.parametrize("form", ["markdown", "text"])
+@pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)
+def test_the_report_on_a_piece_is_recognised_as_a_report(piece: str, form: str) -> None:
+    report = vllm_logdoctor.analyze(piece.encode())
+    assert kind_of_file(render(report.analysis, form).encode()) == FORMATS[form].title + " of logdoctor"
+
+
+def test_a_log_that_ends_with_a_report_is_no_report(report: vllm_logdoctor.Report) -> None:
+    for form in ("markdown", "text"):
+        assert kind_of_file((8 * PIECES["no proof"] + render(report.analysis, form)).encode()) is None
 
 
 def test_a_folder_with_a_log_its_reports_and_metrics_is_one_run(

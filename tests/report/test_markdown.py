@@ -236,7 +236,8 @@ def test_the_first_line_names_the_logs_and_no_file_that_was_skipped(tmp_path):
     for name in ("a.log", "b.log"):
         line = f"INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.9.{name == 'b.log':d}\n"
         (tmp_path / name).write_text(line)
-    (tmp_path / "logdoctor.md").write_text("# 2 runs of vLLM in a.log, b.log\n")
-    text = markdown.render(analyse(inputs_from([str(tmp_path)]), Options()))
+    inputs = [str(tmp_path)]
+    (tmp_path / "logdoctor.md").write_text(markdown.render(analyse(inputs_from(inputs), Options())))
+    text = markdown.render(analyse(inputs_from(inputs), Options()))
     assert "logdoctor.md" in text
     assert "logdoctor.md" not in text.partition("\n")[0]

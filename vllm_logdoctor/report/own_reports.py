@@ -14,6 +14,10 @@ _CITED = re.compile(rb"\[L\d+|\bL\d+:? `|:\d+\]")
 # # before.log → after.log
 _TITLE = re.compile(rb" \xc2\xb7 [^\n]* \xc2\xb7 |^(?:# )?\d+ runs of vLLM in |^(?:# )?\S+ \xe2\x86\x92 \S+$")
 _TITLE_LINES = 6
+# # FAILED at start-up: Address already in use     and the same in text, underlined     # No log of vLLM
+_STATE = re.compile(rb"\s*(?:# (?:[A-Z]{3}|\d+ runs of vLLM in )|[^\n]{4,200}\n(?:[^\n]{1,100}\n){0,2}=+\n)")
+_LAST_SECTION = re.compile(rb"^(?:## )?What was read$", re.MULTILINE)
+_NO_LOG = re.compile(rb"\s*(?:# )?No log of vLLM\n")
 
 
 def is_own_report(kind: str) -> bool:
@@ -34,7 +38,8 @@ def kind_of_file(head: bytes) -> str | None:
         if own.begins and re.match(own.begins, head):
             return f"{own.title} of logdoctor"
     lines = [line for line in head[:HEAD_BYTES].split(b"\n", 3 * _TITLE_LINES) if line.strip()][:_TITLE_LINES]
-    if any(_TITLE.search(line) for line in lines) and _CITED.search(head):
+    cites = _CITED.search(head) is not None and any(_TITLE.search(line) for line in lines)
+    if cites or (_STATE.match(head) and _LAST_SECTION.search(head)) or _NO_LOG.match(head):
         own = FORMATS["markdown" if lines[0].startswith(b"# ") else "text"]
         return f"{own.title} of logdoctor"
     return None
