@@ -9,7 +9,7 @@ from vllm_logdoctor.report.figures import share, table
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.run.model import Coverage
+from vllm_logdoctor.run.model import Coverage, Unknown
 
 _GROUPS = 8
 _WHOLE = 12
@@ -49,22 +49,7 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
     if coverage.cut_characters:
         lines.append(f"{plural(coverage.cut_characters, 'character')} of overlong lines were cut.")
     lines += [line for note in coverage.notes for line in ("", prose(note))]
-    explained = {
-        line
-        for diagnosis in analysis.runs
-        for finding in diagnosis.findings
-        if finding.kind == "failure"
-        for line in finding.evidence
-    }
-    # IndexError('list index out of range'): some lines print the exception before its traceback.
-    raised = [text for one in explained if len(text := one.text.partition("Error: ")[2]) >= _WHOLE]
-    unknown = [
-        group
-        for group in coverage.unknown
-        if _WORD.search(group.template)
-        and not (group.count == 1 and group.first in explained)
-        and not any(text in group.first.text for text in raised)
-    ]
+    unknown = _unexplained(analysis)
     if unknown:
         rows = [
             [
@@ -84,6 +69,26 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
             *table(["level", "message", "times", "first"], rows),
         ]
     return lines
+
+
+def _unexplained(analysis: Analysis) -> list[Unknown]:
+    """Return the warnings and errors that no finding explains."""
+    explained = {
+        line
+        for diagnosis in analysis.runs
+        for finding in diagnosis.findings
+        if finding.kind == "failure"
+        for line in finding.evidence
+    }
+    # IndexError('list index out of range'): some lines print the exception before its traceback.
+    raised = [text for one in explained if len(text := one.text.partition("Error: ")[2]) >= _WHOLE]
+    return [
+        group
+        for group in analysis.coverage.unknown
+        if _WORD.search(group.template)
+        and not (group.count == 1 and group.first in explained)
+        and not any(text in group.first.text for text in raised)
+    ]
 
 
 def _compared(coverage: Coverage) -> str:

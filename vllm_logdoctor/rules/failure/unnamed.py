@@ -152,7 +152,6 @@ def unnamed_match(
     owner = owner_of(frames[-1].file) if frames else None
     phase = context.phase(observation.block) if observation.block is not None else ""
     starts = context.run.kind not in ("build", "test") and context.ending.outcome == "crashed_at_startup"
-    at_start = "during start-up" if starts else ""
     rule_id = CODE if raised is not None and _is_code_fault(raised, frames, phase) else UNKNOWN
     if rule_id not in rules:
         return None
@@ -166,7 +165,7 @@ def unnamed_match(
         # A library refused what vLLM's code handed it, or called back without end: that code is the place.
         place, owner = own, owner if owner in TENSOR_LIBRARIES else VLLM
     hidden = in_test and owner == PROGRAM  # pytest names the innermost place of a test behind the exception.
-    phase_words = _PHASES.get(phase) or at_start if owner != PROGRAM else ""
+    phase_words = "" if owner == PROGRAM else _PHASES.get(phase) or ("during start-up" if starts else "")
     owner_words = _owner_words(owner, frames) if rule_id == UNKNOWN else ""
     groups = {
         "exception": observation.text.split("\n")[0][:300],
