@@ -442,3 +442,15 @@ def test_a_check_of_types_in_the_attention_layer_is_no_refusal_of_a_backend():
         ends="AssertionError: Expected slot_mapping to be a dict, got <class 'list'>.",
     )
     assert root("\n".join(framed("Worker_TP0 pid=9", block))).id != "attention-backend-incompatible"
+
+
+def test_an_attribute_that_another_package_misses_in_vllm_is_a_difference_of_releases():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/python3.11/site-packages/tuner/engine_utils.py", line 400, in weights_of',
+        "    inner = llm_engine.model_executor.driver_worker",
+        "AttributeError: 'LLMEngine' object has no attribute 'model_executor'",
+    ]
+    found = root("\n".join(lines))
+    assert "another vLLM release" in found.title
+    assert "`model_executor`" in found.explanation
