@@ -44,6 +44,14 @@ def test_the_report_on_a_piece_is_recognised_as_a_report(piece: str, form: str) 
     assert kind_of_file(render(report.analysis, form).encode()) == FORMATS[form].title + " of logdoctor"
 
 
+def test_comparisons_and_transcripts_are_reports_too(tmp_path: Path) -> None:
+    shutil.copy(FIXTURE, tmp_path / "vllm.log")
+    for form in ("md", "text"):
+        compared = logdoctor("compare", str(FIXTURE), "vllm.log", "-f", form, cwd=tmp_path).stdout
+        assert kind_of_file(compared.encode())
+    assert kind_of_file(b"run 1: vLLM 0.11.2, models/tiny-qwen3\nrun 1: ready after 27 s\n")
+
+
 def test_a_log_that_ends_with_a_report_is_no_report(report: vllm_logdoctor.Report) -> None:
     for form in ("markdown", "text"):
         assert kind_of_file((8 * PIECES["no proof"] + render(report.analysis, form)).encode()) is None

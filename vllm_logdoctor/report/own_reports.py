@@ -14,10 +14,13 @@ _CITED = re.compile(rb"\[L\d+|\bL\d+:? `|:\d+\]")
 # # before.log → after.log
 _TITLE = re.compile(rb" \xc2\xb7 [^\n]* \xc2\xb7 |^(?:# )?\d+ runs of vLLM in |^(?:# )?\S+ \xe2\x86\x92 \S+$")
 _TITLE_LINES = 6
-# # FAILED at start-up: Address already in use     and the same in text, underlined     # No log of vLLM
+# # FAILED at start-up: Address already in use     and the same in text, underlined
 _STATE = re.compile(rb"\s*(?:# (?:[A-Z]{3}|\d+ runs of vLLM in )|[^\n]{4,200}\n(?:[^\n]{1,100}\n){0,2}=+\n)")
 _LAST_SECTION = re.compile(rb"^(?:## )?What was read$", re.MULTILINE)
-_NO_LOG = re.compile(rb"\s*(?:# )?No log of vLLM\n")
+# # No log of vLLM     and a comparison: before.log → after.log     and a transcript: run 1: vLLM 0.11.2, models/tiny-qwen3
+_FIRST_LINE = re.compile(
+    rb"\s*(?:(?:# )?(?:No log of vLLM|\S+ \xe2\x86\x92 \S+)|run 1: vLLM \S+, \S+\nrun 1: [^\n]*)\n"
+)
 
 
 def is_own_report(kind: str) -> bool:
@@ -39,7 +42,7 @@ def kind_of_file(head: bytes) -> str | None:
             return f"{own.title} of logdoctor"
     lines = [line for line in head[:HEAD_BYTES].split(b"\n", 3 * _TITLE_LINES) if line.strip()][:_TITLE_LINES]
     cites = _CITED.search(head) is not None and any(_TITLE.search(line) for line in lines)
-    if cites or (_STATE.match(head) and _LAST_SECTION.search(head)) or _NO_LOG.match(head):
+    if cites or (_STATE.match(head) and _LAST_SECTION.search(head)) or _FIRST_LINE.match(head):
         own = FORMATS["markdown" if lines[0].startswith(b"# ") else "text"]
         return f"{own.title} of logdoctor"
     return None
