@@ -14,9 +14,11 @@ import pytest
 from tests.browser.chromium import Chromium, chromium_path
 from tests.fleet.conftest import STARVED
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.fleet.changes import expected_effect
 from vllm_logdoctor.fleet.facts import jobs_of
 from vllm_logdoctor.fleet.library import Fleet
 from vllm_logdoctor.fleet.schema import arrow_schema
+from vllm_logdoctor.fleet.sections import hours_of
 from vllm_logdoctor.fleet.writers import rendered
 
 needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium on this host")
@@ -37,6 +39,32 @@ def test_hours_of_accounting_alone_are_no_lower_bound(fleet: Fleet, tmp_path: Pa
     others = [job.logs[0]["path"] for job in jobs if job.hours_from != "accounting"]
     fleet.forget(others)
     assert "all from accounting; " in fleet.picture().hours
+
+
+def test_the_hours_of_a_row_are_the_sums_of_its_jobs(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("job,elapsed\n101,3600\n202,7200\n303,3600\n")
+    fleet.add_accounting(tmp_path / "jobs.csv")
+    jobs = jobs_of(fleet.store)
+    known = [job.hours for job in jobs if job.hours is not None]
+    assert len(known) > 1
+    cards, hours, unknown = hours_of(jobs)
+    assert hours == sum(known)
+    assert cards == sum(job.card_hours for job in jobs if job.card_hours is not None)
+    assert unknown == len(jobs) - len(known)
+    assert hours_of([]) == (None, None, 0)
+
+
+def test_a_change_with_several_metrics_shows_the_two_of_most_jobs() -> None:
+    ranges = [("generation_throughput", 1.1, 1.3), ("latency", 0.8, 0.9), ("start_up", 0.5, 0.6)]
+    rows = [
+        {"metric": metric, "low": low, "high": high, "origin": "published"}
+        for position, (metric, low, high) in enumerate(ranges)
+        for _ in range(3 - position)
+    ]
+    assert (
+        expected_effect(rows)
+        == "generation throughput x 1.1 to 1.3 (published, n=3); latency x 0.8 to 0.9 (published, n=2)"
+    )
 
 
 def test_the_actions_of_a_rule_are_one_row(fleet: Fleet) -> None:

@@ -27,7 +27,7 @@ def planned_changes(store: Store, jobs: Sequence[JobSummary], effects: Sequence[
     lines = []
     for (knob, kind, after), found in groups.items():
         own = list({job.key: job for _, job in found}.values())
-        expected = _expected([row for row, _ in found])
+        expected = expected_effect([row for row, _ in found])
         lines.append(
             hours_line(_words(knob, kind, after), own, expected, measured_words(effects, knob, after))
         )
@@ -58,8 +58,8 @@ def _words(knob: str, kind: str, after: str | None) -> str:
     return knob if after == "True" and knob.startswith("--") else f"{knob} {shown(after)}"
 
 
-def _expected(rows: Sequence[Row]) -> str:
-    """Return the widest range of each metric and origin."""
+def expected_effect(rows: Sequence[Row]) -> str:
+    """Return the widest range of the two metrics and origins that most rows have."""
     ranges: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row["metric"] and row["low"] is not None and row["high"] is not None:
