@@ -43,6 +43,11 @@ def test_a_server_that_was_shut_down():
     assert outcome(START, READY, SERVED, stop, GONE) == "clean_shutdown"
 
 
+def test_an_engine_core_that_its_own_program_ends_was_not_stopped_from_outside():
+    assert "Stopped by a signal" not in analyze([*OFFLINE, *SIGTERM]).to_markdown()
+    assert "Stopped by a signal" in analyze([*START, *READY, *SERVED, *SIGTERM, *GONE]).to_markdown()
+
+
 def test_engine_dead_after_a_signal_is_noise_of_the_stop():
     assert outcome(START, READY, SERVED, SIGTERM, ENGINE_DEAD, GONE) == "clean_shutdown"
 

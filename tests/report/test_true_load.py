@@ -312,3 +312,32 @@ def test_the_number_of_api_servers_that_vllm_fills_in_is_no_argument(
     printed = ARGUMENTS.replace("{", f"{{'api_server_count': {servers}, 'data_parallel_size': {engines}, ")
     text = report([START[0], printed, *START[2:]])
     assert ("api_server_count" in text) == set_by_hand
+
+
+def test_the_mean_of_a_burst_and_a_quiet_load_stands_beside_the_median() -> None:
+    quiet = statistics(60, 1, 0, 1.0).replace("6000.0", "100.0")
+    burst = [statistics(second, 90, 0, 20.0) for second in (70, 80)]
+    assert " tokens/s mean, 100 median, 6,000 peak" in report([*START, *[quiet] * 8, *burst])
+    assert " median, " not in report([*START, *burst])
+
+
+def test_an_argument_of_an_untagged_build_is_kept_where_the_log_prints_only_what_was_set() -> None:
+    untagged = [line.replace("version 0.15.1", "version 0.1.dev18496+gd4e0675a7") for line in START]
+    untagged = [line.replace("(v0.15.1)", "(v0.1.dev18496+gd4e0675a7)") for line in untagged]
+    set_here = "'max_num_seqs': 4, 'async_scheduling': False}"
+    full = [statistics(second, 4, 80, 2.0) for second in range(120, 240, 10)]
+    text = report([*(line.replace("'max_num_seqs': 256}", set_here) for line in untagged), *full])
+    assert "--no-async-scheduling" in text
+
+
+def test_a_part_of_two_compilations_is_shown_below_the_nearer_one() -> None:
+    """The tracing of a draft model begins, by clocks of whole seconds, before its compilation does."""
+    compiled = [
+        "(EngineCore_DP0 pid=9) INFO 05-01 10:00:42 [backends.py:1155] Dynamo bytecode transform time: 1.20 s",
+        "(EngineCore_DP0 pid=9) INFO 05-01 10:00:44 [monitor.py:53] torch.compile took 3.40 s in total",
+        "(EngineCore_DP0 pid=9) INFO 05-01 10:00:47 [backends.py:1155] Dynamo bytecode transform time: 0.70 s",
+        "(EngineCore_DP0 pid=9) INFO 05-01 10:00:49 [monitor.py:53] torch.compile took 2.00 s in total",
+    ]
+    text = report([*START[:4], *compiled, *START[4:]])
+    [rows] = [part.split("\n\n")[0] for part in text.split("| phase |")[1:]]
+    assert rows.index("| 2 s |") < rows.index("0.7 s")

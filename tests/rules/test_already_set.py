@@ -40,6 +40,12 @@ def test_a_value_that_vllm_took_by_itself_is_not_given() -> None:
     assert not already_set(run, Change("--disable-custom-all-reduce", "flag", None, True))
 
 
+def test_a_switch_that_is_on_is_not_to_be_tried_again() -> None:
+    tried = "Start once with `--enforce-eager` to see whether torch.compile generates the kernel."
+    assert is_pointless(tried, a_run(set={"enforce_eager": True}))
+    assert not is_pointless(tried, a_run())
+
+
 def test_a_variable_is_set_where_the_log_shows_it() -> None:
     run = a_run(environment={"NCCL_DEBUG": Value("INFO", "explicit")})
     assert already_set(run, Change("NCCL_DEBUG", "env", None, "INFO"))

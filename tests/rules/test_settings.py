@@ -198,6 +198,12 @@ def test_what_is_missing_comes_with_what_to_set_next_time() -> None:
     assert "Configuration: keep the log" in texts
 
 
+@pytest.mark.parametrize(("platform", "missed"), [("cuda", True), ("neuron", False)])
+def test_the_size_of_the_cache_is_missed_where_the_platform_prints_one(platform: str, missed: bool) -> None:
+    run = a_run(platform=platform, reported={"dtype": "torch.bfloat16"})
+    assert ("KV cache size" in " ".join(unknowns_of(run))) is missed
+
+
 def test_a_whole_log_with_a_load_misses_nothing() -> None:
     run = a_run(
         set={"max_model_len": 4096, "gpu_memory_utilization": 0.9},

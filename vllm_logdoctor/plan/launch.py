@@ -85,10 +85,11 @@ def launch_of(run: Run) -> Launch | None:
     if not model:
         return None
     version = run.release
+    whole = run.seen("arguments-non-default") is None
     flags = {
         flag: accepted_value(name, plain_value(value))
         for name, value in run.arguments.items()
-        if (flag := _flag_name(name, plain_value(value), version)) and not _is_default(run, name)
+        if (flag := _flag_name(name, plain_value(value), version, whole)) and not _is_default(run, name)
     }
     return Launch(str(model), flags, _variables(run), version, cards_of(flags), run.platform)
 
@@ -241,8 +242,14 @@ def cards_of(flags: Mapping[str, Any]) -> int:
     return number
 
 
-def _flag_name(name: str, value: Any, version: str | None) -> str | None:
-    """Return the flag of an argument, or None where it is no flag or has its default value."""
+def _flag_name(name: str, value: Any, version: str | None, whole: bool) -> str | None:
+    """Return the flag of an argument, or None where it is no flag or has its default value.
+
+    Args:
+        name, value: the argument.
+        version: the release, as far as the log names one.
+        whole: whether the log prints the defaults among the arguments too.
+    """
     # A name that is none may hold a line end, and with it lines of a file that is written from it; YAML reads no key of 1,024 characters.
     if not name.isidentifier() or not name.isascii() or len(name) > _LONGEST_NAME:
         return None
@@ -251,7 +258,7 @@ def _flag_name(name: str, value: Any, version: str | None) -> str | None:
     flag = flag_for_field(name, version)
     if flag is None:
         spelt = "--" + name.replace("_", "-")
-        return None if _is_default_elsewhere(spelt, value) else spelt
+        return None if whole and _is_default_elsewhere(spelt, value) else spelt
     # --no-x where the engine decides by itself is the user's word: only a plain switch is off when not given.
     off = flag.default is None and value is False and flag.form != "switch-pair"
     if not flag.default_is_source and (flag.default == value or off):

@@ -22,6 +22,8 @@ from vllm_logdoctor.run.model import Phase, Run
 Figure = tuple[str, str]
 
 _MOST = 5
+_UNEVEN = 2.0
+"""Ratio of mean and median from which the mean alone describes no part of the load: a sweep, a burst."""
 _BEGINNINGS = ("imports", "engine-start", "engine-init", "api-server")
 _COMPARED = (
     "Successful requests",
@@ -90,8 +92,9 @@ def _of_load(run: Run) -> Iterator[Figure]:
         each = per_request(points)
         share = f"; {number(each)} per request in the median" if each and (figures.running or 0) > 1 else ""
         peak = max(figures.generation.max, 0.0 if _has_engines(run) else run.extremes.generation)
-        rates = f"{number(figures.generation.mean_busy)} tokens/s mean, {number(peak)} peak"
-        yield "generation", rates + share
+        mean, median = figures.generation.mean_busy or 0.0, figures.generation.p50 or 0.0
+        middle = "" if median / _UNEVEN <= mean <= median * _UNEVEN else f"{number(median)} median, "
+        yield "generation", f"{number(mean)} tokens/s mean, {middle}{number(peak)} peak{share}"
     elif figures.prompt.max:
         yield (
             "prompts",

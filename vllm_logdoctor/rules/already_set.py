@@ -15,6 +15,8 @@ _SETTING = lazy_pattern(
 )
 # Drop `--quantization`: vLLM reads the method from the checkpoint.
 _DROPPED = lazy_pattern(r"(?:Or )?(?:[Dd]rop|[Ll]eave|[Rr]emove) `(?P<flag>--[a-z][\w-]*)`")
+# Start once with `--enforce-eager` to see whether torch.compile generates the kernel.
+_STARTED_WITH = lazy_pattern(r"(?:Start|Run)(?: once)? with `--(?P<switch>[a-z][\w-]*)`")
 # Cell In[2], line 2      <ipython-input-5-1d2c>      /usr/lib/python3/dist-packages/ipykernel_launcher.py
 _OF_NOTEBOOK = lazy_pattern(r"^Cell In\[|<ipython-input-|\bipykernel")
 _OF_SCRIPT = "__main__"
@@ -73,6 +75,9 @@ def is_pointless(text: str, run: Run) -> bool:
     if dropped is not None:
         value = run.config.get(dropped["flag"][2:].replace("-", "_"))
         return (value is None or value.provenance != "explicit") and not _prints(run, dropped["flag"])
+    started = _STARTED_WITH.match(text)
+    if started is not None and run.setting(started["switch"].replace("-", "_")) is True:
+        return True
     if _ASKS_FOR_ORIGIN in text and _launches_own_kernel(run):
         return True
     if _OF_SCRIPT in text and any(_OF_NOTEBOOK.search(one.message) for one in trail_of(run)):

@@ -97,8 +97,14 @@ def _hardware_unknowns(run: Run) -> Iterator[str]:
         ranks = run.setting("tensor_parallel_size")
         if isinstance(ranks, int) and ranks > 1 and not _shows_links(run):
             yield f"GPU topology: run `{_LINKS.get(run.platform or '', 'nvidia-smi topo -m')}` in the job script."
-    # An encoder that embeds has no KV cache to size.
-    if memory is None and run.startup_complete and not (run.config and pools(run)) and not _shows_blocks(run):
+    # An encoder that embeds has no KV cache to size, and Neuron prints no size of it.
+    if (
+        memory is None
+        and run.platform != "neuron"
+        and run.startup_complete
+        and not (run.config and pools(run))
+        and not _shows_blocks(run)
+    ):
         start = "the engine's start-up lines at INFO" if run.config else "the log from its first line"
         yield f"KV cache size: keep {start}."
 

@@ -15,6 +15,8 @@ SHORTEST_GAP = 1.0
 SMALLEST_PART = 0.02
 """Share of a start from which a gap is shown, however short: the parts then add up to 98 % and more."""
 _PARTS_OF_COMPILE = frozenset({"dynamo", "inductor", "compile-cache"})
+_UNEVEN = 1.05
+"""How much longer the slowest ranks of several parts are together than the slowest rank of the whole."""
 _PRINTED = 1.0
 """Seconds by which two printed times may differ that belong to one moment."""
 
@@ -50,7 +52,9 @@ def with_parts_of_compile(phases: Sequence[Phase]) -> list[Phase]:
     room: dict[str, float] = defaultdict(float)
     for phase in phases:
         if phase.name == "compile":
-            room[_rank(phase)] += (phase.seconds or 0.0) + _PRINTED
+            # The slowest rank of one part is not that of the next one.
+            several = 1.0 if _rank(phase) == phase.process else _UNEVEN
+            room[_rank(phase)] += several * (phase.seconds or 0.0) + _PRINTED
     parts: dict[int, Phase] = {}
     # The total of some releases leaves out the loading of the cache: what does not fit beside the rest is no part of it.
     for phase in sorted(phases, key=lambda one: one.name == "compile-cache"):

@@ -94,14 +94,18 @@ def _with_parts(phase: Phase, phases: Sequence[Phase], depth: int) -> Iterator[t
 
 
 def _belongs(part: Phase, whole: Phase, phases: Sequence[Phase]) -> bool:
-    """Return True if a part belongs to this whole: of several with one name its own process's, else the one it lies in."""
+    """Return True if a part belongs to this whole: of several with one name its own process's, else the nearest in time."""
     wholes = [phase for phase in phases if phase.name == whole.name]
     same = [phase for phase in wholes if phase.process == part.process]
-    if len(wholes) == 1 or not part.start:
-        return whole is wholes[0]
-    chosen = same or wholes
-    begun = [phase for phase in chosen if phase.start is not None and phase.start <= part.start]
-    return whole is (begun[-1] if begun else chosen[0])
+    # Of two that are as near, a part begins with the later one: the clock has whole seconds.
+    return whole is min(reversed(same or wholes), key=lambda one: _distance(part, one))
+
+
+def _distance(part: Phase, whole: Phase) -> float:
+    """Return the seconds between two phases, 0 where they overlap or the log does not date them."""
+    if part.start is None or part.end is None or whole.start is None or whole.end is None:
+        return 0.0
+    return max(0.0, whole.start - part.end, part.start - whole.end)
 
 
 def _row(page: Page, phase: Phase, total: float | None, several: bool, depth: int) -> list[str]:

@@ -290,7 +290,7 @@ def quantization(memory: Memory, to: ChangedSetting) -> Memory | str:
         for share, bytes_ in zip(UNQUANTIZED, (new.low, _middle(new.low, new.high), new.high), strict=True)
     ]
     sizes = [memory.available + memory.weights - gib for gib in kept]
-    step = f"weights {memory.weights:g} -> {kept[1]:.2f} GiB ({kept[0]:.2f} to {kept[2]:.2f})"
+    step = f"weights {memory.weights:.2f} -> {kept[1]:.2f} GiB ({kept[0]:.2f} to {kept[2]:.2f})"
     step += f" ({condition})" if to_fp8 and (condition := condition_of_fp8(to.run)) else ""
     return memory.with_available(sizes[1], sizes[2], sizes[0], step)
 

@@ -214,6 +214,9 @@ def _stopped(
     noise = _noise_after(context, stop)
     if stop.kind == "shutdown" and not noise and context.ending.outcome != "killed":
         return
+    # The program of an offline engine ends its engine core by SIGTERM.
+    if context.run.kind == "offline" and stop.record.process.role == "engine-core" and not noise:
+        return
     values = {"what": shown(stop.record.message.strip()), "count": _errors(len(noise)) if noise else None}
     records = [stop.record, *(block.last_raised.record for block in noise[:2])]
     confidence: Confidence = "high" if stop.kind != "shutdown" else "medium"
