@@ -69,8 +69,9 @@ def test_a_length_of_time_reads_the_same_everywhere() -> None:
         " Running: 32 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 28.1%, CPU KV cache usage: 0.0%."
     )
     text = report([slow.format(second) for second in (10, 19, 27, 36, 44)])
-    assert "all 42.5 s of load" in text
-    assert "For 42.5 s at most" in text
+    length = text.split(" · still running")[0].rsplit(" · ", 1)[1]
+    assert f"all {length} of load" in text
+    assert f"For {length} at most" in text
 
 
 def test_a_period_without_a_running_request_is_not_said_to_hold_up_to_0() -> None:
@@ -341,3 +342,27 @@ def test_a_part_of_two_compilations_is_shown_below_the_nearer_one() -> None:
     text = report([*START[:4], *compiled, *START[4:]])
     [rows] = [part.split("\n\n")[0] for part in text.split("| phase |")[1:]]
     assert rows.index("| 2 s |") < rows.index("0.7 s")
+
+
+def test_lengths_are_not_computed_where_the_prefix_cache_holds_the_prompts() -> None:
+    """Releases leave the tokens from the cache out of the prompt throughput: the mean prompt looks like a few tokens."""
+    full = [statistics(second, 256, 80, 20.0) for second in range(120, 240, 10)]
+    assert "--random-input-len 520" in report([*START, *full, *[ANSWER] * 3000])
+    cached = [line.replace("hit rate: 0.0%", "hit rate: 99.5%") for line in full]
+    assert "fill in your own lengths" in report([*START, *cached, *[ANSWER] * 3000])
+
+
+def test_the_tokens_of_a_step_are_proved_by_the_line_that_holds_in_the_end() -> None:
+    default = (
+        "INFO 05-01 09:59:59 [scheduler.py:216] Chunked prefill is enabled with max_num_batched_tokens=2048."
+    )
+    own = "(APIServer pid=1) INFO 05-01 10:00:02 [scheduler.py:216] Chunked prefill is enabled with max_num_batched_tokens=8192."
+    engine = START[2].replace("device_config=cuda", "device_config=cuda, enable_chunked_prefill=True")
+    text = report([default, *START[:2], own, engine, *START[3:]])
+    assert "chunked prefill (on, 8,192 tokens a step) [L4 and 1 more]" in text
+
+
+def test_graphs_that_seem_to_free_memory_are_shown_without_it() -> None:
+    captured = "(EngineCore_DP0 pid=9) INFO 05-01 10:00:52 [gpu_model_runner.py:4244] Graph capturing finished in 4 secs, took {} GiB"
+    assert "CUDA graphs (captured in 4 s)" in report([*START, captured.format("-0.41")])
+    assert "CUDA graphs (captured in 4 s, 0.41 GiB)" in report([*START, captured.format("0.41")])

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, flag_history, long_name
-from vllm_logdoctor.knowledge.versions import at_least
+from vllm_logdoctor.knowledge.versions import at_least, release_number
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
 from vllm_logdoctor.rules.model import Change
@@ -85,7 +85,9 @@ def launch_of(run: Run) -> Launch | None:
     if not model:
         return None
     version = run.release
-    whole = run.seen("arguments-non-default") is None
+    # An untagged build has no defaults to compare with: what it prints as set is set.
+    tagged = version is not None and release_number(version) is not None
+    whole = tagged or run.seen("arguments-non-default") is None
     flags = {
         flag: accepted_value(name, plain_value(value))
         for name, value in run.arguments.items()

@@ -36,7 +36,9 @@ def graphs(run: Run, load: Load) -> AlreadyRight | None:
     if seconds is not None and seconds >= LONG_CAPTURE:
         return None
     state = (
-        "captured" + (f" in {seconds:g} s" if seconds is not None else "") + (f", {gib:g} GiB" if gib else "")
+        "captured"
+        + (f" in {seconds:g} s" if seconds is not None else "")
+        + (f", {gib:g} GiB" if gib and gib > 0 else "")
     )
     brings = "steps are replayed instead of launched kernel by kernel"
     return AlreadyRight("CUDA graphs", state, brings, _lines(run, "graphs-captured"))
@@ -78,7 +80,9 @@ def prefix_caching(run: Run, load: Load) -> AlreadyRight | None:
 def chunked_prefill(run: Run, load: Load) -> AlreadyRight | None:
     """Chunked prefill is on."""
     value = run.config.get("enable_chunked_prefill")
-    lines = _lines(run, "chunked-prefill-enabled")
+    # The first line may be of a default that the arguments of the server change.
+    seen = run.seen("chunked-prefill-enabled")
+    lines = (run.evidence(seen.last.record),) if seen is not None and seen.last is not None else ()
     if value is None or value.value is not True or not (value.evidence or lines):
         return None
     tokens = run.setting("max_num_batched_tokens")

@@ -18,6 +18,8 @@ _BENCH_SINCE = (0, 10)
 _PROMPTS_EACH = 10
 _NUM_PROMPTS = lazy_pattern(r"--num-prompts[ =](?P<number>\d{1,9})\b")
 LEAST_SHARE = 0.9
+_SHARED = 10.0
+"""Percent of the prompts from the prefix cache, above which their mean length can't be told from the statistics lines."""
 _TOTALS = ("Successful requests", "Total input tokens", "Total generated tokens")
 
 
@@ -89,6 +91,9 @@ def _lengths(run: Run) -> tuple[int, int] | None:
             prompt, answer = (max(1, round((total or 0.0) / requests)) for total in tokens)
             return prompt, answer
     load = load_of(run)
+    # Releases count a prompt without what the prefix cache holds of it, and random prompts share nothing.
+    if (load.hit_rate or 0.0) > _SHARED:
+        return None
     means = (tokens_per_request(run, load, lambda sample: sample.prompt), tokens_per_answer(run, load))
     prompt, answer = (round(tokens or 0.0) for tokens in means)
     return (prompt, answer) if prompt and answer else None

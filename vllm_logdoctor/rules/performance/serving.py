@@ -314,7 +314,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         effect=_max_num_seqs_effect(case, max_num_seqs, target, queue) if target is not None else None,
         alternatives=("a second replica, where the speed of a single stream must not fall",),
         verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls"
-        + f"{_down_to(left) if left < waiting else ''} at the same load.",
+        + f"{_down_to(left) if left <= waiting / 2 else ''} at the same load.",
     )
 
 
