@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.evidence.samples import READINGS, SAMPLES
 from vllm_logdoctor.evidence.kinds import KINDS, evidence_kind
+from vllm_logdoctor.evidence.model import EvidenceFile, Reading
 from vllm_logdoctor.evidence.pasted import read_parts
 from vllm_logdoctor.evidence.read import MOST_READINGS, read_evidence
 from vllm_logdoctor.pipeline import analyse
@@ -340,3 +341,17 @@ def test_events_of_a_pod_alone_say_what_went_wrong_with_it(events: list[str], wo
     heading = report.partition("\n")[0]
     assert heading.startswith("# No log of vLLM")
     assert words in heading if words else heading == "# No log of vLLM"
+
+
+@pytest.mark.parametrize(
+    ("reading", "pids"),
+    [
+        (Reading("memory of process 10291 python", 512, "MiB", "gpu 0"), {"10291"}),
+        (Reading("cpu", 99.5, "%", "thread 2532738"), {"2532738"}),
+        (Reading("memory used", 512, "MiB", "gpu 10291"), set()),
+    ],
+)
+def test_numbers_of_processes_are_taken_from_readings_of_processes_alone(
+    reading: Reading, pids: set[str]
+) -> None:
+    assert EvidenceFile("smi.txt", "nvidia-smi", (reading,)).identity.pids.keys() == pids
