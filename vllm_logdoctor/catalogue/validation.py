@@ -145,6 +145,15 @@ def _check_signature(signature: Signature) -> Iterator[Found]:
 
 def _check_templates(page: RulePage) -> Iterator[Found]:
     """Yield the templates and conditions of a page with a name that nothing gives a value."""
+    titles = [
+        (("title",), page.title),
+        *((("signature", number, "title"), one.title) for number, one in enumerate(page.signatures)),
+    ]
+    yield from (
+        (place, "a title is not filled in: write it without { and }")
+        for place, title in titles
+        if "{" in title
+    )
     for place, template, groups in _templates(page):
         try:
             names = placeholders(template)

@@ -326,7 +326,8 @@ def _evidence(
         spans,
         key=lambda span: (span.sample.waiting or 0, span.sample.kv_usage or 0.0, span.sample.running or 0),
     )
-    chosen = {span.sample.line: span.sample for span in (worst, spans[0], spans[-1])}
+    fullest = max(spans, key=lambda span: span.sample.running or 0)
+    chosen = {span.sample.line: span.sample for span in (worst, fullest, spans[0], spans[-1])}
     return tuple(evidence_of_sample(run, sample) for sample in chosen.values())
 
 

@@ -69,7 +69,9 @@ def _load_unknowns(run: Run) -> Iterator[str]:
         )
         yield f"Load: statistics are off; {how}."
     elif run.startup_complete and run.kind == "offline":
-        yield "Load: offline engines print statistics only with `LLM(..., disable_log_stats=False)`."
+        yield (
+            "Load: offline engines print no statistics by default; `LLM(..., disable_log_stats=False)` turns them on in releases that can print them."
+        )
     elif run.startup_complete:
         yield from _no_statistics(run)
 

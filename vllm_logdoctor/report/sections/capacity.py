@@ -14,6 +14,8 @@ _KIB = 1024
 _OF_MEMORY = ("memory", "kv-cache")
 _SHORT_OF_MEMORY = 50.0
 """Percent of the KV cache in use at the peak from which other sizes matter."""
+_TAKES_MORE = frozenset({"gpu_memory_utilization"})
+"""Settings that give the cache memory which a run that ran out of it did not have."""
 
 
 def capacity(page: Page) -> list[str]:
@@ -56,10 +58,11 @@ def _what_if(page: Page) -> list[str]:
     if not (full is not None and full < 2) and (used or 0.0) < _SHORT_OF_MEMORY:
         return []
     now = run.measure("kv_cache_tokens")
+    out_of_memory = page.root is not None and page.root.exhausts == "device-memory"
     larger = {
         answer.knob: answer
         for answer in sorted(page.diagnosis.what_if, key=lambda one: one.kv_cache_tokens or 0)
-        if (answer.kv_cache_tokens or 0) > (now or 0)
+        if (answer.kv_cache_tokens or 0) > (now or 0) and not (out_of_memory and answer.knob in _TAKES_MORE)
     }
     if not larger:
         return []

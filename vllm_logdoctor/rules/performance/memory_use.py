@@ -159,7 +159,7 @@ def few_full_length_requests_fit(case: RuleContext) -> Advice | None:
     )
     text = (
         f"The cache holds {requests:g} {'request' if requests == 1 else 'requests'} of the full {length:,} tokens. That matters only if such long"
-        f" requests come: then {then}. Shorter ones share the cache as usual."
+        f" requests come: then {then}."
     )
     fits = () if requests >= 1 else _length_that_fits(case, length, requests)
     return Advice(
