@@ -21,6 +21,8 @@ from tests.report.test_formats import acts
 from tests.report.test_markdown import hostile_text
 from vllm_logdoctor.cli.app import app
 from vllm_logdoctor.comparison import markdown, verification_markdown
+from vllm_logdoctor.comparison.comparison import compare
+from vllm_logdoctor.comparison.json import comparison_document
 from vllm_logdoctor.comparison.verification import Verification, verify
 from vllm_logdoctor.comparison.writers import comparison_text, verification_text
 from vllm_logdoctor.plan.model import Plan
@@ -92,6 +94,13 @@ def test_sarif_says_which_finding_is_new_and_which_is_gone() -> None:
     assert states["worsea"] == "new"
     assert states["stays"] == "unchanged"
     assert states["figure/kv_cache_tokens"] is None
+
+
+def test_json_has_the_note_of_a_figure_or_null() -> None:
+    noted, plain = (compare(snapshot(startup=120), snapshot(startup=end)) for end in (50, 120))
+    notes = [comparison_document(one)["figures"][0]["note"] for one in (noted, plain)]
+    assert "warm cache" in notes[0]
+    assert notes[1] is None
 
 
 def test_a_spreadsheet_has_a_row_for_each_check() -> None:

@@ -13,6 +13,7 @@ from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.pipeline import analyse
 from vllm_logdoctor.source import Input, inputs_from, sets_of
 from vllm_logdoctor.source.inputs import OTHER_FILE
+from vllm_logdoctor.source.sets import servers_apart
 
 LINE = b"INFO 03-04 10:11:12 [core.py:93] vLLM\n"
 
@@ -99,3 +100,10 @@ def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0)
     with pytest.raises(LogdoctorError, match="Permission denied"):
         inputs_from(tmp_path)
+
+
+@pytest.mark.parametrize(("servers", "sets"), [(0, 1), (1, 1), (2, 2)])
+def test_nodes_that_each_start_a_server_are_no_ranks_of_one_run(servers: int, sets: int) -> None:
+    start = b"(APIServer pid=11) INFO 03-02 10:00:05 [api_server.py:1839] vLLM API server version 0.11.2\n"
+    nodes = [Input(f"node-{number}.log", data=start if number < servers else LINE) for number in range(2)]
+    assert len(list(servers_apart(sets_of(nodes)))) == sets
