@@ -36,10 +36,10 @@ _MOST_WAITING = 64
 """Kinds of request lines, one for each writer, that wait at once."""
 MANY_MISSES = 100
 
-# Requests belong to the statistics line after them, and to the run before the next one's first lines.
 _STARTS = (
     "server version ", "█  version ", "non-default args: {", "args: Namespace(", "LLM engine (v", "LLM engine with config: ",
 )  # fmt: skip
+# Requests belong to the statistics line after them, and to the run before the next one's first lines.
 _COUNT_BEFORE = (
     "Avg prompt throughput: ", *_STARTS, "detected platform ", "Platform plugin ",
     "ServerArgs(", "Load weight begin.", "Decode batch. #", "Decode batch, #", "Prefill batch. #", "Prefill batch, #",

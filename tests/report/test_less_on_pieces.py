@@ -305,7 +305,7 @@ def test_a_traceback_of_the_server_beside_the_output_of_a_test_is_no_failed_test
                 "import xgrammar as xgr",
             ),
             (f"{SITE}/torch/_ops.py", "load_library", "ctypes.CDLL(path)"),
-            ends="OSError: /root/.cache/torch_extensions/py310_cu124/xgrammar/xgrammar.so: cannot open shared object file: No such file or directory",
+            ends="OSError: /srv/cache/torch_extensions/py310_cu124/xgrammar/xgrammar.so: cannot open shared object file: No such file or directory",
         )
     )
     assert "TESTS FAILED" not in text

@@ -315,6 +315,13 @@ def test_the_number_of_api_servers_that_vllm_fills_in_is_no_argument(
     assert ("api_server_count" in text) == set_by_hand
 
 
+def test_a_number_of_engines_that_is_null_costs_nothing() -> None:
+    printed = ARGUMENTS.replace("{", "{'data_parallel_size': None, ")
+    text = report([START[0], printed, *START[2:]])
+    assert "defect" not in text
+    assert "org/model" in text
+
+
 def test_the_mean_of_a_burst_and_a_quiet_load_stands_beside_the_median() -> None:
     quiet = statistics(60, 1, 0, 1.0).replace("6000.0", "100.0")
     burst = [statistics(second, 90, 0, 20.0) for second in (70, 80)]

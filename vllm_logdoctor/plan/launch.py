@@ -245,7 +245,7 @@ def cards_of(flags: Mapping[str, Any]) -> int:
 
 
 def _flag_name(name: str, value: Any, version: str | None, whole: bool) -> str | None:
-    """Return the flag of an argument, or None where it is no flag or has its default value.
+    """Return the flag of an argument, or None where it is not a flag or has its default value.
 
     Args:
         name, value: the argument.

@@ -11,15 +11,16 @@ HEAD_BYTES = 1 << 16
 _CITED = re.compile(rb"\[L\d+|\bL\d+:? `|:\d+\]")
 # vLLM 0.11.2 · models/tiny-qwen3 · 1 CPU rank · 2 min 55 s · clean shutdown
 # # 2 runs of vLLM in a.log, b.log
-# # before.log → after.log
-_TITLE = re.compile(rb" \xc2\xb7 [^\n]* \xc2\xb7 |^(?:# )?\d+ runs of vLLM in |^(?:# )?\S+ \xe2\x86\x92 \S+$")
+_TITLE = re.compile(rb" \xc2\xb7 [^\n]* \xc2\xb7 |^(?:# )?\d+ runs of vLLM in ")
 _TITLE_LINES = 6
 # # FAILED at start-up: Address already in use     and the same in text, underlined
 _STATE = re.compile(rb"\s*(?:# (?:[A-Z]{3}|\d+ runs of vLLM in )|[^\n]{4,200}\n(?:[^\n]{1,100}\n){0,2}=+\n)")
 _LAST_SECTION = re.compile(rb"^(?:## )?What was read$", re.MULTILINE)
-# # No log of vLLM     and a comparison: before.log → after.log     and a transcript: run 1: vLLM 0.11.2, models/tiny-qwen3
+# # No log of vLLM     and a comparison: # before.log → after.log     both underlined in text
+# and a transcript: run 1: vLLM 0.11.2, models/tiny-qwen3
+_ALONE = rb"(?:No log of vLLM|\S+ \xe2\x86\x92 \S+)\n"
 _FIRST_LINE = re.compile(
-    rb"\s*(?:(?:# )?(?:No log of vLLM|\S+ \xe2\x86\x92 \S+)|run 1: vLLM \S+, \S+\nrun 1: [^\n]*)\n"
+    rb"\s*(?:# " + _ALONE + rb"|" + _ALONE + rb"=+\n|run 1: vLLM \S+, \S+\nrun 1: [^\n]*\n)"
 )
 
 

@@ -268,9 +268,13 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     """Return in words what a limit means in a run, with a place for its time."""
     held = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
     if name == "none-clear" and any(span.sample.generation > 0 for span in held):
-        room = "with free slots and KV cache" if slots_in_a_line(run) else "although the KV cache had room,"
-        none = "" if any(span.sample.prompt > 0 for span in held) else " while no prompt was computed"
-        return f"Requests waited for {{span}} {room.rstrip(',') if not none else room}{none}: something else holds them back"
+        slots = slots_in_a_line(run)
+        room = "with free slots and KV cache" if slots else "although the KV cache had room"
+        none = f"{'' if slots else ','} while no prompt was computed"
+        computed = any(span.sample.prompt > 0 for span in held)
+        return (
+            f"Requests waited for {{span}} {room}{'' if computed else none}: something else holds them back"
+        )
     if name == "kv-cache-limited" and max(span.sample.kv_usage or 0.0 for span in held) < KV_FULL:
         return "The free part of the KV cache was too small for the next request for {span}"
     if name == "kv-cache-limited" and any(span.waits for span in held):

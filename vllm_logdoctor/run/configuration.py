@@ -79,7 +79,7 @@ def arguments_of(event: Event) -> tuple[dict[str, Any], bool]:
         values.popitem()
     # vLLM sets it to the number of engines before it prints what differs from the defaults.
     if not complete and values.get("api_server_count") == values.get("data_parallel_size", 1):
-        del values["api_server_count"]
+        values.pop("api_server_count", None)
     return {name: value for name, value in values.items() if name not in _PARSERS_OWN}, complete
 
 

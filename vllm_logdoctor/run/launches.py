@@ -111,9 +111,8 @@ class Launches(Struct):
         if record.line == 1 and not begun:
             text = text.removeprefix("# ")
         if self._lines and (record.file, record.line) == (self._last[0], self._last[1] + 2):
-            self._finish(
-                begun
-            )  # A blank line, which is no record, ends a command whose last line has a backslash.
+            # A blank line, which is not a record, ends a command whose last line has a backslash.
+            self._finish(begun)
         elif self._lines and (record.file, record.line) != (self._last[0], self._last[1] + 1):
             self._lines, self._evidence = [], []
         if not self._lines and not any(mark in text for mark in _MARKS):

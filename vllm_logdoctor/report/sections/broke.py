@@ -69,8 +69,9 @@ def _details(page: Page, root: Finding) -> list[str]:
 def verification_line(page: Page) -> list[str]:
     """Return how to see that it worked, where nothing else is to say of what broke."""
     root = page.shown_root
-    said = root is None or not root.verify or broke(page) or beside_failure(page)
-    return [] if said or root is None else [prose(root.verify), ""]
+    if root is None or not root.verify or _details(page, root):
+        return []
+    return [prose(root.verify), ""]
 
 
 def _rest(root: Finding) -> list[str]:

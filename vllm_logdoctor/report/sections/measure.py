@@ -19,7 +19,7 @@ _PROMPTS_EACH = 10
 _NUM_PROMPTS = lazy_pattern(r"--num-prompts[ =](?P<number>\d{1,9})\b")
 LEAST_SHARE = 0.9
 _SHARED = 10.0
-"""Percent of the prompts from the prefix cache, above which their mean length can't be told from the statistics lines."""
+"""Percent of the prompts from the prefix cache, above which the statistics lines do not give their mean length."""
 _TOTALS = ("Successful requests", "Total input tokens", "Total generated tokens")
 
 

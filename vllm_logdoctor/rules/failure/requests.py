@@ -37,6 +37,7 @@ _MESSAGE = lazy_pattern(r"message='(?P<message>[^'\n]{4,200})'")
 _ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request"
 _LOGGED = "The server logged: {logged}\nExceptions: {several}.\nException: {only}."
+_LOGGED_IN_PART = "The server logged: {logged}\nThe last line, which names the error, is not in the log."
 _TORN = "Error while processing a request, its traceback cut off"
 _UNPARSED = "Model output that the tool or reasoning parser could not read"
 _GOES_ON = "\nvLLM logs an error of its parsers and goes on with the request."
@@ -237,12 +238,10 @@ def _refusals(
     }
     rule = rules.rule(REFUSED)
     unparsed = bool(texts) and all(map(_is_of_parser, texts))
-    title, explain = (_UNPARSED, _LOGGED + _GOES_ON) if unparsed else (_FAILED, _LOGGED)
-    if not unparsed and torn:
-        title, explain = (
-            _TORN,
-            "The server logged: {logged}\nThe last line, which names the error, is not in the log.",
-        )
+    if unparsed:
+        title, explain = _UNPARSED, _LOGGED + _GOES_ON
+    else:
+        title, explain = (_TORN, _LOGGED_IN_PART) if torn else (_FAILED, _LOGGED)
     return finding_of(
         rule if refused else replace(rule, title=title, meaning=""), context.run, role=None, confidence="high",
         records=records, values=values, kind="configuration", explain="" if refused else explain,
