@@ -9,56 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.fleet.made import store_of, store_with
 from vllm_logdoctor.cli.analyze import AnalyzeArguments, run_analyze
 from vllm_logdoctor.fleet.effects import effects_of
 from vllm_logdoctor.fleet.facts import jobs_of
-from vllm_logdoctor.fleet.peers import chance, outliers_of, slow_starts
+from vllm_logdoctor.fleet.peers import chance, group_words, outliers_of, peer_key, slow_starts
 from vllm_logdoctor.fleet.picture import picture_of
-from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.fleet.values import release_of
 
 LOG = Path(__file__).parents[2] / "fixtures" / "vllm-0.11.2-color.log"
-_RUN = {
-    "run": 1, "kind": "server", "server": "vllm", "model": "org/model-8B", "release": "0.11.2", "version": "0.11.2", "platform": "cuda",
-    "tp": 2, "pp": 1, "dp": 1, "cards": 2, "clock": "ok", "span_s": 3600.0, "outcome": "clean_shutdown", "startup_complete": True,
-}  # fmt: skip
-
-
-def store_of(
-    place: Path, starts: list[float], settings: list[dict[str, str]] | None = None, **given: Any
-) -> Store:
-    """Write a store with one job per start-up time."""
-    store = Store(place)
-    store.create()
-    logs, runs, rows = [], [], []
-    for number, start in enumerate(starts):
-        key = f"{number:016d}"
-        logs.append(
-            {
-                "log": key,
-                "added": 1,
-                "path": f"/logs/vllm-{number}.log",
-                "files": [],
-                "state": "",
-                "job": f"log {number:03d}",
-                "status": "ok",
-                "modified": 1_000_000 * number,
-            }
-        )
-        runs.append({**_RUN, "log": key, "startup_s": start, **given})
-        for name, value in (settings[number] if settings else {}).items():
-            rows.append(
-                {
-                    "log": key,
-                    "run": 1,
-                    "scope": "config",
-                    "name": name,
-                    "value": value,
-                    "provenance": "explicit",
-                }
-            )
-    store.write_part("part", {"logs": logs, "runs": runs, "settings": rows})
-    return store
 
 
 def test_a_run_far_from_its_peers_is_found_with_what_it_differs_in(tmp_path: Path) -> None:
@@ -163,3 +122,73 @@ def test_two_changed_settings_are_no_effect(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_source_builds_are_no_release(version: str, release: str | None) -> None:
     assert release_of(version) == release
+
+
+def test_peers_are_named_by_what_they_share() -> None:
+    run = {
+        "server": "vllm",
+        "model": "org/model-8B",
+        "release": "0.11.2",
+        "tp": 4,
+        "pp": None,
+        "dp": 1,
+        "quantization": None,
+        "kind": "server",
+    }
+    named = {
+        platform: peer_key({**run, "platform": platform, "card": card})
+        for platform, card in (("cuda", "H100"), ("rocm", None), ("cpu", None))
+    }
+    assert {platform: group_words(key) for platform, key in named.items() if key is not None} == {
+        "cuda": "org/model-8B, H100, TP=4, vLLM 0.11, server",
+        "rocm": "org/model-8B, rocm card not known, TP=4, vLLM 0.11, server",
+        "cpu": "org/model-8B, CPU, TP=4, vLLM 0.11, server",
+    }
+
+
+def test_throughput_is_far_only_from_that_at_the_same_load(tmp_path: Path) -> None:
+    """A run with few requests at once is slower than one with many, and no outlier; one that is slow at equal load is."""
+    load = [
+        {
+            "log": number,
+            "low": low,
+            "high": 2 * low,
+            "samples": 5,
+            "generation_p50": 100.0 * low + number % 3 - (60 if (number, low) == (8, 1) else 0),
+        }
+        for number in range(9)
+        for low in (1, 8)
+    ]
+    store = store_with(tmp_path / "s", [{}] * 9, load=load)
+    (found,) = outliers_of(store, jobs_of(store)).found
+    assert (found.job, found.metric, found.level, found.n) == ("log 008", "generation", "1-2 running", 9)
+    assert found.ratio == pytest.approx(0.42, abs=0.01)
+
+
+def test_times_of_an_untrusted_clock_are_not_compared(tmp_path: Path) -> None:
+    runs = [{"startup_s": 100.0, "load_s": 10.0} for _ in range(9)]
+    store = store_with(
+        tmp_path / "s", [*runs, {"startup_s": 900.0, "load_s": 10.0, "clock": "runs backwards"}]
+    )
+    result = outliers_of(store, jobs_of(store))
+    assert (result.found, result.compared) == ([], 9 + 10)
+
+
+def test_a_tight_group_has_no_outlier_below_thirty_percent(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "s", [100.0] * 9 + [128.0])
+    assert outliers_of(store, jobs_of(store)).found == []
+    store = store_of(tmp_path / "t", [100.0] * 9 + [132.0])
+    assert [one.job for one in outliers_of(store, jobs_of(store)).found] == ["log 009"]
+
+
+def test_five_rare_settings_are_named_and_free_text_by_its_name(tmp_path: Path) -> None:
+    """A value that a second of the ten runs has is not rare."""
+    own = {f"option_{letter}": "1" for letter in "abcdef"} | {
+        "hf_overrides": "text:217005ca",
+        "block_size": "16",
+        "port": "8001",
+    }
+    settings = [{"block_size": "16"}, *({} for _ in range(8)), own]
+    store = store_of(tmp_path / "s", [100.0] * 9 + [300.0], settings)
+    (found,) = outliers_of(store, jobs_of(store)).found
+    assert found.differs_in == ("hf_overrides", "option_a=1", "option_b=1", "option_c=1", "option_d=1")

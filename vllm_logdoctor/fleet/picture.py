@@ -187,7 +187,7 @@ def _periods(jobs: Sequence[JobSummary]) -> Section:
         )
     )
     causes = [grouped(period, lambda job: str(job.root)) for period in failed]
-    for cause in sorted({*causes[0], *causes[1]}, key=lambda one: -len(causes[0].get(one, ()))):
+    for cause in sorted({*causes[0], *causes[1]}, key=lambda one: (-len(causes[0].get(one, ())), one)):
         now, then = causes[0].get(cause, []), causes[1].get(cause, [])
         lines.append(
             SectionRow(
