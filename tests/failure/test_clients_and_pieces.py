@@ -171,7 +171,7 @@ def test_a_request_that_an_engine_in_another_server_refused_is_no_crash() -> Non
         "ValueError: Failed to apply Processor on data",
     ]
     text = run_of(lines).to_markdown()
-    assert text.startswith("# EXCERPT: an error was logged")
+    assert text.startswith("# EXCERPT: request refused: the model's processor can't read")
     assert "1. Send the image" in text
     assert "crashed" not in text
 

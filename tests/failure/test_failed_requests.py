@@ -144,3 +144,57 @@ def test_a_model_that_the_server_does_not_have_is_named_where_its_clients_ask_fo
     )
     refused = next(one for one in diagnosis(asked).findings if one.id == "request-error-not-server-fault")
     assert "The model `other` does not exist." in refused.explanation
+
+
+def _report(text: str) -> str:
+    return analyze(text.splitlines()).to_markdown()
+
+
+def test_media_that_the_server_could_not_download_are_named_with_what_to_check() -> None:
+    text = _report(
+        "ERROR:    Exception in ASGI application\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/lib/python3.11/site-packages/fastapi/routing.py", line 212, in run_endpoint_function\n'
+        "    return await dependant.call(**values)\n"
+        '  File "/opt/lib/python3.11/site-packages/vllm/connections.py", line 95, in async_get_bytes\n'
+        "    return await r.read()\n"
+        '  File "/opt/lib/python3.11/site-packages/aiohttp/helpers.py", line 671, in __exit__\n'
+        "    raise asyncio.TimeoutError from exc_val\n"
+        "TimeoutError\n"
+    )
+    assert text.startswith("# EXCERPT: image or other media of a request could not be downloaded")
+    assert "VLLM_IMAGE_FETCH_TIMEOUT" in text.split("## ")[0]
+
+
+def test_a_request_that_another_server_sends_on_and_vllm_refuses_is_that_program_s() -> None:
+    text = _report(
+        "ERROR:    Exception in ASGI application\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/lib/python3.11/site-packages/starlette/routing.py", line 69, in app\n'
+        "    await response(scope, receive, send)\n"
+        '  File "gateway.py", line 99, in stream\n'
+        "    answer = client.chat.completions.create(\n"
+        '  File "/opt/lib/python3.11/site-packages/openai/_base_client.py", line 993, in _request\n'
+        "    raise self._make_status_error_from_response(err.response) from None\n"
+        "openai.BadRequestError: Error code: 400 - {'message': 'max_tokens must be at least 1, got -7.', 'code': 400}\n"
+    )
+    assert "a program's request was refused by the server" in text.splitlines()[0]
+    assert "1. Correct the request in that program" in text
+
+
+def test_one_failed_request_is_no_verdict_on_all_and_asks_nobody_to_read_what_is_shown() -> None:
+    text = _report(
+        "INFO 05-28 01:00:01 [async_llm.py:261] Added request chatcmpl-1.\n"
+        "ERROR:    Exception in ASGI application\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/lib/python3.11/site-packages/fastapi/routing.py", line 212, in run_endpoint_function\n'
+        "    return await dependant.call(**values)\n"
+        '  File "/opt/lib/python3.11/site-packages/vllm/assets/video.py", line 60, in load\n'
+        "    assert i == num_frames, (\n"
+        "AssertionError: Expected reading 32 frames, but only loaded 9 frames from video.\n"
+        'INFO:     10.0.0.2:20037 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error\n'
+    )
+    assert text.startswith("# REQUEST FAILED: the only one answered")
+    assert "only 9 could be decoded" in text
+    assert "No request succeeded" not in text
+    assert "Read the traceback" not in text

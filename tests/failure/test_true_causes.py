@@ -268,3 +268,41 @@ def test_an_operation_on_memory_of_the_host_says_nothing_of_the_processor() -> N
 def test_a_backend_that_is_not_for_the_format_of_the_weights_is_named() -> None:
     refused = root("ValueError: moe_backend='flashinfer_b12x' is not supported for FP8 MoE.\n")
     assert refused.title == "Kernel backend not usable for this model or card"
+
+
+def test_a_field_that_a_model_s_code_in_vllm_misses_is_no_matter_of_the_model_s_own_code() -> None:
+    missing = root(
+        "Traceback (most recent call last):\n"
+        '  File "/opt/lib/python3.11/site-packages/vllm/model_executor/models/orca.py", line 923, in get_patch_size\n'
+        "    return self.vision_config.merge_size\n"
+        '  File "/opt/lib/python3.11/site-packages/transformers/configuration_utils.py", line 210, in __getattribute__\n'
+        "    return super().__getattribute__(key)\n"
+        "AttributeError: 'OrcaVisionConfig' object has no attribute 'merge_size'\n"
+    )
+    assert missing.title == "Model configuration lacks a field that vLLM reads"
+    assert "`merge_size`" in missing.explanation
+    assert not any("--code-revision" in one for one in missing.alternatives)
+
+
+def test_a_full_disk_during_a_build_asks_for_no_model_caches() -> None:
+    full = root(
+        "Collecting vllm\n  Installing build dependencies: started\n  error: subprocess-exited-with-error\n"
+        "      Collecting torch==2.4.0\n"
+        "      ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
+    )
+    assert full.id == "disk-full-or-quota"
+    assert any("TMPDIR" in one for one in full.alternatives)
+    assert not any("HF_HOME" in one or "compile cache" in one for one in full.alternatives)
+
+
+def test_a_toolkit_of_another_release_than_torch_is_named_with_both_releases() -> None:
+    differ = root(
+        "Collecting vllm\n      Traceback (most recent call last):\n"
+        '        File "/tmp/pip-build-env-a1/overlay/lib/python3.10/site-packages/torch/utils/cpp_extension.py", line 391, in check\n'
+        "          raise RuntimeError(CUDA_MISMATCH_MESSAGE.format(cuda_str_version, torch.version.cuda))\n"
+        "      RuntimeError:\n      The detected CUDA version (12.9) mismatches the version that was used to compile\n"
+        "      PyTorch (11.8). Please make sure to use the same CUDA versions.\n"
+    )
+    assert (
+        "release 11.8, with which torch was built; the one that was found is 12.9" in differ.alternatives[0]
+    )

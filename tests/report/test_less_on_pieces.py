@@ -161,11 +161,12 @@ def test_steps_for_a_failed_test_set_no_flag_of_a_server() -> None:
     assert "`--max-model-len`" not in text.split("## ")[0]
 
 
-def test_a_failed_test_may_be_one_that_passes_alone() -> None:
+def test_a_failed_test_is_run_alone_without_a_guess_at_its_cause() -> None:
     text = report(
         "FAILED tests/a.py::test_a[1] - AssertionError: group is up\nFAILED tests/a.py::test_a[2] - AssertionError: group is up"
     )
-    assert "If it passes, an earlier test left its state." in text
+    assert "Run one failed test alone" in text
+    assert "earlier test" not in text
 
 
 def test_requests_without_statistics_or_answers_do_not_make_a_healthy_server() -> None:
@@ -310,3 +311,15 @@ def test_a_traceback_of_the_server_beside_the_output_of_a_test_is_no_failed_test
     )
     assert "TESTS FAILED" not in text
     assert "output of pytest" not in text
+
+
+def test_what_broke_shows_no_line_that_only_says_that_an_error_was_raised() -> None:
+    text = report(
+        "ERROR 05-26 00:17:47 [core.py:448] Traceback (most recent call last):\n"
+        f'ERROR 05-26 00:17:47 [core.py:448]   File "{SITE}/vllm/model_executor/models/orca.py", line 43, in pick\n'
+        "ERROR 05-26 00:17:47 [core.py:448]     raise ValueError(\n"
+        "ERROR 05-26 00:17:47 [core.py:448] ValueError: LoRA is not supported for OrcaForCausalLM\n"
+        "a sentence that somebody wrote below the log\n"
+    )
+    assert "raise ValueError(" not in text
+    assert "Last line" not in text

@@ -146,6 +146,8 @@ def test_a_limit_that_only_a_gpu_would_show_is_no_title_where_no_device_is_known
 
 def test_failed_requests_alone_are_no_limit_of_the_server() -> None:
     text = report([*START, ANSWER.replace("200 OK", "500 Internal Server Error")])
+    assert text.startswith("# REQUEST FAILED: the only one answered")
+    text = report([*START, *[ANSWER.replace("200 OK", "500 Internal Server Error")] * 3])
     assert text.startswith("# REQUESTS FAILED: no request succeeded")
 
 

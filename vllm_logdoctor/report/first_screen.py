@@ -35,7 +35,7 @@ from vllm_logdoctor.report.naming import (
     start_seen,
 )
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS, no_request_succeeded, offloaded_gib
+from vllm_logdoctor.rules.bottleneck import ONE_FAILED, SERVER_LIMITS, no_request_succeeded, offloaded_gib
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
@@ -186,12 +186,13 @@ def state(page: Page) -> str:
     if level == "cut" and run.kind == "test":
         return "EXCERPT: a check of a test failed"
     if level == "cut":
-        failed = any(one.id == REFUSED and one.evidence for one in page.advice)
         shown = "requests without statistics" if limit == "none-clear" else _NO_RUN
-        return f"EXCERPT: {'an error was logged' if failed else shown}"
+        return f"EXCERPT: {_logged_error(page) or shown}"
     if level == "limited":
         failed = no_request_succeeded(run) and not _failing_requests(page)
-        return "REQUESTS FAILED: no request succeeded" if failed else f"LIMITED: {_limit(page)}"
+        one = page.diagnosis.bottleneck.reason == ONE_FAILED
+        shown = "REQUEST FAILED: the only one answered" if one else "REQUESTS FAILED: no request succeeded"
+        return shown if failed else f"LIMITED: {_limit(page)}"
     if run.kind == "build":
         return "BUILD: no error"
     if run.router:
@@ -200,9 +201,18 @@ def state(page: Page) -> str:
         return "BENCHMARK CLIENT: results"
     if run.benchmarks and not (run.samples or run.startup_complete):
         return "BENCHMARK RESULTS: the log has no lines of the server"
+    if limit == "startup-only" and _logged_error(page):
+        return f"STARTED: {_logged_error(page)}"
     if limit == "none-clear" and not run.samples:
-        return "HEALTHY: no statistics of the load in this log"
+        shown = "COMPLETED" if run.kind == "offline" and not run.startup_complete else "HEALTHY"
+        return f"{shown}: no statistics of the load in this log"
     return f"HEALTHY: {LIMITS[limit]}" if limit in ("idle", "startup-only", "none-clear") else "HEALTHY"
+
+
+def _logged_error(page: Page) -> str:
+    """Return what failed in the log of a server that did not fail, a request or a client; else nothing."""
+    found = next((prose(one.title) for one in page.advice if one.id == REFUSED and one.evidence), "")
+    return found[:1].lower() + found[1:]
 
 
 def _limit(page: Page) -> str:
@@ -419,14 +429,14 @@ def _without_change(page: Page, level: Level) -> tuple[str, ...]:
     """Return what to do where no setting is to be changed."""
     if level == "cut" and is_cut_off(page):
         return (_DOWNLOADED_BEFORE, _REST_OF_LOG) if _download(page) is not None else (_REST_OF_LOG,)
-    if level == "cut":
-        refused = (one for one in page.advice if one.id == REFUSED and one.role == "root")
-        return tuple(way for one in refused for way in _remedies(page, one))[:SHOWN]
     if level == "failed":
         return (
             "Ask the scheduler, the container runtime or the kernel log (`dmesg -T`) who ended the process.",
         )
-    return ()
+    if page.run.samples:
+        return ()
+    refused = (one for one in page.advice if one.id == REFUSED and one.role == "root")
+    return tuple(way for one in refused for way in _remedies(page, one))[:SHOWN]
 
 
 def _note(page: Page, first: Finding | None, shown: tuple[Finding, ...]) -> str:

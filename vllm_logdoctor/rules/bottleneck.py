@@ -44,6 +44,7 @@ LEAST_LINES = 3
 """Statistics lines with requests; fewer are moments, which do not show who set the pace."""
 LEAST_SECONDS = 5.0
 """A further limit that held for less than the interval of any release's statistics lines is not named."""
+ONE_FAILED = "The only answered request failed"
 SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
 
 
@@ -156,16 +157,22 @@ def _is_own_error(record: Record) -> bool:
 def _asked(run: Run) -> str:
     """Return what became of requests to the model; an empty text where only pages and lists were asked for."""
     if no_request_succeeded(run):
-        return "No request succeeded"
-    posted = any(method == "POST" and not is_probe(method, path) for method, path, _ in run.accesses)
-    return "Requests were served; the log has no statistics lines" if posted else ""
+        return "No request succeeded" if sum(_posted(run).values()) > 1 else ONE_FAILED
+    return "Requests were served; the log has no statistics lines" if _posted(run) else ""
+
+
+def _posted(run: Run) -> dict[int, int]:
+    """Return how many requests to the model were answered, by status."""
+    found: Counter[int] = Counter()
+    for (method, path, status), count in run.accesses.items():
+        if method == "POST" and not is_probe(method, path):
+            found[status] += count
+    return found
 
 
 def no_request_succeeded(run: Run) -> bool:
     """Return whether requests to the model were answered, each with an error."""
-    answers = [
-        status for method, path, status in run.accesses if method == "POST" and not is_probe(method, path)
-    ]
+    answers = _posted(run)
     generated = any(sample.generation for sample in run.samples)
     return bool(answers) and not generated and all(status >= 400 for status in answers)
 

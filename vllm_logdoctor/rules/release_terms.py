@@ -64,10 +64,26 @@ def _last_with(files: frozenset[str]) -> str | None:
 
 
 def in_words_of_build(text: str, run: Run) -> str:
-    """Return advice to use a newer release as advice on sources, where the run's vLLM was built from some of its own."""
+    """Return advice to use a newer release as advice on sources, where the run's vLLM was built from some of its own.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> run = Run(version=Value("0.23.1rc1.dev12+gd08eebad1.d20260717", "reported"))
+        >>> in_words_of_build("Use a newer release: it may not have this limit.", run)
+        'Build from newer sources: it may not have this limit.'
+        >>> run.config["own_cache"] = Value(True, "explicit")
+        >>> in_words_of_build("Use a newer release: it may not have this limit.", run)
+        'Ask who maintains this build: no release of vLLM has its option `--own-cache`.'
+    """
     version = parse_version(str(run.version.value)) if run.version else None
     if version is None or (version.names_a_release and not _CHANGED_SOURCES.search(version.local or "")):
         return text
+    given = (
+        f"--{name.replace('_', '-')}" for name, one in run.config.items() if one.provenance == "explicit"
+    )
+    own = next((flag for flag in given if not flag_spans(flag)), "")
+    if own and text.startswith("Use a newer release"):
+        return f"Ask who maintains this build: no release of vLLM has its option `{own}`."
     return _NEWER_RELEASE.sub(_newer_sources, text)
 
 

@@ -13,21 +13,22 @@ from vllm_logdoctor.report.first_screen import decisive, remaining_ways, root_ex
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.plan import in_python
+from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
-from vllm_logdoctor.run.tracelines import frame_line, link_line, opens
 
 LINES = 6
 _CUT = 300
-_FEWEST_WORDS = 3
+_HEADER = 120
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 _DIGITS = lazy_pattern(r"\d+(?:\.\d+)?")
-# Killed      Aborted (core dumped)
-_OF_SHELL = lazy_pattern(r"[A-Z][a-z]{5,}(?: \(core dumped\))?\s*")
-# Extension modules: numpy.core._multiarray_umath, ...      [notice] To update, run: pip install --upgrade pip      warnings.warn(
-_OF_PYTHON = lazy_pattern(
-    r"\s*(?:Extension modules: |warnings\.warn\(|\[notice\] |Compile with `TORCH_USE_CUDA_DSA`)"
+# raise ValueError(      AssertionError()      | RuntimeError:      error: subprocess-exited-with-error      WorkerProc hit an exception.
+_SAYS_NOTHING = lazy_pattern(
+    r"[\s|]*(?:raise \w[\w.]*\(?|[\w.]*(?:Error|Exception)(?:\(\))?:?|error: subprocess-exited-with-error"
+    r"|\w+ (?:hit an exception|failed to start)\.?)\s*"
 )
+# INFO 04-12 07:11:48 [gpu_model_runner.py:2653] Model loading took 67.5 GiB: a figure of the explanation, and nothing that broke
+_NORMAL = lazy_pattern(r"\bINFO:? ")
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
@@ -83,15 +84,17 @@ def _lines(page: Page, root: Finding) -> list[str]:
     """Return the lines that show the failure behind the decisive one; repeated texts share one line."""
     places: dict[str, list[str]] = {}
     first, *others = decisive(root)[:LINES]
-    for one in (first, *filter(_has_words, others)):
+    for one in (first, *filter(_adds_words, others)):
         places.setdefault(excerpt(one.text, limit=_CUT), []).append(page.place(one))
     said = [f"{', '.join(where)}: {text}" for text, where in list(places.items())[1:]]
     return [*fence("\n".join(said)), ""] if said else []
 
 
-def _has_words(line: Evidence) -> bool:
-    """Return True for a line that says something, not for a line of marks that pytest draws between frames."""
-    return _WORD.search(line.text) is not None
+def _adds_words(line: Evidence) -> bool:
+    """Return True for a line that says more than that an error was raised, not for marks that pytest draws between frames."""
+    text = excerpt(line.text)
+    said = _WORD.search(text) is not None and _SAYS_NOTHING.fullmatch(text) is None
+    return said and _NORMAL.search(line.text[:_HEADER]) is None
 
 
 def _ways(page: Page, root: Finding) -> Iterator[str]:
@@ -110,36 +113,18 @@ def _followed(page: Page) -> list[str]:
     others = [line for line in followed if _masked(line) != own]
     lines = [f"The same error from other processes:{page.cited(same)}.", ""] if same else []
     lines += [f"Follow-up errors, not the cause:{page.cited(others)}.", ""] if others else []
-    last = next((one for one in reversed(page.run.tail) if _says_something(one)), None)
-    if last is None or not _is_sentence(last) or _is_of_other_tool(page, last):
+    last = next((one for one in reversed(page.run.tail) if _WORD.search(one.message)), None)
+    if root is None or root.id != NOT_IN_LOG or last is None or not page.run.last_of_file:
         return lines
-    if page.run.last_of_file and _is_new(page, last):
-        lines.append(f"Last line: {code(last.message, 160)}{page.cited([page.run.evidence(last)])}")
-    return lines
+    if any(one.line >= last.line for finding in page.failures for one in finding.evidence):
+        return lines
+    # Where the cause is missing, the last line may be it.
+    return [*lines, f"Last line: {code(last.message, 160)}{page.cited([page.run.evidence(last)])}"]
 
 
 def _masked(line: Evidence) -> str:
     """Return the text of a line without its numbers, which are others for each rank."""
     return _DIGITS.sub("0", line.text)
-
-
-def _is_of_other_tool(page: Page, record: Record) -> bool:
-    """Return whether a line of a pasted text is in a part that another tool printed."""
-    file = page.run.evidence(record).file
-    places = [one.evidence.place for one in page.analysis.beside if one.evidence.file == file]
-    return any(place is not None and place[0] <= record.line <= place[1] for place in places)
-
-
-def _is_new(page: Page, last: Record) -> bool:
-    return all(one.line < last.line for finding in page.failures for one in finding.evidence)
-
-
-def _is_sentence(record: Record) -> bool:
-    in_traceback = record.message.startswith("    ") or frame_line(record.message) is not None
-    in_traceback |= opens(record.message) is not None or bool(link_line(record.message))
-    in_traceback |= _OF_PYTHON.match(record.message) is not None
-    words = len(_WORD.findall(record.message))
-    return not in_traceback and (words >= _FEWEST_WORDS or _OF_SHELL.fullmatch(record.message) is not None)
 
 
 def _says_something(record: Record) -> bool:

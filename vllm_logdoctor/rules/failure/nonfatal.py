@@ -62,7 +62,8 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
             words = f"A program that calls the server raised this exception: {shown(said.splitlines()[0])}."
             if "<!DOCTYPE" in said or "<html" in said:
                 words += (
-                    " vLLM does not answer in HTML: a proxy between the two did (`http_proxy`, `NO_PROXY`)."
+                    " vLLM does not answer in HTML: a proxy between the two did. Set `NO_PROXY` to the server's address"
+                    " where the client runs."
                 )
             yield replace(finding, title="A client of the server failed", explanation=words, changes=())
             return

@@ -39,10 +39,6 @@ _FAILED = "Error while processing a request"
 _LOGGED = "The server logged: {logged}\nExceptions: {several}.\nException: {only}."
 _LOGGED_IN_PART = "The server logged: {logged}\nThe last line, which names the error, is not in the log."
 _TORN = "Error while processing a request, its traceback cut off"
-_UNPARSED = "Model output that the tool or reasoning parser could not read"
-_GOES_ON = "\nvLLM logs an error of its parsers and goes on with the request."
-# File ".../openai/tool_parsers/hermes_tool_parser.py", line 87, in extract_tool_calls      File ".../vllm/reasoning/qwen3_reasoning_parser.py"
-_PARSER = lazy_pattern(r"tool_parsers?\b|reasoning_parsers?\b|/vllm/reasoning/")
 
 
 def request_findings(
@@ -69,6 +65,10 @@ def request_findings(
     if failed is not None:
         yield named_finding(failed, context.run, "root")
         texts = [one for one in texts if one not in calls]
+    if not refused and (known := _known_refusal(texts, context, rules, facts)) is not None:
+        heads = [head for one in observed if (head := _head(one)) is not None]
+        yield named_finding(known, context.run, "root", [*(one.record for one in texts[1:]), *heads])
+        return
     faults = [one for one in texts if _is_of_server(one)]
     if faults and refused and REFUSED in rules:
         yield _refusals(context, rules, Counter(), faults)
@@ -79,6 +79,19 @@ def request_findings(
             title = f"{100 * share:.0f} % of requests rejected with HTTP 4xx"
             refusals = replace(refusals, severity="high", title=title, changes=(*refusals.changes, _CORRECT))
         yield refusals
+
+
+def _known_refusal(
+    texts: Sequence[Observation], context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> RuleMatch | None:
+    """Return what failed requests, where all their exceptions are of one kind that has a title of its own."""
+    named = [
+        next((one for one in match_rules(text, context, rules, facts) if one.rule.id == REFUSED), None)
+        for text in texts
+        if not _follows_from_others(text)
+    ]
+    titles = {one.signature.title if one is not None else "" for one in named}
+    return named[0] if len(titles) == 1 and "" not in titles else None
 
 
 def _server_fault(
@@ -140,12 +153,6 @@ def _follows_from_others(observation: Observation) -> bool:
     """Return whether an exception only says that there are others: a group of them, or what they cancelled."""
     raised = observation.raised
     return raised is not None and raised.name.endswith(("ExceptionGroup", "CancelledError"))
-
-
-def _is_of_parser(observation: Observation) -> bool:
-    """Return whether an exception was raised while a parser read the model's output."""
-    frames = observation.raised.frames if observation.raised is not None else ()
-    return any(_PARSER.search(frame.file) for frame in frames)
 
 
 def _follows(observation: Observation, context: FailureContext) -> bool:
@@ -237,11 +244,7 @@ def _refusals(
         "logged": logged[0] if len(logged) == 1 else None,
     }
     rule = rules.rule(REFUSED)
-    unparsed = bool(texts) and all(map(_is_of_parser, texts))
-    if unparsed:
-        title, explain = _UNPARSED, _LOGGED + _GOES_ON
-    else:
-        title, explain = (_TORN, _LOGGED_IN_PART) if torn else (_FAILED, _LOGGED)
+    title, explain = (_TORN, _LOGGED_IN_PART) if torn else (_FAILED, _LOGGED)
     return finding_of(
         rule if refused else replace(rule, title=title, meaning=""), context.run, role=None, confidence="high",
         records=records, values=values, kind="configuration", explain="" if refused else explain,

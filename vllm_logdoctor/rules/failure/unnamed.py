@@ -93,7 +93,7 @@ WHOLE_OUTPUT = (
 _CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
 OF_A_TEST = (
     "Read the section of the failed test: its captured output, where there is any, holds what the engine logged.",
-    "Run one failed test alone, with its output: `pytest -s` and the name that the summary gives. If it passes, an earlier test left its state.",
+    "Run one failed test alone, with its output: `pytest -s` and the name that the summary gives.",
 )
 _PROGRAM = ("Correct the program at the place that the traceback names: what vLLM had to do was done.",)
 _OWN_CODE = (
@@ -169,9 +169,7 @@ def unnamed_match(
     owner_words = _owner_words(owner, frames) if rule_id == UNKNOWN else ""
     groups = {
         "exception": observation.text.split("\n")[0][:300],
-        "raised": _raised_in(place, owner_words, phase_words, calls=place in frames and _is_in_python(raised))
-        if place and not hidden
-        else "",
+        "raised": _raised_in(place, owner_words, phase_words, raised) if place and not hidden else "",
         "process": observation.record.process.name,
         "phase_words": phase_words,
         "stated": stated,
@@ -414,14 +412,16 @@ def _base(file: str) -> str:
     return file.replace("\\", "/").rpartition("/")[2]
 
 
-def _is_in_python(raised: Raised | None) -> bool:
-    """Return whether Python's own library raised an exception, in a call from the code that is named as its place."""
-    return raised is not None and bool(raised.frames) and owner_of(raised.frames[-1].file) == PYTHON
-
-
-def _raised_in(place: Frame, owner: str, phase: str, *, calls: bool) -> str:
+def _raised_in(place: Frame, owner: str, phase: str, raised: Raised | None) -> str:
     """Return where and when an exception was raised: loader.py, load_weights (vLLM), while the model was built and its weights were loaded."""
-    where = f"{'a call from ' if calls else ''}{_base(place.file)}, {place.function}".rstrip(", ")
+    deepest = raised.frames[-1] if raised is not None and raised.frames else place
+    # Python's own library raised it, or the last frame of endless calls: what is named called that.
+    calls = owner_of(deepest.file) == PYTHON != owner_of(place.file) or (
+        raised is not None and raised.name == "RecursionError" and deepest is not place
+    )
+    file = _base(place.file)
+    named = place.function if file.startswith("<") else f"{file}, {place.function}".rstrip(", ")
+    where = f"a call from {named}" if calls else named
     return ", ".join(filter(None, (f"{where} ({owner})" if owner else where, phase)))
 
 
@@ -463,7 +463,10 @@ _OF_COMPILER = lazy_pattern(
 )
 _OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: PACKAGE`): a release that has one for this Python and PyTorch."
 _NEWER = "Use a newer release of vLLM; if the error appeared with an upgrade, go back to the last release that worked."
-_OUTPUT_MISSING = "Build again with the output of CMake and the compiler, which is not in this log: `pip install -v`; its first error is the cause."
+_OUTPUT_MISSING = (
+    "Keep the whole output of the build (`pip install -v ... > build.log 2>&1`): the first error of CMake or the compiler is the"
+    " cause, and it is not in this log."
+)
 
 
 def _next_steps(

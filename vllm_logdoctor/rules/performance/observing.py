@@ -70,17 +70,19 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
     failed = sum(count for (_, _, status), count in posts.items() if status >= SERVER_ERROR)
     total = sum(posts.values())
     most_fail = failed > 0 and failed >= total / 2
-    if not most_fail and (failed < LEAST_ERRORS or failed < LEAST_ERROR_SHARE * total):
-        return None
-    # Where no request succeeded, that is the state of the run and no limit of its load.
-    many = failed < total and (most_fail or (failed >= MANY_FAIL * total and failed >= MANY_ERRORS))
-    stack = flag(case, "--log-error-stack", None, True)
     raised = next(
         (one for one in case.run.records if "Exception in ASGI application" in one.message[:80]), None
     )
+    held = raised is not None
+    if not most_fail and (failed < LEAST_ERRORS or failed < LEAST_ERROR_SHARE * total):
+        return None
+    if held and failed < LEAST_ERRORS:
+        return None  # The exception of each is a finding of its own.
+    # Where no request succeeded, that is the state of the run and no limit of its load.
+    many = failed < total and (most_fail or (failed >= MANY_FAIL * total and failed >= MANY_ERRORS))
+    stack = flag(case, "--log-error-stack", None, True)
     answered = (one for one in trail_of(case.run) if _ANSWERED.search(one.message[:300]))
     shown = next(answered, raised)  # Access lines are counted, and only the last ones of a log are kept.
-    held = raised is not None
     worst = Counter({key: count for key, count in posts.items() if key[2] >= SERVER_ERROR}).most_common(1)
     (_, path, status), most = worst[0]
     text = (
