@@ -421,8 +421,8 @@ def _raised_in(place: Frame, owner: str, phase: str, raised: Raised | None) -> s
     )
     file = _base(place.file)
     named = place.function if file.startswith("<") else f"{file}, {place.function}".rstrip(", ")
-    where = f"a call from {named}" if calls else named
-    return ", ".join(filter(None, (f"{where} ({owner})" if owner else where, phase)))
+    where = f"{'a call from ' if calls else ''}{named}{f' ({owner})' if owner else ''}"
+    return ", ".join(filter(None, (where, phase)))
 
 
 def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
@@ -463,10 +463,7 @@ _OF_COMPILER = lazy_pattern(
 )
 _OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: PACKAGE`): a release that has one for this Python and PyTorch."
 _NEWER = "Use a newer release of vLLM; if the error appeared with an upgrade, go back to the last release that worked."
-_OUTPUT_MISSING = (
-    "Keep the whole output of the build (`pip install -v ... > build.log 2>&1`): the first error of CMake or the compiler is the"
-    " cause, and it is not in this log."
-)
+_OUTPUT_MISSING = "Keep the whole output of the build (`pip install -v ... > build.log 2>&1`): its first error is the cause, and is not in this log."
 
 
 def _next_steps(
