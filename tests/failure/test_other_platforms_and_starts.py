@@ -135,6 +135,8 @@ EXEC = (
     ("line", "words"),
     [
         ("RuntimeError: NPU function error: aclrtMallocAlign32, error code is 207001", "Out of memory on the NPU"),
+        ("RuntimeError: PTA call acl api failed. alloc device memory failed, runtime result = 207001", "Out of memory on the NPU"),
+        ("RuntimeError: Memory_Allocation_Failure(EL0004): Failed to allocate memory.", "Out of memory on the NPU"),
         ("RuntimeError: HcclAllReduce failed. HCCL_E_TIMEOUT", "HCCL error"),
         ("ImportError: libascend_hal.so: cannot open shared object file: No such file", "Library of Ascend's driver"),
         ("vllm: error: argument subparser: invalid choice: 'vllm' (choose from serve)", "repeats the container's entry"),

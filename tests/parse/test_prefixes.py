@@ -137,3 +137,15 @@ def test_ranks_that_take_turns_are_ranks() -> None:
         for n, rank in enumerate((0, 1, 0, 3, 2, 1, 0, 2, 3, 0))
     ]
     assert [one.process.rank for line in lines for one in parser.parse(line)] == list("0103210230")
+
+
+@pytest.mark.parametrize("before", ["1561:", "1562-", "    "])
+def test_grep_and_indented_blocks_stand_before_a_process(before: str) -> None:
+    found = record(f"{before}(Worker_TP2 pid=63) {HEADER}")
+    assert (found.process.name, found.process.rank, found.message) == ("Worker_TP2", "TP2", "text")
+    bare = record(f"{before}(Worker_TP2 pid=63) ValueError: text")
+    assert (bare.process.pid, bare.message) == (63, "ValueError: text")
+
+
+def test_indented_code_keeps_its_indentation() -> None:
+    assert record("    (output, ) = self.collective_rpc(").message == "    (output, ) = self.collective_rpc("

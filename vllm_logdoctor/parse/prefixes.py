@@ -40,7 +40,9 @@ _SRUN = lazy_pattern(r" {0,4}(?P<rank>\d{1,5}): (?=.|$)")
 _TORCH_RANK = lazy_pattern(r"\[rank(?P<rank>\d+)\]: ?")
 # 383.1s 39 Trying    129.7s | 1009 | Trying    (Kaggle: seconds, line number)
 _KAGGLE = lazy_pattern(r"\d{1,7}\.\d+s\s+(?:\| )?\d+\s+(?:\| )?")
-_LIST_NUMBER = lazy_pattern(r"\s+\d+\s*[|:]\s(?=\()")
+# 1561:(Worker_TP1 pid=2295939) ERROR ...     1562-(Worker_TP1 pid=2295939) ...     (grep -n)
+#     12 | (APIServer pid=1) text           (Worker_TP2 pid=479523) ERROR ...     (a listing, an indented block of Markdown)
+_LIST_NUMBER = lazy_pattern(r"(?:\s+\d+\s*[|:]\s|\d{1,8}[:-]|\s+)(?=\(\w+(?: \w+)? pid=\d)")
 
 
 class Prefix(Struct, frozen=True, gc=False):
@@ -96,7 +98,8 @@ def read_prefix(text: str) -> Prefix:
 
 def _wrapper(text: str, position: int, first: str) -> re.Match[str] | None:
     if first.isdigit():
-        return _ISO.match(text, position) or _SRUN.match(text, position) or _KAGGLE.match(text, position)
+        known = (_ISO, _SRUN, _KAGGLE, _LIST_NUMBER)
+        return next((found for one in known if (found := one.match(text, position))), None)
     if first == ">":
         return _QUOTED.match(text, position)
     if first == "[":
