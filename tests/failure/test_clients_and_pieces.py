@@ -47,7 +47,7 @@ def title_of(lines: list[str]) -> str:
 
 def test_the_error_of_a_client_in_the_log_of_a_server_is_in_the_verdict() -> None:
     text = run_of([*UP, *CLIENT]).to_markdown()
-    assert "A client of the server failed: `openai.error.APIError: HTTP code 502" in text
+    assert "and this error: `openai.error.APIError: HTTP code 502" in text
     assert "a proxy between the two did" in text
 
 
@@ -94,7 +94,7 @@ def test_a_request_that_ended_in_an_exception_group_is_said() -> None:
         "exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
     ]
     text = run_of(cancelled).to_markdown()
-    assert "Error while processing a request: `" in text
+    assert "The error: `" in text
     assert "Most frequent" not in text
 
 
@@ -286,7 +286,7 @@ def test_the_error_that_an_evaluation_logs_beside_its_server_is_of_a_client() ->
         "exc_info": raised,
     }
     text = run_of([*UP, json.dumps(record)]).to_markdown()
-    assert "A client of the server failed: `ConnectionError: no Hub`" in text
+    assert "and this error: `ConnectionError: no Hub`" in text
 
 
 def test_an_offline_program_has_no_clients() -> None:

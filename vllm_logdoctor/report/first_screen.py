@@ -269,12 +269,12 @@ def sentence(page: Page) -> str:
     if not first:
         refused = next((one for one in page.advice if one.id == REFUSED and one.evidence), None)
         if refused is not None and limit.name == "startup-only":
-            return f"{words} {prose(refused.title)}: {_quote(page, refused)}."
+            return f"{words.removesuffix('.')}, and this error: {_quote(page, refused)}."
         if refused is None or level != "limited" or not no_request_succeeded(run):
             return words
         return f"{words.removesuffix('.')}: {_quote(page, refused)}."
     if level == "cut" and first[0].id == REFUSED and first[0].evidence:
-        return f"{prose(first[0].title)}: {_quote(page, first[0])}."
+        return f"The error: {_quote(page, first[0])}."
     if first[0].id == _SERVER_ERRORS or prose(first[0].title) in state(page):
         return f"{split_lead(root_explanation(first[0]))[0]} {words}"
     named = f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}."
