@@ -223,8 +223,24 @@ def test_compilations_of_several_ranges_ran_together_and_count_once() -> None:
 def test_the_warm_up_within_the_profiling_of_memory_is_a_part_of_it() -> None:
     profiled = (
         "INFO 03-04 10:00:51 [monitor.py:81] Initial profiling/warmup run took 2.40 s\n"
-        "INFO 03-04 10:00:54 [gpu_worker.py:440] Available KV cache memory: 40.61 GiB\n"
+        "INFO 03-04 10:00:55 [gpu_worker.py:440] Available KV cache memory: 40.61 GiB\n"
     )
     run = only_run(OLD.replace("INFO 03-04 10:00:55", profiled + "INFO 03-04 10:00:55") + SERVING)
     assert named(run, "warm-up").parent == "profiling"
     assert named(run, "warm-up").start >= named(run, "profiling").start
+
+
+def test_the_seconds_that_vllm_prints_of_memory_profiling_win() -> None:
+    profiled = (
+        "INFO 03-04 10:00:55 [worker.py:267] Memory profiling takes 1.30 seconds\n"
+        "INFO 03-04 10:00:55 [worker.py:267] model weights take 12.55GiB; non_torch_memory takes 0.06GiB; PyTorch activation peak memory takes"
+        " 1.21GiB; the rest of the memory reserved for KV Cache is 5.02GiB.\n"
+    )
+    run = only_run(OLD.replace("INFO 03-04 10:00:55", profiled + "INFO 03-04 10:00:55") + SERVING)
+    assert named(run, "profiling").seconds == 1.3
+
+
+def test_a_time_between_two_lines_as_short_as_their_rounding_is_no_phase() -> None:
+    profiled = "INFO 03-04 10:00:50 [gpu_worker.py:440] Available KV cache memory: 40.61 GiB\n"
+    run = only_run(OLD.replace("INFO 03-04 10:00:55", profiled + "INFO 03-04 10:00:55") + SERVING)
+    assert "profiling" not in spans(run)

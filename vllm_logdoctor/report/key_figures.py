@@ -24,6 +24,8 @@ Figure = tuple[str, str]
 _MOST = 5
 _UNEVEN = 2.0
 """Ratio of mean and median from which the mean alone describes no part of the load: a sweep, a burst."""
+_STEADY_LINES = 8
+"""Lines at a steady load from which their median says something of all the requests."""
 _BEGINNINGS = ("imports", "engine-start", "engine-init", "api-server")
 _COMPARED = (
     "Successful requests",
@@ -60,7 +62,7 @@ def start_of(run: Run) -> float | None:
 
 
 def per_request(points: Sequence[Point]) -> float | None:
-    """Return the median of generated tokens/s per running request, or None where too few lines show both.
+    """Return the median of generated tokens/s per running request at a steady load, or None where too few lines show it.
 
     A line counts the tokens of its whole interval and the requests at its end: it is used only where about as many
     requests ran at the interval's beginning.
@@ -70,7 +72,7 @@ def per_request(points: Sequence[Point]) -> float | None:
         for before, point in pairwise(points)
         if point.running and point.generation > 0 and is_steady(before.running, point.running)
     ]
-    return quantile(rates, 0.5) if len(rates) >= LEAST_LINES else None
+    return quantile(rates, 0.5) if len(rates) >= _STEADY_LINES else None
 
 
 def benchmark_result(page: Page) -> str:
@@ -90,7 +92,11 @@ def _of_load(run: Run) -> Iterator[Figure]:
         return
     if figures.generation.max:
         each = per_request(points)
-        share = f"; {number(each)} per request in the median" if each and (figures.running or 0) > 1 else ""
+        share = (
+            f"; {number(each)} per request at steady load (median)"
+            if each and (figures.running or 0) > 1
+            else ""
+        )
         peak = max(figures.generation.max, 0.0 if _has_engines(run) else run.extremes.generation)
         mean, median = figures.generation.mean_busy or 0.0, figures.generation.p50 or 0.0
         middle = "" if median / _UNEVEN <= mean <= median * _UNEVEN else f"{number(median)} median, "

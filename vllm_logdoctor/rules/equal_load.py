@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from vllm_logdoctor.rules.load import is_steady
 from vllm_logdoctor.run.model import Sample
 
 EXACT_UP_TO = 8
@@ -92,13 +93,9 @@ def load_levels(samples: Iterable[Sample]) -> tuple[LoadLevel, ...]:
     for sample in samples:
         before = previous.get(sample.engine, 0)
         previous[sample.engine] = sample.running or 0
-        if sample.running and _is_steady(before, sample.running) and _is_finite(sample):
+        if sample.running and is_steady(before, sample.running) and _is_finite(sample):
             grouped[band(sample.running)].append(sample)
     return tuple(_level(grouped[number]) for number in sorted(grouped))
-
-
-def _is_steady(before: int, running: int) -> bool:
-    return before > 0 and (abs(running - before) <= 1 or abs(math.log(running / before)) <= _STEP)
 
 
 def _is_finite(sample: Sample) -> bool:

@@ -24,6 +24,7 @@ from vllm_logdoctor.run.phase_parts import (
     without_lost_wholes,
 )
 
+_PROFILED = "memory-profiled"
 # phase -> (pattern, field with the engine's own seconds, parent)
 _TIMED: tuple[tuple[str, str, str, str], ...] = (
     ("download", "weights-downloaded", "seconds", "load-weights"),
@@ -34,6 +35,7 @@ _TIMED: tuple[tuple[str, str, str, str], ...] = (
     ("inductor", "graph-compiled", "seconds", "engine-init"),
     ("compile-cache", "compile-cache-hit", "seconds", "engine-init"),
     ("compile", "compile-total", "seconds", "engine-init"),
+    ("profiling", _PROFILED, "seconds", "engine-init"),
     ("warm-up", "warmup-run", "seconds", "engine-init"),
     ("graph-capture", "graphs-captured", "seconds", "engine-init"),
     ("engine-init", "engine-initialised", "seconds", "startup"),
@@ -55,6 +57,8 @@ _ENCODER = "encoder-cache-initialized-budget-tokens-profiled-items"
 _LONG_PROFILING = 30.0
 _ROUNDED = 2.0
 """Seconds by which a phase may begin before the run because printed times are whole."""
+_LONGER_THAN_ROUNDED = 5.0
+"""Seconds from which the time between two lines with whole seconds says how long something took."""
 _DAY = 86400.0
 _SAME_CLOCK = 3600.0  # Seconds behind the last time, from which a time is one of another time zone.
 _STOPPING = (
@@ -321,9 +325,11 @@ def _end_of(timed: Sequence[Phase], span: str, moment: _Moment) -> float:
 
 
 def _profiling(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
-    """Memory profiling: from the end of loading (or of compilation) to the line that names the cache's memory."""
+    """Memory profiling that prints no seconds of its own: from the end of loading (or of compilation) to the line that names the
+    cache's memory.
+    """
     done = _moment(builder, "kv-cache-memory-available", "memory-profile-parts", "memory-profile-results")
-    if done is None:
+    if done is None or any(name in builder.messages for name in (_PROFILED, "memory-profile-debug")):
         return []
     before = [
         p.end
@@ -337,7 +343,7 @@ def _profiling(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
         p.start for p in timed if p.name == "engine-init" and p.start and p.start < done.time <= (p.end or 0)
     ]
     began = max(before + whole[:1])
-    if done.time - began < SHORTEST_GAP:
+    if done.time - began < _LONGER_THAN_ROUNDED:
         return []
     return [_span("profiling", began, done.time, done.evidence, "engine-init")]
 
