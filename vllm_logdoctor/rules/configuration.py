@@ -185,7 +185,7 @@ def sampling_defaults_from_model(case: RuleContext) -> Advice | None:
         return None
     text = (
         "Requests without sampling parameters of their own get those of the checkpoint's generation_config.json."
-        " Harmless, but answers differ from those with vLLM's plain defaults."
+        " Answers differ from those with vLLM's plain defaults."
     )
     return Advice(
         text,

@@ -70,7 +70,8 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         changes=(*shorter, *room.changes),
         effect=room.effect,
         alternatives=room.alternatives if pressed else (ONLY_WHEN_WAITING,),
-        avoid="Raising --max-num-seqs: more requests would share the same full cache.",
+        # The log does not tell a full cache of few requests from a low max_num_seqs, which raising would lift.
+        avoid="" if few else "Raising --max-num-seqs: more requests would share the same full cache.",
         verify=("KV cache usage stays below 90 % and `Waiting` drops to 0; `GPU KV cache size` is larger."),
     )
     if few:
@@ -131,7 +132,6 @@ def _preemptions(case: RuleContext, full: Sequence[Span], waiting: int) -> str:
     if not waiting:
         return " No request waited yet, but the next one would."
     logged = " V0 logs only one preemption in fifty." if case.run.engine == "V0" else ""
-    logged = " V1 does not log preemptions." if case.run.engine == "V1" else logged
     return f" {_pushed_back(full)}Preempted requests return to the queue and are recomputed.{logged}"
 
 

@@ -106,7 +106,7 @@ def _slowest_reading(case: RuleContext) -> tuple[Evidence, ...]:
 
 
 def _faster_storage(file_system: str, fits_host: bool) -> Change:
-    cached = ", or read them once into the page cache before the start" if fits_host else ""
+    cached = ", or keep them in the page cache from one start to the next" if fits_host else ""
     if file_system.upper() in _OF_LOCAL_DISKS:
         return action(f"put the weights on a faster local disk (NVMe){cached}")
     return action(f"copy the weights to a local disk{cached}")
@@ -151,7 +151,7 @@ def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
             ),
         ),
         effect=_cache_effect(seconds, whole_start) if cold else None,
-        alternatives=("-O1 or -O0 while developing: faster start, slower steps",),
+        alternatives=("-O0 while developing: faster start, slower steps",),
         verify="`Directly load the compiled graph` or `Directly load AOT compilation` at the second start.",
     )
 
@@ -186,8 +186,7 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
         return None
     text = (
         f"Of {whole_start:,.0f} s of engine start {capture:,.0f} s were CUDA graph capture and"
-        f" {tracing:,.0f} s Dynamo tracing. Both recur at every start; a warm compile cache does not"
-        " avoid them."
+        f" {tracing:,.0f} s Dynamo tracing. The capture recurs at every start."
     )
     severity = _severity_of_capture(case, capture)
     return Advice(
