@@ -41,6 +41,7 @@ def test_the_length_that_fits_without_an_estimate_follows_from_both_sizes():
 def test_the_share_of_the_card_that_is_free():
     finding = root(examples()["gpu-memory-not-free-at-start"])
     assert "8.12 of 79.19 GiB" in finding.explanation
+    assert "71.07 GiB were in use already; 63.15 GiB are missing" in finding.explanation
     assert "--gpu-memory-utilization" not in changes(finding), "a tenth of the card is no place for a model"
 
 

@@ -53,6 +53,11 @@ def test_a_cap_below_the_load_is_raised_to_take_the_queue() -> None:
     assert "client-concurrency-bound" not in found
 
 
+def test_a_cap_is_said_to_hold_for_its_share_of_the_busy_time() -> None:
+    run = a_run(set={"max_num_seqs": 64}, samples=load((8, QUEUE), (8, UNDER_USED)))
+    assert "(50 % of the busy time)" in advice(run)["scheduler-limit-not-memory"].explanation
+
+
 def test_the_gain_of_more_slots_is_bounded_by_the_queue_that_was_seen() -> None:
     run = a_run(set={"max_num_seqs": 64}, samples=load((5, {**QUEUE, "waiting": 8})))
     effect = advice(run)["scheduler-limit-not-memory"].effect
