@@ -301,7 +301,7 @@ def _scanned(
         return
     from vllm_logdoctor.scan.workers import Workers
 
-    with opened(source) as file, Workers(options.jobs - 1, reader.scanner, analyser.prefilter) as workers:
+    with opened(source) as file, Workers(options.jobs - 1, reader.scanner) as workers:
         for chunk, scanned in workers.scan(read_pieces(source, file, number, reading, options.chunk_bytes)):
             reading.place(chunk, scanned.lines)
             yield chunk, scanned

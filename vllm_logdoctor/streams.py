@@ -34,8 +34,6 @@ Item = Counted | FastLine | Counter[AccessKey]
 REQUESTS = frozenset({"request-received", "request-added", "request-finished"})
 _MOST_WAITING = 64
 """Kinds of request lines, one for each writer, that wait at once."""
-MANY_MISSES = 100
-
 _STARTS = (
     "server version ", "█  version ", "non-default args: {", "args: Namespace(", "LLM engine (v", "LLM engine with config: ",
 )  # fmt: skip
@@ -77,9 +75,7 @@ class StreamReader:
 
     def __init__(self, prefilter: Prefilter, matcher: Matcher, label: str = "") -> None:
         self.parser = RecordParser()
-        self._prefilter = prefilter
         self._matcher = matcher
-        self._misses: Counter[int] = Counter()
         count_before = frozenset(_numbers(matcher, _COUNT_BEFORE))
         self.scanner = Scanner(prefilter, LineFilter(count_before, matcher.signatures, matcher.pages_only))
         self._selector = Selector(self.scanner)
@@ -170,7 +166,6 @@ class StreamReader:
                 yield from self._note_waiting((record.process, event.pattern.id), (record, event, 1), 1)
                 continue
             if line.literals_only and event is None:
-                self._note_miss(line.literals)
                 continue
             # Lines that only their place makes wanted don't end a sequence of requests: pieces don't know of places.
             if self._waiting and (line.shaped or event is not None):
@@ -186,13 +181,6 @@ class StreamReader:
         (parsed,) = self.parser.parse(line)
         record = self._labelled(parsed)
         return record, self._matcher.match(record)
-
-    def _note_miss(self, literals: tuple[int, ...]) -> None:
-        """Refine a literal that is on many lines which no pattern matches."""
-        for literal in literals:
-            self._misses[literal] += 1
-            if self._misses[literal] == MANY_MISSES and literal not in self._matcher.signatures:
-                self._prefilter.refine(literal, self._matcher.regexes_of(literal))
 
     def _note_request_line(self, line: WantedLine, count: int) -> Iterator[Item]:
         request = self._requests.read(line, count)

@@ -34,7 +34,7 @@ def chunks_of(data: bytes, lines: int = 4) -> list[Chunk]:
 
 def found_by(workers: int, chunks: list[Chunk]) -> list[Scanned]:
     prefilter = build_prefilter(LITERALS)
-    with Workers(workers, scanner(prefilter), prefilter) as pool:
+    with Workers(workers, scanner(prefilter)) as pool:
         return [scanned for _, scanned in pool.scan(chunks)]
 
 
@@ -55,7 +55,7 @@ def test_a_file_that_is_open_is_read_by_who_scans_it(tmp_path: Path) -> None:
         for chunk in chunks:
             places.append(Chunk(0, chunk.first_line, FileSlice(file.fileno(), offset, chunk.size)))
             offset += chunk.size
-        with Workers(2, scanner(prefilter), prefilter) as pool:
+        with Workers(2, scanner(prefilter)) as pool:
             path.unlink()
             found = [scanned for _, scanned in pool.scan(places)]
     assert found == found_by(1, chunks)
@@ -77,7 +77,7 @@ def test_what_was_found_survives_the_way_between_processes(mix: Mix) -> None:
 def test_a_process_that_is_gone_is_reported_in_one_line() -> None:
     prefilter = build_prefilter(LITERALS)
     before = set(multiprocessing.active_children())
-    with Workers(1, scanner(prefilter), prefilter) as pool:
+    with Workers(1, scanner(prefilter)) as pool:
         (worker,) = set(multiprocessing.active_children()) - before
         worker.kill()
         worker.join()
@@ -88,6 +88,6 @@ def test_a_process_that_is_gone_is_reported_in_one_line() -> None:
 def test_no_process_is_left_when_nobody_wants_the_rest() -> None:
     prefilter = build_prefilter(LITERALS)
     before = set(multiprocessing.active_children())
-    with Workers(2, scanner(prefilter), prefilter) as pool:
+    with Workers(2, scanner(prefilter)) as pool:
         next(pool.scan(chunks_of(text())))
     assert set(multiprocessing.active_children()) == before

@@ -80,10 +80,6 @@ class Matcher:
         by_literal = self._index.patterns_by_literal
         return frozenset(number for number in self._index.signatures if not by_literal[number])
 
-    def regexes_of(self, literal: int) -> list[str]:
-        """Return the regexes of the patterns that a literal leads to."""
-        return [self._index.patterns[number].regex for number in self._index.patterns_by_literal[literal]]
-
     def _candidates(self, literals: tuple[int, ...]) -> list[_Try]:
         known = self._tries_of.get(literals)
         if known is None:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from operator import itemgetter
 
-from vllm_logdoctor.scan.required import mentions_parser_marks, required_texts
 from vllm_logdoctor.scan.structure import DEBUG_HEADER, EXPRESSION_WORDS, LITERALS
 from vllm_logdoctor.texts import TextIndex
 
@@ -54,7 +53,6 @@ class LineTemplates(dict[bytes, int]):
         super().__init__()
         self._pages_only = pages_only
         self._headers = {b""}
-        self._refined: dict[int, list[tuple[bytes, ...]]] = {}
         self._literals = TextIndex([mask_variables(text.encode()) for text in (*literals, *LITERALS)])
         self._words = [mask_variables(word) for word in (*(w.encode() for w in EXPRESSION_WORDS), *_OTHERS)]
 
@@ -63,15 +61,6 @@ class LineTemplates(dict[bytes, int]):
             return KEEP
         verdict = self[text] = self._verdict(text)
         return verdict
-
-    def refine(self, literal: int, regexes: Sequence[str]) -> None:
-        """Note the regexes of the patterns of a literal: where none can match, the literal counts for nothing."""
-        required = [required_texts(regex) for regex in regexes]
-        if all(required) and not any(map(mentions_parser_marks, regexes)):
-            self._refined[literal] = [
-                tuple(mask_variables(text.encode()) for text in texts) for texts in required
-            ]
-            self.clear()
 
     def without_skipped(self, data: bytes) -> bytes:
         """Return the text with the lines that nothing asks for empty, so that line numbers stay."""
@@ -105,14 +94,10 @@ class LineTemplates(dict[bytes, int]):
     def _verdict(self, text: bytes) -> int:
         if any(word in text for word in self._words):
             return KEEP
-        found = [number for number in self._literals.found_in(text) if not self._cannot_match(number, text)]
+        found = self._literals.found_in(text)
         if not found:
             return SKIP
         header = _DEBUG_TEMPLATE.match(text)
         if header is None or not self._pages_only.issuperset(found) or self._literals.found_in(header[0]):
             return KEEP
         return SKIP_IF_DEBUG
-
-    def _cannot_match(self, literal: int, text: bytes) -> bool:
-        regexes = self._refined.get(literal)
-        return regexes is not None and all(any(one not in text for one in texts) for texts in regexes)

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 from vllm_logdoctor.files import keep_bytes, kept_bytes
 from vllm_logdoctor.scan.request_lines import MARK, marks_in
-from vllm_logdoctor.scan.required import mentions_parser_marks
-from vllm_logdoctor.scan.structure import EXPRESSIONS, JSON_RECORD, LITERALS, parses_unchanged
+from vllm_logdoctor.scan.structure import EXPRESSIONS, LITERALS
 
 _SHAPES = f"{zlib.crc32(repr((LITERALS, EXPRESSIONS)).encode()):08x}"
 
@@ -27,9 +26,6 @@ _BYTES_PER_HIT = 16
 """Logs have one hit in 50 to 120 bytes."""
 _DENSE_PIECES = 15
 """Pieces that are taken to be full of hits too, behind one that is."""
-
-Refinement = tuple[int, tuple[str, ...]]
-"""A literal and the regexes of its patterns: an argument of `Prefilter.refine`."""
 
 
 class Prefilter(Protocol):
@@ -42,17 +38,9 @@ class Prefilter(Protocol):
     is_fast: bool
     literals: int
     texts: Sequence[str]
-    refinements: list[Refinement]
 
     def scan(self, data: bytes) -> Hits:
         """Return (end offset, number) for every hit, sorted."""
-
-    def refine(self, literal: int, regexes: Sequence[str]) -> bool:
-        """Report a literal only where one of its patterns may match; False where that can't be done.
-
-        For literals that are on many lines and never lead to a match. It saves time and changes no result, because
-        a line that is wanted for its literals alone counts only if a pattern matches.
-        """
 
     def request_marks(self, data: bytes) -> list[int]:
         """Return the end offsets of `scan.request_lines.MARK`, in order."""
@@ -83,15 +71,10 @@ class HyperscanPrefilter:
 
         self.is_fast = True
         self.literals = len(literals)
-        self.refinements: list[Refinement] = []
         self._hyperscan = hyperscan
         self.texts = literals
         self._database = _database(hyperscan, literals, cache, digest)
-        self._refined: dict[int, list[bytes]] = {}
         self._marks: Any = None
-        self._second: Any = None
-        self._second_literals: list[int] = []
-        self._json = len(literals) + len(LITERALS) + EXPRESSIONS.index(JSON_RECORD)
         self._dense_pieces = 0
 
     def scan(self, data: bytes) -> Hits:
@@ -100,12 +83,8 @@ class HyperscanPrefilter:
             self._dense_pieces -= 1
             return sorted(self._scan_dense(data))
         try:
-            hits = (
-                self._scan_refined(data) if self._second is not None and not _may_be_coloured(data) else None
-            )
-            if hits is None:
-                hits, found = _collector(len(data))
-                self._database.scan(data, match_event_handler=found)
+            hits, found = _collector(len(data))
+            self._database.scan(data, match_event_handler=found)
         except self._hyperscan.ScanTerminated:
             # What comes next is most often alike: a scan that is given up costs as much as a whole one.
             self._dense_pieces = _DENSE_PIECES
@@ -128,44 +107,6 @@ class HyperscanPrefilter:
         self._database.scan(data, match_event_handler=found)
         return hits
 
-    def _scan_refined(self, data: bytes) -> Hits | None:
-        """Scan with the refined literals; None where the parser changes the text of a line, so that expressions prove nothing."""
-        hits, note = _collector(len(data))
-        refined, json = self._refined, self._json
-        passed = False
-        is_json = False
-
-        def found(number: int, start: int, end: int, flags: int, context: object) -> bool:
-            nonlocal passed, is_json
-            if number in refined:
-                passed = True
-                return False
-            is_json = is_json or number == json
-            return note(number, start, end, flags, context)
-
-        self._database.scan(data, match_event_handler=found)
-        if is_json:
-            return None
-        if passed:
-            literals = self._second_literals
-
-            def found_second(number: int, start: int, end: int, flags: int, context: object) -> bool:
-                return note(literals[number], start, end, flags, context)
-
-            self._second.scan(data, match_event_handler=found_second)
-        return hits
-
-    def refine(self, literal: int, regexes: Sequence[str]) -> bool:
-        """Report a literal only where one of its patterns may match; False where that can't be done."""
-        self.refinements.append((literal, tuple(regexes)))
-        expressions = [_wider(regex) for regex in regexes]
-        wider = [expression for expression in expressions if expression is not None]
-        return (
-            bool(wider)
-            and len(wider) == len(expressions)
-            and self._compile_second({**self._refined, literal: wider})
-        )
-
     def request_marks(self, data: bytes) -> list[int]:
         """Return the end offsets of `scan.request_lines.MARK`, in order: a search by itself, thrice as fast as a regex."""
         if self._marks is None:
@@ -179,20 +120,6 @@ class HyperscanPrefilter:
         self._marks.scan(data, match_event_handler=found)
         return ends
 
-    def _compile_second(self, refined: dict[int, list[bytes]]) -> bool:
-        try:
-            database = _compiled(
-                self._hyperscan, [expression for found in refined.values() for expression in found]
-            )
-        except self._hyperscan.error:
-            return False
-        self._second, self._second_literals = (
-            database,
-            [literal for literal, found in refined.items() for _ in found],
-        )
-        self._refined = refined
-        return True
-
 
 def _collector(size: int) -> tuple[Hits, Callable[[int, int, int, int, object], bool]]:
     """Return a list of hits and what adds to it, which ends the scan where they get too many for so many bytes."""
@@ -204,27 +131,6 @@ def _collector(size: int) -> tuple[Hits, Callable[[int, int, int, int, object], 
         return len(hits) > most
 
     return hits, found
-
-
-def _may_be_coloured(data: bytes) -> bool:
-    return b"[0m" in data or not parses_unchanged(data)
-
-
-_GROUP_NAME = re.compile(r"\(\?P<[A-Za-z_0-9]+>")
-
-
-def _wider(regex: str) -> bytes | None:
-    """Turn a pattern's regex into an expression that is found wherever the pattern matches, or None.
-
-    Example:
-        >>> _wider(r"Took (?P<n>\\d+) s\\.?$")
-        b'Took (?:\\\\d+) s\\\\.?'
-    """
-    plain = _GROUP_NAME.sub("(?:", regex).removeprefix("^").removesuffix("$")
-    bare = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "", plain)
-    if "^" in bare or "$" in bare or "(?P" in bare or not plain.isascii() or mentions_parser_marks(plain):
-        return None
-    return plain.encode()
 
 
 def _as_expression(literal: str) -> bytes:
@@ -281,7 +187,6 @@ class PythonPrefilter:
         self.is_fast = False
         self.literals = len(literals)
         self.texts = literals
-        self.refinements: list[Refinement] = []
         encoded = [text.encode() for text in (*literals, *LITERALS)]
         self._width = min(len(text) for text in encoded)
         self._by_start: dict[bytes, list[tuple[bytes, int]]] = {}
@@ -304,10 +209,6 @@ class PythonPrefilter:
             hits += [(match.end(), number) for match in finditer(data)]
         hits.sort()
         return hits
-
-    def refine(self, literal: int, regexes: Sequence[str]) -> bool:
-        """Never refine: a literal costs as much as an expression here."""
-        return False
 
     def request_marks(self, data: bytes) -> list[int]:
         """Return the end offsets of `scan.request_lines.MARK`, in order."""

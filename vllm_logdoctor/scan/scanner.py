@@ -106,7 +106,6 @@ class Scanner:
         self._requests = RequestLines(prefilter.request_marks)
         self._debug_pieces = 0
         self._templates: LineTemplates | None = None
-        self._refinements = 0
 
     def scan(self, piece: bytes) -> Scanned:
         """Return what a piece contains."""
@@ -151,9 +150,6 @@ class Scanner:
         if self._templates is None:
             pages_only = self._filter.pages_only & self._filter.signatures
             self._templates = LineTemplates(self._prefilter.texts, pages_only)
-        for literal, regexes in self._prefilter.refinements[self._refinements :]:
-            self._templates.refine(literal, regexes)
-        self._refinements = len(self._prefilter.refinements)
         return self._templates.without_skipped(piece)
 
     def _count(self, out: Scanned, data: bytes, start: int, end: int) -> None:

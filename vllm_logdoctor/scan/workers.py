@@ -16,7 +16,6 @@ from typing import Any
 from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.scan.prefilter import Prefilter, Refinement
 from vllm_logdoctor.scan.scanner import LineMatch, Repeat, Scanned, Scanner
 from vllm_logdoctor.source import Chunk, FileSlice, keep_freed_memory
 
@@ -28,27 +27,18 @@ _BUFFER_BYTES = 1 << 20
 """Room for one piece whose bytes are in no plain file."""
 
 
-class _Task(Struct, frozen=True):
-    """Where a piece to scan is, and the refinements since the last one."""
-
-    place: FileSlice
-    refinements: tuple[Refinement, ...]
-
-
 class _Worker:
     """A process that scans; it inherits the scanner, and all files that are open."""
 
-    def __init__(self, scanner: Scanner, prefilter: Prefilter, others: Sequence[_Worker]) -> None:
+    def __init__(self, scanner: Scanner, others: Sequence[_Worker]) -> None:
         context: Any = multiprocessing.get_context("fork")
         self._connection: Connection
         self._connection, theirs = context.Pipe()
         # A pipe ends only when no process holds its other end.
         not_theirs = [self._connection, *(other._connection for other in others)]
         self._process: BaseProcess = context.Process(
-            target=_work, args=(theirs, not_theirs, scanner, prefilter), daemon=True
+            target=_work, args=(theirs, not_theirs, scanner), daemon=True
         )
-        self._prefilter = prefilter
-        self._sent = len(prefilter.refinements)
         self._buffer = _SharedBuffer()
         self.waiting = 0
         self._process.start()
@@ -61,11 +51,9 @@ class _Worker:
     def send(self, chunk: Chunk) -> None:
         """Hand over a chunk; the answer will be the next one after those that are waited for."""
         place = chunk.content if isinstance(chunk.content, FileSlice) else self._buffer.put(chunk.content)
-        task = _Task(place, tuple(self._prefilter.refinements[self._sent :]))
-        self._sent += len(task.refinements)
         self.waiting += 1
         try:
-            self._connection.send(task)
+            self._connection.send(place)
         except OSError as error:
             raise _ended() from error
 
@@ -136,14 +124,13 @@ class Workers:
     Args:
         count: how many.
         scanner: scans; each process goes on with a copy of it.
-        prefilter: its prefilter; refinements are passed on.
     """
 
-    def __init__(self, count: int, scanner: Scanner, prefilter: Prefilter) -> None:
+    def __init__(self, count: int, scanner: Scanner) -> None:
         self._scanner = scanner
         self._workers: list[_Worker] = []
         for _ in range(count):
-            self._workers.append(_Worker(scanner, prefilter, self._workers))
+            self._workers.append(_Worker(scanner, self._workers))
 
     def __enter__(self) -> Workers:
         return self
@@ -200,19 +187,15 @@ def _ended() -> LogdoctorError:
     return LogdoctorError("a scanning process ended before its work; try --jobs 1")
 
 
-def _work(
-    connection: Connection, not_mine: Sequence[Connection], scanner: Scanner, prefilter: Prefilter
-) -> None:
+def _work(connection: Connection, not_mine: Sequence[Connection], scanner: Scanner) -> None:
     """Scan what comes until the other side is gone."""
     for other in not_mine:
         other.close()
     keep_freed_memory()
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
-            task: _Task = connection.recv()
-            for literal, regexes in task.refinements:
-                prefilter.refine(literal, regexes)
-            connection.send_bytes(dumps(scanner.scan(task.place.read())))
+            place: FileSlice = connection.recv()
+            connection.send_bytes(dumps(scanner.scan(place.read())))
 
 
 def dumps(scanned: Scanned) -> bytes:
