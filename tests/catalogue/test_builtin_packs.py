@@ -135,3 +135,21 @@ def test_a_name_can_not_lead_out_of_the_rules(tmp_path: Path) -> None:
     for name in ("../core/config", "..", "/etc/passwd", "rules/../x"):
         with pytest.raises(KeyError):
             rule_page(name)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "v1/worker/gpu_model_runner.py",
+        "v1/worker/gpu_worker.py",
+        "v1/executor/multiproc_executor.py",
+        "v1/engine/core.py",
+        "v1/engine/async_llm.py",
+        "model_executor/models/llama.py",
+        "worker/worker_base.py",
+    ],
+)
+def test_no_literal_is_in_the_frames_of_every_traceback(index: PackIndex, file: str) -> None:
+    """Such a literal makes each frame of a crash loop a wanted line, at several times the cost."""
+    frame = f'  File "/usr/lib/python3.12/site-packages/vllm/{file}", line 1627, in execute_model'
+    assert [literal for literal in index.literals if literal in frame] == []
