@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.rules.making import a_run, event
 from vllm_logdoctor.plan.command import shell, shell_word
+from vllm_logdoctor.plan.devices import notes
 from vllm_logdoctor.plan.formats import FORMS, render_launch, systemd_word, yaml_value
 from vllm_logdoctor.plan.launch import Launch, changed, launch_of
 from vllm_logdoctor.rules.model import Change
@@ -340,3 +341,13 @@ def test_a_release_without_configuration_files_gets_a_warning_in_yaml() -> None:
 def test_an_unset_variable_is_not_in_the_command() -> None:
     launch = Launch("m", {}, {"VLLM_TRACE_FUNCTION": "1"}, "0.11.2")
     assert changed(launch, [Change("VLLM_TRACE_FUNCTION", "env", 1, None)]).environment == {}
+
+
+@pytest.mark.parametrize(
+    ("cards", "platform", "said"),
+    [(8, "cuda", ""), (9, "cuda", "start Ray on them first"), (4, "npu", "NPU devices"), (1, "cpu", "cores")],
+)
+def test_a_job_script_says_what_it_cannot_ask_for(cards: int, platform: str, said: str) -> None:
+    found = notes(Launch("org/model", {}, cards=cards, platform=platform))
+    assert len(found) == (1 if said else 0)
+    assert said in "".join(found)
