@@ -46,6 +46,21 @@ def test_the_pass_of_a_drafter_over_its_shards_is_not_that_of_the_model() -> Non
     assert "169 s for 21.8 GiB, 132 MiB/s" in advice(run)["slow-weight-loading-storage"].explanation
 
 
+def test_on_a_card_that_shares_the_host_memory_the_reader_is_changed_and_not_the_disk() -> None:
+    run = a_run(
+        messages=(
+            "0, NVIDIA GB10, 122570 MiB, 580.95",
+            "Filesystem type for checkpoints: EXT4. Checkpoint size: 48.1 GiB. Available RAM: 60.94 GiB.",
+        ),
+        phases=(("read-weights", 371.0),),
+    )
+    found = advice(run)["slow-weight-loading-storage"]
+    assert "fastsafetensors" in found.changes[0].knob
+    assert "disk is probably not the limit" in found.explanation
+    assert found.effect is None
+    assert not any("page cache" in one or "runai_streamer" in one for one in found.alternatives)
+
+
 @pytest.mark.parametrize(("seconds", "gib"), [(20.0, 61.0), (100.0, 61.0)], ids=["soon over", "a fast disk"])
 def test_a_usual_load_is_not_called_slow(seconds: float, gib: float) -> None:
     run = a_run(measured={"model_weights_gib": gib}, phases=(("read-weights", seconds),))
