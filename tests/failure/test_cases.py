@@ -140,7 +140,7 @@ CASES = {
     ),
     "a graph that Gaudi's compiler refuses": RuleContext(
         "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_BRIDGE Exception in Launch thread...\nGraph compile failed. synStatus=synStatus 26 [Generic failure].",
-        "accelerator-compiler-failure", "Accelerator compiler failed on the model", "newest matching versions of compiler",
+        "accelerator-compiler-failure", "Accelerator compiler failed on the model", "Change the shapes that are compiled",
         proof="Graph compile failed",
     ),
     "a compiler whose session ended": RuleContext(
