@@ -185,7 +185,7 @@ def test_a_page_with_several_meanings_gives_the_one_that_the_text_shows():
     quota = crashed("OSError: [Errno 122] Disk quota exceeded: '/cache/a.bin'")
     assert (full.title, quota.title) == ("No space left on device", "Disk quota exceeded")
     assert "quota" not in full.explanation
-    assert quota.explanation.startswith("The quota on this file system is used up")
+    assert quota.explanation.startswith("A quota on this file system is used up")
     assert "quota" in quota.alternatives[0]
     assert "df -i" in full.alternatives[0]
 
