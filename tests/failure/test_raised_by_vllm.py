@@ -152,3 +152,10 @@ def test_a_refused_type_or_size_is_not_blamed_on_the_card(exception, title):
         release="0.9.2", file="config/model.py", function="verify", code="raise error", exception=exception
     )
     assert root(text).title == title
+
+
+def test_a_shape_that_torch_refuses_is_no_condition_of_vllm():
+    quoted = "Worker failed with error 'shape '[64, 64]' is invalid for input of size 8192', please check the stack trace above"
+    assert not named("v1/executor/multiproc_executor.py", f"RuntimeError: {quoted}").startswith(
+        "settings-refused"
+    )

@@ -58,8 +58,14 @@ def test_sites_of_another_program_say_nothing() -> None:
     assert versions_for_call_sites([]) is None
 
 
-def test_a_single_site_is_too_weak() -> None:
-    assert versions_for_call_sites(_sites_of("0.16.0", 1)) is None
+def test_a_single_site_tells_a_release_only_where_few_releases_have_it_there() -> None:
+    started = "Engine background task failed"
+    told = versions_for_call_sites([("async_llm_engine.py", 52, started)])
+    assert told is not None
+    assert (str(told.first), str(told.last)) == ("0.5.0", "0.5.0.post1")
+    many = "vLLM ZMQ RPC Server was interrupted."
+    assert versions_for_call_sites([("server.py", 228, many)]) is None
+    assert versions_for_call_sites([("async_llm_engine.py", 52, started), ("server.py", 1, many)]) is None
 
 
 def test_a_mixture_of_all_releases_is_no_release() -> None:

@@ -85,6 +85,17 @@ def test_a_client_beside_a_server_that_is_up_begins_no_run() -> None:
     assert len(runs(failed, imported, start(pid=50, clock="03-04 10:05"))) == 2
 
 
+def test_a_container_that_starts_again_below_the_end_of_a_traceback_begins_a_run() -> None:
+    end = [
+        "(EngineCore_DP0 pid=2) ERROR 03-04 09:58:40 [core.py:842]     self.model_runner.load_model()",
+        "(APIServer pid=1)     wait_for_engine_startup(",
+        "(APIServer pid=1)     raise RuntimeError(",
+        "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+    ]
+    found = runs(end, start())
+    assert [run.outcome for run in found] == ["crashed_at_startup", "running"]
+
+
 def test_engines_that_a_ray_job_starts_side_by_side_are_one_run() -> None:
     lines = start()[2:4]
     second = [line.replace("pid=2", "pid=70") for line in lines]

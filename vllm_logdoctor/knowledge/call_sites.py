@@ -12,8 +12,8 @@ from vllm_logdoctor.knowledge.messages import VllmMessage, message_table
 from vllm_logdoctor.knowledge.templates import could_print
 from vllm_logdoctor.knowledge.versions import Version, known_versions
 
-# Fewer sites than this single out no release that one could rely on.
-_LEAST_SITES = 2
+# One site tells the release where only so many releases have it there.
+_MOST_RELEASES_OF_ONE_SITE = 3
 # Below this share of the judged sites the log is of a fork or of a release not known here.
 _LEAST_SHARE = 0.6
 _MESSAGES_PER_PLACE = 4
@@ -87,10 +87,13 @@ def releases_for_call_site(name: str, line: int, message: str) -> frozenset[int]
 
 def _best(votes: list[int], tried: int) -> FittingReleases | None:
     most = max(votes)
-    if most < _LEAST_SITES or most < _LEAST_SHARE * tried:
+    if not most or most < _LEAST_SHARE * tried:
+        return None
+    best = [number for number, count in enumerate(votes) if count == most]
+    if most == 1 and best[-1] - best[0] >= _MOST_RELEASES_OF_ONE_SITE:
         return None
     known = known_versions()
-    releases = tuple(known[number] for number, count in enumerate(votes) if count == most)
+    releases = tuple(known[number] for number in best)
     return FittingReleases(releases[0], releases[-1], releases, most, tried)
 
 

@@ -44,7 +44,13 @@ _ACCESSES_OF_A_LINE = 120.0
 """Seconds after a statistics line in which access lines without a time count to its minute."""
 _ROUTINE_HINTS = 200
 """After so many lines of one routine message the next ones say nothing new about engine and platform."""
-TROUBLES = ("Traceback", "usage: ")
+TROUBLES = (
+    "Traceback",
+    "usage: ",
+    "RuntimeError: Engine core initialization failed",
+    "RuntimeError: Engine process failed to start",
+)
+"""What begins what may have ended a run; the last two end a traceback whose begin a piece may lack."""
 _ROUTINE = frozenset(
     {
         "throughput",

@@ -37,8 +37,11 @@ _WHOLE_NAMES = {"Flash": "Flash Attention"}
 
 
 def machine(page: Page) -> list[str]:
-    """Return what ran on what as a table; nothing where the log says nothing of it."""
+    """Return what ran on what as a table; nothing where the log says nothing of it: an inferred release is in the headline."""
     rows = [*_model(page), *_hardware(page), *_software(page)]
+    version = page.run.version
+    if len(rows) == 1 and version is not None and is_inferred(version):
+        return []
     return table(["", "in the log", "evidence"], rows) if rows else []
 
 
