@@ -138,7 +138,7 @@ def test_a_cache_that_one_request_holds_is_not_called_full() -> None:
 
 def test_the_time_of_an_excerpt_holds_the_interval_of_its_first_statistics_line() -> None:
     text = report(HELD)
-    assert "· 40 s ·" in text
+    assert "· 40 s of load ·" in text
     assert "all 40 s of load" in text
 
 

@@ -263,9 +263,9 @@ def run_title(run: Run, *, failed: bool = False) -> str:
     spread = parallelism(run)
     if spread:
         parts.append(spread)
-    seconds = _seconds(run)
+    seconds, of_load = _seconds(run), begins_with_load(run)
     if seconds >= 1:
-        parts.append(duration(seconds))
+        parts.append(f"{duration(seconds)}{' of load' if of_load else ''}")
     end = how_it_ended(run)
     if not (failed and _says_no_more(run, end)):
         parts.append(end)
@@ -286,14 +286,20 @@ def _seconds(run: Run) -> float:
         return sum(one.figures.get("Benchmark duration (s)", 0.0) for one in run.benchmarks)
     if run.started is None or run.ended is None or run.started == run.ended:
         return 0.0
+    return run.ended - min(run.started, _load_begun(run) or run.started)
+
+
+def begins_with_load(run: Run) -> bool:
+    """Return whether the first statistics line counts for an interval that lies before the log."""
+    begun = _load_begun(run)
+    return begun is not None and run.started is not None and begun < run.started
+
+
+def _load_begun(run: Run) -> float | None:
+    """Return when the interval of the first statistics line began, where the log shows no start."""
     first = run.samples[0] if run.samples and (run.launched_by or not start_seen(run)) else None
     spans = load_of(run).spans if first is not None else ()
-    begun = (
-        first.time - spans[0].seconds
-        if first is not None and first.time is not None and spans
-        else run.started
-    )
-    return run.ended - min(run.started, begun)
+    return first.time - spans[0].seconds if first is not None and first.time is not None and spans else None
 
 
 def shows_a_run(run: Run) -> bool:

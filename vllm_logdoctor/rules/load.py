@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from math import isclose
 
 from msgspec import Struct
 
@@ -139,12 +140,14 @@ def decode_spans(spans: Iterable[Span]) -> list[Span]:
 
 
 def weighted_median(spans: Iterable[Span], value: Callable[[Sample], float]) -> float:
-    """Return the median of a figure, each sample weighted by its seconds; 0 without samples."""
+    """Return the median of a figure, each sample weighted by its seconds, the middle between two; 0 without samples."""
     pairs = sorted((value(span.sample), span.seconds) for span in spans)
     half = sum(seconds for _, seconds in pairs) / 2
     passed = 0.0
-    for figure, seconds in pairs:
+    for number, (figure, seconds) in enumerate(pairs):
         passed += seconds
+        if number + 1 < len(pairs) and isclose(passed, half):
+            return (figure + pairs[number + 1][0]) / 2
         if passed >= half:
             return figure
     return 0.0

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import capital, number, percent, statuses, table
+from vllm_logdoctor.report.naming import begins_with_load
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation_line, transfers
 from vllm_logdoctor.report.series import Point, points_of
@@ -58,8 +59,9 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
         else ""
     )
     several = len(figures.engines) > 1
+    before = ", the first for the interval before the log" if begins_with_load(page.run) else ""
     lines = [
-        f"{plural(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}.",
+        f"{plural(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}{before}.",
         "",
     ]
     whole = not any(point.lines > 1 for point in points)
