@@ -58,7 +58,7 @@ def test_sites_of_another_program_say_nothing() -> None:
     assert versions_for_call_sites([]) is None
 
 
-def test_a_single_site_tells_a_release_only_where_few_releases_have_it_there() -> None:
+def test_a_single_site_tells_a_release_only_where_no_other_release_has_it_there() -> None:
     started = "Engine background task failed"
     told = versions_for_call_sites([("async_llm_engine.py", 52, started)])
     assert told is not None

@@ -12,8 +12,6 @@ from vllm_logdoctor.knowledge.messages import VllmMessage, message_table
 from vllm_logdoctor.knowledge.templates import could_print
 from vllm_logdoctor.knowledge.versions import Version, known_versions
 
-# One site tells the release where only so many releases have it there.
-_MOST_RELEASES_OF_ONE_SITE = 3
 # Below this share of the judged sites the log is of a fork or of a release not known here.
 _LEAST_SHARE = 0.6
 _MESSAGES_PER_PLACE = 4
@@ -89,11 +87,11 @@ def _best(votes: list[int], tried: int) -> FittingReleases | None:
     most = max(votes)
     if not most or most < _LEAST_SHARE * tried:
         return None
-    best = [number for number, count in enumerate(votes) if count == most]
-    if most == 1 and best[-1] - best[0] >= _MOST_RELEASES_OF_ONE_SITE:
-        return None
     known = known_versions()
-    releases = tuple(known[number] for number in best)
+    releases = tuple(known[number] for number, count in enumerate(votes) if count == most)
+    # One site alone tells the release only where it is in no other, but for post-releases.
+    if most == 1 and releases[0].release != releases[-1].release:
+        return None
     return FittingReleases(releases[0], releases[-1], releases, most, tried)
 
 
