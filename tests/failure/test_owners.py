@@ -223,7 +223,7 @@ def test_the_next_step_fits_the_owner():
         log_of(*torn(("/home/me/run.py", "<module>", "names[3]"), ends="IndexError: list index out of range"))
     )
     assert found.changes == ()
-    assert "Correct the program at the place" in found.alternatives[0]
+    assert "Correct the program at /home/me/run.py:7" in found.alternatives[0]
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_code_of_neither_vllm_nor_a_package_is_what_is_to_be_corrected() -> None
         "    raise ValueError(\n"
         "ValueError: fixed head takes 16 rows, got 32\n"
     )
-    assert own.alternatives[0].startswith("Correct the code at the place")
+    assert own.alternatives[0].startswith("Correct the code at /srv/changes/fixed_head.py:78")
 
 
 def test_what_a_desktop_holds_of_a_small_card_leaves_the_rest_to_vllm() -> None:

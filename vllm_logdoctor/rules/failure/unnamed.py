@@ -85,7 +85,7 @@ _INSTALL = (
     INSTALL_BUILT,
 )
 _REFUSED = ("Fix the first error of the compiler: later ones often follow from it.",)
-_CALL = ("Correct the call in the program that starts vLLM, at the place that the traceback names.",)
+_CALL = ("Correct the call in the program that starts vLLM: it hands over a value of the wrong type.",)
 WHOLE_OUTPUT = (
     "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
     INSTALL_BUILT,
@@ -96,13 +96,11 @@ OF_A_TEST = (
     "Run one failed test alone, with its output: `pytest -s` and the name that the summary gives.",
 )
 _PROGRAM = ("Correct the program at the place that the traceback names: what vLLM had to do was done.",)
-_OWN_CODE = (
-    "Correct the program at the place that the traceback names: the traceback contains no vLLM code.",
-)
+_OWN_CODE = ("Correct the program at {at}: the traceback contains no vLLM code.",)
 _STATED = ("Do what the message says: {stated}.",)
 _CALLED = (
-    "Correct the code at the place that the traceback names: it is a part of neither vLLM nor an installed package.",
-    "Start once without it to see that the rest works.",
+    "Correct the code at {at}: it is a part of neither vLLM nor an installed package.",
+    "Start once without that code to see that the rest works.",
 )
 # Asking to pad but the tokenizer has no padding token. Please select a token to use as `pad_token`.
 # free memory is below the reserve: 13 bytes available, 15 required. Replan more layers into host memory.
@@ -171,6 +169,7 @@ def unnamed_match(
         "exception": observation.text.split("\n")[0][:300],
         "raised": _raised_in(place, owner_words, phase_words, raised) if place and not hidden else "",
         "process": observation.record.process.name,
+        "at": f"{place.file}:{place.line}" if place and place.line else place.file if place else "",
         "phase_words": phase_words,
         "stated": stated,
         "in_vllm": "yes"
@@ -491,7 +490,9 @@ def _next_steps(
     if owner in _CLIENTS and not called:
         return ("Read the server's log at that time: this log is the client's.",)
     if owner and owner != PYTHON and not called and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
-        return (f"Search the issues of {owner} for the exception: the traceback contains no vLLM code.",)
+        return (
+            f"Check how the program calls {owner}, and its release (`pip show {owner}`): no vLLM code is involved.",
+        )
     if called and owner and owner != PYTHON and not owner.startswith(VLLM) and _NAME.fullmatch(owner):
         compare = f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
         return (compare, _NEWER) if rule_id == CODE else (compare,)
