@@ -201,7 +201,7 @@ CASES = {
     ),
     "code that can't be traced": RuleContext(
         "torch._dynamo.exc.Unsupported: Graph break under GenericContextWrappingVariable",
-        "torch-compile-failure", "torch.compile cannot trace the model code", "newer release",
+        "torch-compile-failure", "torch.compile cannot trace the model code", "--enforce-eager",
     ),
     "a peer that closed its connection": RuleContext(
         "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:5213",

@@ -56,7 +56,7 @@ def test_a_missing_kernel_is_shown_by_its_exception_and_not_by_the_hint_below_it
 def test_who_holds_the_memory_at_a_wake_up_is_not_stated_as_a_fact() -> None:
     found = root("CUDA Error: out of memory at /src/csrc/cumem_allocator.cpp:77\n")
     assert (found.id, found.confidence) == ("sleep-mode-wake-up-oom", "medium")
-    assert "as a rule" in found.explanation
+    assert "at the start or at wake-up" in found.explanation
 
 
 def test_the_tokens_of_a_default_configuration_are_not_those_of_the_run() -> None:
