@@ -381,3 +381,17 @@ def test_graphs_that_seem_to_free_memory_are_shown_without_it() -> None:
     captured = "(EngineCore_DP0 pid=9) INFO 05-01 10:00:52 [gpu_model_runner.py:4244] Graph capturing finished in 4 secs, took {} GiB"
     assert "CUDA graphs (captured in 4 s)" in report([*START, captured.format("-0.41")])
     assert "CUDA graphs (captured in 4 s, 0.41 GiB)" in report([*START, captured.format("0.41")])
+
+
+def test_a_limit_that_the_log_does_not_show_is_called_probable_in_the_first_lines() -> None:
+    """A constant number of requests beside a queue: the value of max_num_seqs is in no line."""
+    line = (
+        "INFO 06-25 03:10:{second} [loggers.py:116] Engine 000: Avg prompt throughput: 300.0 tokens/s, Avg generation throughput: 3100.0 tokens/s,"
+        " Running: 600 reqs, Waiting: 4475 reqs, GPU KV cache usage: 59.2%, Prefix cache hit rate: 0.0%"
+    )
+    text = report([line.format(second=second) for second in (10, 20, 30)])
+    assert text.startswith("# LIMITED: max_num_seqs reached (probable)\n")
+    assert "**Probably max_num_seqs reached" in text
+    known = "INFO 06-25 03:10:00 [utils.py:253] non-default args: {'model': 'org/m', 'max_num_seqs': 600}"
+    text = report([known, *(line.format(second=second) for second in (10, 20, 30))])
+    assert text.startswith("# LIMITED: max_num_seqs reached\n")

@@ -35,10 +35,17 @@ from vllm_logdoctor.report.naming import (
     start_seen,
 )
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.rules.bottleneck import ONE_FAILED, SERVER_LIMITS, no_request_succeeded, offloaded_gib
+from vllm_logdoctor.rules.bottleneck import (
+    ONE_FAILED,
+    SERVER_LIMITS,
+    is_inferred,
+    no_request_succeeded,
+    offloaded_gib,
+)
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
+from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.model import Evidence
 from vllm_logdoctor.run.servers import NAMES, VLLM
@@ -224,15 +231,16 @@ def _limit(page: Page) -> str:
     if failing:
         return prose(failing[0].title)
     limit = page.diagnosis.bottleneck.name
+    probable = " (probable)" if is_inferred(page.run, limit, load_of(page.run)) else ""
     if limit == "kv-cache-limited":
         titles = (one.title for one in page.diagnosis.findings if one.id == _ABOUT_THE_CACHE)
-        return prose(next(titles, LIMITS[limit]).partition(":")[0])
+        return prose(next(titles, LIMITS[limit]).partition(":")[0]) + probable
     if limit == "host-limited" and offloaded_gib(page.run):
         return "CPU offload of weights"
     if limit == "host-limited" and page.run.platform is None:
         return "slow decode steps"
     if limit in _LIMITING:
-        return LIMITS[limit]
+        return LIMITS[limit] + probable
     named = (one.title for one in _severe(page) if one.id == _STALLED or one.id.startswith("slow-start"))
     held = "requests wait, the cause is not in the log"
     return prose(next(named, held if limit == "none-clear" and page.run.samples else "by its configuration"))

@@ -263,7 +263,8 @@ def run_title(run: Run, *, failed: bool = False) -> str:
     spread = parallelism(run)
     if spread:
         parts.append(spread)
-    seconds, of_load = _seconds(run), begins_with_load(run)
+    seconds = _seconds(run)
+    of_load = begins_with_load(run) and abs(load_of(run).busy_seconds - seconds) < 1
     if seconds >= 1:
         parts.append(f"{duration(seconds)}{' of load' if of_load else ''}")
     end = how_it_ended(run)

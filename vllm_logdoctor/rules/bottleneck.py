@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
+from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, slots_in_a_line
 from vllm_logdoctor.rules.limits import (
     KV_FULL,
     SLOTS_TAKEN,
@@ -271,6 +271,15 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
+def is_inferred(run: Run, name: BottleneckName, load: Load) -> bool:
+    """Return whether a limit is only probable: max_num_seqs is not in the log, and the cache was not full."""
+    return (
+        name in ("max-num-seqs-limited", "kv-cache-limited")
+        and max_num_seqs_of(run) is None
+        and load.peak_kv < KV_FULL
+    )
+
+
 def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
     """Return in words what a limit means in a run, with a place for its time."""
     held = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
@@ -282,6 +291,10 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         return (
             f"Requests waited for {{span}} {room}{'' if computed else none}: something else holds them back"
         )
+    if name == "max-num-seqs-limited" and is_inferred(run, name, load):
+        return f"Probably {_MEANING[name]}"
+    if name == "kv-cache-limited" and is_inferred(run, name, load):
+        return "Requests waited for {span} beside a KV cache that was not full, probably because its free part was too small for the next one"
     if name == "kv-cache-limited" and max(span.sample.kv_usage or 0.0 for span in held) < KV_FULL:
         return "The free part of the KV cache was too small for the next request for {span}"
     if name == "kv-cache-limited" and any(span.waits for span in held):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import (
     RuleContext,
@@ -57,7 +58,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
     pressed = bool(waiting or preempted)
     few = held_by_few(full)
     room = room_changes(case) if pressed else Room((), None)
-    shorter = (_shorter_requests(few, _have_many_sequences(full)),) if few and pressed else ()
+    shorter = (_shorter_requests(case, few, _have_many_sequences(full)),) if few and pressed else ()
     found = Advice(
         _what_is_full(case, full, few, waiting) + _preemptions(case, full, waiting) + _size(case),
         (
@@ -96,13 +97,15 @@ def _have_many_sequences(full: Sequence[Span]) -> bool:
     return all(span.sample.generation > FASTEST_SEQUENCE * (span.sample.running or 1) for span in full)
 
 
-def _shorter_requests(few: int, many_sequences: bool) -> Change:
+def _shorter_requests(case: RuleContext, few: int, many_sequences: bool) -> Change:
     if many_sequences:
         words = "lower n, best_of or the beam width in the clients' requests"
         return action(
             words, f"{plural(few, 'request')} generated more tokens per second than single sequences can"
         )
     words = "limit max_tokens and the length of prompts in the clients"
+    if max_num_seqs_of(case.run) is None:
+        words = f"look up `--max-num-seqs` in the launch command: {few} would itself be the limit; if it is higher, {words}"
     return action(words, f"{plural(few, 'request')} held the cache while others waited", before=None)
 
 
@@ -116,9 +119,11 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
     queue = f", with up to {plural(waiting, 'request')} waiting." if waiting else "."
     if few:
         usage = max(span.sample.kv_usage or 0.0 for span in full)
+        unknown = max_num_seqs_of(case.run) is None
+        same = f" A max_num_seqs of {few} has the same effect: check which value was set." if unknown else ""
         return (
             f"For {time} {plural(few, 'request')} held up to {usage:g} % of the KV cache, and the rest was too small"
-            f" for another of that size{queue} A max_num_seqs of {few} has the same effect: check which value was set."
+            f" for another of that size{queue}{same}"
         )
     limited = "The KV cache limited concurrency" if waiting else "The KV cache was full"
     return f"{limited} for {time}, peak usage {case.load.peak_kv:g} %{queue}"
