@@ -234,7 +234,8 @@ def _limit(page: Page) -> str:
     probable = " (probable)" if is_inferred(page.run, limit, load_of(page.run)) else ""
     if limit == "kv-cache-limited":
         titles = (one.title for one in page.diagnosis.findings if one.id == _ABOUT_THE_CACHE)
-        return prose(next(titles, LIMITS[limit]).partition(":")[0]) + probable
+        title = next(titles, "")
+        return prose(title.partition(":")[0]) + probable if title else LIMITS[limit]
     if limit == "host-limited" and offloaded_gib(page.run):
         return "CPU offload of weights"
     if limit == "host-limited" and page.run.platform is None:
