@@ -395,3 +395,15 @@ def test_a_limit_that_the_log_does_not_show_is_called_probable_in_the_first_line
     known = "INFO 06-25 03:10:00 [utils.py:253] non-default args: {'model': 'org/m', 'max_num_seqs': 600}"
     text = report([known, *(line.format(second=second) for second in (10, 20, 30))])
     assert text.startswith("# LIMITED: max_num_seqs reached\n")
+
+
+def test_requests_of_several_sequences_are_not_said_to_be_too_large_for_the_rest_of_the_cache() -> None:
+    """Two requests at 7,000 tokens/s are many sequences: each counts against max_num_seqs."""
+    line = (
+        "INFO 10-28 11:16:{second} metrics.py:349] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 7100.0 tokens/s,"
+        " Running: 2 reqs, Swapped: 0 reqs, Pending: 98 reqs, GPU KV cache usage: 86.1%, CPU KV cache usage: 0.0%."
+    )
+    text = report([line.format(second=second) for second in (30, 35, 40, 45)])
+    assert "2 requests of several sequences each held up to 86.1 % of the KV cache" in text
+    assert "has the same effect" not in text
+    assert "**Lower n, best_of or the beam width" in text

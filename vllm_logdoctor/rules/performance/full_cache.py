@@ -119,12 +119,15 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
     queue = f", with up to {plural(waiting, 'request')} waiting." if waiting else "."
     if few:
         usage = max(span.sample.kv_usage or 0.0 for span in full)
+        held = f"held up to {usage:g} % of the KV cache"
+        if _have_many_sequences(full):
+            return (
+                f"For {time} {plural(few, 'request')} of several sequences each {held}{queue}"
+                " Every sequence counts against max_num_seqs."
+            )
         unknown = max_num_seqs_of(case.run) is None
         same = f" A max_num_seqs of {few} has the same effect: check which value was set." if unknown else ""
-        return (
-            f"For {time} {plural(few, 'request')} held up to {usage:g} % of the KV cache, and the rest was too small"
-            f" for another of that size{queue}{same}"
-        )
+        return f"For {time} {plural(few, 'request')} {held}, and the rest was too small for another of that size{queue}{same}"
     limited = "The KV cache limited concurrency" if waiting else "The KV cache was full"
     return f"{limited} for {time}, peak usage {case.load.peak_kv:g} %{queue}"
 
