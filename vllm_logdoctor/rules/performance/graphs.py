@@ -64,17 +64,12 @@ def eager_mode(case: RuleContext) -> Advice | None:
     if case.objective == "startup":
         return _eager_for_the_start(case)
     severity, confidence, effect = _eager_effect(case)
-    load = case.load
     named = " and ".join(f"`{_field(one)}`" for one in off) or "`enforce_eager=True`"
     text = (
         f"{named}: every kernel of every step is launched by Python"
         + ("." if run.engine == "V0" or compiles(run) else ", and torch.compile is off.")
-        + (f" {_usual_requests(case)}:" if _shows_load(case) else " How much it costs depends on the load:")
-        + (
-            " steps are long and launching is a small part of them."
-            if load.running >= LOADED
-            else " with few requests a step is short and launching is a large part of it."
-        )
+        + (f" {_usual_requests(case)}." if _shows_load(case) else "")
+        + " It costs most with few requests, whose steps are short."
     )
     return Advice(
         text,
@@ -87,8 +82,7 @@ def eager_mode(case: RuleContext) -> Advice | None:
         severity=severity,
         changes=_graphs_on(case, off),
         effect=effect,
-        alternatives=("if graphs do not fit: fewer capture sizes instead of none",),
-        verify="`Capturing CUDA graphs` and `Graph capturing finished in N secs` at the start.",
+        verify="`Graph capturing finished` at the start.",
         title="CUDA graphs off (--enforce-eager)" if run.engine == "V0" else "",
     )
 
@@ -114,7 +108,7 @@ def _field(one: SwitchedOff) -> str:
 
 def _graphs_on(case: RuleContext, off: tuple[SwitchedOff, ...]) -> tuple[Change, ...]:
     """Return one step that takes graphs and compilation back: all the flags that keep them off."""
-    note = "graphs need memory and make the start longer, less once compiled code is cached"
+    note = "graphs need memory and make the start longer"
     flags = off or (SwitchedOff("--enforce-eager", True, None),)
     return tuple(
         change
@@ -142,7 +136,7 @@ def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | Non
         # Measured on none of them.
         return "medium", "medium", None
     if not _shows_load(case):
-        return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric, "the log shows no minute of load")
+        return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric, "no statistics lines of a minute of load")
     if running >= LOADED:
         return "medium", "high", EAGER_OFF_LOADED.effect(metric)
     if running <= FEW:
