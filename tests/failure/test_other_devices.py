@@ -57,6 +57,7 @@ def test_who_holds_the_memory_at_a_wake_up_is_not_stated_as_a_fact() -> None:
     found = root("CUDA Error: out of memory at /src/csrc/cumem_allocator.cpp:77\n")
     assert (found.id, found.confidence) == ("sleep-mode-wake-up-oom", "medium")
     assert "at the start or at wake-up" in found.explanation
+    assert "hold" not in found.explanation
 
 
 def test_the_tokens_of_a_default_configuration_are_not_those_of_the_run() -> None:

@@ -19,8 +19,9 @@ from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.model import Analysis, Diagnosis, Message
 from vllm_logdoctor.report.sections.measure import bench_command
 from vllm_logdoctor.report.series import points_of
-from vllm_logdoctor.report.serving import quantile, serving_of, summed_of
+from vllm_logdoctor.report.serving import serving_of, summed_of
 from vllm_logdoctor.rules.bottleneck import Bottleneck
+from vllm_logdoctor.rules.load import quantile
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.run.model import Benchmark, Evidence, Phase, Run, Sample, Value
 

@@ -70,6 +70,7 @@ def test_a_length_of_time_reads_the_same_everywhere() -> None:
     )
     text = report([slow.format(second) for second in (10, 19, 27, 36, 44)])
     length = text.split(" · still running")[0].rsplit(" · ", 1)[1]
+    assert length.endswith(" of load")
     assert f"all {length}" in text
     assert f"For {length.removesuffix(' of load')} at most" in text
 

@@ -38,7 +38,7 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import (
     ONE_FAILED,
     SERVER_LIMITS,
-    is_inferred,
+    limit_is_probable,
     no_request_succeeded,
     offloaded_gib,
 )
@@ -231,7 +231,7 @@ def _limit(page: Page) -> str:
     if failing:
         return prose(failing[0].title)
     limit = page.diagnosis.bottleneck.name
-    probable = " (probable)" if is_inferred(page.run, limit, load_of(page.run)) else ""
+    probable = " (probable)" if limit_is_probable(page.run, limit, load_of(page.run)) else ""
     if limit == "kv-cache-limited":
         titles = (one.title for one in page.diagnosis.findings if one.id == _ABOUT_THE_CACHE)
         title = next(titles, "")

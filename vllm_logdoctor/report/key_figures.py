@@ -10,11 +10,11 @@ from vllm_logdoctor.report.figures import number, percent, statuses
 from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
-from vllm_logdoctor.report.serving import quantile, requests_of, summed_of
+from vllm_logdoctor.report.serving import requests_of, summed_of
 from vllm_logdoctor.rules.bottleneck import LEAST_LINES
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.load import is_steady
+from vllm_logdoctor.rules.load import is_steady, quantile
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Phase, Run

@@ -10,6 +10,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from vllm_logdoctor.report.series import Point
+from vllm_logdoctor.rules.load import quantile
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run, Sample
 
@@ -124,25 +125,6 @@ def requests_of(run: Run, with_probes: bool = True, *, method: str = "") -> Coun
         if method in ("", asked) and (with_probes or not is_probe(asked, path)):
             by_status[status] += count
     return by_status
-
-
-def quantile(weighted: Sequence[tuple[float, int]], share: float) -> float | None:
-    """Return the value below which `share` of the weight lies; between two values, the middle of them.
-
-    Example:
-        >>> quantile([(1.0, 1), (2.0, 1), (9.0, 2)], 0.5), quantile([(1.0, 1), (2.0, 1), (9.0, 1)], 0.5)
-        (5.5, 2.0)
-    """
-    ordered = sorted((value, weight) for value, weight in weighted if math.isfinite(value))
-    wanted = share * sum(weight for _, weight in ordered)
-    passed = 0
-    for number, (value, weight) in enumerate(ordered):
-        passed += weight
-        if passed == wanted and number + 1 < len(ordered):
-            return (value + ordered[number + 1][0]) / 2
-        if passed >= wanted:
-            return value
-    return None
 
 
 def _spread(weighted: Iterable[tuple[float, int]], highest: float | None) -> Spread:

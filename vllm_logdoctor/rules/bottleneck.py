@@ -271,7 +271,7 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def is_inferred(run: Run, name: BottleneckName, load: Load) -> bool:
+def limit_is_probable(run: Run, name: BottleneckName, load: Load) -> bool:
     """Return whether a limit is only probable: max_num_seqs is not in the log, and the cache was not full."""
     return (
         name in ("max-num-seqs-limited", "kv-cache-limited")
@@ -291,9 +291,9 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         return (
             f"Requests waited for {{span}} {room}{'' if computed else none}: something else holds them back"
         )
-    if name == "max-num-seqs-limited" and is_inferred(run, name, load):
+    if name == "max-num-seqs-limited" and limit_is_probable(run, name, load):
         return f"Probably {_MEANING[name]}"
-    if name == "kv-cache-limited" and is_inferred(run, name, load):
+    if name == "kv-cache-limited" and limit_is_probable(run, name, load):
         return "Requests waited for {span} beside a KV cache that was not full, probably because its free part was too small for the next one"
     if name == "kv-cache-limited" and max(span.sample.kv_usage or 0.0 for span in held) < KV_FULL:
         return "The free part of the KV cache was too small for the next request for {span}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from math import isclose
+from math import isfinite
 
 from msgspec import Struct
 
@@ -141,16 +141,27 @@ def decode_spans(spans: Iterable[Span]) -> list[Span]:
 
 def weighted_median(spans: Iterable[Span], value: Callable[[Sample], float]) -> float:
     """Return the median of a figure, each sample weighted by its seconds, the middle between two; 0 without samples."""
-    pairs = sorted((value(span.sample), span.seconds) for span in spans)
-    half = sum(seconds for _, seconds in pairs) / 2
-    passed = 0.0
-    for number, (figure, seconds) in enumerate(pairs):
-        passed += seconds
-        if number + 1 < len(pairs) and isclose(passed, half):
-            return (figure + pairs[number + 1][0]) / 2
-        if passed >= half:
-            return figure
-    return 0.0
+    # In whole milliseconds, so that two halves are equal.
+    return quantile([(value(span.sample), round(1000 * span.seconds)) for span in spans], 0.5) or 0.0
+
+
+def quantile(weighted: Sequence[tuple[float, int]], share: float) -> float | None:
+    """Return the value below which `share` of the weight lies; between two values, the middle of them.
+
+    Example:
+        >>> quantile([(1.0, 1), (2.0, 1), (9.0, 2)], 0.5), quantile([(1.0, 1), (2.0, 1), (9.0, 1)], 0.5)
+        (5.5, 2.0)
+    """
+    ordered = sorted((value, weight) for value, weight in weighted if isfinite(value))
+    wanted = share * sum(weight for _, weight in ordered)
+    passed = 0
+    for number, (value, weight) in enumerate(ordered):
+        passed += weight
+        if passed == wanted and number + 1 < len(ordered):
+            return (value + ordered[number + 1][0]) / 2
+        if passed >= wanted:
+            return value
+    return None
 
 
 def generated_tokens(spans: Iterable[Span]) -> float:

@@ -69,12 +69,15 @@ def _derived_version(builder: RunBuilder) -> Value | None:
 
     sites = [(file.rsplit("/", 1)[-1], line, message) for (file, line), message in builder.call_sites.items()]
     found = versions_for_call_sites(sites)
-    installed = _installed_version(builder) if found is None or found.supporting == 1 else None
-    if found is None or installed is not None:
+    if found is None:
+        return _installed_version(builder)
+    one_site = found.supporting == 1
+    installed = _installed_version(builder) if one_site else None
+    if installed is not None:
         return installed
     span = f"{found.last}" if found.is_single else f"{found.first} to {found.last}"
     # A call site that none of them explains is of a build between releases, and one site alone can't tell.
-    near = "near " if found.supporting < found.tried or found.supporting == 1 else ""
+    near = "near " if found.supporting < found.tried or one_site else ""
     return Value(
         str(found.last), "derived", (), f"{near}{span}, from {found.supporting} of {found.tried} call sites"
     )

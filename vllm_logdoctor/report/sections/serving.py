@@ -11,10 +11,10 @@ from vllm_logdoctor.report.naming import begins_with_load
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation_line, transfers
 from vllm_logdoctor.report.series import Point, points_of
-from vllm_logdoctor.report.serving import Serving, is_busy, quantile, requests_of, serving_of
+from vllm_logdoctor.report.serving import Serving, is_busy, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.load import load_of, quantile
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run

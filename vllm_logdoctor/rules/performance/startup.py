@@ -80,13 +80,13 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
         + (f" for {gib:.1f} GiB, {1024 * rate:,.0f} MiB/s" if gib and rate else "")
         + ", far below what a fast local disk reads."
     )
-    reading = _reading_is_the_limit(case)
     checkpoint = case.event("checkpoint-size")
     file_system = checkpoint.text("filesystem") if checkpoint is not None else ""
     if file_system:
         text += f" The checkpoint is on {file_system}."
-    if reading:
-        text += f" {reading}"
+    slow_reading = _reading_is_the_limit(case)
+    if slow_reading:
+        text += f" {slow_reading}"
     return Advice(
         text,
         (
@@ -94,9 +94,9 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
             *message_lines(case, "model-loaded", "model-weights-loaded", "checkpoint-size"),
         ),
         confidence="high" if rate is not None and rate < SLOW_GIB_PER_SECOND / 2 else "medium",
-        changes=(_FASTER_READER if reading else _faster_storage(file_system, _fits_host(case)),),
-        effect=None if reading else _loading_effect(case, seconds, gib),
-        alternatives=tuple(_other_loaders(case)),
+        changes=(_FASTER_READER if slow_reading else _faster_storage(file_system, _fits_host(case)),),
+        effect=None if slow_reading else _loading_effect(case, seconds, gib),
+        alternatives=tuple(_other_loaders(case, file_system, reader_changed=bool(slow_reading))),
         verify="fewer seconds in `Loading weights took`.",
     )
 
@@ -333,15 +333,12 @@ def _loading_effect(case: RuleContext, seconds: float, gib: float | None) -> Eff
     )
 
 
-def _other_loaders(case: RuleContext) -> Iterator[str]:
-    """Yield other ways to read weights that the release has and the run did not take."""
-    event = case.event("checkpoint-size")
-    local = event is not None and event.text("filesystem").upper() in _OF_LOCAL_DISKS
-    if case.version and not local:
+def _other_loaders(case: RuleContext, file_system: str, *, reader_changed: bool) -> Iterator[str]:
+    """Yield other ways to read weights that the release has, the run did not take and the change is not."""
+    if case.version and file_system.upper() not in _OF_LOCAL_DISKS:
         yield "--load-format runai_streamer for object storage and parallel file systems"
     strategy = flag_for_field("safetensors_load_strategy", case.version)
-    known = strategy is not None and not _reading_is_the_limit(case)
-    if strategy is not None and known and not case.asked_for("safetensors_load_strategy"):
+    if strategy is not None and not reader_changed and not case.asked_for("safetensors_load_strategy"):
         if "prefetch" in strategy.choices and _fits_host(case):
             yield "--safetensors-load-strategy prefetch: the files are read in order first; the host needs the memory"
         elif "prefetch" not in strategy.choices and strategy.default == "lazy":
