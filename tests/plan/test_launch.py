@@ -152,7 +152,7 @@ TEXT = st.text(
 @given(TEXT, TEXT)
 def test_any_text_comes_out_of_the_shell_as_it_went_in(model: str, value: str) -> None:
     launch = Launch(model, {"--served-model-name": value}, {}, "0.11.2")
-    assume("***" not in (model, value))  # What was masked becomes a variable.
+    assume("***" not in model + value)  # What was masked becomes a variable.
     found = shlex.split(shell(launch).replace(" \\\n  ", " "))
     assert found == ["vllm", "serve", model, "--served-model-name", value]
 
