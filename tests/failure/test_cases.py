@@ -81,7 +81,7 @@ CASES = {
     ),
     "a transfer engine without its network": RuleContext(
         "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",
-        "kv-connector-failure", "KV transfer engine cannot use the network or memory", "before the error",
+        "kv-connector-failure", "NIXL cannot set up the KV transfer", "before the error",
     ),
     "a fabric that is not up": RuleContext(
         "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
@@ -197,7 +197,7 @@ CASES = {
     ),
     "a barrier that is not reached": RuleContext(
         "RuntimeError: Barrier timed out after 300.0 seconds",
-        "nccl-collective-timeout", "NCCL collective timeout", "Find the rank",
+        "nccl-collective-timeout", "Barrier between ranks timed out", "Find the rank",
     ),
     "code that can't be traced": RuleContext(
         "torch._dynamo.exc.Unsupported: Graph break under GenericContextWrappingVariable",
@@ -221,7 +221,7 @@ CASES = {
     ),
     "a build that the kernel killed": RuleContext(
         "RuntimeError: Ninja build failed. Ninja output:\n[1/9] nvcc -c gemm.cu\nFAILED: gemm.cuda.o\nKilled\nninja: build stopped: subcommand failed.",
-        "host-memory-exhausted", "Host out of memory (OOM kill)", "MAX_JOBS=1",
+        "host-memory-exhausted", "Host out of memory during compilation", "MAX_JOBS=2",
         proof="Killed",
     ),
 }  # fmt: skip

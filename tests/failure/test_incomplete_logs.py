@@ -21,7 +21,7 @@ def test_a_negative_room_for_the_cache_above_a_traceback_that_is_cut_off():
 
 def test_ucx_that_loses_its_peer_is_a_failure_without_a_traceback():
     lost = "W0613 08:28:11.555796    7053 ucx_utils.cpp:43] Unexpected UCX error: Endpoint timeout"
-    assert root(text(START, [lost])).title == "UCX connection of the KV transfer failed"
+    assert root(text(START, [lost])).title == "UCX error in the KV transfer"
 
 
 def test_the_announcement_of_a_traceback_that_is_cut_off_says_what_was_raised():

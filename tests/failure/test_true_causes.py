@@ -209,7 +209,7 @@ def test_an_extra_that_vllm_asks_for_is_named() -> None:
         "ImportError: Please install vllm[otherloader] for otherloader support\n"
     )
     assert missing.id == "optional-kernel-package-missing"
-    assert "otherloader" in str(missing.changes)
+    assert "otherloader" in str(missing.alternatives)
 
 
 def test_a_pair_of_features_that_is_currently_not_supported_is_named() -> None:
