@@ -83,49 +83,12 @@ def test_two_lines_at_one_number_with_a_crowd_behind_it_show_max_num_seqs() -> N
     assert bottleneck_of(a_run(samples=load((2, {**crowd, "waiting": 30})))).name == "prefill-limited"
 
 
-def test_the_plan_says_which_figures_to_expect_and_what_limits_next() -> None:
+def test_the_plan_says_what_limits_next() -> None:
     run = a_run(
         set={"max_num_seqs": 64}, samples=load((20, {**CAPPED, "running": 8, "waiting": 0}), (20, CAPPED))
     )
     plan = plan_of(run, performance_findings(run, bottleneck_of(run)))
-    rows = {row.figure: row for row in plan.expected}
-    assert rows["requests at once, at most"].low > 64
-    assert rows["requests waiting, at most"].high < 200
     assert plan.next_limit in ("client", "KV cache", "max_num_seqs")
-
-
-def test_what_an_effect_says_of_the_queue_after_it_is_what_the_table_of_the_plan_says() -> None:
-    """A rush of 300 fits into 512 slots; the 40 that wait behind prompts at another time go on waiting."""
-    rush = {"running": 64, "waiting": 236, "kv": 2.0, "generation": 1500.0}
-    behind_prompts = {"running": 30, "waiting": 40, "kv": 2.0, "generation": 20.0, "prompt": 9000.0}
-    texts = {}
-    for name, parts in {"all": [(20, rush)], "part": [(20, rush), (2, behind_prompts)]}.items():
-        run = a_run(set={"max_num_seqs": 64}, samples=load(*parts), version="0.16.0")
-        found = advice(run)["scheduler-limit-not-memory"]
-        rows = {row.figure: row.high for row in plan_of(run, list(advice(run).values())).expected}
-        texts[name] = (found.explanation, found.verify, rows["requests waiting, at most"])
-    assert "would empty the queue" in texts["all"][0]
-    assert "falls to 0 at the same load" in texts["all"][1]
-    assert texts["all"][2] == 0
-    assert "would empty the queue" not in texts["part"][0]
-    assert "falls to 40 at most" in texts["part"][1]
-    assert texts["part"][2] == 40
-
-
-def test_a_plan_under_which_a_queue_stays_for_long_does_not_name_the_client_as_the_next_limit() -> None:
-    """Most of the time the larger cache takes all that waits; for more than a third it is full again."""
-    run = a_run(
-        set={"max_num_seqs": 512, "gpu_memory_utilization": 0.5, "max_model_len": 4096},
-        measured={"kv_cache_tokens": 40_000, "available_kv_cache_gib": 7.5, "model_weights_gib": 20.0},
-        samples=load((12, {"running": 35, "waiting": 20, "kv": 99.0}), (8, {"running": 35, "waiting": 130, "kv": 99.0})),
-        version="0.16.0",
-    )  # fmt: skip
-    now, then = Limits(512), Limits(512, room=3.0)
-    found = forecast(run, load_of(run), limits_of(run, load_of(run)), now, then)
-    assert found is not None
-    assert (found.next_limit, found.left > 0) == ("client", True)
-    assert "nothing waits" not in found.then
-    assert "most of that time" in found.then
 
 
 def test_less_than_a_minute_at_a_limit_is_no_measure_of_a_throughput() -> None:

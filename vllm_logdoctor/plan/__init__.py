@@ -10,7 +10,7 @@ from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.plan.merge import merge
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.plan.objectives import suited
-from vllm_logdoctor.plan.outlook import expectations, next_limits
+from vllm_logdoctor.plan.outlook import next_limits
 from vllm_logdoctor.plan.table import what_if_table
 from vllm_logdoctor.rules import configuration
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
@@ -52,15 +52,7 @@ def plan_of(
     if launch is not None:
         before = shell(launch)
         after = shell(changed(launch, (planned.change for planned in found.changes)))
-    expected = expectations(found.planned, found.changes, findings, load)
-    return Plan(
-        found.changes,
-        before,
-        after,
-        refused,
-        expected,
-        next_limits(found, findings, run, load),
-    )
+    return Plan(found.changes, before, after, refused, next_limits(found, findings, run, load))
 
 
 def advice_on(run: Run, objective: str = "balanced") -> tuple[Finding, ...]:

@@ -28,16 +28,6 @@ class WhatIf(Struct, frozen=True):
     basis: str
 
 
-class Expectation(Struct, frozen=True):
-    """A figure that the next log should show: now, the range after the plan, and why."""
-
-    figure: str
-    now: float
-    low: float
-    high: float
-    why: str
-
-
 class NextLimit(Struct, frozen=True):
     """What limits with a plan made, and where.
 
@@ -60,7 +50,6 @@ class Plan(Struct, frozen=True):
         command_before, command_after: complete launch commands as shell, or None where the log does not hold
             the arguments.
         refused: knobs that were asked for and left out, with the reason.
-        expected: figures to expect under the same demand.
         next_limits: what limits with the plan made, the first first; empty where the log does not tell it.
     """
 
@@ -68,7 +57,6 @@ class Plan(Struct, frozen=True):
     command_before: str | None = None
     command_after: str | None = None
     refused: tuple[tuple[str, str], ...] = ()
-    expected: tuple[Expectation, ...] = ()
     next_limits: tuple[NextLimit, ...] = ()
 
     @property

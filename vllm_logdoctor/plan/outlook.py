@@ -1,4 +1,4 @@
-"""Outlook of a plan: the figures that its run should show, now and after, and what limits next."""
+"""Outlook of a plan: what limits next."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vllm_logdoctor.plan.compose import BANDWIDTH, FULL_LENGTH, Composed
 from vllm_logdoctor.plan.feasible import weights_of
-from vllm_logdoctor.plan.model import Expectation, NextLimit, PlannedChange
+from vllm_logdoctor.plan.model import NextLimit, PlannedChange
 from vllm_logdoctor.plan.planned import PlannedRun
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
 from vllm_logdoctor.rules.context import plural
@@ -18,36 +18,13 @@ from vllm_logdoctor.run.model import Run
 THROUGHPUT = "generation_throughput"
 LEAST_SAMPLES = 3
 """Statistics lines with requests, fewer of which show no load to go by."""
-LEAST_MOVE = 0.02
-"""A figure that moves by less than 2 % is not worth a row."""
-LEAST_SECONDS = 60.0
-"""Seconds with requests, less of which is a moment and no load to forecast."""
+LEAST_SHARE = 0.02
+"""Share of the weights, below which the cache that a step reads is not named."""
 _LIMITS = {
     "client-limited": "client",
     "kv-cache-limited": "KV cache",
     "max-num-seqs-limited": "max_num_seqs",
 }
-
-
-def expectations(
-    planned: PlannedRun, items: Sequence[PlannedChange], findings: Sequence[Finding], load: Load
-) -> tuple[Expectation, ...]:
-    """Return the figures that the planned run should show under the same demand; only those that the plan moves.
-
-    Empty where the plan changes no setting, or the log shows no load.
-    """
-    if load.busy_seconds < LEAST_SECONDS or not any(item.change.kind in ("flag", "env") for item in items):
-        return ()
-    after = load_of(planned.run)
-    rows = [_tokens(planned)]
-    why = "the same demand under the new limits"
-    rows += [
-        _row("requests at once, at most", load.peak_running, after.peak_running, why),
-        _row("requests waiting, at most", load.peak_waiting, after.peak_waiting, why),
-    ]
-    if load.peak_kv < KV_FULL:
-        rows.append(_row("KV cache usage at most, %", load.peak_kv, after.peak_kv, why))
-    return tuple(row for row in rows if row is not None)
 
 
 def planned_effects(
@@ -96,7 +73,7 @@ def _where(name: str, planned: PlannedRun, load: Load, before: Load) -> str:
     weights, _ = weights_of(planned.run)
     if name == BANDWIDTH and weights:
         cache = (memory.available or 0.0) * load.peak_kv / 100 if memory is not None else 0.0
-        beside = f" and {cache:.3g} GiB of KV cache" if cache > LEAST_MOVE * weights else ""
+        beside = f" and {cache:.3g} GiB of KV cache" if cache > LEAST_SHARE * weights else ""
         return f"a step reads up to {weights:.4g} GiB of weights{beside} on each card"
     queues = [span for span in load.busy if span.waits]
     waiting = "none waiting"
@@ -105,17 +82,3 @@ def _where(name: str, planned: PlannedRun, load: Load, before: Load) -> str:
     # Requests that a full cache held back were shorter than they would have become.
     used = f", {load.peak_kv:.3g} % of the KV cache" if before.peak_kv < KV_FULL else ""
     return f"at most {plural(load.peak_running, 'request')} at once, {waiting}{used}"
-
-
-def _tokens(planned: PlannedRun) -> Expectation | None:
-    before, after = planned.before, planned.after
-    if before is None or after is None or abs(planned.room - 1) < LEAST_MOVE:
-        return None
-    new = after.steps[len(before.steps) :]
-    return Expectation("KV cache tokens", int(before.tokens), int(after.low), int(after.high), "; ".join(new))
-
-
-def _row(figure: str, now: float, after: float, why: str) -> Expectation | None:
-    if abs(after - now) <= LEAST_MOVE * max(now, 1):
-        return None
-    return Expectation(figure, now, after, after, why)

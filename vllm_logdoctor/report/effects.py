@@ -115,7 +115,7 @@ def effect_range(effect: Effect) -> str:
         >>> effect_range(Effect("startup_seconds", 0.25, 0.5, "computed", ""))
         '2 to 4 x faster start-up'
         >>> effect_range(Effect("generation_throughput", 1.5, 2.0, "computed", "", share=0.05))
-        '1.5 to 2 x generation throughput in 5 % of the busy time, 1.02 to 1.03 x over the run'
+        '1.5 to 2 x generation throughput in 5 % of the busy time'
     """
     metric = METRICS.get(effect.metric, effect.metric.replace("_", " "))
     low, high = float(effect.low), float(effect.high)
@@ -127,9 +127,7 @@ def effect_range(effect: Effect) -> str:
             return f"{_span(low, high)} x slower {prose(metric)}"
     over = ""
     if effect.share < MOST_OF_THE_RUN and effect.metric == "generation_throughput":
-        least, most = round(effect.over_run(low), 2), round(effect.over_run(high), 2)
-        run = f"up to {100 * (most - 1):.0f} % more" if least == 1 else f"{_span(least, most)} x"
-        over = f" in {number(100 * effect.share)} % of the busy time, {run} over the run"
+        over = f" in {number(100 * effect.share)} % of the busy time"
     return f"{_span(low, high)} x {prose(metric)}{over}"
 
 

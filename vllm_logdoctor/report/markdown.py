@@ -22,7 +22,7 @@ from vllm_logdoctor.report.sections.measure import measure
 from vllm_logdoctor.report.sections.messages import warnings_in_log
 from vllm_logdoctor.report.sections.observed import measured_beside
 from vllm_logdoctor.report.sections.opinion import opinions
-from vllm_logdoctor.report.sections.plan import expected_effect, launch_command
+from vllm_logdoctor.report.sections.plan import launch_command, left_out
 from vllm_logdoctor.report.sections.serving import serving
 from vllm_logdoctor.report.sections.timeline import timeline
 from vllm_logdoctor.rules.context import plural
@@ -34,7 +34,7 @@ _OF_A_FAILED_START: tuple[tuple[str, Section], ...] = (
     ("More on the failure", beside_failure),
     ("How to check", verification_line),
     ("Launch command with the changed settings", launch_command),
-    ("Expected effect", expected_effect),
+    ("Left out of the changes", left_out),
     ("Measured beside the log", measured_beside),
     ("Start-up", timeline),
     ("Configuration", configuration_summary),
@@ -54,7 +54,7 @@ _OF_A_RUN: tuple[tuple[str, Section], ...] = (
     ("How to check", verification_line),
     ("What to change", changes),
     ("Launch command with the changed settings", launch_command),
-    ("Expected effect", expected_effect),
+    ("Left out of the changes", left_out),
     ("Load", serving),
     ("Measured beside the log", measured_beside),
     ("Timeline", timeline),

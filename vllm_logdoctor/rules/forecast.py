@@ -30,12 +30,6 @@ LEAST_LEVEL = 2
 LEAST_SECONDS = 60.0
 """Seconds at a limit, fewer of which are no measure of a throughput."""
 
-_NEXT = {
-    "max_num_seqs": "max_num_seqs is the next limit",
-    "KV cache": "the KV cache stays the limit",
-    "client": "nothing waits and the client sets the pace",
-}
-
 
 class Limits(Struct, frozen=True):
     """Limits of an engine: max_num_seqs (None where not known), and how many times the tokens its cache holds."""
@@ -50,28 +44,17 @@ class Forecast(Struct, frozen=True):
     Attributes:
         share: share of the busy time in which more requests would run.
         running: requests at once in that time, now and after (medians).
-        waiting: requests that wait in that time, now and after (medians).
         low, high: throughput after/before in that time.
         measured: whether the run's own levels gave the range; else it is bounded by the number of requests.
         next_limit: what limits then: "max_num_seqs", "KV cache" or "client".
-        left: requests that wait at any time after, at most.
     """
 
     share: float
     running: tuple[float, float]
-    waiting: tuple[float, float]
     low: float
     high: float
     measured: bool
     next_limit: str
-    left: int = 0
-
-    @property
-    def then(self) -> str:
-        """Return in words what limits then."""
-        if self.next_limit == "client" and self.left:
-            return "then the client sets the pace most of that time"
-        return f"then {_NEXT[self.next_limit]}"
 
 
 def under(sample: Sample, before: Limits, after: Limits) -> Sample:
@@ -131,12 +114,10 @@ def forecast(
     return Forecast(
         load.share_of(now),
         running,
-        (_waiting(now), _waiting(then)),
         low,
         high,
         gain is not None,
         next_limit(then, after),
-        max(under(span.sample, before, after).waiting or 0 for span in load.busy),
     )
 
 
@@ -183,7 +164,3 @@ def _rate(level: LoadLevel) -> float:
 
 def _running(spans: Sequence[Span]) -> float:
     return weighted_median(spans, lambda sample: float(sample.running or 0))
-
-
-def _waiting(spans: Sequence[Span]) -> float:
-    return weighted_median(spans, lambda sample: float(sample.waiting or 0))

@@ -128,16 +128,6 @@ class RefusedOut(Part):
     reason: str
 
 
-class ExpectationOut(Part):
-    """A figure that the next log should show under the same demand: now, the range after the plan, and why."""
-
-    figure: str
-    now: float
-    low: float
-    high: float
-    why: str
-
-
 class NextLimitOut(Part):
     """What limits with the plan made."""
 
@@ -153,7 +143,6 @@ class PlanOut(Part):
     command_after: str | None
     changes: list[PlannedChangeOut]
     refused: list[RefusedOut]
-    expected: list[ExpectationOut]
     next_limit: Annotated[
         str | None,
         means("what limits with the plan made: max_num_seqs, KV cache, memory bandwidth or client"),

@@ -1,4 +1,4 @@
-"""The launch command with all changes, and what they do to the figures."""
+"""The launch command with all changes, and what was left out of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from vllm_logdoctor.plan.command import shell
 from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.report.escape import code, fence, prose
-from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.model import Finding
@@ -19,13 +18,14 @@ def launch_command(page: Page) -> list[str]:
     if command is None:
         return []
     same = next((d.run.number for d in page.earlier if d.plan == page.diagnosis.plan), None)
-    return _parts([f"As in run {same}."] if same is not None else fence(command, "sh"), _notes(page))
+    shown = [f"As in run {same}."] if same is not None else fence(command, "sh")
+    notes = _notes(page)
+    return [*shown, "", *notes] if notes else shown
 
 
-def expected_effect(page: Page) -> list[str]:
-    """Return what the changes together do to the figures, and what is then the limit."""
-    notes = _notes(page) if _changed_command(page) is None else []
-    return _parts(_expected(page), _next_limit(page), notes)
+def left_out(page: Page) -> list[str]:
+    """Return what was settled or left out where no command shows it."""
+    return _notes(page) if _changed_command(page) is None else []
 
 
 def in_python(page: Page, findings: Iterable[Finding]) -> list[str]:
@@ -35,11 +35,6 @@ def in_python(page: Page, findings: Iterable[Finding]) -> list[str]:
         return []
     name = flags[0].lstrip("-").replace("-", "_")
     return [f"In Python, a flag is an argument of `LLM(...)`: {code(flags[0])} is {code(name)}."]
-
-
-def _parts(*parts: list[str]) -> list[str]:
-    shown = [part for part in parts if part]
-    return [line for number, part in enumerate(shown) for line in ([""] if number else []) + part]
 
 
 def _notes(page: Page) -> list[str]:
@@ -64,31 +59,3 @@ def _command(page: Page) -> str | None:
     repairs = [planned.change for planned in plan.changes if failures.intersection(planned.findings)]
     launch = launch_of(run) if run.outcome in BROKEN and len(repairs) < len(plan.changes) else None
     return shell(changed(launch, repairs)) if launch is not None else plan.command_after
-
-
-def _expected(page: Page) -> list[str]:
-    """Return the table of figures to expect; nothing where the plan moves none."""
-    plan = page.diagnosis.plan
-    if not plan.expected:
-        return []
-    rows = [
-        [
-            prose(row.figure),
-            number(row.now),
-            number(row.low) if row.low == row.high else f"{number(row.low)} to {number(row.high)}",
-            prose(row.why),
-        ]
-        for row in plan.expected
-    ]
-    return ["Expected under the same demand:", "", *table(["figure", "now", "after", "why"], rows)]
-
-
-def _next_limit(page: Page) -> list[str]:
-    """Return the sentence on what limits the run after the changes; nothing where that is not known."""
-    limits = page.diagnosis.plan.next_limits
-    demand = "the number of prompts" if page.run.kind == "offline" else "the client"
-    named = [
-        f"{demand if limit.name == 'client' else limit.name}{', as now' if limit.stays else ''} ({limit.where})"
-        for limit in limits
-    ]
-    return [f"With the changed settings the limit is {prose('; then '.join(named))}."] if named else []

@@ -274,10 +274,10 @@ def _throughput(case: RuleContext, gain: float, basis: str) -> Effect:
         )
     at = f"from {found.running[0]:.0f} to {found.running[1]:.0f} requests at once"
     if found.measured:
-        basis = f"{tokens}; {at}, with this run's own throughput at that load; {found.then}"
+        basis = f"{tokens}; {at}, with this run's own throughput at that load"
         return _acting(found, found.low, found.high, basis)
     high = min(found.high, CACHE_RAISED.high)
-    basis = f"{tokens}; {at}; published gains of larger caches: {CACHE_RAISED.words()}; {found.then}"
+    basis = f"{tokens}; {at}; published gains of larger caches: {CACHE_RAISED.words()}"
     return _acting(found, 1.0, max(1.0, high), basis)
 
 

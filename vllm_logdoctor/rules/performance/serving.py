@@ -23,7 +23,7 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
-from vllm_logdoctor.rules.forecast import Limits, forecast, under
+from vllm_logdoctor.rules.forecast import Limits, forecast
 from vllm_logdoctor.rules.limits import (
     FEW,
     KV_FULL,
@@ -280,7 +280,6 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     queue = -(-waiting // engines)
     usage = max(span.sample.kv_usage or 0.0 for span in held)
     target = max_num_seqs_wanted(max_num_seqs, queue, usage, step_tokens_of(case.run))
-    left = _left_waiting(case, engines * max_num_seqs, engines * target) if target is not None else waiting
     text = (
         f"For {duration(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.3g}"
         f" % of the busy time) "
@@ -298,13 +297,6 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         )
     if target is None:
         text += " The cache holds hardly more of them: a larger max_num_seqs would fill it."
-    else:
-        text += (
-            f" A max_num_seqs of {target:,} would empty the queue"
-            if not left
-            else f" {target:,} requests fit"
-        )
-        text += f" at about {usage * target / max_num_seqs:.0f} % of the cache." if usage else "."
     return Advice(
         text,
         (*sample_lines(case, held), *setting_lines(case, "max_num_seqs")),
@@ -313,19 +305,8 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         changes=_max_num_seqs_change(case, max_num_seqs, target),
         effect=_max_num_seqs_effect(case, max_num_seqs, target, queue) if target is not None else None,
         alternatives=("a second replica, where the speed of a single stream must not fall",),
-        verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls"
-        + f"{_down_to(left) if left <= waiting / 2 else ''} at the same load.",
+        verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls at the same load.",
     )
-
-
-def _down_to(left: int) -> str:
-    return f" to {left:,} at most" if left else " to 0"
-
-
-def _left_waiting(case: RuleContext, max_num_seqs: int, target: int) -> int:
-    """Return how many requests still wait, at most, under the same demand with more max_num_seqs."""
-    before, after = Limits(max_num_seqs), Limits(target)
-    return max(under(span.sample, before, after).waiting or 0 for span in case.load.busy)
 
 
 def _slots_taken(least: int, max_num_seqs: int, engines: int) -> str:
@@ -362,12 +343,11 @@ def _max_num_seqs_effect(case: RuleContext, max_num_seqs: int, target: int, queu
     if found is not None and found.measured:
         basis = (
             f"{found.running[0]:.0f} -> {found.running[1]:.0f} requests at once by this run's own throughput at other"
-            f" numbers of requests; {found.then}"
+            " numbers of requests"
         )
         low, high = round(found.low, 3), round(found.high, 3)
         return Effect("generation_throughput", low, high, "computed", basis, found.share, found.next_limit)
-    note = f"while requests queue; this queue allows at most {demand:.3g} x"
-    effect = measured.effect("generation_throughput", note)
+    effect = measured.effect("generation_throughput", "while requests queue")
     share = found.share if found else case.share("max-num-seqs-limited")
     return replace(
         effect,
