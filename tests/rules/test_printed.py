@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.failure.records import records_of
+from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.printed import as_printed, check_of_failure
-from vllm_logdoctor.rules.release_terms import fits_release
+from vllm_logdoctor.rules.release_terms import action_of_release, fits_release, in_words_of_release
 from vllm_logdoctor.run.model import Outcome, Run, Value
 
 LOADED = "The weights load: `Model loading took N GiB`."
@@ -75,3 +76,37 @@ def test_a_server_that_begins_is_no_check_of_an_offline_run() -> None:
 def test_a_value_that_a_release_does_not_offer_is_no_advice_for_it(version: str, fits: bool) -> None:
     run = Run(version=Value(version, "reported"))
     assert fits_release("a smaller cache: --kv-cache-dtype fp8_ds_mla", run) is fits
+
+
+def test_a_step_in_words_names_no_setting_that_the_release_lacks() -> None:
+    written = Change(
+        "read other files: `--load-format auto`, or `--safetensors-load-strategy eager`", "action"
+    )
+    worded = action_of_release(written, Run(version=Value("0.9.2", "reported")))
+    assert worded is not None
+    assert worded.knob == "read other files: `--load-format auto`"
+    assert action_of_release(written, Run(version=Value("0.11.2", "reported"))) == written
+
+
+def test_a_step_that_only_a_newer_release_can_take_is_no_step() -> None:
+    written = Change("give the cache a fixed size: --kv-cache-memory-bytes", "action")
+    assert action_of_release(written, Run(version=Value("0.9.2", "reported"))) is None
+
+
+def test_what_is_to_be_taken_away_need_not_be_in_the_release() -> None:
+    written = Change("remove VLLM_USE_V1", "action")
+    assert action_of_release(written, Run(version=Value("0.15.0", "reported"))) == written
+
+
+def test_a_variable_is_not_set_to_the_default_of_the_release() -> None:
+    old = Run(version=Value("0.6.0", "reported"))
+    steps = "Change one: attention (`--enforce-eager`), sampling (`VLLM_USE_FLASHINFER_SAMPLER=0`)."
+    assert in_words_of_release(steps, old) == "Change one: attention (`--enforce-eager`)."
+    assert in_words_of_release(steps, Run(version=Value("0.22.0", "reported"))) == steps
+
+
+def test_a_log_without_a_release_gets_the_first_one_that_has_a_new_flag() -> None:
+    assert (
+        in_words_of_release("Set `--moe-backend marlin`.", Run())
+        == "Set `--moe-backend marlin` (0.17 and later)."
+    )

@@ -11,9 +11,9 @@ from vllm_logdoctor.rules.already_set import already_set
 from vllm_logdoctor.rules.bottleneck import Bottleneck
 from vllm_logdoctor.rules.context import RuleContext, distinct
 from vllm_logdoctor.rules.load import Load, load_of
-from vllm_logdoctor.rules.model import Effect, Finding
+from vllm_logdoctor.rules.model import Change, Effect, Finding
 from vllm_logdoctor.rules.printed import as_printed
-from vllm_logdoctor.rules.release_terms import fits_release
+from vllm_logdoctor.rules.release_terms import action_of_release, fits_release, in_words_of_release
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.model import Run
@@ -79,6 +79,14 @@ def _on_answers(effect: Effect | None) -> bool:
     return effect is not None and effect.metric in ("generation_throughput", "itl", "ttft")
 
 
+def _of_release(changes: Iterable[Change], run: Run) -> Iterator[Change]:
+    """Yield the changes that a run does not have yet; those in words as its release can make them."""
+    for change in changes:
+        worded = action_of_release(change, run) if change.kind == "action" else change
+        if worded is not None and not already_set(run, worded):
+            yield worded
+
+
 def finding_of(rule: Rule, advice: Advice, case: RuleContext) -> Finding:
     """Return the finding of a rule: what its check says, with the title, topic and severity of its page."""
     page = rule.page
@@ -90,8 +98,12 @@ def finding_of(rule: Rule, advice: Advice, case: RuleContext) -> Finding:
         title=advice.title or page.title,
         explanation=advice.explanation,
         evidence=distinct(advice.evidence),
-        changes=tuple(change for change in advice.changes if not already_set(case.run, change)),
-        alternatives=tuple(way for way in advice.alternatives if fits_release(way, case.run)),
+        changes=tuple(_of_release(advice.changes, case.run)),
+        alternatives=tuple(
+            way
+            for written in advice.alternatives
+            if fits_release(way := in_words_of_release(written, case.run), case.run)
+        ),
         avoid=advice.avoid,
         effect=None if pools(case.run) and _on_answers(advice.effect) else advice.effect,
         verify=as_printed(advice.verify, case.run),

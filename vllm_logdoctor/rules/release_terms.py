@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from functools import lru_cache, partial
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.knowledge.flags import flag_at, flag_exists, flag_spans
 from vllm_logdoctor.knowledge.messages import message_table
 from vllm_logdoctor.knowledge.renames import renames
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
-from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
-from vllm_logdoctor.knowledge.versions import at_least, parse_version
+from vllm_logdoctor.knowledge.variables import variable_default, variable_known, variable_spans
+from vllm_logdoctor.knowledge.versions import at_least, number_of, parse_version
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
 
 _HELP = "`vllm serve --help=all`"
 _LAST_WITH_V0 = "0.10.2"
+_LONG_KNOWN = "0.10.2"
 # File "/opt/venv/lib/python3.10/site-packages/vllm/executor/gpu_executor.py", line 36, in _init_executor
 # File ~/anaconda3/lib/python3.12/site-packages/vllm/model_executor/models/utils.py:237, in load_weights
 _PLACE = lazy_pattern(r'File "?[^"\n]{0,300}/vllm/(?P<file>[\w/]{1,200}\.py)[":]')
@@ -29,10 +33,10 @@ _NEWER_RELEASE = lazy_pattern(
 )
 # `--attention-backend TRITON_ATTN`      `--moe-backend`
 _FLAG = lazy_pattern(r"`(?P<flag>--[a-z][a-z0-9-]*)(?: (?P<value>[^\s`]+))?`")
-_KNOB = lazy_pattern(r"`(?P<knob>--[a-z][a-z0-9-]*|VLLM_[A-Z0-9_]+)\b[^`]*`")
-# Change one kernel at a time: another attention backend (`--attention-backend`), another MoE backend (`--moe-backend`).
-_ANY_KNOB = lazy_pattern(
-    r"(?<![\w-])(?P<knob>--[a-z][a-z0-9-]+|VLLM_[A-Z0-9_]+)(?:[ =](?P<value>[a-z0-9]+_[a-z0-9_]+))?"
+# Change one kernel at a time: another attention backend (`--attention-backend`), sampling (`VLLM_USE_FLASHINFER_SAMPLER=0`).
+# What advice takes away is there: remove VLLM_USE_V1      --attention-backend instead of VLLM_ATTENTION_BACKEND
+_KNOB = lazy_pattern(
+    r"(?<![\w-])(?<!remove )(?<!instead of )(?P<knob>--[a-z][a-z0-9-]+|VLLM_[A-Z0-9_]+)(?:[ =](?P<value>[a-z0-9]+_[a-z0-9_]+)|=(?P<number>\d+))?"
 )
 _LIST = lazy_pattern(r": (?P<items>[^.;:]*`[^.;:]*, [^.;:]*)")
 _BETWEEN = lazy_pattern(r", (?:and |or )?")
@@ -101,8 +105,8 @@ def in_words_of_release(text: str, run: Run) -> str:
         'Set `--attention-backend` (before 0.13 `VLLM_ATTENTION_BACKEND`).'
     """
     release = release_of(run)
-    worded = _FLAG.sub(partial(_of_release, release=release), text.replace(_HELP, _help_of(release)))
-    return _LIST.sub(partial(_known_items, release=release), worded)
+    known = _LIST.sub(partial(_known_items, release=release), text.replace(_HELP, _help_of(release)))
+    return _FLAG.sub(partial(_of_release, release=release), known)
 
 
 def fits_release(text: str, run: Run) -> bool:
@@ -115,12 +119,32 @@ def fits_release(text: str, run: Run) -> bool:
         (False, True)
     """
     release = release_of(run)
-    return all(_has(one["knob"], one["value"], release) for one in _ANY_KNOB.finditer(text))
+    return all(_has(one, release) for one in _KNOB.finditer(text))
 
 
-def _has(knob: str, value: str | None, release: str | None) -> bool:
+def action_of_release(change: Change, run: Run) -> Change | None:
+    """Return an action in the words of the run's release; None where it names what that release lacks.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> run = Run(version=Value("0.9.2", "reported"))
+        >>> action_of_release(Change("read other files: `--load-format auto`, `--safetensors-load-strategy eager`", "action"), run).knob
+        'read other files: `--load-format auto`'
+        >>> action_of_release(Change("fix the size: --kv-cache-memory-bytes", "action"), run) is None
+        True
+    """
+    words = in_words_of_release(change.knob, run)
+    after = in_words_of_release(change.after, run) if isinstance(change.after, str) else change.after
+    return replace(change, knob=words, after=after) if fits_release(f"{words} {after}", run) else None
+
+
+def _has(named: re.Match[str], release: str | None) -> bool:
+    """Return whether a release has a setting, and what it is set to is one of its values and not the default anyway."""
+    knob, value = named["knob"], named["value"]
     if not (flag_spans(knob) if knob.startswith("--") else variable_spans(knob)):
         return True
+    if named["number"] and str(variable_default(knob, release)) == named["number"]:
+        return False
     flag = flag_at(knob, release) if knob.startswith("--") else None
     offered = flag is None or not flag.choices or value is None or value in flag.choices
     return offered and _exists(knob, release)
@@ -152,12 +176,14 @@ def _of_release(found: re.Match[str], release: str | None) -> str:
         spans = flag_spans(found["flag"])
         since = spans[0].since.removesuffix(".0") if spans else ""
         # A flag that was called otherwise needs no word: whoever starts that release sees its list of flags.
-        if not before.isupper() or not since:
+        if before.isupper():
+            words = f"before {since} {_written(before, found['value'])}"
+        elif not before and _is_new(found["flag"]):
+            words = f"{since} and later"
+        else:
             return found[0]
-        older = f"before {since} {_written(before, found['value'])}"
-        return (
-            f"{found[0]}, {older}" if found.string[: found.start()].endswith("(") else f"{found[0]} ({older})"
-        )
+        inside = found.string[: found.start()].endswith("(")
+        return f"{found[0]}, {words}" if inside else f"{found[0]} ({words})"
     other = renamed(found["flag"], release)
     return found[0] if other is None else _written(other.to, other.value or found["value"])
 
@@ -171,8 +197,17 @@ def _written(knob: str, value: str | None) -> str:
 def _known_items(found: re.Match[str], release: str | None) -> str:
     """Return a list without the items whose settings the release lacks; all of them where it has none."""
     items = _BETWEEN.split(found["items"])
-    known = [item for item in items if all(_exists(one["knob"], release) for one in _KNOB.finditer(item))]
+    known = [item for item in items if all(_usable(one, release) for one in _KNOB.finditer(item))]
     return f": {', '.join(known)}" if known and len(known) < len(items) else found[0]
+
+
+def _usable(named: re.Match[str], release: str | None) -> bool:
+    return _has(named, release) or renamed(named["knob"], release) is not None
+
+
+def _is_new(knob: str) -> bool:
+    spans = flag_spans(knob) if knob.startswith("--") else variable_spans(knob)
+    return bool(spans) and number_of(spans[0].since) > number_of(_LONG_KNOWN)
 
 
 def _exists(knob: str, release: str | None) -> bool:

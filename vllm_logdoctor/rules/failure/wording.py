@@ -23,6 +23,7 @@ from vllm_logdoctor.rules.failure.signatures import FailureRule, expression
 from vllm_logdoctor.rules.model import Change, Confidence, Finding, Role
 from vllm_logdoctor.rules.printed import as_printed
 from vllm_logdoctor.rules.release_terms import (
+    action_of_release,
     fits_release,
     in_words_of_build,
     in_words_of_release,
@@ -203,15 +204,18 @@ def _change(written: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Cha
     before = values.get(template.knob.lstrip("-").replace("-", "_")) if template.kind == "flag" else None
     if (before is not None and before == after) or takes_too_much(f"{template.knob}={after}", run):
         return None
-    if template.kind == "action" and isinstance(after, str):
-        after = in_words_of_device(in_words_of_release(after, run), run)
     note = in_words_of_device(filled(template.note, values) or "", run) or ""
-    knob = template.knob
-    if template.kind == "action":
-        knob = in_words_of_device(in_words_of_build(knob, run), run) or knob
-    if template.kind == "action" and is_pointless(f"{knob}: {after}", run):
+    change = Change(template.knob, template.kind, before, after, template.safety, note)
+    return _action(change, run) if template.kind == "action" else change
+
+
+def _action(written: Change, run: Run) -> Change | None:
+    change = action_of_release(written, run)
+    if change is None:
         return None
-    return Change(knob, template.kind, before, after, template.safety, note)
+    knob = in_words_of_device(in_words_of_build(change.knob, run), run) or change.knob
+    after = in_words_of_device(change.after, run) if isinstance(change.after, str) else change.after
+    return None if is_pointless(f"{knob}: {after}", run) else replace(change, knob=knob, after=after)
 
 
 def knob_known(knob: str, kind: str, run: Run) -> bool:
