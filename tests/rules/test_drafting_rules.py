@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.rules.making import a_run, advice, knobs, load
 from vllm_logdoctor.rules.performance.order import by_gain
 
@@ -123,3 +125,140 @@ def test_drafts_of_which_none_is_accepted_are_given_up_where_rates_by_position_a
     found = advice(a_run(messages=(line,), samples=load((9, BUSY))))["spec-decode-not-profitable"]
     assert found.explanation.startswith("No drafted token is accepted")
     assert list(knobs(found)) == ["run without speculative decoding"]
+
+
+def rejected(*rates: float, drafted: int = 1000) -> str:
+    """A line of V1 on drafts of which each position is taken so often."""
+    share = sum(rates) / len(rates) if rates else 0.3
+    positions = (
+        f" Per-position acceptance rate: {', '.join(f'{rate:.3f}' for rate in rates)}," if rates else ""
+    )
+    return (
+        f"SpecDecoding metrics: Mean acceptance length: {1 + sum(rates):.2f}, Accepted: {int(share * drafted)} tokens, Drafted: {drafted} tokens,"
+        f"{positions} Avg Draft acceptance rate: {100 * share:.1f}%"
+    )
+
+
+FEW_OF_FIVE = rejected(0.3, 0.2, 0.06, 0.02, 0.01)
+NEVER = rejected(0.1, 0.04, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("given", "reported", "line", "expected"),
+    [
+        ({"method": "ngram", "num_speculative_tokens": 5}, None, FEW_OF_FIVE, {"--speculative-config": {"method": "ngram", "num_speculative_tokens": 2}}),
+        # What the user did not write as a mapping can't be written anew: the number is named in words.
+        (None, {"method": "ngram", "num_speculative_tokens": 5}, FEW_OF_FIVE, {"draft fewer tokens a step (5 -> 2), or none": None}),
+        ("ngram", None, FEW_OF_FIVE, {"draft fewer tokens a step (5 -> 2), or none": None}),
+        # Each of two positions is worth drafting, though little of both is taken: no smaller number to name.
+        (None, {"method": "ngram", "num_speculative_tokens": 2}, rejected(0.4, 0.2), {"draft fewer tokens a step, or none": None}),
+        ({"method": "ngram", "num_speculative_tokens": 2}, None, rejected(0.4, 0.2), {"draft fewer tokens a step, or none": None}),
+        ({"method": "ngram", "num_speculative_tokens": 3}, None, NEVER, {"--speculative-config": None}),
+        (None, {"method": "ngram", "num_speculative_tokens": 3}, NEVER, {"run without speculative decoding": None}),
+    ],
+)  # fmt: skip
+def test_what_is_proposed_for_drafts_that_are_thrown_away(
+    given: object, reported: object, line: str, expected: dict[str, object]
+) -> None:
+    run = a_run(
+        set={"speculative_config": given} if given else {},
+        reported={"speculative_config": reported} if reported else {},
+        messages=(line,),
+        samples=load((9, BUSY)),
+    )
+    assert knobs(advice(run)["spec-decode-not-profitable"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("rates", "wasteful"),
+    [
+        ((0.4, 0.398), True),  # 39.9 % of the drafts are taken
+        ((0.4, 0.402), False),
+        ((0.3,), False),  # a single drafted token costs little
+        ((0.9, 0.5, 0.149), True),  # three positions, of which the last is hardly ever taken
+        ((0.9, 0.5, 0.151), False),
+        ((0.9, 0.14), False),
+    ],
+)
+def test_drafts_are_wasted_below_two_in_five_or_where_the_last_of_three_is_hardly_taken(
+    rates: tuple[float, ...], wasteful: bool
+) -> None:
+    found = advice(a_run(messages=(rejected(*rates),), samples=load((9, BUSY))))
+    assert ("spec-decode-not-profitable" in found) is wasteful
+
+
+@pytest.mark.parametrize(
+    ("method", "running", "basis"),
+    [
+        ("ngram", 17, "29 measured pairs from 2 sources"),
+        ("ngram", 16, None),
+        ("deepseek_mtp", 2, "middle half of 19 measured pairs from 3 sources"),
+        ("deepseek_mtp", 17, None),
+        ("deepseek_mtp", 1, None),
+        ("eagle3", 16, "middle half of 12 measured pairs from one source"),
+        ("medusa", 8, None),
+    ],
+)
+def test_the_published_effect_of_no_drafts_is_that_of_the_method_and_the_load(
+    method: str, running: int, basis: str | None
+) -> None:
+    run = a_run(
+        set={"speculative_config": {"method": method, "num_speculative_tokens": 5}},
+        messages=(FEW_OF_FIVE,),
+        samples=load((9, {**BUSY, "running": running})),
+    )
+    effect = advice(run)["spec-decode-not-profitable"].effect
+    assert (effect.basis.split(", median")[0] if effect else None) == basis
+
+
+@pytest.mark.parametrize(
+    ("line", "confidence", "severity"),
+    [
+        (FEW_OF_FIVE, "medium", "medium"),
+        (rejected(0.3, 0.2, 0.06, 0.02, 0.01, drafted=499), "low", "medium"),
+        (rejected(0.4, 0.2), "low", "medium"),  # each position is worth drafting
+        (NEVER, "high", "high"),
+    ],
+)
+def test_the_more_was_drafted_for_nothing_the_surer_is_the_finding(
+    line: str, confidence: str, severity: str
+) -> None:
+    found = advice(a_run(messages=(line,), samples=load((9, BUSY))))["spec-decode-not-profitable"]
+    assert (found.confidence, found.severity) == (confidence, severity)
+
+
+@pytest.mark.parametrize(
+    ("running", "rates", "drafted", "asked"),
+    [
+        (1, (0.7,), 1000, True),
+        (4, (0.7,), 1000, True),
+        (5, (0.7,), 1000, False),
+        (1, (0.7,), 99, False),  # one prompt
+        (1, (0.7,), 100, True),
+        (1, (0.95, 0.95), 1000, True),  # 2.9 tokens a step
+        (1, (1.0, 1.0), 1000, False),  # three tokens a step, and nearly all of them taken
+    ],
+)
+def test_a_comparison_without_drafts_is_asked_for_at_few_requests(
+    running: int, rates: tuple[float, ...], drafted: int, asked: bool
+) -> None:
+    run = a_run(
+        messages=(rejected(*rates, drafted=drafted),), samples=load((9, {**BUSY, "running": running}))
+    )
+    assert ("speculation-not-compared" in advice(run)) is asked
+
+
+@pytest.mark.parametrize(
+    ("budget", "left", "proposed"),
+    [(2048, 1024, 4096), (2048, 1638, 4096), (2048, 1639, None), (None, 1024, 0)],
+)
+def test_a_budget_that_drafts_leave_little_of_is_doubled(
+    budget: int | None, left: int, proposed: int | None
+) -> None:
+    line = (
+        f"max_num_scheduled_tokens is set to {left} based on the speculative decoding settings. This may lead to"
+        " suboptimal performance. Consider increasing max_num_batched_tokens"
+    )
+    run = a_run(set={"max_num_batched_tokens": budget} if budget else {}, messages=(line,), version="0.21.0")
+    found = advice(run).get("speculative-decoding-eats-token-budget")
+    assert (found and knobs(found).get("--max-num-batched-tokens", 0)) == proposed

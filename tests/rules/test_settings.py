@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -80,6 +82,29 @@ def test_what_the_launch_is_for_is_not_to_be_dropped() -> None:
     line = "--task embed is not supported by the V1 Engine. Falling back to V0."
     found = settings(a_run(set={"task": "embed"}, engine="V0", version="0.8.5", messages=(line,)))
     assert list(knobs(found["engine-fell-back-to-v0"])) == ["take a release whose V1 engine supports it"]
+
+
+@pytest.mark.parametrize(
+    ("feature", "given", "expected"),
+    [
+        ("--kv-cache-dtype", {"kv_cache_dtype": "fp8"}, {"--kv-cache-dtype": None}),
+        ("--kv-cache-dtype", {}, {"drop --kv-cache-dtype, or take a release whose V1 engine supports it": None}),
+        ("--enable-lora", {"enable_lora": False}, {"drop --enable-lora, or take a release whose V1 engine supports it": None}),
+        # Words are no flag: vLLM names what it met in its own terms too.
+        ("--enable-lora with 8 bits", {"enable_lora": True}, {"drop --enable-lora with 8 bits, or take a release whose V1 engine supports it": None}),
+        ("VLLM_ATTENTION_BACKEND=XFORMERS", {}, {"drop VLLM_ATTENTION_BACKEND=XFORMERS, or take a release whose V1 engine supports it": None}),
+        ("Pipeline Parallel without Ray", {}, {"take a release whose V1 engine supports it": None}),
+    ],
+)  # fmt: skip
+def test_only_a_flag_that_the_user_gave_is_dropped_for_v1(
+    feature: str, given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    line = f"{feature} is not supported by the V1 Engine. Falling back to V0."
+    run = a_run(set=given, engine="V0", version="0.9.0.1", messages=(line,))
+    found = settings(run)["engine-fell-back-to-v0"]
+    assert knobs(found) == expected
+    assert found.explanation.startswith(f"{feature} is not supported by the V1 engine")
+    assert "engine-fell-back-to-v0" not in settings(a_run(set=given, engine="V1", messages=(line,)))
 
 
 def test_swap_space_has_no_effect_in_v1() -> None:
