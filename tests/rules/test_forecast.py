@@ -7,11 +7,12 @@ import pytest
 from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.plan import plan_of
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
-from vllm_logdoctor.rules.forecast import Limits, forecast
+from vllm_logdoctor.rules.equal_load import LoadLevel
+from vllm_logdoctor.rules.forecast import Limits, forecast, next_limit, throughput_gain, under
 from vllm_logdoctor.rules.limits import limits_of
-from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.load import Span, load_of
 from vllm_logdoctor.rules.performance import performance_findings
-from vllm_logdoctor.run.model import Evidence, Run, Value
+from vllm_logdoctor.run.model import Evidence, Run, Sample, Value
 
 CALM = {"running": 50, "kv": 20.0, "generation": 1500.0}
 FULL = {"running": 250, "waiting": 400, "kv": 99.0, "generation": 3000.0}
@@ -106,3 +107,81 @@ def test_answers_are_not_put_at_risk_for_next_to_no_gain_in_a_short_rush() -> No
     assert found.changes == ()
     assert found.effect is None
     assert any(way.startswith("--kv-cache-dtype fp8") for way in found.alternatives)
+
+
+def at(running: float, rate: float, samples: int = 5, prompt: float = 0.0) -> LoadLevel:
+    return LoadLevel(int(running), int(running), running, samples, (rate, rate, rate), prompt)
+
+
+@pytest.mark.parametrize(
+    ("levels", "now", "then", "gain"),
+    [
+        # Four times the requests made twice the tokens: a slope of a half, and half of that at least.
+        ([at(16, 1000), at(64, 2000)], 64, 128, (2**0.25, 2**0.5)),
+        # Prompt tokens are work too: 1,000 + 1,000 and 2,000 + 6,000 are a slope of one.
+        ([at(16, 1000, prompt=1000), at(64, 2000, prompt=6000)], 64, 128, (2**0.5, 2.0)),
+        # More than in proportion is no slope that goes on.
+        ([at(16, 1000), at(64, 9000)], 64, 128, (2**0.5, 2.0)),
+        # The two highest levels that lie far enough apart, half as many again.
+        ([at(2, 10), at(16, 1000), at(43, 1), at(64, 2000)], 64, 128, (2**0.25, 2**0.5)),
+        ([at(2, 10), at(42.66, 1000), at(64, 1500)], 64, 128, (2**0.5, 2.0)),
+        # A level of one sample, or without tokens, counts for nothing.
+        ([at(16, 1000), at(64, 2000, samples=2), at(100, 1, samples=1), at(120, 0)], 64, 128, (2**0.25, 2**0.5)),
+        ([at(16, 1000), at(64, 1010)], 64, 128, None),
+        ([at(43, 1000), at(64, 2000)], 64, 128, None),
+        ([at(16, 1000), at(64, 2000)], 96, 192, (2**0.25, 2**0.5)),
+        ([at(16, 1000), at(64, 2000)], 97, 194, None),
+        ([at(16, 1000), at(64, 2000)], 64, 64, None),
+        ([at(16, 1000), at(64, 2000)], 0, 64, None),
+        ([], 64, 128, None),
+    ],
+)  # fmt: skip
+def test_throughput_follows_the_slope_of_the_two_highest_levels(
+    levels: list[LoadLevel], now: float, then: float, gain: tuple[float, float] | None
+) -> None:
+    assert throughput_gain(levels, now, then) == (gain and pytest.approx(gain, rel=0.01))
+
+
+def line(running: int, waiting: int, usage: float) -> Sample:
+    return Sample(0.0, 1, 0, 0.0, 10.0 * running, running=running, waiting=waiting, kv_usage=usage)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "after", "then"),
+    [
+        # Held back by the cache: more run until it is full to 95 %.
+        (line(100, 80, 98.0), Limits(256), Limits(256, room=1.5), (145, 35, 94.7)),
+        (line(100, 10, 98.0), Limits(256), Limits(256, room=1.5), (110, 0, 71.9)),
+        # Held back by the slots.
+        (line(64, 20, 20.0), Limits(64), Limits(128), (84, 0, 26.2)),
+        (line(64, 100, 20.0), Limits(64), Limits(128), (128, 36, 40.0)),
+        (line(64, 100, 0.0), Limits(64), Limits(None), (164, 0, 0.0)),
+        # By neither: what waits is a prompt under way.
+        (line(20, 5, 20.0), Limits(64), Limits(128), (20, 5, 20.0)),
+        (line(20, 0, 20.0), Limits(64), Limits(128), (20, 0, 20.0)),
+        # Fewer slots or a smaller cache hold some back that ran.
+        (line(64, 0, 20.0), Limits(64), Limits(32), (32, 32, 10.0)),
+        (line(100, 0, 80.0), Limits(256), Limits(256, room=0.5), (62, 38, 99.2)),
+        (line(1, 0, 80.0), Limits(256), Limits(256, room=0.5), (1, 0, 100.0)),
+    ],
+)
+def test_a_line_under_other_limits_keeps_its_demand(
+    now: Sample, before: Limits, after: Limits, then: tuple[int, int, float]
+) -> None:
+    found = under(now, before, after)
+    assert (found.running, found.waiting, found.kv_usage) == then
+    assert found.generation == pytest.approx(10.0 * then[0])
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        ([line(64, 5, 20.0)], "max_num_seqs"),
+        ([line(63, 5, 85.0)], "KV cache"),
+        ([line(63, 5, 84.9)], "client"),
+        ([line(64, 0, 99.0)], "client"),
+        ([line(64, 5, 20.0), line(63, 5, 90.0), line(63, 5, 90.0)], "KV cache"),
+    ],
+)
+def test_the_next_limit_is_that_of_most_of_the_time(lines: list[Sample], name: str) -> None:
+    assert next_limit([Span(one, 10.0) for one in lines], Limits(64)) == name
