@@ -1,0 +1,88 @@
+"""Advice in the words of the run's release: settings under their names there, no item that it lacks, newer sources for a build."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_logdoctor.rules.release_terms import fits_release, in_words_of_build, in_words_of_release
+from vllm_logdoctor.run.model import Run, Value
+
+
+def of(version: str | None) -> Run:
+    return Run(version=Value(version, "reported") if version else None)
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "words"),
+    [
+        ("0.22.0", "Set `--attention-backend X`.", "Set `--attention-backend X`."),
+        ("0.10.2", "Set `--attention-backend X`.", "Set `VLLM_ATTENTION_BACKEND=X`."),
+        ("0.10.2", "Set `--attention-backend`.", "Set `VLLM_ATTENTION_BACKEND`."),
+        # Where the release is not known, the flag is said to be new, and what did its work before.
+        (None, "Set `--attention-backend X`.", "Set `--attention-backend X` (before 0.13 `VLLM_ATTENTION_BACKEND=X`)."),
+        (None, "one (`--attention-backend`)", "one (`--attention-backend`, before 0.13 `VLLM_ATTENTION_BACKEND`)"),
+        (None, "Set `--linear-backend`.", "Set `--linear-backend` (0.22 and later)."),
+        (None, "Set `--max-num-seqs 4`.", "Set `--max-num-seqs 4`."),
+        ("0.5.0", "See `vllm serve --help=all`.", "See `python -m vllm.entrypoints.openai.api_server --help`."),
+        ("0.10.2", "See `vllm serve --help=all`.", "See `vllm serve --help`."),
+        ("0.11.0", "See `vllm serve --help=all`.", "See `vllm serve --help=all`."),
+        # An item that the release lacks is left out; a list of nothing else stays.
+        ("0.10.2", "One of: a (`--moe-backend`), b (`--attention-backend`), or c (`--load-format`).", "One of: b (`VLLM_ATTENTION_BACKEND`), c (`--load-format`)."),
+        ("0.10.2", "One of: a (`--moe-backend`), or c (`--linear-backend`).", "One of: a (`--moe-backend`), or c (`--linear-backend`)."),
+        ("0.22.0", "One of: a (`--moe-backend`), or c (`--linear-backend`).", "One of: a (`--moe-backend`), or c (`--linear-backend`)."),
+    ],
+)  # fmt: skip
+def test_settings_have_the_names_of_the_release(version: str | None, text: str, words: str) -> None:
+    assert in_words_of_release(text, of(version)) == words
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "fits"),
+    [
+        ("0.22.0", "--attention-backend TRITON_ATTN", True),
+        ("0.10.2", "--attention-backend TRITON_ATTN", False),
+        ("0.22.0", "--max-num-seqs 4 and --moe-backend marlin", True),
+        ("0.10.2", "--max-num-seqs 4 and --moe-backend marlin", False),
+        (None, "--moe-backend marlin", True),
+        ("0.10.2", "drop it: remove VLLM_ATTENTION_BACKEND", True),
+        ("0.22.0", "take --attention-backend instead of VLLM_ATTENTION_BACKEND", True),
+        ("0.10.2", "ask for --cpus-per-task", True),
+    ],
+)
+def test_advice_fits_a_release_that_has_each_setting_it_names(
+    version: str | None, text: str, fits: bool
+) -> None:
+    assert fits_release(text, of(version)) is fits
+
+
+@pytest.mark.parametrize(
+    ("version", "own"),
+    [
+        ("0.23.0", False),
+        ("0.23.1+cu130", False),
+        ("0.23.1rc1.dev12+gd08eebad1", False),
+        ("0.23.1+cu130.d20260717", True),
+        ("0.1.dev1+g1.dirty", True),
+        (None, False),
+    ],
+)
+def test_a_build_of_changed_sources_gets_newer_sources(version: str | None, own: bool) -> None:
+    texts = {
+        "Use a newer release: it may help.": "Build from newer sources: it may help.",
+        "Else try a newer release.": "Else build from newer sources.",
+        "try a newer release, or the last one that worked": "build from newer sources, or the last ones that worked",
+    }
+    assert [in_words_of_build(text, of(version)) for text in texts] == [*(texts.values() if own else texts)]
+
+
+@pytest.mark.parametrize(("given", "asked"), [("max_num_seqs", False), ("own_cache", True)])
+def test_whoever_made_an_option_of_a_builds_own_is_the_one_to_ask(given: str, asked: bool) -> None:
+    run = of("0.1.dev1+g1.dirty")
+    run.config[given] = Value(1, "explicit")
+    run.config["another_own"] = Value(1, "default")
+    text = in_words_of_build("Use a newer release.", run)
+    assert text == (
+        "Ask who maintains this build: no release of vLLM has its option `--own-cache`."
+        if asked
+        else "Build from newer sources."
+    )
