@@ -214,16 +214,16 @@ def test_levels_of_more_samples_weigh_more() -> None:
 
 
 def test_a_level_has_its_bounds_mean_quartiles_and_lines() -> None:
-    """Requests, rate and prompt tokens of each line; the first one of a burst is left out, and a line counts as often as it stands for."""
-    lines = [(12, 10.0), (12, 20.0), (13, 30.0), (14, 40.0), (13, 50.0)]
+    """The first line of a burst is left out, and a line counts as often as it stands for: 12, 13, 14, 13 and 13 requests."""
+    lines = [(12, 10.0, 1), (12, 20.0, 1), (13, 30.0, 1), (14, 40.0, 1), (13, 50.0, 2)]
     series = [
-        Sample(None, place, 0, 2.0 * rate, rate, running=running)
-        for place, (running, rate) in enumerate(lines)
+        Sample(None, place, 0, 2.0 * rate, rate, running=running, count=count)
+        for place, (running, rate, count) in enumerate(lines)
     ]
     (level,) = load_levels(series)
-    assert (level.low, level.high, level.samples) == (12, 14, 4)
-    assert (level.running, level.prompt) == (13, 70.0)
-    assert level.generation == (20.0, 30.0, 40.0)
+    assert (level.low, level.high, level.samples) == (12, 14, 5)
+    assert (level.running, level.prompt) == (13, 76.0)
+    assert level.generation == (30.0, 40.0, 50.0)
 
 
 @pytest.mark.parametrize(
