@@ -63,6 +63,24 @@ def test_a_short_rush_leaves_the_client_as_the_limit_and_stays_visible_as_a_peri
     assert [period.name for period in found.periods] == ["client-limited", "max-num-seqs-limited"]
 
 
+def test_a_line_shows_the_end_of_its_interval_whose_tokens_say_what_limited_most_of_it() -> None:
+    """A burst fills the batch in the last seconds of the first interval and has ended at the end of the last one."""
+    run = a_run(
+        set={"max_num_seqs": 256},
+        samples=load(
+            (1, {"running": 256, "waiting": 744, "kv": 7.8, "prompt": 4000.0, "generation": 2000.0}),
+            (1, {"running": 256, "waiting": 232, "kv": 7.8, "prompt": 26000.0, "generation": 13000.0}),
+            (1, {"prompt": 11000.0, "generation": 10000.0}),
+            (9, {"running": 1, "prompt": 10.0, "generation": 240.0}),
+        ),
+    )
+    periods = bottleneck_of(run).periods
+    shown = [(period.name, period.samples) for period in periods]
+    assert shown == [("client-limited", 1), ("max-num-seqs-limited", 2), ("client-limited", 9)]
+    assert periods[1].reason.startswith("up to 256 running, 744 waiting")
+    assert periods[2].reason.startswith("up to 1 running, 0 waiting")
+
+
 def test_idle_time_does_not_dilute_a_limit() -> None:
     busy = {"running": 9, "waiting": 4, "kv": 99.0, "generation": 80.0}
     assert bottleneck_of(a_run(samples=load((500, {}), (5, busy)))).name == "kv-cache-limited"

@@ -16,7 +16,7 @@ from vllm_logdoctor.report.figures import number
 from vllm_logdoctor.report.model import Diagnosis
 from vllm_logdoctor.report.naming import LIMITS, phase_words
 from vllm_logdoctor.report.series import Point, Reading, minutes_of, points_of, unbroken_parts
-from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
+from vllm_logdoctor.rules.limits import SERVER_LIMITS
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Phase, Run
 

@@ -37,7 +37,6 @@ from vllm_logdoctor.report.naming import (
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import (
     ONE_FAILED,
-    SERVER_LIMITS,
     limit_is_probable,
     no_request_succeeded,
     offloaded_gib,
@@ -45,6 +44,7 @@ from vllm_logdoctor.rules.bottleneck import (
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
+from vllm_logdoctor.rules.limits import SERVER_LIMITS
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.model import Evidence

@@ -18,8 +18,10 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, slots_in_a_line
 from vllm_logdoctor.rules.limits import (
     KV_FULL,
+    SERVER_LIMITS,
     SLOTS_TAKEN,
     BottleneckName,
+    interval_limits,
     limits_of,
     mostly_queue,
     ranks_of,
@@ -31,7 +33,7 @@ from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.minutes import is_probe
-from vllm_logdoctor.run.model import Evidence, Progress, Run
+from vllm_logdoctor.run.model import Evidence, Progress, Run, Sample
 from vllm_logdoctor.run.other_programs import OWN_ERROR
 
 RUN_SHARE = 0.20
@@ -45,8 +47,6 @@ LEAST_LINES = 3
 LEAST_SECONDS = 5.0
 """A further limit that held for less than the interval of any release's statistics lines is not named."""
 ONE_FAILED = "The only answered request failed"
-SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
-
 
 _LONGEST_ERROR = 160
 # FileNotFoundError: [Errno 2] No such file or directory: '/.cache'      A line of a traceback is indented, or code.
@@ -357,14 +357,19 @@ def _evidence(
 
 def _periods(run: Run, load: Load, limits: Sequence[BottleneckName]) -> list[ServingPeriod]:
     """Join neighbours of one limit; a single odd sample between two alike is theirs."""
-    calm = smoothed(limits)
+    held = interval_limits(load.spans, limits)
+    calm = smoothed(held)
     if sum(a != b for a, b in pairwise(calm)) > MOST_PERIODS:
-        calm = majority(limits, max(9, 2 * len(limits) // MOST_PERIODS))
+        calm = majority(held, max(9, 2 * len(held) // MOST_PERIODS))
     position = 0
     periods: list[ServingPeriod] = []
     for name, alike in groupby(calm):
         end = position + sum(1 for _ in alike)
-        periods.append(_period(run, name, load.spans[position:end], limits[position:end]))
+        # A line whose interval is another limit's shows the requests with which the next period begins.
+        own = [load.spans[at].sample for at in range(position, end) if limits[at] == held[at]]
+        if position and limits[position - 1] == name != held[position - 1]:
+            own.append(load.spans[position - 1].sample)
+        periods.append(_period(run, name, load.spans[position:end], held[position:end], own))
         position = end
     return periods
 
@@ -407,13 +412,22 @@ def majority(limits: Sequence[BottleneckName], window: int) -> list[BottleneckNa
 
 
 def _period(
-    run: Run, name: BottleneckName, spans: Sequence[Span], limits: Sequence[BottleneckName]
+    run: Run,
+    name: BottleneckName,
+    spans: Sequence[Span],
+    limits: Sequence[BottleneckName],
+    own: Sequence[Sample],
 ) -> ServingPeriod:
+    """Return a period with the requests of its own lines: those that show its limit."""
     first, last = spans[0].sample, spans[-1].sample
     start = first.time - spans[0].seconds if first.time is not None else None
-    running = max(span.sample.running or 0 for span in spans)
-    waiting = max(span.sample.waiting or 0 for span in spans)
-    usage = max(span.sample.kv_usage or 0.0 for span in spans)
+    if not own:
+        return ServingPeriod(
+            name, start, last.time, len(spans), "requests began to arrive", (evidence_of_sample(run, first),)
+        )
+    running = max(sample.running or 0 for sample in own)
+    waiting = max(sample.waiting or 0 for sample in own)
+    usage = max(sample.kv_usage or 0.0 for sample in own)
     seen = f"up to {running:,} running, {waiting:,} waiting"
     if not running and not waiting:
         seen = "no request" if name == "idle" else "each request ended before the next statistics line"

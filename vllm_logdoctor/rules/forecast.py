@@ -15,7 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
-from vllm_logdoctor.rules.limits import KV_FULL, SLOTS_TAKEN, BottleneckName, cache_is_full
+from vllm_logdoctor.rules.limits import (
+    FULL_BATCH,
+    KV_FULL,
+    SLOTS_TAKEN,
+    BottleneckName,
+    cache_is_full,
+    time_by_limit,
+)
 from vllm_logdoctor.rules.load import Load, Span, weighted_median
 from vllm_logdoctor.run.model import Run, Sample
 
@@ -101,18 +108,21 @@ def forecast(
     pairs = [
         (span, Span(under(span.sample, before, after), span.seconds))
         for span, limit in zip(load.spans, limits, strict=True)
-        if limit in ("kv-cache-limited", "max-num-seqs-limited")
+        if limit in FULL_BATCH
     ]
+    seconds = sum(span.seconds for span, _ in pairs)
     pairs = [(now, then) for now, then in pairs if (then.sample.running or 0) > (now.sample.running or 0)]
     if not pairs or not load.busy_seconds:
         return None
     now, then = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     running = (_running(now), _running(then))
-    seconds = sum(span.seconds for span in now)
-    gain = throughput_gain(load_levels(run.samples), *running) if seconds >= LEAST_SECONDS else None
+    part = sum(span.seconds for span in now)
+    gain = throughput_gain(load_levels(run.samples), *running) if part >= LEAST_SECONDS else None
+    by_limit = time_by_limit(load, limits)
+    held = sum(by_limit.get(limit, 0.0) for limit in FULL_BATCH)
     low, high = gain or (1.0, max(1.0, running[1] / running[0]))
     return Forecast(
-        load.share_of(now),
+        held / load.busy_seconds * part / seconds,
         running,
         low,
         high,

@@ -46,6 +46,9 @@ BottleneckName = Literal[
     "interconnect-limited", "startup-only", "failed", "none-clear",
 ]  # fmt: skip
 
+SERVER_LIMITS: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited", "prefill-limited")
+FULL_BATCH: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limited")
+
 KV_FULL = 90.0
 """Percent; where requests were preempted, logs show 92 to 100 at the end of each interval."""
 KV_FULL_ALONE = 95.0
@@ -340,9 +343,50 @@ def mostly_queue(spans: Sequence[Span]) -> bool:
     return 2 * sum(span.waits for span in spans) >= len(spans)
 
 
+def interval_limits(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:
+    """Return what limited each interval; `limits` are those of the moment at its end, which a statistics line shows.
+
+    An interval at whose end the queue is gone and most of the batch has ended is still the server's if its tokens are
+    at least half of those before, and more than twice those after. An interval at whose end a batch has filled up is
+    the client's if its tokens are less than half of the next one's.
+
+    Example:
+        >>> states = ((256, 700, 900.0), (256, 200, 9000.0), (40, 0, 8000.0), (9, 0, 800.0))
+        >>> spans = [Span(Sample(0.0, n, 0, 0.0, rate, running=r, waiting=w), 10.0) for n, (r, w, rate) in enumerate(states)]
+        >>> interval_limits(spans, ["max-num-seqs-limited", "max-num-seqs-limited", "client-limited", "client-limited"])
+        ['client-limited', 'max-num-seqs-limited', 'max-num-seqs-limited', 'client-limited']
+    """
+    found = list(limits)
+    for engine in {span.sample.engine for span in spans}:
+        places = [number for number, span in enumerate(spans) if span.sample.engine == engine]
+        for before, place, after in zip([None, *places], places, [*places[1:], None], strict=False):
+            span, limit = spans[place], limits[place]
+            last = spans[before] if before is not None else None
+            if limit in FULL_BATCH:
+                alike = after is not None and limits[after] == limit
+                if alike and _is_far_below(last, span) and _has_few_tokens(span, spans[after or 0]):
+                    found[place] = "client-limited"
+            elif last is not None and _is_far_below(span, last) and limits[before or 0] in FULL_BATCH:
+                ends = after is None or _has_few_tokens(spans[after], span)
+                if ends and not _has_few_tokens(span, last):
+                    found[place] = limits[before or 0]
+    return found
+
+
+def _is_far_below(one: Span | None, full: Span) -> bool:
+    """Return whether less than half of the requests of a full batch ran at another moment, and none waited."""
+    return one is None or (not one.waits and 2 * (one.sample.running or 0) < (full.sample.running or 0))
+
+
+def _has_few_tokens(span: Span, full: Span) -> bool:
+    """Return whether an interval has less than half of the tokens of another one, generated ones and prompts alike."""
+    one, other = span.sample, full.sample
+    return 2 * one.generation < other.generation and 2 * one.prompt <= other.prompt
+
+
 def time_by_limit(load: Load, limits: Sequence[BottleneckName]) -> dict[BottleneckName, float]:
     """Return the seconds of each limit."""
     seconds: dict[BottleneckName, float] = defaultdict(float)
-    for span, limit in zip(load.spans, limits, strict=True):
+    for span, limit in zip(load.spans, interval_limits(load.spans, limits), strict=True):
         seconds[limit] += span.seconds
     return dict(seconds)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.rules.context import RuleContext, action, plural
+from vllm_logdoctor.rules.limits import SERVER_LIMITS
 from vllm_logdoctor.rules.load import Span, evidence_of_sample
 from vllm_logdoctor.rules.performance.order import LIMIT
 from vllm_logdoctor.rules.rule import Advice, Rule

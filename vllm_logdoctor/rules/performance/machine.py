@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.rules.capacity.card import OF_THE_JOB
 from vllm_logdoctor.rules.context import (
     RuleContext,
@@ -14,7 +13,7 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
-from vllm_logdoctor.rules.limits import ranks_of
+from vllm_logdoctor.rules.limits import SERVER_LIMITS, ranks_of
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.serving import significant
 from vllm_logdoctor.rules.rule import Advice, Rule

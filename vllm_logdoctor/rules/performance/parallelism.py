@@ -6,7 +6,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
-from vllm_logdoctor.rules.bottleneck import SERVER_LIMITS
 from vllm_logdoctor.rules.capacity.laws import RANKS_OVERHEAD_GIB, uses_latent_attention
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.rules.context import (
@@ -19,7 +18,13 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
-from vllm_logdoctor.rules.limits import CARDS_OF_A_MACHINE, ranks_of, runs_on_cpu, tensor_ranks_over_sockets
+from vllm_logdoctor.rules.limits import (
+    CARDS_OF_A_MACHINE,
+    SERVER_LIMITS,
+    ranks_of,
+    runs_on_cpu,
+    tensor_ranks_over_sockets,
+)
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import NODES_JOINED, REPLICAS_FOR_TP4, TP_HALVED_LOADED
 from vllm_logdoctor.rules.rule import Advice, Rule
