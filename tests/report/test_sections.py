@@ -55,10 +55,9 @@ class TestWhatToLookFor:
         diagnosis = changed()
         run = replace(diagnosis.run, kind="offline")
         plan = replace(diagnosis.plan, command_before=None, command_after=None)
-        assert (
-            "In Python, a flag is an argument of `LLM(...)`: `--max-num-seqs` is `max_num_seqs`."
-            in report_of(replace(diagnosis, run=run, plan=plan))
-        )
+        text = report_of(replace(diagnosis, run=run, plan=plan))
+        assert "- Change: `max_num_seqs` `" in text
+        assert "`--max-num-seqs`" not in text
 
 
 class TestVerdict:

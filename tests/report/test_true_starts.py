@@ -84,7 +84,7 @@ EMBEDDING = [
 
 def test_a_model_that_embeds_is_promised_no_generation_throughput_and_misses_no_kv_cache() -> None:
     text = report(EMBEDDING)
-    assert "Drop `--enforce-eager`" in text
+    assert "Drop `enforce_eager=True`" in text
     assert "generation throughput" not in text
     assert "KV cache size" not in text
     generating = [line.replace("'runner': 'pooling', ", "").split(", pooler_config")[0] for line in EMBEDDING]
@@ -92,11 +92,13 @@ def test_a_model_that_embeds_is_promised_no_generation_throughput_and_misses_no_
     assert "KV cache size" in report(generating)
 
 
-def test_what_a_flag_is_in_python_is_said_where_a_flag_is_named() -> None:
+def test_a_program_in_python_gets_arguments_and_a_benchmark_gets_flags() -> None:
     text = report(EMBEDDING)
-    assert "In Python, a flag is an argument of `LLM(...)`: `--enforce-eager` is `enforce_eager`." in text
+    assert "Drop `enforce_eager=True`" in text
+    assert "`--enforce-eager`" not in text
     assert "Launch command" not in text
-    assert "In Python" not in report([line.replace("True", "False") for line in EMBEDDING])
+    command = "$ vllm bench throughput --model org/m --enforce-eager --input-len 128"
+    assert "Drop `--enforce-eager`" in report([command, *EMBEDDING])
 
 
 def test_a_cast_that_the_engine_s_own_type_contradicts_is_none() -> None:

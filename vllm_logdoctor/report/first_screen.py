@@ -35,6 +35,7 @@ from vllm_logdoctor.report.naming import (
     start_seen,
 )
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.program_terms import in_program_terms
 from vllm_logdoctor.rules.bottleneck import (
     ONE_FAILED,
     limit_is_probable,
@@ -413,7 +414,7 @@ def _remedies(page: Page, root: Finding) -> list[str]:
     made = [change for change in root.changes if change.knob not in held_back]
     ways = [action_words(change, root.alternatives) for change in made]
     ways += [prose(way.removeprefix("Or ")) for way in ways_beside(root.changes, root.alternatives)]
-    return [f"{capital(way).rstrip('.')}." for way in ways]
+    return [in_program_terms(f"{capital(way).rstrip('.')}.", page.run) for way in ways]
 
 
 def _action(page: Page, finding: Finding, said: str) -> str:
@@ -423,7 +424,7 @@ def _action(page: Page, finding: Finding, said: str) -> str:
     )
     title = prose(finding.title)
     why = page.cite(finding.evidence, 2) if title in said else f"({title}{page.cited(finding.evidence, 2)})"
-    return f"{f'**{words}** {why}'.rstrip()}.{gain}"
+    return in_program_terms(f"{f'**{words}** {why}'.rstrip()}.{gain}", page.run)
 
 
 def _short(words: str) -> str:
@@ -451,7 +452,7 @@ def _without_change(page: Page, level: Level) -> tuple[str, ...]:
 def _note(page: Page, first: Finding | None, shown: tuple[Finding, ...]) -> str:
     parts = [REVERSED] if page.run.newest_first else []
     if first is not None and first.avoid:
-        parts.append(avoidance(first))
+        parts.append(in_program_terms(avoidance(first), page.run))
     further = len(worthwhile(page)) - len(shown) if shown else 0
     if further > 0:
         parts.append(f"{plural(further, 'more change')} below.")

@@ -12,7 +12,7 @@ from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.first_screen import avoidance, worthwhile
 from vllm_logdoctor.report.naming import OBJECTIVES
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.sections.plan import in_python
+from vllm_logdoctor.report.program_terms import in_program_terms, lines_in_program_terms
 from vllm_logdoctor.rules.model import Finding
 
 _QUOTED = 2
@@ -30,14 +30,14 @@ def changes(page: Page) -> list[str]:
     for position, finding in enumerate(asked, start=1):
         body = _as_before(page, finding) or list(_body(page, finding, on_first_screen=finding is first))
         lines += [page.heading(f"{position}. {prose(finding.title)}", 2), "", *body, ""]
-    return [*lines, *in_python(page, asked)]
+    return lines_in_program_terms(lines, page.run)
 
 
 def other_findings(page: Page) -> list[str]:
     """Return findings that ask for no change, one line each; repeated ones of an earlier run are left out."""
     earlier = {finding.id for diagnosis in page.earlier for finding in diagnosis.findings}
     return [
-        f"- **{prose(finding.title)}**{page.cited(finding.evidence)}: {prose(finding.explanation)}"
+        f"- **{prose(finding.title)}**{page.cited(finding.evidence)}: {in_program_terms(prose(finding.explanation), page.run)}"
         for finding in page.advice
         if not is_asked(finding) and finding.id not in earlier and finding is not page.root
     ]

@@ -12,7 +12,6 @@ from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.first_screen import decisive, remaining_ways, root_explanation, split_lead
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.sections.plan import in_python
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
@@ -60,7 +59,6 @@ def _details(page: Page, root: Finding) -> list[str]:
                 "",
                 f"Also: **{prose(other.title)}**{page.cited(other.evidence)}. {prose(other.explanation)}",
             ]
-    lines += ["", *in_python(page, (root,))]
     if not any(lines) and not any(one.role == "cascade" for one in page.failures):
         return []
     to_check = [f"To check: {prose(root.verify)}", ""] if root.verify else []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from vllm_logdoctor.plan.command import shell
 from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.report.program_terms import lines_in_program_terms
 
 
 def launch_command(page: Page) -> list[str]:
@@ -28,15 +26,6 @@ def left_out(page: Page) -> list[str]:
     return _notes(page) if _changed_command(page) is None else []
 
 
-def in_python(page: Page, findings: Iterable[Finding]) -> list[str]:
-    """Return how the flags of findings are given to an offline engine; nothing where there are none."""
-    flags = [change.knob for one in findings for change in one.changes if change.kind == "flag"]
-    if page.run.kind != "offline" or not flags:
-        return []
-    name = flags[0].lstrip("-").replace("-", "_")
-    return [f"In Python, a flag is an argument of `LLM(...)`: {code(flags[0])} is {code(name)}."]
-
-
 def _notes(page: Page) -> list[str]:
     plan = page.diagnosis.plan
     left_out = {knob for finding in page.advice for knob, _ in page.refused(finding)}
@@ -44,7 +33,7 @@ def _notes(page: Page) -> list[str]:
     refused = [
         f"- Left out: {code(knob)}: {prose(reason)}" for knob, reason in plan.refused if knob not in left_out
     ]
-    return [*settled, *refused]
+    return lines_in_program_terms([*settled, *refused], page.run)
 
 
 def _changed_command(page: Page) -> str | None:
