@@ -209,7 +209,7 @@ def test_the_load_is_repeated_by_the_command_of_the_log() -> None:
     full = [statistics(second, 256, 600, 20.0) for second in range(120, 240, 10)]
     command = "vllm bench serve --model org/model --num-prompts 1000 --request-rate inf"
     text = report([*START, f"+ {command}", *full, *[ANSWER] * 300])
-    assert f"Repeat the load with the command of this log [L{len(START) + 1}]" in text
+    assert f"Send the load before and after with the command of this log [L{len(START) + 1}]" in text
     assert f"{command}\nlogdoctor compare" in text
     assert "--random-input-len" not in text
 
@@ -303,15 +303,44 @@ def test_the_flash_attention_of_a_draft_model_is_not_the_models() -> None:
     assert "| FlashAttention | 2 |" in report([*START[:3], own, *START[3:4], flash, *START[4:]])
 
 
+def test_a_command_without_the_flag_that_saves_its_result_gets_it() -> None:
+    full = [statistics(second, 256, 600, 20.0) for second in range(120, 240, 10)]
+    command = "vllm bench serve --model org/model --num-prompts 300 --result-filename a.json"
+    text = report([*START, command, *full, *[ANSWER] * 300])
+    assert f"{command} --save-result\n" in text
+    assert "the benchmark writes no result file" in text
+
+
+def test_the_key_of_a_server_is_a_variable_of_the_benchmark() -> None:
+    full = [statistics(second, 256, 80, 20.0) for second in range(120, 240, 10)]
+    guarded = [
+        line.replace("'max_num_seqs': 256", "'max_num_seqs': 256, 'api_key': ['s3cr3t']") for line in START
+    ]
+    text = report([*guarded, *full, *[ANSWER] * 3000])
+    assert 'OPENAI_API_KEY="$VLLM_API_KEY" vllm bench serve' in text
+    assert "s3cr3t" not in text
+    assert "--ignore-eos" in text
+    assert "OPENAI_API_KEY" not in report([*START, *full, *[ANSWER] * 3000])
+
+
+def test_a_benchmark_is_not_asked_to_send_more_requests() -> None:
+    quiet = [statistics(second, 3, 0, 1.0) for second in range(120, 240, 10)]
+    assert "Send more requests at once" in report([*START, *quiet, *[ANSWER] * 50])
+    command = "vllm bench serve --model org/model --num-prompts 50 --request-rate 1"
+    text = report([*START, command, *quiet, *[ANSWER] * 50])
+    assert "Send more requests at once" not in text
+    assert "come from a benchmark in this log" in text
+
+
 def test_a_command_that_sent_a_part_of_the_load_repeats_that_part() -> None:
     command = (
         "vllm bench serve --model org/model --dataset-name random --num-prompts 100 --max-concurrency 200"
     )
     queue = [statistics(second, 256, 80, 40.0) for second in range(120, 240, 10)]
-    assert "Repeat 100 of the 300 requests with the command of this log" in report(
+    assert "Send 100 of the 300 requests before and after with the command of this log" in report(
         [*START, command, *queue, *[ANSWER] * 300]
     )
-    assert "Repeat the load with the command of this log" in report(
+    assert "Send the load before and after with the command of this log" in report(
         [*START, command, *queue, *[ANSWER] * 100]
     )
 
@@ -320,8 +349,10 @@ def test_commands_that_sent_fewer_requests_than_the_results_count_are_a_part() -
     result = ["============ Serving Benchmark Result ============", "Successful requests:                     90        ", "Benchmark duration (s):                  12.5      "]  # fmt: skip
     eager = ["vllm serve org/model --enforce-eager", *[""] * 90]
     command = "vllm bench serve --model org/model --dataset-name random --num-prompts 90"
-    assert "Repeat 90 of the 180 requests with the command" in report([*eager, command, *result, "", *result])
-    assert "Repeat the load with the command" in report([*eager, command, *result])
+    assert "Send 90 of the 180 requests before and after with the command" in report(
+        [*eager, command, *result, "", *result]
+    )
+    assert "Send the load before and after with the command" in report([*eager, command, *result])
 
 
 @pytest.mark.parametrize(("engines", "servers", "set_by_hand"), [(1, 1, False), (4, 4, False), (1, 3, True)])

@@ -38,6 +38,9 @@ def test_a_variable_of_the_users_own_script_is_information() -> None:
     ]
     assert found.severity == "info"
     assert not found.changes
+    # A fork or a plugin may read it.
+    assert "ignored" not in found.title
+    assert "does not read" not in found.explanation
 
 
 def test_variables_that_a_build_reads_ask_for_nothing() -> None:

@@ -118,10 +118,19 @@ def test_a_decode_step_of_four_streams_at_200_tokens_is_20_ms() -> None:
 
 
 def test_tokens_per_answer_need_answers_and_tokens() -> None:
-    run = a_run(samples=load((10, {"running": 1, "generation": 50.0})))
+    run = a_run(samples=load((10, {"running": 1, "generation": 50.0}), (1, {"running": 0})))
+    run.startup_complete = True
     assert tokens_per_answer(run, load_of(run)) is None
     run.accesses = {("POST", "/v1/chat/completions", 200): 20, ("GET", "/health", 200): 900}
     assert tokens_per_answer(run, load_of(run)) == 10 * 10 * 50 / 20
+
+
+def test_answers_and_tokens_of_different_times_give_no_length() -> None:
+    """The 64 requests of the last statistics line are answered after it: their tokens are not in the lines."""
+    run = a_run(samples=load((10, {"running": 64, "generation": 4000.0})))
+    run.startup_complete = True
+    run.accesses = {("POST", "/v1/completions", 200): 2500}
+    assert tokens_per_answer(run, load_of(run)) is None
 
 
 @pytest.mark.parametrize(

@@ -94,18 +94,19 @@ def environment_variable_ignored(case: RuleContext) -> Advice | None:
     parts = [_fate(name, case.version) for name in once]
     if other:
         parts.append(
-            f"{', '.join(other)}: known to no release; misspelt, or read by a plugin or script of your own"
+            f"{', '.join(other)}: known to no release; misspelt, or read by a plugin, a fork or a script of your own"
         )
     if services:
         parts.append(
             f"{', '.join(services)}: set by Kubernetes for a service whose name begins with vllm; they do no harm"
         )
-    text = "vLLM itself does not read these variables. " + "; ".join(parts) + "."
+    text = ("" if other else "vLLM does not read these variables. ") + "; ".join(parts) + "."
     return Advice(
         text,
         tuple(line for name in (*once, *other, *services) for line in lines[name]),
         confidence="high",
         severity=None if once else "info",
+        title="" if once or services else "VLLM_ environment variable that no release of vLLM knows",
         changes=[change for name in once for change in _replacement(case, name)],
         verify="no such warning at the start.",
     )

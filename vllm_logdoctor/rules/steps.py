@@ -17,6 +17,8 @@ from vllm_logdoctor.run.model import Run, Sample
 LEAST_LINES = 3
 LEAST_ANSWERS = 10
 """Answers below which their mean length says little: those that still run are counted in tokens only."""
+MOST_CUT = 0.01
+"""Share of the answers that may have begun or ended outside of the statistics lines."""
 _GENERATING = ("/completions", "/responses", "/messages", "/generate")
 
 
@@ -33,19 +35,34 @@ def step_seconds(run: Run, load: Load) -> float | None:
 
 
 def tokens_per_answer(run: Run, load: Load) -> float | None:
-    """Return the generated tokens per answered request, or None where the log does not hold both, or few answers."""
-    return tokens_per_request(run, load, lambda sample: sample.generation)
+    """Return the generated tokens per answered request, or None where the log does not hold both, or few answers.
+
+    None as well where too many requests began before the statistics lines or ended after them: they count in one of both.
+    """
+    mean = tokens_per_request(run, load, lambda sample: sample.generation)
+    return None if mean is None or _across_the_ends(run, load) > MOST_CUT * _answers(run) else mean
 
 
 def tokens_per_request(run: Run, load: Load, rate: Callable[[Sample], float]) -> float | None:
     """Return the tokens of a rate per answered request, or None where the log does not hold both, or few answers."""
-    answers = sum(
+    answers = _answers(run)
+    tokens = sum(rate(span.sample) * span.seconds for span in load.busy)
+    return tokens / answers if answers >= LEAST_ANSWERS and tokens and run.other_server is None else None
+
+
+def _answers(run: Run) -> int:
+    return sum(
         count
         for (method, path, status), count in run.accesses.items()
         if method == "POST" and status == 200 and path.split("?")[0].endswith(_GENERATING)
     )
-    tokens = sum(rate(span.sample) * span.seconds for span in load.busy)
-    return tokens / answers if answers >= LEAST_ANSWERS and tokens and run.other_server is None else None
+
+
+def _across_the_ends(run: Run, load: Load) -> int:
+    if not load.spans:
+        return 0
+    first, last = load.spans[0].sample, load.spans[-1].sample
+    return (last.running or 0) + (0 if run.startup_complete else first.running or 0)
 
 
 def step_levels(run: Run) -> tuple[LoadLevel, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import fence
@@ -11,12 +12,14 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.serving import requests_of
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import load_of
-from vllm_logdoctor.rules.steps import tokens_per_answer, tokens_per_request
-from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.rules.steps import tokens_per_request
+from vllm_logdoctor.run.model import Evidence, Run
 
 _BENCH_SINCE = (0, 10)
 _PROMPTS_EACH = 10
 _NUM_PROMPTS = lazy_pattern(r"--num-prompts[ =](?P<number>\d{1,9})\b")
+# vllm bench serve --model org/m --num-prompts 100 --result-filename results/a.json
+_UNSAVED = lazy_pattern(r"(?!.* --save-(?:result|detailed)\b).* --result-filename\b")
 LEAST_SHARE = 0.9
 _SHARED = 10.0
 """Percent of the prompts from the prefix cache, above which the statistics lines do not give their mean length."""
@@ -30,24 +33,36 @@ def measure(page: Page) -> list[str]:
         return []
     commands = "logdoctor compare before.log after.log"
     if loads := page.run.load_commands:
-        part = _part_of_the_load(page.run)
-        lines = [
-            f"Repeat {part or 'the load'} with the {'command' if len(loads) == 1 else 'commands'} of this log{page.cited(loads)},"
-            " change one thing at a time, and compare the logs:",
-            "",
-        ]
-        return [*lines, *fence("\n".join([*(one.text for one in loads), commands]), "sh")]
+        return _with_commands_of_log(page, loads, commands)
     most = max(((sample.running or 0) + (sample.waiting or 0) for sample in page.run.samples), default=0)
     bench = bench_command(page.run, most) if most else None
-    lines = ["Repeat the same load, change one thing at a time, and compare the logs:", ""]
+    lines = ["Send the same load before and after, change one thing at a time, and compare the two logs:", ""]
     if bench:
         commands = f"{bench}\n{commands}"
         own = "; lengths as in its mean request" if _lengths(page.run) else "; fill in your own lengths"
         lines[0] = (
-            f"Repeat the same load (at most {plural(most, 'request')} at once in the statistics lines{own}),"
-            " change one thing at a time, and compare the logs:"
+            f"Send the same load before and after (at most {plural(most, 'request')} at once in the statistics lines{own}),"
+            " change one thing at a time, and compare the two logs:"
         )
     return [*lines, *fence(commands, "sh")]
+
+
+def _with_commands_of_log(page: Page, loads: Sequence[Evidence], compare: str) -> list[str]:
+    part = _part_of_the_load(page.run)
+    lines = [
+        f"Send {part or 'the load'} before and after with the {'command' if len(loads) == 1 else 'commands'} of this"
+        f" log{page.cited(loads)}, change one thing at a time, and compare the two logs:",
+        "",
+    ]
+    texts = [
+        f"{one.text} --save-result" if _UNSAVED.match(one.text) and "bench serve" in one.text else one.text
+        for one in loads
+    ]
+    added = [one.text for one in loads] != texts
+    note = (
+        ["", "Without `--save-result`, as in this log, the benchmark writes no result file."] if added else []
+    )
+    return [*lines, *fence("\n".join([*texts, compare]), "sh"), *note]
 
 
 def _part_of_the_load(run: Run) -> str:
@@ -66,7 +81,12 @@ def bench_command(run: Run, concurrency: int) -> str | None:
         return None
     if (int(version.group(1)), int(version.group(2))) < _BENCH_SINCE:
         return None
-    words = ["vllm bench serve", "--model", shlex.quote(str(run.model.value))]
+    key = (
+        'OPENAI_API_KEY="$VLLM_API_KEY" '
+        if run.setting("api_key") or run.environment.get("VLLM_API_KEY")
+        else ""
+    )
+    words = [f"{key}vllm bench serve", "--model", shlex.quote(str(run.model.value))]
     served = run.setting("served_model_name")
     name = served[0] if isinstance(served, list) and served else served
     if isinstance(name, str) and name and name != run.model.value:
@@ -78,7 +98,10 @@ def bench_command(run: Run, concurrency: int) -> str | None:
         # Drafts of random tokens are accepted less often than those of real text.
         lengths = f"--dataset-name custom --dataset-path prompts.jsonl --custom-output-len {answer}"
     else:
-        lengths = f"--dataset-name random --random-input-len {prompt} --random-output-len {answer}"
+        # Random prompts end an answer at any token.
+        lengths = (
+            f"--dataset-name random --random-input-len {prompt} --random-output-len {answer} --ignore-eos"
+        )
     load = f"--max-concurrency {concurrency} --num-prompts {_PROMPTS_EACH * concurrency}"
     return f"{' '.join(words)} \\\n  {lengths} \\\n  {load}"
 
@@ -94,6 +117,8 @@ def _lengths(run: Run) -> tuple[int, int] | None:
     # Releases count a prompt without what the prefix cache holds of it, and random prompts share nothing.
     if (load.hit_rate or 0.0) > _SHARED:
         return None
-    means = (tokens_per_request(run, load, lambda sample: sample.prompt), tokens_per_answer(run, load))
-    prompt, answer = (round(tokens or 0.0) for tokens in means)
+    prompt, answer = (
+        round(tokens_per_request(run, load, rate) or 0.0)
+        for rate in (lambda sample: sample.prompt, lambda sample: sample.generation)
+    )
     return (prompt, answer) if prompt and answer else None

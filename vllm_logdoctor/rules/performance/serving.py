@@ -83,6 +83,12 @@ _NO_CAPACITY = (
 )
 
 
+_OF_A_BENCHMARK = (
+    " The requests come from a benchmark in this log, whose rate or number of requests at once sets the pace: another one"
+    " would show where the server's limit is."
+)
+
+
 _CHECK_CLIENT = (
     " Check the client: requests sent one after the other, a small pool of threads or connections, agent steps that wait for each"
     " other."
@@ -154,6 +160,8 @@ def _part_of(seconds: float, whole: float) -> str:
 
 def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
     """Return why this load does not show that more requests at once would help; an empty text where it does."""
+    if case.run.load_commands or case.run.benchmarks:
+        return _OF_A_BENCHMARK
     lines = len(case.load.busy)
     if lines < LEAST_LOAD:
         return f" The log has only {plural(lines, 'statistics line')} with requests: too few to say whether more at once would help."
