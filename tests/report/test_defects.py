@@ -104,9 +104,11 @@ class TestAcceptedFindings:
 
 
 class TestCurves:
-    def test_percentages_are_drawn_on_a_scale_of_100(self) -> None:
-        usage = [statistics(f"10:05:{n:02}", kv=0.1 * (1 + n % 2)) for n in range(0, 60, 5)]
-        assert set(curve(analyze([*start(), *usage]), "KV cache")) == {"▁"}
+    def test_percentages_are_drawn_on_a_scale_of_100_and_a_flat_curve_is_left_out(self) -> None:
+        used = [statistics(f"10:05:{n:02}", kv=20.0 + 40 * (n > 30)) for n in range(0, 60, 5)]
+        assert set(curve(analyze([*start(), *used]), "KV cache")) == {"▂", "▅"}
+        flat = [statistics(f"10:05:{n:02}", kv=0.1 * (1 + n % 2)) for n in range(0, 60, 5)]
+        assert "KV cache, %  " not in analyze([*start(), *flat]).to_markdown()
         assert sparkline([0.2, 100.0], 100.0) == "▁█"
 
     def test_a_dip_is_drawn_where_several_values_share_a_column(self) -> None:

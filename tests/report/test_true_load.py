@@ -287,7 +287,10 @@ def test_two_statistics_lines_do_not_show_who_set_the_pace() -> None:
     few, more = ([statistics(second, 4, 0, 0.5) for second in range(100, 100 + 10 * n, 10)] for n in (2, 6))
     text = report([*START, *few])
     assert "No request waited in the 2 statistics lines with requests, too few to judge the load" in text
-    assert "4 running at most, queue empty in 2 statistics lines" in text
+    assert "| up to 4 running, queue empty in 2 statistics lines |" in text
+    assert "2 statistics lines.\n\nGeneration " in text
+    assert "| mean |" not in text
+    assert "Limited by the client" not in text
     assert "max_num_seqs (256" not in text
     assert "the client set the pace" in report([*START, *more])
 

@@ -11,7 +11,6 @@ from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import requests_of, summed_of
-from vllm_logdoctor.rules.bottleneck import LEAST_LINES
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import is_steady, quantile
@@ -91,15 +90,13 @@ def _of_load(run: Run) -> Iterator[Figure]:
     if not figures.busy:
         return
     if figures.generation.max:
-        each = per_request(points)
-        share = (
-            f"; {number(each)} per request at steady load (median)"
-            if each and (figures.running or 0) > 1
-            else ""
-        )
         peak = max(figures.generation.max, 0.0 if _has_engines(run) else run.extremes.generation)
         mean, median = figures.generation.mean_busy or 0.0, figures.generation.p50 or 0.0
-        middle = "" if median / _UNEVEN <= mean <= median * _UNEVEN else f"{number(median)} median, "
+        even = median / _UNEVEN <= mean <= median * _UNEVEN
+        middle = "" if even else f"{number(median)} median, "
+        # A median over a sweep of rates or a burst is the speed at none of them.
+        each = per_request(points) if even and (figures.running or 0) > 1 else None
+        share = f"; {number(each)} per request at steady load (median)" if each else ""
         yield "generation", f"{number(mean)} tokens/s mean, {middle}{number(peak)} peak{share}"
     elif figures.prompt.max:
         yield (
@@ -108,8 +105,8 @@ def _of_load(run: Run) -> Iterator[Figure]:
         )
     if figures.running or figures.waiting:
         waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
-        lines = f" in {plural(len(points), 'statistics line')}" if len(points) < LEAST_LINES else ""
-        yield "requests at once", f"{figures.running or 0:,} running at most, {waiting}{lines}"
+        lines = {1: " in the only statistics line", 2: " in 2 statistics lines"}.get(len(points), "")
+        yield "requests at once", f"up to {figures.running or 0:,} running, {waiting}{lines}"
 
 
 def _has_engines(run: Run) -> bool:

@@ -264,9 +264,11 @@ def run_title(run: Run, *, failed: bool = False) -> str:
     if spread:
         parts.append(spread)
     seconds = _seconds(run)
-    of_load = begins_with_load(run) and abs(load_of(run).busy_seconds - seconds) < 1
-    if seconds >= 1:
-        parts.append(f"{duration(seconds)}{' of load' if of_load else ''}")
+    load = load_of(run)
+    if begins_with_load(run) and load.engines == 1 and load.busy_seconds >= seconds > 0:
+        parts.append(f"{duration(load.busy_seconds)} of load")
+    elif seconds >= 1:
+        parts.append(duration(seconds))
     end = how_it_ended(run)
     if not (failed and _says_no_more(run, end)):
         parts.append(end)
@@ -279,7 +281,7 @@ def client_asked(run: Run) -> Mapping[str, str | float]:
 
 
 def _seconds(run: Run) -> float:
-    """Return how long the log covers; a first line of statistics speaks of the interval before it.
+    """Return how long the log covers.
 
     A benchmark's client prints no times while it sends: its results say how long it took.
     """
@@ -287,20 +289,15 @@ def _seconds(run: Run) -> float:
         return sum(one.figures.get("Benchmark duration (s)", 0.0) for one in run.benchmarks)
     if run.started is None or run.ended is None or run.started == run.ended:
         return 0.0
-    return run.ended - min(run.started, _load_begun(run) or run.started)
+    return run.ended - run.started
 
 
 def begins_with_load(run: Run) -> bool:
-    """Return whether the first statistics line counts for an interval that lies before the log."""
-    begun = _load_begun(run)
-    return begun is not None and run.started is not None and begun < run.started
-
-
-def _load_begun(run: Run) -> float | None:
-    """Return when the interval of the first statistics line began, where the log shows no start."""
+    """Return whether the first time in the log is that of a statistics line: its whole interval lies before the log."""
     first = run.samples[0] if run.samples and (run.launched_by or not start_seen(run)) else None
-    spans = load_of(run).spans if first is not None else ()
-    return first.time - spans[0].seconds if first is not None and first.time is not None and spans else None
+    if first is None or first.time is None or run.started is None:
+        return False
+    return first.time <= run.started
 
 
 def shows_a_run(run: Run) -> bool:

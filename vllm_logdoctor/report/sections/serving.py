@@ -20,6 +20,8 @@ from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run
 
 ENDPOINTS = 6
+LEAST_ROWS = 4
+"""Statistics lines below which their values are a sentence, without means or curves."""
 COLUMNS = 60
 Pick = Callable[[Point], float | None]
 CURVES: tuple[tuple[str, Pick, float | None], ...] = (
@@ -64,14 +66,31 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
         f"{plural(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}{before}.",
         "",
     ]
+    if len(busy) < LEAST_ROWS:
+        values = [words for name, pick, _ in CURVES if (words := _values(name, busy, pick))]
+        lines += [f"{capital('; '.join(values))}."] if values else []
+        return _with_extra(page, figures, lines)
     whole = not any(point.lines > 1 for point in points)
     tops = highest_of(page.run)
     rows = [row for name, pick, _ in CURVES if (row := _row(name, busy, pick, tops.get(name), whole))]
-    header = ["", "mean", "median", *(["min"] if whole else []), "max"] if len(busy) > 1 else ["", "value"]
-    lines += table(header, [row[: len(header)] for row in rows]) if rows else []
+    header = ["", "mean", "median", *(["min"] if whole else []), "max"]
+    lines += table(header, rows) if rows else []
+    return _with_extra(page, figures, lines)
+
+
+def _with_extra(page: Page, figures: Serving, lines: list[str]) -> list[str]:
     extra = [*_extra(page.run, figures), *_pace(page.run)]
     lines += ["", f"{capital('; '.join(extra))}."] if extra else []
-    return [*lines, "", *_engines(page, figures)] if several else lines
+    return [*lines, "", *_engines(page, figures)] if len(figures.engines) > 1 else lines
+
+
+def _values(name: str, points: list[Point], pick: Pick) -> str:
+    """Return the values of a few lines in their order; nothing where all are 0."""
+    known = [float(value) for point in points if (value := pick(point)) is not None]
+    name, _, unit = name.partition(", ")
+    same = len(set(known)) == 1
+    words = " / ".join(number(value) for value in (known[:1] if same else known))
+    return f"{name} {words} {unit}".rstrip() if any(known) else ""
 
 
 def highest_of(run: Run) -> dict[str, float | None]:
@@ -135,10 +154,11 @@ def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str, str]]:
     points, tops = points_of(page.run), highest_of(page.run)
     for name, pick, full in CURVES:
         known = [float(value) for point in points if (value := pick(point)) is not None]
-        if len(known) > 3 and max(known) > min(known):
-            columns = timed_columns([(point.time, pick(point)) for point in points], width)
+        columns = timed_columns([(point.time, pick(point)) for point in points], width)
+        curve = sparkline(columns, full)
+        if len(known) >= LEAST_ROWS and len(set(curve) - {" "}) > 1:
             lowest = "0" if any(point.lines > 1 for point in points) else number(min(known))
-            yield name, sparkline(columns, full), lowest, number(max(tops.get(name) or 0.0, *known))
+            yield name, curve, lowest, number(max(tops.get(name) or 0.0, *known))
 
 
 def _requests(page: Page) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.rules.bottleneck import LEAST_LINES as TOO_FEW
 from vllm_logdoctor.rules.bottleneck import one_by_one
 from vllm_logdoctor.rules.capacity.ceiling import distance
 from vllm_logdoctor.rules.capacity.defaults import (
@@ -105,7 +106,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     run = case.run
     max_num_seqs = slots_in_a_line(run)
     held = tuple(span for span in case.spans("client-limited") if span.sample.running)
-    if len(held) < LEAST_LINES:
+    if len(held) < LEAST_LINES or len(load.busy) < TOO_FEW:
         return None
     most = max(span.sample.running or 0 for span in held)
     if max_num_seqs and most >= SLOTS_TAKEN * max_num_seqs:
@@ -129,7 +130,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     waited = max(span.sample.waiting or 0 for span in held)
     queue = f"at most {plural(waited, 'request')} waited" if waited else "no request waited"
     text = (
-        f"{_part_of(case.seconds('client-limited'), load.busy_seconds)}{together} {queue}: vLLM ran {usual} and had {free}."
+        f"{_lines_of(case)}{together} {queue}: vLLM ran {usual} and had {free}."
         f"{_NO_CAPACITY if not limited else ''}"
     )
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
@@ -150,12 +151,12 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     )
 
 
-def _part_of(seconds: float, whole: float) -> str:
-    """Return a part of the time with requests as the beginning of a sentence."""
-    part, all_of_it = duration(seconds), duration(whole)
-    if part != all_of_it:
-        return f"For {part} of {all_of_it} of load"
-    return f"During {'all' if seconds >= whole else 'nearly all'} {all_of_it} of load"
+def _lines_of(case: RuleContext) -> str:
+    """Return the lines in which the client was the limit as the beginning of a sentence: between them nothing is known."""
+    part = sum(span.sample.count for span in case.spans("client-limited"))
+    whole = sum(span.sample.count for span in case.load.busy)
+    lines = f"all {whole:,}" if part == whole else f"{part:,} of {whole:,}"
+    return f"In {lines} statistics lines with load"
 
 
 def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
