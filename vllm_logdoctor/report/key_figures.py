@@ -138,8 +138,7 @@ def _of_cache(run: Run) -> Iterator[Figure]:
 
 def _of_requests(run: Run) -> Iterator[Figure]:
     # Those that make tokens, without lists of models.
-    posted = requests_of(run, with_probes=False, method="POST")
-    by_status = posted or requests_of(run, with_probes=False)
+    by_status = requests_of(run, with_probes=False, method="POST")
     if by_status:
         yield "answered", f"{plural(sum(by_status.values()), 'request')}, {statuses(by_status)}"
 

@@ -166,11 +166,14 @@ def _requests(page: Page) -> list[str]:
     if not by_status:
         return []
     total = sum(by_status.values())
-    lines = [f"{plural(total, 'answered request')}: {statuses(by_status)}.{_doubt(page)}", ""]
     endpoints: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
     for (method, path, status), amount in page.run.accesses.items():
         if not is_probe(method, path):
             endpoints[method, path][status] += amount
+    only = "".join(
+        f" ({inline(method)} {code(path, 80)})" for method, path in endpoints if len(endpoints) == 1
+    )
+    lines = [f"{plural(total, 'answered request')}{only}: {statuses(by_status)}.{_doubt(page)}", ""]
     if len(endpoints) < 2 and len(by_status) < 2:
         return lines
     ranked = sorted(endpoints.items(), key=lambda item: (-sum(item[1].values()), item[0]))
