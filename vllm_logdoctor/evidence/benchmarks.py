@@ -27,14 +27,12 @@ def read_results_text(lines: Lines) -> Iterator[Reading]:
     """Yield the rows of "Serving Benchmark Result", and the requested load above it."""
     inside = False
     for line, text in enumerate(lines, start=1):
-        inside = inside or bool(_HEAD.search(text) or _FIRST.match(text))
+        inside = bool(_HEAD.search(text) or _FIRST.match(text)) or (inside and not text.startswith("===="))
         if not (found := _RESULT.match(text)):
             continue
         name = found[1].strip()
         if inside or name in _BEFORE:
             yield Reading(name, number_or_text(found[3]), found[2] or "", line=line)
-        if text.startswith("====") and inside and not _HEAD.search(text):
-            inside = False
 
 
 _VLLM_BENCH = frozenset((

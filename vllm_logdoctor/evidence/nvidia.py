@@ -214,9 +214,8 @@ def read_monitor(lines: Lines) -> Iterator[Reading]:
     names = lines[header].lstrip("#").split()
     rows = [(line, row) for line, row in columns(lines, header) if row[names[0]].isdigit()]
     yield Reading("columns", list(names), line=header + 1)
-    yield Reading(
-        "rows", len(rows), "count", line=tuple({rows[0][0], rows[-1][0]}) if rows else header + 1, how="count"
-    )
+    place = tuple(dict.fromkeys((rows[0][0], rows[-1][0]))) if rows else header + 1
+    yield Reading("rows", len(rows), "count", line=place, how="count")
     first = rows[: 60 if "pid" in names else 0]
     for line, row in first:
         who = f"{row.get('command', row.get('name', ''))} ({row['pid']})"
