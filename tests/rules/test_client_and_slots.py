@@ -34,7 +34,7 @@ def client(*parts: tuple[int, dict[str, Any]], objective: str = "balanced", **mo
 @pytest.mark.parametrize(
     ("parts", "seats", "said"),
     [
-        ([(9, CALM)], 256, "In all 9 statistics lines with load no request waited: vLLM ran at most 8 at once and had 248 of 256 max_num_seqs slots free and at least 96 % of the KV cache free."),
+        ([(9, CALM)], 256, "In all 9 statistics lines with load (1 min 30 s) no request waited: vLLM ran at most 8 at once and had 248 of 256 max_num_seqs slots free and at least 96 % of the KV cache free."),
         ([(9, CALM)], None, "no request waited: vLLM ran at most 8 at once and had at least 96 % of the KV cache free."),
         ([(9, {**CALM, "kv": 0.0})], None, "and had nearly all of the KV cache free."),
         ([(9, {**CALM, "kv": 0.4})], None, "and had at least 99.6 % of the KV cache free."),
@@ -54,7 +54,10 @@ def test_engines_of_one_server_are_said_to_be_counted_together() -> None:
         for one in (sample(number=number, **CALM), sample(number=number, engine=1, **CALM))
     ]  # type: ignore[arg-type]
     found = advice(a_run(set={"data_parallel_size": 2}, samples=both))[CLIENT]
-    assert "In all 18 statistics lines with load (2 engines together) no request waited" in found.explanation
+    assert (
+        "In all 18 statistics lines with load (3 min, 2 engines together) no request waited"
+        in found.explanation
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.rules.making import a_run, event, knobs, load
+from tests.rules.making import a_run, advice, event, knobs, load
 from vllm_logdoctor.rules import configuration, security
 from vllm_logdoctor.rules.already_right import already_right
 from vllm_logdoctor.rules.engine import settings_findings
@@ -251,12 +251,21 @@ def test_an_event_of_the_packs_comes_after_each_line_of_these_tests() -> None:
     assert event(unknown("VLLM_X")).fields["name"] == "VLLM_X"
 
 
-@pytest.mark.parametrize(("prompt", "reported"), [(900.0, True), (0.0, False)])
-def test_of_prompts_that_never_came_nothing_is_said_of_what_they_share(prompt: float, reported: bool) -> None:
-    samples = load((9, {"running": 3, "generation": 90.0, "prompt": prompt, "hit": 0.0}))
+@pytest.mark.parametrize(("hit", "reported"), [(0.0, False), (4.9, False), (72.0, True)])
+def test_a_prefix_cache_that_is_not_hit_is_not_called_right(hit: float, reported: bool) -> None:
+    samples = load((9, {"running": 3, "generation": 90.0, "prompt": 900.0, "hit": hit}))
     run = a_run(reported={"enable_prefix_caching": True}, samples=samples)
-    brings = {item.name: item.brings for item in already_right(run)}
-    assert ("share little" in brings["prefix caching"]) is reported
+    assert ("prefix caching" in right(run)) is reported
+
+
+def test_what_a_finding_is_about_and_what_crashed_is_not_called_right() -> None:
+    parts = load((9, {"running": 64, "waiting": 40, "generation": 400.0, "kv": 22.0}))
+    run = a_run(set={"max_num_seqs": 64}, reported={"async_scheduling": True}, samples=parts)
+    assert right(run).keys() == {"KV cache", "asynchronous scheduling"}
+    found = already_right(run, findings=tuple(advice(run).values()))
+    assert [item.name for item in found] == ["asynchronous scheduling"]
+    run.outcome = "crashed_while_serving"
+    assert already_right(run) == ()
 
 
 def test_weights_that_the_loader_skips_are_reported_with_their_number() -> None:
@@ -271,11 +280,10 @@ def test_weights_that_the_loader_skips_are_reported_with_their_number() -> None:
     assert "weights-left-out" not in settings(a_run(messages=("Loading weights took 10.00 seconds",)))
 
 
-def test_a_format_that_the_card_does_not_compute_in_is_right_for_the_weights_only() -> None:
+def test_a_format_that_the_card_does_not_compute_in_is_not_called_right() -> None:
     warned = (
         "Your GPU does not have native support for FP4 computation but FP4 quantization is being used."
         " Weight-only FP4 compression will be used leveraging the Marlin kernel."
     )
     run = a_run(set={"quantization": "compressed-tensors"}, messages=(warned,))
-    found = {item.name: item.state for item in already_right(run)}
-    assert "weights only" in found["quantization"]
+    assert "quantization" not in right(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.lazy import lazy_pattern
@@ -10,22 +10,60 @@ from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.limits import KV_FULL, limits_of
 from vllm_logdoctor.rules.load import Load, evidence_of_sample, load_of
-from vllm_logdoctor.rules.model import AlreadyRight
+from vllm_logdoctor.rules.model import AlreadyRight, Finding
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM
 from vllm_logdoctor.rules.performance.startup import LONG_CAPTURE, compile_seconds
 from vllm_logdoctor.run.model import Evidence, Run
 
 # deepseek_v4_fp8   moe_wna16   ascend
 _SMALLER = lazy_pattern(r"fp[48]|int[48]|awq|gptq|marlin|wna16|ascend")
-_COMPUTED_IN_16_BIT = ("weight-only-quantization-fallback", "device-lacks-native-fp4-compute-using-weight")
 _OF_CACHE = lazy_pattern(r"(?i)KV.cache|fp8 attention")
+LEAST_HIT_RATE = 5.0
+"""Per cent of the prompt tokens, fewer of which from the cache show no use of it."""
 Check = Callable[[Run, Load], "AlreadyRight | None"]
 
 
-def already_right(run: Run, load: Load | None = None) -> tuple[AlreadyRight, ...]:
-    """Return what needs no change in a run; absence of a line is never taken for a proof."""
+_CONCERNS = {
+    "CUDA graphs": lazy_pattern(r"(?i)cuda.?graph|enforce.eager|captur"),
+    "torch.compile": lazy_pattern(r"(?i)compil"),
+    "prefix caching": lazy_pattern(r"(?i)prefix.cach"),
+    "chunked prefill": lazy_pattern(r"(?i)prefill|batched.tokens"),
+    "asynchronous scheduling": lazy_pattern(r"(?i)async\w*.schedul"),
+    "attention backend": lazy_pattern(r"(?i)attention|attn|flashinfer"),
+    "quantization": lazy_pattern(r"(?i)quanti"),
+    "KV cache type": lazy_pattern(r"(?i)kv.cache.d?type|fp8.(?:kv.)?cache"),
+    "sampler": lazy_pattern(r"(?i)sampler|flashinfer"),
+    "tensor parallelism": lazy_pattern(r"(?i)tensor.parallel"),
+    "KV cache": lazy_pattern(r"(?i)kv.cache|max.num.seqs"),
+    "max_num_seqs": lazy_pattern(r"(?i)max.num.seqs|too few requests"),
+}
+"""What a finding or a warning says where it concerns an item: that one is then not called right."""
+
+
+def already_right(
+    run: Run, load: Load | None = None, findings: Sequence[Finding] = ()
+) -> tuple[AlreadyRight, ...]:
+    """Return what needs no change in a run; absence of a line is never taken for a proof.
+
+    Nothing of a run that crashed, and nothing that a finding, its changes or a warning of the log is about.
+    """
+    if run.outcome in ("crashed_at_startup", "crashed_while_serving"):
+        return ()
     load = load or load_of(run)
-    return tuple(item for check in CHECKS if (item := check(run, load)) is not None)
+    found = (item for check in CHECKS if (item := check(run, load)) is not None)
+    said = "\n".join((*_said_of(findings), *_warnings(run)))
+    return tuple(item for item in found if not _CONCERNS[item.name].search(said))
+
+
+def _said_of(findings: Sequence[Finding]) -> Iterator[str]:
+    for one in findings:
+        yield from (one.title, one.explanation, one.avoid, *one.alternatives)
+        yield from (change.knob for change in one.changes)
+
+
+def _warnings(run: Run) -> Iterator[str]:
+    for seen in run.messages.values():
+        yield from (event.record.message for event in seen.first if event.pattern.level == "warning")
 
 
 def graphs(run: Run, load: Load) -> AlreadyRight | None:
@@ -65,9 +103,9 @@ def prefix_caching(run: Run, load: Load) -> AlreadyRight | None:
     if value is None or value.value is not True or not value.evidence:
         return None
     state = "on" + (f"; hit rate {load.hit_rate:g} % at the end" if load.hit_rate is not None else "")
-    computed = any(span.sample.prompt > 0 for span in load.busy)
-    alone = load.hit_rate is not None and load.hit_rate < 5 and computed
-    brings = "shared prefixes of prompts are computed once" + ("; here prompts share little" if alone else "")
+    if load.hit_rate is not None and load.hit_rate < LEAST_HIT_RATE:
+        return None
+    brings = "shared prefixes of prompts are computed once"
     rates = [sample for sample in run.samples if sample.prefix_hit is not None]
     return AlreadyRight(
         "prefix caching",
@@ -85,10 +123,8 @@ def chunked_prefill(run: Run, load: Load) -> AlreadyRight | None:
     lines = (run.evidence(seen.last.record),) if seen is not None and seen.last is not None else ()
     if value is None or value.value is not True or not (value.evidence or lines):
         return None
-    tokens = run.setting("max_num_batched_tokens")
-    state = f"on, {tokens:,} tokens a step" if isinstance(tokens, int) else "on"
     brings = "long prompts do not hold up running requests"
-    return AlreadyRight("chunked prefill", state, brings, (*lines, *value.evidence[:1])[:2])
+    return AlreadyRight("chunked prefill", "on", brings, (*lines, *value.evidence[:1])[:2])
 
 
 def async_scheduling(run: Run, load: Load) -> AlreadyRight | None:
@@ -124,11 +160,7 @@ def quantized(run: Run, load: Load) -> AlreadyRight | None:
     if weight_bytes(str(value.value)) is None and not _SMALLER.search(str(value.value)):
         return None
     brings = "smaller weights: faster decode, more room for the KV cache"
-    weights_only = _lines(run, *_COMPUTED_IN_16_BIT)
-    how = ", weights only: the card does not compute in this format" if weights_only else ""
-    return AlreadyRight(
-        "quantization", f"{value.value}{how}", brings, (*value.evidence[:1], *weights_only)[:2]
-    )
+    return AlreadyRight("quantization", str(value.value), brings, value.evidence[:1])
 
 
 def cache_type(run: Run, load: Load) -> AlreadyRight | None:

@@ -118,7 +118,6 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     )
     room = floor_percent(100 - load.peak_kv)
     free = f"{spare}{f'at least {room} %' if load.peak_kv else 'nearly all'} of the KV cache free"
-    together = f" ({load.engines} engines together)" if load.engines > 1 else ""
     usual = (
         f"{load.running:.0f} at once in the median (at most {most:,})"
         if 1 <= load.running < most
@@ -129,10 +128,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     )
     waited = max(span.sample.waiting or 0 for span in held)
     queue = f"at most {plural(waited, 'request')} waited" if waited else "no request waited"
-    text = (
-        f"{_lines_of(case)}{together} {queue}: vLLM ran {usual} and had {free}."
-        f"{_NO_CAPACITY if not limited else ''}"
-    )
+    text = f"{_lines_of(case)} {queue}: vLLM ran {usual} and had {free}.{_NO_CAPACITY if not limited else ''}"
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
     useless = _why_no_more_requests(case, held)
     text += useless or f"{_CHECK_CLIENT}{_near_the_limit(most, growth, max_num_seqs)}"
@@ -156,7 +152,8 @@ def _lines_of(case: RuleContext) -> str:
     part = sum(span.sample.count for span in case.spans("client-limited"))
     whole = sum(span.sample.count for span in case.load.busy)
     lines = f"all {whole:,}" if part == whole else f"{part:,} of {whole:,}"
-    return f"In {lines} statistics lines with load"
+    engines = f", {case.load.engines} engines together" if case.load.engines > 1 else ""
+    return f"In {lines} statistics lines with load ({duration(case.seconds('client-limited'))}{engines})"
 
 
 def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
