@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from compare_samples import finding, planned, samples, snapshot
+from msgspec.structs import replace
 
 from vllm_logdoctor.comparison import verification_markdown
 from vllm_logdoctor.comparison.comparison import FigureDifference, compare
@@ -353,3 +354,17 @@ def test_a_figure_has_no_ratio_where_nothing_was_before() -> None:
         ).figures
     }
     assert found["preemptions"] == FigureDifference("preemptions", 0, 4, None, "worse")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("max-num-seqs-limited", "client-limited", True),
+        ("client-limited", "client-limited", False),
+        ("max-num-seqs-limited", "a limit of the future", False),
+        ("a limit of the future", "client-limited", False),
+    ],
+)
+def test_the_limits_of_both_runs_are_named_where_they_differ(before: str, after: str, named: bool) -> None:
+    pair = [replace(snapshot(series=STEADY), bottleneck=name) for name in (before, after)]
+    assert ("Limit before: " in render(compare(*pair))) is named

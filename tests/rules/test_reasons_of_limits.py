@@ -1,0 +1,175 @@
+"""What the sentence on a run's limit says: the span, the queue, the other limits and what no line shows; and rules on measured values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.rules.making import a_run, advice, load
+from vllm_logdoctor.parse import Process
+from vllm_logdoctor.rules.bottleneck import bottleneck_of, no_request_succeeded, one_by_one
+from vllm_logdoctor.rules.engine import settings_findings
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.observed import RULES
+from vllm_logdoctor.rules.urgency import is_urgent, urgent_first
+from vllm_logdoctor.run.model import Evidence, Progress, Run
+from vllm_logdoctor.run.observed import Group, Measured, Observed
+
+CALM = {"running": 8, "generation": 300.0, "kv": 4.0}
+FULL = {"running": 40, "waiting": 30, "generation": 900.0, "kv": 96.0}
+SEATS = {"max_num_seqs": 64}
+
+
+def reason(*parts: tuple[int, dict[str, Any]], **more: Any) -> str:
+    return bottleneck_of(a_run(**{"set": SEATS, "samples": load(*parts), **more})).reason
+
+
+@pytest.mark.parametrize(
+    ("parts", "more", "said"),
+    [
+        ([(12, CALM)], {}, "The queue was empty for all 2 min of load: the client set the pace"),
+        ([(11, CALM), (1, {**CALM, "waiting": 1})], {}, "The queue was empty for 1 min 50 s of 2 min of load: the client set the pace. Otherwise limited by prefill (10 s)"),
+        ([(2, CALM)], {}, "No request waited in the 2 statistics lines with requests, too few to judge the load"),
+        ([(12, {**CALM, "running": 64, "generation": 2000.0})], {}, "The queue was empty for all 2 min of load, with up to 64 of 64 max_num_seqs slots taken"),
+        ([(12, FULL)], {}, "The KV cache limited concurrency for all 2 min of load: up to 30 requests waited while at most 40 ran"),
+        ([(12, {**FULL, "waiting": 1})], {}, "The KV cache limited concurrency for all 2 min of load: up to 1 request waited while at most 40 ran"),
+        ([(12, {**FULL, "waiting": 0})], {}, "KV cache full for all 2 min of load"),
+        ([(6, FULL), (6, CALM)], {}, "The KV cache limited concurrency for 1 min of 2 min of load: up to 30 requests waited while at most 40 ran. Otherwise limited by the client (1 min)"),
+        ([(12, {**CALM, "running": 64, "waiting": 30, "generation": 2000.0})], {}, "max_num_seqs reached for all 2 min of load: requests queued while the KV cache had room"),
+        ([(12, {"running": 0, "kv": 0.0})], {}, "No request reached the engine for all 2 min"),
+        ([(12, {"running": 4, "waiting": 9, "generation": 8.0, "prompt": 4000.0, "kv": 9.0})], {}, "Requests queued behind prompts (prefill) for all 2 min of load, with free slots and KV cache"),
+        ([(12, {"running": 2, "generation": 1.0, "kv": 5.0})], {"platform": None}, "Very slow decode steps for all 2 min of load: the log shows neither the cause nor the device"),
+        ([(12, {"running": 2, "generation": 1.0, "kv": 5.0})], {"platform": "npu"}, "Decode steps much slower than the NPU needs for all 2 min of load: the host (CPU) is the likely limit"),
+        ([(12, {"running": 2, "generation": 1.0, "kv": 5.0})], {"set": {**SEATS, "cpu_offload_gb": 8}}, "weights offloaded to the host are copied in every step"),
+        ([(12, {"running": 2, "generation": 1.0, "kv": 5.0})], {"set": {**SEATS, "cpu_offload_gb": 0}}, "the host (CPU) is the likely limit"),
+    ],
+)  # fmt: skip
+def test_the_sentence_on_a_limit(
+    parts: list[tuple[int, dict[str, Any]]], more: dict[str, Any], said: str
+) -> None:
+    found = reason(*parts, **more)
+    assert found == said or (len(said) < 60 and found.endswith(said)), found
+
+
+def batch(done: int, total: int, output: float | None = 50.0, seconds: float | None = 10.0) -> Progress:
+    return Progress(
+        done=done, total=total, input=None, output=output, seconds=seconds, evidence=Evidence("x", done, "")
+    )  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("answers", "failed"),
+    [
+        ({("POST", "/v1/completions", 500): 2}, True),
+        ({("POST", "/v1/completions", 400): 2}, True),
+        ({("POST", "/v1/completions", 399): 2}, False),
+        ({("POST", "/v1/completions", 500): 2, ("POST", "/v1/chat/completions", 200): 1}, False),
+        ({("GET", "/v1/models", 500): 2}, False),
+        ({}, False),
+    ],
+)
+def test_no_request_succeeded_where_each_answer_is_an_error(answers: dict[Any, int], failed: bool) -> None:
+    assert no_request_succeeded(a_run(accesses=answers)) is failed
+    assert no_request_succeeded(a_run(accesses=answers, samples=load((1, CALM)))) is False
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({("POST", "/v1/completions", 500): 2}, "No request succeeded"),
+        ({("POST", "/v1/completions", 200): 2}, "Requests were served; the log has no statistics lines"),
+        ({("GET", "/v1/models", 200): 2}, "The log shows the start-up and no load"),
+    ],
+)
+def test_without_statistics_the_answers_are_what_is_known(answers: dict[Any, int], said: str) -> None:
+    assert bottleneck_of(a_run(accesses=answers)).reason == said
+
+
+def _measured(group: Group, *values: tuple[str, object, str]) -> Observed:
+    return Observed(
+        {
+            group: [
+                Measured(name, value, "", subject, "beside.txt", 1, "", "read", True)
+                for name, value, subject in values
+            ]
+        }
+    )  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("group", "values", "rule", "words"),
+    [
+        ("latency", [("waiting share", 50.0, ""), ("queue time mean", 1.0, ""), ("TTFT mean", 2.5, "")], "requests-wait-in-queue", "Requests spend 50 % of their time in the queue: 1 s on average before they run. The mean time to first token is 2.5 s."),
+        ("latency", [("waiting share", 49.9, ""), ("queue time mean", 1.0, "")], "requests-wait-in-queue", None),
+        ("latency", [("waiting share", 50.0, ""), ("queue time mean", 0.9, "")], "requests-wait-in-queue", None),
+        ("kernels", [("share", 20.0, "communication")], "communication-between-gpus-dominates", "takes 20.0 % of the kernel time"),
+        ("kernels", [("share", 19.9, "communication")], "communication-between-gpus-dominates", None),
+        ("kernels", [("gpu busy share", 0.69, ""), ("launches", 200, ""), ("steps", 4, "")], "gpu-idle-between-kernels", "A kernel runs in 69 % of the profiled time only, 50 launches a step"),
+        ("kernels", [("gpu busy share", 0.7, ""), ("launches", 200, "")], "gpu-idle-between-kernels", None),
+        ("kernels", [("gpu busy share", 0.4, ""), ("launches", 199, "")], "gpu-idle-between-kernels", None),
+        ("host", [("cpu of VLLM::EngineCor", 95.0, "thread 7")], "one-thread-is-busy", "VLLM::EngineCor (thread 7) uses 95.0 % of one processor"),
+        ("host", [("cpu of VLLM::EngineCor", 94.9, "thread 7")], "one-thread-is-busy", None),
+        ("host", [("cpu of VLLM::EngineCor", 95.0, "thread 8")], "one-thread-is-busy", None),
+        ("gpus", [("clocks_event_reasons.hw_thermal_slowdown", "Active", "0")], "gpu-power-capped", "The driver lowers the clock of gpu 0: hw thermal slowdown is active."),
+        ("gpus", [("sw power cap", "ACTIVE", "")], "gpu-power-capped", "the clock of the card: sw power cap"),
+        ("gpus", [("pcie width max", "16x", "GPU 0"), ("pcie width current", "8x", "GPU 0")], "pcie-link-narrow", "GPU 0 runs on 8x PCIe lanes of 16x."),
+        ("gpus", [("pcie width max", "16x", "GPU 0"), ("pcie width current", "12x", "GPU 0")], "pcie-link-narrow", None),
+        ("gpus", [("pcie width max", "16x", "GPU 0"), ("pcie width current", "0x", "GPU 0")], "pcie-link-narrow", None),
+        ("gpus", [("pcie width max", "16x", "GPU 1"), ("pcie width current", "4x", "GPU 0")], "pcie-link-narrow", None),
+        ("fate", [("oom killed", "711 python3", "")], "killed-for-host-memory", "ended process 711 python3"),
+        ("fate", [("OOMKilled", True, "")], "killed-for-host-memory", "at its memory limit: OOMKilled is True"),
+        ("fate", [("OOMKilled", False, "")], "killed-for-host-memory", None),
+        ("fate", [("State", "OUT_OF_ME+", "")], "killed-for-host-memory", "State is OUT_OF_ME+"),
+        ("fate", [("State", "FAILED", "")], "killed-for-host-memory", None),
+    ],
+)  # fmt: skip
+def test_a_measured_value_is_a_finding_from_its_bound_on(
+    group: Group, values: list[tuple[str, object, str]], rule: str, words: str | None
+) -> None:
+    run = Run(outcome="killed", observed=_measured(group, *values), processes=[Process("EngineCore", pid=7)])
+    found = {one.id: one.explanation for one in settings_findings(RULES, run)}
+    assert (rule in found) is (words is not None)
+    assert (words or "") in found.get(rule, "")
+    clean = Run(outcome="clean_shutdown", observed=run.observed, processes=run.processes)
+    assert (rule in [one.id for one in settings_findings(RULES, clean)]) is (
+        words is not None and group != "fate"
+    )
+
+
+def _finding(id: str, role: Any = "") -> Finding:
+    return Finding(id, "failure", "high", "high", id, "", role=role)
+
+
+@pytest.mark.parametrize(
+    ("id", "role", "outcome", "ready", "urgent"),
+    [
+        ("disk-full-or-quota", "", "running", True, True),
+        ("thread-or-process-limit", "", "running", True, True),
+        ("any", "root", "truncated", False, True),
+        ("any", "root", "truncated", True, False),
+        ("any", "root", "running", False, False),
+        ("any", "", "truncated", False, False),
+    ],
+)
+def test_what_is_urgent_comes_first(id: str, role: str, outcome: Any, ready: bool, urgent: bool) -> None:
+    run = Run(outcome=outcome, startup_complete=ready)
+    last = _finding(id, role)
+    assert is_urgent(run, last) is urgent
+    others = (_finding("a"), _finding("b"))
+    assert [one.id for one in urgent_first(run, [*others, last])] == (
+        [id, "a", "b"] if urgent else ["a", "b", id]
+    )
+
+
+def test_prompts_of_which_each_is_a_call_of_its_own() -> None:
+    ones = [batch(1, 1)] * 20
+    assert one_by_one(ones)
+    assert not one_by_one([*ones, batch(2, 2)])
+    assert not one_by_one(ones[:1])
+
+
+def test_the_client_that_sends_one_request_now_is_asked_for_more_than_one() -> None:
+    run = a_run(set=SEATS, samples=load((9, {"running": 1, "generation": 90.0, "kv": 1.0})))
+    (change,) = advice(run)["client-concurrency-bound"].changes
+    assert change.before == 1
