@@ -142,7 +142,7 @@ def make_findings(text: str, failure: bool) -> tuple[Finding, ...]:
         f"out of memory {text}",
         f"Because {text}.",
         "root",
-        lines[:2],
+        (lines[0], Evidence(f"{text}.log", 8, f"ERROR of its part {text}")),
         (Change("VLLM_X", "env", None, text),),
         verify=f"the line {text}",
     )

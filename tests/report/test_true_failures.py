@@ -333,3 +333,65 @@ def test_of_a_program_that_answered_its_prompts_nothing_is_claimed_of_a_shutdown
     text = vllm_logdoctor.analyze([bar, "0-th embeddings: torch.Size([7, 2560])"]).to_markdown()
     assert "offline · prompts completed" in text
     assert "shutdown" not in text
+
+
+WRAPPED = [
+    "INFO 05-01 10:00:10 [core.py:77] Initializing a V1 LLM engine (v0.8.2) with config: model='org/model'",
+    "ERROR 05-01 10:00:45 [core.py:343] EngineCore hit an exception: Traceback (most recent call last):",
+    'ERROR 05-01 10:00:45 [core.py:343]   File "/opt/vllm/v1/engine/core.py", line 335, in run_engine_core',
+    "ERROR 05-01 10:00:45 [core.py:343]     engine_core = EngineCoreProc(*args, **kwargs)",
+    'ERROR 05-01 10:00:45 [core.py:343]   File "/opt/vllm/model_executor/models/wide.py", line 90, in embed',
+    "ERROR 05-01 10:00:45 [core.py:343]     part = part[:count]",
+    'ERROR 05-01 10:00:45 [core.py:343]   File "/opt/vllm/utils/__init__.py", line 20, in inner',
+    "ERROR 05-01 10:00:45 [core.py:343]     return fn(*args, **kwargs)",
+    "ERROR 05-01 10:00:45 [core.py:343] TypeError: only integer tensors of a single element can be converted to an index",
+    "ERROR 05-01 10:00:45 [core.py:343]",
+    "ERROR 05-01 10:00:45 [core.py:343] The above exception was the direct cause of the following exception:",
+    "ERROR 05-01 10:00:45 [core.py:343]",
+    "ERROR 05-01 10:00:45 [core.py:343] ray.exceptions.RayTaskError(TypeError): ray::Worker.execute() (pid=16, ip=10.0.0.8)",
+]
+
+
+def test_the_lines_that_show_a_failure_are_no_wrappers() -> None:
+    """Of this log the code of the model adds something to the error; who announces it, passes it on or repeats it does not."""
+    shown = report(WRAPPED).split("```\n")[1]
+    assert shown.strip() == "L6: part = part[:count]"
+
+
+def test_lines_without_indentation_show_the_code_of_a_frame() -> None:
+    """A mail or a ticket strips it."""
+    lines = [line.replace("]     ", "] ").replace("]   File", "] File") for line in WRAPPED]
+    assert "L6: part = part[:count]" in report(lines)
+
+
+def test_a_check_that_refuses_is_quoted_once() -> None:
+    lines = [
+        *WRAPPED[:4],
+        'ERROR 05-01 10:00:45 [core.py:343]   File "/opt/vllm/model_executor/models/wide.py", line 90, in embed',
+        "ERROR 05-01 10:00:45 [core.py:343]     raise ValueError(msg)",
+        "ERROR 05-01 10:00:45 [core.py:343] ValueError: the width of the model is odd",
+    ]
+    assert "## What broke" not in report(lines)
+    assert "RuntimeError: worker failed" not in report(
+        [*lines, "RuntimeError: worker failed: the width of the model is odd"]
+    )
+
+
+def test_the_frame_by_which_a_rule_knows_a_failure_proves_it() -> None:
+    lines = [
+        "ValueError                                Traceback (most recent call last)",
+        "Cell In[5], line 6",
+        "---> 6 llm = LLM(model=MODEL, speculative_model=DRAFT)",
+        "",
+        "File ~/env/lib/python3.12/site-packages/vllm/spec_decode/spec_decode_worker.py:324, in SpecDecodeWorker.init_device(self)",
+        "    [323](vscode-resource://x/spec_decode_worker.py:323) self.scorer_worker.load_model()",
+        "--> [324](vscode-resource://x/spec_decode_worker.py:324) self.proposer_worker.load_model()",
+        "",
+        "File ~/env/lib/python3.12/site-packages/vllm/model_executor/models/utils.py:226, in AutoWeightsLoader._load_module(self)",
+        "--> [226](vscode-resource://x/utils.py:226) raise ValueError(msg)",
+        "",
+        "ValueError: There is no module or parameter named 'lm_head.qweight_type' in Qwen2ForCausalLM",
+    ]
+    text = report(lines)
+    assert "L7: self.proposer_worker.load_model()" in text
+    assert "for a draft model [L12, L7]" in text

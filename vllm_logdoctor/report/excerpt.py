@@ -18,9 +18,11 @@ _LOGGER = lazy_pattern(
     r"^\[(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\] (?:\[[\w.-]{1,40}\] )?\[vllm[\w.]{0,120}\] (?:>>> |[-:] )?"
 )
 # E       KeyError: 'a' (pytest)      >       assert a (pytest)      (Replica(id=3f0) pid=77) text
+# --> [226](vscode-resource://x/utils.py:226) f(a)      ---> 247     f(a) (notebooks)
 #   | KeyError: 'a' (an exception group)      45.47 ValueError: text (docker build)
 _MARK = lazy_pattern(
-    r"^(?:[E>] {3,}(?=\S)|(?:\((?:[^()]|\([^()]{0,40}\)){1,60}? pid=\d+[^()]{0,60}\) ){1,3}|(?: *\|){1,8} +(?=\S)"
+    r"^(?:[E>] {3,}(?=\S)|-{1,8}> ?(?:\d+ |\[\d+\](?:\(\S{1,600}\))? ) *(?=\S)"
+    r"|(?:\((?:[^()]|\([^()]{0,40}\)){1,60}? pid=\d+[^()]{0,60}\) ){1,3}|(?: *\|){1,8} +(?=\S)"
     r"|(?:#\d+ )?(?:\d\.\d{3}|\d\d\.\d\d|\d{3,4}\.\d) (?= |(?![KMG]i?B)[A-Z]|\w+\.[\w.]*[A-Z]|error: ))"
 )
 # 1: (EngineCore_DP0 pid=21) ERROR ...      the task, as srun --label writes it: it tells which rank says something

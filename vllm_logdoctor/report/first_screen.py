@@ -36,6 +36,7 @@ from vllm_logdoctor.report.naming import (
 )
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.program_terms import in_program_terms
+from vllm_logdoctor.report.proof import decisive, telling
 from vllm_logdoctor.rules.bottleneck import (
     ONE_FAILED,
     limit_is_probable,
@@ -48,9 +49,7 @@ from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.limits import SERVER_LIMITS
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Confidence, Finding
-from vllm_logdoctor.run.model import Evidence
 from vllm_logdoctor.run.servers import NAMES, VLLM
-from vllm_logdoctor.run.tracelines import frame_line
 from vllm_logdoctor.texts import shared_start
 
 Level = Literal["healthy", "limited", "failed", "cut"]
@@ -66,7 +65,6 @@ _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
 _SEVERE = ("critical", "high")
 _QUOTE = 240
 _REPEATED = 6
-_BARE = lazy_pattern(r"\w*(?:Error|Exception)")
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
 # Compiler error: ...    First mismatch: ...
 _QUOTATION = lazy_pattern(r"(?:^|(?<=[.!?] ))[A-Z][^.:]{2,40}: ")
@@ -388,24 +386,8 @@ def _quote(page: Page, root: Finding) -> str:
     return f"{code(excerpt(shown[0].text, limit=_QUOTE), _QUOTE)} {page.cite(shown[:1])}" if shown else ""
 
 
-def decisive(root: Finding) -> tuple[Evidence, ...]:
-    """Return the lines of a failure, the one that says most first: of a bare exception that is the assertion that failed.
-
-    Example:
-        >>> lines = (Evidence("a.log", 50, "AssertionError"), Evidence("a.log", 49, "    assert heads % tp_size == 0"))
-        >>> [one.line for one in decisive(Finding("x", "failure", "high", "high", "t", "e", "root", lines))]
-        [49, 50]
-    """
-    lines = root.evidence
-    first = excerpt(lines[0].text) if lines else ""
-    stated = next((one for one in lines if excerpt(one.text).startswith("assert ")), None)
-    if stated is None or not (_BARE.fullmatch(first) or frame_line(first)):
-        return lines
-    return (stated, *(one for one in lines if one is not stated))
-
-
 def _with_lines(page: Page, text: str, root: Finding) -> str:
-    return f"{text.rstrip('.')}{page.cited(decisive(root), 2)}." if text else ""
+    return f"{text.rstrip('.')}{page.cited(telling(root), 2)}." if text else ""
 
 
 def _remedies(page: Page, root: Finding) -> list[str]:

@@ -9,25 +9,17 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital
-from vllm_logdoctor.report.first_screen import decisive, remaining_ways, root_explanation, split_lead
+from vllm_logdoctor.report.first_screen import remaining_ways, root_explanation, split_lead
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.proof import LINES, decisive, masked, telling
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
+from vllm_logdoctor.run.tracelines import cleaned, frame_line
 
-LINES = 6
 _CUT = 300
-_HEADER = 120
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
-_DIGITS = lazy_pattern(r"\d+(?:\.\d+)?")
-# raise ValueError(      AssertionError()      | RuntimeError:      error: subprocess-exited-with-error      WorkerProc hit an exception.
-_SAYS_NOTHING = lazy_pattern(
-    r"[\s|]*(?:raise \w[\w.]*\(?|[\w.]*(?:Error|Exception)(?:\(\))?:?|error: subprocess-exited-with-error"
-    r"|\w+ (?:hit an exception|failed to start)\.?)\s*"
-)
-# INFO 04-12 07:11:48 [gpu_model_runner.py:2653] Model loading took 67.5 GiB: a figure of the explanation, and nothing that broke
-_NORMAL = lazy_pattern(r"\bINFO:? ")
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
@@ -79,20 +71,15 @@ def _rest(root: Finding) -> list[str]:
 
 
 def _lines(page: Page, root: Finding) -> list[str]:
-    """Return the lines that show the failure behind the decisive one; repeated texts share one line."""
+    """Return the lines that add to the decisive one; repeated texts share one line."""
     places: dict[str, list[str]] = {}
-    first, *others = decisive(root)[:LINES]
-    for one in (first, *filter(_adds_words, others)):
-        places.setdefault(excerpt(one.text, limit=_CUT), []).append(page.place(one))
-    said = [f"{', '.join(where)}: {text}" for text, where in list(places.items())[1:]]
+    for one in telling(root)[1:]:
+        text, frame = excerpt(one.text, limit=_CUT), frame_line(cleaned(one.text).strip())
+        if frame is not None:
+            text = f"{frame.file.rpartition('/')[2]}:{frame.line} in {frame.function}"
+        places.setdefault(text, []).append(page.place(one))
+    said = [f"{', '.join(where)}: {text}" for text, where in places.items()]
     return [*fence("\n".join(said)), ""] if said else []
-
-
-def _adds_words(line: Evidence) -> bool:
-    """Return True for a line that says more than that an error was raised, not for marks that pytest draws between frames."""
-    text = excerpt(line.text)
-    said = _WORD.search(text) is not None and _SAYS_NOTHING.fullmatch(text) is None
-    return said and _NORMAL.search(line.text[:_HEADER]) is None
 
 
 def _ways(page: Page, root: Finding) -> Iterator[str]:
@@ -106,9 +93,9 @@ def _followed(page: Page) -> list[str]:
         line for finding in page.failures[1:] if finding.role == "cascade" for line in finding.evidence
     ]
     root = page.shown_root
-    own = _masked(decisive(root)[0]) if root is not None and root.evidence else ""
-    same = [line for line in followed if _masked(line) == own]
-    others = [line for line in followed if _masked(line) != own]
+    own = masked(decisive(root)[0]) if root is not None and root.evidence else ""
+    same = [line for line in followed if masked(line) == own]
+    others = [line for line in followed if masked(line) != own]
     lines = [f"The same error from other processes:{page.cited(same)}.", ""] if same else []
     lines += [f"Follow-up errors, not the cause:{page.cited(others)}.", ""] if others else []
     last = next((one for one in reversed(page.run.tail) if _WORD.search(one.message)), None)
@@ -118,11 +105,6 @@ def _followed(page: Page) -> list[str]:
         return lines
     # Where the cause is missing, the last line may be it.
     return [*lines, f"Last line: {code(last.message, 160)}{page.cited([page.run.evidence(last)])}"]
-
-
-def _masked(line: Evidence) -> str:
-    """Return the text of a line without its numbers, which are others for each rank."""
-    return _DIGITS.sub("0", line.text)
 
 
 def _says_something(record: Record) -> bool:

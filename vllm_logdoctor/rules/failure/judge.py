@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -11,6 +10,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, is_prose
 from vllm_logdoctor.rules.failure.facts import facts_of
+from vllm_logdoctor.rules.failure.matching import RuleMatch, place_of
 from vllm_logdoctor.rules.failure.nonfatal import (
     aside_findings,
     caller_findings,
@@ -19,21 +19,23 @@ from vllm_logdoctor.rules.failure.nonfatal import (
 )
 from vllm_logdoctor.rules.failure.requests import REFUSED, request_findings
 from vllm_logdoctor.rules.failure.root import Verdict, verdict_of
-from vllm_logdoctor.rules.failure.signatures import FailureRules, failure_rules
+from vllm_logdoctor.rules.failure.signatures import FailureRules, expression, failure_rules
 from vllm_logdoctor.rules.failure.silent_end import SILENT, end_findings
 from vllm_logdoctor.rules.failure.unnamed import OF_A_TEST
 from vllm_logdoctor.rules.failure.user_packs import explained_by_packs
-from vllm_logdoctor.rules.failure.wording import finding_of, named_finding
+from vllm_logdoctor.rules.failure.wording import finding_of, frames_wanted, named_finding
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.printed import check_of_failure
-from vllm_logdoctor.run.blocks import Block, Raised, blocks_of
+from vllm_logdoctor.run.blocks import Block, Frame, Raised, blocks_of
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.outcome import outcome_of
-from vllm_logdoctor.run.owners import PROGRAM, acting_frames, owner_of
+from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
 from vllm_logdoctor.run.tracelines import cleaned, frame_line
 
 FOLLOWED = "errors-that-followed"
+_LISTED_LINES = 16
+"""A notebook lists the lines of code around a frame."""
 _MEMORY = (
     "Model loading took",
     "Loading model weights took",
@@ -147,8 +149,6 @@ def _went_on(context: FailureContext, root: Finding) -> bool:
     return not context.ending.fatal and any(one.level == "INFO" for one in behind)
 
 
-# --> 237 autoloaded_weights = set(self._load_module("", self.module, weights))      [234](https://...) self._groupby_prefix(
-_LISTED_CODE = lazy_pattern(r"\s*(?:-+> ?)?(?:\d+ |\[\d+\]\()")
 # 2023-08-25 10:00:00,737 INFO client_builder.py:237 -- Passing the following kwargs to ray.init() on the server: ignore_reinit_error
 _OF_NORMAL_COURSE = lazy_pattern(r"^(?:\S+ \S+\s+)?(?:INFO|DEBUG)\s+[\w.]+\.py:\d+ ")
 _OF_ERRORS = lazy_pattern(r"(?i)error|exception|fail|fatal|crash|abort|died|dead|killed|traceback|terminat")
@@ -173,7 +173,7 @@ def _only_at_start(root: Finding) -> bool:
 
 
 def _broken(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
-    lines = [*memory_of(verdict, context), *verdict.agreeing, *context_of(verdict, context)]
+    lines = [*memory_of(verdict, context), *context_of(verdict, context), *verdict.agreeing]
     root = named_finding(verdict.root, context.run, "root", lines)
     contributing = [named_finding(named, context.run, "contributing") for named in verdict.contributing]
     return [root, *contributing, *_apart_from(root, _followed(context, rules, verdict))]
@@ -198,15 +198,13 @@ def memory_of(verdict: Verdict, context: FailureContext) -> list[Record]:
 
 
 def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
-    """Return lines that show where the root was raised: the exception, the deepest place in vLLM, the announcement."""
+    """Return lines that show where the root was raised: the frames that tell, the exceptions of its chain, the announcement."""
     block, raised = verdict.root.observation.block, verdict.root.observation.raised
     if block is None or raised is None:
         return []
-    records = [raised.record, *_more_of_text(raised, block), *(one.record for one in block.raised[:3])]
-    frames = acting_frames(raised.frames)
-    own = [frame for frame in frames if "vllm" in frame.file]
-    for frame in [*frames[-1:], *own[-1:]]:
-        records.append(_code_line(frame.record, block))
+    frames = [_code_line(frame, block) for frame in _telling_frames(verdict.root, raised, block)]
+    chain = (one.record for one in block.raised[:3])
+    records = [*frames, raised.record, *_more_of_text(raised, block), *chain]
     if context.run.kind != "test":  # There the lines above an error are the source of the test.
         records += [one for one in block.native if "Warning: " not in one.message][-2:]
     if block.introduction is not None and _announces(block.introduction):
@@ -216,6 +214,27 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
         for one in records
         if not _SAYS_NOTHING.match(one.message) and not _is_of_importlib(one) and not is_prose(one)
     ]
+
+
+# return cls.get_metadata_cls()(*args, **kwargs)      return self._op(*args, **(kwargs or {}))
+_PASSES_ON = lazy_pattern(r".*\(\*\w*args\b.{0,40}\)$")
+# raise ValueError(msg)      return ModelConfig(      config = VllmConfig(
+_ONLY_REFUSES = lazy_pattern(r"raise\b|(?:return |\w+ = )?\w*Config\($")
+
+
+def _telling_frames(root: RuleMatch, raised: Raised, block: Block) -> list[Frame]:
+    """Return the frame by which the rule knows the failure, and the innermost one of vLLM or of the program, where it does more than raise."""
+    known = expression(frames_wanted(root)) if frames_wanted(root) else None
+    named = [frame for one in block.raised for frame in one.frames if known and known.search(place_of(frame))]
+    acting = acting_frames(raised.frames)
+    own = [one for one in acting if is_file_of_vllm(one.file)] or acting
+    own = [one for one in own if not _PASSES_ON.match(one.code)][-1:]
+    return [one for one in (*named[-1:], *own) if _is_own(one.file) and not _ONLY_REFUSES.match(one.code)]
+
+
+def _is_own(file: str) -> bool:
+    """Return whether a file of Python is vLLM's or the program's, a model's code among them."""
+    return file.endswith(".py") and (is_file_of_vllm(file) or owner_of(file) == PROGRAM)
 
 
 def _is_of_importlib(record: Record) -> bool:
@@ -228,7 +247,9 @@ def _announces(record: Record) -> bool:
     text = cleaned(record.message)
     if text.startswith("    ") or frame_line(text) is not None or _OF_NORMAL_COURSE.search(text):
         return False
-    return record.level in ("ERROR", "CRITICAL", "FATAL") or bool(_OF_ERRORS.search(text))
+    if record.level:
+        return record.level in ("ERROR", "CRITICAL", "FATAL")
+    return "Warning: " not in text and bool(_OF_ERRORS.search(text))
 
 
 def _more_of_text(raised: Raised, block: Block) -> list[Record]:
@@ -239,18 +260,13 @@ def _more_of_text(raised: Raised, block: Block) -> list[Record]:
     return [one for one in block.records if one.line > raised.record.line and second in one.message][:1]
 
 
-def _code_line(record: Record, block: Block) -> Record:
+def _code_line(frame: Frame, block: Block) -> Record:
     """Return the line below a frame that shows its code, or the frame's own line; a notebook marks it among its neighbors."""
-    for position, one in enumerate(block.records[:-1]):
-        if one is record:
-            below = block.records[position + 1]
-            if _LISTED_CODE.match(below.message):
-                listed = takewhile(
-                    lambda code: _LISTED_CODE.match(code.message), block.records[position + 1 :]
-                )
-                return next((code for code in listed if code.message.lstrip().startswith("--")), one)
-            return below if below.message.startswith("  ") and "File " not in below.message else one
-    return record
+    start = next((number for number, one in enumerate(block.records) if one is frame.record), None)
+    if start is None or not frame.code or frame.record.message.lstrip().startswith("│"):
+        return frame.record
+    below = block.records[start : start + _LISTED_LINES]
+    return next((one for one in below if one.message.rstrip(" │").endswith(frame.code)), frame.record)
 
 
 def _followed(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:

@@ -254,10 +254,11 @@ def _places(frames: Sequence[Frame], observation: Observation, *, checks_only: b
     acting = acting_frames(observation.raised.frames)[-1:] if observation.raised is not None else ()
     if checks_only:
         acting = tuple(frame for frame in acting if frame.code.startswith(_CHECKED))
-    return "\n".join(f"{_place(frame)}{': ' + frame.code if frame in acting else ''}" for frame in frames)
+    return "\n".join(f"{place_of(frame)}{': ' + frame.code if frame in acting else ''}" for frame in frames)
 
 
-def _place(frame: Frame) -> str:
+def place_of(frame: Frame) -> str:
+    """Return a place as frames are searched: file and function."""
     return f"{frame.file}:{frame.function}"
 
 
@@ -298,7 +299,7 @@ def _deepest_own_place(observation: Observation) -> str:
     """Return file and function of the last frame that is vLLM's, or an empty text."""
     frames = acting_frames(observation.raised.frames) if observation.raised else ()
     own = next((frame for frame in reversed(frames) if is_file_of_vllm(frame.file)), None)
-    return _place(own) if own else ""
+    return place_of(own) if own else ""
 
 
 def _near(signature: Signature, observation: Observation, above: Sequence[Record]) -> Record | None:

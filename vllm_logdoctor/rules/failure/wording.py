@@ -104,6 +104,13 @@ def rule_of_case(named: RuleMatch) -> FailureRule:
     return replace(rule, title=signature.title or rule.title, verify=signature.verify or rule.verify)
 
 
+def frames_wanted(named: RuleMatch) -> str:
+    """Return the expression by which the case of the page or the signature knows the frames of a failure, or ""."""
+    case = None if named.signature.explain else _case_of(named)
+    own = case.frames if case is not None else ""
+    return own or named.signature.frames or named.signature.raised_in
+
+
 def _case_of(named: RuleMatch) -> Case | None:
     """Return the case of a page that the failure's own text, or an exception of its traceback, shows."""
     seen = named.observation

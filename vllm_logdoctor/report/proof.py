@@ -1,0 +1,84 @@
+"""The lines that show a failure: the one that says most, and those that add to it."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.report.excerpt import excerpt
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.model import Evidence
+from vllm_logdoctor.run.tracelines import frame_line
+
+LINES = 6
+_HEADER = 120
+_ERROR = 60
+"""Characters by which a repeated error is recognized."""
+_SHORT = 12
+_BARE = lazy_pattern(r"\w*(?:Error|Exception)")
+_WORD = lazy_pattern(r"[A-Za-z]{2,}")
+_DIGITS = lazy_pattern(r"\d+(?:\.\d+)?")
+_CLASSES = lazy_pattern(r"(?:[\w.]*(?:Error|Exception|Exit)(?:\(\w+\))?:\s+)+")
+# raise ValueError(msg)      AssertionError()      | RuntimeError:      error: subprocess-exited-with-error      WorkerProc hit an exception.
+# return cls.get_metadata_cls()(*args, **kwargs)      ray.exceptions.RayTaskError(ValueError): ray::f() (pid=16, ip=10.0.0.8)
+# pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig      Exception in worker W while processing method init_device.
+# RuntimeError: Engine core initialization failed. See root cause above.      Processed prompts:   0%|      EngineCore encountered a fatal error.
+_SAYS_NOTHING = lazy_pattern(
+    r"[\s|]*(?:raise \w.*|[\w.]*(?:Error|Exception)(?:\(\))?:?|error: subprocess-exited-with-error"
+    r"|(?:\w+ ?){1,4} (?:hit an exception|failed to start|encountered a fatal error)\.?"
+    r"|.*\(\*\w*args\b.{0,40}\)|.*Traceback \(most recent call last\):?|.*\b\d+%\|.*|ray\.exceptions\.\w+(?:\(\w+\))?: ray::.*"
+    r"|\S+ValidationError: \d+ validation errors? for \w+|Exception in worker .{1,80} while processing method \w+\.?"
+    r"|Engine background task failed|Error executing method .*|RuntimeError: Engine (?:core )?(?:initialization|process) failed.*"
+    r"|.*ERR99999 UNKNOWN.*|(?:Loading model weights|Model loading) took .*)\s*",
+)
+# INFO 04-12 07:11:48 [gpu_model_runner.py:2653] Model loading took 67.5 GiB: a figure of the explanation, and nothing that broke
+_NORMAL = lazy_pattern(r"\bINFO:? ")
+
+
+def decisive(root: Finding) -> tuple[Evidence, ...]:
+    """Return the lines of a failure, the one that says most first: of a bare exception that is the assertion that failed.
+
+    Example:
+        >>> lines = (Evidence("a.log", 50, "AssertionError"), Evidence("a.log", 49, "    assert heads % tp_size == 0"))
+        >>> [one.line for one in decisive(Finding("x", "failure", "high", "high", "t", "e", "root", lines))]
+        [49, 50]
+    """
+    lines = root.evidence
+    first = excerpt(lines[0].text) if lines else ""
+    stated = next((one for one in lines if excerpt(one.text).startswith("assert ")), None)
+    if stated is None or not (_BARE.fullmatch(first) or frame_line(first)):
+        return lines
+    return (stated, *(one for one in lines if one is not stated))
+
+
+def telling(root: Finding) -> tuple[Evidence, ...]:
+    """Return the decisive line and those that add to it: no wrapper, progress bar or other wording of the same error.
+
+    Example:
+        >>> texts = ("ValueError: expected 2 values of rank 3", "RuntimeError: step failed: expected 2 values of rank 4", "raise ValueError(msg)")
+        >>> lines = tuple(Evidence("a.log", number, text) for number, text in enumerate(texts))
+        >>> [one.line for one in telling(Finding("x", "failure", "high", "high", "t", "e", "root", lines))]
+        [0]
+    """
+    lines = decisive(root)[:LINES]
+    error = _stated(lines[0]) if lines else ""
+    return (*lines[:1], *(one for one in lines[1:] if _adds(one, error)))
+
+
+def masked(line: Evidence) -> str:
+    """Return the text of a line without its numbers, which are others for each rank."""
+    return _DIGITS.sub("0", line.text)
+
+
+def _stated(line: Evidence) -> str:
+    """Return the text of an error without its class and numbers."""
+    return _DIGITS.sub("0", _CLASSES.sub("", excerpt(line.text, limit=400)))[:_ERROR].rstrip(" .…")
+
+
+def _adds(line: Evidence, error: str) -> bool:
+    text = excerpt(line.text, limit=400)
+    if _WORD.search(text) is None or _SAYS_NOTHING.fullmatch(text) or _NORMAL.search(line.text[:_HEADER]):
+        return False
+    own = _stated(line)
+    repeats = (len(error) >= _SHORT and error in _DIGITS.sub("0", text)) or (
+        len(own) >= _SHORT and own in error
+    )
+    return not repeats or text.startswith("assert ")
