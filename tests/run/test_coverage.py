@@ -10,6 +10,13 @@ from vllm_logdoctor.source import inputs_from
 START = "INFO 05-01 10:00:00 [api_server.py:1043] vLLM API server version 0.11.2"
 
 
+TRACEBACK = ['  File "/opt/vllm/v1/engine/core.py", line 7, in step', "    self.run()"]
+
+
+def shown(lines: list[str]) -> str:
+    return render(analyse(inputs_from("\n".join(lines).encode()), Options()))
+
+
 def coverage(*lines: str) -> Coverage:
     return analyse(inputs_from("\n".join([START, *lines]).encode()), Options()).coverage
 
@@ -51,6 +58,22 @@ def test_a_message_that_a_value_breaks_is_recognised_with_its_further_lines() ->
 
 
 def test_the_count_of_messages_leaves_out_what_no_file_of_vllm_prints() -> None:
-    text = "\n".join([START, START, "INFO 05-01 10:00:01 [site_swapper.py:12] moved 7 blocks"])
-    shown = render(analyse(inputs_from(text.encode()), Options()))
-    assert "3 lines read. Of 2 log lines compared with the messages of vLLM, all are known." in shown
+    other = "INFO 05-01 10:00:01 [site_swapper.py:12] moved 7 blocks"
+    assert "21 lines read. Of 20 log lines compared with the messages of vLLM, all are known." in shown(
+        [*[START] * 20, other]
+    )
+
+
+def test_lines_of_a_traceback_are_no_messages() -> None:
+    header = "ERROR 05-01 10:00:01 [core.py:708]"
+    lines = [
+        "EngineCore failed to start.",
+        "Traceback (most recent call last):",
+        *TRACEBACK * 12,
+        "ValueError: text",
+    ]
+    assert counted(*(f"{header} {line}" for line in lines)) == (2, 2)
+
+
+def test_a_few_lines_say_nothing_of_how_much_is_known() -> None:
+    assert "compared with the messages" not in shown([START] * 19)

@@ -180,7 +180,8 @@ class RunBuilder:
         traceback = record.message.startswith("Traceback (most recent call last)")
         self.tracebacks += traceback
         continues, recognised = self.continuations.belongs(record, event is not None or traceback)
-        if record.level and (recognised or self.continuations.may_be_vllms(record)):
+        inside = traceback or (continues and record.level == "ERROR")  # Lines of a traceback are no messages.
+        if record.level and not inside and (recognised or self.continuations.may_be_vllms(record)):
             self.vllm_records += count
             self.recognised += count if recognised else 0
             self.unframed += count if record.call_site is None and not recognised else 0

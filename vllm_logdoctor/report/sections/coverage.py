@@ -12,6 +12,7 @@ from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.model import Coverage, Unknown
 
 _GROUPS = 8
+_FEW_LINES = 20
 _WHOLE = 12
 """Characters of an exception's text that another line does not hold by chance."""
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
@@ -92,11 +93,10 @@ def _unexplained(analysis: Analysis) -> list[Unknown]:
 
 
 def _compared(coverage: Coverage) -> str:
-    """Return how many of the compared log lines are known."""
-    known = share(coverage.recognised, coverage.vllm_lines)
-    if not known or coverage.vllm_lines == 1:
+    """Return how many of the compared log lines are known; of a few lines that says nothing."""
+    if coverage.vllm_lines < _FEW_LINES:
         return ""
-    lines = plural(coverage.vllm_lines, "log line")
+    known = share(coverage.recognised, coverage.vllm_lines)
     if coverage.recognised == coverage.vllm_lines:
         known = "all"
-    return f" Of {lines} compared with the messages of vLLM, {known} are known."
+    return f" Of {coverage.vllm_lines:,} log lines compared with the messages of vLLM, {known} are known."
