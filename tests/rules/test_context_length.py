@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.rules.making import a_run, advice, knobs, record
 from vllm_logdoctor.run.model import Run
 
@@ -55,3 +57,36 @@ def test_the_models_own_limit_is_not_raised() -> None:
 
 def test_one_long_request_is_no_finding() -> None:
     assert "requests-beyond-context" not in advice(server("your request has 15386 input tokens."))
+
+
+@pytest.mark.parametrize(
+    ("prompts", "raised"),
+    [
+        ((15_386, 9_000), 16_384),
+        # 98 % of 40,000 tokens are 39,200: 38,912 are the longest length in steps of 1,024 that fits.
+        ((38_912, 38_913), 38_912),
+        ((38_913, 39_000), None),
+        ((15_386, 100_000), 16_384),
+    ],
+)
+def test_the_limit_is_raised_to_the_longest_prompt_that_the_cache_holds(
+    prompts: tuple[int, int], raised: int | None
+) -> None:
+    found = advice(server(*(f"your request has {one} input tokens." for one in prompts)))[
+        "requests-beyond-context"
+    ]
+    assert knobs(found).get("--max-model-len") == raised
+    assert ("holds none of them" in found.explanation) is (raised is None)
+
+
+def test_prompts_and_answers_that_do_not_fit_are_told_apart() -> None:
+    """A prompt of 8,191 tokens leaves room for an answer, one of 8,192 leaves none."""
+    fits = "you requested 9000 tokens (8191 in the messages, 809 in the completion)."
+    alone = "you requested 9000 tokens (8192 in the messages, 808 in the completion)."
+    found = advice(server(fits, alone))["requests-beyond-context"]
+    assert (
+        "In 1 the prompt fits, but not with the answer that the client asked for: 8,191 + 809 tokens."
+        in found.explanation
+    )
+    assert "In 1 the prompt alone is too long." in found.explanation
+    assert knobs(found)["--max-model-len"] == 9216

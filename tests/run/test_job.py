@@ -6,6 +6,7 @@ import pytest
 
 from vllm_logdoctor.run.job import (
     JobEnd,
+    bytes_of_size,
     combined,
     job_end_in_text,
     pbs_job_end,
@@ -82,3 +83,20 @@ def test_what_two_sources_know_is_put_together() -> None:
 def test_an_exit_status_above_128_is_a_signal_that_the_shell_of_the_job_saw() -> None:
     end = slurm_job_end({"JobState": "FAILED", "ExitCode": "137:0"})
     assert (end.signal, end.exit_status, end.limit) == (9, None, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("5", 5), ("5b", 5), ("5w", 40), ("5k", 5 * 2**10), ("6972kb", 6972 * 2**10), ("4M", 4 * 2**20), ("4G", 4 * 2**30), ("2tb", 2 * 2**41 // 2), ("1p", 2**50), ("2kw", 2**14), ("15.8G", 15 * 2**30), ("n/a", None), ("", None)],
+)  # fmt: skip
+def test_sizes_as_batch_systems_write_them(text: str, size: int | None) -> None:
+    assert bytes_of_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("status", "signal", "exit_status"),
+    [(7, None, 7), (128, None, 128), (129, 1, None), (143, 15, None), (192, 64, None), (193, None, 193), (256, None, 256), (257, 1, None), (271, 15, None), (320, 64, None), (321, None, 321)],
+)  # fmt: skip
+def test_the_exit_status_of_a_shell(status: int, signal: int | None, exit_status: int | None) -> None:
+    found = shell_job_end(status)
+    assert (found.signal, found.exit_status) == (signal, exit_status)

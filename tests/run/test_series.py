@@ -65,3 +65,35 @@ def test_a_long_series_holds_little_more_than_it_tells() -> None:
             found.add(sample)
             held.append(len(found._texts))
     assert max(held) <= MOST + 8
+
+
+def test_neighbours_of_one_engine_become_one_line() -> None:
+    """Means of rates by the lines they stand for, the most of gauges, the last hit rate, and sums of counts."""
+    lines = [
+        Sample(
+            10.0 * at, at + 1, engine, 10.0 * at, 100.0 * at, running=at, waiting=9 - at, swapped=None, kv_usage=float(at), prefix_hit=10.0 * at,
+            preemptions=1, text=f"line {at + 1}",
+        )
+        for at, engine in enumerate((0, 1, 0, 1, 0, 1))
+    ]  # fmt: skip
+    with (
+        patch.object(series_module, "MOST_SAMPLES", 4),
+        patch.object(series_module, "_MERGED_AT_ONCE", 10**6),
+    ):
+        found = Series()
+        for one in lines:
+            found.add(one)
+        merged = found.samples()
+    assert [(one.time, one.line, one.engine, one.count, one.text) for one in merged] == [
+        (0.0, 1, 0, 2, "line 1"), (10.0, 2, 1, 2, "line 2"), (40.0, 5, 0, 1, "line 5"), (50.0, 6, 1, 1, "line 6"),
+    ]  # fmt: skip
+    first = merged[0]
+    assert (first.prompt, first.generation) == (10.0, 100.0)
+    assert (first.running, first.waiting, first.kv_usage, first.prefix_hit, first.preemptions) == (
+        2,
+        9,
+        2.0,
+        20.0,
+        2,
+    )
+    assert (first.swapped, first.external_hit) == (None, None)
