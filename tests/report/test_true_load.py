@@ -452,3 +452,13 @@ def test_requests_of_several_sequences_are_not_said_to_be_too_large_for_the_rest
     assert "2 requests of several sequences each held up to 86.1 % of the KV cache" in text
     assert "has the same effect" not in text
     assert "**Lower n, best_of or the beam width" in text
+
+
+@pytest.mark.parametrize(("second", "empty"), [("", True), (" Paris", False)])
+def test_a_batch_whose_printed_outputs_are_all_empty_is_not_called_healthy(second: str, empty: bool) -> None:
+    bar = "Processed prompts: 100%|██████████| 2/2 [00:00<00:00,  8.93it/s, est. speed input: 17.86 toks/s, output: 35.72 toks/s]"
+    text = report(
+        [bar, "Prompt: 'Hello', Generated text: ''", f"Prompt: 'The capital', Generated text: '{second}'"]
+    )
+    assert text.startswith("# TO CHECK: every printed output is empty") is empty
+    assert ("**Every output that the program printed is empty. 2 prompts completed" in text) is empty

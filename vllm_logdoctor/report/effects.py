@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vllm_logdoctor.catalogue.topics import Safety
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.alternatives import in_full
 from vllm_logdoctor.report.escape import code, prose
@@ -17,13 +16,6 @@ ORIGINS = {"measured": "measured in this log", "computed": "computed", "publishe
 LEAST_GAIN = 1.01
 MOST_OF_THE_RUN = 0.9
 """Share of the busy time from which a gain is the run's."""
-
-SAFETY: dict[Safety, str] = {
-    "safe": "none known",
-    "needs-test": "test first, it may fail or slow down other work",
-    "changes-results": "answers may differ",
-}
-
 
 # pip install --force-reinstall vllm==<version>      rm -r ~/.cache/vllm/torch_compile_cache
 _COMMAND = lazy_pattern(

@@ -42,6 +42,7 @@ from vllm_logdoctor.rules.bottleneck import (
     limit_is_probable,
     no_request_succeeded,
     offloaded_gib,
+    outputs_are_empty,
 )
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.requests import REFUSED
@@ -209,6 +210,8 @@ def state(page: Page) -> str:
         return "BENCHMARK RESULTS: the log has no lines of the server"
     if limit == "startup-only" and _logged_error(page):
         return f"STARTED: {_logged_error(page)}"
+    if outputs_are_empty(run):
+        return "TO CHECK: every printed output is empty"
     if limit == "none-clear" and not run.samples:
         shown = "COMPLETED" if run.kind == "offline" and not run.startup_complete else "HEALTHY"
         return f"{shown}: no statistics of the load in this log"

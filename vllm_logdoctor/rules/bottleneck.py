@@ -111,7 +111,7 @@ def _without_statistics(run: Run) -> Bottleneck:
     if one_by_one(batches):
         return _of_single_prompts(batches)
     if batches:
-        return _of_batches(batches)
+        return _of_batches(run, batches)
     if run.benchmarks:
         lines = tuple(one.evidence[0] for one in run.benchmarks[:3] if one.evidence)
         return Bottleneck("none-clear", "No statistics lines in the log, only benchmark results", lines)
@@ -191,7 +191,7 @@ def _of_single_prompts(batches: Sequence[Progress]) -> Bottleneck:
     return Bottleneck("client-limited", reason, (batches[0].evidence, batches[-1].evidence))
 
 
-def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
+def _of_batches(run: Run, batches: Sequence[Progress]) -> Bottleneck:
     """Return what the progress bars of an offline engine say; they know prompts and time, not what limits them."""
     done, seconds = sum(one.done for one in batches), sum(one.seconds or 0.0 for one in batches)
     prompts = "prompt" if done == 1 else "prompts"
@@ -199,7 +199,18 @@ def _of_batches(batches: Sequence[Progress]) -> Bottleneck:
     took = f" in {duration(seconds)}" if seconds else ""
     reason = f"{done:,} {whole} completed{took}{_speed(batches)}; the log has no statistics lines that show a limit"
     ends = (batches[0], batches[-1]) if len(batches) > 1 else batches
-    return Bottleneck("none-clear", reason, tuple(one.evidence for one in ends))
+    lines = tuple(one.evidence for one in ends)
+    empty = run.seen("empty-output")
+    if empty is not None and outputs_are_empty(run):
+        reason = f"Every output that the program printed is empty. {reason}"
+        lines = (run.evidence(empty.first[0].record), *lines)
+    return Bottleneck("none-clear", reason, lines)
+
+
+def outputs_are_empty(run: Run) -> bool:
+    """Return whether an offline program printed an empty output for each prompt that was completed."""
+    empty = run.seen("empty-output")
+    return empty is not None and empty.count >= sum(one.done for one in offline_batches(run)) > 0
 
 
 def _speed(batches: Sequence[Progress]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vllm_logdoctor.report.alternatives import ways_beside
-from vllm_logdoctor.report.effects import SAFETY, action_words, effect_words
+from vllm_logdoctor.report.effects import action_words, effect_words
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital
@@ -13,6 +13,7 @@ from vllm_logdoctor.report.first_screen import avoidance, worthwhile
 from vllm_logdoctor.report.naming import OBJECTIVES
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.program_terms import in_program_terms, lines_in_program_terms
+from vllm_logdoctor.report.sections.plan import changed_command
 from vllm_logdoctor.rules.model import Finding
 
 _QUOTED = 2
@@ -62,15 +63,17 @@ def _body(page: Page, finding: Finding, on_first_screen: bool) -> Iterator[str]:
         yield f"- Evidence: {_quoted(page, finding)}"
     if finding.changes:
         yield f"- Change: {_steps([action_words(change, finding.alternatives) for change in finding.changes])}"
+    actions = [change.knob for change in finding.changes if change.kind == "action"]
+    if len(actions) == len(finding.changes) and "--" in " ".join(actions) and changed_command(page):
+        yield "- Not in the launch command below."
     for knob, reason in page.refused(finding):
         yield f"- Not yet: {code(knob)}: {prose(reason)}."
     if finding.effect is not None:
         yield f"- Expected: {effect_words(finding.effect)}."
     if finding.confidence != "high":
-        yield f"- Confidence: {finding.confidence}."
-    cautions = [change.safety for change in finding.changes if change.safety != "safe"]
-    if cautions:
-        yield f"- Risk: {'; '.join(SAFETY[safety] for safety in dict.fromkeys(cautions))}."
+        yield f"- Confidence in this finding: {finding.confidence}."
+    if any(change.safety == "changes-results" for change in finding.changes):
+        yield "- Risk: answers may differ."
     others = ways_beside(finding.changes, finding.alternatives)
     if others:
         yield f"- {'Alternatives' if finding.changes else 'What to do'}: {' '.join(map(_way, others))}"

@@ -12,7 +12,7 @@ from vllm_logdoctor.report.program_terms import lines_in_program_terms
 
 def launch_command(page: Page) -> list[str]:
     """Return the section; nothing where no flag of a known command changes."""
-    command = _changed_command(page)
+    command = changed_command(page)
     if command is None:
         return []
     same = next((d.run.number for d in page.earlier if d.plan == page.diagnosis.plan), None)
@@ -23,7 +23,7 @@ def launch_command(page: Page) -> list[str]:
 
 def left_out(page: Page) -> list[str]:
     """Return what was settled or left out where no command shows it."""
-    return _notes(page) if _changed_command(page) is None else []
+    return _notes(page) if changed_command(page) is None else []
 
 
 def _notes(page: Page) -> list[str]:
@@ -36,7 +36,8 @@ def _notes(page: Page) -> list[str]:
     return lines_in_program_terms([*settled, *refused], page.run)
 
 
-def _changed_command(page: Page) -> str | None:
+def changed_command(page: Page) -> str | None:
+    """Return the launch command with the changed settings, or None where none of it changes."""
     before, after = page.diagnosis.plan.command_before, _command(page)
     return after if before and after and before != after else None
 
