@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, load, sample
 from vllm_logdoctor import analyze
@@ -197,3 +198,12 @@ def test_a_wait_for_workers_behind_a_last_line_without_tokens_is_a_hang() -> Non
     assert hangs.to_markdown().startswith("# LIMITED: Engine stalled")
     (ended,) = analyze(lines).runs
     assert "engine-makes-no-progress" not in [one.id for one in ended.findings]
+
+
+def test_a_load_most_of_which_is_missing_from_the_log_asks_for_nothing() -> None:
+    """The log has a line each ten seconds, but for ten minutes between two lines with the same request."""
+    lines = load((8, {"running": 1, "generation": 150.0, "kv": 20.0}))
+    late = [replace(one, time=(one.time or 0.0) + 600 * (number > 3)) for number, one in enumerate(lines)]
+    client = advice(a_run(samples=late))["client-concurrency-bound"]
+    assert client.changes == ()
+    assert "For 10 min more there are no statistics lines although requests ran" in client.explanation

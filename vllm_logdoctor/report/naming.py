@@ -268,7 +268,9 @@ def run_title(run: Run, *, failed: bool = False) -> str:
     if begins_with_load(run) and load.engines == 1 and load.busy_seconds >= seconds > 0:
         parts.append(f"{duration(load.busy_seconds)} of load")
     elif seconds >= 1:
-        parts.append(duration(seconds))
+        missing = load.missing_seconds / max(load.engines, 1)
+        hole = f" ({duration(missing)} without statistics lines)" if missing > seconds / 3 else ""
+        parts.append(f"{duration(seconds)}{hole}")
     end = how_it_ended(run)
     if not (failed and _says_no_more(run, end)):
         parts.append(end)

@@ -31,12 +31,14 @@ class Span(Struct, frozen=True):
     """A sample with the seconds that it covers.
 
     A statistics line counts the tokens of its interval and the requests at its end: `steady` is False where another
-    number ran at its beginning, so that tokens per request can't be told.
+    number ran at its beginning, so that tokens per request can't be told. `missing` are the seconds before its
+    interval without lines although requests ran: an engine prints nothing while it is idle, else a line each interval.
     """
 
     sample: Sample
     seconds: float
     steady: bool = True
+    missing: float = 0.0
 
     @property
     def busy(self) -> bool:
@@ -81,6 +83,11 @@ class Load(Struct, frozen=True):
     def busy(self) -> tuple[Span, ...]:
         """Spans with requests."""
         return tuple(span for span in self.spans if span.busy)
+
+    @property
+    def missing_seconds(self) -> float:
+        """Seconds without statistics lines in which requests ran, summed over engines."""
+        return sum(span.missing for span in self.spans)
 
     def share_of(self, spans: Iterable[Span]) -> float:
         """Return the share of the busy time that some spans take."""
@@ -216,10 +223,18 @@ def _timed(series: list[Sample], begun: float | None) -> list[Span]:
         seconds = gap if 0 < gap <= longest * sample.count else usual * sample.count
         if not number and begun is not None and sample.time is not None and sample.time > begun:
             seconds = min(seconds, sample.time - begun)
-        spans.append(
-            Span(sample, seconds, is_steady(series[number - 1].running if number else None, sample.running))
-        )
+        last = series[number - 1] if number else None
+        steady = is_steady(last.running if last else None, sample.running)
+        missing = gap - seconds if gap > LONGEST_INTERVALS * usual * sample.count else 0.0
+        if last is None or not missing or not (last.running or last.waiting or _ran_before(sample)):
+            missing = 0.0
+        spans.append(Span(sample, seconds, steady, missing))
     return spans
+
+
+def _ran_before(sample: Sample) -> bool:
+    """Return whether the requests of a line ran before its interval already: no prompt was computed in it."""
+    return bool(sample.running) and sample.prompt == 0 and sample.generation > 0
 
 
 def is_steady(before: int | None, running: int | None) -> bool:

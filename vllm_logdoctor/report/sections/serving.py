@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
+from vllm_logdoctor.report.clock import moment_of
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import capital, number, percent, statuses, table
 from vllm_logdoctor.report.naming import begins_with_load
@@ -14,12 +15,14 @@ from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import Serving, is_busy, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.load import load_of, quantile
+from vllm_logdoctor.rules.load import Span, load_of, quantile
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run
 
 ENDPOINTS = 6
+MOST_HOLES = 3
 LEAST_ROWS = 4
 """Statistics lines below which their values are a sentence, without means or curves."""
 COLUMNS = 60
@@ -66,6 +69,7 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
         f"{plural(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}{before}.",
         "",
     ]
+    lines += _missing(page.run)
     if len(busy) < LEAST_ROWS:
         values = [words for name, pick, _ in CURVES if (words := _values(name, busy, pick))]
         lines += [f"{capital('; '.join(values))}."] if values else []
@@ -91,6 +95,25 @@ def _values(name: str, points: list[Point], pick: Pick) -> str:
     same = len(set(known)) == 1
     words = " / ".join(number(value) for value in (known[:1] if same else known))
     return f"{name} {words} {unit}".rstrip() if any(known) else ""
+
+
+def _missing(run: Run) -> list[str]:
+    """Return when the log has no statistics lines although requests ran."""
+    holes = [span for span in load_of(run).spans if span.missing]
+    if not holes:
+        return []
+    places = [_hole(run, span) for span in holes if span.sample.time is not None]
+    if len(places) > MOST_HOLES:
+        places = [f"for {duration(sum(span.missing for span in holes))} in {len(holes)} places"]
+    return [
+        f"No statistics lines {', '.join(places)}, although requests ran: this time counts neither as load nor as idle.",
+        "",
+    ]
+
+
+def _hole(run: Run, span: Span) -> str:
+    end = (span.sample.time or 0.0) - span.seconds
+    return f"from {moment_of(run, end - span.missing)} to {moment_of(run, end)}"
 
 
 def highest_of(run: Run) -> dict[str, float | None]:

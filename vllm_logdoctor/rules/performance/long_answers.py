@@ -69,8 +69,8 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
     generated = f"{rounded(longest.generated)} tokens in {duration(behind)}"
     text = (
         f"{plural(last.running or 0, 'request')} generated {generated} without a pause and held"
-        f" {last.kv_usage or 0.0:g} % of the KV cache, at least {longest.tokens:,.0f} tokens"
-        f"{' each' if last.running != 1 else ''}: probably an answer without a length limit."
+        f" {last.kv_usage or 0.0:g} % of the KV cache, about {float(f'{longest.tokens:.2g}'):,.0f} tokens"
+        f"{' each' if last.running != 1 else ''}: probably answers without a length limit."
         + _to_the_end(case, ended if len(found) > 1 else _reaches_the_end(case, longest), len(found))
         + " Where such answers are wanted (reasoning, long documents) nothing is wrong."
     )

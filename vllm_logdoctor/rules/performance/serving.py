@@ -167,7 +167,12 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
         return ""
     if slow_steps(case):
         return " Each request gets tokens more slowly than any card reads its memory: find out why first, more requests would hide it."
-    between = _seconds_between(case.load)
+    if case.load.missing_seconds > case.load.busy_seconds:
+        return (
+            f" For {duration(case.load.missing_seconds)} more there are no statistics lines although requests ran: most of this"
+            " load is not in the log."
+        )
+    between = _seconds_between(case.load) - case.load.missing_seconds
     if case.load.peak_running <= 1 and case.load.busy_seconds < SELDOM_BUSY * between:
         return (
             f" One request ran at a time, and the statistics lines show requests in only {duration(case.load.busy_seconds)} of"
