@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from compare_samples import finding, planned, samples, snapshot
+from compare_samples import analysis, diagnosis, finding, planned, samples, snapshot
 from msgspec.structs import replace
 
 from vllm_logdoctor.comparison import verification_markdown
 from vllm_logdoctor.comparison.comparison import FigureDifference, compare
 from vllm_logdoctor.comparison.markdown import headline, render
-from vllm_logdoctor.comparison.snapshot import Snapshot
+from vllm_logdoctor.comparison.snapshot import Snapshot, snapshot_of
 from vllm_logdoctor.comparison.verification import verify
 from vllm_logdoctor.plan.model import Plan
+from vllm_logdoctor.report.json import document
 from vllm_logdoctor.rules.equal_load import band, equal_load, load_levels
 from vllm_logdoctor.rules.model import Effect
 from vllm_logdoctor.run.model import Sample
@@ -368,3 +369,14 @@ def test_a_figure_has_no_ratio_where_nothing_was_before() -> None:
 def test_the_limits_of_both_runs_are_named_where_they_differ(before: str, after: str, named: bool) -> None:
     pair = [replace(snapshot(series=STEADY), bottleneck=name) for name in (before, after)]
     assert ("Limit before: " in render(compare(*pair))) is named
+
+
+def test_a_run_of_several_is_named_by_its_number_and_several_files_by_theirs() -> None:
+    two = analysis(diagnosis(), diagnosis())
+    assert [snapshot_of(document(two), number).name for number in (1, 2)] == [
+        "vllm.log, run 1",
+        "vllm.log, run 2",
+    ]
+    assert snapshot_of(document(analysis(diagnosis()))).name == "vllm.log"
+    files = replace(two, sources=two.sources * 2)
+    assert snapshot_of(document(files), 1).name == "2 files, run 1"

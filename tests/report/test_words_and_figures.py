@@ -11,6 +11,7 @@ import pytest
 from vllm_logdoctor.report.body import cited_html
 from vllm_logdoctor.report.charts import startup_charts
 from vllm_logdoctor.report.effects import action_words, change_words, effect_range, effect_words, gains_little
+from vllm_logdoctor.report.escape import fence
 from vllm_logdoctor.report.figures import (
     capital,
     enumeration,
@@ -347,3 +348,12 @@ def test_figures_of_all_engines_are_those_of_the_sum() -> None:
     assert (found.samples, found.busy, found.running, found.waiting, found.kv_usage) == (3, 2, 6, 3, 9.0)
     assert (found.generation.mean_busy, found.generation.max, found.prompt.mean_busy) == (20.0, 30.0, 60.0)
     assert summed_of([]).running is None
+
+
+@pytest.mark.parametrize(
+    ("text", "ticks"), [("plain", 3), ("`a`", 3), ("``a``", 3), ("```a```", 4), ("a\n`````", 6)]
+)
+def test_a_fence_is_longer_than_any_run_of_backticks_in_it(text: str, ticks: int) -> None:
+    lines = fence(text, "console")
+    assert (lines[0], lines[-1]) == ("`" * ticks + "console", "`" * ticks)
+    assert lines[1:-1] == text.split("\n")
