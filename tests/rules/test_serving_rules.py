@@ -196,7 +196,7 @@ def test_a_minute_of_load_is_the_least_to_advise_a_client_by() -> None:
     minute = advice(a_run(samples=load((6, UNDER_USED))))["client-concurrency-bound"]
     assert not moment.changes
     assert moment.effect is None
-    assert "too few to say whether more at once would help" in moment.explanation
+    assert "too little to say what limits this load" in moment.explanation
     assert "Check the client" not in moment.explanation
     assert "Check the client" in minute.explanation
     assert minute.changes

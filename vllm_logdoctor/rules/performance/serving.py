@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.rules.bottleneck import LEAST_LINES as TOO_FEW
 from vllm_logdoctor.rules.bottleneck import one_by_one
 from vllm_logdoctor.rules.capacity.ceiling import distance
 from vllm_logdoctor.rules.capacity.defaults import (
@@ -90,6 +89,7 @@ _OF_A_BENCHMARK = (
 )
 
 
+FEW_LINES = "Few statistics lines, and no queue in them"
 _CHECK_CLIENT = (
     " Check the client: requests sent one after the other, a small pool of threads or connections, agent steps that wait for each"
     " other."
@@ -106,7 +106,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     run = case.run
     max_num_seqs = slots_in_a_line(run)
     held = tuple(span for span in case.spans("client-limited") if span.sample.running)
-    if len(held) < LEAST_LINES or len(load.busy) < TOO_FEW:
+    if len(held) < LEAST_LINES:
         return None
     most = max(span.sample.running or 0 for span in held)
     if max_num_seqs and most >= SLOTS_TAKEN * max_num_seqs:
@@ -128,14 +128,20 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     )
     waited = max(span.sample.waiting or 0 for span in held)
     queue = f"at most {plural(waited, 'request')} waited" if waited else "no request waited"
+    shown = (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs"))
+    if len(load.busy) < LEAST_LOAD:
+        text = (
+            f"{_lines_of(case)} {queue}: vLLM ran {usual}. That is too little to say what limits this load."
+        )
+        return Advice(text, shown, confidence="medium", title=FEW_LINES)
     text = f"{_lines_of(case)} {queue}: vLLM ran {usual} and had {free}.{_NO_CAPACITY if not limited else ''}"
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
     useless = _why_no_more_requests(case, held)
     text += useless or f"{_CHECK_CLIENT}{_near_the_limit(most, growth, max_num_seqs)}"
     return Advice(
         text + distance(run, load),
-        (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs")),
-        confidence="high" if len(held) > LEAST_LINES else "medium",
+        shown,
+        confidence="high",
         changes=() if useless else _more_requests(case, growth),
         effect=None if useless else _client_effect(growth),
         alternatives=drafter_words(run) if _wants_a_drafter(case) else (),
@@ -151,7 +157,7 @@ def _lines_of(case: RuleContext) -> str:
     """Return the lines in which the client was the limit as the beginning of a sentence: between them nothing is known."""
     part = sum(span.sample.count for span in case.spans("client-limited"))
     whole = sum(span.sample.count for span in case.load.busy)
-    lines = f"all {whole:,}" if part == whole else f"{part:,} of {whole:,}"
+    lines = f"{part:,} of {whole:,}" if part < whole else "both" if whole == 2 else f"all {whole:,}"
     engines = f", {case.load.engines} engines together" if case.load.engines > 1 else ""
     return f"In {lines} statistics lines with load ({duration(case.seconds('client-limited'))}{engines})"
 
@@ -160,9 +166,6 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
     """Return why this load does not show that more requests at once would help; an empty text where it does."""
     if case.run.load_commands or case.run.benchmarks:
         return _OF_A_BENCHMARK
-    lines = len(case.load.busy)
-    if lines < LEAST_LOAD:
-        return f" The log has only {plural(lines, 'statistics line')} with requests: too few to say whether more at once would help."
     if pools(case.run) or runs_on_cpu(case.run):
         return ""
     if slow_steps(case):
