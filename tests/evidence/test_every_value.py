@@ -78,6 +78,10 @@ constant     |       0.50|        2.00|       128.0| 4.10|   4.00| 4.60|  55.0| 
             ("columns", ["gpu", "sm", "mem"], "", "", 1), ("rows", 6, "count", "", (3, 8)),
             *((name, value, "", "gpu 0", 5 + n) for n in range(4) for name, value in (("sm", 12 + n), ("mem", 43))),
         ]),
+        ("Fri\n# gpu    sm    mem\n# Idx      %      %\n", [("columns", ["gpu", "sm", "mem"], "", "", 2), ("rows", 0, "count", "", 2)]),
+        ("# gpu    sm    mem\n# Idx      %      %\n    0     7     4\n", [
+            ("columns", ["gpu", "sm", "mem"], "", "", 1), ("rows", 1, "count", "", (3,)), ("sm", 7, "", "gpu 0", 3), ("mem", 4, "", "gpu 0", 3),
+        ]),
         ("name, index, memory.used [MiB], something.else\nNVIDIA T, 0, 12362 MiB, 3\nNVIDIA T, 1, 5 MiB, 3\n", [
             ("name", "NVIDIA T", "as printed", "0", 2), ("memory.used [MiB]", "12362 MiB", "as printed", "0", 2),
             ("name", "NVIDIA T", "as printed", "1", 3), ("memory.used [MiB]", "5 MiB", "as printed", "1", 3),

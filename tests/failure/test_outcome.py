@@ -4,6 +4,7 @@ import pytest
 
 from tests.failure.judging import diagnosis
 from tests.failure.records import framed, raw, traceback
+from tests.run.lives_of_a_server import statistics
 from vllm_logdoctor import analyze
 
 START = [
@@ -425,3 +426,31 @@ def test_an_actor_of_a_trainer_that_fails_and_of_which_the_driver_hears_nothing_
         "TypeError: cannot unpack non-iterable NoneType object\n"
     )
     assert any(one.role == "root" for one in diagnosis(head + errors + driver).findings)
+
+
+IDLE = (
+    statistics(clock="05-01 10:41:00", running=0)
+    .replace("100.0 tokens/s", "0.0 tokens/s")
+    .replace("10.0 tokens/s", "0.0 tokens/s")
+)
+
+
+@pytest.mark.parametrize(
+    ("after", "failed"),
+    [
+        ([], True),
+        (["(APIServer pid=1) INFO 05-01 10:42:00 [launcher.py:9] Another word"], True),
+        ([statistics(clock="05-01 10:41:00")], False),
+        ([IDLE], False),
+    ],
+    ids=["end", "other", "statistics", "idle statistics"],
+)
+def test_a_call_that_failed_is_the_root_where_no_line_shows_the_engine_at_work_after_it(after, failed):
+    call = framed(
+        "EngineCore pid=9",
+        ["Invocation of reset_odd method failed", *traceback(("_invoke_utility_method", "result = get_result()"), ends="RuntimeError: the odd thing is not there")],
+        "core.py:1449",
+        "10:40:12",
+    )  # fmt: skip
+    found = diagnosis("\n".join([*START, *READY, *SERVED, *call, *after]))
+    assert ("engine-code-bug" in [one.id for one in found.findings if one.role == "root"]) is failed

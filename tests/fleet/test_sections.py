@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from vllm_logdoctor.fleet.changes import expected_effect
 from vllm_logdoctor.fleet.picture import picture_of
 from vllm_logdoctor.fleet.sections import Cell, Section, hours_words, range_words, share
 from vllm_logdoctor.fleet.store import Store
+from vllm_logdoctor.fleet.writers import rendered
 
 OOM = {"root": "cuda-out-of-memory", "outcome": "crashed_at_startup", "startup_complete": False}
 
@@ -202,3 +204,43 @@ def test_hours_ranges_and_shares_have_the_digits_they_deserve() -> None:
     ]
     assert (range_words(2.0, 2.0), range_words(1.5, 2.0)) == ("2", "1.5 to 2")
     assert (share(1, 3), share(0, 0), share(0, 5)) == ("33 %", "-", "0 %")
+
+
+def test_outliers_above_and_below_their_peers_are_rows_of_their_own(tmp_path: Path) -> None:
+    """Two of eleven starts take three and four times as long, and one a third."""
+    starts = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0, 100.0, 101.0, 300.0, 400.0, 33.0]
+    settings = [
+        {"log": place, "scope": "config", "name": "seed", "value": str(place // 8), "provenance": "explicit"}
+        for place in range(11)
+    ]
+    store = store_with(tmp_path / "s", [{"startup_s": start} for start in starts], settings=settings)
+    found = section(store, "outliers")
+    rows = [
+        (line.cells[0], line.cells[1], line.cells[2], line.cells[3], line.cells[4], line.cells[5], line.jobs)
+        for line in found.lines
+    ]
+    assert rows == [
+        (
+            "start-up, s",
+            2,
+            pytest.approx(3.0),
+            pytest.approx(4.0),
+            pytest.approx(100.0),
+            11,
+            ("log 009", "log 008"),
+        ),
+        ("start-up, s", 1, pytest.approx(0.33), pytest.approx(0.33), pytest.approx(100.0), 11, ("log 010",)),
+    ]
+    assert "3 of 11 compared figures in 1 group of at least 8 peers" in found.note
+
+
+def test_a_tile_of_the_page_has_the_first_columns_alone_and_the_section_all(tmp_path: Path) -> None:
+    page = rendered(picture_of(store_with(tmp_path / "s", [{**OOM}, {}])), "html")
+    tile, table = (
+        re.findall("<th>(.*?)</th>", part.split("</section>")[0])
+        for part in (page.split("<section><h2>What broke", 1)[1], page.split('<section id="broke">', 1)[1])
+    )
+    assert tile == ["cause", "jobs", "card hours", "job hours", "last"]
+    assert set(tile) < set(table)
+    assert page.count('href="#broke"') == 1
+    assert "all 1</a>" in page.split("<section><h2>What broke", 1)[1].split("</h2>")[0]
