@@ -81,7 +81,7 @@ CASES = {
     ),
     "a transfer engine without its network": RuleContext(
         "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",
-        "kv-connector-failure", "NIXL cannot set up the KV transfer", "before the error",
+        "kv-connector-failure", "NIXL transport failed", "before the error",
     ),
     "a fabric that is not up": RuleContext(
         "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
@@ -101,6 +101,28 @@ CASES = {
         NCCL, "nccl-error-unexplained", "NCCL error", "Follow what NCCL says",
         above="n1:77:90 [0] init.cc:1100 NCCL WARN Mismatched collective detected, please check your collective calls",
         proof="Mismatched collective",
+    ),
+    "a segment of another rank that is not there": RuleContext(
+        NCCL, "nccl-containers-on-one-host", "NCCL: shared memory of another rank not found", "NCCL_CUMEM_HOST_ENABLE=0",
+        above="n1:77:90 [4] misc/shmutils.cc:132 NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-aBcDeF (size 0),"
+        " error: No such file or directory (2)",
+        proof="attaching to shared memory",
+    ),
+    "a call that graph capture forbids": RuleContext(
+        "RuntimeError: Worker failed with error 'NPU function error: AclrtSynchronizeStream, error code is 107027\n"
+        "       rtStreamSynchronize execute failed, reason=[stream is captured][FUNC:FuncErrorReason]'",
+        "accelerator-runtime-fault", "NPU graph capture failed: operation not allowed during capture", "--enforce-eager", proof="reason=[stream is captured]",
+    ),
+    "shapes that an operator of CANN refuses": RuleContext(
+        "RuntimeError: call aclnnAdd failed, detail:EZ1001: [PID: 77] 2025-05-07-16:27:13.714.340 64 and 128 cannot broadcast.",
+        "accelerator-runtime-fault", "NPU operator refused its arguments", "release of vllm-ascend",
+    ),
+    "a symbol of CANN that the plug-in lacks": RuleContext(
+        "AssertionError: camem allocator is not available",
+        "platform-library-version-mismatch", "Compiled library of vllm-ascend not loaded", "installed CANN",
+        above="WARNING 11-05 13:27:54 [camem.py:64] Failed to import vllm_ascend_C:/opt/vllm_ascend_C.so: undefined symbol:"
+        " _ZN2ge13PlatFormInfosD1Ev. Sleep mode will be disabled.",
+        proof="undefined symbol",
     ),
     "no reason at all": RuleContext(
         NCCL, "nccl-error-unexplained", "NCCL error without a logged cause", "NCCL_DEBUG",
