@@ -283,6 +283,12 @@ def test_no_rate_per_request_of_a_few_lines() -> None:
     assert "per request" not in report([*START, *steady])
 
 
+@pytest.mark.parametrize(("levels", "said"), [((100, 100, 100), True), ((4, 30, 100), False)])
+def test_no_rate_per_request_over_a_sweep_of_loads(levels: tuple[int, ...], said: bool) -> None:
+    steps = [statistics(120 + 10 * n, levels[n // 20], 0, 9.9) for n in range(60)]
+    assert ("per request at steady load" in report([*START, *steps])) is said
+
+
 def test_two_statistics_lines_do_not_show_who_set_the_pace() -> None:
     few, more = ([statistics(second, 4, 0, 0.5) for second in range(100, 100 + 10 * n, 10)] for n in (2, 6))
     text = report([*START, *few])

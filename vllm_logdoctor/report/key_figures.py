@@ -21,6 +21,8 @@ from vllm_logdoctor.run.model import Phase, Run
 Figure = tuple[str, str]
 
 _MOST = 5
+_SWEEP = 1.25
+"""Ratio of the quartiles of running requests from which a load has several levels."""
 _UNEVEN = 2.0
 """Ratio of mean and median from which the mean alone describes no part of the load: a sweep, a burst."""
 _STEADY_LINES = 8
@@ -92,10 +94,8 @@ def _of_load(run: Run) -> Iterator[Figure]:
     if figures.generation.max:
         peak = max(figures.generation.max, 0.0 if _has_engines(run) else run.extremes.generation)
         mean, median = figures.generation.mean_busy or 0.0, figures.generation.p50 or 0.0
-        even = median / _UNEVEN <= mean <= median * _UNEVEN
-        middle = "" if even else f"{number(median)} median, "
-        # A median over a sweep of rates or a burst is the speed at none of them.
-        each = per_request(points) if even and (figures.running or 0) > 1 else None
+        middle = "" if median / _UNEVEN <= mean <= median * _UNEVEN else f"{number(median)} median, "
+        each = per_request(points) if (figures.running or 0) > 1 and _is_one_load(points) else None
         share = f"; {number(each)} per request at steady load (median)" if each else ""
         yield "generation", f"{number(mean)} tokens/s mean, {middle}{number(peak)} peak{share}"
     elif figures.prompt.max:
@@ -107,6 +107,13 @@ def _of_load(run: Run) -> Iterator[Figure]:
         waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
         lines = {1: " in the only statistics line", 2: " in 2 statistics lines"}.get(len(points), "")
         yield "requests at once", f"up to {figures.running or 0:,} running, {waiting}{lines}"
+
+
+def _is_one_load(points: Sequence[Point]) -> bool:
+    """Return whether about as many requests ran in half of the lines: a median over a sweep is the speed at none of its rates."""
+    running = [(float(point.running), point.lines) for point in points if point.running]
+    low, high = quantile(running, 0.25), quantile(running, 0.75)
+    return low is not None and high is not None and high <= _SWEEP * low
 
 
 def _has_engines(run: Run) -> bool:
