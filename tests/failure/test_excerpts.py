@@ -126,7 +126,7 @@ def test_a_check_that_asks_for_a_setting_gives_it() -> None:
 
 
 def test_paths_that_a_narrow_box_breaks_are_joined() -> None:
-    assert root(BOX).title == "KeyError in vLLM's own code"
+    assert root(BOX).title == "KeyError in worker.py, execute_model"
 
 
 def test_frames_of_an_old_notebook_have_owners() -> None:

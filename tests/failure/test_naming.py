@@ -316,7 +316,10 @@ def test_names_in_a_line_of_code_prove_no_cause():
     place = Place("vllm/v1/worker/gpu_model_runner.py", "execute_model", "if self.kv_connector_workers:")
     missing = "AttributeError: 'GPUModelRunner' object has no attribute 'kv_connector_workers'"
     finding = root(while_serving(missing, place))
-    assert (finding.id, finding.title) == ("engine-code-bug", "AttributeError in vLLM's own code")
+    assert (finding.id, finding.title) == (
+        "engine-code-bug",
+        "AttributeError in gpu_model_runner.py, execute_model",
+    )
 
 
 def test_a_tensor_library_that_refuses_a_value_points_to_the_code_that_passed_it():

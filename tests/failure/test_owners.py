@@ -79,7 +79,7 @@ def test_the_last_code_of_a_torn_traceback_tells_what_was_raised():
         "assert actual_len >= last_group_len",
     )
     found = root(log_of(*torn(place)))
-    assert (found.id, found.title) == ("engine-code-bug", "AssertionError in vLLM's own code")
+    assert (found.id, found.title) == ("engine-code-bug", "AssertionError in mllama.py, forward")
 
 
 def test_arithmetic_is_no_refusal_of_an_attention_backend():
@@ -239,7 +239,7 @@ def test_a_refusal_in_common_words_is_as_sure_as_the_setting_that_it_names(messa
     assert (found.id, found.confidence) == ("settings-refused", confidence)
 
 
-@pytest.mark.parametrize(("platform", "title"), [("cuda", "CPU device requested from a GPU build of vLLM"), ("cpu", "TypeError in vLLM's own code")])  # fmt: skip
+@pytest.mark.parametrize(("platform", "title"), [("cuda", "CPU device requested from a GPU build of vLLM"), ("cpu", "TypeError in worker_base.py, init_worker")])  # fmt: skip
 def test_code_of_the_cpu_backend_that_fails_in_a_build_for_gpus_is_of_the_wrong_build(platform, title):
     error = "TypeError: Worker.__init__() got an unexpected keyword argument 'kv_cache_dtype'"
     frames = [

@@ -266,8 +266,7 @@ def test_a_call_without_end_that_a_library_passes_back_is_a_fault_of_vllm() -> N
     text = vllm_logdoctor.analyze(
         [LOADING[0], LOADING[2], *wrapper, *library, *wrapper, *last, "RecursionError: maximum recursion depth exceeded"]
     ).to_markdown()  # fmt: skip
-    assert "RecursionError in vLLM's own code" in text
-    assert "ray_utils.py" in text.split("## What broke")[0]
+    assert "RecursionError in ray_utils.py, __getattr__" in text
     assert "another model" not in text
 
 
@@ -395,3 +394,58 @@ def test_the_frame_by_which_a_rule_knows_a_failure_proves_it() -> None:
     text = report(lines)
     assert "L7: self.proposer_worker.load_model()" in text
     assert "for a draft model [L12, L7]" in text
+
+
+SERVED = [
+    "INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.6.2",
+    "ERROR 05-01 10:41:12 async_llm_engine.py:61] Engine background task failed",
+    "ERROR 05-01 10:41:12 async_llm_engine.py:61] Traceback (most recent call last):",
+    'ERROR 05-01 10:41:12 async_llm_engine.py:61]   File "/opt/vllm/engine/async_llm_engine.py", line 638, in run_engine_loop',
+    "ERROR 05-01 10:41:12 async_llm_engine.py:61]     result = task.result()",
+    'ERROR 05-01 10:41:12 async_llm_engine.py:61]   File "/opt/vllm/model_executor/models/wide_vl.py", line 153, in forward',
+    "ERROR 05-01 10:41:12 async_llm_engine.py:61]     vision = self.vision_embed_tokens(pixels)",
+    'ERROR 05-01 10:41:12 async_llm_engine.py:61]   File "/opt/vllm/attention/backends/sparse.py", line 40, in forward',
+    "ERROR 05-01 10:41:12 async_llm_engine.py:61]     part = part[:count]",
+    "ERROR 05-01 10:41:12 async_llm_engine.py:61] TypeError: only integer tensors of a single element can be converted to an index",
+]
+
+
+def test_an_exception_of_vllm_is_named_by_its_place_and_the_model() -> None:
+    """The class of an exception is no cause."""
+    first = report(SERVED).split("\n")[0]
+    assert first.endswith(": TypeError in sparse.py, forward (model wide_vl)")
+    assert "cause" not in first
+
+
+def test_the_steps_after_an_exception_of_the_engine_follow_from_its_frames() -> None:
+    text = report(SERVED)
+    assert "1. Restart the server: its engine has stopped, and every later request fails." in text
+    assert "send no requests with images, audio or video" in text
+    assert "LoRA" not in text
+    assert "fork" not in text
+    assert "--max-model-len" not in report(
+        [line.replace("run_engine_loop", "profile_run") for line in SERVED]
+    )
+
+
+def test_of_a_failure_only_what_its_steps_need_is_missing() -> None:
+    text = report(SERVED[2:])
+    assert "vLLM release: keep the log" in text
+    assert "Configuration: keep" not in text
+    assert "KV cache size" not in text
+    assert "GPU model" not in text
+
+
+def test_a_ray_serve_replica_reserves_its_cards_itself() -> None:
+    lines = [
+        "ray::ServeReplica:llm:Deployment.initialize() (pid=18, ip=10.0.0.8)",
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/python3.11/site-packages/vllm/executor/uniproc_executor.py", line 30, in _init_executor',
+        '    self.collective_rpc("init_device")',
+        '  File "/opt/lib/python3.11/site-packages/torch/cuda/__init__.py", line 319, in _lazy_init',
+        "    torch._C._cuda_init()",
+        "RuntimeError: No CUDA GPUs are available",
+    ]
+    text = report(lines)
+    assert 'ray_actor_options={"num_gpus": 1}' in text
+    assert "placement group" not in text

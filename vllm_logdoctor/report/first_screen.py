@@ -61,6 +61,8 @@ LEAD = 320
 DOUBT: dict[Confidence, str] = {"high": "", "medium": ", probable cause", "low": ", possible cause"}
 _NAMES_NO_CAUSE = frozenset({NOT_IN_LOG, UNKNOWN})
 """Findings that quote an error or miss the cause: nothing in their title is doubtful."""
+# KeyError in scheduler.py, schedule
+_OF_EXCEPTION = lazy_pattern(r"\w*(?:Error|Exception|StopIteration) in ")
 _NO_LOAD = ("startup-only", "failed", "none-clear")
 _LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
 _SEVERE = ("critical", "high")
@@ -178,7 +180,8 @@ def state(page: Page) -> str:
     if root is not None:
         if run.outcome == "truncated" and root.role == "root" and root.confidence != "high":
             return f"CUT OFF, possible failure: {_cause(root)}"
-        doubt = "" if root.id in _NAMES_NO_CAUSE else DOUBT[root.confidence]
+        quoted = root.id in _NAMES_NO_CAUSE or _OF_EXCEPTION.match(root.title)
+        doubt = "" if quoted else DOUBT[root.confidence]
         cause = _cause(root)
         if run.outcome == "crashed_while_serving":
             cause = cause.removesuffix(" while serving")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
-from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, memory_of
+from vllm_logdoctor.rules.capacity.memory import Memory, arguments_are_whole, memory_of
 from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.identity import is_inferred, release_words
 from vllm_logdoctor.run.lifecycle import trail_of
@@ -25,12 +25,23 @@ _IDLE_AT_DEBUG = "0.6.3"
 """First release whose idle engines print statistics at DEBUG only."""
 
 
-def unknowns_of(run: Run) -> tuple[str, ...]:
-    """Return what this run's log does not contain, each with what would log it next time."""
-    return tuple(_unknowns(run))
+_OF_MEMORY = frozenset({"memory", "kv-cache"})
+_OF_CARDS = _OF_MEMORY | {"hardware", "kernels", "quantization", "attention", "platform", "parallelism"}
+_OF_SETTINGS = _OF_MEMORY | {"configuration", "parallelism", "scheduler"}
+"""Topics of failures whose steps need the size of memory, the cards, the settings of the run."""
 
 
-def _unknowns(run: Run) -> Iterator[str]:
+def unknowns_of(run: Run, topic: str = "") -> tuple[str, ...]:
+    """Return what this run's log does not contain, each with what would log it next time.
+
+    Args:
+        run: the run.
+        topic: of the failure that ended the run, or "": of a failure only what its steps need is missing.
+    """
+    return tuple(_unknowns(run, topic))
+
+
+def _unknowns(run: Run, topic: str) -> Iterator[str]:
     if run.kind in ("build", "test", "client", "container") or run.router or not _is_of_vllm(run):
         return
     if run.version is None and (run.arguments or run.engine_config):
@@ -39,15 +50,23 @@ def _unknowns(run: Run) -> Iterator[str]:
         yield "vLLM release: keep the log from its first line, or run `pip show vllm` in the job script."
     elif is_inferred(run.version):
         yield f"Exact vLLM release (inferred: {release_words(run.version)}): run `pip show vllm` in the job script."
+    if not topic or topic in _OF_SETTINGS:
+        yield from _launch_unknowns(run)
+    if not run.samples and not topic:
+        yield from _load_unknowns(run)
+    if not topic or topic in _OF_CARDS:
+        yield from _card_unknowns(run, memory_of(run))
+    if not topic or topic in _OF_MEMORY:
+        yield from _cache_unknowns(run, memory_of(run))
+
+
+def _launch_unknowns(run: Run) -> Iterator[str]:
     if not run.config and not (run.benchmarks and run.benchmarks[-1].asked):
         yield "Configuration: keep the log from its first line."
     elif run.config and run.kind == "server" and not run.arguments:
         yield "Launch command: keep the API server's lines."
     elif run.arguments and not arguments_are_whole(run):
         yield "Complete launch command (its line is cut or wrapped): write the log to a file, not through a terminal."
-    if not run.samples:
-        yield from _load_unknowns(run)
-    yield from _hardware_unknowns(run)
 
 
 def _is_of_vllm(run: Run) -> bool:
@@ -86,8 +105,7 @@ def _no_statistics(run: Run) -> Iterator[str]:
         yield "Load: no statistics lines and no request. An idle engine prints them at DEBUG only (VLLM_LOGGING_LEVEL=DEBUG)."
 
 
-def _hardware_unknowns(run: Run) -> Iterator[str]:
-    memory = memory_of(run)
+def _card_unknowns(run: Run, memory: Memory | None) -> Iterator[str]:
     if run.platform in (None, "cuda", "rocm") and run.config:
         sized = (
             memory is not None
@@ -99,16 +117,19 @@ def _hardware_unknowns(run: Run) -> Iterator[str]:
         ranks = run.setting("tensor_parallel_size")
         if isinstance(ranks, int) and ranks > 1 and not _shows_links(run):
             yield f"GPU topology: run `{_LINKS.get(run.platform or '', 'nvidia-smi topo -m')}` in the job script."
+
+
+def _cache_unknowns(run: Run, memory: Memory | None) -> Iterator[str]:
     # An encoder that embeds has no KV cache to size, and Neuron prints no size of it.
     if (
         memory is None
         and run.platform != "neuron"
         and run.startup_complete
-        and not (run.config and pools(run))
+        and run.config
+        and not pools(run)
         and not _shows_blocks(run)
     ):
-        start = "the engine's start-up lines at INFO" if run.config else "the log from its first line"
-        yield f"KV cache size: keep {start}."
+        yield "KV cache size: keep the engine's start-up lines at INFO."
 
 
 def _shows_blocks(run: Run) -> bool:

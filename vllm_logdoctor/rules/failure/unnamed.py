@@ -22,6 +22,7 @@ from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Block, Frame, Raised
 from vllm_logdoctor.run.builds import compiler_error, error_text, not_found_above
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, TENSOR_LIBRARIES, VLLM, acting_frames, owner_of
+from vllm_logdoctor.run.places import component_of, file_name, kind_of_request, raised_in
 
 UNKNOWN = "unclassified-failure"
 NOT_IN_LOG = "cause-not-in-log"
@@ -124,6 +125,7 @@ _REST = (
     "Get the rest of the traceback: its last line names the error.",
     "Keep the output of all processes, standard error too, from the start on: `COMMAND > vllm.log 2>&1`.",
 )
+_STOPPED = "its engine has stopped, and every later request fails"
 _CODE = "    "  # The place of a frame whose code a piece begins with is above it.
 _CLOSE_LINES = 10
 _CLOSE_SECONDS = 10.0
@@ -167,7 +169,7 @@ def unnamed_match(
     owner_words = _owner_words(owner, frames) if rule_id == UNKNOWN else ""
     groups = {
         "exception": observation.text.split("\n")[0][:300],
-        "raised": _raised_in(place, owner_words, phase_words, raised) if place and not hidden else "",
+        "raised": raised_in(place, owner_words, phase_words, raised) if place and not hidden else "",
         "process": observation.record.process.name,
         "at": f"{place.file}:{place.line}" if place and place.line else place.file if place else "",
         "phase_words": phase_words,
@@ -176,10 +178,12 @@ def unnamed_match(
         if not of_others and not stated and (owner is None or owner.startswith(VLLM))
         else "",
         "raised_in": f"{own.file}:{own.function}" if own else "",
+        "request_kind": kind_of_request(frames),
+        "engine_loop": _STOPPED if _serves(context, frames) else "",
     }
     signature = Signature(
         "", rank="symptom", priority=8 if rule_id == CODE else 0, confidence=_confidence(raised, rule_id, owner),
-        title="" if in_test and owner == PROGRAM else _title(raised, rule_id, owner),
+        title="" if in_test and owner == PROGRAM else _title(raised, rule_id, owner, place),
         remedy=OF_A_TEST if in_test else _STATED if stated else _CALL if raised is not None and _is_wrong_call(raised)
         else () if raised is not None and _is_of_device(raised) and context.run.kind != "build"
         else _next_steps(
@@ -279,7 +283,7 @@ def _torn(
     if observation.block is not None and (said := _said_above(observation.block)) and UNKNOWN in rules:
         return _cut_off(said.message.strip(), said, observation, rules, raised.record)
     function = last.function.partition(" ")[0]  # All lines of the traceback may be in one.
-    values = {"cut_in": f"{_base(last.file)}, {function}".rstrip(", ")}
+    values = {"cut_in": f"{file_name(last.file)}, {function}".rstrip(", ")}
     rest = WHOLE_OUTPUT if context.run.kind == "build" else _REST
     signature = Signature(
         "", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off", remedy=rest
@@ -406,22 +410,9 @@ def _is_close(owner: str | None) -> bool:
     return owner is not None and (owner.startswith(VLLM) or owner in TENSOR_LIBRARIES)
 
 
-def _base(file: str) -> str:
-    """Return the name of a file without its folders, those of Windows as well."""
-    return file.replace("\\", "/").rpartition("/")[2]
-
-
-def _raised_in(place: Frame, owner: str, phase: str, raised: Raised | None) -> str:
-    """Return where and when an exception was raised: loader.py, load_weights (vLLM), while the model was built and its weights were loaded."""
-    deepest = raised.frames[-1] if raised is not None and raised.frames else place
-    # Python's own library raised it, or the last frame of endless calls: what is named called that.
-    calls = owner_of(deepest.file) == PYTHON != owner_of(place.file) or (
-        raised is not None and raised.name == "RecursionError" and deepest is not place
-    )
-    file = _base(place.file)
-    named = place.function if file.startswith("<") else f"{file}, {place.function}".rstrip(", ")
-    where = f"{'a call from ' if calls else ''}{named}{f' ({owner})' if owner else ''}"
-    return ", ".join(filter(None, (where, phase)))
+def _serves(context: FailureContext, frames: Sequence[Frame]) -> bool:
+    """Return whether the engine of a server raised: the server goes on without it."""
+    return context.run.kind == "server" or any(one.function.endswith("run_engine_loop") for one in frames)
 
 
 def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
@@ -437,12 +428,12 @@ def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
     return owner
 
 
-def _title(raised: Raised | None, rule_id: str, owner: str | None) -> str:
+def _title(raised: Raised | None, rule_id: str, owner: str | None, place: Frame | None) -> str:
     name = _NAME.fullmatch(raised.name) if raised is not None else None
-    if name is None:
+    if raised is None or name is None:
         return ""
     if rule_id == CODE and (owner is None or _is_close(owner)):
-        return f"{name[0]} in vLLM's own code"
+        return f"{name[0]} in {component_of(place, raised.frames) if place else 'vLLM'}"
     if rule_id == CODE:
         return f"{name[0]} in {owner}, called by vLLM"
     if owner == BUILD:
