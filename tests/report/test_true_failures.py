@@ -266,7 +266,7 @@ def test_a_call_without_end_that_a_library_passes_back_is_a_fault_of_vllm() -> N
     text = vllm_logdoctor.analyze(
         [LOADING[0], LOADING[2], *wrapper, *library, *wrapper, *last, "RecursionError: maximum recursion depth exceeded"]
     ).to_markdown()  # fmt: skip
-    assert "RecursionError in ray_utils.py, __getattr__" in text
+    assert "RecursionError in ray_utils.py" in text.split("\n")[0]
     assert "another model" not in text
 
 
@@ -438,8 +438,9 @@ def test_of_a_failure_only_what_its_steps_need_is_missing() -> None:
 
 def test_a_ray_serve_replica_reserves_its_cards_itself() -> None:
     lines = [
-        "ray::ServeReplica:llm:Deployment.initialize() (pid=18, ip=10.0.0.8)",
         "Traceback (most recent call last):",
+        '  File "/opt/lib/python3.11/site-packages/ray/serve/_private/replica.py", line 671, in initialize',
+        "    self.app = await self.load()",
         '  File "/opt/lib/python3.11/site-packages/vllm/executor/uniproc_executor.py", line 30, in _init_executor',
         '    self.collective_rpc("init_device")',
         '  File "/opt/lib/python3.11/site-packages/torch/cuda/__init__.py", line 319, in _lazy_init',
@@ -447,5 +448,5 @@ def test_a_ray_serve_replica_reserves_its_cards_itself() -> None:
         "RuntimeError: No CUDA GPUs are available",
     ]
     text = report(lines)
-    assert 'ray_actor_options={"num_gpus": 1}' in text
+    assert "ray_actor_options=dict(num_gpus=1)" in text
     assert "placement group" not in text
