@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from vllm_logdoctor.catalogue.drafting import draft
 from vllm_logdoctor.catalogue.model import PatternEntry
 from vllm_logdoctor.catalogue.packs import parse_pack
+from vllm_logdoctor.catalogue.toml import loads
 from vllm_logdoctor.catalogue.validation import check_files
 from vllm_logdoctor.catalogue.values import compiled
 from vllm_logdoctor.errors import LogdoctorError
@@ -61,3 +62,23 @@ def test_law_a_draft_holds_its_message_and_matches_it(text: str) -> None:
     assert entry.samples[0].text == message
     assert entry.literal[0] in message
     assert compiled(entry.regex).match(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "literal", "numbers"),
+    [
+        ("Cache 'a' of /opt/x/y holds 1,024 and 3 blocks in 2.5 s", " blocks in ", {"count": 1024, "count_2": 3, "number": 2.5}),
+        ("abcdef 5", "abcdef ", {"count": 5}),
+        (f"{'x' * 39} 5", f"{'x' * 39} ", {"count": 5}),
+        (f"{'x' * 45} 5", "x" * 40, {"count": 5}),
+        ("loaded https://example.org/a in no time", " in no time", {}),
+        ("a 16bit cache is on", "a 16bit cache is on", {}),
+    ],
+)  # fmt: skip
+def test_a_draft_is_found_by_its_longest_text_of_forty_characters_at_most(
+    message: str, literal: str, numbers: dict[str, float]
+) -> None:
+    (pattern,) = loads(draft(message, "INFO", "core", "own"))["pattern"]
+    assert pattern["literal"] == [literal]
+    assert pattern["samples"][0].get("values", {}) == numbers
+    assert set(pattern.get("fields", {})) == set(numbers)
