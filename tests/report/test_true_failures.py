@@ -450,3 +450,14 @@ def test_a_ray_serve_replica_reserves_its_cards_itself() -> None:
     text = report(lines)
     assert "ray_actor_options=dict(num_gpus=1)" in text
     assert "placement group" not in text
+
+
+def test_an_illegal_memory_access_without_a_sign_of_flashinfer_does_not_name_its_sampler() -> None:
+    lines = [
+        *SERVED[:3],
+        *SERVED[7:9],
+        SERVED[9].partition("] ")[0] + "] RuntimeError: CUDA error: an illegal memory access was encountered",
+    ]
+    text = report(lines)
+    assert "Change one kernel at a time" in text
+    assert "FLASHINFER" not in text
