@@ -197,6 +197,7 @@ def test_requests_that_an_excerpt_shows_are_counted() -> None:
 def test_the_seconds_of_a_slow_reading_are_proved_by_its_own_line_and_divided_unrounded() -> None:
     """A draft model is read from the page cache after the model."""
     lines = [
+        "0, NVIDIA H100 80GB HBM3, 81559 MiB, 535.86.10",
         START[0],
         START[1],
         START[2],

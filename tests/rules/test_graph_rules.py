@@ -201,3 +201,26 @@ def test_graphs_make_a_single_stream_no_faster_than_the_card_reads_its_weights()
 def test_without_torch_compile_in_v0_only_graphs_are_off() -> None:
     found = advice(a_run(set={"enforce_eager": True}, engine="V0"))["eager-mode"]
     assert "torch.compile" not in found.title
+
+
+def test_a_run_that_crashed_and_results_without_statistics_promise_nothing_of_graphs() -> None:
+    crashed = a_run(set=EAGER, samples=load((9, {"running": 1, "generation": 99.0})))
+    crashed.outcome = "crashed_while_serving"
+    assert advice(crashed)["eager-mode"].effect is None
+
+
+def test_what_prompts_take_is_no_part_of_the_gain_from_graphs() -> None:
+    """Half of the time the steps computed prompts alone: no more than twice the throughput."""
+    prompts = {"running": 1, "generation": 0.1, "prompt": 900.0}
+    run = a_run(set=EAGER, samples=load((9, {"running": 1, "generation": 99.0}), (9, prompts)))
+    effect = advice(run)["eager-mode"].effect
+    assert effect is not None
+    assert effect.high <= 2.3
+    assert "computed prompts alone" in effect.basis
+
+
+def test_a_crash_within_a_minute_of_load_gets_no_advice_on_speed() -> None:
+    run = a_run(set=EAGER, samples=load((2, {"running": 1, "generation": 9.0})))
+    assert advice(run)
+    run.outcome = "crashed_while_serving"
+    assert not advice(run)

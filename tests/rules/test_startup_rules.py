@@ -8,11 +8,13 @@ from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.rules.already_right import already_right
 from vllm_logdoctor.run.model import Run
 
+H100 = "0, NVIDIA H100 80GB HBM3, 81559 MiB, 535.86.10"
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
 
 
 def test_slow_storage_is_reported_with_its_rate_and_the_seconds_of_a_local_disk() -> None:
     run = a_run(
+        messages=(H100,),
         set={"tensor_parallel_size": 4},
         measured={"model_weights_gib": 15.39},
         phases=(("read-weights", 1073.6),),
@@ -100,7 +102,11 @@ def test_graphs_and_tracing_that_take_half_of_a_long_start_are_reported() -> Non
 
 
 def test_a_start_is_seldom_its_findings_come_after_those_of_serving() -> None:
-    settings = {"measured": {"model_weights_gib": 15.0}, "phases": (("read-weights", 1000.0),)}
+    settings = {
+        "messages": (H100,),
+        "measured": {"model_weights_gib": 15.0},
+        "phases": (("read-weights", 1000.0),),
+    }
     serving = advice(a_run(samples=load((60, BUSY)), **settings))  # type: ignore[arg-type]
     assert list(serving)[-1] == "slow-weight-loading-storage"
     starting = advice(a_run(samples=load((60, BUSY)), **settings), "startup")  # type: ignore[arg-type]
@@ -211,7 +217,7 @@ def test_the_seconds_of_compilation_are_those_of_all_models_of_the_engine() -> N
 def test_weights_that_the_host_does_not_hold_are_not_read_into_its_page_cache() -> None:
     size = "Filesystem type for checkpoints: XFS. Checkpoint size: 26.67 GiB. Available RAM: {} GiB."
     for ram, cached in {"24.63": False, "99.10": True}.items():
-        run = a_run(messages=(size.format(ram),), phases=(("read-weights", 77.0),), version="0.29.0")
+        run = a_run(messages=(H100, size.format(ram)), phases=(("read-weights", 77.0),), version="0.29.0")
         found = advice(run)["slow-weight-loading-storage"]
         assert ("page cache" in found.changes[0].knob) == cached
         assert any("prefetch" in way for way in found.alternatives) == cached
@@ -222,3 +228,34 @@ def test_a_loader_that_quantizes_says_nothing_of_the_storage() -> None:
     assert "slow-weight-loading-storage" in advice(a_run(measured=size, phases=phases))
     run = a_run(set={"quantization": "bitsandbytes"}, measured=size, phases=phases)
     assert "slow-weight-loading-storage" not in advice(run)
+
+
+def test_the_disk_is_not_blamed_where_the_card_is_not_known() -> None:
+    """Cards that share the host's memory read mapped files at 130 MiB/s from any local disk."""
+    size = "Filesystem type for checkpoints: EXT4. Checkpoint size: 15.3 GiB. Available RAM: 91.6 GiB."
+    run = a_run(messages=(size,), phases=(("read-weights", 120.0),))
+    found = advice(run)["slow-weight-loading-storage"]
+    assert found.effect is None
+    assert "whether the disk" in found.changes[0].knob
+    blamed = advice(a_run(messages=(H100, size), phases=(("read-weights", 120.0),)))
+    assert "faster local disk" in blamed["slow-weight-loading-storage"].changes[0].knob
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [
+        ("/scratch/me/vllm-cache-1045456", "one folder for all jobs"),
+        ("/scratch/me/vllm", "between starts: /scratch/me/vllm;"),
+        ("/root/.cache/vllm", "(default ~/.cache/vllm)"),
+    ],
+)
+def test_the_cache_of_a_single_job_is_not_asked_to_be_kept(folder: str, words: str) -> None:
+    run = a_run(
+        messages=(
+            f"Using cache directory: {folder}/torch_compile_cache/ab12/rank_0_0/backbone for vLLM's torch.compile",
+            "Compiling a graph for dynamic shape takes 180.00 s",
+            "torch.compile takes 210.00 s in total",
+        ),
+        measured={"torch_compile_seconds": 210.0},
+    )
+    assert words in advice(run)["slow-startup-torch-compile"].changes[0].knob

@@ -9,7 +9,7 @@ from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.plan.whatif import what_if
-from vllm_logdoctor.rules.capacity.fp8 import refuses_fp8
+from vllm_logdoctor.rules.capacity.fp8 import pins_attention_without_fp8, refuses_fp8
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
 from vllm_logdoctor.run.model import Run
 
@@ -38,12 +38,14 @@ def _proposals(run: Run, memory: Memory) -> Iterator[tuple[str, Any, Any]]:
     dtype = str(run.in_effect("kv_cache_dtype") or "auto")
     if dtype.startswith("fp8"):
         yield "kv_cache_dtype", dtype, "auto"
-    elif _may_take_fp8(run):
+    elif _may_take_fp8(run) and not pins_attention_without_fp8(run):
         yield "kv_cache_dtype", dtype, "fp8"
     for length in _lengths(memory):
         yield "max_model_len", memory.length, length
     ranks = run.setting("tensor_parallel_size") or 1
-    if isinstance(ranks, int):
+    # Workers of other ranks than the setting has are of a launch that the log doesn't hold.
+    shown = {process.rank for process in run.processes if process.rank.startswith("TP")}
+    if isinstance(ranks, int) and len(shown) <= ranks:
         yield from (("tensor_parallel_size", ranks, value) for value in (ranks // 2, ranks * 2) if value)
     if not run.setting("quantization") and run.platform is not None and _may_take_fp8(run):
         yield "quantization", None, "fp8"

@@ -249,6 +249,8 @@ _MEANING: dict[BottleneckName, str] = {
     "interconnect-limited": "Ranks on different nodes waited for the network in every step for {span}",
     "none-clear": "Requests ran for {span} without progress: neither tokens nor KV cache use changed",
 }
+_UNCLEAR_SHARE = 0.1
+"""Share of the load below which a time without a clear limit is not worth a word."""
 _BY: dict[BottleneckName, str] = {
     "client-limited": "by the client",
     "kv-cache-limited": "by the KV cache",
@@ -271,7 +273,9 @@ def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
     others = [
         other
         for other in sorted(seconds, key=lambda limit: -seconds[limit])
-        if other in _BY and other != name and seconds[other] >= LEAST_SECONDS
+        if other in _BY
+        and other != name
+        and seconds[other] >= max(LEAST_SECONDS, _UNCLEAR_SHARE * total if other == "none-clear" else 0.0)
     ]
     if others:
         words += f". Otherwise limited {_listed([f'{_BY[other]} ({duration(seconds[other])})' for other in others])}"

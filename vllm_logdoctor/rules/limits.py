@@ -262,6 +262,10 @@ def limit_without_queue(span: Span, host: Host, before: Sample | None = None) ->
         return "prefill-limited"
     if prompts:
         return "client-limited"
+    if not sample.generation and running <= FEW:
+        return (
+            "none-clear"  # A long prompt, a kernel that compiles, a step that hangs: no step shows its speed.
+        )
     if running > FEW:
         return "host-limited" if is_slower_than_memory(sample) else "client-limited"
     if host.ranks > CARDS_OF_A_MACHINE and sample.generation < SLOW_RANKS * running:

@@ -79,16 +79,29 @@ def in_words_of_build(text: str, run: Run) -> str:
         >>> in_words_of_build("Use a newer release: it may not have this limit.", run)
         'Ask who maintains this build: no release of vLLM has its option `--own-cache`.'
     """
-    version = parse_version(str(run.version.value)) if run.version else None
-    if version is None or (version.names_a_release and not _CHANGED_SOURCES.search(version.local or "")):
+    if not _is_own_build(run):
         return text
-    given = (
-        f"--{name.replace('_', '-')}" for name, one in run.config.items() if one.provenance == "explicit"
-    )
-    own = next((flag for flag in given if not flag_spans(flag)), "")
+    own = option_of_fork(run)
     if own and text.startswith("Use a newer release"):
         return f"Ask who maintains this build: no release of vLLM has its option `{own}`."
     return _NEWER_RELEASE.sub(_newer_sources, text)
+
+
+def _is_own_build(run: Run) -> bool:
+    version = parse_version(str(run.version.value)) if run.version else None
+    return version is not None and not (
+        version.names_a_release and not _CHANGED_SOURCES.search(version.local or "")
+    )
+
+
+def option_of_fork(run: Run) -> str:
+    """Return an option of the launch that no release of vLLM has; "" without one, and for a build of a release's own sources."""
+    if not _is_own_build(run):
+        return ""
+    given = (
+        f"--{name.replace('_', '-')}" for name, one in run.config.items() if one.provenance == "explicit"
+    )
+    return next((flag for flag in given if not flag_spans(flag)), "")
 
 
 def in_words_of_release(text: str, run: Run) -> str:

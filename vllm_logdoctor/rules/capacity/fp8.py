@@ -66,6 +66,18 @@ def refuses_fp8(run: Run) -> str:
     return f"the card has compute capability {most:g} or less, and fp8 needs 8.0, to compute with it 8.9"
 
 
+def pins_attention_without_fp8(run: Run) -> bool:
+    """Return whether the launch asks for FlashAttention, for the model or a drafter, and it is version 2: that has no fp8 cache."""
+    pinned = (
+        run.setting("attention_backend"),
+        run.setting("speculative_config"),
+        *(one.value for name, one in run.environment.items() if name == "VLLM_ATTENTION_BACKEND"),
+    )
+    version = run.seen("flash-attention-version")
+    two = version is not None and version.first[0].text("version") == "2"
+    return two and any("flash_attn" in str(one).lower() for one in pinned)
+
+
 def fp8_cache_breaks_answers(run: Run) -> bool:
     """Return whether the model is of a family whose keys have outliers that an fp8 cache without calibrated scales cuts off.
 

@@ -39,6 +39,9 @@ from vllm_logdoctor.rules.performance.order import by_worth
 from vllm_logdoctor.rules.rule import Rule
 from vllm_logdoctor.run.model import Run
 
+LEAST_BEFORE_CRASH = 60.0
+"""Seconds of load before a crash, fewer of which show nothing of the speed."""
+
 RULES: tuple[Rule, ...] = (
     *steps.RULES,
     *full_cache.RULES,
@@ -89,9 +92,11 @@ def performance_findings(
     Returns:
         findings, what is most worth doing first.
     """
-    if run.outcome == "crashed_at_startup":
+    load = load or load_of(run)
+    soon = run.outcome == "crashed_while_serving" and load.busy_seconds < LEAST_BEFORE_CRASH
+    if soon or run.outcome == "crashed_at_startup":
         return ()
-    case = rule_context(run, load or load_of(run), bottleneck, objective)
+    case = rule_context(run, load, bottleneck, objective)
     runner = runner or RuleRunner(strict=True)
     found = list(runner.findings(RULES, case))
     made = {rule.id for rule, _ in found}

@@ -51,7 +51,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
             "needs-test",
             "a release that does not support it for the model warns at the start: drop it again then",
         )
-        if case.event("prefix-caching-unsupported") is None
+        if heavy and case.event("prefix-caching-unsupported") is None
         else ()
     )
     return Advice(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from msgspec import Struct
@@ -22,6 +23,8 @@ from vllm_logdoctor.rules.performance.published import (
     EAGER_OFF_LOADED,
     EAGER_OFF_SINGLE,
 )
+from vllm_logdoctor.rules.performance.serving import computes_prompts_alone
+from vllm_logdoctor.rules.release_terms import option_of_fork
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Run
 
@@ -132,6 +135,32 @@ def _taken_by_vllm(run: Run) -> bool:
 def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | None]:
     running = case.load.running
     metric = "generation_throughput"
+    if case.run.outcome == "crashed_while_serving" or option_of_fork(case.run):
+        # Steps that failed, or that a fork computes in its own way, are not those of the measured pairs.
+        return "medium", "medium", None
+    if case.run.benchmarks and not _shows_load(case):
+        # How much of its time the server computed prompts, which graphs do not speed up, is not in the results.
+        return "medium", "medium", None
+    severity, confidence, effect = _eager_effect_at_load(case, running, metric)
+    return severity, confidence, _beside_prompts(case, effect)
+
+
+def _beside_prompts(case: RuleContext, effect: Effect | None) -> Effect | None:
+    """Return an effect that leaves the time as it is in which steps computed prompts alone."""
+    busy = case.load.busy_seconds
+    prompts = sum(
+        span.seconds for span in case.load.busy if span.sample.prompt and computes_prompts_alone(span)
+    )
+    most = busy / prompts if prompts else math.inf
+    if effect is None or effect.high <= most:
+        return effect
+    basis = f"{effect.basis}; steps computed prompts alone in {100 / most:.0f} % of the time"
+    return replace(effect, low=min(effect.low, most), high=round(most, 2), median=None, basis=basis)
+
+
+def _eager_effect_at_load(
+    case: RuleContext, running: float, metric: str
+) -> tuple[Severity, Confidence, Effect | None]:
     if case.run.platform not in (None, "cuda", "rocm", "npu"):
         # Measured on none of them.
         return "medium", "medium", None

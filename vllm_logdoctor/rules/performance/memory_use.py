@@ -149,7 +149,9 @@ def few_full_length_requests_fit(case: RuleContext) -> Advice | None:
     """The cache holds less than two requests of full length. Needs the engine's concurrency line."""
     requests = case.run.measure("max_concurrency")
     length = case.run.setting("max_model_len")
-    # A model without a KV cache, an encoder, prints none: 0.00x.
+    # A model without a KV cache, an encoder, prints none: 0.00x. With one slot requests run one after the other anyway.
+    if case.run.setting("max_num_seqs") == 1 and (requests or 0) >= 1:
+        return None
     if not requests or requests >= FEW_REQUESTS or not isinstance(length, int):
         return None
     then = (

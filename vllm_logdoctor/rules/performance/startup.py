@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.knowledge.flags import flag_for_field
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.card import device_of
 from vllm_logdoctor.rules.context import (
     RuleContext,
@@ -39,6 +40,8 @@ LEAST_INIT = 30.0
 MOST_OF_IT = 0.5
 # What is a smaller part of the engine's start is not what makes it slow.
 LEAST_COMPILE = 0.2
+# /scratch/me/vllm-cache-1045456      /tmp/tmp4k2x/vllm
+_OF_ONE_JOB = lazy_pattern(r"\d{5,}|^/tmp/")
 _OF_LOCAL_DISKS = frozenset({"EXT4", "EXT3", "XFS", "BTRFS", "ZFS"})
 
 
@@ -67,6 +70,8 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
     downloaded = longest(case, "download") or 0.0
     if downloaded > MOST_OF_IT * seconds:
         return None
+    if longest(case, "read-weights") is None:
+        seconds -= downloaded
     rate = gib / seconds if gib else None
     if (rate is not None and rate > SLOW_GIB_PER_SECOND) or (rate is None and seconds < LONG_WITHOUT_SIZE):
         return None
@@ -87,6 +92,12 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
     slow_reading = _reading_is_the_limit(case)
     if slow_reading:
         text += f" {slow_reading}"
+    if slow_reading:
+        change = _FASTER_READER
+    elif device_of(case.run) is None and file_system.upper() in ("", *_OF_LOCAL_DISKS):
+        change = _WHICH_IS_SLOW
+    else:
+        change = _faster_storage(file_system, _fits_host(case))
     return Advice(
         text,
         (
@@ -94,8 +105,8 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
             *message_lines(case, "model-loaded", "model-weights-loaded", "checkpoint-size"),
         ),
         confidence="high" if rate is not None and rate < SLOW_GIB_PER_SECOND / 2 else "medium",
-        changes=(_FASTER_READER if slow_reading else _faster_storage(file_system, _fits_host(case)),),
-        effect=None if slow_reading else _loading_effect(case, seconds, gib),
+        changes=(change,),
+        effect=None if change in (_FASTER_READER, _WHICH_IS_SLOW) else _loading_effect(case, seconds, gib),
         alternatives=tuple(_other_loaders(case, file_system, reader_changed=bool(slow_reading))),
         verify="fewer seconds in `Loading weights took`.",
     )
@@ -118,6 +129,12 @@ def _faster_storage(file_system: str, fits_host: bool) -> Change:
 
 _FASTER_READER = action(
     "read the weights without mapping the files: `--load-format fastsafetensors` (package fastsafetensors), or `--safetensors-load-strategy eager`"
+)
+
+
+_WHICH_IS_SLOW = action(
+    "find out whether the disk or the way of reading is slow: time `cat` of the weight files where they are not"
+    " in the page cache"
 )
 
 
@@ -164,16 +181,23 @@ def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
         text,
         message_lines(case, "graph-compiled", "engine-initialised", "compile-total"),
         confidence="high" if cold else "medium",
-        changes=(
-            action(
-                "keep the folder VLLM_CACHE_ROOT (default ~/.cache/vllm) between starts; copy it into images"
-                " and to other nodes"
-            ),
-        ),
+        changes=(action(_kept_cache(case)),),
         effect=_cache_effect(seconds, whole_start) if cold else None,
-        alternatives=("-O0 while developing: faster start, slower steps",),
+        alternatives=()
+        if case.asked_for("compilation_config")
+        else ("-O0 while developing: faster start, slower steps",),
         verify="`Directly load the compiled graph` or `Directly load AOT compilation` at the second start.",
     )
+
+
+def _kept_cache(case: RuleContext) -> str:
+    """Return the step that keeps the compile cache: under one name where the folder of this start looks like one of a single job."""
+    event = case.event("compile-cache-directory")
+    root = event.text("path").partition("/torch_compile_cache")[0] if event else ""
+    if _OF_ONE_JOB.search(root):
+        return f"use one folder for all jobs as VLLM_CACHE_ROOT: that of this start is {root}"
+    shown = f": {root}" if root and not root.endswith("/.cache/vllm") else " (default ~/.cache/vllm)"
+    return f"keep the folder VLLM_CACHE_ROOT between starts{shown}; copy it into images and to other nodes"
 
 
 def compile_seconds(run: Run) -> float | None:
