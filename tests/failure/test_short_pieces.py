@@ -377,6 +377,7 @@ def test_errors_that_lmcache_s_own_logger_prints_are_failed_transfers() -> None:
     )
     (transfers,) = [one for one in found.findings if one.id == "kv-connector-failure"]
     assert [one.line for one in transfers.evidence] == [1, 3]
+    assert transfers.explanation.startswith("2 messages report a failed transfer")
 
 
 def test_an_answer_that_names_settings_of_the_server_asks_for_them() -> None:

@@ -42,6 +42,20 @@ def test_the_time_of_a_full_bar_has_the_fraction_that_its_pace_gives() -> None:
     assert [batch.seconds for batch in offline_batches(diagnosis.run)] == [2.78, 4.0]
 
 
+def test_a_bar_that_a_notebook_cut_at_its_width_is_a_batch_and_no_part_of_the_start() -> None:
+    lines = [
+        "INFO 10-30 10:00:00 llm_engine.py:238] Initializing an LLM engine (v0.6.4) with config: model='org/m', tensor_parallel_size=1",
+        "INFO 10-30 10:00:20 model_runner.py:1060] Loading model weights took 14.9 GB",
+        "INFO 10-30 10:00:30 gpu_executor.py:122] # GPU blocks: 2000, # CPU blocks: 100",
+        "INFO 10-30 10:00:50 model_runner.py:1522] Graph capturing finished in 10 secs.",
+        "Processed prompts: 100%|#| 640/640 [00:30<00:00, 21.33it/s, est. speed input:",
+        "INFO 10-30 10:01:25 multiproc_worker_utils.py:133] Terminating local vLLM worker processes",
+    ]
+    (diagnosis,) = analyse(inputs_from("\n".join(lines).encode()), Options()).runs
+    assert [(batch.done, batch.total) for batch in offline_batches(diagnosis.run)] == [(640, 640)]
+    assert next(phase.seconds for phase in diagnosis.run.phases if phase.name == "startup") == 50
+
+
 def test_batches_after_lines_whose_time_is_not_read_are_in_the_runs_duration() -> None:
     tuner = "(Worker_TP{rank} pid=71{rank}) 2026-04-29 {time},077 - INFO - autotuner.py:446 - flashinfer.jit: [Autotuner]: Autotuning process starts ..."
     bar = "Processed prompts: 100%|##########| 8/8 [{took}<00:00, 1.2it/s, est. speed input: 10.0 toks/s, output: 20.0 toks/s]"

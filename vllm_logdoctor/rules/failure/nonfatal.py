@@ -92,10 +92,10 @@ def transfer_findings(context: FailureContext, rules: FailureRules) -> Iterator[
         rules.rule(TRANSFER), context.run, role=None, confidence="medium", values=values, records=[*raised[:3], *failed[:3]],
         kind="configuration", severity="medium",
     )  # fmt: skip
-    number = "A transfer" if len(failed) == 1 else f"{len(failed):,} transfers"
+    number = "One message reports" if len(failed) == 1 else f"{len(failed):,} messages report"
     words = (
-        f"{number} of the KV cache, or the handshake before it, failed. vLLM goes on after such an error; the request that needed"
-        f" it fails or is computed again. {finding.explanation}"
+        f"{number} a failed transfer of KV blocks, or a failed handshake before one. vLLM goes on after such an error; the request"
+        f" that needed it fails or is computed again. {finding.explanation}"
     )
     yield replace(finding, title="KV transfers failed", explanation=words)
 
