@@ -75,6 +75,11 @@ CASES = {
         "spec-decode-misconfigured", "Invalid speculative decoding configuration", "draft_tensor_parallel_size",
         proof="Value error, speculative_draft",
     ),
+    "a field that a checkpoint's quantization brings along": RuleContext(
+        "pydantic_core._pydantic_core.ValidationError: 2 validation errors for VllmConfig\n"
+        "zp_dtype\n  Extra inputs are not permitted [type=extra_forbidden, input_value=None, input_type=NoneType]",
+        "settings-refused", "Unknown setting in the configuration (extra inputs not permitted)", "the checkpoint's `config.json`",
+    ),
     "a connector that is not installed": RuleContext(
         "RuntimeError: NIXL is not available",
         "kv-connector-failure", "KV connector package not installed", "Install the connector's package",

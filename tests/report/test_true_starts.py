@@ -237,3 +237,12 @@ def test_a_start_whose_end_is_not_in_the_log_has_no_length() -> None:
     assert "CUT OFF" in text
     assert "| start-up |" not in text
     assert "**start-up**" not in text
+
+
+def test_the_share_of_memory_is_read_from_vllm_s_hint_on_graph_memory() -> None:
+    lines = [
+        START[0],
+        "(EngineCore pid=9) INFO 05-01 10:00:49 [gpu_worker.py:470] In v0.19, CUDA graph memory profiling will be enabled by default"
+        " (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1). To try it now, set it and increase --gpu-memory-utilization from 0.5500 to 0.5705.",
+    ]
+    assert vllm_logdoctor.analyze(lines).runs[0].config.value("gpu_memory_utilization").value == 0.55

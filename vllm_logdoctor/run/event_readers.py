@@ -181,6 +181,7 @@ READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
     "memory-initial-debug": _mentions("gpu_memory_utilization", "utilization"),
     "memory-left-hint": _mentions("gpu_memory_utilization", "utilization"),
     "graph-memory-equivalent": _mentions("gpu_memory_utilization", "utilization"),
+    "graph-memory-profiling-announced": _mentions("gpu_memory_utilization", "utilization"),
     "kv-cache-size": _mentions("max_model_len", "length"),
     "kv-cache-concurrency": _mentions("max_model_len", "length"),
     "async-scheduling": _read_async,
