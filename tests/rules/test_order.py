@@ -45,6 +45,16 @@ def test_an_objective_changes_the_order_and_not_the_findings() -> None:
     assert list(latency).index("eager-mode") <= list(balanced).index("eager-mode")
 
 
+@pytest.mark.parametrize(("lines", "first"), [(2, "slow-startup-torch-compile"), (9, "moe-kernel-untuned")])
+def test_a_start_comes_behind_a_load_only_where_the_log_shows_one(lines: int, first: str) -> None:
+    compiled = (
+        "Compiling a graph for general shape takes 91.61 s",
+        "init engine (profile, create kv cache, warmup model) took 317.55 s (compilation: 105.52 s)",
+    )
+    run = a_run(messages=(MOE, *compiled), samples=load((lines, {"running": 1, "generation": 60.0})))
+    assert next(found for found in advice(run) if found != "client-concurrency-bound") == first
+
+
 @pytest.mark.parametrize(
     "objective", ["balanced", "throughput", "latency", "long-context", "memory", "startup"]
 )
