@@ -141,7 +141,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     return Advice(
         text + distance(run, load),
         shown,
-        confidence="high",
+        confidence="high" if len(held) > LEAST_LINES else "medium",
         changes=() if useless else _more_requests(case, growth),
         effect=None if useless else _client_effect(growth),
         alternatives=drafter_words(run) if _wants_a_drafter(case) else (),
