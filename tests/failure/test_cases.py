@@ -232,7 +232,7 @@ CASES = {
     ),
     "a peer that closed its connection": RuleContext(
         "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:5213",
-        "peer-rank-died", "Another rank or worker died first", "",
+        "peer-rank-died", "Another rank or worker closed the connection first", "",
     ),
     "a Ray of another release": RuleContext(
         "RuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.44.0\n    Python: 3.10.12\nThis process was started with:\n    Ray: 2.48.0",

@@ -27,6 +27,8 @@ _MARK = lazy_pattern(
 )
 # 1: (EngineCore_DP0 pid=21) ERROR ...      the task, as srun --label writes it: it tells which rank says something
 _TASK = lazy_pattern(r"\d{1,4}: (?=[\[(A-Z])")
+# BatchDecodeWrapper::BeginForward(at::Tensor, at::Tensor, unsigned int, unsigned int, float, at::Tensor) failed to ...
+_ARGUMENTS = lazy_pattern(r"(?<=\w)\([^()]{60,2000}\)")
 _IN_WORD = lazy_pattern(r"[\w.][\w.%]")
 
 
@@ -56,6 +58,16 @@ def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
     start = min(start, max(0, len(said) - limit + 1))
     end = start + limit - 1 - (1 if start else 0)
     return ("…" if start else "") + _whole_words(said, start, end) + ("…" if end < len(said) else "")
+
+
+def without_arguments(text: str, limit: int) -> str:
+    """Return a message that is too long without the arguments of a call: C++ names them all before it says what failed.
+
+    Example:
+        >>> without_arguments("Begin(at::Tensor, at::Tensor, at::Tensor, unsigned int, unsigned int, float) failed", 60)
+        'Begin(…) failed'
+    """
+    return text if len(text) <= limit else _ARGUMENTS.sub("(…)", text)
 
 
 def _whole_words(text: str, start: int, end: int) -> str:

@@ -21,7 +21,7 @@ from vllm_logdoctor.report.effects import (
     gains_little,
 )
 from vllm_logdoctor.report.escape import code, inline, prose
-from vllm_logdoctor.report.excerpt import excerpt
+from vllm_logdoctor.report.excerpt import excerpt, without_arguments
 from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.key_figures import benchmark_result, key_figures
 from vllm_logdoctor.report.naming import (
@@ -389,7 +389,7 @@ def _cause(root: Finding) -> str:
 
 def _quote(page: Page, root: Finding) -> str:
     shown = decisive(root)
-    return f"{code(excerpt(shown[0].text, limit=_QUOTE), _QUOTE)} {page.cite(shown[:1])}" if shown else ""
+    return f"{code(excerpt(without_arguments(shown[0].text, _QUOTE), limit=_QUOTE), _QUOTE)} {page.cite(shown[:1])}" if shown else ""
 
 
 def _with_lines(page: Page, text: str, root: Finding) -> str:

@@ -36,7 +36,8 @@ _MODEL = "error-model"
 _MESSAGE = lazy_pattern(r"message='(?P<message>[^'\n]{4,200})'")
 _ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request"
-_LOGGED = "The server logged: {logged}\nExceptions: {several}.\nException: {only}."
+_LOGGED = "The server logged: {logged}\nExceptions: {several}.\nException: {only}.\n{answer}."
+_GOES_ON = "The web server answered with status 500 and goes on"
 _LOGGED_IN_PART = "The server logged: {logged}\nThe last line, which names the error, is not in the log."
 _TORN = "Error while processing a request, its traceback cut off"
 
@@ -242,6 +243,7 @@ def _refusals(
         "only": what if len(words) == 1 else None,
         "several": "; ".join(shown(one) for one, _ in words.most_common(2)) if len(words) > 1 else None,
         "logged": logged[0] if len(logged) == 1 else None,
+        "answer": _GOES_ON if texts and all(_is_of_server(one) for one in texts) else None,
     }
     rule = rules.rule(REFUSED)
     title, explain = (_TORN, _LOGGED_IN_PART) if torn else (_FAILED, _LOGGED)
