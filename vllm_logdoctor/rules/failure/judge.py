@@ -203,7 +203,11 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     if block is None or raised is None:
         return []
     frames = [_code_line(frame, block) for frame in _telling_frames(verdict.root, raised, block)]
-    chain = (one.record for one in block.raised[:3])
+    chain = [one.record for one in block.raised[:3]]
+    # The line that raises proves the exception, though a report that quotes the exception has no need of it.
+    chain += [
+        _code_line(one, block) for one in acting_frames(raised.frames)[-1:] if one.code.startswith("raise")
+    ]
     records = [*frames, raised.record, *_more_of_text(raised, block), *chain]
     if context.run.kind != "test":  # There the lines above an error are the source of the test.
         records += [one for one in block.native if "Warning: " not in one.message][-2:]
