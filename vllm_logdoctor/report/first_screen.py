@@ -389,7 +389,11 @@ def _cause(root: Finding) -> str:
 
 def _quote(page: Page, root: Finding) -> str:
     shown = decisive(root)
-    return f"{code(excerpt(without_arguments(shown[0].text, _QUOTE), limit=_QUOTE), _QUOTE)} {page.cite(shown[:1])}" if shown else ""
+    return (
+        f"{code(excerpt(without_arguments(shown[0].text, _QUOTE), limit=_QUOTE), _QUOTE)} {page.cite(shown[:1])}"
+        if shown
+        else ""
+    )
 
 
 def _with_lines(page: Page, text: str, root: Finding) -> str:

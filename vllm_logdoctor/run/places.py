@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.blocks import Frame, Raised
-from vllm_logdoctor.run.owners import PYTHON, VLLM, owner_of
+from vllm_logdoctor.run.owners import PYTHON, TENSOR_LIBRARIES, VLLM, owner_of
 
 # /opt/vllm/model_executor/models/phi3_small.py
 _MODEL = lazy_pattern(r"[/\\]model_executor[/\\]models[/\\](?!utils\.py|interfaces)(?P<model>\w+)\.py$")
@@ -45,8 +45,9 @@ def file_name(file: str) -> str:
 def raised_in(place: Frame, owner: str, phase: str, raised: Raised | None) -> str:
     """Return where and when an exception was raised: loader.py, load_weights (vLLM), while the model was built and its weights were loaded."""
     deepest = raised.frames[-1] if raised is not None and raised.frames else place
-    # Python's own library raised it, or the last frame of endless calls: what is named called that.
-    calls = owner_of(deepest.file) == PYTHON != owner_of(place.file) or (
+    # Python's own library or one of tensors raised it, or the last frame of endless calls: what is named called that.
+    libraries = {PYTHON, *TENSOR_LIBRARIES}
+    calls = (owner_of(deepest.file) in libraries and owner_of(place.file) not in libraries) or (
         raised is not None and raised.name == "RecursionError" and deepest is not place
     )
     file = file_name(place.file)

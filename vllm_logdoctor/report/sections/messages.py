@@ -49,7 +49,7 @@ def _row(page: Page, message: Message) -> list[str]:
     return [
         _VERDICTS.get(message.verdict, message.verdict),
         code(excerpt(message.text, limit=110), 110),
-        prose(message.meaning, 220),
+        prose(message.meaning),
         f"{message.count:,}",
         page.cite([message.evidence]),
     ]

@@ -71,8 +71,9 @@ def _phases(page: Page) -> list[str]:
     several = len({phase.process for phase in shown}) > 1
     rows = [_row(page, phase, total, several, depth) for phase, depth in nested(shown)]
     if total:
+        whole = "start-up" if page.run.startup_complete else "start-up so far"
         rows.append(
-            ["**start-up**", *([""] if several else []), "", f"**{duration(total)}**", "**100 %**", ""]
+            [f"**{whole}**", *([""] if several else []), "", f"**{duration(total)}**", "**100 %**", ""]
         )
     header = ["phase", *(["process"] if several else []), "from", "time", "share", "evidence"]
     return [*table(header, rows), ""]

@@ -19,7 +19,7 @@ from vllm_logdoctor.run.tracelines import cleaned
 OTHERS = frozenset({"build", "client", "container", "test"})
 REFUSED = "request-error-not-server-fault"
 _OF_A_STEP = (
-    "Fix the error in this line and build again: later errors follow from it.",
+    "Correct what this line names, and build again.",
     INSTALL_BUILT,
 )
 _ANSWERS = {

@@ -174,9 +174,7 @@ def unnamed_match(
         "at": f"{place.file}:{place.line}" if place and place.line else place.file if place else "",
         "phase_words": phase_words,
         "stated": stated,
-        "in_vllm": "yes"
-        if not of_others and not stated and (owner is None or owner.startswith(VLLM))
-        else "",
+        "in_vllm": "" if of_others or stated or not (owner is None or owner.startswith(VLLM)) else "yes",
         "raised_in": f"{own.file}:{own.function}" if own else "",
         "request_kind": kind_of_request(frames),
         "engine_loop": _STOPPED if _serves(context, frames) else "",

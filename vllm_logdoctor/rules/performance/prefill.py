@@ -69,13 +69,13 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
         confidence="medium",
         changes=_prefill_changes(case),
         alternatives=(
-            "prefix caching, where prompts share a prefix (see `Prefix cache hit rate`)",
+            "prefix caching, where prompts share a prefix",
             "more replicas: prefill is compute-bound and scales with the cards",
             "shorter prompts",
         ),
         avoid="Raising --max-num-seqs: slots are free." if slots else "",
         verify=(
-            "`Waiting` falls while `Avg prompt throughput` rises."
+            "`Waiting` stays lower at the same load."
             if waiting
             else "`Avg generation throughput` rises while prompts are computed."
         ),
