@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.rules.making import a_run, event
 from vllm_logdoctor.plan.command import shell, shell_word
-from vllm_logdoctor.plan.devices import notes
+from vllm_logdoctor.plan.devices import gpus, notes, processors
 from vllm_logdoctor.plan.formats import FORMS, render_launch, systemd_word, yaml_value
 from vllm_logdoctor.plan.launch import Launch, changed, launch_of
 from vllm_logdoctor.rules.model import Change
@@ -351,3 +351,15 @@ def test_a_job_script_says_what_it_cannot_ask_for(cards: int, platform: str, sai
     found = notes(Launch("org/model", {}, cards=cards, platform=platform))
     assert len(found) == (1 if said else 0)
     assert said in "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("platform", "cards", "taken", "cores"),
+    [("cuda", 1, 1, 6), ("rocm", 4, 4, 12), (None, 2, 2, 8), ("cpu", 1, 0, 6), ("tpu", 4, 0, 12)],
+)
+def test_a_launch_asks_for_its_cards_and_two_cores_for_each_process(
+    platform: str | None, cards: int, taken: int, cores: int
+) -> None:
+    """One process for the API server, one for the engine, and one for each card."""
+    launch = Launch("m", {}, {}, "0.11.2", cards, platform)
+    assert (gpus(launch), processors(launch)) == (taken, cores)

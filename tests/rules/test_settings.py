@@ -97,6 +97,8 @@ def test_what_the_launch_is_for_is_not_to_be_dropped() -> None:
         ("--enable-lora with 8 bits", {"enable_lora": True}, {"drop --enable-lora with 8 bits, or take a release whose V1 engine supports it": None}),
         ("VLLM_ATTENTION_BACKEND=XFORMERS", {}, {"drop VLLM_ATTENTION_BACKEND=XFORMERS, or take a release whose V1 engine supports it": None}),
         ("Pipeline Parallel without Ray", {}, {"take a release whose V1 engine supports it": None}),
+        # A word that is the name of a setting too is no flag.
+        ("quantization", {"quantization": "gptq"}, {"take a release whose V1 engine supports it": None}),
     ],
 )  # fmt: skip
 def test_only_a_flag_that_the_user_gave_is_dropped_for_v1(
