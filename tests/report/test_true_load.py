@@ -244,11 +244,11 @@ def test_raising_the_cache_is_not_called_useless_where_it_is_nearly_full() -> No
 def test_a_run_is_as_long_as_its_load_where_only_its_command_comes_before() -> None:
     head = "INFO 10-26 02:48:{:02} llm_engine.py:624] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 950.0 tokens/s,"
     gauges = " Running: 18 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 9.0%, CPU KV cache usage: 0.0%"
-    lines = [head.format(second) + gauges for second in range(30, 55, 5)]
+    lines = [head.format(second) + gauges for second in range(25, 55, 5)]
     text = report(["$ vllm serve org/m --max-model-len 8192", *lines])
-    assert " · 25 s of load · " in text
-    assert "5 statistics lines, the first for the interval before the log." in text
-    assert "all 25 s of load" in text
+    assert " · 30 s of load · " in text
+    assert "6 statistics lines, the first for the interval before the log." in text
+    assert "all 30 s of load" in text
 
 
 def test_a_gain_of_a_short_burst_is_one_range_with_the_share_of_the_time_and_no_simulated_load() -> None:
@@ -480,3 +480,12 @@ def test_a_hole_in_the_log_is_no_idle_time(prompt: float, running: int, hole: bo
     after = [statistics(second, 0, 0, 0.0) for second in (300, 310, 320)]
     text = report([*START, *before, behind, *after])
     assert ("No statistics lines from 10:01:50 to 10:04:40, although requests ran" in text) is hole
+
+
+def test_fewer_lines_than_a_minute_do_not_show_who_set_the_pace() -> None:
+    line = "INFO 10-26 02:48:{:02} llm_engine.py:624] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 950.0 tokens/s,"
+    gauges = " Running: 18 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 9.0%, CPU KV cache usage: 0.0%"
+    few, enough = (report([line.format(2 + 5 * n) + gauges for n in range(count)]) for count in (5, 6))
+    assert "in the 5 statistics lines with requests, too few to judge the load" in few
+    assert "the client set the pace" not in few
+    assert "the client set the pace" in enough

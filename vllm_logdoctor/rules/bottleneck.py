@@ -42,8 +42,9 @@ MOST_PERIODS = 60
 """A load that changes its limit more often is reported in equal pieces, each by the limit that holds most often."""
 LEAST_CALLS = 10
 """Calls of an offline engine with one prompt each; fewer are a trial."""
-LEAST_LINES = 3
-"""Statistics lines with requests; fewer are moments, which do not show who set the pace."""
+LEAST_LOAD = 6
+"""Statistics lines with requests, a minute of them, from which the client's own pace comes before what may slow steps down, and
+from which anybody is advised to change a client or the number of replicas; fewer are too few to say who set the pace."""
 LEAST_SECONDS = 5.0
 """A further limit that held for less than the interval of any release's statistics lines is not named."""
 ONE_FAILED = "The only answered request failed"
@@ -314,7 +315,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         return "The free part of the KV cache was too small for the next request for {span}"
     if name == "kv-cache-limited" and any(span.waits for span in held):
         return "The KV cache limited concurrency for {span}"
-    if name == "client-limited" and len(load.busy) < LEAST_LINES:
+    if name == "client-limited" and len(load.busy) < LEAST_LOAD:
         lines = "only statistics line" if len(load.busy) == 1 else f"{len(load.busy)} statistics lines"
         return f"No request waited in the {lines} with requests, too few to judge the load"
     slots = slots_in_a_line(run)

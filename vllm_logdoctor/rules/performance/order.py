@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from vllm_logdoctor.rules.bottleneck import LEAST_LINES, RUN_SHARE
+from vllm_logdoctor.rules.bottleneck import LEAST_LOAD, RUN_SHARE
 from vllm_logdoctor.rules.context import RuleContext
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.rule import Rule
@@ -59,7 +59,7 @@ def worth(case: RuleContext, rule: Rule, found: Finding) -> float:
         value += LIMIT if rule.removes == case.bottleneck.name else 0.0
     if rule.voids_figures:
         value += LIMIT + 1.0
-    if "startup" in rule.objectives and len(case.load.busy) >= LEAST_LINES:
+    if "startup" in rule.objectives and len(case.load.busy) >= LEAST_LOAD:
         value *= SELDOM
     if rule.worth is not None:
         value = rule.worth(case, value)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.rules.bottleneck import one_by_one
+from vllm_logdoctor.rules.bottleneck import LEAST_LOAD, one_by_one
 from vllm_logdoctor.rules.capacity.ceiling import distance
 from vllm_logdoctor.rules.capacity.defaults import (
     engines_in_a_line,
@@ -64,9 +64,6 @@ MOST_RUNNING = 1024
 LEAST_GROWTH = 1.1
 # A tenth more requests is nothing that a client is changed for.
 LEAST_ROOM = 1.1
-# Statistics lines with requests, a minute of them, from which the client's own pace comes before what may slow steps down,
-# and from which anybody is advised to change a client or the number of replicas.
-LEAST_LOAD = 6
 # Share of the client's time from which steps that compute prompts leave nothing for more requests at once.
 MOST_PROMPTS = 0.4
 # Statistics lines behind each judgement: one line is a moment, not a load.
