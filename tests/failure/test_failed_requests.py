@@ -64,11 +64,26 @@ def test_the_error_of_a_request_that_two_loggers_print_is_one_finding_by_its_cau
         "    result = await app(",
         '  File "/opt/lib/python3.12/site-packages/vllm/entrypoints/openai/protocol.py", line 513, in check_prompt',
         "    if data.get(key):",
-        "AttributeError: 'bytes' object has no attribute 'get'",
+        "RuntimeError: dictionary changed size during iteration",
     ]
     found = [one for one in analyze(raised).runs[0].findings if "processing a request" in one.title]
     assert len(found) == 1
-    assert "AttributeError" in found[0].explanation
+    assert "RuntimeError" in found[0].explanation
+    assert "answered with status 500 and goes on" in found[0].explanation
+
+
+def test_a_body_that_is_no_json_object_is_named_with_the_header_that_it_needs() -> None:
+    raised = [
+        "ERROR:    Exception in ASGI application",
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/python3.12/site-packages/uvicorn/protocols/http/h11_impl.py", line 401, in run_asgi',
+        "    result = await app(",
+        '  File "/opt/lib/python3.12/site-packages/vllm/entrypoints/openai/protocol.py", line 513, in check_prompt',
+        "    if data.get(key):",
+        "AttributeError: 'bytes' object has no attribute 'get'",
+    ]
+    (found,) = [one for one in analyze(raised).runs[0].findings if "JSON object" in one.title]
+    assert "Content-Type: application/json" in found.alternatives[0]
 
 
 def test_an_image_that_the_processor_refused_is_no_matter_of_the_prompts_length() -> None:

@@ -55,7 +55,7 @@ def test_what_a_step_of_a_build_lacked_is_its_failure(tmp_path):
     (root,) = [finding for finding in _first_run(tmp_path, text).findings if finding.role == "root"]
     assert (root.id, root.confidence) == ("unclassified-failure", "medium")
     assert "retrieval incomplete" in root.evidence[0].text
-    assert "Fix the error in this line" in root.alternatives[0]
+    assert "Correct what this line names" in root.alternatives[0]
 
 
 def test_a_build_that_another_package_finished_after_its_error_failed(tmp_path):
