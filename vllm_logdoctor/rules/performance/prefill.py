@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor.rules.bottleneck import LEAST_LOAD
 from vllm_logdoctor.rules.capacity.ceiling import distance
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line, step_tokens_of
 from vllm_logdoctor.rules.context import (
@@ -18,7 +19,6 @@ from vllm_logdoctor.rules.limits import mostly_queue
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.serving import (
     LEAST_LINES,
-    LEAST_LOAD,
     LEAST_PREFILL_SHARE,
     LONG_QUEUE,
 )
