@@ -347,6 +347,7 @@ def root_explanation(root: Finding) -> str:
     """Return the explanation of a failure without the quotations that its decisive line or title repeats.
 
     Example:
+        >>> from vllm_logdoctor.run.model import Evidence
         >>> line = Evidence("a.log", 1, "KeyError: 'rows' of 3")
         >>> root_explanation(Finding("x", "failure", "high", "high", "t", "Exception: 'rows' of.... Raised in a.py.", "root", (line,)))
         'Raised in a.py.'
