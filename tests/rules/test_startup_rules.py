@@ -246,7 +246,7 @@ def test_the_disk_is_not_blamed_where_the_card_is_not_known() -> None:
     [
         ("/scratch/me/vllm-cache-1045456", "one folder for all jobs"),
         ("/scratch/me/vllm", "between starts: /scratch/me/vllm;"),
-        ("/root/.cache/vllm", "(default ~/.cache/vllm)"),
+        ("/home/me/.cache/vllm", "(default ~/.cache/vllm)"),
     ],
 )
 def test_the_cache_of_a_single_job_is_not_asked_to_be_kept(folder: str, words: str) -> None:

@@ -102,9 +102,9 @@ def prefix_caching(run: Run, load: Load) -> AlreadyRight | None:
     value = run.config.get("enable_prefix_caching")
     if value is None or value.value is not True or not value.evidence:
         return None
-    state = "on" + (f"; hit rate {load.hit_rate:g} % at the end" if load.hit_rate is not None else "")
     if load.hit_rate is not None and load.hit_rate < LEAST_HIT_RATE:
         return None
+    state = "on" + (f"; hit rate {load.hit_rate:g} % at the end" if load.hit_rate is not None else "")
     brings = "shared prefixes of prompts are computed once"
     rates = [sample for sample in run.samples if sample.prefix_hit is not None]
     return AlreadyRight(

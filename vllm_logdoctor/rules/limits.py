@@ -360,26 +360,37 @@ def interval_limits(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> 
         >>> interval_limits(spans, ["max-num-seqs-limited", "max-num-seqs-limited", "client-limited", "client-limited"])
         ['client-limited', 'max-num-seqs-limited', 'max-num-seqs-limited', 'client-limited']
     """
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for number, span in enumerate(spans):
+        places[span.sample.engine].append(number)
     found = list(limits)
-    for engine in {span.sample.engine for span in spans}:
-        places = [number for number, span in enumerate(spans) if span.sample.engine == engine]
-        for before, place, after in zip([None, *places], places, [*places[1:], None], strict=False):
-            span, limit = spans[place], limits[place]
-            last = spans[before] if before is not None else None
-            if limit in FULL_BATCH:
-                alike = after is not None and limits[after] == limit
-                if alike and _is_far_below(last, span) and _has_few_tokens(span, spans[after or 0]):
-                    found[place] = "client-limited"
-            elif last is not None and _is_far_below(span, last) and limits[before or 0] in FULL_BATCH:
-                ends = after is None or _has_few_tokens(spans[after], span)
-                if ends and not _has_few_tokens(span, last):
-                    found[place] = limits[before or 0]
+    for series in places.values():
+        ends = [(spans[number], limits[number]) for number in series]
+        for number, before, end, after in zip(series, [None, *ends], ends, [*ends[1:], None], strict=False):
+            found[number] = _limit_of_interval(before, end, after)
     return found
 
 
-def _is_far_below(one: Span | None, full: Span) -> bool:
+_End = tuple[Span, BottleneckName]
+"""A statistics line, and the limit of the moment that it shows."""
+
+
+def _limit_of_interval(before: _End | None, end: _End, after: _End | None) -> BottleneckName:
+    span, limit = end
+    if limit in FULL_BATCH:
+        if after is None or after[1] != limit:
+            return limit
+        filled = before is None or _is_far_below(before[0], span)
+        return "client-limited" if filled and _has_few_tokens(span, after[0]) else limit
+    if before is None or before[1] not in FULL_BATCH or not _is_far_below(span, before[0]):
+        return limit
+    ended = after is None or _has_few_tokens(after[0], span)
+    return before[1] if ended and not _has_few_tokens(span, before[0]) else limit
+
+
+def _is_far_below(one: Span, full: Span) -> bool:
     """Return whether less than half of the requests of a full batch ran at another moment, and none waited."""
-    return one is None or (not one.waits and 2 * (one.sample.running or 0) < (full.sample.running or 0))
+    return not one.waits and 2 * (one.sample.running or 0) < (full.sample.running or 0)
 
 
 def _has_few_tokens(span: Span, full: Span) -> bool:

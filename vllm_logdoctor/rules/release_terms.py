@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.flags import flag_at, flag_exists, flag_spans
+from vllm_logdoctor.knowledge.history import ReleaseSpan
 from vllm_logdoctor.knowledge.messages import message_table
 from vllm_logdoctor.knowledge.renames import renames
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
@@ -154,7 +155,7 @@ def action_of_release(change: Change, run: Run) -> Change | None:
 def _has(named: re.Match[str], release: str | None) -> bool:
     """Return whether a release has a setting, and what it is set to is one of its values and not the default anyway."""
     knob, value = named["knob"], named["value"]
-    if not (flag_spans(knob) if knob.startswith("--") else variable_spans(knob)):
+    if not _spans(knob):
         return True
     if named["number"] and str(variable_default(knob, release)) == named["number"]:
         return False
@@ -219,8 +220,12 @@ def _usable(named: re.Match[str], release: str | None) -> bool:
 
 
 def _is_new(knob: str) -> bool:
-    spans = flag_spans(knob) if knob.startswith("--") else variable_spans(knob)
+    spans = _spans(knob)
     return bool(spans) and number_of(spans[0].since) > number_of(_LONG_KNOWN)
+
+
+def _spans(knob: str) -> tuple[ReleaseSpan, ...]:
+    return flag_spans(knob) if knob.startswith("--") else variable_spans(knob)
 
 
 def _exists(knob: str, release: str | None) -> bool:

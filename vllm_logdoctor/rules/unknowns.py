@@ -54,10 +54,11 @@ def _unknowns(run: Run, topic: str) -> Iterator[str]:
         yield from _launch_unknowns(run)
     if not run.samples and not topic:
         yield from _load_unknowns(run)
+    memory = memory_of(run)
     if not topic or topic in _OF_CARDS:
-        yield from _card_unknowns(run, memory_of(run))
+        yield from _card_unknowns(run, memory)
     if not topic or topic in _OF_MEMORY:
-        yield from _cache_unknowns(run, memory_of(run))
+        yield from _cache_unknowns(run, memory)
 
 
 def _launch_unknowns(run: Run) -> Iterator[str]:

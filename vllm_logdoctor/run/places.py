@@ -20,7 +20,7 @@ def component_of(place: Frame, frames: Sequence[Frame]) -> str:
     of_others = owner if owner.startswith(VLLM) and owner != VLLM else ""
     model = f"model {found[-1]}" if found and f"{found[-1]}.py" != base else ""
     more = ", ".join(filter(None, (of_others, model)))
-    return f"{base}, {place.function}".rstrip(", ") + (f" ({more})" if more else "")
+    return file_and_function(place.file, place.function) + (f" ({more})" if more else "")
 
 
 _KINDS = (
@@ -42,6 +42,11 @@ def file_name(file: str) -> str:
     return file.replace("\\", "/").rpartition("/")[2]
 
 
+def file_and_function(file: str, function: str) -> str:
+    """Return the name of a file without its folders, and a function where there is one."""
+    return f"{file_name(file)}, {function}".rstrip(", ")
+
+
 def raised_in(place: Frame, owner: str, phase: str, raised: Raised | None) -> str:
     """Return where and when an exception was raised: loader.py, load_weights (vLLM), while the model was built and its weights were loaded."""
     deepest = raised.frames[-1] if raised is not None and raised.frames else place
@@ -50,7 +55,7 @@ def raised_in(place: Frame, owner: str, phase: str, raised: Raised | None) -> st
     calls = (owner_of(deepest.file) in libraries and owner_of(place.file) not in libraries) or (
         raised is not None and raised.name == "RecursionError" and deepest is not place
     )
-    file = file_name(place.file)
-    named = place.function if file.startswith("<") else f"{file}, {place.function}".rstrip(", ")
+    shell = file_name(place.file).startswith("<")
+    named = place.function if shell else file_and_function(place.file, place.function)
     where = f"{'a call from ' if calls else ''}{named}{f' ({owner})' if owner else ''}"
     return ", ".join(filter(None, (where, phase)))

@@ -99,12 +99,13 @@ def _values(name: str, points: list[Point], pick: Pick) -> str:
 
 def _missing(run: Run) -> list[str]:
     """Return when the log has no statistics lines although requests ran."""
-    holes = [span for span in load_of(run).spans if span.missing]
+    load = load_of(run)
+    holes = [span for span in load.spans if span.missing]
     if not holes:
         return []
     places = [_hole(run, span) for span in holes if span.sample.time is not None]
     if len(places) > MOST_HOLES:
-        places = [f"for {duration(sum(span.missing for span in holes))} in {len(holes)} places"]
+        places = [f"for {duration(load.missing_seconds)} in {len(holes)} places"]
     return [
         f"No statistics lines {', '.join(places)}, although requests ran: this time counts neither as load nor as idle.",
         "",

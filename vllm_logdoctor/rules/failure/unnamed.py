@@ -22,7 +22,7 @@ from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Block, Frame, Raised
 from vllm_logdoctor.run.builds import compiler_error, error_text, not_found_above
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, TENSOR_LIBRARIES, VLLM, acting_frames, owner_of
-from vllm_logdoctor.run.places import component_of, file_name, kind_of_request, raised_in
+from vllm_logdoctor.run.places import component_of, file_and_function, kind_of_request, raised_in
 
 UNKNOWN = "unclassified-failure"
 NOT_IN_LOG = "cause-not-in-log"
@@ -281,7 +281,7 @@ def _torn(
     if observation.block is not None and (said := _said_above(observation.block)) and UNKNOWN in rules:
         return _cut_off(said.message.strip(), said, observation, rules, raised.record)
     function = last.function.partition(" ")[0]  # All lines of the traceback may be in one.
-    values = {"cut_in": f"{file_name(last.file)}, {function}".rstrip(", ")}
+    values = {"cut_in": file_and_function(last.file, function)}
     rest = WHOLE_OUTPUT if context.run.kind == "build" else _REST
     signature = Signature(
         "", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off", remedy=rest

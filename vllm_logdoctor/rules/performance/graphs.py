@@ -133,15 +133,13 @@ def _taken_by_vllm(run: Run) -> bool:
 
 
 def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | None]:
-    running = case.load.running
-    metric = "generation_throughput"
     if case.run.outcome == "crashed_while_serving" or option_of_fork(case.run):
         # Steps that failed, or that a fork computes in its own way, are not those of the measured pairs.
         return "medium", "medium", None
     if case.run.benchmarks and not _shows_load(case):
         # How much of its time the server computed prompts, which graphs do not speed up, is not in the results.
         return "medium", "medium", None
-    severity, confidence, effect = _eager_effect_at_load(case, running, metric)
+    severity, confidence, effect = _eager_effect_at_load(case)
     return severity, confidence, _beside_prompts(case, effect)
 
 
@@ -158,9 +156,9 @@ def _beside_prompts(case: RuleContext, effect: Effect | None) -> Effect | None:
     return replace(effect, low=min(effect.low, most), high=round(most, 2), median=None, basis=basis)
 
 
-def _eager_effect_at_load(
-    case: RuleContext, running: float, metric: str
-) -> tuple[Severity, Confidence, Effect | None]:
+def _eager_effect_at_load(case: RuleContext) -> tuple[Severity, Confidence, Effect | None]:
+    running = case.load.running
+    metric = "generation_throughput"
     if case.run.platform not in (None, "cuda", "rocm", "npu"):
         # Measured on none of them.
         return "medium", "medium", None

@@ -92,7 +92,6 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
     slow_reading = _reading_is_the_limit(case)
     if slow_reading:
         text += f" {slow_reading}"
-    if slow_reading:
         change = _FASTER_READER
     elif device_of(case.run) is None and file_system.upper() in ("", *_OF_LOCAL_DISKS):
         change = _WHICH_IS_SLOW
