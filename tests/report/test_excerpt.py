@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vllm_logdoctor.report.excerpt import excerpt
-from vllm_logdoctor.report.first_screen import decisive
+from vllm_logdoctor.report.proof import decisive
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import vllm_logdoctor
 from vllm_logdoctor.report.effects import effect_range
-from vllm_logdoctor.report.first_screen import avoidance
+from vllm_logdoctor.report.steps import avoidance
 from vllm_logdoctor.rules.capacity.card import device_name
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM

@@ -22,10 +22,11 @@ from vllm_logdoctor.report.figures import (
     statuses,
     table,
 )
-from vllm_logdoctor.report.first_screen import LEAD, avoidance, split_lead
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.series import Point
 from vllm_logdoctor.report.serving import is_busy, requests_of, serving_of, summed_of
+from vllm_logdoctor.report.steps import avoidance
+from vllm_logdoctor.report.verdict import LEAD, split_lead
 from vllm_logdoctor.rules.model import Change, Effect, Finding
 from vllm_logdoctor.run.model import Coverage, Evidence, Phase, Run, Sample, SourceSummary
 

@@ -16,9 +16,9 @@ from vllm_logdoctor.report.body import (
 )
 from vllm_logdoctor.report.escape import shorten
 from vllm_logdoctor.report.evidence import lines_by_anchor
-from vllm_logdoctor.report.first_screen import state_level
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.state import state_level
 from vllm_logdoctor.report.webpage import webpage
 
 _RUNS_WITH_PARTS = 4

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.figures import table
-from vllm_logdoctor.report.first_screen import REVERSED, FirstScreen, first_screen, state, state_level
+from vllm_logdoctor.report.first_screen import FirstScreen, first_screen
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.report.page import Page, file_name
@@ -25,6 +25,8 @@ from vllm_logdoctor.report.sections.opinion import opinions
 from vllm_logdoctor.report.sections.plan import launch_command, left_out
 from vllm_logdoctor.report.sections.serving import serving
 from vllm_logdoctor.report.sections.timeline import timeline
+from vllm_logdoctor.report.state import state, state_level
+from vllm_logdoctor.report.steps import REVERSED
 from vllm_logdoctor.rules.context import plural
 
 Section = Callable[[Page], list[str]]

@@ -13,13 +13,14 @@ from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.report.escape import visible
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import share
-from vllm_logdoctor.report.first_screen import FirstScreen, Level, first_screen, state, state_level
+from vllm_logdoctor.report.first_screen import FirstScreen, first_screen
 from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.naming import phase_words, run_title
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.reader import plain_words
 from vllm_logdoctor.report.sections.serving import drawn_curves
+from vllm_logdoctor.report.state import Level, state, state_level
 from vllm_logdoctor.report.terminal_page import standard_output
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.model import Finding

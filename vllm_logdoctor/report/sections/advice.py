@@ -9,11 +9,11 @@ from vllm_logdoctor.report.effects import action_words, effect_words
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import capital
-from vllm_logdoctor.report.first_screen import avoidance, worthwhile
 from vllm_logdoctor.report.naming import OBJECTIVES
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.program_terms import in_program_terms, lines_in_program_terms
 from vllm_logdoctor.report.sections.plan import changed_command
+from vllm_logdoctor.report.steps import avoidance, worthwhile
 from vllm_logdoctor.rules.model import Finding
 
 _QUOTED = 2

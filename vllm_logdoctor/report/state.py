@@ -1,0 +1,199 @@
+"""The state of a run on the first screen: "LIMITED: KV cache full", and the level that gives it its colour."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.report.effects import MOST_OF_THE_RUN
+from vllm_logdoctor.report.escape import inline, prose
+from vllm_logdoctor.report.excerpt import excerpt
+from vllm_logdoctor.report.naming import BROKEN, LIMITS, failed_state, is_client, shows_a_run, start_seen
+from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.rules.bottleneck import (
+    ONE_FAILED,
+    limit_is_probable,
+    no_request_succeeded,
+    offloaded_gib,
+    outputs_are_empty,
+)
+from vllm_logdoctor.rules.failure.requests import REFUSED
+from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
+from vllm_logdoctor.rules.limits import SERVER_LIMITS
+from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.model import Confidence, Finding
+from vllm_logdoctor.run.servers import NAMES, VLLM
+
+Level = Literal["healthy", "limited", "failed", "cut"]
+DOUBT: dict[Confidence, str] = {"high": "", "medium": ", probable cause", "low": ", possible cause"}
+_NAMES_NO_CAUSE = frozenset({NOT_IN_LOG, UNKNOWN})
+"""Findings that quote an error or miss the cause: nothing in their title is doubtful."""
+# KeyError in scheduler.py, schedule
+_OF_EXCEPTION = lazy_pattern(r"\w*(?:Error|Exception|StopIteration) in ")
+_NO_LOAD = ("startup-only", "failed", "none-clear")
+LIMITING = (*SERVER_LIMITS, "host-limited", "interconnect-limited")
+_SEVERE = ("critical", "high")
+_WORD = lazy_pattern(r"[A-Za-z]{3}")
+_UNNAMED = "unclassified-failure"
+_ABOUT_THE_CACHE = "kv-cache-preemption"
+_STALLED = "engine-makes-no-progress"
+_NO_RUN = "the log shows neither a complete start nor a load"
+# FAILED tests/test_a.py::test_b[x-1] - ValueError: text      /src/csrc/attention.cpp:281:40: error: use of undeclared identifier
+_TEST = lazy_pattern(
+    r"^(?:FAILED|ERROR) \S{1,300}\.py::.{1,200}? - (?=\w)|^\S{1,300}?(?::\d+(?::\d+)?|\(\d+\)): (?=(?:fatal )?error: )"
+)
+
+
+def state_level(page: Page) -> Level:
+    """Return the level of a run's state."""
+    run = page.run
+    if page.root is not None or run.outcome in BROKEN:
+        return "failed"
+    if run.server != VLLM or is_cut_off(page):
+        return "cut"
+    if run.kind == "build" or run.router:
+        return "healthy"
+    if not shows_a_run(page.run) and page.diagnosis.bottleneck.name in _NO_LOAD:
+        return "cut"
+    limit = page.diagnosis.bottleneck.name
+    queued = limit == "none-clear" and any(sample.waiting for sample in run.samples)
+    limited = limit in LIMITING or queued or severe_findings(page) or no_request_succeeded(run)
+    return "limited" if limited else "healthy"
+
+
+def state(page: Page) -> str:
+    """Return the state in capitals with what it is about, "FAILED at start-up: Out of memory"."""
+    run, level = page.run, state_level(page)
+    if run.server != VLLM:
+        return f"NOT JUDGED: log of {NAMES.get(run.server, run.server)}"
+    if page.root is not None:
+        return _state_of_failure(page, page.root)
+    if level == "failed":
+        return f"{failed_state(run)}: cause not in this log"
+    if level == "cut":
+        return _state_of_piece(page)
+    return _state_of_limited(page) if level == "limited" else _state_of_healthy(page)
+
+
+def _state_of_failure(page: Page, root: Finding) -> str:
+    """Return how a run failed, and its cause with the doubt that is left."""
+    outcome, cause = page.run.outcome, _cause(root)
+    if outcome == "truncated" and root.role == "root" and root.confidence != "high":
+        return f"CUT OFF, possible failure: {cause}"
+    quoted = root.id in _NAMES_NO_CAUSE or _OF_EXCEPTION.match(root.title)
+    doubt = "" if quoted else DOUBT[root.confidence]
+    if outcome == "crashed_while_serving":
+        cause = cause.removesuffix(" while serving")
+    return f"{failed_state(page.run)}{doubt}: {cause}"
+
+
+def _state_of_piece(page: Page) -> str:
+    """Return the state of a log that shows neither how its run ended nor what it served."""
+    run = page.run
+    if is_cut_off(page):
+        return (
+            f"CUT OFF: {'no result in the log' if run.startup_complete else 'the log ends during start-up'}"
+        )
+    if run.kind == "test":
+        return "EXCERPT: a check of a test failed"
+    no_statistics = page.diagnosis.bottleneck.name == "none-clear"
+    return f"EXCERPT: {_logged_error(page) or ('requests without statistics' if no_statistics else _NO_RUN)}"
+
+
+def _state_of_limited(page: Page) -> str:
+    """Return what limits a run, or that its requests fail."""
+    if not no_request_succeeded(page.run) or failing_requests(page):
+        return f"LIMITED: {_limit(page)}"
+    if page.diagnosis.bottleneck.reason == ONE_FAILED:
+        return "REQUEST FAILED: the only one answered"
+    return "REQUESTS FAILED: no request succeeded"
+
+
+def _state_of_healthy(page: Page) -> str:
+    """Return the state of a run in which nothing failed and no setting limits it."""
+    run, limit = page.run, page.diagnosis.bottleneck.name
+    if run.kind == "build":
+        return "BUILD: no error"
+    if run.router:
+        return "ROUTER: no error"
+    if is_client(run):
+        return "BENCHMARK CLIENT: results"
+    if run.benchmarks and not (run.samples or run.startup_complete):
+        return "BENCHMARK RESULTS: the log has no lines of the server"
+    if limit == "startup-only" and (error := _logged_error(page)):
+        return f"STARTED: {error}"
+    if outputs_are_empty(run):
+        return "TO CHECK: every printed output is empty"
+    if limit == "none-clear" and not run.samples:
+        shown = "COMPLETED" if run.kind == "offline" and not run.startup_complete else "HEALTHY"
+        return f"{shown}: no statistics of the load in this log"
+    return f"HEALTHY: {LIMITS[limit]}" if limit in ("idle", "startup-only", "none-clear") else "HEALTHY"
+
+
+def _logged_error(page: Page) -> str:
+    """Return what failed in the log of a server that did not fail, a request or a client; else nothing."""
+    found = next((prose(one.title) for one in page.advice if one.id == REFUSED and one.evidence), "")
+    return found[:1].lower() + found[1:]
+
+
+def _limit(page: Page) -> str:
+    """Return what limits a run: requests that fail, before anything that makes the others slower.
+
+    A cache that is not full is named by the title of the finding on it.
+    """
+    failing = failing_requests(page)
+    if failing:
+        return prose(failing[0].title)
+    limit = page.diagnosis.bottleneck.name
+    probable = " (probable)" if limit_is_probable(page.run, limit, load_of(page.run)) else ""
+    if limit == "kv-cache-limited":
+        titles = (one.title for one in page.diagnosis.findings if one.id == _ABOUT_THE_CACHE)
+        title = next(titles, "")
+        return prose(title.partition(":")[0]) + probable if title else LIMITS[limit]
+    if limit == "host-limited" and offloaded_gib(page.run):
+        return "CPU offload of weights"
+    if limit == "host-limited" and page.run.platform is None:
+        return "slow decode steps"
+    if limit in LIMITING:
+        return LIMITS[limit] + probable
+    named = (
+        one.title for one in severe_findings(page) if one.id == _STALLED or one.id.startswith("slow-start")
+    )
+    held = "requests wait, the cause is not in the log"
+    return prose(next(named, held if limit == "none-clear" and page.run.samples else "by its configuration"))
+
+
+def severe_findings(page: Page) -> list[Finding]:
+    """Return the findings of the configuration that limit a run, by their severity."""
+    return [
+        one
+        for one in (*page.advice, *page.diagnosis.hidden)
+        if one.severity in _SEVERE and one.changes and one.kind != "security" and not _holds_briefly(one)
+    ]
+
+
+def _holds_briefly(finding: Finding) -> bool:
+    """Return True if a finding is about a small part of the load only."""
+    return finding.effect is not None and finding.effect.share < MOST_OF_THE_RUN
+
+
+def failing_requests(page: Page) -> list[Finding]:
+    """Return what says that most requests fail: whatever else limits a run comes after it."""
+    return [one for one in severe_findings(page) if one.topic == "serving" and one.kind == "configuration"]
+
+
+def is_cut_off(page: Page) -> bool:
+    """Return True if the log ends before anything was served or answered, without an error."""
+    run = page.run
+    before_result = run.kind == "offline" and not run.samples and not any(one.done for one in run.progress)
+    unfinished = before_result or not run.startup_complete
+    return run.outcome == "truncated" and start_seen(run) and unfinished and not is_client(run)
+
+
+def _cause(root: Finding) -> str:
+    """Return the title of a cause; the exception itself where no rule names it."""
+    said = _TEST.sub("", excerpt(root.evidence[0].text, limit=400)) if root.evidence else ""
+    said = excerpt(said, limit=110)
+    if root.id == _UNNAMED and _WORD.search(said):
+        return inline(said.partition(". Did you mean")[0])
+    return prose(root.title)

@@ -1,0 +1,113 @@
+"""What the first screen says to do, first things first, and what not to do; all texts are escaped inline Markdown."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.report.alternatives import ways_beside
+from vllm_logdoctor.report.effects import ORIGINS, action_words, change_words, effect_range, gains_little
+from vllm_logdoctor.report.escape import code, prose
+from vllm_logdoctor.report.figures import capital
+from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.program_terms import in_program_terms
+from vllm_logdoctor.report.state import Level, is_cut_off
+from vllm_logdoctor.report.verdict import download
+from vllm_logdoctor.rules.context import plural
+from vllm_logdoctor.rules.failure.requests import REFUSED
+from vllm_logdoctor.rules.model import Finding
+
+SHOWN = 3
+_ACTION = 140
+_CLAUSE_END = lazy_pattern(r"(?<=\w{3}): |; |(?<=\w{3}) \(")
+REVERSED = (
+    "The lines of this log run backwards in time (newest first), so the start, end and cause below may be wrong. Reverse"
+    " the log and analyze it again: `tac LOG | logdoctor analyze -`."
+)
+_REST_OF_LOG = (
+    "Get the rest of the log and how the process ended: `docker inspect`, `kubectl describe pod`, `kubectl logs"
+    " --previous`, `journalctl -u` or `sacct`."
+)
+_DOWNLOADED_BEFORE = "Wait for the download if the process still runs; to start without it, give the path of a local copy as the model."
+
+
+def worthwhile(page: Page) -> tuple[Finding, ...]:
+    """Return the findings whose changes are worth proposing, in order of gain; a secret limits nothing, and is the last one shown."""
+    found = [
+        finding
+        for finding in page.advice
+        if finding.changes
+        and finding.role != "cascade"
+        and not page.put_off(finding)
+        and not (finding.effect is not None and gains_little(finding.effect))
+    ]
+    secrets = [one for one in found if one.kind == "security"]
+    others = [one for one in found if one.kind != "security"]
+    return (*others[: SHOWN - 1], *secrets, *others[SHOWN - 1 :])
+
+
+def remaining_ways(page: Page, root: Finding) -> tuple[str, ...]:
+    """Return the remedies of a failure that the first screen has no room for, escaped."""
+    return tuple(remedies(page, root))[SHOWN:]
+
+
+def remedies(page: Page, root: Finding) -> list[str]:
+    """Return what to do about a failure, first choice first; a setting that the plan holds back is none."""
+    held_back = {knob for knob, _ in page.refused(root)}
+    made = [change for change in root.changes if change.knob not in held_back]
+    ways = [action_words(change, root.alternatives) for change in made]
+    ways += [prose(way.removeprefix("Or ")) for way in ways_beside(root.changes, root.alternatives)]
+    return [in_program_terms(f"{capital(way).rstrip('.')}.", page.run) for way in ways]
+
+
+def action(page: Page, finding: Finding, said: str) -> str:
+    words = capital(_short("; ".join(change_words(change) for change in finding.changes[:2])))
+    gain = (
+        f" Gain: {effect_range(finding.effect)} ({ORIGINS[finding.effect.origin]})." if finding.effect else ""
+    )
+    title = prose(finding.title)
+    why = page.cite(finding.evidence, 2) if title in said else f"({title}{page.cited(finding.evidence, 2)})"
+    return in_program_terms(f"{f'**{words}** {why}'.rstrip()}.{gain}", page.run)
+
+
+def _short(words: str) -> str:
+    """Return the first clause of a long action; the details have all of it."""
+    if len(words) <= _ACTION:
+        return words
+    clause = _CLAUSE_END.split(words, maxsplit=1)[0]
+    return clause if clause.count("`") % 2 == 0 else words
+
+
+def without_change(page: Page, level: Level) -> tuple[str, ...]:
+    """Return what to do where no setting is to be changed."""
+    if level == "cut" and is_cut_off(page):
+        return (_DOWNLOADED_BEFORE, _REST_OF_LOG) if download(page) is not None else (_REST_OF_LOG,)
+    if level == "failed":
+        return (
+            "Ask the scheduler, the container runtime or the kernel log (`dmesg -T`) who ended the process.",
+        )
+    if page.run.samples:
+        return ()
+    refused = (one for one in page.advice if one.id == REFUSED and one.role == "root")
+    return tuple(way for one in refused for way in remedies(page, one))[:SHOWN]
+
+
+def note(page: Page, first: Finding | None, shown: tuple[Finding, ...]) -> str:
+    parts = [REVERSED] if page.run.newest_first else []
+    if first is not None and first.avoid:
+        parts.append(in_program_terms(avoidance(first), page.run))
+    further = len(worthwhile(page)) - len(shown) if shown else 0
+    if further > 0:
+        parts.append(f"{plural(further, 'more change')} below.")
+    if page.diagnosis.hidden:
+        names = ", ".join(code(name) for name in dict.fromkeys(one.id for one in page.diagnosis.hidden))
+        parts.append(f"Left out by the baseline or a suppression: {names}.")
+    return " ".join(parts)
+
+
+def avoidance(finding: Finding) -> str:
+    """Return what not to do as a sentence, escaped."""
+    text = finding.avoid.rstrip(".")
+    return prose(
+        f"{text}."
+        if text.startswith(("Do not", "Don't", "Never"))
+        else f"Avoid: {text[:1].lower() if text[1:2].islower() else text[:1]}{text[1:]}."
+    )

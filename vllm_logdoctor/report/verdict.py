@@ -1,0 +1,166 @@
+"""The sentence of the first screen that says what matters, with the lines that prove it; all texts are escaped inline Markdown."""
+
+from __future__ import annotations
+
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.report.escape import code, prose
+from vllm_logdoctor.report.excerpt import excerpt, without_arguments
+from vllm_logdoctor.report.figures import capital
+from vllm_logdoctor.report.key_figures import benchmark_result
+from vllm_logdoctor.report.naming import BROKEN, PHASES, is_client
+from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.proof import decisive, telling
+from vllm_logdoctor.report.state import (
+    LIMITING,
+    Level,
+    failing_requests,
+    is_cut_off,
+    severe_findings,
+    state,
+    state_level,
+)
+from vllm_logdoctor.rules.bottleneck import no_request_succeeded
+from vllm_logdoctor.rules.failure.requests import REFUSED
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.texts import shared_start
+
+LEAD = 320
+"""Characters of an explanation on the first screen; the rest follows in the details."""
+_QUOTE = 240
+_REPEATED = 6
+# Compiler error: ...    First mismatch: ...
+_QUOTATION = lazy_pattern(r"(?:^|(?<=[.!?] ))[A-Z][^.:]{2,40}: ")
+_SERVER_ERRORS = "answered-with-server-errors"
+_SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z`])")
+# Downloading:   0%|          | 0.00/9.29G [00:00<?, ?B/s]      model-00001-of-00015.safetensors:  12%|#2 | 1.2G/9.3G
+_DOWNLOAD = lazy_pattern(
+    r"(?:Downloading|Fetching)\b.{0,80}?\d+%\||\S+\.(?:safetensors|bin|gguf|pth?):? +\d+%\|"
+)
+
+
+def sentence(page: Page) -> str:
+    """Return the verdict in one sentence, without emphasis."""
+    run = page.run
+    if page.root in page.diagnosis.hidden:
+        return "Known failure, left out by the baseline or a suppression."
+    if page.root is not None:
+        return split_lead(root_explanation(page.root))[0]
+    if run.outcome in BROKEN:
+        said = (
+            f" {prose(run.job.job or 'The job')}: {prose(run.job.words)}."
+            if run.job and run.job.words
+            else ""
+        )
+        return f"The log does not contain the cause.{said}"
+    if run.kind == "build":
+        return "Log of a build or an installation; no vLLM runs in it."
+    if run.router:
+        return "Log of a router, which distributes requests among servers of vLLM; no engine runs in it."
+    if is_client(run):
+        return f"Log of a benchmark client; it contains no server lines. {benchmark_result(page)}"
+    if is_cut_off(page):
+        return _cut_off(page)
+    return _on_load(page)
+
+
+def _on_load(page: Page) -> str:
+    """Return what limited a run, after the failing requests or the settings that matter more."""
+    limit, level = page.diagnosis.bottleneck, state_level(page)
+    words = f"{capital(prose(limit.reason).rstrip('.'))}{page.cited(limit.evidence, 2)}."
+    first = severe_findings(page)
+    if level == "cut" and limit.name != "none-clear":
+        first = list(page.advice)
+    elif level != "limited" or limit.name in LIMITING:
+        first = failing_requests(page) or [one for one in page.advice if one.id == _SERVER_ERRORS]
+    if not first:
+        return _with_refusal(page, words, level)
+    if level == "cut" and first[0].id == REFUSED and first[0].evidence:
+        return f"The error: {quote(page, first[0])}."
+    if first[0].id == _SERVER_ERRORS or prose(first[0].title) in state(page):
+        return f"{split_lead(root_explanation(first[0]))[0]} {words}"
+    named = f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}."
+    return named if level == "cut" else f"{named} {words}"
+
+
+def _with_refusal(page: Page, words: str, level: Level) -> str:
+    """Return the words on a load, with the error of a request where none was answered or nothing else is known."""
+    refused = next((one for one in page.advice if one.id == REFUSED and one.evidence), None)
+    if refused is not None and page.diagnosis.bottleneck.name == "startup-only":
+        return f"{words.removesuffix('.')}, and this error: {quote(page, refused)}."
+    if refused is None or level != "limited" or not no_request_succeeded(page.run):
+        return words
+    return f"{words.removesuffix('.')}: {quote(page, refused)}."
+
+
+def split_lead(text: str) -> tuple[str, str]:
+    """Return the sentences of an explanation that fit the first screen, and the rest; both escaped.
+
+    Example:
+        >>> split_lead("It broke. " + "Long story. " * 40)[0].startswith("It broke. Long story.")
+        True
+    """
+    sentences = _SENTENCE_END.split(text.strip())
+    kept = 1
+    while kept < len(sentences) and len(" ".join(sentences[: kept + 1])) <= LEAD:
+        kept += 1
+    return prose(" ".join(sentences[:kept])), prose(" ".join(sentences[kept:]))
+
+
+def root_explanation(root: Finding) -> str:
+    """Return the explanation of a failure without the quotations that its decisive line or title repeats.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Evidence
+        >>> line = Evidence("a.log", 1, "KeyError: 'rows' of 3")
+        >>> root_explanation(Finding("x", "failure", "high", "high", "t", "Exception: 'rows' of.... Raised in a.py.", "root", (line,)))
+        'Raised in a.py.'
+    """
+    text = root.explanation
+    lines = decisive(root)
+    said = " ".join(f"{lines[0].text if lines else ''} {root.title} ".split())
+    for label in _QUOTATION.finditer(text):
+        value = text[label.end() :].removeprefix("AssertionError: ")
+        starts = [at for at in range(len(said)) if said.startswith(value[:_REPEATED], at)]
+        shared = max((shared_start(value, said[at:]) for at in starts), default=0)
+        rest = value[shared:].lstrip(".…")
+        whole = not rest or rest.startswith(" ") or value[:shared].endswith(" ")
+        if whole and shared >= min(_REPEATED, len(value.rstrip("."))):
+            return f"{text[: label.start()].rstrip()} {rest.lstrip()}".strip()
+    return text
+
+
+def quote(page: Page, root: Finding) -> str:
+    shown = decisive(root)
+    return (
+        f"{code(excerpt(without_arguments(shown[0].text, _QUOTE), limit=_QUOTE), _QUOTE)} {page.cite(shown[:1])}"
+        if shown
+        else ""
+    )
+
+
+def with_lines(page: Page, text: str, root: Finding) -> str:
+    return f"{text.rstrip('.')}{page.cited(telling(root), 2)}." if text else ""
+
+
+def download(page: Page) -> Record | None:
+    """Return the last line of a log that ends with the bar of a download."""
+    last = page.run.tail[-1] if page.run.tail and page.run.last_of_file else None
+    return last if last is not None and _DOWNLOAD.match(last.message) else None
+
+
+def _cut_off(page: Page) -> str:
+    """Return what is known of a start whose end is not in the log."""
+    if (bar := download(page)) is not None:
+        return f"The log ends while the model is being downloaded{page.cited([page.run.evidence(bar)], 1)}."
+    ready = page.run.measured.get("init_engine_seconds")
+    if ready is not None:
+        first = "result" if page.run.kind == "offline" else "request"
+        return f"The engine was ready{page.cited(ready.evidence, 1)}; the log ends before the first {first}."
+    parts = [phase for phase in page.run.phases if phase.parent == "startup" and phase.name in PHASES]
+    if not parts or parts[-1].name == "unexplained":
+        return "The log ends before start-up completed."
+    last = parts[-1]
+    loaded = page.run.measured.get("model_weights_gib") if last.name == "load-weights" else None
+    when, evidence = ("after", loaded.evidence) if loaded is not None else ("during", last.evidence)
+    return f"The log ends before start-up completed, {when} {PHASES[last.name]}{page.cited(evidence, 1)}."
