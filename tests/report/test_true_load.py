@@ -65,16 +65,14 @@ def test_the_cache_of_several_kinds_of_layers_is_measured_in_requests() -> None:
     assert "152,624 tokens [L6], shared by layers of several kinds" in text
 
 
-def test_a_length_of_time_reads_the_same_everywhere() -> None:
+def test_the_length_of_a_log_is_that_between_its_first_and_last_time() -> None:
     slow = (
         "INFO 06-25 03:10:{:02} [metrics.py:540] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 73.0 tokens/s,"
         " Running: 32 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 28.1%, CPU KV cache usage: 0.0%."
     )
     text = report([slow.format(second) for second in (10, 19, 27, 36, 44)])
-    length = text.split(" · still running")[0].rsplit(" · ", 1)[1]
-    assert length.endswith(" of load")
-    assert f"all {length}" in text
-    assert f"For {length.removesuffix(' of load')} at most" in text
+    assert " · 34 s · still running" in text
+    assert "in all 5 statistics lines with requests" in text
 
 
 def test_a_period_without_a_running_request_is_not_said_to_hold_up_to_0() -> None:
@@ -136,7 +134,7 @@ def decoding(second: int, kv: float) -> str:
 
 def test_the_first_line_of_an_excerpt_is_judged_as_the_next_one_of_the_same_load() -> None:
     text = report([decoding(10 * number, 70.0 + number) for number in range(1, 6)])
-    assert "for all 50 s of load" in text
+    assert "in all 5 statistics lines with requests" in text
     assert "Otherwise limited" not in text
     assert "each got at most 1.04 tokens/s" in text
 
@@ -162,10 +160,15 @@ def test_load_does_not_begin_before_the_first_request() -> None:
     lines = [line.format(second=second, prompt=0.0, running=1) for second in (26, 36, 46)]
     added = "INFO 09-26 11:35:13 engine.py:288] Added request chat-5."
     first = line.format(second=16, prompt=2.5, running=1)
-    assert "of 33 s of load" in vllm_logdoctor.analyze([added, first, *lines]).to_markdown()
+    assert _seconds_of_load([added, first, *lines]) == 33
     # Another request ran before the log begins.
     earlier = first.replace("Running: 1", "Running: 2")
-    assert "of 40 s of load" in vllm_logdoctor.analyze([added, earlier, *lines]).to_markdown()
+    assert _seconds_of_load([added, earlier, *lines]) == 40
+
+
+def _seconds_of_load(lines: list[str]) -> float:
+    periods = vllm_logdoctor.analyze(lines).periods
+    return sum((one.end or 0.0) - (one.start or 0.0) for one in periods)
 
 
 @pytest.mark.parametrize(
@@ -241,14 +244,14 @@ def test_raising_the_cache_is_not_called_useless_where_it_is_nearly_full() -> No
         assert "the log shows neither the cause nor the device" in text
 
 
-def test_a_run_is_as_long_as_its_load_where_only_its_command_comes_before() -> None:
+def test_the_interval_before_the_log_is_named_and_is_no_part_of_its_length() -> None:
     head = "INFO 10-26 02:48:{:02} llm_engine.py:624] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 950.0 tokens/s,"
     gauges = " Running: 18 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 9.0%, CPU KV cache usage: 0.0%"
     lines = [head.format(second) + gauges for second in range(25, 55, 5)]
     text = report(["$ vllm serve org/m --max-model-len 8192", *lines])
-    assert " · 30 s of load · " in text
+    assert " · 25 s · " in text
     assert "6 statistics lines, the first for the interval before the log." in text
-    assert "all 30 s of load" in text
+    assert "in all 6 statistics lines with requests" in text
 
 
 def test_a_gain_of_a_short_burst_is_one_range_with_the_share_of_the_time_and_no_simulated_load() -> None:
@@ -292,7 +295,8 @@ def test_no_rate_per_request_over_a_sweep_of_loads(levels: tuple[int, ...], said
 def test_two_statistics_lines_do_not_show_who_set_the_pace() -> None:
     few, more = ([statistics(second, 4, 0, 0.5) for second in range(100, 100 + 10 * n, 10)] for n in (2, 6))
     text = report([*START, *few])
-    assert "No request waited in the 2 statistics lines with requests, too few to judge the load" in text
+    assert "**No request waited in the 2 statistics lines with requests [" in text
+    assert text.startswith("# NO FAILURE: too few statistics lines to judge the load")
     assert "| up to 4 running, queue empty in 2 statistics lines |" in text
     assert "2 statistics lines.\n\nGeneration " in text
     assert "| mean |" not in text
@@ -424,7 +428,7 @@ def test_the_tokens_of_a_step_are_proved_by_the_line_that_holds_in_the_end() -> 
     )
     own = "(APIServer pid=1) INFO 05-01 10:00:02 [scheduler.py:216] Chunked prefill is enabled with max_num_batched_tokens=8192."
     engine = START[2].replace("device_config=cuda", "device_config=cuda, enable_chunked_prefill=True")
-    text = report([default, *START[:2], own, engine, *START[3:]])
+    text = report([default, *START[:2], own, engine, *START[3:], statistics(120, 1, 0, 1.0)])
     assert "chunked prefill (on) [L4 and 1 more]" in text
 
 
@@ -486,6 +490,7 @@ def test_fewer_lines_than_a_minute_do_not_show_who_set_the_pace() -> None:
     line = "INFO 10-26 02:48:{:02} llm_engine.py:624] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 950.0 tokens/s,"
     gauges = " Running: 18 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 9.0%, CPU KV cache usage: 0.0%"
     few, enough = (report([line.format(2 + 5 * n) + gauges for n in range(count)]) for count in (5, 6))
-    assert "in the 5 statistics lines with requests, too few to judge the load" in few
+    assert few.startswith("# NO FAILURE: too few statistics lines to judge the load")
+    assert "No request waited in the 5 statistics lines with requests" in few
     assert "the client set the pace" not in few
     assert "the client set the pace" in enough

@@ -136,12 +136,6 @@ def test_a_cache_that_one_request_holds_is_not_called_full() -> None:
     assert "KV cache (never above" not in text
 
 
-def test_the_time_of_an_excerpt_holds_the_interval_of_its_first_statistics_line() -> None:
-    text = report(HELD)
-    assert "· 40 s of load ·" in text
-    assert "all 40 s of load" in text
-
-
 def test_several_unexplained_gaps_have_no_time_of_day() -> None:
     made = "(EngineCore_DP0 pid=9) INFO 05-01 10:05:30 [core.py:210] init engine (profile, create kv cache, warmup model) took 5.00 seconds"
     text = report(

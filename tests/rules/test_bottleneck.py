@@ -268,8 +268,8 @@ def test_a_queue_in_a_line_without_prompts_is_not_behind_prompts() -> None:
     )
     found = bottleneck_of(run)
     assert found.name == "prefill-limited"
-    assert "for 30 s of" in found.reason
-    assert "by no clear cause (50 s)" in found.reason
+    assert "in 3 of 8 statistics lines" in found.reason
+    assert "by no clear cause (5 lines)" in found.reason
     assert max(one.line for one in found.evidence) == run.samples[2].line
 
 
@@ -372,7 +372,7 @@ def test_a_line_between_two_of_a_full_cache_is_the_caches_and_not_behind_prompts
         set={"max_num_seqs": 256}, samples=load((1, full), (1, freed), (1, full), (1, freed), (1, full))
     )
     found = bottleneck_of(run)
-    assert found.reason.startswith("The KV cache limited concurrency for all 50 s of load")
+    assert found.reason.startswith("The KV cache limited concurrency in all 5 statistics lines with requests")
     assert "prefill" not in found.reason
 
 

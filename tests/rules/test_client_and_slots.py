@@ -34,7 +34,7 @@ def client(*parts: tuple[int, dict[str, Any]], objective: str = "balanced", **mo
 @pytest.mark.parametrize(
     ("parts", "seats", "said"),
     [
-        ([(9, CALM)], 256, "In all 9 statistics lines with load (1 min 30 s) no request waited: vLLM ran at most 8 at once and had 248 of 256 max_num_seqs slots free and at least 96 % of the KV cache free."),
+        ([(9, CALM)], 256, "In all 9 statistics lines with requests no request waited: vLLM ran at most 8 at once and had 248 of 256 max_num_seqs slots free and at least 96 % of the KV cache free."),
         ([(9, CALM)], None, "no request waited: vLLM ran at most 8 at once and had at least 96 % of the KV cache free."),
         ([(9, {**CALM, "kv": 0.0})], None, "and had nearly all of the KV cache free."),
         ([(9, {**CALM, "kv": 0.4})], None, "and had at least 99.6 % of the KV cache free."),
@@ -54,10 +54,7 @@ def test_engines_of_one_server_are_said_to_be_counted_together() -> None:
         for one in (sample(number=number, **CALM), sample(number=number, engine=1, **CALM))
     ]  # type: ignore[arg-type]
     found = advice(a_run(set={"data_parallel_size": 2}, samples=both))[CLIENT]
-    assert (
-        "In all 18 statistics lines with load (3 min, 2 engines together) no request waited"
-        in found.explanation
-    )
+    assert "In all 18 statistics lines with requests no request waited" in found.explanation
 
 
 @pytest.mark.parametrize(
@@ -85,15 +82,9 @@ def test_what_more_requests_bring_ends_where_the_server_is_full(
         assert ("cache and max_num_seqs allow" in found.effect.basis) is (high < 1.9)
 
 
-@pytest.mark.parametrize(("lines", "confidence", "asked"), [(2, "medium", False), (3, "medium", False), (5, "medium", False), (6, "high", True)])  # fmt: skip
-def test_a_minute_of_lines_is_needed_to_ask_for_more_requests(
-    lines: int, confidence: str, asked: bool
-) -> None:
-    found = client((lines, CALM))
-    assert (found.confidence, bool(found.changes)) == (confidence, asked)
-    assert ("too little to say what limits this load" in found.explanation) is not asked
-    assert (found.title == "Few statistics lines, and no queue in them") is not asked
-    assert CLIENT not in advice(run_of((1, CALM)))
+@pytest.mark.parametrize(("lines", "judged"), [(1, False), (5, False), (6, True)])
+def test_a_minute_of_lines_is_needed_to_judge_the_client(lines: int, judged: bool) -> None:
+    assert (CLIENT in advice(run_of((lines, CALM)))) is judged
 
 
 @pytest.mark.parametrize(
@@ -155,10 +146,10 @@ FULL_SLOTS = {"running": 64, "waiting": 30, "kv": 20.0, "generation": 2000.0}
 @pytest.mark.parametrize(
     ("parts", "seats", "said"),
     [
-        ([(12, FULL_SLOTS)], 64, "For 2 min (100 % of the busy time) all 64 max_num_seqs slots were taken and up to 30 requests waited, while at most 20 % of the KV cache was used."),
+        ([(12, FULL_SLOTS)], 64, "In all 12 statistics lines with requests all 64 max_num_seqs slots were taken and up to 30 requests waited, while at most 20 % of the KV cache was used."),
         ([(11, FULL_SLOTS), (1, {**FULL_SLOTS, "running": 63})], 64, "at least 63 of the 64 max_num_seqs slots were taken"),
         ([(12, {**FULL_SLOTS, "running": 1, "waiting": 1})], 1, "the only max_num_seqs slot was taken and up to 1 request waited"),
-        ([(6, CALM), (6, FULL_SLOTS)], 64, "For 1 min (50 % of the busy time)"),
+        ([(6, CALM), (6, FULL_SLOTS)], 64, "In 6 of 12 statistics lines with requests all 64"),
     ],
 )  # fmt: skip
 def test_taken_slots_are_described_by_their_figures(

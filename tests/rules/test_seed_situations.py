@@ -97,7 +97,7 @@ def test_a_120b_model_on_two_cards_needs_no_change_and_no_promise_for_flashinfer
     assert sampler["effect"] is None
     assert [change for change in report(name)["plan"]["changes"] if change["kind"] == "flag"] == []
     right = {item["name"] for item in report(name)["already_right"]}
-    assert {"CUDA graphs", "torch.compile", "prefix caching", "chunked prefill", "quantization"} <= right
+    assert {"CUDA graphs", "torch.compile", "chunked prefill", "quantization"} <= right
 
 
 def test_a_worker_with_a_forced_kernel_gets_the_fast_one_first() -> None:

@@ -178,8 +178,7 @@ def test_what_is_on_is_reported_with_its_line() -> None:
     assert found["CUDA graphs"] == "captured in 17 s, 0.48 GiB"
     assert "72 %" in found["prefix caching"]
     assert found["quantization"] == "awq_marlin"
-    assert found["KV cache"] == "never above 12 %"
-    assert "at most 8 used" in found["max_num_seqs"]
+    assert not found.keys() & {"KV cache", "max_num_seqs"}
     assert all(item.evidence for item in already_right(run))
 
 
@@ -263,7 +262,7 @@ def test_a_prefix_cache_that_is_not_hit_is_not_called_right(hit: float, reported
 def test_what_a_finding_is_about_and_what_crashed_is_not_called_right() -> None:
     parts = load((9, {"running": 64, "waiting": 40, "generation": 400.0, "kv": 22.0}))
     run = a_run(set={"max_num_seqs": 64}, reported={"async_scheduling": True}, samples=parts)
-    assert right(run).keys() == {"KV cache", "asynchronous scheduling"}
+    assert right(run).keys() == {"asynchronous scheduling"}
     found = already_right(run, findings=tuple(advice(run).values()))
     assert [item.name for item in found] == ["asynchronous scheduling"]
     run.outcome = "crashed_while_serving"

@@ -265,9 +265,7 @@ def run_title(run: Run, *, failed: bool = False) -> str:
         parts.append(spread)
     seconds = _seconds(run)
     load = load_of(run)
-    if begins_with_load(run) and load.engines == 1 and load.busy_seconds >= seconds > 0:
-        parts.append(f"{duration(load.busy_seconds)} of load")
-    elif seconds >= 1:
+    if seconds >= 1:
         missing = load.missing_seconds / max(load.engines, 1)
         hole = f" ({duration(missing)} without statistics lines)" if missing > seconds / 3 else ""
         parts.append(f"{duration(seconds)}{hole}")

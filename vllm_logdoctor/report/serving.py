@@ -15,6 +15,7 @@ from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run, Sample
 
 Number = TypeVar("Number", int, float)
+Reading = TypeVar("Reading", Sample, Point)
 
 
 class Spread(Struct, frozen=True):
@@ -31,7 +32,7 @@ class Serving(Struct, frozen=True):
 
     Attributes:
         samples: statistics lines.
-        busy: lines with a request running or waiting or tokens moving.
+        busy: lines with a request; of a load whose requests all end between the lines, those with tokens.
         prompt, generation: tokens/s, per line.
         running, waiting: most requests in one line, or None where no line says.
         kv_usage: highest use of the KV cache in percent.
@@ -53,9 +54,13 @@ class Serving(Struct, frozen=True):
     engines: tuple[int, ...] = ()
 
 
-def is_busy(at: Sample | Point) -> bool:
-    """Return True if work was in an engine at a sample or at a point of the series."""
-    return bool(at.running or at.waiting or at.prompt > 0 or at.generation > 0)
+def busy_of(series: Sequence[Reading]) -> list[Reading]:
+    """Return the samples or points with requests; where all end between two of them, those with tokens.
+
+    An interval at whose end no request is left is the last part of a load and idle time: its rates are of neither.
+    """
+    held = [one for one in series if one.running or one.waiting]
+    return held or [one for one in series if one.prompt > 0 or one.generation > 0]
 
 
 def serving_of(run: Run, engine: int | None = None) -> Serving:
@@ -64,7 +69,7 @@ def serving_of(run: Run, engine: int | None = None) -> Serving:
         return _whole(run)
     chosen = [sample for sample in run.samples if sample.engine == engine]
     counted = [sample.preemptions for sample in chosen if sample.preemptions is not None]
-    busy = [sample for sample in chosen if is_busy(sample)]
+    busy = busy_of(chosen)
     return Serving(
         samples=sum(sample.count for sample in chosen),
         busy=sum(sample.count for sample in busy),
@@ -82,7 +87,7 @@ def serving_of(run: Run, engine: int | None = None) -> Serving:
 
 def _whole(run: Run) -> Serving:
     top, shown = run.extremes, bool(run.samples)
-    busy = [sample for sample in run.samples if is_busy(sample)]
+    busy = busy_of(run.samples)
     printed = top.preemptions or any(sample.preemptions is not None for sample in run.samples)
     counted = run.counters.get("preemptions")
     return Serving(
@@ -103,7 +108,7 @@ def _whole(run: Run) -> Serving:
 
 def summed_of(points: Sequence[Point]) -> Serving:
     """Return the figures of all engines in sum."""
-    busy = [point for point in points if is_busy(point)]
+    busy = busy_of(points)
     prompt, generation = (
         [(rate, 1) for rate in rates] for rates in ([p.prompt for p in busy], [p.generation for p in busy])
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from vllm_logdoctor.report.series import gap_length, usual_step
+from vllm_logdoctor.report.series import usual_step
 
 _STEPS = "▁▂▃▄▅▆▇█"
+_SAME = 1.5
+"""Usual steps up to which two lines follow each other: between others some are missing."""
 
 Place = tuple[float | None, float | None]
 """A time and a value; None where not known."""
@@ -41,29 +43,19 @@ def timed_columns(places: Sequence[Place], width: int) -> list[float | None]:
     times = sorted(time for time, _ in known if time is not None)
     if len(times) < len(known) or times[-1] <= times[0]:
         return _in_equal_parts([value for _, value in known], min(width, len(known)))
-    length = times[-1] - times[0]
-    width = min(width, round(length / (usual_step(times) or length)) + 1)
-    step = length / width
+    usual = usual_step(times) or times[-1] - times[0]
+    width = min(width, round((times[-1] - times[0]) / usual) + 1)
+    step = (times[-1] - times[0]) / width
     columns: list[list[float]] = [[] for _ in range(width)]
-    for time, value in known:
-        if time is not None:
-            columns[min(width - 1, int((time - times[0]) / step))].append(value)
-    return _carried(columns, gap_length(times) / step)
-
-
-def _carried(columns: Sequence[Sequence[float]], longest: float) -> list[float | None]:
-    """Return the mean of each column; an empty one repeats the one before it unless lines are missing."""
-    out: list[float | None] = []
-    empty = 0
-    for number, values in enumerate(columns):
-        if values:
-            out.append(sum(values) / len(values))
-            empty = 0
-            continue
-        if not empty:
-            empty = next((n for n, later in enumerate(columns[number:]) if later), 0)
-        out.append(out[-1] if empty <= longest and out else None)
-    return out
+    before, last = -1, times[0]
+    for time, value in sorted((time, value) for time, value in known if time is not None):
+        place = min(width - 1, int((time - times[0]) / step))
+        # A line is of the interval before it.
+        follows = before >= 0 and time - last <= _SAME * usual
+        for at in range(min(before + 1, place) if follows else place, place + 1):
+            columns[at].append(value)
+        before, last = place, time
+    return [sum(values) / len(values) if values else None for values in columns]
 
 
 def _in_equal_parts(values: Sequence[float], width: int) -> list[float | None]:

@@ -11,6 +11,7 @@ from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.naming import BROKEN, LIMITS, failed_state, is_client, shows_a_run, start_seen
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import (
+    LEAST_LOAD,
     ONE_FAILED,
     limit_is_probable,
     no_request_succeeded,
@@ -127,6 +128,8 @@ def _state_of_healthy(page: Page) -> str:
     if limit == "none-clear" and not run.samples:
         shown = "COMPLETED" if run.kind == "offline" and not run.startup_complete else "HEALTHY"
         return f"{shown}: no statistics of the load in this log"
+    if limit == "client-limited" and load_of(run).lines < LEAST_LOAD:
+        return "NO FAILURE: too few statistics lines to judge the load"
     return f"HEALTHY: {LIMITS[limit]}" if limit in ("idle", "startup-only", "none-clear") else "HEALTHY"
 
 

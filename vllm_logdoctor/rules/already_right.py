@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.capacity.memory import memory_of
-from vllm_logdoctor.rules.limits import KV_FULL, limits_of
 from vllm_logdoctor.rules.load import Load, evidence_of_sample, load_of
 from vllm_logdoctor.rules.model import AlreadyRight, Finding
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM
@@ -34,8 +32,6 @@ _CONCERNS = {
     "KV cache type": lazy_pattern(r"(?i)kv.cache.d?type|fp8.(?:kv.)?cache"),
     "sampler": lazy_pattern(r"(?i)sampler|flashinfer"),
     "tensor parallelism": lazy_pattern(r"(?i)tensor.parallel"),
-    "KV cache": lazy_pattern(r"(?i)kv.cache|max.num.seqs"),
-    "max_num_seqs": lazy_pattern(r"(?i)max.num.seqs|too few requests"),
 }
 """What a finding or a warning says where it concerns an item: that one is then not called right."""
 
@@ -98,13 +94,13 @@ def torch_compile_on(run: Run, load: Load) -> AlreadyRight | None:
 
 
 def prefix_caching(run: Run, load: Load) -> AlreadyRight | None:
-    """Prefix caching is on."""
+    """Prefix caching is on, and prompts share prefixes."""
     value = run.config.get("enable_prefix_caching")
     if value is None or value.value is not True or not value.evidence:
         return None
-    if load.hit_rate is not None and load.hit_rate < LEAST_HIT_RATE:
+    if (load.hit_rate or 0.0) < LEAST_HIT_RATE:
         return None
-    state = "on" + (f"; hit rate {load.hit_rate:g} % at the end" if load.hit_rate is not None else "")
+    state = f"on; hit rate {load.hit_rate:g} % at the end"
     brings = "shared prefixes of prompts are computed once"
     rates = [sample for sample in run.samples if sample.prefix_hit is not None]
     return AlreadyRight(
@@ -116,21 +112,21 @@ def prefix_caching(run: Run, load: Load) -> AlreadyRight | None:
 
 
 def chunked_prefill(run: Run, load: Load) -> AlreadyRight | None:
-    """Chunked prefill is on."""
+    """Chunked prefill is on, under a load."""
     value = run.config.get("enable_chunked_prefill")
     # The first line may be of a default that the arguments of the server change.
     seen = run.seen("chunked-prefill-enabled")
     lines = (run.evidence(seen.last.record),) if seen is not None and seen.last is not None else ()
-    if value is None or value.value is not True or not (value.evidence or lines):
+    if value is None or value.value is not True or not (value.evidence or lines) or not load.busy_seconds:
         return None
     brings = "long prompts do not hold up running requests"
     return AlreadyRight("chunked prefill", "on", brings, (*lines, *value.evidence[:1])[:2])
 
 
 def async_scheduling(run: Run, load: Load) -> AlreadyRight | None:
-    """The next step is scheduled while one runs."""
+    """The next step is scheduled while one runs, under a load."""
     value = run.config.get("async_scheduling")
-    if value is None or value.value is not True or not value.evidence:
+    if value is None or value.value is not True or not value.evidence or not load.busy_seconds:
         return None
     brings = "the next step is prepared while one runs"
     return AlreadyRight("asynchronous scheduling", "on", brings, value.evidence[:1])
@@ -217,42 +213,9 @@ def parallelism_needed(run: Run, load: Load) -> AlreadyRight | None:
     )
 
 
-_FEWEST_LINES = 3
-"""Statistics lines below which a maximum says nothing of the load."""
-
-
-def room(run: Run, load: Load) -> AlreadyRight | None:
-    """The KV cache was large enough for the load."""
-    if not load.busy_seconds or load.peak_kv >= KV_FULL or load.preemptions:
-        return None
-    if run.sample_count < _FEWEST_LINES:
-        return None
-    if load.peak_waiting and "kv-cache-limited" in limits_of(run, load):
-        return None
-    top = max(run.samples, key=lambda sample: sample.kv_usage or 0.0)
-    brings = "large enough: more memory for it would change nothing for this load"
-    return AlreadyRight(
-        "KV cache", f"never above {load.peak_kv:g} %", brings, (evidence_of_sample(run, top),)
-    )
-
-
-def max_num_seqs(run: Run, load: Load) -> AlreadyRight | None:
-    """max_num_seqs was enough for the load."""
-    slots = slots_in_a_line(run)
-    if run.sample_count < _FEWEST_LINES or not load.peak_running or not slots:
-        return None
-    if load.peak_running >= 0.95 * slots or load.peak_waiting:
-        return None
-    top = max(run.samples, key=lambda sample: sample.running or 0)
-    state = f"{slots:,}, at most {load.peak_running:,} used"
-    return AlreadyRight(
-        "max_num_seqs", state, "never the limit of this load", (evidence_of_sample(run, top),)
-    )
-
-
 CHECKS: tuple[Check, ...] = (
     graphs, torch_compile_on, prefix_caching, chunked_prefill, async_scheduling, attention, quantized, cache_type,
-    sampler, parallelism_needed, room, max_num_seqs,
+    sampler, parallelism_needed,
 )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ visible.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 
 from msgspec import Struct
@@ -28,7 +28,7 @@ from vllm_logdoctor.rules.limits import (
     tensor_ranks_over_sockets,
     time_by_limit,
 )
-from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, load_of
+from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, extent_in_time, load_of
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.metrics import offline_batches
@@ -98,9 +98,11 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
     if not load.spans:
         return _without_statistics(run)
     limits = limits_of(run, load)
-    periods = tuple(_periods(run, load, limits))
-    name = _overall(load, limits)
-    return Bottleneck(name, _reason(run, name, load, limits), _evidence(run, load, limits, name), periods)
+    held = interval_limits(load.spans, limits)
+    seconds = time_by_limit(load.spans, held)
+    name = _overall(load, seconds)
+    reason, lines = _reason(run, name, load, limits, seconds), _evidence(run, load, limits, name)
+    return Bottleneck(name, reason, lines, tuple(_periods(run, load, limits, held)))
 
 
 def _without_statistics(run: Run) -> Bottleneck:
@@ -225,10 +227,9 @@ def _speed(batches: Sequence[Progress]) -> str:
     return f", {speed:,.0f} output tokens/s" if speed >= 100 else f", {speed:.3g} output tokens/s"
 
 
-def _overall(load: Load, limits: Sequence[BottleneckName]) -> BottleneckName:
+def _overall(load: Load, seconds: Mapping[BottleneckName, float]) -> BottleneckName:
     if not load.busy_seconds:
         return "idle"
-    seconds = time_by_limit(load, limits)
     held = {name: seconds.get(name, 0.0) / load.busy_seconds for name in SERVER_LIMITS}
     # Different limits of the server can take turns: together they make the run the server's, the longest
     # names it.
@@ -241,14 +242,14 @@ def _overall(load: Load, limits: Sequence[BottleneckName]) -> BottleneckName:
 
 
 _MEANING: dict[BottleneckName, str] = {
-    "idle": "No request reached the engine for {span}",
-    "client-limited": "The queue was empty for {span}: the client set the pace",
-    "kv-cache-limited": "KV cache full for {span}",
-    "max-num-seqs-limited": "max_num_seqs reached for {span}: requests queued while the KV cache had room",
-    "prefill-limited": "Requests queued behind prompts (prefill) for {span}, with free slots and KV cache",
-    "host-limited": "Decode steps much slower than the GPU needs for {span}: the host (CPU) is the likely limit",
-    "interconnect-limited": "Ranks on different nodes waited for the network in every step for {span}",
-    "none-clear": "Requests ran for {span} without progress: neither tokens nor KV cache use changed",
+    "idle": "No request reached the engine {span}",
+    "client-limited": "The queue was empty {span}: the client set the pace",
+    "kv-cache-limited": "KV cache full {span}",
+    "max-num-seqs-limited": "max_num_seqs reached {span}: requests queued while the KV cache had room",
+    "prefill-limited": "Requests queued behind prompts (prefill) {span}, with free slots and KV cache",
+    "host-limited": "Decode steps much slower than the GPU needs {span}: the host (CPU) is the likely limit",
+    "interconnect-limited": "Ranks on different nodes waited for the network in every step {span}",
+    "none-clear": "Requests ran {span} without progress: neither tokens nor KV cache use changed",
 }
 _UNCLEAR_SHARE = 0.1
 """Share of the load below which a time without a clear limit is not worth a word."""
@@ -263,24 +264,41 @@ _BY: dict[BottleneckName, str] = {
 }
 
 
-def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
-    seconds = time_by_limit(load, limits)
-    total = load.idle_seconds if name == "idle" else load.busy_seconds
-    words = limit_meaning(run, name, load, limits).format(span=_span(seconds.get(name, 0.0), total, name))
+def _reason(
+    run: Run,
+    name: BottleneckName,
+    load: Load,
+    limits: Sequence[BottleneckName],
+    seconds: Mapping[BottleneckName, float],
+) -> str:
+    spans: defaultdict[BottleneckName, list[Span]] = defaultdict(list)
+    for span, limit in zip(load.spans, limits, strict=True):
+        spans[limit].append(span)
+    extent = load.extent_of(spans[name], seconds.get(name, 0.0))
+    if name == "idle":
+        extent = extent_in_time(seconds.get(name, 0.0), load.idle_seconds)
+    words = limit_meaning(run, name, load, limits).format(span=extent)
     most = max((span.sample.waiting or 0 for span in load.spans), default=0)
     if name == "kv-cache-limited" and most:
         running = max(span.sample.running or 0 for span in load.spans)
         words += f": up to {most:,} request{'s' if most > 1 else ''} waited while at most {running:,} ran"
+    timed = load.counts_time
     others = [
-        other
+        f"{_BY[other]} ({duration(seconds[other]) if timed else _lines(load.lines_of(spans[other]))})"
         for other in sorted(seconds, key=lambda limit: -seconds[limit])
         if other in _BY
         and other != name
-        and seconds[other] >= max(LEAST_SECONDS, _UNCLEAR_SHARE * total if other == "none-clear" else 0.0)
+        and (timed or load.lines_of(spans[other]))
+        and seconds[other]
+        >= max(LEAST_SECONDS, _UNCLEAR_SHARE * load.busy_seconds if other == "none-clear" else 0.0)
     ]
     if others:
-        words += f". Otherwise limited {_listed([f'{_BY[other]} ({duration(seconds[other])})' for other in others])}"
-    return words + (f". Times of {load.engines} engines added up" if load.engines > 1 else "")
+        words += f". Otherwise limited {_listed(others)}"
+    return words + (f". Times of {load.engines} engines added up" if load.engines > 1 and timed else "")
+
+
+def _lines(number: int) -> str:
+    return f"{number} line{'s' if number > 1 else ''}"
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -304,38 +322,36 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         room = "with free slots and KV cache" if slots else "although the KV cache had room"
         none = f"{'' if slots else ','} while no prompt was computed"
         computed = any(span.sample.prompt > 0 for span in held)
-        return (
-            f"Requests waited for {{span}} {room}{'' if computed else none}: something else holds them back"
-        )
+        return f"Requests waited {{span}} {room}{'' if computed else none}: something else holds them back"
     if name == "max-num-seqs-limited" and limit_is_probable(run, name, load):
         return f"Probably {_MEANING[name]}"
     if name == "kv-cache-limited" and limit_is_probable(run, name, load):
-        return "Requests waited for {span} beside a KV cache that was not full, probably because its free part was too small for the next one"
+        return "Requests waited {span} beside a KV cache that was not full, probably because its free part was too small for the next one"
     if name == "kv-cache-limited" and max(span.sample.kv_usage or 0.0 for span in held) < KV_FULL:
-        return "The free part of the KV cache was too small for the next request for {span}"
+        return "The free part of the KV cache was too small for the next request {span}"
     if name == "kv-cache-limited" and any(span.waits for span in held):
-        return "The KV cache limited concurrency for {span}"
-    if name == "client-limited" and len(load.busy) < LEAST_LOAD:
-        lines = "only statistics line" if len(load.busy) == 1 else f"{len(load.busy)} statistics lines"
-        return f"No request waited in the {lines} with requests, too few to judge the load"
+        return "The KV cache limited concurrency {span}"
+    if name == "client-limited" and load.lines < LEAST_LOAD:
+        lines = "only statistics line" if load.lines == 1 else f"{load.lines} statistics lines"
+        return f"No request waited in the {lines} with requests"
     slots = slots_in_a_line(run)
     most = max((span.sample.running or 0 for span in held), default=0)
     if name == "client-limited" and slots and most >= SLOTS_TAKEN * slots:
-        return f"The queue was empty for {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"
+        return f"The queue was empty {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"
     if name == "client-limited" and any(span.waits for span in held):
-        return "The queue was almost empty for {span}: the client set the pace"
+        return "The queue was almost empty {span}: the client set the pace"
     if name == "prefill-limited" and not mostly_queue(held):
         fastest = max(span.sample.generation / (span.sample.running or 1) for span in held)
-        return f"Prefill of prompts took the steps for {{span}}: running requests got at most {fastest:.2g} tokens/s each"
+        return f"Prefill of prompts took the steps {{span}}: running requests got at most {fastest:.2g} tokens/s each"
     if name == "prefill-limited" and not slots:
-        return "Requests queued behind prompts (prefill) for {span}, although the KV cache had room"
+        return "Requests queued behind prompts (prefill) {span}, although the KV cache had room"
     across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
     if name == "interconnect-limited" and not across:
-        return f"Slow steps for {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"
+        return f"Slow steps {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"
     if name == "host-limited" and offloaded_gib(run):
-        return "Decode steps much slower than the GPU needs for {span}: weights offloaded to the host are copied in every step"
+        return "Decode steps much slower than the GPU needs {span}: weights offloaded to the host are copied in every step"
     if name == "host-limited" and run.platform is None:
-        return "Very slow decode steps for {span}: the log shows neither the cause nor the device"
+        return "Very slow decode steps {span}: the log shows neither the cause nor the device"
     if name == "host-limited" and run.platform in ("npu", "xpu", "hpu", "tpu"):
         return _MEANING[name].replace("GPU", run.platform.upper())
     return _MEANING[name]
@@ -345,15 +361,6 @@ def offloaded_gib(run: Run) -> float:
     """Return how many GiB of the weights stay in the memory of the host."""
     gib = run.setting("cpu_offload_gb")
     return gib if isinstance(gib, int | float) and not isinstance(gib, bool) and gib > 0 else 0
-
-
-def _span(seconds: float, total: float, name: BottleneckName) -> str:
-    if not total:
-        return duration(seconds)
-    if seconds >= 0.995 * total:
-        nearly = "" if seconds >= total - 1 else "nearly "
-        return f"{nearly}all {duration(total)}{'' if name == 'idle' else ' of load'}"
-    return f"{duration(seconds)} of {duration(total)}{'' if name == 'idle' else ' of load'}"
 
 
 def _evidence(
@@ -371,9 +378,10 @@ def _evidence(
     return tuple(evidence_of_sample(run, sample) for sample in chosen.values())
 
 
-def _periods(run: Run, load: Load, limits: Sequence[BottleneckName]) -> list[ServingPeriod]:
+def _periods(
+    run: Run, load: Load, limits: Sequence[BottleneckName], held: Sequence[BottleneckName]
+) -> list[ServingPeriod]:
     """Join neighbours of one limit; a single odd sample between two alike is theirs."""
-    held = interval_limits(load.spans, limits)
     calm = smoothed(held)
     if sum(a != b for a, b in pairwise(calm)) > MOST_PERIODS:
         calm = majority(held, max(9, 2 * len(held) // MOST_PERIODS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
 from vllm_logdoctor.rules.bottleneck import RUN_SHARE, Bottleneck
-from vllm_logdoctor.rules.limits import BottleneckName, limits_of, time_by_limit
+from vllm_logdoctor.rules.limits import BottleneckName, interval_limits, limits_of, time_by_limit
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Evidence, Run, Sample
@@ -31,6 +31,7 @@ class RuleContext(Struct, frozen=True):
     bottleneck: Bottleneck
     limits: tuple[BottleneckName, ...]
     objective: str = "balanced"
+    times: Mapping[BottleneckName, float] = {}
 
     @property
     def version(self) -> str | None:
@@ -46,8 +47,12 @@ class RuleContext(Struct, frozen=True):
         return self.seconds(limit) / self.load.busy_seconds if self.load.busy_seconds else 0.0
 
     def seconds(self, limit: BottleneckName) -> float:
-        """Return the seconds that a limit held."""
-        return time_by_limit(self.load, self.limits).get(limit, 0.0)
+        """Return the seconds that a limit held, summed over engines."""
+        return self.times.get(limit, 0.0)
+
+    def extent(self, limit: BottleneckName) -> str:
+        """Return for how much of the load a limit held, in words."""
+        return self.load.extent_of(self.spans(limit), self.seconds(limit))
 
     def is_brief(self, limit: BottleneckName) -> bool:
         """Return whether a limit held in so small a share of the busy time that it is not the run's."""
@@ -71,7 +76,9 @@ class RuleContext(Struct, frozen=True):
 
 def rule_context(run: Run, load: Load, bottleneck: Bottleneck, objective: str) -> RuleContext:
     """Return the case of a run."""
-    return RuleContext(run, load, bottleneck, limits_of(run, load), objective)
+    limits = limits_of(run, load)
+    times = time_by_limit(load.spans, interval_limits(load.spans, limits))
+    return RuleContext(run, load, bottleneck, limits, objective, times)
 
 
 def flag(

@@ -21,6 +21,7 @@ from vllm_logdoctor.rules.limits import (
     SLOTS_TAKEN,
     BottleneckName,
     cache_is_full,
+    interval_limits,
     time_by_limit,
 )
 from vllm_logdoctor.rules.load import Load, Span, weighted_median
@@ -118,7 +119,7 @@ def forecast(
     running = (_running(now), _running(then))
     part = sum(span.seconds for span in now)
     gain = throughput_gain(load_levels(run.samples), *running) if part >= LEAST_SECONDS else None
-    by_limit = time_by_limit(load, limits)
+    by_limit = time_by_limit(load.spans, interval_limits(load.spans, limits))
     held = sum(by_limit.get(limit, 0.0) for limit in FULL_BATCH)
     low, high = gain or (1.0, max(1.0, running[1] / running[0]))
     return Forecast(

@@ -399,9 +399,9 @@ def _has_few_tokens(span: Span, full: Span) -> bool:
     return 2 * one.generation < other.generation and 2 * one.prompt <= other.prompt
 
 
-def time_by_limit(load: Load, limits: Sequence[BottleneckName]) -> dict[BottleneckName, float]:
-    """Return the seconds of each limit."""
+def time_by_limit(spans: Sequence[Span], held: Sequence[BottleneckName]) -> dict[BottleneckName, float]:
+    """Return the seconds of each limit; `held` is what limited each interval."""
     seconds: dict[BottleneckName, float] = defaultdict(float)
-    for span, limit in zip(load.spans, interval_limits(load.spans, limits), strict=True):
+    for span, limit in zip(spans, held, strict=True):
         seconds[limit] += span.seconds
     return dict(seconds)

@@ -11,8 +11,13 @@ from math import isfinite
 
 from msgspec import Struct
 
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Evidence, Run, Sample
 
+MANY_LINES = 20
+"""Statistics lines of a load from which its seconds say how much of it something held. When the first interval began no line
+tells: of fewer lines it is a large part, so that the lines themselves are counted.
+"""
 # Statistics come every 10 seconds (5 in V0); a longer gap is silence of an idle engine, not a longer sample.
 USUAL_INTERVAL = 10.0
 LONGEST_INTERVALS = 3.0
@@ -45,6 +50,11 @@ class Span(Struct, frozen=True):
         """Return whether any request was in the engine, or any token came out of it."""
         sample = self.sample
         return bool(sample.running or sample.waiting or sample.generation > 0 or sample.prompt > 0)
+
+    @property
+    def shows_request(self) -> bool:
+        """Return whether a request is in the engine at the end of the interval."""
+        return bool(self.sample.running or self.sample.waiting)
 
     @property
     def waits(self) -> bool:
@@ -92,6 +102,43 @@ class Load(Struct, frozen=True):
     def share_of(self, spans: Iterable[Span]) -> float:
         """Return the share of the busy time that some spans take."""
         return sum(span.seconds for span in spans) / self.busy_seconds
+
+    @property
+    def lines(self) -> int:
+        """Number of statistics lines that show a request."""
+        return self.lines_of(self.busy)
+
+    def lines_of(self, spans: Iterable[Span]) -> int:
+        """Return how many statistics lines of some spans show a request; of a load of short requests, how many show their tokens."""
+        shown = any(span.shows_request for span in self.spans)
+        return sum(span.sample.count for span in spans if (span.shows_request if shown else span.busy))
+
+    @property
+    def counts_time(self) -> bool:
+        """Whether the seconds of the load are known well: of many statistics lines, without gaps between them."""
+        return self.lines >= MANY_LINES and not self.missing_seconds
+
+    def extent_of(self, spans: Iterable[Span], seconds: float) -> str:
+        """Return how much of the load some of its spans are: in statistics lines where these are few or some are missing, else in time."""
+        if self.counts_time:
+            return extent_in_time(seconds, self.busy_seconds, " of load")
+        part = self.lines_of(spans)
+        some = "all" if part == self.lines else f"{part:,} of"
+        numbers = {(1, 1): "the only", (2, 2): "both"}
+        number = numbers.get((part, self.lines), f"{some} {self.lines:,}")
+        return f"in {number} statistics line{'' if self.lines == 1 else 's'} with requests"
+
+
+def extent_in_time(seconds: float, total: float, of: str = "") -> str:
+    """Return a part of a time, with the whole, in words.
+
+    Example:
+        >>> extent_in_time(40.0, 200.0, " of load"), extent_in_time(199.5, 200.0), extent_in_time(60.0, 60.0)
+        ('for 40 s of 3 min 20 s of load', 'for all 3 min 20 s', 'for all 1 min')
+    """
+    if seconds < 0.995 * total:
+        return f"for {duration(seconds)} of {duration(total)}{of}"
+    return f"for {'' if seconds >= total - 1 else 'nearly '}all {duration(total)}{of}"
 
 
 def load_of(run: Run) -> Load:

@@ -12,7 +12,7 @@ from vllm_logdoctor.report.naming import begins_with_load
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation_line, transfers
 from vllm_logdoctor.report.series import Point, points_of
-from vllm_logdoctor.report.serving import Serving, is_busy, requests_of, serving_of
+from vllm_logdoctor.report.serving import Serving, busy_of, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import Span, load_of, quantile
@@ -23,7 +23,7 @@ from vllm_logdoctor.run.model import Run
 
 ENDPOINTS = 6
 MOST_HOLES = 3
-LEAST_ROWS = 4
+LEAST_ROWS = 8
 """Statistics lines below which their values are a sentence, without means or curves."""
 COLUMNS = 60
 Pick = Callable[[Point], float | None]
@@ -57,9 +57,9 @@ def serving(page: Page) -> list[str]:
 
 def _statistics(page: Page, figures: Serving) -> list[str]:
     points = points_of(page.run)
-    busy = [point for point in points if is_busy(point)]
+    busy = busy_of(points)
     idle = (
-        f", {figures.samples - figures.busy:,} of them idle and not counted"
+        f", {figures.samples - figures.busy:,} without a request and not counted"
         if figures.samples > figures.busy
         else ""
     )
@@ -182,7 +182,8 @@ def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str, str]]:
         curve = sparkline(columns, full)
         if len(known) >= LEAST_ROWS and len(set(curve) - {" "}) > 1:
             lowest = "0" if any(point.lines > 1 for point in points) else number(min(known))
-            yield name, curve, lowest, number(max(tops.get(name) or 0.0, *known))
+            top = number(max(tops.get(name) or 0.0, *known))
+            yield name, curve, lowest, f"{top} of {number(full)}" if full else top
 
 
 def _requests(page: Page) -> list[str]:

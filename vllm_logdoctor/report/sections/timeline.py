@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from vllm_logdoctor.report.clock import clock, moment_of, time_of_day
 from vllm_logdoctor.report.escape import inline, prose
-from vllm_logdoctor.report.figures import number, share, table
+from vllm_logdoctor.report.figures import capital, number, share, table
 from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.naming import LIMITS, accelerator_unit, accelerators, phase_words
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.sections.serving import LEAST_ROWS
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Evidence, Phase
@@ -68,6 +69,12 @@ def _phases(page: Page) -> list[str]:
     ]
     if not any(phase.name != "unexplained" and phase.seconds for phase in shown):
         return []
+    if len(shown) == 1:
+        (only,) = shown
+        return [
+            f"{capital(prose(phase_words(only.name)))}: {duration(only.seconds)}{page.cited(only.evidence, 2)}.",
+            "",
+        ]
     several = len({phase.process for phase in shown}) > 1
     rows = [_row(page, phase, total, several, depth) for phase, depth in nested(shown)]
     if total:
@@ -130,7 +137,8 @@ def _began(page: Page, phase: Phase) -> str:
 
 def _periods(page: Page) -> list[str]:
     periods = page.diagnosis.bottleneck.periods
-    if len({period.name for period in periods}) < 2:
+    few = sum(period.samples for period in periods) < LEAST_ROWS
+    if few or len({period.name for period in periods}) < 2:
         return []
     shown = sorted(periods, key=lambda period: -period.samples)[:_PERIODS]
     rows = [

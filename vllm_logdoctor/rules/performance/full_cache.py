@@ -22,7 +22,6 @@ from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.cache_room import Room, room_changes
 from vllm_logdoctor.rules.performance.serving import held_long
 from vllm_logdoctor.rules.rule import Advice, Rule
-from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Sample
 
 FULL_ALONE = "KV cache full while the queue is empty"
@@ -112,24 +111,21 @@ def _shorter_requests(case: RuleContext, few: int, many_sequences: bool) -> Chan
 def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: int) -> str:
     if not full:
         return "Requests were preempted because the KV cache was full; no statistics line shows for how long."
-    time = (
-        f"{duration(case.seconds('kv-cache-limited'))} ({100 * case.share('kv-cache-limited'):.3g} % of the busy"
-        " time)"
-    )
+    extent = case.extent("kv-cache-limited")
     queue = f", with up to {plural(waiting, 'request')} waiting." if waiting else "."
     if few:
         usage = max(span.sample.kv_usage or 0.0 for span in full)
         held = f"held up to {usage:g} % of the KV cache"
         if _have_many_sequences(full):
             return (
-                f"For {time} {plural(few, 'request')} of several sequences each {held}{queue}"
+                f"{extent.capitalize()} {plural(few, 'request')} of several sequences each {held}{queue}"
                 " Every sequence counts against max_num_seqs."
             )
         unknown = max_num_seqs_of(case.run) is None
         same = f" A max_num_seqs of {few} has the same effect: check which value was set." if unknown else ""
-        return f"For {time} {plural(few, 'request')} {held}, and the rest was too small for another of that size{queue}{same}"
+        return f"{extent.capitalize()} {plural(few, 'request')} {held}, and the rest was too small for another of that size{queue}{same}"
     limited = "The KV cache limited concurrency" if waiting else "The KV cache was full"
-    return f"{limited} for {time}, peak usage {case.load.peak_kv:g} %{queue}"
+    return f"{limited} {extent}, peak usage {case.load.peak_kv:g} %{queue}"
 
 
 def _preemptions(case: RuleContext, full: Sequence[Span], waiting: int) -> str:

@@ -59,7 +59,7 @@ def worth(case: RuleContext, rule: Rule, found: Finding) -> float:
         value += LIMIT if rule.removes == case.bottleneck.name else 0.0
     if rule.voids_figures:
         value += LIMIT + 1.0
-    if "startup" in rule.objectives and len(case.load.busy) >= LEAST_LOAD:
+    if "startup" in rule.objectives and case.load.lines >= LEAST_LOAD:
         value *= SELDOM
     if rule.worth is not None:
         value = rule.worth(case, value)

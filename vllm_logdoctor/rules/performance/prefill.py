@@ -24,7 +24,6 @@ from vllm_logdoctor.rules.performance.serving import (
 )
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
-from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Sample
 
 # Tokens of a step on small cards, by default.
@@ -48,8 +47,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
     running = max(span.sample.running or 0 for span in held)
     tokens = step_tokens_of(case.run)
     text = (
-        f"For {duration(case.seconds('prefill-limited'))} ({100 * case.share('prefill-limited'):.3g} % of the"
-        " busy time) "
+        f"{case.extent('prefill-limited').capitalize()} "
         + (
             f"up to {plural(waiting, 'request')} waited"
             f" {'with free max_num_seqs slots and KV cache' if slots else 'although the KV cache had room'}:"
@@ -93,7 +91,7 @@ def _prefill_changes(case: RuleContext) -> tuple[Change, ...]:
     # A step of 2,048 tokens is the default of small cards: prompts of tens of thousands of tokens need many
     # of them.
     if tokens is None or tokens > SMALL_STEP or case.objective == "latency":
-        if len(case.load.busy) < LEAST_LOAD and case.load.peak_waiting < LONG_QUEUE:
+        if case.load.lines < LEAST_LOAD and case.load.peak_waiting < LONG_QUEUE:
             return ()
         return (action("more prefill capacity: another replica, or shorter prompts"),)
     return flag(

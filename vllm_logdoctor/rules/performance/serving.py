@@ -74,19 +74,12 @@ SELDOM_BUSY = 1 / 3
 MANY_PROMPT_TOKENS = 1000
 
 
-_NO_CAPACITY = (
-    " Capacity settings (max_num_seqs, gpu_memory_utilization, cache type) change nothing for this load. If the load is what"
-    " you want to serve, there is nothing to change."
-)
-
-
 _OF_A_BENCHMARK = (
     " The requests come from a benchmark in this log, whose rate or number of requests at once sets the pace: another one"
     " would show where the server's limit is."
 )
 
 
-FEW_LINES = "Few statistics lines, and no queue in them"
 _CHECK_CLIENT = (
     " Check the client: requests sent one after the other, a small pool of threads or connections, agent steps that wait for each"
     " other."
@@ -103,7 +96,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     run = case.run
     max_num_seqs = slots_in_a_line(run)
     held = tuple(span for span in case.spans("client-limited") if span.sample.running)
-    if len(held) < LEAST_LINES:
+    if len(held) < LEAST_LINES or load.lines < LEAST_LOAD:
         return None
     most = max(span.sample.running or 0 for span in held)
     if max_num_seqs and most >= SLOTS_TAKEN * max_num_seqs:
@@ -120,18 +113,11 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
         if 1 <= load.running < most
         else f"at most {most:,} at once"
     )
-    limited = load.peak_kv >= 100 or any(
-        case.seconds(name) for name in ("kv-cache-limited", "max-num-seqs-limited")
-    )
     waited = max(span.sample.waiting or 0 for span in held)
     queue = f"at most {plural(waited, 'request')} waited" if waited else "no request waited"
     shown = (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs"))
-    if len(load.busy) < LEAST_LOAD:
-        text = (
-            f"{_lines_of(case)} {queue}: vLLM ran {usual}. That is too little to say what limits this load."
-        )
-        return Advice(text, shown, confidence="medium", title=FEW_LINES)
-    text = f"{_lines_of(case)} {queue}: vLLM ran {usual} and had {free}.{_NO_CAPACITY if not limited else ''}"
+    extent = case.extent("client-limited").capitalize()
+    text = f"{extent} {queue}: vLLM ran {usual} and had {free}."
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
     useless = _why_no_more_requests(case, held)
     text += useless or f"{_CHECK_CLIENT}{_near_the_limit(most, growth, max_num_seqs)}"
@@ -148,15 +134,6 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
             " limit."
         ),
     )
-
-
-def _lines_of(case: RuleContext) -> str:
-    """Return the lines in which the client was the limit as the beginning of a sentence: between them nothing is known."""
-    part = sum(span.sample.count for span in case.spans("client-limited"))
-    whole = sum(span.sample.count for span in case.load.busy)
-    lines = f"{part:,} of {whole:,}" if part < whole else "both" if whole == 2 else f"all {whole:,}"
-    engines = f", {case.load.engines} engines together" if case.load.engines > 1 else ""
-    return f"In {lines} statistics lines with load ({duration(case.seconds('client-limited'))}{engines})"
 
 
 def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
@@ -292,8 +269,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     usage = max(span.sample.kv_usage or 0.0 for span in held)
     target = max_num_seqs_wanted(max_num_seqs, queue, usage, step_tokens_of(case.run))
     text = (
-        f"For {duration(case.seconds('max-num-seqs-limited'))} ({100 * case.share('max-num-seqs-limited'):.3g}"
-        f" % of the busy time) "
+        f"{case.extent('max-num-seqs-limited').capitalize()} "
         + (
             _slots_taken(min(span.sample.running or 0 for span in held), max_num_seqs, engines)
             if known
@@ -469,7 +445,7 @@ RULES = (
         "client-concurrency-bound",
         client_concurrency_bound,
         objectives=("throughput",),
-        worth=lambda case, worth: CLIENTS_OWN if len(case.load.busy) >= LEAST_LOAD else CLIENTS_OWN / 2,
+        worth=lambda case, worth: CLIENTS_OWN,
     ),
     Rule("benchmark-measures-cache", benchmark_measures_cache),
 )

@@ -7,7 +7,6 @@ from typing import Any
 from vllm_logdoctor.rules.context import RuleContext, action, plural, rounded, sample_lines, setting_lines
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import computes_for_others
-from vllm_logdoctor.run.clock import duration
 
 LEAST_LINES = 3
 LEAST_SHARE = 0.1
@@ -25,12 +24,11 @@ def requests_wait_for_remote_cache(case: RuleContext) -> Advice | None:
     held = [span for span in case.spans("none-clear") if span.waits and span.sample.generation > 0]
     if len(held) < LEAST_LINES or not _has_connector(case):
         return None
-    share = case.load.share_of(held)
-    if share < LEAST_SHARE:
+    if case.load.share_of(held) < LEAST_SHARE:
         return None
     waiting = max(span.sample.waiting or 0 for span in held)
     text = (
-        f"For {duration(sum(span.seconds for span in held))} ({100 * share:.3g} % of the busy time) up to"
+        f"{case.load.extent_of(held, sum(span.seconds for span in held)).capitalize()} up to"
         f" {plural(waiting, 'request')} waited with free max_num_seqs slots and KV cache, and this engine computed no prompt:"
         " their KV cache comes from elsewhere through the connector. They wait for the engine that computes it, or for"
         f" the transfer.{_transfer_time(case)}"
