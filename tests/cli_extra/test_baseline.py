@@ -10,15 +10,14 @@ import pytest
 
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.cli.baseline import (
-    BuildCheck,
-    checked_analysis,
     known_fingerprints,
     only_new,
     reaches,
     severity_named,
     suppressed,
+    without_known,
 )
-from vllm_logdoctor.cli.settings import Suppression
+from vllm_logdoctor.cli.settings import Suppression, ToolSettings
 from vllm_logdoctor.comparison.identity import fingerprint
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.plan.model import Plan
@@ -162,12 +161,12 @@ def test_a_severity_is_named_by_its_word() -> None:
 def test_the_gate_fails_on_what_is_neither_known_nor_accepted(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(json.dumps(document(analysis(finding("known", severity="critical")))))
-    check = BuildCheck("high", path, (Suppression("accepted", "r", TODAY),))
+    settings = ToolSettings(baseline=path, suppressions=(Suppression("accepted", "r", TODAY),))
     passing = analysis(
         finding("known", severity="critical"), finding("accepted", severity="high"), finding("low")
     )
     failing = analysis(finding("new", severity="high"))
-    assert not checked_analysis(passing, check, TODAY).failed
-    assert ids(checked_analysis(passing, check, TODAY).analysis) == ["low"]
-    assert checked_analysis(failing, check, TODAY).failed
-    assert not checked_analysis(failing, BuildCheck(), TODAY).failed
+    left = without_known(passing, settings, TODAY).analysis
+    assert ids(left) == ["low"]
+    assert not reaches(left, "high")
+    assert reaches(without_known(failing, settings, TODAY).analysis, "high")

@@ -9,8 +9,9 @@ from compare_samples import finding, planned, samples, snapshot
 
 from vllm_logdoctor.comparison.verification import Verification, verify
 from vllm_logdoctor.comparison.verification_markdown import render
-from vllm_logdoctor.comparison.writers import comparison_text, verification_text
+from vllm_logdoctor.comparison.writers import result_of_comparison, result_of_verification
 from vllm_logdoctor.plan.model import Plan, PlannedChange
+from vllm_logdoctor.report.writers import render_result
 from vllm_logdoctor.rules.model import Change, Effect, Finding
 
 
@@ -166,5 +167,7 @@ def test_without_a_plan_there_is_nothing_to_check() -> None:
 
 def test_the_documents_name_their_schema() -> None:
     result = verify(snapshot(), snapshot())
-    assert '"schema": "logdoctor-verification/1"' in verification_text(result, "json")
-    assert '"schema": "logdoctor-comparison/1"' in comparison_text(result.comparison, "json")
+    assert '"schema": "logdoctor-verification/1"' in render_result(result_of_verification(result), "json")
+    assert '"schema": "logdoctor-comparison/1"' in render_result(
+        result_of_comparison(result.comparison), "json"
+    )

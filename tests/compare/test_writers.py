@@ -24,11 +24,11 @@ from vllm_logdoctor.comparison import markdown, verification_markdown
 from vllm_logdoctor.comparison.comparison import compare
 from vllm_logdoctor.comparison.json import comparison_document
 from vllm_logdoctor.comparison.verification import Verification, verify
-from vllm_logdoctor.comparison.writers import comparison_text, verification_text
+from vllm_logdoctor.comparison.writers import result_of_comparison, result_of_verification
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.terminal_page import print_page
 from vllm_logdoctor.report.webpage import policy
-from vllm_logdoctor.report.writers import FORMATS
+from vllm_logdoctor.report.writers import FORMATS, render_result
 from vllm_logdoctor.rules.model import Effect
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
@@ -57,7 +57,10 @@ def checked(text: str = "a") -> Verification:
 
 
 def rendered(result: Verification, format_name: str) -> list[str]:
-    return [comparison_text(result.comparison, format_name), verification_text(result, format_name)]
+    return [
+        render_result(result_of_comparison(result.comparison), format_name),
+        render_result(result_of_verification(result), format_name),
+    ]
 
 
 def test_junit_fails_on_what_is_new_or_worse_and_on_what_was_not_done() -> None:
@@ -88,7 +91,7 @@ def test_annotations_are_the_checks_that_failed() -> None:
 
 
 def test_sarif_says_which_finding_is_new_and_which_is_gone() -> None:
-    log = json.loads(comparison_text(checked().comparison, "sarif"))
+    log = json.loads(render_result(result_of_comparison(checked().comparison), "sarif"))
     states = {one["ruleId"]: one.get("baselineState") for one in log["runs"][0]["results"]}
     assert states["one-sequence"] == "absent"
     assert states["worsea"] == "new"
@@ -104,7 +107,7 @@ def test_json_has_the_note_of_a_figure_or_null() -> None:
 
 
 def test_a_spreadsheet_has_a_row_for_each_check() -> None:
-    rows = list(csv.DictReader(io.StringIO(comparison_text(checked().comparison, "csv"))))
+    rows = list(csv.DictReader(io.StringIO(render_result(result_of_comparison(checked().comparison), "csv"))))
     cache = next(row for row in rows if row["name"] == "kv_cache_tokens")
     assert (cache["verdict"], cache["before"], cache["after"], cache["ratio"]) == (
         "failed",
@@ -115,7 +118,7 @@ def test_a_spreadsheet_has_a_row_for_each_check() -> None:
 
 
 def test_html_draws_the_speed_at_equal_load() -> None:
-    page = comparison_text(checked().comparison, "html")
+    page = render_result(result_of_comparison(checked().comparison), "html")
     data = json.loads(page.split('id="chart-data">')[1].split("</script>")[0])
     assert data["levels"]["data"] == [[4.0, 16.0], [100.0, 300.0], [50.0, 150.0]]
     assert policy() in page
@@ -129,7 +132,7 @@ def test_log_text_acts_in_no_format(format_name: str, text: str) -> None:
         shown = json.dumps(json.loads(page)) if format_name in ("json", "sarif") else page
         assert acts(shown) == []
         if format_name == "html":
-            assert tags(page) <= tags(comparison_text(checked().comparison, "html"))
+            assert tags(page) <= tags(render_result(result_of_comparison(checked().comparison), "html"))
         if format_name == "junit":
             assert violations(ElementTree.fromstring(page.encode())) == []
         if format_name == "csv":
@@ -166,7 +169,7 @@ def test_the_terminal_shows_brackets_as_they_are() -> None:
 
 
 def test_plain_text_keeps_what_moved_below_its_change() -> None:
-    lines = comparison_text(checked().comparison, "text").splitlines()
+    lines = render_result(result_of_comparison(checked().comparison), "text").splitlines()
     change = next(number for number, line in enumerate(lines) if line.startswith("- max_num_seqs"))
     assert lines[change + 1].startswith("  - ")
 

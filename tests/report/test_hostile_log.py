@@ -22,13 +22,13 @@ from vllm_logdoctor.cli.config import yaml_text
 from vllm_logdoctor.cli.plan import FORMS
 from vllm_logdoctor.comparison.snapshot import snapshot_of
 from vllm_logdoctor.comparison.verification import verify
-from vllm_logdoctor.comparison.writers import comparison_text, verification_text
+from vllm_logdoctor.comparison.writers import result_of_comparison, result_of_verification
 from vllm_logdoctor.plan.formats import render_launch
 from vllm_logdoctor.plan.launch import launch_of
 from vllm_logdoctor.report.reader import reader
 from vllm_logdoctor.report.terminal import print_analysis
 from vllm_logdoctor.report.terminal_page import print_page
-from vllm_logdoctor.report.writers import FORMATS, render
+from vllm_logdoctor.report.writers import FORMATS, render, render_result
 
 PAYLOADS = (
     "<script>window.taken=1</script>",
@@ -89,8 +89,8 @@ def written(report: Report) -> dict[str, dict[str, str]]:
     checked = verify(side, side)
     return {
         "analyze": {name: render(report.analysis, name) for name in FORMATS},
-        "compare": {name: comparison_text(checked.comparison, name) for name in FORMATS},
-        "verify": {name: verification_text(checked, name) for name in FORMATS},
+        "compare": {name: render_result(result_of_comparison(checked.comparison), name) for name in FORMATS},
+        "verify": {name: render_result(result_of_verification(checked), name) for name in FORMATS},
     }
 
 

@@ -23,13 +23,13 @@ from vllm_logdoctor.cli.follow_view import Reported, new_lines, screen
 from vllm_logdoctor.cli.start import main
 from vllm_logdoctor.comparison.snapshot import snapshot_of
 from vllm_logdoctor.comparison.verification import verify
-from vllm_logdoctor.comparison.writers import comparison_text, verification_text
+from vllm_logdoctor.comparison.writers import result_of_comparison, result_of_verification
 from vllm_logdoctor.hooks.engine import run_hook
 from vllm_logdoctor.hooks.request import HookRequest
 from vllm_logdoctor.report.reader import reader
 from vllm_logdoctor.report.terminal import print_analysis
 from vllm_logdoctor.report.terminal_page import print_page
-from vllm_logdoctor.report.writers import FORMATS, render
+from vllm_logdoctor.report.writers import FORMATS, render, render_result
 
 NAMES = [payload.replace("/", "_").encode("utf-8", "surrogatepass")[:200].decode() for payload in PAYLOADS]
 
@@ -59,8 +59,8 @@ def pages(report: Report) -> dict[str, list[str]]:
     return {
         name: [
             render(report.analysis, name),
-            comparison_text(checked.comparison, name),
-            verification_text(checked, name),
+            render_result(result_of_comparison(checked.comparison), name),
+            render_result(result_of_verification(checked), name),
         ]
         for name in FORMATS
     }

@@ -13,7 +13,7 @@ from vllm_logdoctor.catalogue.defaults import (
 )
 from vllm_logdoctor.catalogue.index import Pattern
 from vllm_logdoctor.catalogue.values import EXCEPTION_TYPES
-from vllm_logdoctor.knowledge.messages import MessageTable, VllmMessage, message_table
+from vllm_logdoctor.knowledge.messages import MessageTable, VllmMessage, base_name, message_table
 from vllm_logdoctor.knowledge.templates import could_begin, could_print
 
 PACK = "vllm"
@@ -56,7 +56,7 @@ class VllmMessages:
         return found is not None and _letters(found) >= _LETTERS_WITHOUT_HEADER
 
     def _find(self, file: str, is_trouble: bool, message: str) -> Pattern | None:
-        found = self._logged(_base(file), message) or (self._find_raised(message) if is_trouble else None)
+        found = self._logged(base_name(file), message) or (self._find_raised(message) if is_trouble else None)
         return None if found is None else self._pattern(found)
 
     @cached_property
@@ -87,7 +87,7 @@ class VllmMessages:
 
     def prints_from(self, call_site: tuple[str, int] | None) -> bool:
         """Return whether a release of vLLM prints from a file; true where a log names none."""
-        return call_site is None or self._table.logs_from(_base(call_site[0]))
+        return call_site is None or self._table.logs_from(base_name(call_site[0]))
 
     @staticmethod
     def _first(by_start: _ByStart, message: str) -> VllmMessage | None:
@@ -116,11 +116,6 @@ class VllmMessages:
 def vllm_messages() -> VllmMessages:
     """Return the one recogniser of a process: to order the table takes longer than to analyse a small log."""
     return VllmMessages()
-
-
-@lru_cache(maxsize=_MOST_KNOWN)
-def _base(file: str) -> str:
-    return file.replace("\\", "/").rpartition("/")[2]
 
 
 def pattern_of_message(message: VllmMessage, versions: tuple[str, ...]) -> Pattern:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.cli.options import options_of, planned_for, settings_here, warn, why_not_judged
@@ -143,14 +144,14 @@ def _checked(analysis: Analysis, request: AnalyzeArguments, settings: ToolSettin
         return analysis, False
     from datetime import date
 
-    from vllm_logdoctor.cli.baseline import BuildCheck, checked_analysis, severity_named
+    from vllm_logdoctor.cli.baseline import reaches, severity_named, without_known
 
     fail_on = severity_named(request.fail_on) if request.fail_on else settings.fail_on
-    baseline = Path(request.baseline) if request.baseline else settings.baseline
-    check = BuildCheck(fail_on, baseline, settings.suppressions)
-    result = checked_analysis(analysis, check, date.today(), planned_for(analysis.objective))
-    warn(result.warnings)
-    return result.analysis, result.failed
+    if request.baseline:
+        settings = replace(settings, baseline=Path(request.baseline))
+    left = without_known(analysis, settings, date.today(), planned_for(analysis.objective))
+    warn(left.warnings)
+    return left.analysis, fail_on is not None and reaches(left.analysis, fail_on)
 
 
 def _check(request: AnalyzeArguments) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.topics import SEVERITIES, Severity
-from vllm_logdoctor.cli.settings import Suppression
+from vllm_logdoctor.cli.settings import Suppression, ToolSettings
 from vllm_logdoctor.comparison.identity import fingerprint, fingerprints_of_document
 from vllm_logdoctor.comparison.snapshot import Snapshot
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
@@ -112,43 +112,19 @@ def without_accepted(
     return replace(snapshot, findings=left, planned=planned), notes
 
 
-class BuildCheck(Struct, frozen=True):
-    """What counts.
-
-    Attributes:
-        fail_on: severity from which a finding fails the check, or None for never.
-        baseline: report whose findings are known, or None.
-        suppressions: findings that are accepted for a time.
-    """
-
-    fail_on: Severity | None = None
-    baseline: Path | None = None
-    suppressions: tuple[Suppression, ...] = ()
-
-
-class CheckedAnalysis(Struct, frozen=True):
-    """A checked analysis: what is left, what to warn of, and whether it fails the check."""
-
-    analysis: Analysis
-    warnings: tuple[str, ...]
-    failed: bool
-
-
-def checked_analysis(
-    analysis: Analysis, check: BuildCheck, today: date, replan: Replan | None = None
-) -> CheckedAnalysis:
-    """Leave out what is accepted or known, and tell whether the rest fails the check.
+def without_known(
+    analysis: Analysis, settings: ToolSettings, today: date, replan: Replan | None = None
+) -> Filtered:
+    """Leave out what is accepted today and what is in the baseline.
 
     Raises:
         LogdoctorError: the baseline can't be read (exit code 3).
     """
-    left = suppressed(analysis, check.suppressions, today, replan)
-    result = left.analysis
-    if check.baseline is not None:
-        result = only_new(result, known_fingerprints(check.baseline), replan).analysis
-    return CheckedAnalysis(
-        result, left.warnings, check.fail_on is not None and reaches(result, check.fail_on)
-    )
+    left = suppressed(analysis, settings.suppressions, today, replan)
+    if settings.baseline is None:
+        return left
+    new = only_new(left.analysis, known_fingerprints(settings.baseline), replan)
+    return replace(left, analysis=new.analysis)
 
 
 def reaches(analysis: Analysis, severity: Severity) -> bool:

@@ -187,26 +187,12 @@ def engines_compared(
 
 def _result(comparison: EngineComparison) -> Result:
     from vllm_logdoctor.engine_comparison.table import document, render
-    from vllm_logdoctor.report.body import blocks_in
-    from vllm_logdoctor.report.json import text_of
-    from vllm_logdoctor.report.text import plain_text
+    from vllm_logdoctor.report.body import block_html, blocks_in
+    from vllm_logdoctor.report.webpage import webpage
     from vllm_logdoctor.report.writers import Result
 
-    page, data = partial(render, comparison), partial(document, comparison)
-    own: dict[str, Callable[[], str]] = {
-        "markdown": page,
-        "json": lambda: text_of(data()),
-        "text": lambda: plain_text(page()),
-        "html": lambda: _html(blocks_in(page())),
-    }
-    return Result(page, data, own)
+    def html() -> str:
+        blocks = blocks_in(render(comparison))
+        return webpage(blocks, [], "".join(one.heading_html + block_html(one, {}) for one in blocks))
 
-
-def _html(blocks: Sequence[Any]) -> str:
-    from vllm_logdoctor.report.body import block_html
-    from vllm_logdoctor.report.webpage import webpage
-
-    parts = [
-        f'<h{one.level} id="{one.name}">{one.heading}</h{one.level}>\n{block_html(one, {})}' for one in blocks
-    ]
-    return webpage(blocks, [], "".join(parts))
+    return Result(partial(render, comparison), partial(document, comparison), {"html": html})

@@ -72,11 +72,11 @@ def _print_script(system: str, kind: str, seconds: int, memory: int, command: st
 
 @hook.command()
 def run(
-    log: Annotated[list[Path] | None, typer.Option("--log", help="A log; default: the job's.")] = None,
+    logs: Annotated[list[Path] | None, typer.Option("--log", help="A log; default: the job's.")] = None,
     report: Annotated[str, typer.Option("--report", help="File, directory or - for none.")] = "",
     job: Annotated[str, typer.Option("--job", help="Another job than the one this runs in.")] = "",
     seconds: Seconds = 60,
-    memory: Memory = 2048,
+    memory_mib: Memory = 2048,
     append: Annotated[bool, typer.Option("--append", help="Add the lines to the job's output file.")] = False,
     output: Annotated[Path | None, typer.Option("--output", help="The job's output file.")] = None,
     only_vllm: Annotated[
@@ -91,24 +91,11 @@ def run(
 
     The exit status is always 0.
     """
+    given = {**locals(), "logs": tuple(logs or ())}
     from vllm_logdoctor.hooks.engine import run_hook
     from vllm_logdoctor.hooks.request import HookRequest
 
-    request = HookRequest(
-        tuple(log or ()),
-        report,
-        job,
-        seconds,
-        memory,
-        append,
-        output,
-        only_vllm,
-        shell,
-        status,
-        facts,
-        folder,
-    )
-    _say_and_leave(run_hook(request, os.environ))
+    _say_and_leave(run_hook(HookRequest(**given), os.environ))
 
 
 def _say_and_leave(lines: list[str]) -> NoReturn:

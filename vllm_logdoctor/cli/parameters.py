@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vllm_logdoctor.pipeline import OBJECTIVES
+from vllm_logdoctor.cli.analyze_options import parameter
 
 
 def completing(choices: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -30,12 +30,4 @@ Log = Annotated[str, typer.Argument(metavar="LOG", help="Log, or - for standard 
 RunNumber = Annotated[
     int | None, typer.Option("--run", min=1, metavar="N", help="Number of the run; default: the last.")
 ]
-Objective = Annotated[
-    str | None,
-    typer.Option(
-        "--objective",
-        metavar="GOAL",
-        help=f"{', '.join(OBJECTIVES)}.",
-        autocompletion=completing(lambda: OBJECTIVES),
-    ),
-]
+Objective = Annotated[str | None, parameter("objective")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -135,10 +134,7 @@ def with_known_findings(settings: ToolSettings) -> ToolSettings:
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    from vllm_logdoctor.catalogue.toml import TOMLDecodeError, loads
 
     try:
         # What is no file may have no end (/dev/zero) or wait for ever (a pipe).
@@ -148,12 +144,12 @@ def _parsed(path: Path) -> Mapping[str, Any]:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise LogdoctorError(f"{path} is larger than 1 MiB: this is no settings file", 2)
-        return tomllib.loads(data.decode("utf-8"))
+        return loads(data.decode("utf-8"))
     except OSError as error:
         raise LogdoctorError(f"can't read {path}: {error.strerror or error}") from error
     except RecursionError as error:
         raise LogdoctorError(f"{path}: nested too deep for a settings file", 2) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (TOMLDecodeError, UnicodeDecodeError) as error:
         raise LogdoctorError(f"{path}: {error}", 2) from error
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
 
 from vllm_logdoctor.cli.parameters import completing, format_option
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
@@ -40,7 +41,7 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
     for name, value in wanted.items():
         check_setting(name, value, chosen.release)
     answer = what_if(chosen, wanted)
-    document = {name: _figure(getattr(answer, name)) for name in ("kv_cache_tokens", "max_concurrency")}
+    document = to_builtins(answer)
     if format == "json":
         return (
             json.dumps({**document, "run": chosen.number, "set": wanted}, indent=2, ensure_ascii=False) + "\n"
@@ -71,10 +72,6 @@ def whatif(
 ) -> None:
     """Compute what the KV cache would hold with other settings."""
     sys.stdout.write(run_whatif(log, set or [], format))
-
-
-def _figure(figure: Any) -> dict[str, Any]:
-    return {name: getattr(figure, name) for name in ("before", "after", "low", "high", "basis")}
 
 
 def _words(name: str, figure: dict[str, Any]) -> str:

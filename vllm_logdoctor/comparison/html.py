@@ -36,13 +36,9 @@ def _page(blocks: Sequence[HeadedText]) -> str:
         (block.name, shorten(block.title, 60) if position else "Verdict", block.level)
         for position, block in enumerate(blocks)
     ]
-    parts = []
-    for position, block in enumerate(blocks):
-        body = block_html(block, {})
-        if not position:
-            body = f'<div class="verdict">{body}</div>\n'
-        parts.append(f'<h{block.level} id="{block.name}">{block.heading}</h{block.level}>\n{body}')
-    return webpage(blocks, contents, "".join(parts))
+    verdict, *others = blocks
+    body = f'{verdict.heading_html}<div class="verdict">{block_html(verdict, {})}</div>\n'
+    return webpage(blocks, contents, body + "".join(one.heading_html + block_html(one, {}) for one in others))
 
 
 def _charts(load: EqualLoad) -> list[Chart]:

@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.fleet.schema import arrow_schema
 from vllm_logdoctor.fleet.store import Store, now, part_name
 from vllm_logdoctor.run.job import pbs_job_end, seconds_of_time, slurm_job_end
 
@@ -33,10 +36,6 @@ def add_accounting(store: Store, path: str) -> int:
     Raises:
         LogdoctorError: can't be read, or is none of the known forms.
     """
-    import pyarrow as pa
-
-    from vllm_logdoctor.fleet.schema import arrow_schema
-
     rows = read_accounting(path)
     if rows:
         added = now()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.fleet.facts import job_rows, jobs_of
 from vllm_logdoctor.fleet.schema import TABLES
 from vllm_logdoctor.fleet.store import Store
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def ask(store: Store, query: str) -> pa.Table:
@@ -47,10 +47,6 @@ def ask(store: Store, query: str) -> pa.Table:
 
 
 def _jobs(store: Store) -> Any:
-    import pyarrow as pa
-
-    from vllm_logdoctor.fleet.facts import job_rows, jobs_of
-
     schema = pa.schema(
         [
             ("job", pa.string()), ("job_number", pa.string()), ("path", pa.string()), ("user", pa.string()), ("logs", pa.int64()),

@@ -9,14 +9,16 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from typing import TextIO
 
 from msgspec import Struct, field
 
 from vllm_logdoctor.fleet.inventory import Log
+from vllm_logdoctor.fleet.limits import limited
 from vllm_logdoctor.fleet.reading import ReadOptions, engine_of, read_log
-from vllm_logdoctor.fleet.rows import Rows
+from vllm_logdoctor.fleet.rows import Rows, joined
+from vllm_logdoctor.fleet.store import Store, now, part_name
 
 _LOG_SECONDS = 0.03
 _BYTES_A_SECOND = 4e6
@@ -78,8 +80,6 @@ def batches_of(store: str, logs: Iterable[Log], reading: ReadOptions, workers: i
 
 def batch_of(store: str, logs: Sequence[Log], reading: ReadOptions, *, alone: bool = False) -> Batch:
     """Return a batch; its id depends on the logs and their states only."""
-    from vllm_logdoctor.fleet.store import part_name
-
     name = part_name(sorted(f"{log.key} {log.state}" for log in logs))
     return Batch(name, store, tuple(logs), reading, (socket.gethostname(), os.getpid()), alone)
 
@@ -90,22 +90,20 @@ def _cost(log: Log) -> float:
 
 def read_batch(batch: Batch) -> Receipt:
     """Read the logs of a batch and write them as one part; what goes wrong with the store is in the receipt."""
-    from vllm_logdoctor.fleet.store import Store, now
-
     gc.set_threshold(50_000, 20, 50)
     began = time.perf_counter()
     store = Store(batch.store)
     engine = engine_of(batch.reading)
     crumb = store.running(batch.id)
+    seconds = HARD_FACTOR * batch.reading.time_limit + _HARD_EXTRA
     own = (socket.gethostname(), os.getpid()) != batch.driver
     rows: Rows = {}
     try:
         with open(crumb, "w") as file:
             for log in batch.logs:
                 _note(file, log)
-                with _limits(batch.reading) if own else nullcontext():
-                    for table, found in read_log(log, batch.reading, engine).items():
-                        rows.setdefault(table, []).extend(found)
+                with limited(seconds, batch.reading.memory_limit) if own else nullcontext():
+                    rows = joined([rows, read_log(log, batch.reading, engine)])
         added = now()
         for row in rows["logs"]:
             row["added"] = added
@@ -123,9 +121,3 @@ def _note(file: TextIO, log: Log) -> None:
     file.truncate()
     file.write(json.dumps({"log": log.key, "since": time.time()}))
     file.flush()
-
-
-def _limits(reading: ReadOptions) -> AbstractContextManager[None]:
-    from vllm_logdoctor.fleet.limits import limited
-
-    return limited(HARD_FACTOR * reading.time_limit + _HARD_EXTRA, reading.memory_limit)

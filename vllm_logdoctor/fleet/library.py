@@ -10,20 +10,23 @@ from os.path import isfile
 from typing import TYPE_CHECKING, Any
 
 from vllm_logdoctor.errors import LogdoctorError
+from vllm_logdoctor.fleet.accounting import add_accounting
 from vllm_logdoctor.fleet.adding import Added, add
+from vllm_logdoctor.fleet.asking import ask
+from vllm_logdoctor.fleet.effects import MeasuredEffect, effects_of
+from vllm_logdoctor.fleet.facts import jobs_of
 from vllm_logdoctor.fleet.inventory import key_of, logs_of
 from vllm_logdoctor.fleet.mapping import WorkerPool, given, pool
+from vllm_logdoctor.fleet.peers import Outlier, outliers_of
+from vllm_logdoctor.fleet.picture import Picture, picture_of
 from vllm_logdoctor.fleet.reading import ReadOptions
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.fleet.upkeep import Health, check, compact, forget
+from vllm_logdoctor.fleet.writers import html
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
-
-    from vllm_logdoctor.fleet.effects import MeasuredEffect
-    from vllm_logdoctor.fleet.peers import Outlier
-    from vllm_logdoctor.fleet.picture import Picture
 
 _MIB = 1 << 20
 
@@ -95,8 +98,6 @@ class Fleet:
 
     def add_accounting(self, path: str | PathLike[str]) -> int:
         """Read accounting (sacct -P, qstat -xf, or a CSV) into the store; return the number of jobs."""
-        from vllm_logdoctor.fleet.accounting import add_accounting
-
         return add_accounting(self.store, fspath(path))
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pyarrow.Table:
@@ -109,35 +110,23 @@ class Fleet:
 
     def sql(self, query: str) -> pyarrow.Table:
         """Return the answer to one SELECT over the tables and the view `jobs`."""
-        from vllm_logdoctor.fleet.asking import ask
-
         return ask(self.store, query)
 
     def outliers(self, since: datetime | None = None) -> list[Outlier]:
         """Return runs far from their peers, the farthest first."""
-        from vllm_logdoctor.fleet.facts import jobs_of
-        from vllm_logdoctor.fleet.peers import outliers_of
-
         return outliers_of(self.store, jobs_of(self.store, since)).found
 
     def effects(self) -> list[MeasuredEffect]:
         """Return what single changes did to jobs that ran before and after them."""
-        from vllm_logdoctor.fleet.effects import effects_of
-        from vllm_logdoctor.fleet.facts import jobs_of
-
         return effects_of(self.store, jobs_of(self.store))
 
     def picture(self, since: datetime | None = None) -> Picture:
         """Return all that the page shows."""
-        from vllm_logdoctor.fleet.picture import picture_of
-
         return picture_of(self.store, since)
 
     def to_html(self, since: datetime | None = None) -> str:
         """Return the page as one self-contained HTML document."""
-        from vllm_logdoctor.fleet.writers import rendered
-
-        return rendered(self.picture(since), "fleet.html")
+        return html(self.picture(since))
 
     def report(self, job: str, format: str = "json") -> str:
         """Return the report of a job's logs, by its id or by the path of a log.

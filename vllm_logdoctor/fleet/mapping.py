@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.batches import Batch, Receipt, read_batch
+from vllm_logdoctor.fleet.limits import end_with
 
 _IN_FLIGHT = 3
 _POOL_BATCHES = 150
@@ -133,8 +134,6 @@ def _process_pool(count: int) -> Iterator[Executor]:
 
 def _begin(driver: int) -> None:
     """Prepare a process of the pool: it ends with its driver, and the driver alone hears an interrupt."""
-    from vllm_logdoctor.fleet.limits import end_with
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with(driver)
 

@@ -103,14 +103,8 @@ def group_words(key: Sequence[Any]) -> str:
     card = values["card"] or (
         f"{values['platform'] or 'platform'} card not known" if values["platform"] != "cpu" else "CPU"
     )
-    words = (
-        values["model"],
-        card,
-        *size_words(values),
-        f"vLLM {values['release']}",
-        values["quantization"],
-        values["kind"],
-    )
+    release, quantization, kind = f"vLLM {values['release']}", values["quantization"], values["kind"]
+    words = (values["model"], card, *size_words(values), release, quantization, kind)
     return ", ".join(filter(None, words))
 
 
@@ -155,16 +149,9 @@ def slow_starts(jobs: Iterable[JobSummary]) -> list[SlowStart]:
             for run in members
             if run["startup_s"] > quarter
         }
-        slow.append(
-            SlowStart(
-                group_words(key),
-                len(times),
-                quarter,
-                median(times),
-                sum(above.values()),
-                tuple(sorted(above, key=lambda job: -above[job])),
-            )
-        )
+        longest_first = tuple(sorted(above, key=lambda job: -above[job]))
+        hours = sum(above.values())
+        slow.append(SlowStart(group_words(key), len(times), quarter, median(times), hours, longest_first))
     return sorted(slow, key=lambda one: -one.hours)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from statistics import median
@@ -137,7 +137,6 @@ def _starts(jobs: Sequence[JobSummary]) -> Section:
 
 def _outliers(store: Store, jobs: Sequence[JobSummary]) -> Section:
     result = outliers_of(store, jobs)
-    noun = "group" if result.groups == 1 else "groups"
     groups = grouped(result.found, lambda one: (one.metric, one.level, one.group, one.ratio > 1))
     lines = []
     for (metric, level, group, _), found in groups.items():
@@ -151,7 +150,7 @@ def _outliers(store: Store, jobs: Sequence[JobSummary]) -> Section:
     return Section(
         "outliers",
         "Outliers among peers",
-        f"{len(result.found):,} of {result.compared:,} compared figures in {result.groups:,} {noun} of at least 8 peers; about "
+        f"{len(result.found):,} of {result.compared:,} compared figures in {plural(result.groups, 'group')} of at least 8 peers; about "
         f"{result.expected:.0f} are to be expected by chance. Differs in: settings that few of the peers have, no proof of a cause.",
         (
             "figure",
@@ -173,28 +172,17 @@ def _periods(jobs: Sequence[JobSummary]) -> Section:
     end = max((job.date for job in jobs), default=datetime.min)
     last = [job for job in jobs if job.date > end - _PERIOD]
     before = [job for job in jobs if end - 2 * _PERIOD < job.date <= end - _PERIOD]
-    lines = [SectionRow(("jobs", len(last), len(before), ""), job_names(last))]
-    failed = [[job for job in period if job.root] for period in (last, before)]
-    lines.append(
-        SectionRow(
-            (
-                "jobs that failed",
-                len(failed[0]),
-                len(failed[1]),
-                f"{share(len(failed[0]), len(last))} after {share(len(failed[1]), len(before))}",
-            ),
-            job_names(failed[0]),
-        )
-    )
-    causes = [grouped(period, lambda job: str(job.root)) for period in failed]
-    for cause in sorted({*causes[0], *causes[1]}, key=lambda one: (-len(causes[0].get(one, ())), one)):
-        now, then = causes[0].get(cause, []), causes[1].get(cause, [])
-        lines.append(
-            SectionRow(
-                (cause, len(now), len(then), "new" if not then else "gone" if not now else ""),
-                job_names(now or then),
-            )
-        )
+    failed, failed_before = ([job for job in period if job.root] for period in (last, before))
+    shares = f"{share(len(failed), len(last))} after {share(len(failed_before), len(before))}"
+    lines = [
+        SectionRow(("jobs", len(last), len(before), ""), job_names(last)),
+        SectionRow(("jobs that failed", len(failed), len(failed_before), shares), job_names(failed)),
+    ]
+    causes, causes_before = (grouped(period, lambda job: str(job.root)) for period in (failed, failed_before))
+    for cause in sorted({*causes, *causes_before}, key=lambda one: (-len(causes.get(one, ())), one)):
+        now, then = causes.get(cause, []), causes_before.get(cause, [])
+        words = "new" if not then else "gone" if not now else ""
+        lines.append(SectionRow((cause, len(now), len(then), words), job_names(now or then)))
     return Section(
         "periods",
         "The last 14 days against the 14 before",
@@ -252,20 +240,16 @@ def _newest(jobs: Iterable[JobSummary]) -> str:
 
 def _months(jobs: Sequence[JobSummary]) -> Section:
     lines = []
-    for month, found in sorted(
-        grouped((job for job in jobs if job.runs), lambda job: f"{job.date:%Y-%m}").items(), reverse=True
-    ):
+    months = grouped((job for job in jobs if job.runs), lambda job: f"{job.date:%Y-%m}")
+    for month, found in sorted(months.items(), reverse=True):
         runs = [run for job in found for run in job.runs]
         releases = Counter(".".join(run["release"].split(".")[:2]) for run in runs if run["release"])
         starts = [run["startup_s"] for run in runs if run["startup_s"] and run["clock"] == "ok"]
         eager = sum(run["eager"] is True for run in runs)
         failed = sum(job.root is not None for job in found)
-        lines.append(
-            SectionRow(
-                (month, len(found), failed, _most(releases), eager, median(starts) if starts else None),
-                job_names(found),
-            )
-        )
+        start = median(starts) if starts else None
+        cells = (month, len(found), failed, _most(releases), eager, start)
+        lines.append(SectionRow(cells, job_names(found)))
     return Section(
         "months",
         "Releases and settings by month",
@@ -294,49 +278,32 @@ def _head_room(jobs: Sequence[JobSummary]) -> Section:
 
 
 def _secrets(jobs: Sequence[JobSummary]) -> Section:
-    found = [
-        (job, sum(run["secrets"] for run in job.runs))
-        for job in jobs
-        if any(run["secrets"] for run in job.runs)
-    ]
-    lines = [
-        SectionRow(
-            (job.key, count, ", ".join([place for run in job.runs for place in run["secret_places"]][:3])),
-            (job.key,),
-        )
-        for job, count in sorted(found, key=lambda pair: -pair[1])
-    ]
+    found = [(job, count) for job in jobs if (count := sum(run["secrets"] for run in job.runs))]
+    lines = []
+    for job, count in found:
+        places = [place for run in job.runs for place in run["secret_places"]]
+        lines.append(SectionRow((job.key, count, ", ".join(places[:3])), (job.key,)))
     return Section(
         "secrets",
         "Credentials in logs",
         f"{plural(sum(count for _, count in found), 'line')} in {plural(len(found), 'job')}; the store holds places, no text.",
         ("job", "lines", "first places"),
-        lines,
+        sorted_by(lines, 1),
     )
 
 
 def _not_understood(store: Store, jobs: Sequence[JobSummary]) -> Section:
     owner = {log["log"]: job.key for job in jobs for log in job.logs}
-    groups: dict[str, list[Row]] = defaultdict(list)
-    for row in store.table(
-        "messages", ["run", "pattern", "known", "level", "call_site", "count", "file", "line"]
-    ).to_pylist():
-        if not row["known"] and row["log"] in owner:
-            groups[row["pattern"]].append(row)
-    lines = [
-        SectionRow(
-            (
-                name,
-                rows[0]["level"],
-                rows[0]["call_site"],
-                len({owner[row["log"]] for row in rows}),
-                sum(row["count"] for row in rows),
-                f"{rows[0]['file']}:{rows[0]['line']}",
-            ),
-            tuple(dict.fromkeys(owner[row["log"]] for row in rows)),
-        )
-        for name, rows in groups.items()
-    ]
+    columns = ["run", "pattern", "known", "level", "call_site", "count", "file", "line"]
+    rows = store.table("messages", columns).to_pylist()
+    unknown = (row for row in rows if not row["known"] and row["log"] in owner)
+    lines = []
+    for name, found in grouped(unknown, lambda row: str(row["pattern"])).items():
+        first, count = found[0], sum(row["count"] for row in found)
+        of_jobs = tuple(dict.fromkeys(owner[row["log"]] for row in found))
+        place = f"{first['file']}:{first['line']}"
+        cells = (name, first["level"], first["call_site"], len(of_jobs), count, place)
+        lines.append(SectionRow(cells, of_jobs))
     return Section(
         "unknown",
         "Not understood",
@@ -347,21 +314,11 @@ def _not_understood(store: Store, jobs: Sequence[JobSummary]) -> Section:
 
 
 def _effects(effects: Sequence[MeasuredEffect]) -> Section:
-    lines = [
-        SectionRow(
-            (
-                f"{one.setting}: {one.before} to {one.after}",
-                one.metric,
-                one.low,
-                one.middle,
-                one.high,
-                one.pairs,
-                one.jobs,
-            ),
-            one.members,
-        )
-        for one in effects
-    ]
+    lines = []
+    for one in effects:
+        change = f"{one.setting}: {one.before} to {one.after}"
+        cells = (change, one.metric, one.low, one.middle, one.high, one.pairs, one.jobs)
+        lines.append(SectionRow(cells, one.members))
     return Section(
         "effects",
         "Effects measured in this fleet",
@@ -372,15 +329,13 @@ def _effects(effects: Sequence[MeasuredEffect]) -> Section:
 
 
 def _statuses(jobs: Sequence[JobSummary]) -> Section:
-    pairs = [(log, job) for job in jobs for log in job.logs]
+    groups = grouped(((log, job) for job in jobs for log in job.logs), lambda pair: str(pair[0]["status"]))
     lines = []
     for status, meaning in STATUSES.items():
-        found = [(log, job) for log, job in pairs if log["status"] == status]
-        if found:
+        if found := groups.get(status):
             notes = Counter(str(log["note"]) for log, _ in found if log["note"])
-            lines.append(
-                SectionRow((status, len(found), meaning, _most(notes)), job_names(job for _, job in found))
-            )
+            cells = (status, len(found), meaning, _most(notes))
+            lines.append(SectionRow(cells, job_names(job for _, job in found)))
     return Section(
         "statuses", "How the logs were read", "", ("status", "logs", "meaning", "most often"), lines
     )

@@ -2,8 +2,6 @@
 
 import vllm_logdoctor.diagnose
 import vllm_logdoctor.fleet.batches
-import vllm_logdoctor.fleet.limits
-import vllm_logdoctor.fleet.store
 import vllm_logdoctor.plan
 import vllm_logdoctor.rules.failure
 import vllm_logdoctor.rules.performance  # noqa: F401

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,6 @@ class ReadOptions(Struct, frozen=True):
 
 def engine_of(reading: ReadOptions) -> str:
     """Return what reads: version of logdoctor, digest of its patterns, number of the schema."""
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         release = version("vllm-logdoctor")
     except PackageNotFoundError:
@@ -105,8 +104,7 @@ def log_row(log: Log, status: str, note: str, engine: str) -> dict[str, Any]:
 
 
 def _analysed(log: Log, reading: ReadOptions) -> tuple[Status, str, Analysis | None]:
-    missing = [file for file in log.files if not Path(file).is_file()]
-    if missing:
+    if not all(Path(file).is_file() for file in log.files):
         return "unreadable", "no such file", None
     if log.bytes == 0:
         return "empty", "", None

@@ -246,7 +246,7 @@ def _unknown(run: Run) -> Iterator[Row]:
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Return the rows of several runs, table by table."""
+    """Return the rows of several runs or logs, table by table."""
     together: Rows = {}
     for part in parts:
         for table, rows in part.items():

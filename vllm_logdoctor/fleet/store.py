@@ -94,14 +94,8 @@ class Store:
         """
         for table in (*DETAIL, "logs"):
             if found := rows.get(table):
-                columns = {**dict.fromkeys(TABLE_COLUMNS[table]), "part": part}
-                self.write_table(
-                    table,
-                    part,
-                    pa.Table.from_pylist(
-                        [{**columns, **row, "part": part} for row in found], arrow_schema(table)
-                    ),
-                )
+                whole = [{**row, "part": part} for row in found]
+                self.write_table(table, part, pa.Table.from_pylist(whole, arrow_schema(table)))
 
     def write_table(self, table: str, part: str, rows: pa.Table) -> None:
         """Write a part of one table: a temporary file, then a rename."""
@@ -110,13 +104,8 @@ class Store:
         temporary = folder / f".{part}.{os.getpid()}.tmp"
         try:
             with open(temporary, "wb") as file:
-                pq.write_table(
-                    rows,
-                    file,
-                    compression="zstd",
-                    compression_level=9 if table == "documents" else 3,
-                    store_schema=False,
-                )
+                level = 9 if table == "documents" else 3
+                pq.write_table(rows, file, compression="zstd", compression_level=level, store_schema=False)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, self.file(table, part))
@@ -132,10 +121,8 @@ class Store:
     def dataset(self, table: str) -> ds.Dataset:
         """Return all rows of the parts that count, superseded ones too."""
         present = set(self.parts(table))
-        own = table == "accounting"
-        files = [
-            str(self.file(table, part)) for part in self.parts(table if own else "logs") if part in present
-        ]
+        parts = self.parts(table if table == "accounting" else "logs")
+        files = [str(self.file(table, part)) for part in parts if part in present]
         schema = arrow_schema(table)
         if not files:
             return ds.dataset(schema.empty_table())
@@ -146,8 +133,7 @@ class Store:
         columns = ["log", "part", "added", "state", "engine", "status"]
         rows = self.dataset("logs").to_table(columns=columns)
         rows = rows.sort_by([("log", "ascending"), ("added", "descending"), ("part", "descending")])
-        first = _first_of_each(rows["log"])
-        rows = rows.filter(first)
+        rows = rows.filter(_first_of_each(rows["log"]))
         return rows.filter(pc.not_equal(rows["status"], FORGOTTEN))
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:

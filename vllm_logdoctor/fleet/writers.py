@@ -18,6 +18,7 @@ from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.picture import SCHEMA, Picture
 from vllm_logdoctor.fleet.sections import ON_FIRST_SCREEN, Cell, Section, SectionRow
 from vllm_logdoctor.report.escape import inline, visible
+from vllm_logdoctor.report.figures import table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,14 +45,8 @@ def markdown(picture: Picture) -> str:
     lines = [f"# {_TITLE}", "", inline(picture.headline), "", inline(picture.hours), ""]
     for section in picture.sections:
         lines += [f"## {section.title}", "", *([inline(section.note), ""] if section.note else [])]
-        if not section.lines:
-            lines += ["None.", ""]
-            continue
-        lines += ["| " + " | ".join(map(inline, section.columns)) + " |", "|" + "---|" * len(section.columns)]
-        lines += [
-            "| " + " | ".join(inline(_text(cell)) for cell in line.cells) + " |" for line in section.lines
-        ]
-        lines.append("")
+        rows = [[inline(_text(cell)) for cell in line.cells] for line in section.lines]
+        lines += [*(table(list(map(inline, section.columns)), rows) if rows else ["None."]), ""]
     return "\n".join(lines)
 
 
@@ -70,7 +65,7 @@ def json_text(picture: Picture) -> str:
         ],
         "jobs": {key: _named(report) for key, report in picture.reports.items()},
     }  # fmt: skip
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+    return _json(document)
 
 
 def html(picture: Picture) -> str:
@@ -94,7 +89,7 @@ def html(picture: Picture) -> str:
 def table_text(rows: pyarrow.Table, format: str) -> str:
     """Return a table as text in columns, as CSV or as JSON."""
     if format == "json":
-        return msgspec.json.format(msgspec.json.encode(rows.to_pylist()), indent=1).decode() + "\n"
+        return _json(rows.to_pylist())
     names = list(rows.column_names)
     values = [[row[name] for name in names] for row in rows.to_pylist()]
     if format == "csv":
@@ -108,6 +103,10 @@ def table_text(rows: pyarrow.Table, format: str) -> str:
         for row in cells
     ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]]) + "\n"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n"
 
 
 def _tile_html(section: Section, titles: dict[str, str]) -> str:
@@ -171,7 +170,7 @@ def _data(picture: Picture) -> str:
         "keys": keys,
         "titles": picture.titles,
         "lists": {
-            one.id: [[_words(line), [numbers[key] for key in line.jobs]] for line in one.lines]
+            one.id: [[_text(line.cells[0]), [numbers[key] for key in line.jobs]] for line in one.lines]
             for one in picture.sections
         },
         "jobs": list(_interned(picture)),
@@ -183,7 +182,6 @@ def _data(picture: Picture) -> str:
 def _interned(picture: Picture) -> Iterator[Any]:
     """Yield the table of texts, then each job's report with numbers in place of texts: ten thousand jobs share most of them."""
     texts: dict[str, int] = {}
-
     reports = [
         [_packed(item, texts) for item in msgspec.to_builtins(report)] for report in picture.reports.values()
     ]
@@ -202,10 +200,6 @@ def _packed(value: Any, texts: dict[str, int]) -> Any:
 
 def _named(report: Any) -> dict[str, Any]:
     return {**asdict(report), "runs": [asdict(run) for run in report.runs]}
-
-
-def _words(line: SectionRow) -> str:
-    return ", ".join(_text(cell) for cell in line.cells[:1])
 
 
 def _text(cell: Cell | object) -> str:

@@ -8,7 +8,7 @@ from heapq import nsmallest
 
 from msgspec import Struct
 
-from vllm_logdoctor.knowledge.messages import VllmMessage, message_table
+from vllm_logdoctor.knowledge.messages import VllmMessage, base_name, message_table
 from vllm_logdoctor.knowledge.templates import could_print
 from vllm_logdoctor.knowledge.versions import Version, known_versions
 
@@ -61,17 +61,13 @@ def _by_place(sites: Iterable[tuple[str, int, str]]) -> dict[tuple[str, int], li
     """A few messages of each file and line: a line that printed a thousand texts is still one call site."""
     places: dict[tuple[str, int], set[str]] = {}
     for name, line, message in sites:
-        places.setdefault((_base(name), line), set()).add(message)
+        places.setdefault((base_name(name), line), set()).add(message)
     return {place: nsmallest(_MESSAGES_PER_PLACE, messages) for place, messages in sorted(places.items())}
-
-
-def _base(name: str) -> str:
-    return name.replace("\\", "/").rpartition("/")[2]
 
 
 def releases_for_call_site(name: str, line: int, message: str) -> frozenset[int] | None:
     """Places in `known_versions()` of the releases that print it there; None where none ever prints it."""
-    printing = [site for site in _sites_of(_base(name)) if could_print(site.parts, message)]
+    printing = [site for site in _sites_of(base_name(name)) if could_print(site.parts, message)]
     if not printing:
         return None
     return frozenset(

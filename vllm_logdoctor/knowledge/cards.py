@@ -80,23 +80,11 @@ def card_for(name_text: str, memory_gib: float | None = None) -> Card | None:
 
     Where the text leaves the variant open, the memory that a driver reports may tell it; else only what all variants share is given.
 
-    >>> card_for("NVIDIA H100 80GB HBM3").bandwidth_gbs
-    3350
-    >>> card_for("device_name=NVIDIA_A100-SXM4-80GB").memory_gib
-    80
-    >>> card_for("H100").name, card_for("H100").memory_gib, card_for("H100").capability
-    ('H100 (any)', None, '9.0')
     >>> card_for("NVIDIA GH200 120GB").bandwidth_gbs, card_for("NVIDIA GH200 120GB", 95.6).bandwidth_gbs
     (None, 4000)
-    >>> card_for("NVIDIA GeForce RTX 4090 Laptop GPU") is None
-    True
     """
-    possible = [
-        card
-        for card in variants_of(name_text)
-        if not (memory_gib and card.memory_gib)
-        or LEAST_OF_NOMINAL * card.memory_gib <= memory_gib <= 1.01 * card.memory_gib
-    ]
+    variants = variants_of(name_text)
+    possible = [card for card in variants if not (memory_gib and card.memory_gib) or _holds(card, memory_gib)]
     return _shared(possible) if possible else None
 
 
@@ -107,14 +95,14 @@ def most_bandwidth(memory_gib: float) -> float | None:
     >>> most_bandwidth(23.7), most_bandwidth(3.0) is None
     (1008.0, True)
     """
-    found = [
-        float(card.bandwidth_gbs)
-        for card in _rows()
-        if card.memory_gib
-        and card.bandwidth_gbs
-        and LEAST_OF_NOMINAL * card.memory_gib <= memory_gib <= 1.01 * card.memory_gib
-    ]
-    return max(found, default=None)
+    found = (card.bandwidth_gbs for card in _rows() if _holds(card, memory_gib))
+    return max(map(float, filter(None, found)), default=None)
+
+
+def _holds(card: Card, memory_gib: float) -> bool:
+    """Return whether a card has the memory that a driver reports."""
+    nominal = card.memory_gib or 0
+    return LEAST_OF_NOMINAL * nominal <= memory_gib <= 1.01 * nominal
 
 
 @cache

@@ -64,14 +64,8 @@ def default_of(
     None where version and context leave more than one value possible, or the version has no such setting.
     A `DefaultValue` with value None means that the setting is unset and stays so.
 
-    >>> default_of("gpu_memory_utilization", "0.11.2").value
-    0.9
-    >>> default_of("max_num_seqs", "0.11.2") is None
-    True
     >>> default_of("max_num_seqs", "0.11.2", Context(platform="cuda", device_name="NVIDIA H200")).value
     1024
-    >>> default_of("enable_prefix_caching", "0.8.5", Context(engine="V0")).value
-    False
     """
     if engine_arg_field in _SINCE_THE_FIRST and is_older_than_known(version):
         version = known_versions()[0]

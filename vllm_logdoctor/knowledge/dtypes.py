@@ -41,8 +41,6 @@ def _bytes_of(use: Use) -> dict[str, Bytes]:
 def weight_bytes(quantization: str | None, dtype: str | None = None) -> Bytes | None:
     """Bytes per quantized weight (embeddings and norms usually stay in `dtype`); None where not known.
 
-    >>> weight_bytes(None, "torch.bfloat16").exact
-    2.0
     >>> weight_bytes("mxfp4").exact
     0.53125
     """

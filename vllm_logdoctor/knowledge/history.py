@@ -25,7 +25,7 @@ def facts_at(table: str, name: str, version: VersionLike) -> Facts | None:
     number = release_number(version)
     if number is None:
         return None
-    for era in eras(read_table(table).get(name, [])):
+    for era in eras(table, name):
         if number_of(era.first) <= number <= number_of(era.last):
             return era.facts
     return None
@@ -42,7 +42,7 @@ def spans(table: str, name: str) -> tuple[ReleaseSpan, ...]:
     """When `name` was there, whatever its facts; more than one span where it went and came back."""
     last_known = str(known_versions()[-1])
     joined: list[tuple[str, str]] = []
-    for era in eras(read_table(table).get(name, [])):
+    for era in eras(table, name):
         if joined and number_of(joined[-1][1]) + 1 == number_of(era.first):
             joined[-1] = (joined[-1][0], era.last)
         else:
@@ -55,7 +55,7 @@ def first_without(table: str, name: str, version: VersionLike) -> str | None:
     number = release_number(version)
     if number is None:
         return None
-    ends = [number_of(era.last) for era in eras(read_table(table).get(name, []))]
+    ends = [number_of(era.last) for era in eras(table, name)]
     gone = [end for end in ends if end < number]
     if not gone or facts_at(table, name, version) is not None:
         return None
@@ -67,5 +67,5 @@ def first_with(table: str, name: str, version: VersionLike) -> str | None:
     number = release_number(version)
     if number is None or facts_at(table, name, version) is not None:
         return None
-    coming = [n for era in eras(read_table(table).get(name, [])) if (n := number_of(era.first)) > number]
+    coming = [n for era in eras(table, name) if (n := number_of(era.first)) > number]
     return str(known_versions()[min(coming)]) if coming else None

@@ -9,18 +9,22 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 from msgspec import Struct
 
-from vllm_logdoctor.knowledge.store import DATA_FOLDER
+from vllm_logdoctor.knowledge.store import DATA_FOLDER, GZIP
 from vllm_logdoctor.knowledge.templates import literal_parts
 
 _FILE = DATA_FOLDER / "messages.jsonl.gz"
-# Window size plus 16: the stream has a gzip header. The gzip module costs more to import than the data.
-_GZIP = zlib.MAX_WBITS + 16
 _KEY = 6
 """Bytes of a literal by which exceptions are looked up."""
+
+
+@lru_cache(maxsize=4096)
+def base_name(file: str) -> str:
+    """Return the name of a source file without folders."""
+    return file.replace("\\", "/").rpartition("/")[2]
 
 
 class VllmMessage(Struct, frozen=True, gc=False):
@@ -63,7 +67,7 @@ class MessageTable:
     """
 
     def __init__(self, data: bytes) -> None:
-        member = zlib.decompressobj(_GZIP)
+        member = zlib.decompressobj(GZIP)
         self._logged = member.decompress(data)
         self._packed_raised = member.unused_data
         self._by_base: dict[str, tuple[VllmMessage, ...]] = {}
@@ -125,7 +129,7 @@ class MessageTable:
     def _raised(self) -> dict[bytes, list[bytes]]:
         """Lines of what is raised by the first bytes of their literal."""
         found: dict[bytes, list[bytes]] = {}
-        for line in zlib.decompress(self._packed_raised, wbits=_GZIP).splitlines():
+        for line in zlib.decompress(self._packed_raised, wbits=GZIP).splitlines():
             found.setdefault(line[2 : 2 + _KEY], []).append(line)
         return found
 

@@ -14,7 +14,7 @@ Facts = dict[str, Any]
 Row = TypeVar("Row", bound=Struct)
 DATA_FOLDER = Path(__file__).parent / "data"
 # Window size plus 16: the stream has a gzip header. The gzip module costs more to import than the data.
-_GZIP = zlib.MAX_WBITS + 16
+GZIP = zlib.MAX_WBITS + 16
 
 
 class Era(Struct, frozen=True):
@@ -30,7 +30,7 @@ def read_table(name: str) -> Facts:
     """Content of the package data file `name` (without suffix); read once per process."""
     packed = DATA_FOLDER / f"{name}.json.gz"
     if packed.is_file():
-        content = zlib.decompress(packed.read_bytes(), wbits=_GZIP)
+        content = zlib.decompress(packed.read_bytes(), wbits=GZIP)
     else:
         content = (DATA_FOLDER / f"{name}.json").read_bytes()
     table: Facts = json.loads(content)
@@ -46,6 +46,6 @@ def read_rows(name: str, kind: type[Row]) -> list[Row]:
     return convert(rows, list[kind], strict=False)  # type: ignore[valid-type]
 
 
-def eras(entry: list[list[Any]]) -> tuple[Era, ...]:
-    """The history of one entry of a table: stored as [first, last, facts] lists, oldest first."""
-    return tuple(Era(first, last, facts) for first, last, facts in entry)
+def eras(table: str, name: str) -> tuple[Era, ...]:
+    """The history of a name in a table, oldest first; empty where no known release has it."""
+    return tuple(Era(first, last, facts) for first, last, facts in read_table(table).get(name, ()))

@@ -63,16 +63,8 @@ VariableTranslation = Kept | Renamed | Removed | NotYet | UnknownKnob
 def translate_flag(flag: str, version: VersionLike) -> FlagTranslation:
     """What to write in that version for a flag of any version; a returned name always exists in that version.
 
-    >>> translate_flag("--cuda-graph-sizes", "0.16.0").to
-    '--cudagraph-capture-sizes'
-    >>> translate_flag("--cudagraph-capture-sizes", "0.10.2").to
-    '--cuda-graph-sizes'
     >>> answer = translate_flag("--speculative-model", "0.9.1"); answer.to, answer.key
     ('--speculative-config', 'model')
-    >>> translate_flag("--swap-space", "0.18.0").since
-    '0.18.0'
-    >>> translate_flag("--disable-cuda-graph", "0.11.2")
-    UnknownKnob(name='--disable-cuda-graph')
     """
     # A short form that the version lacks is the long one that it abbreviates elsewhere.
     name = _long_name_anywhere(flag)
@@ -88,8 +80,6 @@ def translate_flag(flag: str, version: VersionLike) -> FlagTranslation:
 def translate_variable(name: str, version: VersionLike) -> VariableTranslation:
     """What to set in that version for an environment variable of any version.
 
-    >>> translate_variable("VLLM_ATTENTION_BACKEND", "0.16.0").to
-    '--attention-backend'
     >>> translate_variable("VLLM_USE_V1", "0.12.0").since
     '0.11.1'
     """

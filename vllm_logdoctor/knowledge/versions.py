@@ -78,13 +78,7 @@ VersionLike = Version | str | None
 def parse_version(text: str) -> Version | None:
     """Read one version as vLLM prints it; None when the text is not one.
 
-    >>> parse_version("v0.9.1.dev287+g89b1388d8").local
-    'g89b1388d8'
     >>> parse_version("0.6.4.post2.dev22+g47826cac") > parse_version("0.6.4.post1")
-    True
-    >>> parse_version("0.1.dev15917+g0a6396b45").names_a_release
-    False
-    >>> parse_version("dev") is None
     True
     """
     match = _VERSION.fullmatch(text)
@@ -161,8 +155,6 @@ def nearest_release(version: VersionLike) -> Version | None:
 
     >>> str(nearest_release("0.9.1.dev287+g89b1388d8"))
     '0.9.0.1'
-    >>> nearest_release("0.1.dev15917+g0a6396b45") is None
-    True
     """
     parsed = parse_version(version) if isinstance(version, str) else version
     if parsed is None or not parsed.names_a_release:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from msgspec import to_builtins
 from pydantic import Field
 
 from vllm_logdoctor.assistants.excerpt import MOST, Places, chosen, excerpt_of
@@ -151,10 +152,7 @@ class Tools:
         version = facts.release
         for name, value in settings.items():
             check_setting(name, value, version)
-        answer = what_if(facts, settings)
-        figures = {"kv_cache_tokens": answer.kv_cache_tokens, "max_concurrency": answer.max_concurrency}
-        fields = ("before", "after", "low", "high", "basis")
-        return {name: {key: getattr(one, key) for key in fields} for name, one in figures.items()}
+        return dict(to_builtins(what_if(facts, settings)))
 
     def plan(
         self,

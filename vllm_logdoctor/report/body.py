@@ -43,6 +43,11 @@ class HeadedText(Struct):
     cited: list[str] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
 
+    @property
+    def heading_html(self) -> str:
+        """The heading as HTML, with the name that links lead to."""
+        return f'<h{self.level} id="{self.name}">{self.heading}</h{self.level}>\n'
+
 
 def report_blocks(analysis: Analysis, with_charts: bool = True) -> list[HeadedText]:
     """Return the report in blocks, one per heading."""

@@ -47,13 +47,12 @@ def _body(blocks: Sequence[HeadedText], analysis: Analysis) -> str:
     title = 2 if len(analysis.runs) > 1 else 1
     runs = iter(enumerate(analysis.runs))
     for block in blocks:
-        heading = f'<h{block.level} id="{block.name}">{block.heading}</h{block.level}>\n'
         run = next(runs, None) if block.level == title and block.title != "What was read" else None
         if run is None:
-            parts.append(heading + block_html(block, lines))
+            parts.append(block.heading_html + block_html(block, lines))
             continue
         page = Page(analysis, run[1], title, earlier=analysis.runs[: run[0]])
-        said = f"{heading}{block.html}{cited_html(block.cited, lines)}"
+        said = f"{block.heading_html}{block.html}{cited_html(block.cited, lines)}"
         place = f'class="verdict {state_level(page)}" id="run-{page.run.number}"'
         parts.append(f"<div {place}>{said}</div>\n{charts_html(block.charts)}")
     return "".join(parts)

@@ -48,6 +48,8 @@ FORMATS: dict[str, Format] = {
 
 _OF_ANALYSIS = ("markdown", "json", "text", "html", "sarif", "junit", "github", "csv")
 """Formats whose `render` takes an analysis: they need more of it than page and document hold."""
+_OF_PAGE = ("markdown", "json", "text")
+"""Formats that page and document of any other result are enough for."""
 
 ENDINGS = {ending: name for name, one in FORMATS.items() for ending in one.endings}
 CHOICES = (*FORMATS, "terminal")
@@ -83,11 +85,18 @@ def render_result(result: Result, format_name: str) -> str:
     Raises:
         LogdoctorError: no such format, or none of such a result.
     """
+    own = (*_OF_PAGE, *result.own)
     format_name = format_named(
-        format_name, tuple(name for name in FORMATS if name in result.own or name not in _OF_ANALYSIS)
+        format_name, tuple(name for name in FORMATS if name in own or name not in _OF_ANALYSIS)
     )
     if format_name in result.own:
         return result.own[format_name]()
+    if format_name == "markdown":
+        return result.page()
+    if format_name == "json":
+        return str(_module("json").text_of(result.document()))
+    if format_name == "text":
+        return str(_module("text").plain_text(result.page()))
     return str(_module(format_name).render(result))
 
 
