@@ -278,7 +278,7 @@ def _head_room(jobs: Sequence[JobSummary]) -> Section:
 
 
 def _secrets(jobs: Sequence[JobSummary]) -> Section:
-    found = [(job, count) for job in jobs if (count := sum(run["secrets"] for run in job.runs))]
+    found = [(job, count) for job in jobs if (count := sum(run["secrets"] or 0 for run in job.runs))]
     lines = []
     for job, count in found:
         places = [place for run in job.runs for place in run["secret_places"]]
