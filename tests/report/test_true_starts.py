@@ -173,7 +173,7 @@ def test_a_single_time_is_no_length_of_a_run() -> None:
         " Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%."
     )
     assert "10 s" not in report([line]).split("\n")[2]
-    assert "20 s" in report([line, line.replace("16:09:21", "16:09:31")]).split("\n")[2]
+    assert "10 s" in report([line, line.replace("16:09:21", "16:09:31")]).split("\n")[2]
 
 
 def test_a_row_of_a_printed_array_proves_no_cause() -> None:

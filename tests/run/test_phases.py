@@ -244,3 +244,27 @@ def test_a_time_between_two_lines_as_short_as_their_rounding_is_no_phase() -> No
     profiled = "INFO 03-04 10:00:50 [gpu_worker.py:440] Available KV cache memory: 40.61 GiB\n"
     run = only_run(OLD.replace("INFO 03-04 10:00:55", profiled + "INFO 03-04 10:00:55") + SERVING)
     assert "profiling" not in spans(run)
+
+
+def test_a_phase_begins_with_its_own_first_line_where_a_release_prints_one() -> None:
+    """The length of the capture is cut to whole seconds: counted back from its end it would begin too late."""
+    begins = "INFO 03-04 10:00:56 model_runner.py:1400] Capturing the model for CUDA graphs.\n"
+    done = OLD.index("INFO 03-04 10:01:10")
+    graphs = named(only_run(OLD[:done] + begins + OLD[done:] + SERVING), "graph-capture")
+    assert graphs.start == graphs.end - 14  # type: ignore[operator]
+    assert graphs.seconds == 13
+
+
+def test_a_phase_does_not_begin_before_the_line_that_it_follows() -> None:
+    """The end is printed in whole seconds and the length is not."""
+    longer = OLD.replace("finished in 13 secs", "finished in 15.6 secs")
+    graphs = named(only_run(longer + SERVING), "graph-capture")
+    assert graphs.start == graphs.end - 15  # type: ignore[operator]
+
+
+def test_whole_seconds_of_the_clock_take_nothing_from_a_printed_length() -> None:
+    engine = "INFO 03-04 10:01:10 llm_engine.py:449] init engine (profile, create kv cache, warmup model) took 22.63 seconds\n"
+    routes = OLD.index("INFO 03-04 10:01:11")
+    run = only_run(OLD[:routes] + engine + OLD[routes:] + SERVING)
+    assert spans(run)["engine-init"] == 22.63
+    assert spans(run)["load-weights"] == 18

@@ -359,6 +359,8 @@ def _end(run: Run) -> str:
         return f"{plural(failed, 'test')} failed" if failed else OUTCOMES["unknown"]
     if is_client(run) and run.outcome in ("truncated", "unknown"):
         return "with results"
+    if run.kind == "offline" and run.outcome == "running":
+        return OUTCOMES["unknown"]  # A program that ends prints nothing either.
     unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))
     if run.kind == "offline" and run.outcome == "clean_shutdown" and run.progress:
         return "prompts completed"

@@ -101,8 +101,11 @@ def fitted(phases: Sequence[Phase]) -> list[Phase]:
             fitted.append(replace(phase, parent="" if before == phase.name else before))
         else:
             gaps.append((position, start))
-            is_whole = start == phase.start and end == phase.end
-            fitted.append(phase if is_whole else replace(phase, start=start, end=end, seconds=end - start))
+            # Of a length that the engine printed, whole seconds of the clock take nothing away.
+            early = start - phase.start
+            printed = 0 <= early < _PRINTED and end == phase.end and not (phase.seconds or 0.0).is_integer()
+            seconds = phase.seconds if printed else end - start
+            fitted.append(replace(phase, start=start, end=end, seconds=seconds))
             position, before = end, phase.name
     gaps.append((position, whole.end))
     return [*fitted, *_unexplained(gaps, whole.end - whole.start)]

@@ -41,6 +41,15 @@ _TIMED: tuple[tuple[str, str, str, str], ...] = (
     ("engine-init", "engine-initialised", "seconds", "startup"),
 )
 _LOADED = ("model-loaded", "model-weights-loaded")
+_BEGINS = {"load-weights": ("model-load-started",), "graph-capture": ("graph-capture-started",)}
+"""Lines that a phase begins with, where a release prints one."""
+_FOLLOWS = {
+    "dynamo": _LOADED,
+    "inductor": ("dynamo-done",),
+    "compile-cache": ("dynamo-done",),
+    "graph-capture": ("kv-cache-size", "kv-cache-concurrency", "kv-cache-blocks"),
+}
+"""Lines behind which a phase begins."""
 _SERVED = ("available-routes", "throughput", "request-received", "request-added", "offline-progress")
 """What only a server or engine that is ready prints: the latest that its start can have ended."""
 _CACHE_READY = ("graphs-captured", "kv-cache-concurrency", "kv-cache-size", "kv-cache-blocks")
@@ -200,11 +209,40 @@ def _slowest(phases: Sequence[Phase]) -> Phase:
 def _timed(
     builder: RunBuilder, name: str, event: Event, end: float | None, seconds: float, parent: str
 ) -> Phase:
-    start = None if end is None else end - seconds
+    start = None if end is None else _begun(builder, name, event, end - seconds, end)
     process = event.record.process
     return Phase(
         name, process.name or process.rank, start, end, seconds, (builder.evidence(event.record),), parent
     )
+
+
+def _begun(builder: RunBuilder, name: str, done: Event, start: float, end: float) -> float:
+    """Return when a phase began: by its own first line, else not before the line that it follows.
+
+    Printed times are whole seconds, and so are the lengths of some releases:
+    INFO 08-29 19:17:16 model_runner.py:1208] Capturing the model for CUDA graphs.
+    INFO 08-29 19:17:25 model_runner.py:1327] Graph capturing finished in 8 secs.
+    """
+    begins = _times_before(builder, _BEGINS.get(name, ()), done, end)
+    if begins and abs(begins[-1] - start) <= _ROUNDED:
+        return begins[-1]
+    follows = [
+        time for time in _times_before(builder, _FOLLOWS.get(name, ()), done, end) if time <= start + _ROUNDED
+    ]
+    return max([start, *follows[-1:]])
+
+
+def _times_before(builder: RunBuilder, patterns: Sequence[str], done: Event, end: float) -> list[float]:
+    """Return when messages were printed up to a time, in order: by the process of another one where it printed any."""
+    found = [
+        (event.record.process == done.record.process, time)
+        for pattern in patterns
+        if pattern in builder.messages
+        for number, event in enumerate(builder.messages[pattern].first)
+        if (time := builder.times.get((pattern, number))) is not None and time <= end
+    ]
+    own = any(same for same, _ in found)
+    return sorted(time for same, time in found if same or not own)
 
 
 def _clipped(phases: Iterable[Phase], run: Run) -> Iterator[Phase]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.report.clock import clock, moment_of, time_of_day
 from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.figures import capital, number, share, table
@@ -17,6 +19,8 @@ from vllm_logdoctor.run.model import Evidence, Phase
 
 _PERIODS = 8
 _DEEPEST = 3
+_ROUNDED = 0.5
+"""Seconds that rounding may put between a total and the sum of its parts."""
 _BEFORE_WORKERS = ("startup", "imports", "placement", "unexplained")
 
 
@@ -67,6 +71,7 @@ def _phases(page: Page) -> list[str]:
         for phase in page.run.phases
         if phase.name not in apart and (total or phase.name != "unexplained")
     ]
+    shown = list(_without_sums(shown))
     if not any(phase.name != "unexplained" and phase.seconds for phase in shown):
         return []
     if len(shown) == 1:
@@ -84,6 +89,19 @@ def _phases(page: Page) -> list[str]:
         )
     header = ["phase", *(["process"] if several else []), "from", "time", "share", "evidence"]
     return [*table(header, rows), ""]
+
+
+def _without_sums(phases: Sequence[Phase]) -> Iterator[Phase]:
+    """Yield the phases without a total of torch.compile that its parts add up to: between them lies what it does not count."""
+    parts = [phase for phase in phases if phase.parent == "compile"]
+    sums = [phase for phase in phases if phase.name == "compile"]
+    seconds = sum(phase.seconds or 0.0 for phase in parts)
+    if not parts or len(sums) != 1 or abs(seconds - (sums[0].seconds or 0.0)) > _ROUNDED:
+        yield from phases
+        return
+    for phase in phases:
+        if phase.name != "compile":
+            yield replace(phase, parent=sums[0].parent) if phase.parent == "compile" else phase
 
 
 def nested(phases: Sequence[Phase]) -> Iterator[tuple[Phase, int]]:
