@@ -115,7 +115,7 @@ class Load(Struct, frozen=True):
 
     @property
     def counts_time(self) -> bool:
-        """Whether the seconds of the load are known well: of many statistics lines, without gaps between them."""
+        """Return True if the seconds of the load are known well: of many statistics lines, without gaps between them."""
         return self.lines >= MANY_LINES and not self.missing_seconds
 
     def extent_of(self, spans: Iterable[Span], seconds: float) -> str:
