@@ -18,9 +18,10 @@ from vllm_logdoctor.rules.bottleneck import (
     offloaded_gib,
     outputs_are_empty,
 )
+from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
-from vllm_logdoctor.rules.limits import SERVER_LIMITS
+from vllm_logdoctor.rules.limits import SERVER_LIMITS, mostly_queue
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.servers import NAMES, VLLM
@@ -157,6 +158,8 @@ def _limit(page: Page) -> str:
         return "CPU offload of weights"
     if limit == "host-limited" and page.run.platform is None:
         return "slow decode steps"
+    if limit == "prefill-limited" and not slots_in_a_line(page.run) and mostly_queue(load_of(page.run).busy):
+        return "prefill or max_num_seqs"
     if limit in LIMITING:
         return LIMITS[limit] + probable
     named = (

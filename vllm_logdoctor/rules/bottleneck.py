@@ -344,7 +344,10 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         fastest = max(span.sample.generation / (span.sample.running or 1) for span in held)
         return f"Prefill of prompts took the steps {{span}}: running requests got at most {fastest:.2g} tokens/s each"
     if name == "prefill-limited" and not slots:
-        return "Requests queued behind prompts (prefill) {span}, although the KV cache had room"
+        return (
+            "Requests waited {span}, although the KV cache had room: behind prompts (prefill), or because max_num_seqs, which is"
+            " not in the log, was reached"
+        )
     across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
     if name == "interconnect-limited" and not across:
         return f"Slow steps {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"

@@ -187,13 +187,13 @@ def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _requests(page: Page) -> list[str]:
-    by_status = requests_of(page.run, with_probes=False)
+    by_status = requests_of(page.run, with_probes=False, method="POST")
     if not by_status:
         return []
     total = sum(by_status.values())
     endpoints: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
     for (method, path, status), amount in page.run.accesses.items():
-        if not is_probe(method, path):
+        if method == "POST" and not is_probe(method, path):
             endpoints[method, path][status] += amount
     only = "".join(
         f" ({inline(method)} {code(path, 80)})" for method, path in endpoints if len(endpoints) == 1

@@ -16,6 +16,7 @@ from vllm_logdoctor.rules.context import (
     whole,
 )
 from vllm_logdoctor.rules.limits import mostly_queue
+from vllm_logdoctor.rules.load import weighted_median
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.serving import (
     LEAST_LINES,
@@ -29,6 +30,12 @@ from vllm_logdoctor.run.model import Sample
 # Tokens of a step on small cards, by default.
 SMALL_STEP = 2048
 UNDER_WAY = "the cache fills, and a prompt is counted once it is computed"
+QUEUE_OF_EITHER = "Requests queue behind prompts or max_num_seqs, which is not in the log"
+_STEPS_OR_SLOTS = "either prompts fill the steps, or as many run as max_num_seqs allows."
+_LOOK_UP = (
+    "look up --max-num-seqs in the launch command: raise it if as many requests ran; else add prefill capacity, another replica"
+    " or shorter prompts"
+)
 IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
 
 
@@ -40,32 +47,33 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
     held = case.spans("prefill-limited")
     if len(held) < LEAST_LINES or case.share("prefill-limited") < LEAST_PREFILL_SHARE:
         return None
-    prompt = max(span.sample.prompt for span in held)
+    prompt = weighted_median(held, lambda sample: sample.prompt)
     waiting = max(span.sample.waiting or 0 for span in held) if mostly_queue(held) else 0
     slots = slots_in_a_line(case.run)
     rate = max(span.sample.generation / (span.sample.running or 1) for span in held)
     running = max(span.sample.running or 0 for span in held)
     tokens = step_tokens_of(case.run)
+    size = f"{tokens:,} tokens" if tokens else "a fixed number of tokens"
+    unknown = bool(waiting) and not slots
     text = (
         f"{case.extent('prefill-limited').capitalize()} "
         + (
             f"up to {plural(waiting, 'request')} waited"
-            f" {'with free max_num_seqs slots and KV cache' if slots else 'although the KV cache had room'}:"
+            f" {'with free max_num_seqs slots and KV cache' if slots else 'although the KV cache had room'}"
             if waiting
-            else f"up to {plural(running, 'request')} ran and got at most {rate:.2g} tokens/s each:"
+            else f"up to {plural(running, 'request')} ran and got at most {rate:.2g} tokens/s each"
         )
-        + f" a step processes {f'{tokens:,} tokens' if tokens else 'a fixed number of tokens'}, and prompts filled it ("
-        + (f"up to {prompt:,.0f} prompt tokens/s" if prompt else UNDER_WAY)
-        + ("" if pools(case.run) else f", {rounded(case.load.generation)} generated tokens/s in the median")
-        + ")."
+        + (f" ({_rates(case, prompt)})" if prompt else f" ({UNDER_WAY})")
+        + (f": {_STEPS_OR_SLOTS}" if unknown else f": a step processes {size}, and prompts filled it.")
         + ("" if waiting else IMAGES_TOO)
         + distance(case.run, case.load)
     )
     return Advice(
         text,
         (*sample_lines(case, held, prompts_first), *setting_lines(case, "max_num_batched_tokens")),
-        confidence="medium",
-        changes=_prefill_changes(case),
+        confidence="low" if unknown else "medium",
+        title=QUEUE_OF_EITHER if unknown else "",
+        changes=_prefill_changes(case, unknown),
         alternatives=(
             "prefix caching, where prompts share a prefix",
             "more replicas: prefill is compute-bound and scales with the cards",
@@ -85,7 +93,13 @@ def prompts_first(sample: Sample) -> tuple[float, ...]:
     return (sample.prompt, sample.waiting or 0)
 
 
-def _prefill_changes(case: RuleContext) -> tuple[Change, ...]:
+def _rates(case: RuleContext, prompt: float) -> str:
+    """Return the medians of the rates in words; a pooling model generates nothing."""
+    generated = "" if pools(case.run) else f" and {rounded(case.load.generation)} generated"
+    return f"median {rounded(prompt)} prompt{generated} tokens/s"
+
+
+def _prefill_changes(case: RuleContext, unknown: bool) -> tuple[Change, ...]:
     """Return larger steps where they are small, else more capacity; nothing where few statistics lines show a short queue."""
     before, tokens = _tokens_for_prompts(case)
     # A step of 2,048 tokens is the default of small cards: prompts of tens of thousands of tokens need many
@@ -93,7 +107,8 @@ def _prefill_changes(case: RuleContext) -> tuple[Change, ...]:
     if tokens is None or tokens > SMALL_STEP or case.objective == "latency":
         if case.load.lines < LEAST_LOAD and case.load.peak_waiting < LONG_QUEUE:
             return ()
-        return (action("more prefill capacity: another replica, or shorter prompts"),)
+        capacity = "more prefill capacity: another replica, or shorter prompts"
+        return (action(_LOOK_UP if unknown else capacity),)
     return flag(
         case,
         "--max-num-batched-tokens",
