@@ -197,7 +197,7 @@ def test_an_error_of_the_engine_while_it_serves_is_its_own(kind):
     log = while_serving(f"{kind}: no such block", Place("vllm/v1/core/sched/scheduler.py", "schedule"))
     finding = root(log)
     assert finding.id == "engine-code-bug"
-    assert "scheduler.py, schedule" in finding.explanation
+    assert "scheduler.py, schedule" in finding.title
 
 
 def test_an_error_where_tokens_are_drafted_advises_to_leave_drafting_out():
@@ -326,7 +326,43 @@ def test_a_tensor_library_that_refuses_a_value_points_to_the_code_that_passed_it
     numpy = Place("env/site-packages/numpy/_core/_methods.py", "_amax", "return umr_maximum(a, axis)")
     runner = Place("vllm/v1/worker/gpu_model_runner.py", "execute_model", "n = np.max(lengths)")
     finding = root(while_serving("ValueError: zero-size array to reduction operation maximum", runner, numpy))
-    assert "Raised in a call from gpu_model_runner.py, execute_model" in finding.explanation
+    assert "Raised by numpy, called from this function" in finding.explanation
+
+
+def test_a_library_between_vllm_and_torch_is_the_one_that_raised():
+    called = Place(
+        "vllm/attention/backends/xformers.py", "forward", "out = xops.memory_efficient(query, bias)"
+    )
+    library = Place(
+        "env/site-packages/xformers/ops/fmha/cutlass.py", "apply", "out = cls.OPERATOR(query, bias)"
+    )
+    operator = Place("env/site-packages/torch/_ops.py", "call", "return self._op(query, bias)")
+    finding = root(while_serving("RuntimeError: bias is not aligned to 8", called, library, operator))
+    assert finding.title == "RuntimeError in xformers, called by vLLM"
+    assert (
+        "Raised by xformers (cutlass.py, apply), called from xformers.py, forward of vLLM"
+        in finding.explanation
+    )
+
+
+def test_a_newer_release_is_advised_where_the_log_shows_an_older_one():
+    place = Place("vllm/v1/core/sched/scheduler.py", "schedule")
+    known = root(while_serving("IndexError: no such block", place))
+    assert any("newer release" in way for way in known.alternatives)
+    log = (
+        "Traceback (most recent call last):\n"
+        + '  File "/opt/vllm/v1/core/sched/scheduler.py", line 9, in schedule\n    block = blocks[n]\nIndexError: no such block\n'
+    )
+    assert not any("newer release" in way for way in root(log).alternatives)
+
+
+def test_a_variable_that_forces_a_backend_is_the_one_to_unset():
+    kernel = Place("env/site-packages/flashinfer/decode.py", "begin_forward", "self._wrapper.begin_forward(")
+    error = "RuntimeError: Wrapper::BeginForward(at::Tensor)::<lambda()> failed to dispatch data type Byte"
+    log = while_serving(error, Place("vllm/attention/backends/flashinfer.py", "begin_forward"), kernel)
+    ways = root(f"me@host:/src$ VLLM_ATTENTION_BACKEND=FLASHINFER python3 /src/run.py\n{log}").alternatives
+    assert any("`VLLM_ATTENTION_BACKEND`, which is FLASHINFER" in way for way in ways)
+    assert not any("Unset" in way for way in root(log).alternatives)
 
 
 def test_a_field_that_the_model_s_configuration_lacks():

@@ -420,7 +420,7 @@ def test_an_exception_of_vllm_is_named_by_its_place_and_the_model() -> None:
 def test_the_steps_after_an_exception_of_the_engine_follow_from_its_frames() -> None:
     text = report(SERVED)
     assert "1. Restart the server: its engine has stopped, and every later request fails." in text
-    assert "send no requests with images, audio or video" in text
+    assert "Send no requests with images, audio or video" in text
     assert "LoRA" not in text
     assert "fork" not in text
     assert "--max-model-len" not in report(
@@ -459,5 +459,10 @@ def test_an_illegal_memory_access_without_a_sign_of_flashinfer_does_not_name_its
         SERVED[9].partition("] ")[0] + "] RuntimeError: CUDA error: an illegal memory access was encountered",
     ]
     text = report(lines)
-    assert "Change one kernel at a time" in text
+    assert "Start once with `--enforce-eager`" in text
     assert "FLASHINFER" not in text
+    assert "What broke" not in text
+    sampled = "INFO 05-01 10:00:00 topk_topp_sampler.py:38] Using FlashInfer for top-p & top-k sampling."
+    assert "`VLLM_USE_FLASHINFER_SAMPLER=0`" in report(
+        [lines[0].replace("0.6.2", "0.9.1"), sampled, *lines[1:]]
+    )

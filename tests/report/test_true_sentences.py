@@ -361,12 +361,6 @@ def test_the_median_of_seconds_is_a_multiple_as_the_range_is() -> None:
     assert "median 2.33 x" in effect.basis
 
 
-def test_a_log_at_debug_level_is_not_asked_for_debug_lines() -> None:
-    debug = START[0].replace("INFO", "DEBUG")
-    assert "`VLLM_LOGGING_LEVEL`" in report(START)
-    assert "`VLLM_LOGGING_LEVEL`" not in report([START[0], debug, *START[1:]])
-
-
 def test_the_phases_of_a_short_start_add_up() -> None:
     run = vllm_logdoctor.analyze("fixtures/vllm-0.11.2-kv-starved.log").runs[0].run
     whole = next(phase.seconds or 0.0 for phase in run.phases if phase.name == "startup")

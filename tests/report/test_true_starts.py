@@ -59,8 +59,8 @@ def test_cards_of_different_kinds_that_vllm_lists_are_not_called_missing() -> No
         "WARNING 05-01 10:00:00 [cuda.py:682] Detected different devices in the system: NVIDIA H100 NVL, NVIDIA RTX A400."
         " Please make sure to set `CUDA_DEVICE_ORDER=PCI_BUS_ID` to avoid unexpected behavior."
     )
-    assert "GPU model" in report(START)
-    assert "GPU model" not in report([listed, *START])
+    assert "GPU model:" in report(START)
+    assert "GPU model:" not in report([listed, *START])
 
 
 def test_an_offline_engine_is_not_asked_to_drop_a_flag_of_the_server() -> None:

@@ -12,7 +12,7 @@ from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.report.page import Page, file_name
 from vllm_logdoctor.report.sections.advice import changes, other_findings
 from vllm_logdoctor.report.sections.beside import files_beside, pod_in_trouble
-from vllm_logdoctor.report.sections.broke import beside_failure, broke, verification_line
+from vllm_logdoctor.report.sections.broke import beside_failure, broke, reported, verification_line
 from vllm_logdoctor.report.sections.capacity import capacity
 from vllm_logdoctor.report.sections.configuration import already_right, configuration_summary
 from vllm_logdoctor.report.sections.coverage import missing, what_was_read
@@ -33,6 +33,7 @@ Section = Callable[[Page], list[str]]
 
 _OF_A_FAILED_START: tuple[tuple[str, Section], ...] = (
     ("What broke", broke),
+    ("Where it was reported", reported),
     ("More on the failure", beside_failure),
     ("How to check", verification_line),
     ("Launch command with the changed settings", launch_command),
@@ -52,6 +53,7 @@ _OF_A_REPEATED_FAILURE: tuple[tuple[str, Section], ...] = (
 _OF_A_RUN: tuple[tuple[str, Section], ...] = (
     ("In the log", engine_log),
     ("What broke", broke),
+    ("Where it was reported", reported),
     ("More on the failure", beside_failure),
     ("How to check", verification_line),
     ("What to change", changes),

@@ -27,7 +27,7 @@ _SAYS_NOTHING = lazy_pattern(
     r"|.*\(\*\w*args\b.{0,40}\)|.*Traceback \(most recent call last\):?|.*\b\d+%\|.*|ray\.exceptions\.\w+(?:\(\w+\))?: ray::.*"
     r"|\S+ValidationError: \d+ validation errors? for \w+|Exception in worker .{1,80} while processing method \w+\.?"
     r"|Engine background task failed|Error executing method .*|RuntimeError: Engine (?:core )?(?:initialization|process) failed.*"
-    r"|.*ERR99999 UNKNOWN.*|(?:Loading model weights|Model loading) took .*)\s*",
+    r"|.*ERR99999 UNKNOWN.*|what\(\): .*|(?:Loading model weights|Model loading) took .*)\s*",
 )
 # INFO 04-12 07:11:48 [gpu_model_runner.py:2653] Model loading took 67.5 GiB: a figure of the explanation, and nothing that broke
 _NORMAL = lazy_pattern(r"\bINFO:? ")
@@ -59,8 +59,7 @@ def telling(root: Finding) -> tuple[Evidence, ...]:
         [0]
     """
     lines = decisive(root)[:LINES]
-    error = _stated(lines[0]) if lines else ""
-    return (*lines[:1], *(one for one in lines[1:] if _adds(one, error)))
+    return (*lines[:1], *(one for one in lines[1:] if _adds(one, lines[0])))
 
 
 def masked(line: Evidence) -> str:
@@ -73,12 +72,12 @@ def _stated(line: Evidence) -> str:
     return _DIGITS.sub("0", _CLASSES.sub("", excerpt(line.text, limit=400)))[:_ERROR].rstrip(" .…")
 
 
-def _adds(line: Evidence, error: str) -> bool:
-    text = excerpt(line.text, limit=400)
+def _adds(line: Evidence, first: Evidence) -> bool:
+    text, error = excerpt(line.text, limit=400), _stated(first)
     if _WORD.search(text) is None or _SAYS_NOTHING.fullmatch(text) or _NORMAL.search(line.text[:_HEADER]):
         return False
-    own = _stated(line)
+    own, whole = _stated(line), _DIGITS.sub("0", excerpt(first.text, limit=400))
     repeats = (len(error) >= _SHORT and error in _DIGITS.sub("0", text)) or (
-        len(own) >= _SHORT and own in error
+        len(own) >= _SHORT and own in whole
     )
     return not repeats or text.startswith("assert ")

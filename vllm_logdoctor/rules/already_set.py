@@ -13,8 +13,10 @@ from vllm_logdoctor.run.model import Run
 _SETTING = lazy_pattern(
     r"`(?:(?P<flag>--[a-z][\w-]*)[ =](?P<value>[^\s`]+)|(?P<variable>[A-Z][A-Z0-9]*_[A-Z0-9_]+)=(?P<set>[^\s`]+))`"
 )
-# Drop `--quantization`: vLLM reads the method from the checkpoint.
-_DROPPED = lazy_pattern(r"(?:Or )?(?:[Dd]rop|[Ll]eave|[Rr]emove) `(?P<flag>--[a-z][\w-]*)`")
+# Drop `--quantization`: vLLM reads the method from the checkpoint.      Unset `VLLM_ATTENTION_BACKEND`: vLLM then chooses.
+_DROPPED = lazy_pattern(
+    r"(?:Or )?(?:[Dd]rop|[Ll]eave|[Rr]emove|[Uu]nset) `(?:(?P<flag>--[a-z][\w-]*)|(?P<variable>VLLM_[A-Z0-9_]+))`"
+)
 # Start once with `--enforce-eager` to see whether torch.compile generates the kernel.
 _STARTED_WITH = lazy_pattern(r"(?:Start|Run)(?: once)? with `--(?P<switch>[a-z][\w-]*)`")
 # Cell In[2], line 2      <ipython-input-5-1d2c>      /usr/lib/python3/dist-packages/ipykernel_launcher.py
@@ -26,13 +28,23 @@ _TAKES_AWAY = lazy_pattern(r"\b(?:[Ll]eave out|[Dd]rop|[Uu]nset|[Rr]emove|[Ww]it
 _FEATURES = (
     (
         lazy_pattern(r"(?:(?:With|For|Merge) )?(?:[Aa]dapters?|LoRA)\b"),
-        lazy_pattern(r"--enable-lora|--lora-modules|\blora_[AB]\b|lora_request|adapter_(?:model|config)|\.base_layer\.|(?i:adapter)s? "),
+        lazy_pattern(r"--enable-lora|--lora-modules|\blora_[AB]\b|lora_request(?![:=] ?None)|adapter_(?:model|config)"
+            r"|\.base_layer\.|(?i:adapter)s? "),
         "enable_lora",
     ),
     (lazy_pattern(r"(?:With|For) GGUF\b"), lazy_pattern(r"(?i)gguf"), ""),
     (lazy_pattern(r"With MIG\b"), lazy_pattern(r"\bMIG\b"), ""),
     (lazy_pattern(r"With Ray\b"), lazy_pattern(r"\bray\b|\bRay\w*"), ""),
     (lazy_pattern(r"In (?:a|the) notebook\b"), _OF_NOTEBOOK, ""),
+    (lazy_pattern(r"In a job\b"), lazy_pattern(r"(?i)slurm|\bsrun\b|\bpbs\b|\bqsub\b"), ""),
+    (lazy_pattern(r"With speculative decoding\b"), lazy_pattern(r"/spec_decode|draft_token_ids_|SpecDecoding metrics"), "speculative_config"),
+    (lazy_pattern(r"If the sampler failed"), lazy_pattern(r"(?i)flashinfer.{0,40}(?:sampl|top-)"), ""),
+    (lazy_pattern(r"With data parallelism\b"), lazy_pattern(r"\bDP[1-9]|--data-parallel|data_parallel_size=(?!1\b)"), ""),
+    (lazy_pattern(r"On the CPU backend\b"), lazy_pattern(r"VLLM_CPU_|device_config=cpu|[Pp]latform cpu\b|/cpu_(?:worker|executor|model_runner)"), ""),
+    (lazy_pattern(r"If attention failed|For an attention kernel"), lazy_pattern(r"[/_]attention|_attn|Batch(?:Prefill|Decode)With"), ""),
+    (lazy_pattern(r"If a layer of experts failed"), lazy_pattern(r"_moe\b|/fused_moe|(?i:moe)_|[Ee]xperts"), ""),
+    (lazy_pattern(r"If a linear layer failed"), lazy_pattern(r"layers/linear|kernels/linear|scaled_mm|linear layer"), ""),
+    (lazy_pattern(r"For FP8 or FP4 weights"), lazy_pattern(r"(?i)fp8|fp4"), ""),
 )  # fmt: skip
 
 # Start once with `--enforce-eager` to see whether torch.compile generates the kernel.
@@ -72,6 +84,8 @@ def is_pointless(text: str, run: Run) -> bool:
         False
     """
     dropped = _DROPPED.match(text)
+    if dropped is not None and dropped["variable"]:
+        return dropped["variable"] not in run.environment
     if dropped is not None:
         value = run.config.get(dropped["flag"][2:].replace("-", "_"))
         return (value is None or value.provenance != "explicit") and not _prints(run, dropped["flag"])

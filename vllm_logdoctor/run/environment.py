@@ -20,8 +20,10 @@ _ASSIGNED = lazy_pattern(
     r"(?P<quote>[\"']?)(?P<value>[^\s\"'$`]{0,200})(?P=quote)\s*"
 )
 # $ CUDA_LAUNCH_BLOCKING=1 VLLM_USE_V1=0 vllm serve org/m      user@host:~# NCCL_DEBUG=INFO python -m vllm.entrypoints.openai.api_server
+# user@host:/src$ VLLM_ATTENTION_BACKEND=FLASHINFER /usr/bin/python3 /src/generate.py
 _LAUNCHED = lazy_pattern(
-    r"(?:\S{0,80}[$#>]|\++)? ?(?P<all>(?:[A-Z][A-Z0-9_]{3,80}=[^\s\"'$`]{1,200} +)+)(?:\S{1,160}/)?(?:vllm serve |python[\d.]* +-m +vllm\.)"
+    r"(?:\S{0,80}[$#>]|\++)? ?(?P<all>(?:[A-Z][A-Z0-9_]{3,80}=[^\s\"'$`]{1,200} +)+)"
+    r"(?:\S{1,160}/)?(?:vllm serve |python[\d.]* +(?:-m +vllm\.|\S{1,160}\.py\b))"
 )
 # + unset VLLM_USE_V1
 _UNSET = lazy_pattern(r"(?:\++ )?unset (?P<name>[A-Z][A-Z0-9_]{3,80})\s*")

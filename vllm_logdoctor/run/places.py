@@ -47,15 +47,34 @@ def file_and_function(file: str, function: str) -> str:
     return f"{file_name(file)}, {function}".rstrip(", ")
 
 
-def raised_in(place: Frame, owner: str, phase: str, raised: Raised | None) -> str:
-    """Return where and when an exception was raised: loader.py, load_weights (vLLM), while the model was built and its weights were loaded."""
-    deepest = raised.frames[-1] if raised is not None and raised.frames else place
-    # Python's own library or one of tensors raised it, or the last frame of endless calls: what is named called that.
-    libraries = {PYTHON, *TENSOR_LIBRARIES}
-    calls = (owner_of(deepest.file) in libraries and owner_of(place.file) not in libraries) or (
-        raised is not None and raised.name == "RecursionError" and deepest is not place
+def raised_in(place: Frame, owner: str, phase: str, raised: Raised, caller: Frame | None, named: bool) -> str:
+    """Return where and when an exception was raised: Raised in loader.py, load_weights (vLLM), while the model was loaded.
+
+    Args:
+        place: the frame that acted.
+        owner: whose code it is, in words.
+        phase: what was going on, in words.
+        raised: the exception.
+        caller: the frame of vLLM that called a library, where that is the place.
+        named: whether the title names the place.
+    """
+    deepest = raised.frames[-1]
+    where = (
+        place.function
+        if file_name(place.file).startswith("<")
+        else file_and_function(place.file, place.function)
     )
-    shell = file_name(place.file).startswith("<")
-    named = place.function if shell else file_and_function(place.file, place.function)
-    where = f"{'a call from ' if calls else ''}{named}{f' ({owner})' if owner else ''}"
-    return ", ".join(filter(None, (where, phase)))
+    library = owner_of(deepest.file)
+    if caller is not None and caller is not place and owner:
+        called = f", called from {file_and_function(caller.file, caller.function)} of vLLM"
+        words = f"Raised by {owner} ({where}){called}"
+    elif raised.name == "RecursionError" and deepest is not place:
+        words = f"Endless calls through {'this function' if named else where}"
+    elif library in {PYTHON, *TENSOR_LIBRARIES} and library != owner_of(place.file):
+        by = "Python's standard library" if library == PYTHON else library
+        words = f"Raised by {by}, called from {'this function' if named else where}{f' ({owner})' if owner and not named else ''}"
+    elif named:
+        words = "Raised in vLLM's own code"
+    else:
+        words = f"Raised in {where}{f' ({owner})' if owner else ''}"
+    return ", ".join(filter(None, (words, phase)))

@@ -20,6 +20,7 @@ from vllm_logdoctor.run.model import Evidence
 from vllm_logdoctor.run.tracelines import cleaned, frame_line
 
 _CUT = 300
+_REPORTED_LATE = frozenset({"cuda-illegal-memory-access", "index-out-of-range-device-assert"})
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
@@ -30,7 +31,14 @@ def broke(page: Page) -> list[str]:
     root = page.shown_root
     if root is None:
         return _last_lines(page) if page.run.outcome in BROKEN and page.root is None else []
-    return _details(page, root) if _shows_more(page, root) else []
+    return _details(page, root) if _shows_more(page, root) and root.id not in _REPORTED_LATE else []
+
+
+def reported(page: Page) -> list[str]:
+    """Return the section of an error that the device reports at a later call: its lines show that call."""
+    root = page.shown_root
+    shown = root is not None and root.id in _REPORTED_LATE and _shows_more(page, root)
+    return _details(page, root) if root is not None and shown else []
 
 
 def beside_failure(page: Page) -> list[str]:

@@ -16,11 +16,12 @@ _CONDITION = lazy_pattern(r"(?P<sign>>=|<=|!=|>|<|=)?\s*(?P<value>.+)")
 
 
 def facts_of(run: Run) -> dict[str, Any]:
-    """Return settings and measured figures of a run by name."""
+    """Return settings, variables that were set, and measured figures of a run by name."""
     facts: dict[str, Any] = {name: value.value for name, value in run.config.items()}
     facts.update({name: value.value for name, value in run.measured.items()})
     for name, value in run.arguments.items():
         facts.setdefault(str(name), value)
+    facts.update({name: one.value for name, one in run.environment.items() if one.provenance == "explicit"})
     facts["kind"], facts["engine"], facts["platform"] = run.kind, run.engine, run.platform
     if run.version:
         facts["version"] = run.version.value

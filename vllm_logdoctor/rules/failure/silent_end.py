@@ -67,7 +67,6 @@ _LONG_WAIT = 60.0
 _YOUNG_SECONDS = 600.0
 _STARTED = ("init engine (", "Application startup complete", "Graph capturing finished")
 _STALLS_SERVING = 4
-_LOGGING_LEVEL = "VLLM_LOGGING_LEVEL"
 _STALLS_STARTING = 10
 """Loading and compiling keep the workers busy for minutes: only many stalls in a row say something there."""
 # INFO 12-12 05:28:31 pynccl.py:69] vLLM is using nccl==2.21.5
@@ -372,9 +371,7 @@ def _suspicion(
     ready = context.run.progress or context.run.measure("init_engine_seconds") is not None
     title = "Log ends before the first result" if ready else "Log ends before start-up completes"
     words = "Either the log was copied while the process ran, or the process was killed without logging it."
-    verbose = any(record.level == "DEBUG" for record in context.trail)
-    changes = tuple(one for one in finding.changes if not verbose or one.knob != _LOGGING_LEVEL)
-    return replace(finding, title=title, explanation=words, changes=changes)
+    return replace(finding, title=title, explanation=words)
 
 
 def _young(run: Run) -> bool:

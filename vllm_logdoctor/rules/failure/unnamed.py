@@ -148,7 +148,7 @@ def unnamed_match(
             or _logged_above(observation, context, rules, facts)
             or _torn(raised, observation, context, rules)
         )
-    frames = acting_frames(raised.frames) if raised is not None else ()
+    frames = _without_tensors(acting_frames(raised.frames)) if raised is not None else ()
     owner = owner_of(frames[-1].file) if frames else None
     phase = context.phase(observation.block) if observation.block is not None else ""
     starts = context.run.kind not in ("build", "test") and context.ending.outcome == "crashed_at_startup"
@@ -166,10 +166,14 @@ def unnamed_match(
         place, owner = own, owner if owner in TENSOR_LIBRARIES else VLLM
     hidden = in_test and owner == PROGRAM  # pytest names the innermost place of a test behind the exception.
     phase_words = "" if owner == PROGRAM else _PHASES.get(phase) or ("during start-up" if starts else "")
-    owner_words = _owner_words(owner, frames) if rule_id == UNKNOWN else ""
+    of_library = owner not in (None, PROGRAM, BUILD, PYTHON) and not _is_close(owner)
+    named = rule_id == CODE and not of_library and owner != PROGRAM
+    owner_words = "" if named else _owner_words(owner, frames)
     groups = {
         "exception": observation.text.split("\n")[0][:300],
-        "raised": raised_in(place, owner_words, phase_words, raised) if place and not hidden else "",
+        "raised": raised_in(place, owner_words, phase_words, raised, own if of_library else None, named)
+        if place and raised is not None and not hidden
+        else "",
         "process": observation.record.process.name,
         "at": f"{place.file}:{place.line}" if place and place.line else place.file if place else "",
         "phase_words": phase_words,
@@ -360,6 +364,17 @@ def _stated_remedy(observation: Observation) -> str:
     return way if len(way) <= _LONGEST_WAY else way.partition(" or ")[0]
 
 
+def _without_tensors(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """Return frames up to the last one of a library that handed tensors on: xformers, whose operator torch calls, refuses its caller."""
+    outer = list(frames)
+    while outer and owner_of(outer[-1].file) in TENSOR_LIBRARIES:
+        outer.pop()
+    owner = owner_of(outer[-1].file) if outer else PROGRAM
+    called = any(owner_of(one.file).startswith(VLLM) for one in outer)
+    library = not owner.startswith(VLLM) and owner not in (PROGRAM, BUILD, PYTHON)
+    return tuple(outer if called and library else frames)
+
+
 def _is_code_fault(raised: Raised, frames: Sequence[Frame], phase: BlockPhase) -> bool:
     """Return whether the innermost acting code is vLLM's, or a library's that refuses what vLLM hands it."""
     name = raised.inner or raised.name
@@ -450,7 +465,7 @@ _OF_COMPILER = lazy_pattern(
     r"CMake Error|\berror: (?!subprocess|metadata|command|legacy)|FAILED: |error generated|fatal error"
 )
 _OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: PACKAGE`): a release that has one for this Python and PyTorch."
-_NEWER = "Use a newer release of vLLM; if the error appeared with an upgrade, go back to the last release that worked."
+_NEWER = "Use a newer release of vLLM."
 _OUTPUT_MISSING = "Keep the whole output of the build (`pip install -v ... > build.log 2>&1`): its first error is the cause, and is not in this log."
 
 

@@ -337,7 +337,14 @@ def _visible_devices(values: Mapping[str, Any]) -> Values:
     return {"seen": ord(gpus)} if isinstance(gpus, str) and len(gpus) == 1 else {}
 
 
+def _cache_type(values: Mapping[str, Any]) -> Values:
+    """Return the type of a KV cache that does not take the type of the model."""
+    kind = values.get("kv_cache_dtype")
+    return {"cache_type": kind if kind not in (None, "auto") else None}
+
+
 _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
+    "attention-backend-incompatible": _cache_type,
     "gpu-memory-not-free-at-start": _free_at_start,
     "gpu-visibility-env-conflict": _visible_devices,
     "kv-cache-too-small-for-max-model-len": _kv_too_small,

@@ -50,6 +50,7 @@ _OF_METHOD = lazy_pattern(
     r'File "[^"]*/layers/quantization/(?!__init__|base_config|kv_cache|schema|input_quant)(?P<method>\w+)\.py"'
 )
 _OF_FOUR_BITS = ("awq", "gptq", "fp4", "bitsandbytes", "int4", "w4a16")
+_NEWER = "Use a newer release"
 _KNOB = lazy_pattern(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
 
 
@@ -269,6 +270,8 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
     """Yield the alternatives that this version and card can take and that do more than repeat a change."""
     changed = {change.knob for change in changes}
     for written in alternatives:
+        if written.startswith(_NEWER) and release_of(run) is None:
+            continue  # Newer than which?
         text = in_words_of_release(written, run)
         needs_fp8 = "--kv-cache-dtype fp8" in text or "FP8_MARLIN" in text
         if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run) or takes_too_much(text, run):
