@@ -94,7 +94,7 @@ def test_a_request_that_ended_in_an_exception_group_is_said() -> None:
         "exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
     ]
     text = run_of(cancelled).to_markdown()
-    assert "The error: `" in text
+    assert "The exception behind it is not in this log" in text
     assert "Most frequent" not in text
 
 
@@ -171,7 +171,7 @@ def test_a_request_that_an_engine_in_another_server_refused_is_no_crash() -> Non
         "ValueError: Failed to apply Processor on data",
     ]
     text = run_of(lines).to_markdown()
-    assert text.startswith("# EXCERPT: request refused: the model's processor can't read")
+    assert text.startswith("# REQUEST ERROR: request refused: the model's processor can't read")
     assert "1. Send the image" in text
     assert "crashed" not in text
 

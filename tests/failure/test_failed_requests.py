@@ -177,9 +177,9 @@ def test_media_that_the_server_could_not_download_are_named_with_what_to_check()
         "    raise asyncio.TimeoutError from exc_val\n"
         "TimeoutError\n"
     )
-    assert text.startswith("# EXCERPT: image or other media of a request could not be downloaded")
+    assert text.startswith("# REQUEST ERROR: image or other media of a request could not be downloaded")
     assert "VLLM_IMAGE_FETCH_TIMEOUT" in text.split("## ")[0]
-    assert text.lower().count("image or other media of a request could not be downloaded") == 2
+    assert text.lower().count("image or other media of a request could not be downloaded") == 1
 
 
 def test_a_request_that_another_server_sends_on_and_vllm_refuses_is_that_program_s() -> None:

@@ -112,7 +112,21 @@ def test_an_error_that_a_parser_handled_fails_no_request() -> None:
     )
     assert "Error while processing a request" not in text
     assert "error in the tool parser" in text
-    assert "goes on with the request" in text
+    assert "vLLM logs the error and goes on" in text
+    assert "Other findings" not in text
+
+
+def test_a_traceback_with_its_last_line_first_has_the_places_below_it() -> None:
+    text = report(
+        "IndexError: pop from empty list\n"
+        '  File "/opt/env/lib/python3.12/site-packages/json_pieces/core.py", line 50, in fix\n'
+        "    char = stack.pop()\n"
+        f'  File "{SITE}/vllm/entrypoints/openai/tool_parsers/hermes_tool_parser.py", line 241, in extract_tool_calls\n'
+        "    call = loads(portion)\n"
+    )
+    assert text.startswith("# REQUEST ERROR: error in the tool parser")
+    assert "hermes_tool_parser.py, extract_tool_calls" in text
+    assert "without `stream`" not in text
 
 
 def test_what_a_message_says_to_do_is_the_step() -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from vllm_logdoctor.report.key_figures import key_figures
 from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.state import Level, state, state_level
+from vllm_logdoctor.report.state import Level, failed_request, state, state_level
 from vllm_logdoctor.report.steps import SHOWN, action, note, remedies, without_change, worthwhile
 from vllm_logdoctor.report.verdict import quote, root_explanation, sentence, split_lead, with_lines
 
@@ -57,6 +57,15 @@ def first_screen(page: Page) -> FirstScreen:
             quote=quote(page, root),
             actions=tuple(remedies(page, root))[:SHOWN],
             note=note(page, root, ()),
+        )
+    if (request := failed_request(page)) is not None:
+        return FirstScreen(
+            level,
+            state(page),
+            run_title(page.run),
+            with_lines(page, split_lead(root_explanation(request))[0], request),
+            quote=quote(page, request),
+            actions=tuple(remedies(page, request))[:SHOWN] if request.role == "root" else (),
         )
     chosen = worthwhile(page)[:SHOWN] if level != "cut" else ()
     verdict = sentence(page)

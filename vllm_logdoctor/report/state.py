@@ -63,6 +63,15 @@ def state_level(page: Page) -> Level:
     return "limited" if limited else "healthy"
 
 
+def failed_request(page: Page) -> Finding | None:
+    """Return the error of a request in a piece of a log that shows nothing else: the first screen is about it."""
+    run = page.run
+    if state_level(page) != "cut" or run.server != VLLM or is_cut_off(page) or run.kind == "test":
+        return None
+    first = next((one for one in page.advice if one.evidence), None)
+    return first if first is not None and first.id == REFUSED else None
+
+
 def state(page: Page) -> str:
     """Return the state in capitals with what it is about, "FAILED at start-up: Out of memory"."""
     run, level = page.run, state_level(page)
@@ -98,8 +107,10 @@ def _state_of_piece(page: Page) -> str:
         )
     if run.kind == "test":
         return "EXCERPT: a check of a test failed"
+    if failed_request(page) is not None:
+        return f"REQUEST ERROR: {_logged_error(page)}"
     no_statistics = page.diagnosis.bottleneck.name == "none-clear"
-    return f"EXCERPT: {_logged_error(page) or ('requests without statistics' if no_statistics else _NO_RUN)}"
+    return f"EXCERPT: {'requests without statistics' if no_statistics else _NO_RUN}"
 
 
 def _state_of_limited(page: Page) -> str:

@@ -75,8 +75,6 @@ def _on_load(page: Page) -> str:
         first = failing_requests(page) or [one for one in page.advice if one.id == _SERVER_ERRORS]
     if not first:
         return _with_refusal(page, words, level)
-    if level == "cut" and first[0].id == REFUSED and first[0].evidence:
-        return f"The error: {quote(page, first[0])}."
     if first[0].id == _SERVER_ERRORS or prose(first[0].title) in state(page):
         return f"{split_lead(root_explanation(first[0]))[0]} {words}"
     named = f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}."

@@ -39,6 +39,7 @@ _FEATURES = (
     (lazy_pattern(r"In a job\b"), lazy_pattern(r"(?i)slurm|\bsrun\b|\bpbs\b|\bqsub\b"), ""),
     (lazy_pattern(r"With speculative decoding\b"), lazy_pattern(r"/spec_decode|draft_token_ids_|SpecDecoding metrics"), "speculative_config"),
     (lazy_pattern(r"If the sampler failed"), lazy_pattern(r"(?i)flashinfer.{0,40}(?:sampl|top-)"), ""),
+    (lazy_pattern(r"Ask for tool calls without `stream`"), lazy_pattern(r"extract_tool_calls_streaming"), ""),
     (lazy_pattern(r"With data parallelism\b"), lazy_pattern(r"\bDP[1-9]|--data-parallel|data_parallel_size=(?!1\b)"), ""),
     (lazy_pattern(r"On the CPU backend\b"), lazy_pattern(r"VLLM_CPU_|device_config=cpu|[Pp]latform cpu\b|/cpu_(?:worker|executor|model_runner)"), ""),
     (lazy_pattern(r"If attention failed|For an attention kernel"), lazy_pattern(r"[/_]attention|_attn|Batch(?:Prefill|Decode)With"), ""),

@@ -401,6 +401,7 @@ class _Collector:
         yield from self._closed(self._open.pop(key))
 
     def _closed(self, waiting: _OpenBlock) -> Iterator[Block]:
+        _turn_around(waiting)
         raised = tuple(one.done() for one in waiting.raised if one.frames or one.record)
         if not raised:
             return
@@ -409,6 +410,21 @@ class _Collector:
             first.process, first.level, first.call_site, waiting.introduction, raised,
             (), tuple(waiting.records), waiting.start, waiting.end,
         )  # fmt: skip
+
+
+def _turn_around(block: _OpenBlock) -> None:
+    """Give the exception of a traceback that is printed with its last line first the places below it.
+
+    IndexError: pop from empty list
+      File "/opt/json/core.py", line 50, in fix
+    """
+    if len(block.raised) != 2:
+        return
+    named, places = block.raised
+    torn = named.record is not None and not named.frames and places.record is None and places.frames
+    if torn and named.record is block.records[0] and places.frames[0].record is block.records[1]:
+        named.frames = places.frames[::-1]
+        block.raised.pop()
 
 
 def _announced_type(code: str) -> str:

@@ -13,6 +13,7 @@ from vllm_logdoctor.report.naming import OBJECTIVES
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.program_terms import in_program_terms, lines_in_program_terms
 from vllm_logdoctor.report.sections.plan import changed_command
+from vllm_logdoctor.report.state import failed_request
 from vllm_logdoctor.report.steps import avoidance, worthwhile
 from vllm_logdoctor.rules.model import Finding
 
@@ -37,11 +38,18 @@ def changes(page: Page) -> list[str]:
 def other_findings(page: Page) -> list[str]:
     """Return findings that ask for no change, one line each; repeated ones of an earlier run are left out."""
     earlier = {finding.id for diagnosis in page.earlier for finding in diagnosis.findings}
+    shown = (page.root, failed_request(page))
     return [
-        f"- **{prose(finding.title)}**{page.cited(finding.evidence)}: {in_program_terms(prose(finding.explanation), page.run)}"
+        f"- **{prose(finding.title)}**{page.cited(finding.evidence)}: {in_program_terms(prose(_said(finding)), page.run)}"
         for finding in page.advice
-        if not is_asked(finding) and finding.id not in earlier and finding is not page.root
+        if not is_asked(finding) and finding.id not in earlier and finding not in shown
     ]
+
+
+def _said(finding: Finding) -> str:
+    """Return the explanation of a finding; of a request's error, which has no section, with what to do."""
+    ways = finding.alternatives if finding.role == "root" else ()
+    return " ".join((finding.explanation, *(f"{way.rstrip('.')}." for way in ways)))
 
 
 def is_asked(finding: Finding) -> bool:

@@ -18,6 +18,8 @@ from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, show
 from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.blockkinds import is_utility_call
 from vllm_logdoctor.run.lifecycle import serves
+from vllm_logdoctor.run.owners import is_file_of_vllm
+from vllm_logdoctor.run.places import file_and_function
 from vllm_logdoctor.run.tracelines import link_line
 
 REFUSED = "request-error-not-server-fault"
@@ -36,9 +38,14 @@ _MODEL = "error-model"
 _MESSAGE = lazy_pattern(r"message='(?P<message>[^'\n]{4,200})'")
 _ASGI = "Exception in ASGI application"
 _FAILED = "Error while processing a request"
-_LOGGED = "The server logged: {logged}\nExceptions: {several}.\nException: {only}.\n{answer}."
+_LOGGED = (
+    'The server logged "{logged}".\nExceptions: {several}.\nException: {only}.\n{grouped}.\n'
+    "Raised in {place}.\n{answer}."
+)
 _GOES_ON = "The web server answered with status 500 and goes on"
-_LOGGED_IN_PART = "The server logged: {logged}\nThe last line, which names the error, is not in the log."
+_GROUPED = "The exception behind it is not in this log"
+_NOT_STOPPED = "Nothing in the log says that the server stopped"
+_LOGGED_IN_PART = 'The server logged "{logged}".\nThe last line, which names the error, is not in the log.'
 _TORN = "Error while processing a request, its traceback cut off"
 
 
@@ -219,6 +226,14 @@ def _unknown_model(context: FailureContext, refused: Counter[int]) -> tuple[str,
     return (found["message"], logged.first[0].record) if found else None
 
 
+def _place(texts: Sequence[Observation]) -> str | None:
+    """Return file and function of vLLM's code in which failed requests were, where all were in the same."""
+    raised = [one.raised for one in texts if one.raised is not None]
+    own = [[frame for frame in one.frames if is_file_of_vllm(frame.file)][-1:] for one in raised]
+    places = {file_and_function(one[0].file, one[0].function) if one else "" for one in own}
+    return places.pop() or None if len(places) == 1 else None
+
+
 def _refusals(
     context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
@@ -233,7 +248,7 @@ def _refusals(
         words[said[0]] += 1
     what = shown(words.most_common(1)[0][0]) if words else None
     heads = [head for one in texts if (head := _head(one)) is not None]
-    logged = sorted({f"{head.message.strip().rstrip('.')}." for head in heads})
+    logged = sorted({head.message.strip().removeprefix("ERROR:").strip(" .:") for head in heads})
     records = [record for one in texts[:2] for record in (one.record, _head(one)) if record is not None]
     records += [said[1]] if said is not None else []
     values = {
@@ -243,7 +258,9 @@ def _refusals(
         "only": what if len(words) == 1 else None,
         "several": "; ".join(shown(one) for one, _ in words.most_common(2)) if len(words) > 1 else None,
         "logged": logged[0] if len(logged) == 1 else None,
-        "answer": _GOES_ON if texts and all(_is_of_server(one) for one in texts) else None,
+        "grouped": _GROUPED if texts and all(map(_follows_from_others, texts)) else None,
+        "place": _place(texts),
+        "answer": _GOES_ON if texts and all(_is_of_server(one) for one in texts) else _NOT_STOPPED,
     }
     rule = rules.rule(REFUSED)
     title, explain = (_TORN, _LOGGED_IN_PART) if torn else (_FAILED, _LOGGED)
