@@ -494,11 +494,3 @@ def test_fewer_lines_than_a_minute_do_not_show_who_set_the_pace() -> None:
     assert "No request waited in the 5 statistics lines with requests" in few
     assert "the client set the pace" not in few
     assert "the client set the pace" in enough
-
-
-def test_a_list_of_models_is_no_answered_request_of_the_load() -> None:
-    models = ANSWER.replace("POST /v1/completions", "GET /v1/models")
-    assert "answered" not in report([*START, statistics(120, 1, 0, 1.0), models])
-    assert "1 answered request (POST `/v1/completions`): status 200." in report(
-        [*START, statistics(120, 1, 0, 1.0), models, ANSWER]
-    )

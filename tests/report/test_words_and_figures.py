@@ -24,7 +24,7 @@ from vllm_logdoctor.report.figures import (
 )
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.series import Point
-from vllm_logdoctor.report.serving import is_busy, requests_of, serving_of, summed_of
+from vllm_logdoctor.report.serving import busy_of, requests_of, serving_of, summed_of
 from vllm_logdoctor.report.steps import avoidance
 from vllm_logdoctor.report.verdict import LEAD, split_lead
 from vllm_logdoctor.rules.model import Change, Effect, Finding
@@ -219,12 +219,11 @@ def test_preemptions_are_those_that_are_printed_or_counted() -> None:
     assert serving_of(Run(samples=[at(1, 1, 1.0), at(2, 1, 1.0, engine=3)])).engines == (0, 3)
 
 
-@pytest.mark.parametrize(
-    ("one", "busy"),
-    [(at(1, 1, 0.0), True), (at(1, 0, 0.0, waiting=1), True), (at(1, 0, 5.0), True), (at(1, 0, 0.0), False), (Sample(0.0, 1, 0, 0.1, 0.0, 0, 0), True)],
-)  # fmt: skip
-def test_an_engine_is_busy_with_a_request_or_a_token(one: Sample, busy: bool) -> None:
-    assert is_busy(one) is busy
+def test_lines_of_a_load_are_those_with_a_request() -> None:
+    """The line behind the last request holds the end of the load and idle time; short requests end between all lines."""
+    running, waiting, last, idle = at(1, 1, 9.0), at(1, 0, 0.0, waiting=1), at(1, 0, 5.0), at(1, 0, 0.0)
+    assert busy_of([running, waiting, last, idle]) == [running, waiting]
+    assert busy_of([last, idle]) == [last]
 
 
 def test_answers_are_counted_by_status_without_those_of_monitoring() -> None:

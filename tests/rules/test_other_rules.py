@@ -35,6 +35,10 @@ def test_16_bit_weights_are_advised_by_their_size_where_the_log_has_that_of_the_
     )
     [change] = advice(small)["quantization-without-fast-kernel"].changes
     assert change.knob.startswith("use the 16-bit weights: they take at most 16 of the ")
+    assert change.knob.endswith("and the KV cache loses up to 12 GiB")
+    small.config["load_format"] = replace(small.config["gpu_memory_utilization"], value="bitsandbytes")
+    [change] = advice(small)["quantization-without-fast-kernel"].changes
+    assert "(leave out quantization and load_format, if the checkpoint holds them)" in change.knob
     [change] = advice(a_run(messages=(slow,)))["quantization-without-fast-kernel"].changes
     assert "where the card holds them" in change.knob
 
@@ -279,3 +283,14 @@ def test_variables_before_a_typed_command_are_set() -> None:
 def test_a_model_that_is_published_in_mxfp4_has_no_larger_weights_to_take() -> None:
     line = "mxfp4 quantization is not fully optimized yet. The speed can be slower than non-quantized models."
     assert "quantization-without-fast-kernel" not in advice(a_run(messages=(line,)))
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "works"), [("V1", "0.10.1", False), ("V1", "0.11.2", True), ("V0", "0.8.5", True)]
+)
+def test_statistics_of_an_offline_engine_are_offered_where_its_release_prints_them(
+    engine: str, version: str, works: bool
+) -> None:
+    said = " ".join(unknowns_of(a_run(kind="offline", engine=engine, version=version)))
+    assert ("disable_log_stats=False" in said) is works
+    assert ("offline engines of this release print no statistics" in said) is not works

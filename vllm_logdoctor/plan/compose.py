@@ -138,7 +138,7 @@ def _with_shorter_context(
     used = load.peak_kv / 100 * memory.tokens
     if used > fits or any(item.change.knob == _CONTEXT for item in (*kept, *group)):
         return []
-    note = f"a request of {length:,} tokens no longer fits beside it; this load held at most {used:,.0f} tokens at once"
+    note = f"with this step the cache no longer holds a request of {length:,} tokens; this load held at most {used:,.0f} tokens at once"
     change = Change(_CONTEXT, "flag", length, fits, "needs-test", note)
     return [*group, PlannedChange(change, group[0].findings, note)]
 

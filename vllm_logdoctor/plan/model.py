@@ -33,7 +33,7 @@ class NextLimit(Struct, frozen=True):
 
     Attributes:
         name: "max_num_seqs", "KV cache", "client", "memory bandwidth" ...
-        where: the figures of the planned run at which it limits.
+        where: the figures of the planned run at which it limits; empty for a limit of the load, which is not simulated.
         stays: whether it is what limits this run as well.
     """
 

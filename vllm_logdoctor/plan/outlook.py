@@ -9,8 +9,6 @@ from vllm_logdoctor.plan.feasible import weights_of
 from vllm_logdoctor.plan.model import NextLimit, PlannedChange
 from vllm_logdoctor.plan.planned import PlannedRun
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
-from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.limits import KV_FULL
 from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.model import Effect, Finding
 from vllm_logdoctor.run.model import Run
@@ -59,13 +57,13 @@ def next_limits(found: Composed, findings: Sequence[Finding], run: Run, load: Lo
     shown = unchanged and not repairs and load.peak_running and len(load.busy) >= LEAST_SAMPLES
     stays = [now] if shown and not set(new) - {FULL_LENGTH} else []
     return tuple(
-        NextLimit(name, _where(name, found.planned, after, load), name in stays)
+        NextLimit(name, _where(name, found.planned, after), name in stays)
         for name in dict.fromkeys([*stays, *new])
     )
 
 
-def _where(name: str, planned: PlannedRun, load: Load, before: Load) -> str:
-    """Return the figures of a planned run and its load at which a limit acts."""
+def _where(name: str, planned: PlannedRun, load: Load) -> str:
+    """Return the figures of a planned run at which a limit of its memory acts; an empty text for one of its load."""
     memory = planned.after
     held = planned.run.measure("max_concurrency")
     if name == FULL_LENGTH and memory is not None and held and memory.length:
@@ -75,10 +73,4 @@ def _where(name: str, planned: PlannedRun, load: Load, before: Load) -> str:
         cache = (memory.available or 0.0) * load.peak_kv / 100 if memory is not None else 0.0
         beside = f" and {cache:.3g} GiB of KV cache" if cache > LEAST_SHARE * weights else ""
         return f"a step reads up to {weights:.4g} GiB of weights{beside} on each card"
-    queues = [span for span in load.busy if span.waits]
-    waiting = "none waiting"
-    if queues:
-        waiting = f"up to {load.peak_waiting:,} waiting in {100 * load.share_of(queues):.3g} % of the time"
-    # Requests that a full cache held back were shorter than they would have become.
-    used = f", {load.peak_kv:.3g} % of the KV cache" if before.peak_kv < KV_FULL else ""
-    return f"at most {plural(load.peak_running, 'request')} at once, {waiting}{used}"
+    return ""  # How a load behaves that no log shows is no figure to name.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import inline
@@ -187,6 +188,8 @@ def parallelism(run: Run) -> str:
     if not any(letters == "TP" for letters, _ in sizes):
         return ""
     ranks = accelerators(run) or 1
+    if run.setting("enable_expert_parallel") is True:
+        sizes.append(("EP", prod(size for letters, size in sizes if letters != "PP")))
     split = ", ".join(f"{letters}={size}" for letters, size in sizes if size > 1)
     words = plural(ranks, accelerator_unit(run))
     return f"{words} ({split})" if split else words

@@ -21,6 +21,8 @@ _LINKS = {"rocm": "rocm-smi --showtopo"}
 
 _TWO_INTERVALS = 20.0
 """Seconds in which statistics are printed once for sure: one is 10 s long unless set."""
+_V1_PRINTS = "0.11.1"
+"""Release from which LLM() of the V1 engine prints statistics when it is told to."""
 _IDLE_AT_DEBUG = "0.6.3"
 """First release whose idle engines print statistics at DEBUG only."""
 
@@ -81,19 +83,20 @@ def _is_of_vllm(run: Run) -> bool:
 def _load_unknowns(run: Run) -> Iterator[str]:
     if run.seen("stats-disabled-api-servers"):
         yield "Load: this release prints no statistics with several API servers; scrape /metrics."
+    elif run.kind == "offline" and (run.startup_complete or run.setting("disable_log_stats") is True):
+        yield f"Load: {_offline_statistics(run)}."
     elif run.setting("disable_log_stats") is True:
-        how = (
-            "`LLM(..., disable_log_stats=False)`"
-            if run.kind == "offline"
-            else "start without `--disable-log-stats`"
-        )
-        yield f"Load: statistics are off; {how}."
-    elif run.startup_complete and run.kind == "offline":
-        yield (
-            "Load: offline engines print no statistics by default; `LLM(..., disable_log_stats=False)` turns them on in releases that can print them."
-        )
+        yield "Load: statistics are off; start without `--disable-log-stats`."
     elif run.startup_complete:
         yield from _no_statistics(run)
+
+
+def _offline_statistics(run: Run) -> str:
+    """Return how to get statistics of an offline engine: the V1 engine of the first releases prints none."""
+    none = "offline engines print no statistics by default"
+    if run.engine == "V0" or at_least(run.release, _V1_PRINTS):
+        return f"{none}; `LLM(..., disable_log_stats=False)` turns them on"
+    return none if run.release is None else "offline engines of this release print no statistics"
 
 
 def _no_statistics(run: Run) -> Iterator[str]:

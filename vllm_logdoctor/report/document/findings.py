@@ -132,7 +132,9 @@ class NextLimitOut(Part):
     """What limits with the plan made."""
 
     name: str
-    where: Annotated[str, means("the figures of the planned run at which it limits")]
+    where: Annotated[
+        str, means("the figures of the planned run at which it limits; empty for a limit of the load")
+    ]
     stays: Annotated[bool, means("whether it is what limits this run as well")]
 
 

@@ -75,11 +75,7 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
 def _unexplained(analysis: Analysis) -> list[Unknown]:
     """Return the warnings and errors that no finding explains."""
     explained = {
-        line
-        for diagnosis in analysis.runs
-        for finding in diagnosis.findings
-        if finding.kind == "failure"
-        for line in finding.evidence
+        line for diagnosis in analysis.runs for finding in diagnosis.findings for line in finding.evidence
     }
     # IndexError('list index out of range'): some lines print the exception before its traceback.
     raised = [text for one in explained if len(text := one.text.partition("Error: ")[2]) >= _WHOLE]

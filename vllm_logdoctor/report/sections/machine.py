@@ -92,7 +92,7 @@ def _logged(page: Page, facts: tuple[tuple[str, str, str], ...]) -> Iterator[Row
         seen = page.run.seen(pattern)
         if seen is None or not seen.first or words in seen_already:
             continue
-        if words == "FlashAttention" and not _is_flash(seen_already.get("attention backend", "FLASH")):
+        if words == "FlashAttention" and not _is_flash(seen_already.get("attention backend", "Flash")):
             continue  # Of the draft model, or of the encoder of images.
         event = seen.first[0]
         try:
@@ -104,7 +104,8 @@ def _logged(page: Page, facts: tuple[tuple[str, str, str], ...]) -> Iterator[Row
 
 
 def _is_flash(backend: str) -> bool:
-    return "FLASH" in backend.upper() and "FLASHINFER" not in backend.upper()
+    # FLASH_ATTN, FLASH_ATTN_MLA, Flash Attention and V0's Flash; FLASHINFER and FLASHMLA are other libraries.
+    return backend == "Flash" or backend.upper().startswith(("FLASH_ATTN", "FLASH ATT"))
 
 
 def _shown(value: object) -> str:

@@ -140,7 +140,10 @@ def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | Non
         # How much of its time the server computed prompts, which graphs do not speed up, is not in the results.
         return "medium", "medium", None
     severity, confidence, effect = _eager_effect_at_load(case)
-    return severity, confidence, _beside_prompts(case, effect)
+    effect = _beside_prompts(case, effect)
+    if effect is not None and effect.high < _LEAST_GAIN:
+        return "medium", confidence, None
+    return severity, confidence, effect
 
 
 def _beside_prompts(case: RuleContext, effect: Effect | None) -> Effect | None:
@@ -355,6 +358,8 @@ def _next_size(number: int) -> int:
     return size
 
 
+_LEAST_GAIN = 1.05
+"""Gain below which none is to be expected."""
 _NONE = ("none", "0")
 _MODES = ("mode", "level", "cudagraph_mode")
 """Keys of a compilation configuration that switch compilation or graphs off; "level" is the name before 0.11.1."""

@@ -79,6 +79,13 @@ def gguf_slow_path(case: RuleContext) -> Advice | None:
     )
 
 
+def _quantized_while_loading(case: RuleContext, method: str) -> str:
+    """Return what to leave out where the loader itself quantizes: the checkpoint may hold 16-bit weights."""
+    if method.lower() not in str(case.run.setting("load_format")).lower():
+        return ""
+    return " (leave out quantization and load_format, if the checkpoint holds them)"
+
+
 def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
     """A quantization without fast kernels other than GGUF. Needs the engine's warning."""
     event = case.event("quantization-not-optimized")
@@ -100,7 +107,10 @@ def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
         other += ", or 16-bit weights where the card holds them"
     elif _MOST_SMALLER * memory.weights < _OF_CARD * memory.total.low:
         most = _MOST_SMALLER * memory.weights
-        other = f"use the 16-bit weights: they take at most {most:.0f} of the {memory.total.gib:.0f} GiB of a card"
+        other = (
+            f"use the 16-bit weights{_quantized_while_loading(case, method)}: they take at most {most:.0f} of the"
+            f" {memory.total.gib:.0f} GiB of a card, and the KV cache loses up to {most - memory.weights:.0f} GiB"
+        )
     return Advice(
         text,
         message_lines(case, "quantization-not-optimized"),
