@@ -17,6 +17,7 @@ from vllm_logdoctor.comparison.snapshot import Snapshot
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.report.model import Analysis, Diagnosis
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run
 
@@ -69,7 +70,9 @@ def only_new(analysis: Analysis, known: frozenset[str], replan: Replan | None = 
         replan: makes the plan anew for a run that lost findings; without it the plan stays.
     """
     left, dropped = _without(analysis, lambda _, finding: fingerprint(finding) in known, replan)
-    return Filtered(_noted(left, [f"{_count(dropped)} of the baseline left out"] if dropped else []))
+    return Filtered(
+        _noted(left, [f"{plural(dropped, 'finding')} of the baseline left out"] if dropped else [])
+    )
 
 
 def suppressed(
@@ -145,10 +148,6 @@ def severity_named(text: str) -> Severity:
         if severity == text.lower():
             return severity
     raise unknown_choice("severity", text, SEVERITIES)
-
-
-def _count(findings: int) -> str:
-    return "1 finding" if findings == 1 else f"{findings} findings"
 
 
 def _note(entry: Suppression) -> str:

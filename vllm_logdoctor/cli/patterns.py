@@ -119,6 +119,7 @@ def check(
     from vllm_logdoctor.catalogue.locate import builtin_root, pack_files
     from vllm_logdoctor.catalogue.validation import check_files
     from vllm_logdoctor.page_checks import check_rules
+    from vllm_logdoctor.rules.context import plural
 
     checked = [file for path in paths or [builtin_root()] for file in _files_of(path)]
     resolved = {file.resolve() for file in checked}
@@ -126,11 +127,7 @@ def check(
     problems = [*check_files(checked, beside), *check_rules(checked)]
     for problem in problems:
         typer.echo(str(problem))
-    counts = [
-        f"{len(found)} {name}{'' if len(found) == 1 else 's'}"
-        for found, name in ((checked, "file"), (problems, "problem"))
-    ]
-    typer.echo(f"{counts[0]} checked, {counts[1]}", err=True)
+    typer.echo(f"{plural(len(checked), 'file')} checked, {plural(len(problems), 'problem')}", err=True)
     if problems:
         raise typer.Exit(ExitCode.FINDINGS)
 

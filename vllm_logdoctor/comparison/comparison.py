@@ -142,16 +142,12 @@ def compare(before: Snapshot, after: Snapshot) -> Comparison:
 def room_used(before: Snapshot, after: Snapshot) -> RoomUsed | None:
     """Return what more running requests brought, or None where the traffic did not ask for more."""
     name = "generation_throughput_busy_mean"
-    if (
-        not before.most_running
-        or not after.most_running
-        or name not in before.figures
-        or name not in after.figures
-    ):
+    rate, rate_after = before.figures.get(name), after.figures.get(name)
+    if not before.most_running or not after.most_running or not rate or rate_after is None:
         return None
-    if not before.most_waiting or after.most_running <= before.most_running or not before.figures[name]:
+    if not before.most_waiting or after.most_running <= before.most_running:
         return None
-    return RoomUsed(before.most_running, after.most_running, before.figures[name], after.figures[name])
+    return RoomUsed(before.most_running, after.most_running, rate, rate_after)
 
 
 def same_value(before: Any, after: Any) -> bool:

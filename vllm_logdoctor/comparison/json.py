@@ -6,10 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from vllm_logdoctor.comparison.comparison import (
-    Attribution,
-    Comparison,
-)
+from vllm_logdoctor.comparison.comparison import Attribution, Comparison
 from vllm_logdoctor.comparison.snapshot import KnownFinding, Snapshot
 from vllm_logdoctor.comparison.verification import CheckedChange, Verification
 from vllm_logdoctor.rules.equal_load import EqualLoad

@@ -86,11 +86,10 @@ def _checked_change(planned: PlannedKnob, after: Snapshot) -> CheckedChange:
     wanted, was = _meant(planned.knob, planned.after), _meant(planned.knob, planned.before)
     if _fits(wanted, was, found):
         return CheckedChange(planned, found, "took-effect")
-    if same_value(found.value, was):
-        note = "" if found.provenance != "adjusted" else "vLLM adjusted it"
-        return CheckedChange(planned, found, "not-applied", note)
     note = "vLLM adjusted it" if found.provenance == "adjusted" else ""
-    return CheckedChange(planned, found, "other-value", note)
+    return CheckedChange(
+        planned, found, "not-applied" if same_value(found.value, was) else "other-value", note
+    )
 
 
 def _meant(knob: str, value: Any) -> Any:

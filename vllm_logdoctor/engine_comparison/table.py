@@ -28,8 +28,7 @@ def compare_engines(sides: Sequence[Side], claims: Claims | None = None) -> Engi
 
 def document(comparison: EngineComparison) -> dict[str, Any]:
     """Return the comparison as JSON."""
-    body: dict[str, Any] = to_builtins(comparison)
-    return {"schema": "logdoctor-engines/1", **body}
+    return {"schema": "logdoctor-engines/1", **to_builtins(comparison)}
 
 
 def render(comparison: EngineComparison) -> str:
@@ -40,12 +39,8 @@ def render(comparison: EngineComparison) -> str:
     lines += [*_unknown(sides, comparison.claims), ""]
     header = ["", *(inline(side.label, 60) for side in sides), "result"]
     lines += table(header, [_row(row, sides) for row in comparison.rows])
-    lines += [
-        "",
-        "Files: "
-        + ", ".join(code(side.file, 160) for side in sides)
-        + f". Ratios are to {inline(sides[0].label, 60)}.",
-    ]
+    files = ", ".join(code(side.file, 160) for side in sides)
+    lines += ["", f"Files: {files}. Ratios are to {inline(sides[0].label, 60)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -111,29 +106,17 @@ def _cell(cell: Cell | None) -> str:
     if cell is None:
         return ""
     shown = number(cell.value) if isinstance(cell.value, int | float) else inline(cell.value, 60)
-    note = (
-        f" ({inline(cell.note, 60)})"
-        if cell.note and not cell.note.startswith("±")
-        else f" {cell.note}"
-        if cell.note
-        else ""
-    )
-    return f"{shown}{note}" + (f" [L{cell.line}]" if cell.line else "")
+    note = cell.note if cell.note.startswith("±") else f"({inline(cell.note, 60)})" if cell.note else ""
+    return " ".join(filter(None, (shown, note, f"[L{cell.line}]" if cell.line else "")))
 
 
 def _result(row: Row, sides: Sequence[Side]) -> str:
     said = [_relation(one, sides) for one in row.relations]
     if row.kind == "compared":
         return f"compared: {'; '.join(one for one in said if one)}"
-    reasons = list(
-        dict.fromkeys(
-            [
-                *(inline(one.reason, 200) for one in row.relations if one.reason),
-                *([prose(row.note)] if row.note else []),
-            ]
-        )
-    )
-    return f"{row.kind}: {'; '.join(reasons)}" if reasons else row.kind
+    reasons = [inline(one.reason, 200) for one in row.relations if one.reason]
+    notes = [prose(row.note)] if row.note else []
+    return ": ".join(filter(None, (row.kind, "; ".join(dict.fromkeys([*reasons, *notes])))))
 
 
 def _relation(one: Relation, sides: Sequence[Side]) -> str:

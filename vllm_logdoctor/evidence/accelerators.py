@@ -111,14 +111,13 @@ def read_amd(lines: Lines) -> Iterator[Reading]:
         if found := _AMD_CARD.match(text):
             card = f"gpu {found[1]}"
         elif (found := _AMD_KEY.match(text)) and found[1].lower() in _AMD and found[2] != "N/A":
-            value, _, unit = found[2].partition(" ")
-            measured = isinstance(number_or_text(value), int | float) and len(unit) < 8
-            yield Reading(
-                found[1].lower(),
-                number_or_text(value) if measured else found[2],
-                unit if measured else "",
-                card,
-                line,
+            name, (number, _, unit) = found[1].lower(), found[2].partition(" ")
+            value = number_or_text(number)
+            measured = isinstance(value, int | float) and len(unit) < 8
+            yield (
+                Reading(name, value, unit, card, line)
+                if measured
+                else Reading(name, found[2], "", card, line)
             )
 
 

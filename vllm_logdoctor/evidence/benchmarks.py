@@ -104,13 +104,10 @@ def read_guidellm_text(lines: Lines) -> Iterator[Reading]:
             seen[row[0]] += 1
             # A sweep has several benchmarks of one strategy.
             subject = row[0] if seen[row[0]] == 1 else f"{row[0]} {seen[row[0]]}"
-            for (name, unit), value in zip(names[1:], row[1:], strict=True):
-                if (
-                    name.startswith(_OF_TABLES)
-                    and "Per Req" not in name
-                    and not isinstance(number_or_text(value), str)
-                ):
-                    found.append((seen.total(), Reading(name, number_or_text(value), unit, subject, line)))
+            for (name, unit), cell in zip(names[1:], row[1:], strict=True):
+                value, wanted = number_or_text(cell), name.startswith(_OF_TABLES) and "Per Req" not in name
+                if wanted and not isinstance(value, str):
+                    found.append((seen.total(), Reading(name, value, unit, subject, line)))
     yield from (one for _, one in sorted(found, key=lambda one: one[0]))
 
 
@@ -198,9 +195,9 @@ def read_aiperf(lines: Lines) -> Iterator[Reading]:
             names = row
         elif names and len(row) == len(names) and row[0]:
             for name in ("avg", "p99", "p50", "Average", "P99", "Median"):
-                value, _, unit = row[names.index(name)].partition(" ") if name in names else ("", "", "")
-                if isinstance(number_or_text(value), int | float):
-                    yield Reading(f"{row[0]} {name}", number_or_text(value), unit, line=line)
+                text, _, unit = row[names.index(name)].partition(" ") if name in names else ("", "", "")
+                if isinstance(value := number_or_text(text), int | float):
+                    yield Reading(f"{row[0]} {name}", value, unit, line=line)
 
 
 # "time_to_first_token": {      "avg": 42.7,      "unit": "ms"

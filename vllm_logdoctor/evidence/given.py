@@ -23,7 +23,10 @@ def evidence_from(names: Sequence[str], stdin: bytes | None = None) -> list[Evid
             found.append(read_evidence("<stdin>", stdin or b""))
             continue
         for path in _paths(name):
-            found += _read(path)
+            try:
+                found += read_parts(path)
+            except OSError as error:
+                raise LogdoctorError(f"can't read {path}: {error.strerror}", 3) from error
     return found
 
 
@@ -37,10 +40,3 @@ def _paths(name: str) -> list[Path]:
     if not matches:
         raise LogdoctorError(f"no such file: {name}; --with takes files, folders, patterns or -", 3)
     return [one for one in matches if one.is_file()]
-
-
-def _read(path: Path) -> list[EvidenceFile]:
-    try:
-        return read_parts(path)
-    except OSError as error:
-        raise LogdoctorError(f"can't read {path}: {error.strerror}", 3) from error

@@ -44,9 +44,8 @@ def read_top(lines: Lines) -> Iterator[Reading]:
     # The first frame of `top -n 2` is of a moment, the second of the whole interval.
     for header in islice(headers, 2):
         for line, row in islice(columns(lines, header), _MOST_THREADS):
-            yield Reading(
-                f"cpu of {row['COMMAND']}", number_or_text(row["%CPU"]), "%", f"thread {row['PID']}", line
-            )
+            used, thread = number_or_text(row["%CPU"]), f"thread {row['PID']}"
+            yield Reading(f"cpu of {row['COMMAND']}", used, "%", thread, line)
 
 
 def _rows(lines: Lines, words: tuple[str, ...], most: int) -> Iterator[tuple[int, list[str], list[str]]]:
@@ -228,15 +227,8 @@ def read_folded_stacks(lines: Lines) -> Iterator[Reading]:
             steps += int(samples)
             within.update({name: int(samples) for name, work in _WITHIN_STEP.items() if work.search(stack)})
     for name in _WITHIN_STEP if steps else ():
-        share = round(100 * within[name] / steps, 1)
-        yield Reading(
-            "share of a step",
-            share,
-            "%",
-            name,
-            where="stacks",
-            how=f"samples of {steps:,} in the engine's step",
-        )
+        share, how = round(100 * within[name] / steps, 1), f"samples of {steps:,} in the engine's step"
+        yield Reading("share of a step", share, "%", name, where="stacks", how=how)
     for frame, times in leaves.most_common(_MOST_FRAMES):
         yield Reading("samples in", round(100 * times / leaves.total(), 1), "%", frame, how="share")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from vllm_logdoctor.evidence.model import Reading
 
@@ -34,7 +34,6 @@ CLASSES = {
     r"|aten::(?:copy_|to|_to_copy|clone|cat|index_select|contiguous)\b",
 }  # fmt: skip
 _PATTERNS = tuple((name, re.compile(expression, re.IGNORECASE)) for name, expression in CLASSES.items())
-NAMES = (*CLASSES, OTHER)
 _MOST_NAMES = 20
 
 
@@ -53,16 +52,8 @@ def class_of(name: str) -> str:
 class KernelTimes(Struct):
     """Time and number of launches by name of the kernel, in microseconds."""
 
-    times: Counter[str]
-    counts: Counter[str]
-
-    @classmethod
-    def of(cls, rows: Iterable[tuple[str, float, int]]) -> KernelTimes:
-        """Add up rows of name, microseconds and launches."""
-        found = cls(Counter(), Counter())
-        for name, time, count in rows:
-            found.add(name, time, count)
-        return found
+    times: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, name: str, time: float, count: int = 1) -> None:
         """Add launches of a kernel."""

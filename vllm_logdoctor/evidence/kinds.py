@@ -71,12 +71,7 @@ KINDS: tuple[Kind, ...] = (
         r'"traceEvents"\s*:|^\[\s*\{[^{}]{0,400}"ph"\s*:',
         stream=traces.read_trace_file,
     ),
-    Kind(
-        "nsys-sqlite",
-        _KERNELS,
-        r"\ASQLite format 3",
-        stream=traces.read_nsys_sqlite,
-    ),
+    Kind("nsys-sqlite", _KERNELS, r"\ASQLite format 3", stream=traces.read_nsys_sqlite),
     Kind(
         "prometheus-json",
         _LATENCY,

@@ -27,7 +27,7 @@ def read_nsys(lines: Lines) -> Iterator[Reading]:
     names: list[str] = []
     rows: list[Reading] = []
     shown = 0
-    kernels = KernelTimes.of(())
+    kernels = KernelTimes()
     for line, text in enumerate(lines, start=1):
         if found := _NSYS.search(text):
             shown, names = 0, []
@@ -40,19 +40,10 @@ def read_nsys(lines: Lines) -> Iterator[Reading]:
                 continue
             row = dict(zip(names, values, strict=True))
             _add_kernel(kernels, row)
-            if _LAUNCH.match(row.get("Name", "")) and isinstance(
-                spent := number_or_text(row.get("Med (ns)", "")), int | float
-            ):
-                rows.append(
-                    Reading(
-                        "overhead of a launch",
-                        spent / 1000,
-                        "us",
-                        row["Name"],
-                        line,
-                        how="median of the call",
-                    )
-                )
+            spent = number_or_text(row.get("Med (ns)", ""))
+            if _LAUNCH.match(row.get("Name", "")) and isinstance(spent, int | float):
+                how = "median of the call"
+                rows.append(Reading("overhead of a launch", spent / 1000, "us", row["Name"], line, how=how))
             shown += 1
             if shown <= _MOST_NAMES:
                 rows += [
@@ -87,7 +78,7 @@ def read_torch_table(lines: Lines) -> Iterator[Reading]:
     """
     names: list[str] = []
     shown = 0
-    kernels = KernelTimes.of(())
+    kernels = KernelTimes()
     for line, text in enumerate(lines, start=1):
         if found := _TOTAL.match(text.strip()):
             yield Reading(found[1], found[2], line=line)
@@ -99,13 +90,8 @@ def read_torch_table(lines: Lines) -> Iterator[Reading]:
             row = dict(zip(names, parts, strict=True))
             # The same annotation has a row for each stream of the GPU, which took no time of the CPU.
             if STEP.match(parts[0]) and _microseconds(row.get("Self CPU", "")):
-                yield Reading(
-                    "steps",
-                    number_or_text(row["# of Calls"]),
-                    "count",
-                    line=line,
-                    how="annotations of vLLM's model runner",
-                )
+                how = "annotations of vLLM's model runner"
+                yield Reading("steps", number_or_text(row["# of Calls"]), "count", line=line, how=how)
             device = next((name for name in ("Self CUDA", "Self XPU") if name in row), "Self CPU")
             _add_row(kernels, row, device)
             shown += 1

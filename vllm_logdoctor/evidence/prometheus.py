@@ -59,7 +59,9 @@ _OF_SGLANG = {
 CONFIG = ("block_size", "num_gpu_blocks", "gpu_memory_utilization", "cache_dtype", "enable_prefix_caching")
 QUANTILES = (0.5, 0.95)
 
-_Samples = dict[str, list[tuple[int, dict[str, str], float]]]
+_Row = tuple[int, dict[str, str], float]
+"""Line, labels and value of a sample."""
+_Samples = dict[str, list[_Row]]
 
 
 def read_prometheus(lines: Lines) -> Iterator[Reading]:
@@ -102,21 +104,18 @@ def _name_of(metric: str) -> str:
     return f"vllm:{_OF_SGLANG.get(name[1:], name[1:])}" if own and not prefix else metric
 
 
-def _added(name: str, unit: str, rows: list[tuple[int, dict[str, str], float]]) -> Iterator[Reading]:
+def _added(name: str, unit: str, rows: list[_Row]) -> Iterator[Reading]:
     if len(rows) == 1:
         yield Reading(name, _plain(rows[0][2]), unit, line=rows[0][0])
     elif rows:
-        total = sum(value for _, _, value in rows)
-        yield Reading(
-            name, _plain(total), unit, line=tuple(line for line, _, _ in rows), how="sum of the lines"
-        )
+        total, lines = sum(value for _, _, value in rows), tuple(line for line, _, _ in rows)
+        yield Reading(name, _plain(total), unit, line=lines, how="sum of the lines")
 
 
-def _each(name: str, rows: list[tuple[int, dict[str, str], float]]) -> Iterator[Reading]:
+def _each(name: str, rows: list[_Row]) -> Iterator[Reading]:
     for line, labels, value in rows[:8]:
-        yield Reading(
-            name, _plain(value), subject=f"engine {labels['engine']}" if "engine" in labels else "", line=line
-        )
+        subject = f"engine {labels['engine']}" if "engine" in labels else ""
+        yield Reading(name, _plain(value), subject=subject, line=line)
 
 
 def _histogram(name: str, metric: str, samples: _Samples) -> Iterator[Reading]:
@@ -133,18 +132,11 @@ def _histogram(name: str, metric: str, samples: _Samples) -> Iterator[Reading]:
         bounds = _quantile(samples.get(f"{metric}_bucket", []), share * count)
         if bounds is not None:
             low, high, line = bounds
-            yield Reading(
-                f"{name} p{share:.0%} lies in".replace("%", ""),
-                [low, high],
-                unit,
-                line=line,
-                how="bucket bounds",
-            )
+            title = f"{name} p{100 * share:.0f} lies in"
+            yield Reading(title, [low, high], unit, line=line, how="bucket bounds")
 
 
-def _quantile(
-    buckets: list[tuple[int, dict[str, str], float]], rank: float
-) -> tuple[float, float | None, int] | None:
+def _quantile(buckets: list[_Row], rank: float) -> tuple[float, float | None, int] | None:
     """Return the bounds of the bucket that holds an observation by its rank, None for no upper bound, and the bucket's line."""
     below: dict[float, tuple[float, int]] = {}
     for line, labels, value in buckets:

@@ -6,7 +6,6 @@ import gzip
 import heapq
 import re
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext, suppress
 from io import BytesIO
@@ -116,8 +115,8 @@ class TraceTotals:
 
     def __init__(self) -> None:
         self.events = self.kernels = self.graphs = self.launches = 0
-        self.times = KernelTimes(Counter(), Counter())
-        self.operators = KernelTimes(Counter(), Counter())
+        self.times = KernelTimes()
+        self.operators = KernelTimes()
         self.devices = Devices()
         self.steps = self.layers = 0
         self.head: dict[str, Any] = {}
@@ -175,9 +174,8 @@ def read_trace(file: BinaryIO) -> Iterator[Reading]:
         if (value := totals.head.get(key)) is not None:
             yield Reading(name, value, where="distributedInfo")
     yield from totals.devices.readings(WHERE, "sum of dur")
-    yield Reading(
-        "launches", totals.launches, "count", where=WHERE, how="events named LaunchKernel or GraphLaunch"
-    )
+    how = "events named LaunchKernel or GraphLaunch"
+    yield Reading("launches", totals.launches, "count", where=WHERE, how=how)
     if totals.steps:
         yield Reading("steps", totals.steps, "count", where=WHERE, how="annotations of vLLM's model runner")
     yield from _layers(totals)
@@ -247,7 +245,6 @@ def read_trace_file(path: Path) -> Iterator[Reading]:
             yield from read_trace(cast(BinaryIO, file))
 
 
-SQLITE = b"SQLite format 3\0"
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -283,7 +280,9 @@ def _of_database(execute: Callable[[str], sqlite3.Cursor], tables: Collection[st
         f"SELECT s.value, SUM(k.end - k.start) / 1000.0, COUNT(*) FROM {_KERNELS} k "
         f"JOIN StringIds s ON s.id = k.{name} GROUP BY s.value"
     )
-    times = KernelTimes.of((str(one), float(time), int(count)) for one, time, count in rows)
+    times = KernelTimes()
+    for kernel, time, count in rows:
+        times.add(str(kernel), float(time), int(count))
     if not times.times:
         return
     yield Reading("kernel events", sum(times.counts.values()), "count", where=_KERNELS, how="count of rows")
@@ -311,8 +310,6 @@ def _launches(execute: Callable[[str], sqlite3.Cursor]) -> Iterator[Reading]:
         )
     )
     if spent:
-        how = "calls named LaunchKernel or GraphLaunch"
+        how, overhead = "calls named LaunchKernel or GraphLaunch", round(median(spent), 2)
         yield Reading("launches", len(spent), "count", where=_CALLS, how=how)
-        yield Reading(
-            "overhead of a launch", round(median(spent), 2), "us", where=_CALLS, how="median of the calls"
-        )
+        yield Reading("overhead of a launch", overhead, "us", where=_CALLS, how="median of the calls")

@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from vllm_logdoctor.hooks.pbs import attributes_of, local_path, pbs_job
 from vllm_logdoctor.hooks.query import Query
 from vllm_logdoctor.hooks.slurm import records_of, slurm_job
@@ -150,5 +152,4 @@ def _at_limit(end: JobEnd) -> JobEnd:
     used_up = end.elapsed is not None and end.walltime is not None and end.elapsed >= end.walltime
     if end.limit or end.signal not in (9, 15) or not used_up:
         return end
-    fields = {name: getattr(end, name) for name in JobEnd.__struct_fields__}
-    return JobEnd(**{**fields, "limit": "walltime"})
+    return replace(end, limit="walltime")

@@ -66,11 +66,11 @@ def find_job_log(
 
 
 def job_output(
-    environ: Mapping[str, str], *, job_id: str = "", own_output: Path | None = None, query: Query = ask
+    environ: Mapping[str, str], *, job_id: str = "", own_output: Path | None = None
 ) -> Path | None:
     """Return the file that the job's standard output goes to, or None where that is not known."""
     try:
-        job = _job(environ, job_id, query)
+        job = _job(environ, job_id, ask)
         return next((place for places in job.places for place in places if place.is_file()), own_output)
     except (LogdoctorError, OSError):
         return own_output

@@ -148,11 +148,9 @@ def _default_places(job: PbsJob) -> Iterator[tuple[Path, ...]]:
         for name in dict.fromkeys((job.name, job.name[:15])):
             yield tuple(job.folder / f"{name}.{ending}" for ending in endings)
     else:
-        yield tuple(sorted(path for ending in endings for path in _ending_with(job.folder, "." + ending)))
-
-
-def _ending_with(folder: Path, ending: str) -> list[Path]:
-    return [path for path in _entries(folder) if path.name.endswith(ending)]
+        entries = _entries(job.folder)
+        named = (path for ending in endings for path in entries if path.name.endswith("." + ending))
+        yield tuple(sorted(named))
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -37,15 +37,11 @@ def main(argument: str) -> int:
     except OSError as error:
         lines = [f"no report: {error.strerror or error}{f': {error.filename}' if error.filename else ''}"]
     except MemoryError:
-        return _out_of_memory()
+        os.write(2, b"MemoryError\n")
+        return 1
     text = "".join(f"logdoctor: {' '.join(visible(line).split())}\n" for line in lines)
     os.write(1, text.encode("utf-8", "replace"))
     return 0
-
-
-def _out_of_memory() -> int:
-    os.write(2, b"MemoryError\n")
-    return 1
 
 
 def _reported(logs: list[list[str]], place: Path | None, end: JobEnd | None) -> list[str]:

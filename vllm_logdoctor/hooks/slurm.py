@@ -127,9 +127,5 @@ def _paths_of_record(record: str, job: SlurmJob) -> Iterator[Path]:
 
 def _words_of_record(record: str) -> dict[str, str]:
     names = {"JobId": "j", "ArrayJobId": "A", "ArrayTaskId": "a", "JobName": "x"}
-    found: dict[str, str] = {}
-    for name, letter in names.items():
-        match = re.search(rf"\b{name}=(\S+)", record)
-        if match:
-            found[letter] = match[1]
-    return found
+    found = ((letter, re.search(rf"\b{name}=(\S+)", record)) for name, letter in names.items())
+    return {letter: match[1] for letter, match in found if match}

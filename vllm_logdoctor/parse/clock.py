@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -41,27 +42,22 @@ def seconds_of(text: str) -> tuple[float, bool] | None:
         >>> seconds_of("not a time") is None
         True
     """
-    match = _LOGGER_TIME.match(text)
+    match = _LOGGER_TIME.match(text) or _ISO_TIME.match(text)
     if match:
-        year, month, day, hour, minute, second, fraction = match.groups()
-        return _seconds(
-            int(year) if year else None, int(month), int(day), int(hour), int(minute), int(second), fraction
-        )
-    match = _ISO_TIME.match(text)
-    if match:
-        year, month, day, hour, minute, second, fraction = match.groups()
-        return _seconds(int(year), int(month), int(day), int(hour), int(minute), int(second), fraction)
+        year, *numbers, fraction = match.groups()
+        return _seconds(int(year) if year else None, numbers, fraction)
     match = _SHORT_MONTH.match(text)
     if match:
-        name, day, hour, minute, second = match.groups()
-        number = _MONTHS.get(name.lower()[:3])
-        return _seconds(None, number, int(day), int(hour), int(minute), int(second), None) if number else None
+        name, *numbers = match.groups()
+        month = _MONTHS.get(name.lower()[:3])
+        return _seconds(None, [month, *numbers]) if month else None
     return None
 
 
 def _seconds(
-    year: int | None, month: int, day: int, hour: int, minute: int, second: int, fraction: str | None
+    year: int | None, numbers: Iterable[str | int], fraction: str | None = None
 ) -> tuple[float, bool] | None:
+    month, day, hour, minute, second = map(int, numbers)
     midnight = _midnight(year or UNKNOWN_YEAR, month, day)
     if midnight is None or hour > 23 or minute > 59 or second > 59:
         return None

@@ -84,6 +84,7 @@ _OTHER_HEADER = lazy_pattern(
     r"|(?P<level3>INFO|WARNING|ERROR|CRITICAL) +\[(?P<file>[\w./-]+\.py)(?::(?P<line>\d{1,6}))?\] +"
     r"|^\[?(?P<file2>[\w./-]*\.py):(?P<line2>\d{1,6})\] )"
 )
+_OTHER_LEVELS = ("level", "level2", "level3", "level4", "level5", "level6")
 _MESSAGE_NAMES = frozenset(key.lower() for key in MESSAGE_KEYS)
 # Generated text: "INFO 06-01 10:00:00 [loggers.py:127] Engine 000: ...    (what a model or a prompt says, not {"log": "INFO ...)
 _QUOTED = lazy_pattern(
@@ -238,15 +239,7 @@ class RecordParser:
     def _with_other_header(self, line: WantedLine, text: str, header: re.Match[str]) -> Record:
         """Frame a record of a logger that someone else configured."""
         before = read_prefix(text[: header.start()])
-        level = (
-            header["level"]
-            or header["level2"]
-            or header["level3"]
-            or header["level4"]
-            or header["level5"]
-            or header["level6"]
-            or ""
-        )
+        level = next(filter(None, header.group(*_OTHER_LEVELS)), "")
         level = "WARNING" if level == "WARN" else level
         printed = header["time"] or header["time2"] or header["time3"]
         stamp = seconds_of(printed) if printed else None
