@@ -13,7 +13,6 @@ from vllm_logdoctor.comparison.writers import result_of_comparison, result_of_ve
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.plan.whatif import CacheForecast, check_setting, what_if
 from vllm_logdoctor.report.writers import Result, render_result
-from vllm_logdoctor.run.model import Run
 
 Side = Report | RunView | Mapping[str, Any] | str | PathLike[str]
 """A run: a report (its last run that got ready), one run of it, a JSON document, or the path of a log."""
@@ -98,7 +97,7 @@ def whatif(run: Report | RunView | str | PathLike[str], **settings: Any) -> Cach
     """
     if not settings:
         raise LogdoctorError("name a setting: whatif(report, gpu_memory_utilization=0.95)", 2)
-    facts = run.run if isinstance(run, RunView) else _known_cache(_report(run))
+    facts = run.run if isinstance(run, RunView) else _report(run).analysis.with_known_cache.run
     for name, value in settings.items():
         check_setting(name, value, facts.release)
     return what_if(facts, settings)
@@ -106,11 +105,6 @@ def whatif(run: Report | RunView | str | PathLike[str], **settings: Any) -> Cach
 
 def _report(side: Report | str | PathLike[str]) -> Report:
     return side if isinstance(side, Report) else analyze(side)
-
-
-def _known_cache(report: Report) -> Run:
-    runs = [view.run for view in report.runs]
-    return next((run for run in reversed(runs) if run.measure("kv_cache_tokens")), runs[-1])
 
 
 def _snapshot(side: Side) -> Snapshot:

@@ -18,7 +18,7 @@ class Field(Struct, frozen=True, array_like=True):
     sensitive: bool
 
 
-class Pattern(Struct, frozen=True, array_like=True):
+class Pattern(Struct, frozen=True, array_like=True, kw_only=True):
     """How one message is recognised and what it means.
 
     `trusted` is false for packs that did not come with the tool: their expressions run with a time limit
@@ -26,22 +26,22 @@ class Pattern(Struct, frozen=True, array_like=True):
     """
 
     id: str
-    literals: tuple[str, ...]
-    regex: str
-    anywhere: bool
-    fields: tuple[Field, ...]
+    literals: tuple[str, ...] = ()
+    regex: str = ""
+    anywhere: bool = False
+    fields: tuple[Field, ...] = ()
     event: str
     level: str
     seen: str
     module: str
     topic: Topic
-    platform: str | None
+    platform: str | None = None
     verdict: Verdict
     severity: Severity
-    rule: str | None
+    rule: str | None = None
     meaning: str
     pack: str
-    trusted: bool
+    trusted: bool = True
 
 
 class PackIndex(Struct, frozen=True):

@@ -124,22 +124,15 @@ def pattern_of_message(message: VllmMessage, versions: tuple[str, ...]) -> Patte
     topic = default_topic(message.module, message.template, message.level)
     return Pattern(
         id=message.id,
-        literals=(),
-        regex="",
-        anywhere=False,
-        fields=(),
         event=message.id,
         level=level,
         seen=", ".join(_span_texts(message, versions)),
         module=message.module,
         topic=topic,
-        platform=None,
         verdict=default_verdict(topic),
         severity=default_severity(message.level),
-        rule=None,
         meaning=default_meaning(message.level, topic),
         pack=PACK,
-        trusted=True,
     )
 
 

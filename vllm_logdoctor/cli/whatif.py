@@ -35,9 +35,7 @@ def run_whatif(path: str, settings: Sequence[str], format: str) -> str:
         wanted = dict(parse_setting(setting) for setting in settings)
     except ValueError as error:
         raise LogdoctorError(str(error), 2) from error
-    analysis = analysis_of(path)
-    runs = [diagnosis.run for diagnosis in analysis.runs]
-    chosen = next((run for run in reversed(runs) if run.measure("kv_cache_tokens")), runs[-1])
+    chosen = analysis_of(path).with_known_cache.run
     for name, value in wanted.items():
         check_setting(name, value, chosen.release)
     answer = what_if(chosen, wanted)

@@ -51,19 +51,12 @@ def sarif(checks: Sequence[Check]) -> str:
     """Return the findings with their state against the run before, and every other check that failed."""
     reported = [one for one in checks if one.group == "finding" or one.verdict == "failed"]
     rules = list(dict.fromkeys(_rule_id(one) for one in reported))
-    return log_text(
-        {
-            "$schema": SCHEMA_ADDRESS,
-            "version": "2.1.0",
-            "runs": [
-                {
-                    "tool": driver([{"id": rule} for rule in rules]),
-                    "columnKind": "unicodeCodePoints",
-                    "results": [_result(one, rules.index(_rule_id(one))) for one in reported],
-                }
-            ],
-        }
-    )
+    run = {
+        "tool": driver([{"id": rule} for rule in rules]),
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(one, rules.index(_rule_id(one))) for one in reported],
+    }
+    return log_text({"$schema": SCHEMA_ADDRESS, "version": "2.1.0", "runs": [run]})
 
 
 def csv_text(checks: Sequence[Check]) -> str:

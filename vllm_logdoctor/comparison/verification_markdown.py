@@ -30,25 +30,15 @@ def render(verification: Verification) -> str:
     """Return a verification as Markdown: the verdict, the changes, the predictions."""
     comparison = verification.comparison
     names = both_names(comparison.before.name, comparison.after.name)
-    lines = [
-        f"# The plan, checked: {names}",
-        "",
-        f"**{_verdict(verification)}**",
-        "",
-        headline(comparison),
-        "",
-    ]
+    title, verdict = f"# The plan, checked: {names}", f"**{_verdict(verification)}**"
+    lines = [title, "", verdict, "", headline(comparison), ""]
     if verification.changes:
         rows = [_change(one) for one in verification.changes]
         lines += ["## Changes", "", *table(["change", "planned", "found", "state", "note"], rows), ""]
     if verification.predictions:
         header = ["finding", "predicted", "came", "state", "how it was measured"]
-        lines += [
-            "## Predictions",
-            "",
-            *table(header, [_prediction(one) for one in verification.predictions]),
-            "",
-        ]
+        rows = [_prediction(one) for one in verification.predictions]
+        lines += ["## Predictions", "", *table(header, rows), ""]
     measured = [one for one in comparison.figures if one.name.endswith("_mean_ms")]
     if measured:
         lines += ["## Latency in /metrics", "", *figure_table(measured), ""]

@@ -226,8 +226,7 @@ def _state(path: Path) -> tuple[str, int, int]:
 
 def _with_cache(analysis: Analysis, run: int | None) -> Diagnosis:
     """Return the requested run, else the last one whose KV cache is known."""
-    known = [one for one in analysis.runs if one.run.measure("kv_cache_tokens")]
-    return known[-1] if run is None and known else chosen(analysis, run)
+    return analysis.with_known_cache if run is None and analysis.runs else chosen(analysis, run)
 
 
 def _items(value: Any) -> list[Any]:

@@ -34,8 +34,7 @@ def plain_head(head: str) -> PlainHead | None:
     if parts is None:
         return None
     name, pid, level, printed, file, number = parts
-    stamp = seconds_of(head[printed])
-    time, year_known = stamp if stamp else (None, False)
+    time, year_known = seconds_of(head[printed]) or (None, False)
     process = NO_PROCESS if pid is None else process_of(head[name] if name else "", int(head[pid]))
     return process, level, time, year_known, (head[file], int(head[number]))
 

@@ -86,8 +86,7 @@ def read_prefix(text: str) -> Prefix:
             break
         found = match.groupdict()
         if found.get("time") and outer is None:
-            seconds = seconds_of(found["time"].replace("\t", " "))
-            outer, year_known = seconds if seconds else (None, False)
+            outer, year_known = seconds_of(found["time"].replace("\t", " ")) or (None, False)
         host = found.get("host") or host
         rank = found.get("rank") or rank
         position = match.end()

@@ -217,8 +217,7 @@ class RecordParser:
                 yield self._record(line, prefix, "", None, False, None, left, left)
                 text = text[header.start() :]
             prefix = _process_anywhere(left, prefix)
-        stamp = seconds_of(header["time"])
-        time, year_known = stamp if stamp else (None, False)
+        time, year_known = seconds_of(header["time"]) or (None, False)
         site = (header["file"], int(header["line"]))
         message = text[text.find(header[0]) + len(header[0]) :]
         glued = message[_end_of_record(message) :]
@@ -242,7 +241,6 @@ class RecordParser:
         level = next(filter(None, header.group(*_OTHER_LEVELS)), "")
         level = "WARNING" if level == "WARN" else level
         printed = header["time"] or header["time2"] or header["time3"]
-        stamp = seconds_of(printed) if printed else None
         file = header["file"] or header["file2"] or header["file3"] or ""
         number = header["line"] or header["line2"] or header["line3"]
         site = (file, int(number)) if file and number else None
@@ -250,7 +248,8 @@ class RecordParser:
             site = (f"{header['module2'].replace('.', '/')}.py", int(header["line4"]))
         if header["module"]:
             site = (f"{header['module'].rpartition('.')[2]}.py", 0)
-        time, year_known = stamp if stamp else (before.outer_time, before.year_known)
+        stamp = seconds_of(printed) if printed else None
+        time, year_known = stamp or (before.outer_time, before.year_known)
         return self._record(line, before, level, time, year_known, site, text[header.end() :], text)
 
     def _from_json_behind_prefix(self, line: WantedLine, text: str) -> Record | None:
@@ -332,16 +331,13 @@ class RecordParser:
             return None
         found, message = entry
         inner = _HEADER.search(message, 0, 4000)
-        outer = time_of(found)
-        outer_time, year_known = outer if outer else (None, False)
+        outer_time, year_known = time_of(found) or (None, False)
         if inner:
             prefix = read_prefix(message[: inner.start()])
-            stamp = seconds_of(inner["time"])
             prefix = Prefix(prefix.end, prefix.process, outer_time, year_known)
-            return self._record(
-                line, prefix, inner["level"], stamp[0] if stamp else None, bool(stamp and stamp[1]),
-                (inner["file"], int(inner["line"])), message[inner.end() :], message,
-            )  # fmt: skip
+            time, own_year = seconds_of(inner["time"]) or (None, False)
+            site, rest = (inner["file"], int(inner["line"])), message[inner.end() :]
+            return self._record(line, prefix, inner["level"], time, own_year, site, rest, message)
         inner_prefix = read_prefix(message)
         name = str(found.get("vllm_process_name") or found.get("processName") or "")
         pid = found.get("process") if isinstance(found.get("process"), int) else found.get("pid")

@@ -87,6 +87,12 @@ class Analysis(Struct, frozen=True, dict=True):
         names = (*(one.file for one in self.sources), *(one.evidence.file for one in self.beside))
         return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
+    @property
+    def with_known_cache(self) -> Diagnosis:
+        """The last run whose log tells the size of the KV cache, else the last one."""
+        known = [one for one in self.runs if one.run.measure("kv_cache_tokens")]
+        return (known or self.runs)[-1]
+
     @cached_property
     def repeated(self) -> dict[int, Run]:
         """Number of each run that failed as an earlier one did, and the first one of these: same cause and, but for numbers, same line."""

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of, is_cut
 from vllm_logdoctor.run.metrics import added, progress_of, speculation_of, transfer_of
-from vllm_logdoctor.run.model import Value
+from vllm_logdoctor.run.model import Evidence, Value
 from vllm_logdoctor.run.series import sample_of
 
 if TYPE_CHECKING:
     from vllm_logdoctor.run.builder import RunBuilder
+
+Reader = Callable[["RunBuilder", Event], None]
+"""Folds an event into a run."""
 
 
 def _read_throughput(run: RunBuilder, event: Event) -> None:
@@ -35,22 +38,15 @@ def _read_running(run: RunBuilder, event: Event) -> None:
         run.ready = True
 
 
-def _read_speculation(run: RunBuilder, event: Event) -> None:
-    found = speculation_of(event, run.now, run.evidence(event.record))
-    if found is not None:
-        run.speculation = added(run.speculation, found)
+def _adds(series: str, figure_of: Callable[[Event, float | None, Evidence], object]) -> Reader:
+    """Return what adds the figure of an event to a series of the run."""
 
+    def read(run: RunBuilder, event: Event) -> None:
+        found = figure_of(event, run.now, run.evidence(event.record))
+        if found is not None:
+            setattr(run, series, added(getattr(run, series), found))
 
-def _read_transfer(run: RunBuilder, event: Event) -> None:
-    found = transfer_of(event, run.now, run.evidence(event.record))
-    if found is not None:
-        run.transfers = added(run.transfers, found)
-
-
-def _read_progress(run: RunBuilder, event: Event) -> None:
-    found = progress_of(event, run.now, run.evidence(event.record))
-    if found is not None:
-        run.progress = added(run.progress, found)
+    return read
 
 
 def _read_benchmark(run: RunBuilder, event: Event) -> None:
@@ -91,7 +87,7 @@ def _read_config_dump(run: RunBuilder, event: Event) -> None:
         _read_engine_config(run, event)
 
 
-def _adjusts(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
+def _adjusts(setting: str, field_name: str) -> Reader:
     def read(run: RunBuilder, event: Event) -> None:
         value = event.fields.get(field_name)
         if value is not None:
@@ -104,24 +100,15 @@ def _read_batched_tokens(run: RunBuilder, event: Event) -> None:
     """Read the tokens of a step; those of a default configuration, made in passing where none is set yet, are not the run's."""
     unset = run.messages.get("current-vllm-config-not-set-2")
     before = unset.last.record if unset is not None and unset.last is not None else None
-    record = event.record
-    if before is None or (before.file, before.line + 1, before.process) != (
-        record.file,
-        record.line,
-        record.process,
-    ):
+    place = (event.record.file, event.record.line, event.record.process)
+    if before is None or (before.file, before.line + 1, before.process) != place:
         _adjusts("max_num_batched_tokens", "tokens")(run, event)
 
 
-def _states_first(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
-    """Read a line that a draft model of speculative decoding prints again, with its own value."""
-    adjust = _adjusts(setting, field_name)
-
-    def read(run: RunBuilder, event: Event) -> None:
-        if setting not in run.stated.adjusted:
-            adjust(run, event)
-
-    return read
+def _read_length(run: RunBuilder, event: Event) -> None:
+    """Read the first line on the length: a draft model of speculative decoding prints it again, with its own value."""
+    if "max_model_len" not in run.stated.adjusted:
+        _adjusts("max_model_len", "tokens")(run, event)
 
 
 def _read_cache_elements(run: RunBuilder, event: Event) -> None:
@@ -131,7 +118,7 @@ def _read_cache_elements(run: RunBuilder, event: Event) -> None:
     run.stated.resolved.setdefault("kv_cache_dtype", Value(f"fp8_{elements}", "reported", evidence))
 
 
-def _mentions(setting: str, field_name: str) -> Callable[[RunBuilder, Event], None]:
+def _mentions(setting: str, field_name: str) -> Reader:
     def read(run: RunBuilder, event: Event) -> None:
         value = event.fields.get(field_name)
         if value is not None:
@@ -153,13 +140,13 @@ def _read_end(run: RunBuilder, event: Event) -> None:
     run.ended = True
 
 
-READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
+READERS: dict[str, Reader] = {
     "throughput": _read_throughput,
     "running-waiting": _read_running,
-    "speculation": _read_speculation,
-    "speculation-v0": _read_speculation,
-    "kv-transfer": _read_transfer,
-    "offline-progress": _read_progress,
+    "speculation": _adds("speculation", speculation_of),
+    "speculation-v0": _adds("speculation", speculation_of),
+    "kv-transfer": _adds("transfers", transfer_of),
+    "offline-progress": _adds("progress", progress_of),
     "benchmark-arguments": _read_benchmark,
     "benchmark-serving-begins": _read_benchmark,
     "benchmark-figure": _read_benchmark,
@@ -172,7 +159,7 @@ READERS: dict[str, Callable[[RunBuilder, Event], None]] = {
     "engine-config": _read_engine_config,
     "engine-config-dump": _read_config_dump,
     "chunked-prefill-enabled": _read_batched_tokens,
-    "max-model-len-used": _states_first("max_model_len", "tokens"),
+    "max-model-len-used": _read_length,
     "max-model-len-fitted": _adjusts("max_model_len", "tokens"),
     "kv-cache-elements": _read_cache_elements,
     "block-size-set": _adjusts("block_size", "tokens"),

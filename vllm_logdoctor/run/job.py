@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import NO_PROCESS, Record
@@ -161,23 +162,14 @@ def job_end_in(records: Sequence[Record], files: Sequence[str] = ()) -> JobEnd |
     """Return the end of a job that lines of the batch system tell, or None."""
     found = None
     for stop in stops_in(records):
+        file, line = (files[stop.record.file], stop.record.line) if files else ("", 0)
+        end = JobEnd(words=stop.record.text[:600], file=file, line=line)
         if stop.kind in _LIMIT_OF_STOP:
             figures = _PBS_WORDS.search(stop.record.message)
-            return JobEnd(
-                limit=_LIMIT_OF_STOP[stop.kind],
-                words=stop.record.text[:600],
-                elapsed=float(figures[1]) if figures else None,
-                walltime=float(figures[2]) if figures else None,
-                file=files[stop.record.file] if files else "",
-                line=stop.record.line if files else 0,
-            )
+            elapsed, walltime = map(float, figures.groups()) if figures else (None, None)
+            return replace(end, limit=_LIMIT_OF_STOP[stop.kind], elapsed=elapsed, walltime=walltime)
         if stop.kind == "scheduler" and found is None:
-            found = JobEnd(
-                signal=15,
-                words=stop.record.text[:600],
-                file=files[stop.record.file] if files else "",
-                line=stop.record.line if files else 0,
-            )
+            found = replace(end, signal=15)
     return found
 
 

@@ -74,15 +74,8 @@ def progress_of(event: Event, time: float | None, evidence: Evidence) -> Progres
     done, total = event.number("done"), event.number("total")
     if done is None or total is None:
         return None
-    return Progress(
-        evidence,
-        int(done),
-        int(total),
-        _took(event, int(done), int(total)),
-        event.number("input"),
-        event.number("output"),
-        time,
-    )
+    took, (read, made) = _took(event, int(done), int(total)), map(event.number, ("input", "output"))
+    return Progress(evidence, int(done), int(total), took, read, made, time)
 
 
 def offline_batches(run: Run) -> list[Progress]:

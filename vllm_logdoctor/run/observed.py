@@ -156,22 +156,15 @@ def _latency(last: EvidenceFile, first: EvidenceFile | None) -> Iterator[Reading
         if mean is None or not count or (name == "TTFT" and _observed_again(last)):
             continue
         how = "since the server's start"
-        before = (
-            (_value(first, f"{name} mean"), _value(first, f"{name} count"))
-            if first is not None
-            else (None, None)
+        mean_before, before = (
+            _value(first, f"{name} {what}") if first else None for what in ("mean", "count")
         )
-        if before[0] is not None and before[1] and first is not None and count > before[1]:
-            mean, count = (mean * count - before[0] * before[1]) / (count - before[1]), count - before[1]
+        if first is not None and mean_before is not None and before and count > before:
+            mean, count = (mean * count - mean_before * before) / (count - before), count - before
             how = f"between {first.file} and {last.file}"
         source = next(one for one in last.readings if one.name == f"{name} mean")
-        yield Reading(
-            f"{name} mean",
-            round(mean, 6),
-            source.unit,
-            line=source.line,
-            how=f"{int(count):,} observations {how}",
-        )
+        how = f"{int(count):,} observations {how}"
+        yield Reading(f"{name} mean", round(mean, 6), source.unit, line=source.line, how=how)
         yield from (one for one in last.readings if one.name.startswith(f"{name} p"))
     yield from _waiting_share(last)
 
