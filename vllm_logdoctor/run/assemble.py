@@ -73,27 +73,21 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.last_of_file = bool(tail)
     run.unknown = list(builder.unknown.values())
     # Where vLLM names the call site in every line, those without one are of programs beside it.
-    run.vllm_records = builder.vllm_records - (
-        builder.unframed if builder.continuations.names_call_sites else 0
-    )
+    beside = builder.unframed if builder.continuations.names_call_sites else 0
+    run.vllm_records = builder.vllm_records - beside
     run.recognised_records = builder.recognised
     run.tracebacks = builder.tracebacks
     _take_command(run, builder)
     run.engine_config, run.arguments = builder.stated.engine, builder.stated.arguments
     _identify(run, builder)
-    run.startup_complete = builder.ready or (
-        run.kind == "offline" and any(name in builder.messages for name in _OFFLINE_READY)
-    )
+    offline_ready = run.kind == "offline" and any(name in builder.messages for name in _OFFLINE_READY)
+    run.startup_complete = builder.ready or offline_ready
     run.environment = builder.environment.values
     run.config = _configuration(run, builder)
     size = run.config.get("block_size")
-    derived = (
-        block_size_of(run, builder)
-        if size is None or size.value is None or size.provenance == "default"
-        else None
-    )
-    if derived is not None:
-        run.config["block_size"] = derived
+    if size is None or size.value is None or size.provenance == "default":
+        derived = block_size_of(run, builder)
+        run.config |= {"block_size": derived} if derived is not None else {}
     run.ended = end_with_batches(run)
     run.measured = measured_of(run, builder)
     run.phases = phases_of(run, builder)
@@ -240,11 +234,8 @@ def _context(run: Run, builder: RunBuilder) -> Context:
 
 
 def _whole(value: Any) -> int | None:
-    return (
-        int(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        else None
-    )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_number and math.isfinite(value) else None
 
 
 def _switch(value: Any) -> bool | None:

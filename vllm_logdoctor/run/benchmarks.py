@@ -56,20 +56,14 @@ class BenchmarkReader:
             self._note("serve", event, evidence, {event.text("label"): event.number("value")}, starts=False)
         elif event.name == "benchmark-throughput":
             self._close()
-            figures = {
-                "requests/s": event.number("requests"),
-                "total tokens/s": event.number("total"),
-                "output tokens/s": event.number("output"),
-            }
+            names = {"requests": "requests/s", "total": "total tokens/s", "output": "output tokens/s"}
+            figures = {words: event.number(name) for name, words in names.items()}
             self._note("throughput", event, evidence, figures, starts=True)
             self._close()
         else:
-            name = (
-                "average latency (s)"
-                if event.text("average")
-                else f"p{int(event.number('percentile') or 0)} latency (s)"
-            )
-            self._note("latency", event, evidence, {name: event.number("seconds")}, starts=True)
+            which = "average" if event.text("average") else f"p{int(event.number('percentile') or 0)}"
+            figures = {f"{which} latency (s)": event.number("seconds")}
+            self._note("latency", event, evidence, figures, starts=True)
 
     def results(self) -> list[Benchmark]:
         """Return the results so far, the open one as well."""
@@ -82,21 +76,16 @@ class BenchmarkReader:
         self, kind: str, event: Event, evidence: Evidence, figures: dict[str, float | None], starts: bool
     ) -> None:
         record, block = event.record, self._open
-        near = (
-            block is not None
-            and block.kind == kind
-            and block.file == record.file
-            and record.line - block.line <= _BLOCK_LINES
-        )
-        if not near:
+        if block is not None:
+            same = (block.kind, block.file) == (kind, record.file)
+            block = block if same and record.line - block.line <= _BLOCK_LINES else None
+        if block is None:
             if not starts:
                 return
             self._close()
             block = self._open = _OpenTable(kind, record.file, record.line, evidence, evidence)
-        assert block is not None
-        block.figures.update(
-            {name: value for name, value in figures.items() if value is not None and math.isfinite(value)}
-        )
+        printed = {name: value for name, value in figures.items() if value is not None}
+        block.figures.update({name: value for name, value in printed.items() if math.isfinite(value)})
         block.last = evidence
 
     def _close(self) -> None:

@@ -267,9 +267,6 @@ class RunBuilder:
         self.requests_by_minute.add(int(then // 60) if then is not None and known else -1, self._undated)
         self._undated = None
 
-    def _begun(self) -> bool:
-        return bool(self.openers) or self.vllm_records > 0
-
     def evidence(self, record: Record) -> Evidence:
         """Return a record as evidence."""
         return evidence_of(record, self.files)

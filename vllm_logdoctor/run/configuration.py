@@ -126,9 +126,8 @@ def effective_configuration(
         if before is None or before.value in (None, "auto") or before.provenance != "explicit":
             config[name] = adjusted
         elif before.value != adjusted.value:
-            config[name] = Value(
-                adjusted.value, "adjusted", before.evidence + adjusted.evidence, f"was {before.value}"
-            )
+            lines = before.evidence + adjusted.evidence
+            config[name] = Value(adjusted.value, "adjusted", lines, f"was {before.value}")
     for name, resolved in stated.resolved.items():
         open_value = config.get(name)
         if open_value is not None and open_value.value in (None, "auto"):

@@ -43,19 +43,15 @@ def version_of(builder: RunBuilder) -> Value | None:
         seen = builder.messages.get(name)
         event = seen.first[0] if seen else None
         if event and event.text("version") and parse_version(event.text("version")):
-            return Value(
-                event.text("version").removeprefix("v"), "reported", (builder.evidence(event.record),)
-            )
+            version = event.text("version").removeprefix("v")
+            return Value(version, "reported", (builder.evidence(event.record),))
     return _derived_version(builder)
 
 
 def _installed_version(builder: RunBuilder) -> Value | None:
     """Return the release that an installer or the path of an installation names, where all of them name the same."""
-    found = {
-        version: record
-        for record in builder.keeper.records()[:400]
-        if (version := installed_in(record.text[:400]))
-    }
+    records = builder.keeper.records()[:400]
+    found = {version: record for record in records if (version := installed_in(record.text[:400]))}
     if len(found) != 1:
         return None
     ((version, record),) = found.items()
@@ -78,9 +74,8 @@ def _derived_version(builder: RunBuilder) -> Value | None:
     span = f"{found.last}" if found.is_single else f"{found.first} to {found.last}"
     # A call site that none of them explains is of a build between releases, and one site alone can't tell.
     near = "near " if found.supporting < found.tried or one_site else ""
-    return Value(
-        str(found.last), "derived", (), f"{near}{span}, from {found.supporting} of {found.tried} call sites"
-    )
+    note = f"{near}{span}, from {found.supporting} of {found.tried} call sites"
+    return Value(str(found.last), "derived", (), note)
 
 
 def is_inferred(version: Value) -> bool:
@@ -110,9 +105,8 @@ def engine_generation(builder: RunBuilder, version: Value | None) -> str | None:
         return "V1" if site and site[0].endswith("core.py") else "V0"
     if "engine-v0-fallback" in builder.messages:
         return "V0"
-    if any(process.role == "engine-core" for process in builder.processes) or any(
-        name in builder.messages for name in _CONFIG_DUMPS
-    ):
+    dumped = any(name in builder.messages for name in _CONFIG_DUMPS)
+    if dumped or any(process.role == "engine-core" for process in builder.processes):
         return "V1"
     if any("v1/" in file or file.endswith("v1/loggers.py") for file, _ in builder.call_sites):
         return "V1"
@@ -127,13 +121,8 @@ def engine_generation(builder: RunBuilder, version: Value | None) -> str | None:
     old, new = builder.platform_hints["V0"], builder.platform_hints["V1"]
     if old != new:
         return "V0" if old > new else "V1"
-    if (
-        version is not None
-        and version.provenance == "reported"
-        and at_least(str(version.value), "0.8.0") is False
-    ):
-        return "V0"
-    return None
+    printed = version if version is not None and version.provenance == "reported" else None
+    return "V0" if printed is not None and at_least(str(printed.value), "0.8.0") is False else None
 
 
 def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None, tuple[Evidence, ...]]:

@@ -210,13 +210,8 @@ class Segmenter:
         if before is run or run.other_server is not None or before.first is None:
             return
         ports = [one.stated.arguments.get("port") for one in (before, run)]
-        if (
-            before.ready
-            and not before.ended
-            and not before.troubled
-            and None not in ports
-            and ports[0] != ports[1]
-        ):
+        answers = before.ready and not before.ended and not before.troubled
+        if answers and None not in ports and ports[0] != ports[1]:
             run.other_server = before.evidence(before.first)
 
     def _owner(self, process: Process, event: Event | None = None) -> RunBuilder:
@@ -302,11 +297,8 @@ class Segmenter:
         if name in IMPORT_LINES:
             # Workers print it too, before anything failed, and clients beside a server that is up: after a start that failed
             # the next one prints it.
-            failed = (
-                run.troubled
-                and "engine" in run.openers
-                and not {"startup-complete", "throughput"} & run.messages.keys()
-            )
+            served = {"startup-complete", "throughput"} & run.messages.keys()
+            failed = run.troubled and "engine" in run.openers and not served
             return _is_front(record.process) and (run.ended or failed or _program_left(run))
         if run.ended or (run.troubled and run.launches.following is not None):
             return True  # After an error the next start was typed at a prompt.
@@ -330,9 +322,8 @@ class Segmenter:
         front = run.openers["version" if name in VERSION_LINES else "arguments"]
         if front.host != event.record.process.host:
             return True
-        return name in ARGUMENT_LINES and _without_ids(arguments_of(event)[0]) != _without_ids(
-            run.stated.arguments
-        )
+        known = _without_ids(run.stated.arguments)
+        return name in ARGUMENT_LINES and _without_ids(arguments_of(event)[0]) != known
 
     def _engine_again(self, run: RunBuilder, record: Record) -> bool:
         process = record.process
