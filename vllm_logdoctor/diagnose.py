@@ -60,10 +60,8 @@ def _topic(failures: tuple[Finding, ...]) -> str:
 def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Put failures first, most requests that fail, leaked secrets, what limits the speed, then remarks on stops and settings."""
     ends = tuple(found for found in advice if found.kind == "failure")
-    failures, advice = (
-        _with_end(failures, ends),
-        tuple(found for found in advice if found.kind != "failure"),
-    )
+    failures = _with_end(failures, ends)
+    advice = tuple(found for found in advice if found.kind != "failure")
     others = [
         *(found for found in failures if found.kind != "failure"),
         *(found for found in advice if found.kind == "configuration"),

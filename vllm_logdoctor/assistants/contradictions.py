@@ -121,11 +121,8 @@ class Facts:
         elif isinstance(known, str):
             for said in _after(words, r"(?P<value>[a-z0-9][\w.]*\w)", text):
                 claimed = _ALIASES.get(said["value"], said["value"])
-                if (
-                    known != "auto"
-                    and not _plain(known).startswith(claimed)
-                    and self._is_value(name, said["value"])
-                ):
+                differs = known != "auto" and not _plain(known).startswith(claimed)
+                if differs and self._is_value(name, said["value"]):
                     yield f"{name} is {known}{self._at(value)}, not {said['value']}"
 
     def _figure(self, name: str, value: Value, text: str) -> Iterator[str]:
@@ -167,12 +164,8 @@ class Facts:
         known = self._run.config.get(field)
         if known is not None:
             return known.value is not True and known.value in (None, False, 1, "", {})
-        version = self._run.version
-        return (
-            self._all_arguments
-            and version is not None
-            and flag_for_field(field, str(version.value)) is not None
-        )
+        version = self._run.version if self._all_arguments else None
+        return version is not None and flag_for_field(field, str(version.value)) is not None
 
     def _is_value(self, field: str, said: str) -> bool:
         """Return True if a word can be a value of a setting: "fp8" of a type, but not "small"."""

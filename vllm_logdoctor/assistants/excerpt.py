@@ -138,10 +138,8 @@ def excerpt_of(analysis: Analysis, run: int | None = None, lines: int = MOST) ->
     room = max(_LEAST_LOG, lines - frame.to_markdown().count("\n"))
     places = Places(diagnosis.run)
     shown = selected(diagnosis, others, room)
-    return replace(
-        frame,
-        lines=tuple(LogLine(places.at(one.file, one.line), shortened(one.text)) for one in shown),
-    )
+    lines_shown = (LogLine(places.at(one.file, one.line), shortened(one.text)) for one in shown)
+    return replace(frame, lines=tuple(lines_shown))
 
 
 def check_lines(lines: int) -> None:

@@ -57,20 +57,13 @@ def render(diagnosis: Diagnosis) -> str:
     run = diagnosis.run
     model = inline(str(run.model.value), 120) if run.model else "model not in the log"
     version = inline(str(run.version.value), 60) if run.version else "release not in the log"
-    lines = [f"# Baseline: {model}, vLLM {version}", ""]
-    lines += [
-        "Each value names its source. A gap names the one command that measures it; nothing is guessed.",
-        "",
-    ]
+    note = "Each value names its source. A gap names the one command that measures it; nothing is guessed."
+    lines = [f"# Baseline: {model}, vLLM {version}", "", note, ""]
     for title, entries in _sections(diagnosis):
-        rows = [
-            [
-                inline(one.name, 120),
-                one.value or "?",
-                one.source or code(commands.filled_command(one.command, run), 400),
-            ]
-            for one in entries
-        ]
+        rows = []
+        for one in entries:
+            source = one.source or code(commands.filled_command(one.command, run), 400)
+            rows.append([inline(one.name, 120), one.value or "?", source])
         lines += [f"## {title}", "", *table(["", "value", "source, or what measures it"], rows), ""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -171,10 +164,8 @@ def _peak(run: Run) -> tuple[str, str]:
     if not rates:
         return "", ""
     names = ", ".join(one.name for one in variants)
-    return (
-        f"{number(rates[0])} to {number(rates[-1])} GB/s",
-        f"data sheets: {inline(f'{name} may be {names}', 160)}",
-    )
+    rate = f"{number(rates[0])} to {number(rates[-1])} GB/s"
+    return rate, f"data sheets: {inline(f'{name} may be {names}', 160)}"
 
 
 def _threads(run: Run) -> Iterator[Entry]:
@@ -211,10 +202,8 @@ def _scheduling_modes(run: Run) -> Iterator[Entry]:
     yield _of_value("async_scheduling of this run", mode, commands.LOG)
     yield _measured(run, "time to first token, this mode", commands.METRICS, *_FIRST_TOKEN)
     other = "--no-async-scheduling" if mode is not None and mode.value else "--async-scheduling"
-    yield Entry(
-        "the other mode",
-        command=f"{commands.filled_command('{launch}', run)} {other} > other.log 2>&1; logdoctor compare vllm.log other.log",
-    )
+    launch = f"{commands.filled_command('{launch}', run)} {other} > other.log 2>&1"
+    yield Entry("the other mode", command=f"{launch}; logdoctor compare vllm.log other.log")
 
 
 def _scheduler(run: Run) -> Iterator[Entry]:
@@ -228,26 +217,20 @@ def _scheduler(run: Run) -> Iterator[Entry]:
     )
     computed = f"{between.source}, computed: idle time over kernels" if between.source else ""
     yield _without_card(between.name) if run.platform == "cpu" else replace(between, source=computed)
-    for title, work in (
-        ("decision of the scheduler", "scheduling"),
-        ("serialization between processes", "serialization"),
-    ):
-        shares = [
-            one for one in run.observed.of("host", "share of a step", joined=False) if one.subject == work
-        ]
-        value = f"{shares[0].value} % of the engine's step" if shares else ""
-        yield Entry(title, value, _place(shares[0]) if shares else "", commands.STACKS)
+    works = {"scheduling": "decision of the scheduler", "serialization": "serialization between processes"}
+    shares = {one.subject: one for one in reversed(run.observed.of("host", "share of a step", joined=False))}
+    for work, title in works.items():
+        share = shares.get(work)
+        value = f"{share.value} % of the engine's step" if share else ""
+        yield Entry(title, value, _place(share) if share else "", commands.STACKS)
 
 
 def _launches(run: Run) -> Iterator[Entry]:
     steps = _first(run, "steps")
+    name, whole = "launches a step, kernels and graphs", _positive(_first(run, "launches"))
     if run.platform == "cpu":
-        name, whole = (
-            "operators a step (no kernels on a CPU)",
-            sum(map(_positive, _profile(run, "class launches"))),
-        )
-    else:
-        name, whole = "launches a step, kernels and graphs", _positive(_first(run, "launches"))
+        name = "operators a step (no kernels on a CPU)"
+        whole = sum(map(_positive, _profile(run, "class launches")))
     each = _per(whole, steps)
     yield Entry(
         name, each, f"{_place(steps)}, over {steps.value} steps" if each and steps else "", commands.PROFILE
@@ -283,11 +266,8 @@ def _quantization(run: Run) -> Iterator[Entry]:
 def _speed(run: Run) -> Iterator[Entry]:
     for level in load_levels(run.samples):
         running = f"{level.low}" if level.low == level.high else f"{level.low} to {level.high}"
-        yield Entry(
-            f"{running} running",
-            f"{number(level.generation[1])} tokens/s, median of {plural(level.samples, 'sample')}",
-            "log, statistics lines",
-        )
+        rate = f"{number(level.generation[1])} tokens/s, median of {plural(level.samples, 'sample')}"
+        yield Entry(f"{running} running", rate, "log, statistics lines")
     span, steps = _first(run, "kernel span"), _first(run, "steps")
     if steps and (each := _per(_positive(span) / 1000, steps)):
         yield Entry(

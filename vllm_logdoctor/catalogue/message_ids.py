@@ -33,14 +33,11 @@ def message_of_id(name: str) -> VllmMessage | None:
 
 def _named(name: str, messages: Iterable[VllmMessage]) -> VllmMessage | None:
     first = name.partition("-")[0]
-    return next(
-        (
-            message
-            for message in messages
-            if first in (text := "".join(message.parts)).lower() and pattern_id(text, ()) == name
-        ),
-        None,
-    )
+    for message in messages:
+        text = "".join(message.parts)
+        if first in text.lower() and pattern_id(text, ()) == name:
+            return message
+    return None
 
 
 def pattern_id(literal: str, taken: Container[str]) -> str:

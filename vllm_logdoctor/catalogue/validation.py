@@ -145,15 +145,12 @@ def _check_signature(signature: Signature) -> Iterator[Found]:
 
 def _check_templates(page: RulePage) -> Iterator[Found]:
     """Yield the templates and conditions of a page with a name that nothing gives a value."""
-    titles = [
-        (("title",), page.title),
-        *((("signature", number, "title"), one.title) for number, one in enumerate(page.signatures)),
-    ]
-    yield from (
-        (place, "a title is not filled in: write it without { and }")
-        for place, title in titles
-        if "{" in title
+    of_signatures = (
+        (("signature", number, "title"), one.title) for number, one in enumerate(page.signatures)
     )
+    for place, title in ((("title",), page.title), *of_signatures):
+        if "{" in title:
+            yield place, "a title is not filled in: write it without { and }"
     for place, template, groups in _templates(page):
         try:
             names = placeholders(template)
@@ -200,10 +197,8 @@ def _check_fields(entry: PatternEntry) -> Iterator[Found]:
 
 def _check_rule(entry: PatternEntry) -> Iterator[Found]:
     if entry.rule is not None and entry.rule not in rule_names():
-        yield (
-            ("rule",),
-            f"names no page of a rule; write patterns/rules/{entry.rule}.md, or the id of a rule that has one",
-        )
+        advice = f"write patterns/rules/{entry.rule}.md, or the id of a rule that has one"
+        yield ("rule",), f"names no page of a rule; {advice}"
 
 
 def _check_versions(entry: PatternEntry) -> Iterator[Found]:
@@ -300,11 +295,8 @@ def _shared_lines(sources: Sequence[Source], others: Sequence[Source]) -> Iterat
         for each, sample in enumerate(one.entry.samples):
             found = {id(owners[literal]): owners[literal] for literal in sorted(index.found_in(sample.text))}
             for key, other in found.items():
-                if (
-                    other is one
-                    or not _compete(one.pattern, other.pattern)
-                    or not match(other.pattern, sample.text)
-                ):
+                compete = other is not one and _compete(one.pattern, other.pattern)
+                if not compete or not match(other.pattern, sample.text):
                     continue
                 if id(one) in own:
                     message = f"is taken by {other.pattern.id} too; make one of the two stricter"

@@ -76,14 +76,9 @@ class VllmMessages:
                 # Not remembered: a log can name any number of files that vLLM does not have.
                 return self._first(self._of_any_file, message)
             by_start = self._files[base] = _by_start(messages)
-        return self._first(by_start, message) or next(
-            (
-                each
-                for _, each in by_start.get(message[:_KEY], ())
-                if could_begin(each.parts, message, _LETTERS_WITHOUT_HEADER)
-            ),
-            None,
-        )
+        begun = (each for _, each in by_start.get(message[:_KEY], ()))
+        cut = (each for each in begun if could_begin(each.parts, message, _LETTERS_WITHOUT_HEADER))
+        return self._first(by_start, message) or next(cut, None)
 
     def prints_from(self, call_site: tuple[str, int] | None) -> bool:
         """Return whether a release of vLLM prints from a file; true where a log names none."""

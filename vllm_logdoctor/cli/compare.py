@@ -107,11 +107,8 @@ def _report(name: str) -> dict[str, Any] | None:
         parsed = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return (
-        parsed
-        if isinstance(parsed, dict) and str(parsed.get("schema", "")).startswith("logdoctor/")
-        else None
-    )
+    is_report = isinstance(parsed, dict) and str(parsed.get("schema", "")).startswith("logdoctor/")
+    return parsed if is_report else None
 
 
 def _checked_settings(format: str | None, outputs: Sequence[str], logs: Sequence[str]) -> ToolSettings:
@@ -176,11 +173,8 @@ def engines_compared(
     from vllm_logdoctor.engine_comparison.table import compare_engines
 
     documents = {name: document_of(name) for name in dict.fromkeys(names) if benchmark_in(name) is None}
-    if (
-        len(names) == 2
-        and len(documents) == len(set(names))
-        and all(map(is_report_of_vllm, documents.values()))
-    ):
+    logs = len(names) == 2 and len(documents) == len(set(names))
+    if logs and all(map(is_report_of_vllm, documents.values())):
         return None
     return _result(compare_engines(sides_of(names, documents.__getitem__), claims))
 

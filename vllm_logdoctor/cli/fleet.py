@@ -290,12 +290,9 @@ def _print_added(done: Added, quiet: bool) -> None:
     if quiet or not (done.read or done.known or done.interrupted):
         return
     by_status = ", ".join(f"{count:,} {status}" for status, count in done.statuses.most_common())
-    rate = (
-        f" in {done.seconds:.0f} s ({done.read / done.seconds:.0f} a second)"
-        if done.read and done.seconds
-        else ""
-    )
-    nothing = "interrupted, no batch was ready" if done.interrupted else "nothing new"
-    read = f"{done.read:,} logs read{rate}: {by_status}" if done.read else nothing
+    read = "interrupted, no batch was ready" if done.interrupted else "nothing new"
+    if done.read:
+        pace = f" in {done.seconds:.0f} s ({done.read / done.seconds:.0f} a second)" if done.seconds else ""
+        read = f"{done.read:,} logs read{pace}: {by_status}"
     end = "\r" if sys.stderr.isatty() else ""
     sys.stderr.write(f"{end}logdoctor: {read}; {done.known:,} were known\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
@@ -53,19 +52,13 @@ class Check(Struct, frozen=True):
 
 def checks_of_comparison(comparison: Comparison) -> list[Check]:
     """Return the checks of a comparison: its findings, the speed at equal load, the figures."""
-    return [
-        *(_finding(one) for one in comparison.findings),
-        *_speed(comparison),
-        *(_figure(one) for one in comparison.figures),
-    ]
+    findings, figures = map(_finding, comparison.findings), map(_figure, comparison.figures)
+    return [*findings, _speed(comparison), *figures]
 
 
 def checks_of_verification(verification: Verification) -> list[Check]:
     """Return the checks of a verification: each planned change, each prediction."""
-    return [
-        *(_change(one) for one in verification.changes),
-        *(_prediction(one) for one in verification.predictions),
-    ]
+    return [*map(_change, verification.changes), *map(_prediction, verification.predictions)]
 
 
 def _finding(one: FindingDifference) -> Check:
@@ -76,24 +69,16 @@ def _finding(one: FindingDifference) -> Check:
     return Check("finding", finding.rule, one.state, severity, said, line=finding.line)
 
 
-def _speed(comparison: Comparison) -> Iterator[Check]:
+def _speed(comparison: Comparison) -> Check:
     load = comparison.load
     said = plain_words(load_words(load))
-    yield Check("speed", "speed-at-equal-load", load.verdict, "high", said, ratio=load.ratio)
+    return Check("speed", "speed-at-equal-load", load.verdict, "high", said, ratio=load.ratio)
 
 
 def _figure(one: FigureDifference) -> Check:
-    note = f" ({one.note})" if one.note else ""
-    return Check(
-        "figure",
-        one.name,
-        one.verdict,
-        "medium",
-        f"{plain_words(moved_words(one))}{note}",
-        before=plain_words(figure_value(one.name, one.before)),
-        after=plain_words(figure_value(one.name, one.after)),
-        ratio=one.ratio,
-    )
+    said = plain_words(moved_words(one)) + (f" ({one.note})" if one.note else "")
+    before, after = (plain_words(figure_value(one.name, value)) for value in (one.before, one.after))
+    return Check("figure", one.name, one.verdict, "medium", said, before, after, one.ratio)
 
 
 def _change(one: CheckedChange) -> Check:

@@ -55,16 +55,9 @@ def _side(side: Snapshot) -> Document:
 
 
 def _load(load: EqualLoad) -> Document:
-    return {
-        "verdict": load.verdict,
-        "ratio": load.ratio,
-        "low": load.low,
-        "high": load.high,
-        "share_before": load.share_before,
-        "share_after": load.share_after,
-        "warnings": list(load.warnings),
-        "levels": to_builtins(load.pairs),
-    }
+    names = ("verdict", "ratio", "low", "high", "share_before", "share_after")
+    figures = {name: getattr(load, name) for name in names}
+    return {**figures, "warnings": list(load.warnings), "levels": to_builtins(load.pairs)}
 
 
 def _finding(finding: KnownFinding) -> Document:

@@ -135,15 +135,11 @@ def _levels(load: EqualLoad) -> list[str]:
     if not load.pairs:
         return []
     shown = sorted(load.pairs, key=lambda pair: -min(pair.before.samples, pair.after.samples))[:_LEVELS_SHOWN]
-    rows = [
-        [
-            _running(pair.before.low, max(pair.before.high, pair.after.high)),
-            f"{number(pair.before.generation[1])} (n={pair.before.samples})",
-            f"{number(pair.after.generation[1])} (n={pair.after.samples})",
-            times(pair.ratio),
-        ]
-        for pair in sorted(shown, key=lambda pair: pair.before.low)
-    ]
+    rows = []
+    for pair in sorted(shown, key=lambda pair: pair.before.low):
+        rates = (f"{number(one.generation[1])} (n={one.samples})" for one in (pair.before, pair.after))
+        running = _running(pair.before.low, max(pair.before.high, pair.after.high))
+        rows.append([running, *rates, times(pair.ratio)])
     header = ["running requests", "before, median tokens/s", "after, median tokens/s", "ratio"]
     left_out = len(load.pairs) - len(rows)
     shares = f"{100 * load.share_before:.0f} % of the steady samples before and {100 * load.share_after:.0f} % after"
@@ -163,16 +159,10 @@ def figure_table(chosen: Sequence[FigureDifference]) -> list[str]:
     """Return a table of figures before and after, or nothing of none."""
     if not chosen:
         return []
-    rows = [
-        [
-            figure_name(one.name),
-            figure_value(one.name, one.before),
-            figure_value(one.name, one.after),
-            times(one.ratio),
-            one.note or _VERDICTS[one.verdict],
-        ]
-        for one in chosen
-    ]
+    rows = []
+    for one in chosen:
+        values = (figure_value(one.name, value) for value in (one.before, one.after))
+        rows.append([figure_name(one.name), *values, times(one.ratio), one.note or _VERDICTS[one.verdict]])
     return table(["figure", "before", "after", "ratio", ""], rows)
 
 

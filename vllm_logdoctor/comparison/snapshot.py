@@ -227,10 +227,5 @@ def _finding(finding: Node) -> KnownFinding:
 
 
 def _planned(change: Node) -> PlannedKnob:
-    return PlannedKnob(
-        str(change["knob"]),
-        str(change["kind"]),
-        change.get("from"),
-        change.get("to"),
-        tuple(str(rule) for rule in change.get("findings") or ()),
-    )
+    rules = tuple(map(str, change.get("findings") or ()))
+    return PlannedKnob(str(change["knob"]), str(change["kind"]), change.get("from"), change.get("to"), rules)

@@ -237,11 +237,8 @@ def _format_in(file: str | None) -> str | None:
 def _drafts(config: Any) -> str:
     if not config:
         return ""
-    return (
-        str(config.get("method") or config.get("model") or "on")
-        if isinstance(config, Mapping)
-        else str(config)
-    )
+    named = config.get("method") or config.get("model") or "on" if isinstance(config, Mapping) else config
+    return str(named)
 
 
 def _handicaps(value: Any) -> tuple[str, ...]:

@@ -208,15 +208,9 @@ class _LinePrefixes:
         found = _expression(self._begins).match(line.data)
         if found is None or not event.pattern.trusted or len(self._prefixes) == self._most:
             return
-        prefix = LinePrefix(
-            found["before"],
-            found["rest"],
-            found.start("rest"),
-            line.literals,
-            event.pattern.id,
-            record.process,
-            record.year_known,
-        )
+        before, rest, offset = found["before"], found["rest"], found.start("rest")
+        name, process = event.pattern.id, record.process
+        prefix = LinePrefix(before, rest, offset, line.literals, name, process, record.year_known)
         if record.level == "INFO" and record.outer_time is None and prefix not in self._prefixes:
             self._prefixes.append(prefix)
 

@@ -113,12 +113,9 @@ def read_amd(lines: Lines) -> Iterator[Reading]:
         elif (found := _AMD_KEY.match(text)) and found[1].lower() in _AMD and found[2] != "N/A":
             name, (number, _, unit) = found[1].lower(), found[2].partition(" ")
             value = number_or_text(number)
-            measured = isinstance(value, int | float) and len(unit) < 8
-            yield (
-                Reading(name, value, unit, card, line)
-                if measured
-                else Reading(name, found[2], "", card, line)
-            )
+            if isinstance(value, str) or len(unit) >= 8:
+                value, unit = found[2], ""
+            yield Reading(name, value, unit, card, line)
 
 
 def read_amd_json(lines: Lines) -> Iterator[Reading]:

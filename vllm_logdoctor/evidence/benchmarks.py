@@ -240,12 +240,12 @@ def is_results_text(head: str) -> bool:
     return bool(_HEAD.search(head) or re.search(rf"^{_FIRST.pattern}", head, re.MULTILINE))
 
 
+_SGLANG = re.compile(
+    r"generated tokens \(retokenized\)|^Max reqeuest concurrency:|^Backend:\s+(?!vllm|openai)\S|sglang\.bench_serving",
+    re.MULTILINE,
+)
+
+
 def is_sglang(head: str) -> bool:
     """Return whether a benchmark result has the rows that only SGLang's bench_serving prints."""
-    return is_results_text(head) and bool(
-        re.search(
-            r"generated tokens \(retokenized\)|^Max reqeuest concurrency:|^Backend:\s+(?!vllm|openai)\S|sglang\.bench_serving",
-            head,
-            re.MULTILINE,
-        )
-    )
+    return is_results_text(head) and _SGLANG.search(head) is not None

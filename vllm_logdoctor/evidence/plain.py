@@ -42,12 +42,8 @@ def _margin(line: str) -> str:
 def _without_frame(lines: list[str]) -> list[str]:
     """Return the lines with a command and the fence around the output left empty; a header of columns may begin with # as well."""
     for at, line in enumerate(lines[:_MOST_ABOVE]):
-        if (
-            line.strip()
-            and not _FENCE.fullmatch(line)
-            and (line.startswith("# ") or not _COMMAND.match(line))
-        ):
-            return [
-                "" if number < at or _FENCE.fullmatch(line) else line for number, line in enumerate(lines)
-            ]
+        frames = not line.strip() or _FENCE.fullmatch(line)
+        if not frames and (line.startswith("# ") or not _COMMAND.match(line)):
+            printed = ("" if _FENCE.fullmatch(one) else one for one in lines[at:])
+            return [*[""] * at, *printed]
     return lines

@@ -100,11 +100,6 @@ def _unpacked(data: bytes) -> tuple[bytes, str]:
         text = unpacker.decompress(data, MOST_BYTES)
     except zlib.error:
         return b"", "damaged gz"
-    return (
-        text,
-        "only the first 64 MiB were read"
-        if unpacker.unconsumed_tail
-        else ""
-        if unpacker.eof
-        else "truncated gz",
-    )
+    if unpacker.unconsumed_tail:
+        return text, "only the first 64 MiB were read"
+    return text, "" if unpacker.eof else "truncated gz"

@@ -128,11 +128,8 @@ def _single_change(
     before: Mapping[str, str], after: Mapping[str, str], first: Row, second: Row
 ) -> _Setting | None:
     """Return the one setting that differs; a new release is a change like any other."""
-    changed: list[_Setting] = [
-        (name, before.get(name), after.get(name))
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
-    ]
+    both = ((name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
+    changed: list[_Setting] = [one for one in both if one[1] != one[2]]
     if first["release"] != second["release"]:
         changed.append(("vLLM release", first["release"], second["release"]))
     return changed[0] if len(changed) == 1 else None

@@ -134,11 +134,8 @@ def _hours(logs: Sequence[Row], runs: Iterable[Row], own: Row | None) -> tuple[f
     elapsed = own["elapsed_s"] if own else None
     if elapsed is not None:
         for run in runs:
-            if (
-                run["span_s"] is not None
-                and run["span_s"] > elapsed * _SLACK + _SLACK_SECONDS
-                and run["clock"] == "ok"
-            ):
+            longer = run["span_s"] is not None and run["span_s"] > elapsed * _SLACK + _SLACK_SECONDS
+            if longer and run["clock"] == "ok":
                 run["clock"] = "longer than accounting"
         return elapsed / 3600, "accounting"
     spans: dict[str, float] = defaultdict(float)

@@ -148,12 +148,10 @@ class Fleet:
         wanted = {row["log"] for row in rows}
         found = self.store.documents(wanted) if wanted else []
         if not found:
-            reason = (
-                "its report was not kept"
-                if wanted
-                else 'fleet ask STORE "select job, path from logs" lists all'
+            known = 'fleet ask STORE "select job, path from logs" lists all'
+            raise LogdoctorError(
+                f"no report of job {job}: {'its report was not kept' if wanted else known}", 2
             )
-            raise LogdoctorError(f"no report of job {job}: {reason}", 2)
         return "\n".join(found) + "\n"
 
     def check(self) -> Health:

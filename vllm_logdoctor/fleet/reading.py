@@ -120,11 +120,8 @@ def _analysed(log: Log, reading: ReadOptions) -> tuple[Status, str, Analysis | N
     if noted or any("time limit" in note for note in analysis.coverage.notes):
         return "partial", "cut or damaged" if noted else f"time limit of {reading.time_limit:g} s", analysis
     if not analysis.runs:
-        return (
-            "other-tool",
-            ", ".join(sorted({one.kind for one in analysis.sources if one.kind != "log"})),
-            None,
-        )
+        kinds = {one.kind for one in analysis.sources if one.kind != "log"}
+        return "other-tool", ", ".join(sorted(kinds)), None
     servers = {one.run.server for one in analysis.runs} - {"vllm"}
     if servers and len(servers) == len({one.run.server for one in analysis.runs}):
         return "other-tool", ", ".join(sorted(servers)), analysis

@@ -190,11 +190,8 @@ def _changes(diagnosis: Diagnosis) -> Iterator[Row]:
         change = planned.change
         effect = next((found for name in planned.findings if (found := effects.get(name))), None)
         # The words of an action can quote the log: its rule names it.
-        knob = (
-            f"action of {planned.findings[0]}"
-            if change.kind == "action" and planned.findings
-            else change.knob
-        )
+        named_by_rule = change.kind == "action" and planned.findings
+        knob = f"action of {planned.findings[0]}" if named_by_rule else change.knob
         yield {
             "rank": rank, "knob": setting_value("knob", knob), "kind": change.kind, "before": _given(change, change.before),
             "after": _given(change, change.after), "safety": change.safety, "findings": list(planned.findings), **_effect(effect),

@@ -98,10 +98,8 @@ def table_text(rows: pyarrow.Table, format: str) -> str:
         return written.getvalue()
     cells = [names, *([visible(_text(value))[:_MOST_WIDTH] for value in row] for row in values)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(names))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
+    padded = (map(str.ljust, row, widths) for row in cells)
+    lines = ["  ".join(row).rstrip() for row in padded]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]]) + "\n"
 
 
@@ -153,11 +151,8 @@ def _row_html(
         if isinstance(cell, int | float):
             cells.append(f'<td class=n><a href="#{section.id}/{number}">{text}</a></td>')
         else:
-            title = (
-                f" <span class=dim>{escape(titles[str(cell)])}</span>"
-                if position == 0 and str(cell) in titles
-                else ""
-            )
+            known = titles.get(str(cell)) if position == 0 else None
+            title = f" <span class=dim>{escape(known)}</span>" if known is not None else ""
             short = " class=s" if len(text) <= _SHORT else ""
             cells.append(f"<td{short}>{text}{title}</td>")
     return f"<tr>{''.join(cells)}</tr>"

@@ -21,11 +21,8 @@ def summary(analysis: Analysis) -> list[str]:
     """
     chosen = _decisive(analysis.runs)
     several = len(analysis.runs) > 1
-    number = (
-        f"run {chosen.run.number} of {len(analysis.runs)}{_file_of(chosen, analysis.runs)}: "
-        if several
-        else ""
-    )
+    place = f"{chosen.run.number} of {len(analysis.runs)}{_file_of(chosen, analysis.runs)}"
+    number = f"run {place}: " if several else ""
     return [_line(number + _what_ran(chosen)), _line(_what_to_do(chosen))]
 
 
