@@ -192,12 +192,8 @@ class Analyser:
         diagnoses = results.reported()
         for number, one in enumerate(diagnoses, start=1):
             one.run.number = number
-        return Analysis(
-            tuple(results.all_sources()),
-            tuple(diagnoses),
-            results.coverage(notes),
-            self.options.objective,
-        )
+        sources, coverage = tuple(results.all_sources()), results.coverage(notes)
+        return Analysis(sources, tuple(diagnoses), coverage, self.options.objective)
 
 
 def analyse(

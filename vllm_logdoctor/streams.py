@@ -134,11 +134,8 @@ class StreamReader:
         found: list[Record] = []
         for position, line in enumerate(lines):
             # Of those before them, the parser needs what a secret begins in or goes on in, and the next ones for how lines are numbered.
-            if (
-                position < before - _LINES_OF_LISTING
-                and parser.unfinished is None
-                and not may_begin_secret(line.data)
-            ):
+            needless = position < before - _LINES_OF_LISTING and parser.unfinished is None
+            if needless and not may_begin_secret(line.data):
                 continue
             records = tuple(parser.parse(line))
             found += records if position >= before else ()

@@ -358,9 +358,6 @@ def cut(value: Any, depth: int = 0) -> Any:
         return {**small, "…": f"{left_out} more"} if left_out > 0 else small
     if isinstance(value, list | tuple):
         small_list = [cut(one, depth + 1) for one in value[:_LONGEST_LIST]]
-        return (
-            [*small_list, f"… {len(value) - _LONGEST_LIST} more"]
-            if len(value) > _LONGEST_LIST
-            else small_list
-        )
+        left_out = len(value) - _LONGEST_LIST
+        return [*small_list, f"… {left_out} more"] if left_out > 0 else small_list
     return value

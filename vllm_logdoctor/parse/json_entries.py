@@ -37,13 +37,11 @@ def read_entry(text: str) -> tuple[Entry, str] | None:
     """
     member = _MEMBER.match(text)
     try:
-        found: Any = (
-            {"message": json.loads(member["value"]), _MEMBER_ALONE: True}
-            if member
-            else json.loads(text[text.find("{") :].rstrip().rstrip(","))
-        )
+        found: Any = json.loads(member["value"] if member else text[text.find("{") :].rstrip().rstrip(","))
     except (ValueError, RecursionError):
         return None
+    if member:
+        found = {"message": found, _MEMBER_ALONE: True}
     if not isinstance(found, dict):
         return None
     found = _innermost(found)

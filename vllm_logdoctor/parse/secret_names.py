@@ -153,11 +153,9 @@ def _masked_behind(names: re.Pattern[str], text: str, kinds: dict[str, None]) ->
 
 def _lowered(text: str) -> str:
     """Return a text with its ASCII letters small: every character stays at its place."""
-    return (
-        text.lower()
-        if text.isascii()
-        else text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
-    )
+    if text.isascii():
+        return text.lower()
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_ValueSpan]:
@@ -187,13 +185,9 @@ def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_ValueSpan
     while several:
         after = _BETWEEN.match(text, value.end)
         following = _value_at(text, after.end()) if after and after.end() > value.end else None
-        if (
-            following is None
-            or following.quoted != value.quoted
-            or not re.search(r"\d", text[following.start : following.end])
-        ):
+        if following is None or following.quoted != value.quoted or text.startswith("-", following.start):
             return
-        if text.startswith("-", following.start):
+        if not re.search(r"\d", text[following.start : following.end]):
             return
         yield following
         value = following
@@ -254,12 +248,8 @@ def _is_credential(text: str, name: re.Match[str], value: _ValueSpan) -> bool:
         return False
     if not _is_strong(name["core"], before):
         in_query = _IN_QUERY.search(before) is not None and len(found) >= 6 and _WORDS.match(found) is None
-        is_hex = (
-            "key" not in name["core"]
-            and not found.isdigit()
-            and not found.isalpha()
-            and _HEX.match(found) is not None
-        )
+        of_one_kind = found.isdigit() or found.isalpha()
+        is_hex = "key" not in name["core"] and not of_one_kind and _HEX.match(found) is not None
         generated = (
             looks_random(found)
             or is_hex

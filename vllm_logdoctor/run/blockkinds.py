@@ -177,21 +177,15 @@ def is_transfer(block: Block) -> bool:
 
 def tells_of_transfer(record: Record) -> bool:
     """Return whether a connector logged in one line that a peer or a transfer failed."""
-    return (
-        record.level == "ERROR"
-        and record.call_site is not None
-        and bool(_TRANSFER_SITES.search(record.call_site[0]))
-    )
+    site = record.call_site if record.level == "ERROR" else None
+    return site is not None and bool(_TRANSFER_SITES.search(site[0]))
 
 
 def _is_test_check(block: Block) -> bool:
     """Return whether a test says that a result is not the expected one: E   AssertionError: assert '' == 'SELECT'"""
     bare = not any(one.frames for one in block.raised)
-    return (
-        bare
-        and block.last_raised.name == "AssertionError"
-        and block.last_raised.record.message.startswith("E  ")
-    )
+    last = block.last_raised
+    return bare and last.name == "AssertionError" and last.record.message.startswith("E  ")
 
 
 def _in_engine(block: Block) -> bool:

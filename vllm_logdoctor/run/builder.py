@@ -195,10 +195,8 @@ class RunBuilder:
         if reader is not None:
             reader(self, event)
         if event.pattern.id not in _ROUTINE or record.level in ("ERROR", "CRITICAL"):
-            self.keeper.add(
-                record,
-                serious=record.level in ("ERROR", "CRITICAL") or event.pattern.verdict == "cause-of-failure",
-            )
+            ends = event.pattern.verdict == "cause-of-failure"
+            self.keeper.add(record, serious=ends or record.level in ("ERROR", "CRITICAL"))
 
     def become(self, server: str) -> None:
         """Note which engine wrote the log; what it prints is read by that engine's reader, if there is one."""

@@ -102,13 +102,8 @@ def stated_error(records: Sequence[Record]) -> Record | None:
     if failed is None or _UNSOLVED.search(failed.message[:600]):
         return failed
     below = "=> ERROR [" in failed.message
-    near = [
-        one
-        for one in records
-        if one.file == failed.file
-        and 0 < abs(failed.line - one.line) <= _STATED_REACH
-        and (one.line > failed.line) == below
-    ]
+    side = (one for one in records if one.file == failed.file and (one.line > failed.line) == below)
+    near = [one for one in side if 0 < abs(failed.line - one.line) <= _STATED_REACH]
     return next((one for one in reversed(near) if _STATED.search(one.message[:400])), None)
 
 

@@ -142,10 +142,8 @@ def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None,
     # device_config=cuda, cuda:1, or None where the platform is named later
     device = str(builder.stated.engine.get("device_config") or "").lower().partition(":")[0]
     for platform, files in _FILES:
-        if any(files.search(file) for file, _ in builder.call_sites) and platform in (
-            device or platform,
-            "rocm",
-        ):
+        possible = platform in (device or platform, "rocm")
+        if possible and any(files.search(file) for file, _ in builder.call_sites):
             if platform == "cuda" and builder.platform_hints["rocm"] > builder.platform_hints["cuda"]:
                 return "rocm", ()
             return platform, ()
@@ -185,29 +183,21 @@ def _hinted_accelerator(builder: RunBuilder) -> str | None:
     return next((one for one in plugged if hints[one] and hints[one] >= hints["cuda"]), None)
 
 
+_OF_SERVER = frozenset((
+    "api-server-version", "startup-complete", "server-process-started", "uvicorn-running", "server-starting", "startup-waiting",
+    "uvicorn-stopping", "request-received", "request-added",
+))  # fmt: skip
+_ARGUMENTS_OF_SERVER = frozenset(("host", "port", "api_server_count", "served_model_name"))
+
+
 def kind_of_run(builder: RunBuilder) -> Kind:
     """Return whether the run is a server or an offline engine."""
-    server = (
-        "api-server-version",
-        "startup-complete",
-        "server-process-started",
-        "uvicorn-running",
-        "server-starting",
-        "startup-waiting",
-        "uvicorn-stopping",
-        "request-received",
-        "request-added",
-    )
-    if any(name in builder.messages for name in server) or builder.accesses:
+    if _OF_SERVER & builder.messages.keys() or builder.accesses:
         return "server"
     if any(process.role == "api-server" for process in builder.processes):
         return "server"
-    arguments = builder.stated.arguments
-    if {"host", "port", "api_server_count", "model_tag", "served_model_name"} & set(
-        arguments
-    ) and builder.stated.arguments_complete:
-        return "server"
-    if "model_tag" in arguments:
+    arguments, complete = builder.stated.arguments, builder.stated.arguments_complete
+    if "model_tag" in arguments or (complete and _ARGUMENTS_OF_SERVER & arguments.keys()):
         return "server"
     if builder.stated.engine or "offline-progress" in builder.messages:
         return "offline"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import NO_PROCESS, Record
@@ -15,15 +15,10 @@ from vllm_logdoctor.run.termination import StopKind, stops_in
 # Exit_status of PBS for a job that its MOM killed at a limit; 256 + n for one that signal n ended.
 # -4 to -6: MOM started anew and found the job; -11: the job was requeued.
 _PBS_LIMITS = {
-    -4: "node failure",
-    -5: "node failure",
-    -6: "node failure",
+    **dict.fromkeys((-4, -5, -6), "node failure"),
+    **dict.fromkeys((-24, -25, -28), "cpu"),
+    **dict.fromkeys((-26, -27), "memory"),
     -11: "requeue",
-    -24: "cpu",
-    -25: "cpu",
-    -26: "memory",
-    -27: "memory",
-    -28: "cpu",
     -29: "walltime",
 }
 _SLURM_LIMITS = {"TIMEOUT": "walltime", "DEADLINE": "walltime", "OUT_OF_MEMORY": "memory", "NODE_FAIL": "node failure", "BOOT_FAIL": "node failure",
@@ -213,17 +208,10 @@ def combined(first: JobEnd | None, second: JobEnd | None) -> JobEnd | None:
     if first is None or second is None:
         return first or second
     limit_line = first if first.line or not second.line else second
-    filled = {
-        name: getattr(first, name) if getattr(first, name) not in (None, "") else getattr(second, name)
-        for name in JobEnd.__struct_fields__
-        if name not in ("file", "line", "words")
-    }
-    return JobEnd(
-        **filled,
-        file=limit_line.file,
-        line=limit_line.line,
-        words=limit_line.words or first.words or second.words,
-    )
+    words = limit_line.words or first.words or second.words
+    known = {name: value for name, value in asdict(first).items() if value not in (None, "")}
+    filled = {**asdict(second), **known, "words": words}
+    return JobEnd(**{**filled, "file": limit_line.file, "line": limit_line.line})
 
 
 def seconds_of_time(text: str) -> float | None:

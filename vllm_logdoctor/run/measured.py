@@ -61,17 +61,13 @@ def _size_by_concurrency(builder: RunBuilder) -> Value | None:
     if blocks is None or held is None:
         return None
     count, length = int(blocks.fields["blocks"]), int(held.fields["length"])
-    fitting = [
-        size
-        for size in sorted(_BLOCK_SIZES)
-        if length and abs(count * size / length - float(held.fields["concurrency"])) <= _ROUNDED
-    ]
+    requests = float(held.fields["concurrency"])
+    sizes = sorted(_BLOCK_SIZES) if length else ()
+    fitting = [size for size in sizes if abs(count * size / length - requests) <= _ROUNDED]
+    if len(fitting) != 1:
+        return None
     evidence = (builder.evidence(blocks.record), builder.evidence(held.record))
-    return (
-        Value(fitting[0], "derived", evidence, "from cache blocks and maximum concurrency")
-        if len(fitting) == 1
-        else None
-    )
+    return Value(fitting[0], "derived", evidence, "from cache blocks and maximum concurrency")
 
 
 def _size_by_tokens(builder: RunBuilder) -> Value | None:
@@ -80,12 +76,10 @@ def _size_by_tokens(builder: RunBuilder) -> Value | None:
     if tokens is None or blocks is None or not int(blocks.fields["blocks"]):
         return None
     size, rest = divmod(int(tokens.fields["tokens"]), int(blocks.fields["blocks"]))
+    if rest or size not in _BLOCK_SIZES:
+        return None
     evidence = (builder.evidence(tokens.record), builder.evidence(blocks.record))
-    return (
-        Value(size, "derived", evidence, "cache tokens / cache blocks")
-        if not rest and size in _BLOCK_SIZES
-        else None
-    )
+    return Value(size, "derived", evidence, "cache tokens / cache blocks")
 
 
 def _first_with(builder: RunBuilder, pattern: str, field_name: str) -> Event | None:
@@ -106,16 +100,11 @@ def _kv_tokens(run: Run, builder: RunBuilder) -> Value | None:
     event = _first_with(builder, "kv-cache-size", "tokens")
     if event is not None:
         return Value(event.fields["tokens"], "reported", (builder.evidence(event.record),))
-    event = _first_with(builder, "kv-cache-blocks-overridden", "blocks") or _first_with(
-        builder, "kv-cache-blocks", "blocks"
-    )
+    overridden = _first_with(builder, "kv-cache-blocks-overridden", "blocks")
+    event = overridden or _first_with(builder, "kv-cache-blocks", "blocks")
     size = run.config.get("block_size")
     if event is None or size is None or not isinstance(size.value, int):
         return None
     evidence = (builder.evidence(event.record), *size.evidence)
-    return Value(
-        int(event.fields["blocks"]) * size.value,
-        "derived",
-        evidence,
-        f"{event.fields['blocks']} blocks of {size.value} tokens",
-    )
+    note = f"{event.fields['blocks']} blocks of {size.value} tokens"
+    return Value(int(event.fields["blocks"]) * size.value, "derived", evidence, note)

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading
+from vllm_logdoctor.evidence.prometheus import HISTOGRAMS
 
 Group = Literal["client", "latency", "scheduler", "gpus", "links", "kernels", "host", "fate"]
 GROUPS: tuple[Group, ...] = ("client", "latency", "scheduler", "gpus", "links", "kernels", "host", "fate")
@@ -136,22 +137,9 @@ def _first_of_same_life(scrapes: Sequence[EvidenceFile]) -> EvidenceFile | None:
     return min(same, key=lambda one: _value(one, "generation tokens") or 0.0, default=None)
 
 
-_TIMES = (
-    "TTFT",
-    "ITL",
-    "TPOT",
-    "e2e latency",
-    "queue time",
-    "prefill time",
-    "decode time",
-    "prompt length",
-    "answer length",
-)
-
-
 def _latency(last: EvidenceFile, first: EvidenceFile | None) -> Iterator[Reading]:
     """Yield means over the window between two scrapes of one life, or since the start, and the bounds of the quantiles since the start."""
-    for name in _TIMES:
+    for name in HISTOGRAMS.values():
         mean, count = _value(last, f"{name} mean"), _value(last, f"{name} count")
         if mean is None or not count or (name == "TTFT" and _observed_again(last)):
             continue

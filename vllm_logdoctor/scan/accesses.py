@@ -10,20 +10,11 @@ AccessKey = tuple[str, str, int]
 """(method, path without query, status)."""
 
 # INFO:     127.0.0.1:45988 - "POST /v1/completions HTTP/1.1" 200 OK     (colours around the parts on a terminal)
-_COLOUR = rb"(?:\x1b?\[[0-9;]{0,8}m)?"
+_COLOUR = r"(?:\x1b?\[[0-9;]{0,8}m)?"
 # Quoted once more in JSON, CSV and HTML.
-_QUOTE = rb'(?:\\?"|""|&quot;)'
-_ACCESS = re.compile(
-    rb"( - "
-    + _QUOTE
-    + _COLOUR
-    + rb'([A-Z]{3,7}) ([^" \n]{1,4000}) HTTP/[0-9.]{1,3}'
-    + _COLOUR
-    + _QUOTE
-    + rb" "
-    + _COLOUR
-    + rb"([0-9]{3}))"
-)
+_QUOTE = r'(?:\\?"|""|&quot;)'
+_REQUEST = r'([A-Z]{3,7}) ([^" \n]{1,4000}) HTTP/[0-9.]{1,3}'
+_ACCESS = re.compile(f"( - {_QUOTE}{_COLOUR}{_REQUEST}{_COLOUR}{_QUOTE} {_COLOUR}([0-9]{{3}}))".encode())
 _MARK = b" HTTP/"
 _LEVEL = b"INFO:"
 _KNOWN_LIMIT = 16
