@@ -91,18 +91,11 @@ def ask(analysis: Analysis, client: Client, log: LineSource, run: int | None = N
             {"role": "assistant", "content": text[:_MOST_ANSWER]},
             {"role": "user", "content": f"{words}\n{shown(added)}"},
         ]
-    checks = Checks(diagnosis, sent)
-    claims, dropped = checks.checked(answer.claims) if not error else ((), ())
-    return Opinion(
-        diagnosis.run.number,
-        _one_line(client.model, 120),
-        _one_line(error, 300),
-        claims,
-        dropped,
-        tuple(dict.fromkeys(one.at for one in sent if addresses_model(one.text))),
-        len({one.at for one in sent}),
-        requests,
-    )
+    claims, dropped = Checks(diagnosis, sent).checked(answer.claims) if not error else ((), ())
+    addressed = tuple(dict.fromkeys(one.at for one in sent if addresses_model(one.text)))
+    number, model, error = diagnosis.run.number, _one_line(client.model, 120), _one_line(error, 300)
+    lines = len({one.at for one in sent})
+    return Opinion(number, model, error, claims, dropped, addressed, lines, requests)
 
 
 def _one_line(text: str, limit: int) -> str:

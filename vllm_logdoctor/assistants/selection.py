@@ -238,13 +238,10 @@ def _of_same_process(diagnosis: Diagnosis, others: Sequence[Diagnosis]) -> Itera
     # A run whose end is not in the log may be the beginning of this one: other processes wrote in between.
     begun = [one for one in others if one.run.number < run.number and one.run.outcome == "unknown"]
     for one in (*begun, diagnosis):
-        said = [
-            record
-            for record in one.run.records
-            if record.process.pid == failed
-            and (record.file, record.line) < place
-            and (_GOES_WITHOUT.search(record.message) or record.level == "WARNING")
-        ]
+        own = (record for record in one.run.records if record.process.pid == failed)
+        before = (record for record in own if (record.file, record.line) < place)
+        without = _GOES_WITHOUT.search
+        said = [record for record in before if without(record.message) or record.level == "WARNING"]
         yield from ((3, one.run.evidence(record)) for record in _each_kind_once(said)[-_BEFORE:])
 
 

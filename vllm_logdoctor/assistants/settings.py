@@ -88,11 +88,8 @@ class SettingChecks:
         now = self._diagnosis.run.environment.get(name)
         if now is not None and str(now.value) == value:
             return f"{_ALREADY}{self._at(now.evidence)}"
-        return (
-            _no_number(variable_default(name, self._version or ""), parse_value(value))
-            if value
-            else "no value"
-        )
+        default = variable_default(name, self._version or "")
+        return _no_number(default, parse_value(value)) if value else "no value"
 
     def _knob(self, name: str) -> str:
         """Return the name of a variable as it is, and of a setting its flag: also of a short form such as -tp."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import json
-
 from vllm_logdoctor.assistants.excerpt import CitedFact, Conclusion, Excerpt, LogLine
 from vllm_logdoctor.report.escape import code, fence, inline
+from vllm_logdoctor.report.json import text_of
 from vllm_logdoctor.report.text import plain_text
 from vllm_logdoctor.report.writers import format_named
 from vllm_logdoctor.rules.context import plural
@@ -25,7 +24,7 @@ def rendered(excerpt: Excerpt, format_name: str = "markdown") -> str:
     """
     chosen = format_named(format_name, FORMATS)
     if chosen == "json":
-        return json.format(json.encode(excerpt)).decode() + "\n"
+        return text_of(excerpt)
     page = "\n".join(_markdown(excerpt)) + "\n"
     return page if chosen == "markdown" else plain_text(page, _WIDTH)
 

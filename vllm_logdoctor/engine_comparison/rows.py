@@ -224,12 +224,8 @@ def _traffic(sides: Sequence[Side]) -> Iterator[Row]:
     """Yield weight bytes times tok/s of one request: what the memory moved, whatever the format of the weights."""
     cells = tuple(_moved(side) for side in sides)
     if sum(cell is not None for cell in cells) > 1:
-        yield Row(
-            "weight bytes x tok/s, GB/s",
-            "side by side",
-            cells,
-            note="one request; a mixture of experts reads less",
-        )
+        note = "one request; a mixture of experts reads less"
+        yield Row("weight bytes x tok/s, GB/s", "side by side", cells, note=note)
 
 
 _GENERATES = re.compile(r"\btg\d")
@@ -249,11 +245,8 @@ def _prompt_speed(sides: Sequence[Side]) -> Row:
     reason = f"prefix cache hits {', '.join(hits)}; " if hits else "prefix cache hits not known to be 0; "
     if all(side.hit_rate == 0 for side in sides):
         reason = "a window of statistics holds decoding and idle time as well; "
-    reason += (
-        "and SGLang's input throughput holds idle time"
-        if any(side.engine == "sglang" for side in sides)
-        else "measure with cold prompts"
-    )
+    of_sglang = any(side.engine == "sglang" for side in sides)
+    reason += "and SGLang's input throughput holds idle time" if of_sglang else "measure with cold prompts"
     return Row("prompt tok/s", "refused", (None,) * len(sides), note=reason)
 
 

@@ -134,13 +134,8 @@ def _default_places(job: PbsJob) -> Iterator[tuple[Path, ...]]:
         return
     if job.id.partition(".")[0].endswith("[]"):
         marks = tuple(f".{kind}{job.sequence}." for kind in "oe")
-        yield tuple(
-            sorted(
-                path
-                for path in _entries(job.folder)
-                if any(mark in path.name for mark in marks) and path.suffix[1:].isdigit()
-            )
-        )
+        marked = (path for path in _entries(job.folder) if any(mark in path.name for mark in marks))
+        yield tuple(sorted(path for path in marked if path.suffix[1:].isdigit()))
         return
     endings = [f"{kind}{job.sequence}{'.' + job.index if job.index else ''}" for kind in "oe"]
     if job.name:

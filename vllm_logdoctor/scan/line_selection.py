@@ -130,11 +130,8 @@ class Selector:
         for file, behind, data in self._tail:
             pieces = data.split(b"\n")
             first = behind - len(pieces) + 1
-            lines += [
-                WantedLine(file, first + n, piece[:TAIL_BYTES])
-                for n, piece in enumerate(pieces)
-                if piece.strip()
-            ]
+            written = ((n, piece) for n, piece in enumerate(pieces, first) if piece.strip())
+            lines += [WantedLine(file, n, piece[:TAIL_BYTES]) for n, piece in written]
         lines = lines[-TAIL_LINES - _LINES_OF_KEY :]
         return lines, max(0, len(lines) - TAIL_LINES)
 

@@ -72,12 +72,8 @@ class LineTemplates(dict[bytes, int]):
         self._learn_headers(lines[::_SAMPLED], templates[::_SAMPLED], verdicts[::_SAMPLED])
         headers = self._headers
         # One expression for all verdicts, because there are a million of these lines in a hundred megabytes.
-        return b"\n".join(
-            [
-                b"" if line[:verdict] in headers else line
-                for line, verdict in zip(lines, verdicts, strict=True)
-            ]
-        )
+        pairs = zip(lines, verdicts, strict=True)
+        return b"\n".join([b"" if line[:verdict] in headers else line for line, verdict in pairs])
 
     def _learn_headers(
         self, lines: Sequence[bytes], templates: Sequence[bytes], verdicts: Sequence[int]
