@@ -66,7 +66,7 @@ def test_cards_of_different_kinds_that_vllm_lists_are_not_called_missing() -> No
 def test_an_offline_engine_is_not_asked_to_drop_a_flag_of_the_server() -> None:
     lines = [
         "INFO 05-01 10:00:01 [utils.py:233] non-default args: {'disable_log_stats': True, 'model': 'org/model'}",
-        START[2],
+        START[2].replace("v0.11.0", "v0.11.2"),
         "Processed prompts: 100%|##| 8/8 [00:08<00:00, 1.00s/it, est. speed input: 100.00 toks/s, output: 50.00 toks/s]",
     ]
     text = report(lines)
