@@ -398,3 +398,16 @@ def test_the_cache_of_several_engines_is_given_per_engine() -> None:
     assert "65,536 tokens per engine" in two
     assert "65,536 tokens" in one
     assert "per engine" not in one
+
+
+def test_a_long_nested_setting_is_shown_without_what_is_off() -> None:
+    filled = {f"option_{number}_of_many": False for number in range(12)}
+    given = {
+        **filled,
+        "max_frames": 0,
+        "compile_sizes": [9],
+        "passes": {"fuse_norm": True, "fuse_act": False},
+    }
+    arguments = f"non-default args: {{'model': 'org/model', 'compilation_config': {given}}}"
+    text = analyze([f"INFO 05-01 10:00:01 [utils.py:233] {arguments}"]).to_markdown()
+    assert "| `compilation_config` | `compile_sizes=[9], passes.fuse_norm=True` |" in text

@@ -221,9 +221,11 @@ def test_preemptions_are_those_that_are_printed_or_counted() -> None:
 
 def test_lines_of_a_load_are_those_with_a_request() -> None:
     """The line behind the last request holds the end of the load and idle time; short requests end between all lines."""
-    running, waiting, last, idle = at(1, 1, 9.0), at(1, 0, 0.0, waiting=1), at(1, 0, 5.0), at(1, 0, 0.0)
-    assert busy_of([running, waiting, last, idle]) == [running, waiting]
+    running, waiting, last, idle = at(1, 1, 12.0), at(1, 0, 0.0, waiting=1), at(1, 0, 5.0), at(1, 0, 0.0)
+    assert busy_of([waiting, running, last, idle]) == [waiting, running]
     assert busy_of([last, idle]) == [last]
+    # Of an interval that was busy to its end only the last moment is idle.
+    assert busy_of([running, at(1, 0, 8.0), idle]) == [running, at(1, 0, 8.0)]
 
 
 def test_answers_are_counted_by_status_without_those_of_monitoring() -> None:

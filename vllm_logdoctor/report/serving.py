@@ -57,10 +57,17 @@ class Serving(Struct, frozen=True):
 def busy_of(series: Sequence[Reading]) -> list[Reading]:
     """Return the samples or points with requests; where all end between two of them, those with tokens.
 
-    An interval at whose end no request is left is the last part of a load and idle time: its rates are of neither.
+    An interval at whose end no request is left is the end of a load and idle time, and its rates are of neither, unless it
+    has most of the tokens of the interval before it.
     """
-    held = [one for one in series if one.running or one.waiting]
-    return held or [one for one in series if one.prompt > 0 or one.generation > 0]
+    found: list[Reading] = []
+    before: dict[int, float] = {}
+    for one in series:
+        engine = one.engine if isinstance(one, Sample) else 0
+        if one.running or one.waiting or 2 * one.generation > before.get(engine, math.inf):
+            found.append(one)
+        before[engine] = one.generation if one.running or one.waiting else math.inf
+    return found or [one for one in series if one.prompt > 0 or one.generation > 0]
 
 
 def serving_of(run: Run, engine: int | None = None) -> Serving:

@@ -22,6 +22,9 @@ MEANING: dict[Provenance, str] = {
     "default": "default",
 }
 _FEW = 8
+_LONG = 160
+_WHOLE = 400
+"""Characters of a nested setting from which what is off is left out, and at which it is cut."""
 # Settings that the report shows although nobody set them.
 _MAJOR = frozenset(
     (
@@ -214,8 +217,21 @@ def _proof(run: Run, value: Value) -> tuple[Evidence, ...]:
 
 def _shown(value: Value) -> str:
     if isinstance(value.value, dict):
-        return code(spread(value.value), 160) or "nothing set"
+        whole = spread(value.value)
+        return (
+            code(whole if len(whole) <= _LONG else spread(_without_zeros(value.value)), _WHOLE)
+            or "nothing set"
+        )
     return setting(value.value) + _resolved(value)
+
+
+def _without_zeros(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a nested setting without what is off or zero: most of what the engine filled in."""
+    return {
+        name: _without_zeros(item) if isinstance(item, Mapping) else item
+        for name, item in value.items()
+        if item is not False and item != 0
+    }
 
 
 def spread(value: Mapping[str, Any]) -> str:
