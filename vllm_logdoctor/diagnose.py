@@ -44,17 +44,17 @@ def judge(run: Run, objective: str = "balanced") -> Diagnosis:
     what_if = parts.get("capacity table", lambda: what_if_table(run), _NOTHING)
     right = parts.get("list of what is right", lambda: already_right(run, load, findings), _NOTHING)
     messages = parts.get("list of warnings", lambda: messages_of(run, failures), _NOTHING)
-    unknowns = parts.get("list of unknowns", lambda: unknowns_of(run, _topic(failures)), _NOTHING)
+    unknowns = parts.get("list of unknowns", lambda: unknowns_of(run, _topic(run, failures)), _NOTHING)
     ceiling = parts.get("distance to the limit", lambda: ceiling_of(run, load), None)
     not_known = (*unknowns, *parts.failed)
     return Diagnosis(run, findings, bottleneck, plan, what_if, right, messages, not_known, ceiling)
 
 
-def _topic(failures: tuple[Finding, ...]) -> str:
-    """Return the topic of the failure that ended a run, or ""."""
-    return next(
-        (one.topic or "other" for one in failures if one.role == "root" and one.kind == "failure"), ""
-    )
+def _topic(run: Run, failures: tuple[Finding, ...]) -> str:
+    """Return the topic of the failure that ended a run, or of a request's where a piece of a log shows nothing else; or ""."""
+    piece = not (run.config or run.samples or run.startup_complete)
+    roots = (one for one in failures if one.role == "root" and (one.kind == "failure" or piece))
+    return next((one.topic or "other" for one in roots), "")
 
 
 def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tuple[Finding, ...]:

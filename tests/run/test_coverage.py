@@ -59,9 +59,10 @@ def test_a_message_that_a_value_breaks_is_recognised_with_its_further_lines() ->
 
 def test_the_count_of_messages_leaves_out_what_no_file_of_vllm_prints() -> None:
     other = "INFO 05-01 10:00:01 [site_swapper.py:12] moved 7 blocks"
-    assert "21 lines read. Of 20 log lines compared with the messages of vLLM, all are known." in shown(
-        [*[START] * 20, other]
+    assert "51 lines read. Of 50 log lines compared with the messages of vLLM, all are known." in shown(
+        [*[START] * 50, other]
     )
+    assert "compared with the messages" not in shown([START] * 20)
 
 
 def test_lines_of_a_traceback_are_no_messages() -> None:

@@ -62,7 +62,7 @@ def first_screen(page: Page) -> FirstScreen:
         return FirstScreen(
             level,
             state(page),
-            run_title(page.run),
+            run_title(page.run, failed=True),
             with_lines(page, split_lead(root_explanation(request))[0], request),
             quote=quote(page, request),
             actions=tuple(remedies(page, request))[:SHOWN] if request.role == "root" else (),

@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 
 from msgspec import Struct
 
+from vllm_logdoctor.events import Event
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, slots_in_a_line
@@ -51,10 +52,10 @@ ONE_FAILED = "The only answered request failed"
 
 _LONGEST_ERROR = 160
 # FileNotFoundError: [Errno 2] No such file or directory: '/.cache'      A line of a traceback is indented, or code.
-_STATES_ERROR = lazy_pattern(r"(?i)(?!traceback)\w.*(?:error|fail|exception)")
+_STATES_ERROR = lazy_pattern(r"(?i)(?!traceback)(?=\w).*(?:error|fail|exception)")
 _LAST_SIGNS = {
     "*** SIGTERM received at": "The process received SIGTERM",
-    "Exception ignored in: <function": "Python ignored an exception while it freed an object; no other error is in the log",
+    "Exception ignored in: <function": "Python ignored an exception while it freed an object, which ends nothing; no other error is in the log",
 }
 """What a piece of a log says of an orderly end."""
 
@@ -133,6 +134,8 @@ def _without_statistics(run: Run) -> Bottleneck:
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
+    if (slept := run.seen("sleep-mode-freed")) is not None:
+        return _of_sleep(run, slept.first[0])
     for record in trail_of(run):
         words = next((words for text, words in _LAST_SIGNS.items() if text in record.message[:120]), "")
         if words:
@@ -140,7 +143,7 @@ def _without_statistics(run: Run) -> Bottleneck:
     said = next(filter(_is_own_error, trail_of(run)), None)
     if said is not None:
         text = OWN_ERROR.sub("", said.text if run.kind == "test" else said.message).strip()
-        what = "A check of a test failed" if run.kind == "test" else "An error is in the log, and no load"
+        what = "A check of a test failed" if run.kind == "test" else "The log shows no load, and this error"
         return Bottleneck("startup-only", f"{what}: {text[:_LONGEST_ERROR]}", (run.evidence(said),))
     requests = run.seen("request-received")
     shown = "neither statistics lines nor requests"
@@ -149,6 +152,17 @@ def _without_statistics(run: Run) -> Bottleneck:
             f"{requests.count:,} received request{'s' if requests.count > 1 else ''} and no statistics lines"
         )
     return Bottleneck("startup-only", f"The log has {shown}")
+
+
+def _of_sleep(run: Run, event: Event) -> Bottleneck:
+    """Return what a piece of a log says of sleep mode."""
+    freed, used = event.number("freed"), event.number("used")
+    words = (
+        f"Sleep mode freed {freed:g} GiB, and {used:g} GiB stayed in use"
+        if freed and used is not None
+        else "Sleep mode is in use"
+    )
+    return Bottleneck("startup-only", f"{words}; the log has no load", (run.evidence(event.record),))
 
 
 def _is_own_error(record: Record) -> bool:

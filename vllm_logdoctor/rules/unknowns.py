@@ -46,21 +46,26 @@ def unknowns_of(run: Run, topic: str = "") -> tuple[str, ...]:
 def _unknowns(run: Run, topic: str) -> Iterator[str]:
     if run.kind in ("build", "test", "client", "container") or run.router or not _is_of_vllm(run):
         return
+    where = _in_job(run)
     if run.version is None and (run.arguments or run.engine_config):
-        yield "vLLM release: run `pip show vllm` in the job script."
+        yield f"vLLM release: run `pip show vllm`{where}."
     elif run.version is None:
-        yield "vLLM release: keep the log from its first line, or run `pip show vllm` in the job script."
+        yield f"vLLM release: keep the log from its first line, or run `pip show vllm`{where}."
     elif is_inferred(run.version):
-        yield f"Exact vLLM release (inferred: {release_words(run.version)}): run `pip show vllm` in the job script."
+        yield f"Exact vLLM release (inferred: {release_words(run.version)}): run `pip show vllm`{where}."
     if not topic or topic in _OF_SETTINGS:
         yield from _launch_unknowns(run)
     if not run.samples and not topic:
         yield from _load_unknowns(run)
     memory = memory_of(run)
     if not topic or topic in _OF_CARDS:
-        yield from _card_unknowns(run, memory)
+        yield from _card_unknowns(run, memory, links=not topic or topic == "parallelism")
     if not topic or topic in _OF_MEMORY:
         yield from _cache_unknowns(run, memory)
+
+
+def _in_job(run: Run) -> str:
+    return " in the job script" if run.job is not None else ""
 
 
 def _launch_unknowns(run: Run) -> Iterator[str]:
@@ -109,7 +114,7 @@ def _no_statistics(run: Run) -> Iterator[str]:
         yield "Load: no statistics lines and no request. An idle engine prints them at DEBUG only (VLLM_LOGGING_LEVEL=DEBUG)."
 
 
-def _card_unknowns(run: Run, memory: Memory | None) -> Iterator[str]:
+def _card_unknowns(run: Run, memory: Memory | None, *, links: bool) -> Iterator[str]:
     if run.platform in (None, "cuda", "rocm") and run.config:
         sized = (
             memory is not None
@@ -117,10 +122,10 @@ def _card_unknowns(run: Run, memory: Memory | None) -> Iterator[str]:
             and "the next usual size" not in memory.total.basis
         )
         if not sized and not _names_card(run):
-            yield f"GPU model: run `{_CARDS.get(run.platform or '', 'nvidia-smi -L')}` in the job script."
+            yield f"GPU model: run `{_CARDS.get(run.platform or '', 'nvidia-smi -L')}`{_in_job(run)}."
         ranks = run.setting("tensor_parallel_size")
-        if isinstance(ranks, int) and ranks > 1 and not _shows_links(run):
-            yield f"GPU topology: run `{_LINKS.get(run.platform or '', 'nvidia-smi topo -m')}` in the job script."
+        if links and isinstance(ranks, int) and ranks > 1 and not _shows_links(run):
+            yield f"GPU topology: run `{_LINKS.get(run.platform or '', 'nvidia-smi topo -m')}`{_in_job(run)}."
 
 
 def _cache_unknowns(run: Run, memory: Memory | None) -> Iterator[str]:

@@ -13,6 +13,8 @@ from vllm_logdoctor.run.model import Coverage, Unknown
 
 _GROUPS = 8
 _FEW_LINES = 20
+_MANY_LINES = 50
+"""Log lines from which on it says something that all are known."""
 _WHOLE = 12
 """Characters of an exception's text that another line does not hold by chance."""
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
@@ -94,5 +96,7 @@ def _compared(coverage: Coverage) -> str:
         return ""
     known = share(coverage.recognised, coverage.vllm_lines)
     if coverage.recognised == coverage.vllm_lines:
+        if coverage.vllm_lines < _MANY_LINES:
+            return ""
         known = "all"
     return f" Of {coverage.vllm_lines:,} log lines compared with the messages of vLLM, {known} are known."

@@ -19,6 +19,8 @@ from vllm_logdoctor.run.model import Evidence, Phase
 
 _PERIODS = 8
 _DEEPEST = 3
+_LEAST_PHASES = 3
+_LONG_START = 60.0
 _ROUNDED = 0.5
 """Seconds that rounding may put between a total and the sum of its parts."""
 _BEFORE_WORKERS = ("startup", "imports", "placement", "unexplained")
@@ -74,6 +76,8 @@ def _phases(page: Page) -> list[str]:
     shown = list(_without_sums(shown))
     if not any(phase.name != "unexplained" and phase.seconds for phase in shown):
         return []
+    if total and page.root is not None and not page.run.startup_complete:
+        return _until_failure(page, shown, total)
     if len(shown) == 1:
         (only,) = shown
         return [
@@ -89,6 +93,18 @@ def _phases(page: Page) -> list[str]:
         )
     header = ["phase", *(["process"] if several else []), "from", "time", "share", "evidence"]
     return [*table(header, rows), ""]
+
+
+def _until_failure(page: Page, shown: Sequence[Phase], total: float) -> list[str]:
+    """Return the phases of a start that failed, without shares of a whole; of a short one with few phases the log itself says as much."""
+    known = [phase for phase in shown if phase.name != "unexplained"]
+    if total < _LONG_START and sum(not depth for _, depth in nested(known)) < _LEAST_PHASES:
+        return []
+    several = len({phase.process for phase in known}) > 1
+    rows = [_row(page, phase, None, several, depth) for phase, depth in nested(known)]
+    rows.append(["**until the failure**", *([""] if several else []), "", f"**{duration(total)}**", "", ""])
+    header = ["phase", *(["process"] if several else []), "from", "time", "evidence"]
+    return [*table(header, [[*row[:-2], row[-1]] for row in rows]), ""]
 
 
 def _without_sums(phases: Sequence[Phase]) -> Iterator[Phase]:
