@@ -40,15 +40,15 @@ def other_findings(page: Page) -> list[str]:
     earlier = {finding.id for diagnosis in page.earlier for finding in diagnosis.findings}
     shown = (page.root, failed_request(page))
     return [
-        f"- **{prose(finding.title)}**{page.cited(finding.evidence)}: {in_program_terms(prose(_said(finding)), page.run)}"
+        f"- **{prose(finding.title)}**{page.cited(finding.evidence)}: {in_program_terms(prose(_said(page, finding)), page.run)}"
         for finding in page.advice
         if not is_asked(finding) and finding.id not in earlier and finding not in shown
     ]
 
 
-def _said(finding: Finding) -> str:
-    """Return the explanation of a finding; of a request's error, which has no section, with what to do."""
-    ways = finding.alternatives if finding.role == "root" else ()
+def _said(page: Page, finding: Finding) -> str:
+    """Return the explanation of a finding; of a request's error under load, which the first screen is not about, with what to do."""
+    ways = finding.alternatives if finding.role == "root" and page.run.samples else ()
     return " ".join((finding.explanation, *(f"{way.rstrip('.')}." for way in ways)))
 
 
