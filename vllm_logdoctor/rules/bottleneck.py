@@ -140,9 +140,15 @@ def _without_statistics(run: Run) -> Bottleneck:
         words = next((words for text, words in _LAST_SIGNS.items() if text in record.message[:120]), "")
         if words:
             return Bottleneck("startup-only", words, (run.evidence(record),))
-    said = next(filter(_is_own_error, trail_of(run)), None)
-    if said is not None:
-        text = OWN_ERROR.sub("", said.text if run.kind == "test" else said.message).strip()
+    errors = list(filter(_is_own_error, trail_of(run)))
+    if errors:
+        said = errors[0]
+        # A logger says what it could not do before the exception.
+        logged = [one for one in errors[:2] if one.call_site == said.call_site and one.level]
+        texts = [one.message.strip().rstrip(".") for one in logged] or [
+            said.text if run.kind == "test" else said.message
+        ]
+        text = OWN_ERROR.sub("", ": ".join(texts)).strip()
         what = "A check of a test failed" if run.kind == "test" else "The log shows no load, and this error"
         return Bottleneck("startup-only", f"{what}: {text[:_LONGEST_ERROR]}", (run.evidence(said),))
     requests = run.seen("request-received")
