@@ -251,6 +251,7 @@ def test_the_interval_before_the_log_is_named_and_is_no_part_of_its_length() -> 
     text = report(["$ vllm serve org/m --max-model-len 8192", *lines])
     assert " · 25 s · " in text
     assert "6 statistics lines, the first for the interval before the log." in text
+    assert "KV cache size: keep the log from its first line." in text
     assert "in all 6 statistics lines with requests" in text
 
 
@@ -494,3 +495,8 @@ def test_fewer_lines_than_a_minute_do_not_show_who_set_the_pace() -> None:
     assert "No request waited in the 5 statistics lines with requests" in few
     assert "the client set the pace" not in few
     assert "the client set the pace" in enough
+
+
+def test_one_statistics_line_has_neither_a_mean_nor_a_peak() -> None:
+    text = report([*START, statistics(120, 1, 0, 1.0)])
+    assert "| 6,000 tokens/s in one statistics line |" in text

@@ -217,6 +217,7 @@ def test_what_prompts_take_is_no_part_of_the_gain_from_graphs() -> None:
     assert effect is not None
     assert effect.high <= 2.3
     assert "computed prompts alone" in effect.basis
+    assert effect.low < effect.high
 
 
 def test_a_crash_within_a_minute_of_load_gets_no_advice_on_speed() -> None:

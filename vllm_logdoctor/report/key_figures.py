@@ -97,7 +97,8 @@ def _of_load(run: Run) -> Iterator[Figure]:
         middle = "" if median / _UNEVEN <= mean <= median * _UNEVEN else f"{number(median)} median, "
         each = per_request(points) if (figures.running or 0) > 1 and _is_one_load(points) else None
         share = f"; {number(each)} per request at steady load (median)" if each else ""
-        yield "generation", f"{number(mean)} tokens/s mean, {middle}{number(peak)} peak{share}"
+        words = f"{number(mean)} tokens/s mean, {middle}{number(peak)} peak{share}"
+        yield "generation", f"{number(mean)} tokens/s in one statistics line" if figures.busy == 1 else words
     elif figures.prompt.max:
         yield (
             "prompts",

@@ -138,7 +138,8 @@ def _cache_unknowns(run: Run, memory: Memory | None) -> Iterator[str]:
         and not pools(run)
         and not _shows_blocks(run)
     ):
-        yield "KV cache size: keep the engine's start-up lines at INFO."
+        how = "the engine's start-up lines at INFO" if run.engine_config else "the log from its first line"
+        yield f"KV cache size: keep {how}."
 
 
 def _shows_blocks(run: Run) -> bool:

@@ -156,7 +156,13 @@ def _beside_prompts(case: RuleContext, effect: Effect | None) -> Effect | None:
     if effect is None or effect.high <= most:
         return effect
     basis = f"{effect.basis}; steps computed prompts alone in {100 / most:.0f} % of the time"
-    return replace(effect, low=min(effect.low, most), high=round(most, 2), median=None, basis=basis)
+    return _at_most(effect, round(most, 2), basis)
+
+
+def _at_most(effect: Effect, most: float, basis: str) -> Effect:
+    """Return an effect up to a bound: of a range that lies above it only the bound is known."""
+    low = effect.low if effect.low < most else min(1.0, most)
+    return replace(effect, low=low, high=most, median=None, basis=basis)
 
 
 def _eager_effect_at_load(case: RuleContext) -> tuple[Severity, Confidence, Effect | None]:
@@ -189,7 +195,7 @@ def _within_bandwidth(case: RuleContext, effect: Effect) -> Effect:
     if most >= effect.high:
         return effect
     basis = f"{effect.basis}; the memory bandwidth of such a card allows at most {most:g} x"
-    return replace(effect, low=min(effect.low, most), high=most, median=None, basis=basis)
+    return _at_most(effect, most, basis)
 
 
 def _eager_for_the_start(case: RuleContext) -> Advice:
