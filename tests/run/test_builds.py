@@ -33,13 +33,17 @@ def test_a_compiler_error_is_the_cause_of_a_failed_build(tmp_path):
 def test_what_only_a_running_vllm_can_suffer_is_not_named_in_a_build(tmp_path):
     crash = _COMPILER.replace(
         "/src/csrc/cpu/attention.cpp:281:40: error: use of undeclared identifier 'vcvt'",
-        "ptxas terminated (signal: 11)",
+        "ptxas terminated (signal: 11)sccache: Compiler killed by signal 11",
     )
     result = _first_run(tmp_path, crash)
     root = next(finding for finding in result.findings if finding.role == "root")
     assert root.id == "unclassified-failure"
     assert "ptxas terminated" in root.evidence[0].text
-    assert "MAX_JOBS" in root.alternatives[0]
+    assert "use another release of it" in root.alternatives[0]
+    assert "sccache" not in analyze(tmp_path / "build.log").to_markdown().split("\n")[0]
+    killed = _first_run(tmp_path, crash.replace("signal: 11", "signal: 9").replace("signal 11", "signal 9"))
+    memory = next(finding for finding in killed.findings if finding.role == "root")
+    assert "MAX_JOBS" in memory.alternatives[0]
 
 
 def test_a_build_whose_tools_say_only_that_it_failed_has_no_cause_in_the_log(tmp_path):
@@ -116,7 +120,8 @@ def test_a_check_of_a_wheel_that_stops_a_docker_build_is_its_failure(tmp_path):
         "ERROR: failed to solve: process did not complete successfully: exit code: 1\n"
     )
     (root,) = [finding for finding in _first_run(tmp_path, text).findings if finding.role == "root"]
-    assert root.id == "unclassified-failure"
+    assert root.title == "Wheel larger than the size check allows"
+    assert "291.37 MB, with a limit of 250 MB" in root.explanation
     assert "Not allowed: Wheel" in root.evidence[0].text
 
 

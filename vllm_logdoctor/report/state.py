@@ -45,6 +45,14 @@ _TEST = lazy_pattern(
     r"^(?:FAILED|ERROR) \S{1,300}\.py::.{1,200}? - (?=\w)|^\S{1,300}?(?::\d+(?::\d+)?|\(\d+\)): (?=(?:fatal )?error: )"
 )
 
+# function <function test_a at 0x7fc6998f1800> failed
+_ADDRESS = lazy_pattern(r" at 0x[0-9a-f]{6,16}\b")
+# Failed to apply Processor on data={'text': '<|image_pad|>...
+_DUMP = lazy_pattern(r"(?<=\w)=[{\[(<].*")
+# ptxas terminated (signal: 11)sccache: Compiler killed by signal 11    (two programs wrote into one line)
+_GLUED = lazy_pattern(r"(?<=\))(?=[a-z]{2,20}: )")
+_TITLE = 110
+
 
 def state_level(page: Page) -> Level:
     """Return the level of a run's state."""
@@ -210,7 +218,8 @@ def is_cut_off(page: Page) -> bool:
 def _cause(root: Finding) -> str:
     """Return the title of a cause; the exception itself where no rule names it."""
     said = _TEST.sub("", excerpt(root.evidence[0].text, limit=400)) if root.evidence else ""
-    said = excerpt(said, limit=110)
+    said = _GLUED.split(_ADDRESS.sub("", said), maxsplit=1)[0]
+    said = excerpt(_DUMP.sub("…", said) if len(said) > _TITLE else said, limit=_TITLE)
     if root.id == _UNNAMED and _WORD.search(said):
         return inline(said.partition(". Did you mean")[0])
     return prose(root.title)

@@ -71,9 +71,14 @@ _TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecEr
 _BUILD_LINES = 600
 # ptxas terminated (signal: 11)      c++: fatal error: Killed signal terminated program cc1plus      internal compiler error
 _SIGNAL = lazy_pattern(r"signal|Killed|Segmentation|internal compiler error")
+# Killed signal terminated program cc1plus      Compiler killed by signal 9
+_KILLED = lazy_pattern(r"Killed|signal:? 9\b")
+_OUT_OF_MEMORY = (
+    "Build with fewer jobs at once (`MAX_JOBS`): each compiler takes gigabytes of host memory, and the kernel kills one where none is left.",
+)
 _CRASHED = (
-    "Build with fewer jobs at once (`MAX_JOBS=4`): each compiler takes gigabytes of host memory.",
-    "Use another release of the compiler where it crashes again at the same file.",
+    "Build again: where the compiler crashes at the same file, use another release of it (nvcc and ptxas are of the CUDA toolkit).",
+    "Where it crashes at another file each time, build with fewer jobs at once (`MAX_JOBS`): memory may be short.",
 )
 INSTALL_BUILT = "Install a wheel or an image of vLLM for this platform instead of building it."
 _LACKING = "CMake did not find all of {package} (missing: {missing}), and stopped: {exception}"
@@ -334,7 +339,13 @@ def build_failure(
     values = {"exception": error_text(context.trail, compiler)[:300]}
     signature = Signature(
         "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed",
-        remedy=(*(_CRASHED if _SIGNAL.search(compiler.message) else _REFUSED), INSTALL_BUILT),
+        remedy=(
+            *(
+                _OUT_OF_MEMORY if _KILLED.search(compiler.message)
+                else _CRASHED if _SIGNAL.search(compiler.message) else _REFUSED
+            ),
+            INSTALL_BUILT,
+        ),
     )  # fmt: skip
     supporting = (observation.record,) if observation.record is not compiler else ()
     if (lacking := not_found_above(context.trail, compiler)) is not None:
