@@ -27,7 +27,7 @@ _SAYS_NOTHING = lazy_pattern(
     r"|.*\(\*\w*args\b.{0,40}\)|.*Traceback \(most recent call last\):?|.*\b\d+%\|.*|ray\.exceptions\.\w+(?:\(\w+\))?: ray::.*"
     r"|\S+ValidationError: \d+ validation errors? for \w+|Exception in worker .{1,80} while processing method \w+\.?"
     r"|Engine background task failed|Error executing method .*|RuntimeError: Engine (?:core )?(?:initialization|process) failed.*"
-    r"|.*ERR99999 UNKNOWN.*|what\(\): .*|(?:Loading model weights|Model loading) took .*)\s*",
+    r"|.*ERR99999 UNKNOWN.*|what\(\): .*|Set TORCHDYNAMO_VERBOSE=1 .*|(?:Loading model weights|Model loading) took .*)\s*",
 )
 # INFO 04-12 07:11:48 [gpu_model_runner.py:2653] Model loading took 67.5 GiB: a figure of the explanation, and nothing that broke
 _NORMAL = lazy_pattern(r"\bINFO:? ")

@@ -80,6 +80,8 @@ def _phases(page: Page) -> list[str]:
         return _until_failure(page, shown, total)
     if len(shown) == 1:
         (only,) = shown
+        if page.root is not None:
+            return []  # It says nothing of the failure.
         return [
             f"{capital(prose(phase_words(only.name)))}: {duration(only.seconds)}{page.cited(only.evidence, 2)}.",
             "",
