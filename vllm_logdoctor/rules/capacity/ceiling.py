@@ -13,11 +13,10 @@ from vllm_logdoctor.knowledge.cards import Card
 from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.card import device_of
-from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
+from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of
 from vllm_logdoctor.rules.load import Load, Span, decode_spans, evidence_of_sample, load_of, weighted_median
 from vllm_logdoctor.run.model import Evidence, Run
 
-GIB = 1024**3
 LEAST_SAMPLES = 3
 # A load of few prompts says nothing about how fast they could be computed.
 MEASURABLE = 0.05
@@ -50,11 +49,8 @@ class Ceiling(Struct, frozen=True):
     def of_limit(self) -> str:
         """Return the share of the limit in words."""
         share = f"{100 * self.share:.0f} %"
-        return (
-            f"{share} or more, as the log leaves open which variant the card is"
-            if self.variant_open
-            else share
-        )
+        open_ = " or more, as the log leaves open which variant the card is" if self.variant_open else ""
+        return share + open_
 
 
 def ceiling_of(run: Run, load: Load | None = None) -> Ceiling | None:
@@ -68,11 +64,8 @@ def ceiling_of(run: Run, load: Load | None = None) -> Ceiling | None:
     card = device.fastest("bandwidth_gbs") if device is not None else None
     if card is None or not card.bandwidth_gbs or memory is None or not memory.weights or not memory.available:
         return None
-    if (
-        run.setting("speculative_config")
-        or has_experts(run)
-        or run.setting("pipeline_parallel_size") not in (None, 1)
-    ):
+    stages = run.setting("pipeline_parallel_size")
+    if run.setting("speculative_config") or has_experts(run) or stages not in (None, 1):
         return None
     spans = decode_spans((load or load_of(run)).busy)
     if len(spans) < LEAST_SAMPLES:
@@ -146,11 +139,7 @@ def _ceiling(
         f"{bandwidth:,.0f} GB/s ({card.name}, {card.source}) / ({weights:g} GiB weights + {cache:.2f} GiB"
         f" cache) x {running:.0f} requests = {ceiling:,.0f} tokens/s"
     )
-    lines = [
-        value.evidence[0]
-        for value in (run.measured.get("model_weights_gib"), run.measured.get("available_kv_cache_gib"))
-        if value and value.evidence
-    ]
-    return Ceiling(
-        ceiling, measured, measured / ceiling, formula, (*lines, evidence_of_sample(run, spans[-1].sample))
-    )
+    sizes = run.measured.get("model_weights_gib"), run.measured.get("available_kv_cache_gib")
+    lines = [value.evidence[0] for value in sizes if value and value.evidence]
+    lines.append(evidence_of_sample(run, spans[-1].sample))
+    return Ceiling(ceiling, measured, measured / ceiling, formula, tuple(lines))

@@ -7,7 +7,7 @@ from typing import Any
 from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.defaults import default_of
 from vllm_logdoctor.rules.capacity.card import device_name
-from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, device_total
+from vllm_logdoctor.rules.capacity.memory import arguments_are_whole, device_total, whole
 from vllm_logdoctor.run.model import Run
 
 SMALLEST_DEFAULT = 256
@@ -18,7 +18,7 @@ def max_num_seqs_of(run: Run) -> int | None:
     """Return max_num_seqs: as printed, else the default for this version and device where the arguments leave
     it open.
     """
-    return _whole(run.setting("max_num_seqs")) or _within_graphs(run, _default(run, "max_num_seqs"))
+    return whole(run.setting("max_num_seqs")) or _within_graphs(run, _default(run, "max_num_seqs"))
 
 
 def _within_graphs(run: Run, default: int | None) -> int | None:
@@ -36,7 +36,7 @@ def engines_in_a_line(run: Run) -> int:
     """Return how many engines a statistics line adds up: all data-parallel ranks where only their aggregate is printed."""
     # 8 Engines Aggregated: Avg prompt throughput: 100.0 tokens/s, Avg generation throughput: 800.0 tokens/s, Running: 26 reqs
     aggregated = bool(run.samples) and all(sample.engine < 0 for sample in run.samples)
-    return _whole(run.setting("data_parallel_size")) or 1 if aggregated else 1
+    return whole(run.setting("data_parallel_size")) or 1 if aggregated else 1
 
 
 def slots_in_a_line(run: Run) -> int | None:
@@ -53,19 +53,19 @@ def least_max_num_seqs(run: Run) -> int:
     if not on_cards or not arguments_are_whole(run) or run.setting("max_num_seqs") is not None:
         return 1
     # vLLM's default max_num_seqs is at most the tokens of a step.
-    return min(SMALLEST_DEFAULT, _whole(run.setting("max_num_batched_tokens")) or SMALLEST_DEFAULT)
+    return min(SMALLEST_DEFAULT, whole(run.setting("max_num_batched_tokens")) or SMALLEST_DEFAULT)
 
 
 def step_tokens_of(run: Run) -> int | None:
     """Return max_num_batched_tokens: as printed, else the default for this version and device."""
-    return _whole(run.setting("max_num_batched_tokens")) or _default(run, "max_num_batched_tokens")
+    return whole(run.setting("max_num_batched_tokens")) or _default(run, "max_num_batched_tokens")
 
 
 def _default(run: Run, name: str) -> int | None:
     if run.version is None or not arguments_are_whole(run):
         return None
     found = default_of(name, str(run.version.value), context_of_defaults(run))
-    return _whole(found.value) if found else None
+    return whole(found.value) if found else None
 
 
 def context_of_defaults(run: Run) -> Context:
@@ -73,7 +73,7 @@ def context_of_defaults(run: Run) -> Context:
     total, named = device_total(run), device_name(run)
 
     def size(name: str) -> int | None:
-        return _whole(run.setting(name))
+        return whole(run.setting(name))
 
     return Context(
         engine=run.engine if run.engine in ("V0", "V1") else None,  # type: ignore[arg-type]
@@ -88,12 +88,6 @@ def context_of_defaults(run: Run) -> Context:
         enforce_eager=_switch(run.setting("enforce_eager")),
         enable_prefix_caching=_switch(run.setting("enable_prefix_caching")),
         enable_chunked_prefill=_switch(run.setting("enable_chunked_prefill")),
-    )
-
-
-def _whole(value: Any) -> int | None:
-    return (
-        int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
     )
 
 

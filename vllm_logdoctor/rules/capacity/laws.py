@@ -14,7 +14,7 @@ from vllm_logdoctor.knowledge.dtypes import kv_cache_bytes, weight_bytes
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, step_tokens_of
 from vllm_logdoctor.rules.capacity.fp8 import condition_of_fp8, fp8_cache_breaks_answers, refuses_fp8
-from vllm_logdoctor.rules.capacity.memory import GIB, START_FAILS, Memory
+from vllm_logdoctor.rules.capacity.memory import GIB, NOT_PRINTED, START_FAILS, Memory
 from vllm_logdoctor.run.model import Run
 
 
@@ -61,15 +61,11 @@ def utilization(memory: Memory, to: ChangedSetting) -> Memory | str:
     if new is None or new > 1:
         return "gpu_memory_utilization is a share between 0 and 1"
     if memory.fixed:
-        return memory.scaled(1, 1, 1, f"no effect: {memory.fixed}")
+        return memory.unmoved(f"no effect: {memory.fixed}")
     if memory.utilization is None:
         return "the log does not show the present gpu_memory_utilization"
     if memory.available is None or total is None:
-        return (
-            "the log does not show the memory of the device"
-            if memory.available
-            else "the log does not print the memory of the KV cache"
-        )
+        return "the log does not show the memory of the device" if memory.available else NOT_PRINTED
     if memory.free is not None and new * total.gib > memory.free + 0.005:
         return (
             f"{START_FAILS}: {new:g} x {total.gib:g} GiB is more than the {memory.free:g} GiB that were free"
@@ -78,17 +74,16 @@ def utilization(memory: Memory, to: ChangedSetting) -> Memory | str:
     gib = memory.available + delta * total.gib
     # Profiling anew at the other size moved what was left by up to 1 %.
     slack = 0.015 * gib if delta else 0.0
-    edges = sorted((memory.available + delta * total.low, memory.available + delta * total.high))
-    edges = [edges[0] - slack, edges[1] + slack]
+    low, high = sorted((memory.available + delta * total.low, memory.available + delta * total.high))
     step = f"{memory.available:g} GiB {delta:+.3g} x {total.gib:.4g} GiB = {gib:.2f} GiB ({total.basis})"
-    return memory.with_available(gib, edges[0], edges[1], step)
+    return memory.with_available(gib, low - slack, high + slack, step)
 
 
 def cache_dtype(memory: Memory, to: ChangedSetting) -> Memory | str:
     """kv_cache_dtype: tokens go with the bytes of an element (measured: exactly 2.00 from 16 bit to fp8)."""
     override = to.run.setting("num_gpu_blocks_override")
     if override:
-        return memory.scaled(1, 1, 1, f"num_gpu_blocks_override={override} fixes the number of blocks")
+        return memory.unmoved(f"num_gpu_blocks_override={override} fixes the number of blocks")
     before = str(to.before or "auto")
     before = str(to.run.in_effect("kv_cache_dtype") or before) if before == "auto" else before
     to_fp8 = str(to.value).startswith("fp8") and not before.startswith("fp8")
@@ -108,9 +103,8 @@ def cache_dtype(memory: Memory, to: ChangedSetting) -> Memory | str:
     if to_fp8 and fp8_cache_breaks_answers(to.run):
         step += "; known to break answers of this model family without calibrated scales"
     if memory.hybrid:
-        return memory.scaled(
-            ratio, min(1.0, low), max(1.0, high), step + "; layers with a state of fixed size may keep theirs"
-        )
+        step += "; layers with a state of fixed size may keep theirs"
+        low, high = min(1.0, low), max(1.0, high)
     return memory.scaled(ratio, low, high, step)
 
 
@@ -137,7 +131,7 @@ def sequences(memory: Memory, to: ChangedSetting) -> Memory | str:
     if new is None:
         return "max_num_seqs is a number of requests"
     if memory.fixed:
-        return memory.scaled(1, 1, 1, f"no effect: {memory.fixed}")
+        return memory.unmoved(f"no effect: {memory.fixed}")
     if not isinstance(old, int | float) or memory.available is None:
         return memory.scaled(1, 0.95, 1.05, "max_num_seqs moves the tokens by a few per cent at most")
     moved = [(float(old) - new) * row / 1024 for row in ROW_MIB]
@@ -155,7 +149,7 @@ def step_tokens(memory: Memory, to: ChangedSetting) -> Memory | str:
     if new is None:
         return "max_num_batched_tokens is a number of tokens"
     if memory.fixed:
-        return memory.scaled(1, 1, 1, f"no effect: {memory.fixed}")
+        return memory.unmoved(f"no effect: {memory.fixed}")
     if not isinstance(old, int | float) or not old:
         return "the log does not show the present max_num_batched_tokens"
     ratio = new / float(old)
@@ -165,10 +159,8 @@ def step_tokens(memory: Memory, to: ChangedSetting) -> Memory | str:
         step = f"activations of {memory.activation:g} GiB grow by 0 to {ratio:g} x"
         return memory.with_available(memory.available - most / 2, sizes[0], sizes[1], step)
     doublings = math.log2(ratio)
-    edges = sorted((1.0, 0.95**doublings))
-    return memory.scaled(
-        0.98**doublings, edges[0], edges[1], "2 % fewer tokens a doubling (0 to 5 % measured)"
-    )
+    low, high = sorted((1.0, 0.95**doublings))
+    return memory.scaled(0.98**doublings, low, high, "2 % fewer tokens a doubling (0 to 5 % measured)")
 
 
 def tensor_parallel(memory: Memory, to: ChangedSetting) -> Memory | str:
@@ -188,7 +180,7 @@ def _shared_out(memory: Memory, to: ChangedSetting, shares_cache: bool) -> Memor
     if new is None or new != int(new):
         return f"{to.name} is a number of ranks"
     if memory.fixed:
-        return memory.scaled(1, 1, 1, f"{memory.fixed} on every rank")
+        return memory.unmoved(f"{memory.fixed} on every rank")
     if memory.weights is None or memory.available is None:
         return "the log does not print weights and cache of a rank in GiB"
     ratio = new / float(old)
@@ -220,19 +212,13 @@ def blocks(memory: Memory, to: ChangedSetting) -> Memory | str:
     number = to.number()
     if number is None:
         return "num_gpu_blocks_override is a number of blocks"
-    if memory.block is None or memory.hybrid:
-        return (
-            "the log does not show how many tokens a block holds"
-            if memory.block is None
-            else "layers of several kinds share the blocks"
-        )
+    if memory.block is None:
+        return "the log does not show how many tokens a block holds"
+    if memory.hybrid:
+        return "layers of several kinds share the blocks"
     tokens = number * memory.block
-    return memory.scaled(
-        tokens / memory.tokens,
-        tokens / memory.low,
-        tokens / memory.high,
-        f"{number:,.0f} blocks of {memory.block} tokens",
-    )
+    step = f"{number:,.0f} blocks of {memory.block} tokens"
+    return memory.scaled(tokens / memory.tokens, tokens / memory.low, tokens / memory.high, step)
 
 
 def _blocks_of_the_engine(memory: Memory, run: Run) -> Memory | str:
@@ -258,19 +244,16 @@ def cache_bytes(memory: Memory, to: ChangedSetting) -> Memory | str:
 
 def eager(memory: Memory, to: ChangedSetting) -> Memory | str:
     """enforce_eager: from 0.21 graphs are counted inside the budget; before, they came out of what was left."""
-    if bool(to.value) == bool(to.before) or memory.fixed:
-        return memory.scaled(1, 1, 1, "nothing changes" if not memory.fixed else f"no effect: {memory.fixed}")
-    version = to.run.release
+    if memory.fixed:
+        return memory.unmoved(f"no effect: {memory.fixed}")
+    if bool(to.value) == bool(to.before):
+        return memory.unmoved("nothing changes")
     if memory.graphs and memory.available is not None and to.value:
         gib = memory.available + memory.graphs
-        return memory.with_available(
-            gib, memory.available, gib, f"{memory.graphs:g} GiB are no longer set aside for CUDA graphs"
-        )
-    if at_least(version, "0.21.0"):
-        return (
-            "graphs count inside the budget in this version, and this run captured none: their size is not"
-            " known"
-        )
+        step = f"{memory.graphs:g} GiB are no longer set aside for CUDA graphs"
+        return memory.with_available(gib, memory.available, gib, step)
+    if at_least(to.run.release, "0.21.0"):
+        return "graphs count inside the budget in this version, and this run captured none: their size is not known"
     return memory.scaled(1, 0.95, 1.05, "graphs lie outside the budget in this version (0 to 5 % measured)")
 
 
@@ -301,23 +284,18 @@ def speculation(memory: Memory, to: ChangedSetting) -> Memory | str:
     """
     method = _method(to.value)
     if not to.value and not to.before:
-        return memory.scaled(1, 1, 1, "nothing changes")
+        return memory.unmoved("nothing changes")
     if method in ("ngram", "suffix"):
         return memory.scaled(1, 0.98, 1.0, f"{method} drafting has no weights")
     if to.before and to.value:
         return "the memory of the present draft is not known"
     if to.before:
         low, middle, high = (1 / share for share in reversed(DRAFT_SHARE))
-        return memory.scaled(
-            middle, low, high, "without drafting layers (6 to 16 % of the tokens in four measured pairs)"
-        )
+        step = "without drafting layers (6 to 16 % of the tokens in four measured pairs)"
+        return memory.scaled(middle, low, high, step)
     if method in ("mtp", "deepseek_mtp", "qwen3_next_mtp"):
-        return memory.scaled(
-            DRAFT_SHARE[1],
-            DRAFT_SHARE[0],
-            DRAFT_SHARE[2],
-            "drafting layers took 6 to 16 % in four measured pairs",
-        )
+        low, middle, high = DRAFT_SHARE
+        return memory.scaled(middle, low, high, "drafting layers took 6 to 16 % in four measured pairs")
     return "the size of the draft model is not known"
 
 
@@ -325,7 +303,7 @@ def offload(memory: Memory, to: ChangedSetting) -> Memory | str:
     """cpu_offload_gb: so much of the weights goes to the host."""
     new, old = to.number() or 0.0, float(to.before or 0.0)
     if memory.available is None:
-        return "the log does not print the memory of the KV cache"
+        return NOT_PRINTED
     gib = memory.available + new - old
     return memory.with_available(gib, gib - 0.5, gib + 0.5, f"{new - old:+g} GiB of weights on the host")
 
@@ -340,7 +318,7 @@ def block_size(memory: Memory, to: ChangedSetting) -> Memory | str:
 
 def replicas(memory: Memory, to: ChangedSetting) -> Memory | str:
     """data_parallel_size: each engine keeps its own cache."""
-    return memory.scaled(1, 1, 1, "each engine has a cache of its own; this is the one of one engine")
+    return memory.unmoved("each engine has a cache of its own; this is the one of one engine")
 
 
 def uses_latent_attention(run: Run) -> bool:

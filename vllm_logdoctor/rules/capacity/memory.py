@@ -25,6 +25,7 @@ LEAST_USABLE = 0.97
 CARD_LISTS = ("gpu-listed", "gpu-named")
 """Patterns of the lines of nvidia-smi that name a card."""
 AS_PRINTED = "as printed"
+NOT_PRINTED = "the log does not print the memory of the KV cache"
 START_FAILS = "the start would fail"
 """Words in every answer that says that an engine with these settings would not come up."""
 
@@ -82,11 +83,13 @@ class Memory(Struct, frozen=True):
         Where layers of several kinds share the cache the printed tokens count the blocks of all kinds, and windows keep the
         last tokens only: the printed number of requests is the figure that holds.
         """
-        return (
-            self.concurrency * self.length
-            if self.hybrid and self.concurrency and self.length
-            else self.tokens
-        )
+        if self.hybrid and self.concurrency and self.length:
+            return self.concurrency * self.length
+        return self.tokens
+
+    def unmoved(self, step: str) -> Memory:
+        """Return the memory as it is, with the reason why a setting does not move it."""
+        return replace(self, steps=(*self.steps, step))
 
     def scaled(self, ratio: float, low: float, high: float, step: str) -> Memory:
         """Return the memory with the cache grown by a ratio that lies between two others."""
@@ -101,7 +104,7 @@ class Memory(Struct, frozen=True):
     def with_available(self, gib: float, low: float, high: float, step: str) -> Memory | str:
         """Return the memory with another size of the cache, or why it can't be."""
         if self.available is None or self.available <= 0:
-            return "the log does not print the memory of the KV cache"
+            return NOT_PRINTED
         if gib <= 0:
             return f"{step}: nothing is left for the KV cache ({gib:.2f} GiB), {START_FAILS}"
         grown = self.scaled(gib / self.available, max(low, 0.0) / self.available, high / self.available, step)
@@ -113,7 +116,7 @@ def memory_of(run: Run) -> Memory | None:
     tokens = run.measure("kv_cache_tokens")
     if not tokens:
         return None
-    length = _whole(run.setting("max_model_len"))
+    length = whole(run.setting("max_model_len"))
     return Memory(
         tokens,
         tokens,
@@ -135,7 +138,7 @@ def memory_of(run: Run) -> Memory | None:
         length=length,
         concurrency=run.measure("max_concurrency") or (tokens / length if length else None),
         hybrid=_shared_by_kinds(tokens, length, run.measure("max_concurrency")),
-        block=_whole(run.setting("block_size")),
+        block=whole(run.setting("block_size")),
     )
 
 
@@ -186,9 +189,9 @@ def arguments_are_whole(run: Run) -> bool:
     for pattern in ("arguments-non-default", "arguments-namespace"):
         seen = run.seen(pattern)
         if seen is not None:
-            return seen.first[0].text("arguments").rstrip().endswith(("}", ")")) or bool(
-                pattern == "arguments-namespace" and seen.first[0].record.message.rstrip().endswith(")")
-            )
+            line = seen.first[0]
+            closed = line.text("arguments").rstrip().endswith(("}", ")"))
+            return closed or (pattern == "arguments-namespace" and line.record.message.rstrip().endswith(")"))
     return False
 
 
@@ -238,9 +241,8 @@ def _least_size(run: Run, utilization: float) -> float | None:
 
 def _listed_size(run: Run, utilization: float) -> Size | None:
     """Return the usable part of the memory that nvidia-smi prints of the cards, where all have the same."""
-    listed = {
-        event.number("mib") for name in CARD_LISTS if (seen := run.seen(name)) for event in seen.first
-    } - {None}
+    cards = [event for name in CARD_LISTS if (seen := run.seen(name)) for event in seen.first]
+    listed = {event.number("mib") for event in cards} - {None}
     floor = _least_size(run, utilization)
     if len(listed) != 1 or floor is None:
         return None
@@ -249,12 +251,8 @@ def _listed_size(run: Run, utilization: float) -> Size | None:
         return None
     low = max(LEAST_USABLE * gib, floor)
     usual = next((size for size in _usable_sizes(run) if low <= size <= gib), (low + gib) / 2)
-    return Size(
-        usual,
-        low,
-        gib,
-        f"about {usual:.1f} GiB usable, estimated from the {gib:.1f} GiB that nvidia-smi prints",
-    )
+    basis = f"about {usual:.1f} GiB usable, estimated from the {gib:.1f} GiB that nvidia-smi prints"
+    return Size(usual, low, gib, basis)
 
 
 def _usual_size(run: Run, utilization: float) -> Size | None:
@@ -296,6 +294,7 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _whole(value: object) -> int | None:
+def whole(value: object) -> int | None:
+    """Return a positive number as a whole one, or None."""
     number = _number(value)
     return int(number) if number and number > 0 else None
