@@ -88,7 +88,7 @@ def test_markdown_tells_all_of_it_with_lines(analysis_of: Callable[..., Analysis
     assert "KV transfers between engines, 3 lines [L7]:" in section
     assert "| Throughput Qwen | 10 | 20 | 20 |" in section
     assert "2 batches with 16 prompts in 8 s" in section
-    assert "1 result of `vllm bench serve` in this log:" in section
+    assert "1 result of a serving benchmark in this log:" in section
     assert "| Mean TTFT Qwen | 12.5 |" in section
 
 
@@ -96,7 +96,7 @@ def test_the_last_results_of_many_are_side_by_side(analysis: Analysis) -> None:
     run = analysis.runs[0].run
     run.benchmarks = [Benchmark("throughput", {"requests/s": float(n)}, (LINE,)) for n in range(9)]
     section = markdown.render(analysis)
-    assert "9 results of `vllm bench throughput` in this log, the last 4:" in section
+    assert "9 results of a throughput benchmark in this log, the last 4:" in section
     assert "| requests/s | 5 | 6 | 7 | 8 |" in section
 
 

@@ -16,9 +16,9 @@ from vllm_logdoctor.run.model import Benchmark, Progress
 _BATCHES = 5
 _RESULTS = 4
 _KINDS = {
-    "serve": "`vllm bench serve`",
-    "throughput": "`vllm bench throughput`",
-    "latency": "`vllm bench latency`",
+    "serve": "a serving benchmark",
+    "throughput": "a throughput benchmark",
+    "latency": "a latency benchmark",
 }
 
 
