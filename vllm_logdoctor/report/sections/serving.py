@@ -199,7 +199,7 @@ def _requests(page: Page) -> list[str]:
         f" ({inline(method)} {code(path, 80)})" for method, path in endpoints if len(endpoints) == 1
     )
     lines = [f"{plural(total, 'answered request')}{only}: {statuses(by_status)}.{_doubt(page)}", ""]
-    if len(endpoints) < 2 and len(by_status) < 2:
+    if len(endpoints) < 2:
         return lines
     ranked = sorted(endpoints.items(), key=lambda item: (-sum(item[1].values()), item[0]))
     rows = [
