@@ -80,6 +80,7 @@ _OF_A_BENCHMARK = (
 )
 
 
+FEW_LINES = "Few statistics lines, and no queue in them"
 _CHECK_CLIENT = (
     " Check the client: requests sent one after the other, a small pool of threads or connections, agent steps that wait for each"
     " other."
@@ -96,7 +97,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     run = case.run
     max_num_seqs = slots_in_a_line(run)
     held = tuple(span for span in case.spans("client-limited") if span.sample.running)
-    if len(held) < LEAST_LINES or load.lines < LEAST_LOAD:
+    if len(held) < LEAST_LINES:
         return None
     most = max(span.sample.running or 0 for span in held)
     if max_num_seqs and most >= SLOTS_TAKEN * max_num_seqs:
@@ -117,6 +118,9 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     queue = f"at most {plural(waited, 'request')} waited" if waited else "no request waited"
     shown = (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs"))
     extent = case.extent("client-limited").capitalize()
+    if load.lines < LEAST_LOAD:
+        text = f"{extent} {queue}: vLLM ran {usual}. That is too little to say what limits this load."
+        return Advice(text, shown, confidence="medium", title=FEW_LINES)
     text = f"{extent} {queue}: vLLM ran {usual} and had {free}."
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
     useless = _why_no_more_requests(case, held)
