@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.commands import logdoctor
 from tests.parse.planted_secrets import BY_NAME, BY_PLACE, BY_SHAPE, token
 from tests.report.test_formats import acts, tags
 from vllm_logdoctor import analyze
@@ -16,7 +15,7 @@ from vllm_logdoctor.assistants.excerpt import FEWEST, MOST, Excerpt
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.report.reader import reader
 
-FIXTURES = Path("fixtures")
+FIXTURES = Path("fixtures").resolve()
 HEAD = (
     "(APIServer pid=5) INFO 03-04 10:11:10 [api_server.py:1289] vLLM API server version 0.11.2",
     "(APIServer pid=5) INFO 03-04 10:11:11 [utils.py:253] non-default args: {'model': 'org/m', 'max_num_seqs': 64}",
@@ -167,16 +166,12 @@ def test_log_text_is_text_in_every_form(payload: str) -> None:
 
 def test_the_command_writes_each_form(tmp_path: Path) -> None:
     log = str(FIXTURES / "vllm-0.11.2-kv-starved.log")
-    call = [sys.executable, "-m", "vllm_logdoctor", "excerpt", log]
-    assert subprocess.run(call, capture_output=True, text=True).stdout.startswith(
-        "### LIMITED: KV cache full"
-    )
-    written = tmp_path / "case.json"
-    subprocess.run([*call, "-f", "json", "-o", str(written)], check=True)
-    assert json.loads(written.read_text())["run"] == 1
-    wrong = subprocess.run([*call, "-f", "pdf"], capture_output=True, text=True)
+    assert logdoctor("excerpt", log, cwd=tmp_path).stdout.startswith("### LIMITED: KV cache full")
+    assert logdoctor("excerpt", log, "-f", "json", "-o", "case.json", cwd=tmp_path).returncode == 0
+    assert json.loads((tmp_path / "case.json").read_text())["run"] == 1
+    wrong = logdoctor("excerpt", log, "-f", "pdf", cwd=tmp_path)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
-    assert subprocess.run([*call, "-o", log], capture_output=True).returncode == 2
+    assert logdoctor("excerpt", log, "-o", log, cwd=tmp_path).returncode == 2
 
 
 TRACE = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.assistants.answering import ARGUMENTS, LOG
+from tests.commands import logdoctor
 from tests.parse.planted_secrets import BY_NAME, BY_PLACE, BY_SHAPE, token
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
@@ -384,8 +384,7 @@ def test_a_masked_argument_is_masked_in_every_tool(tmp_path: Path) -> None:
     assert "Zq81LkP0" not in everything(tmp_path)
 
 
-def test_the_command_needs_a_folder() -> None:
-    call = [sys.executable, "-m", "vllm_logdoctor", "mcp"]
-    refused = subprocess.run([*call, "--root", "fixtures/none"], capture_output=True, text=True)
+def test_the_command_needs_a_folder(tmp_path: Path) -> None:
+    refused = logdoctor("mcp", "--root", "none", cwd=tmp_path)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
-    assert subprocess.run(call, capture_output=True).returncode == 2
+    assert logdoctor("mcp", cwd=tmp_path).returncode == 2

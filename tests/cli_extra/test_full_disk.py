@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.commands import logdoctor
 
 LOG = str(Path(__file__).resolve().parents[2] / "fixtures/vllm-0.11.2-fail-port-in-use.log")
 FULL = Path("/dev/full")
@@ -18,12 +18,7 @@ FULL = Path("/dev/full")
     [["analyze", LOG], ["analyze", LOG, "-f", "terminal"], ["config", LOG], ["man"], ["--help"]],
     ids=" ".join,
 )
-def test_a_full_standard_output_is_one_line(arguments: list[str]) -> None:
+def test_a_full_standard_output_is_one_line(arguments: list[str], tmp_path: Path) -> None:
     with FULL.open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", "from vllm_logdoctor.cli import main; main()", *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        done = logdoctor(*arguments, cwd=tmp_path, stdout=full)
     assert (done.returncode, done.stderr) == (3, "logdoctor: can't write: No space left on device\n")

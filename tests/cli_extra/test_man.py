@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from vllm_logdoctor.cli.app import app
 from vllm_logdoctor.cli.exit_codes import ExitCode
 from vllm_logdoctor.cli.man import EXIT_MEANINGS, page
 
-MAIN = [sys.executable, "-c", "from vllm_logdoctor.cli import main; main()"]
 EXIT_PAGE = Path(__file__).parents[2] / "docs/reference/exit-codes.md"
 
 
@@ -83,30 +81,16 @@ def test_every_exit_code_has_a_meaning_and_is_in_the_documentation() -> None:
     assert rows == {str(int(code)): meaning for code, meaning in EXIT_MEANINGS.items()}
 
 
-def completions(shell: str, typed: str) -> str:
-    environment = {**os.environ, "_LOGDOCTOR_COMPLETE": f"complete_{shell}"}
-    if shell == "bash":
-        environment |= {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
-    else:
-        environment |= {"_TYPER_COMPLETE_ARGS": typed, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys; sys.argv[0] = 'logdoctor'; from vllm_logdoctor.cli import main; main()",
-        ],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.stdout
+def completions(shell: str, typed: str, folder: Path) -> str:
+    asked = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    if shell != "bash":
+        asked = {"_TYPER_COMPLETE_ARGS": typed, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    return logdoctor(cwd=folder, _LOGDOCTOR_COMPLETE=f"complete_{shell}", **asked).stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_the_commands(shell: str) -> None:
-    offered = completions(shell, "logdoctor comp")
+def test_completion_knows_the_commands(shell: str, tmp_path: Path) -> None:
+    offered = completions(shell, "logdoctor comp", tmp_path)
     assert "compare" in offered
     assert "analyze" not in offered
 
@@ -123,8 +107,8 @@ def test_completion_knows_the_commands(shell: str) -> None:
         ("logdoctor explain kv-cache-pre", "kv-cache-preemption"),
     ],
 )
-def test_completion_knows_values(typed: str, offered: str) -> None:
-    assert completions("bash", typed).split() == offered.split()
+def test_completion_knows_values(typed: str, offered: str, tmp_path: Path) -> None:
+    assert completions("bash", typed, tmp_path).split() == offered.split()
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,7 @@ def checkout(tmp_path: Path) -> Path:
         source, target = ROOT / name, tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(
-                source, target, ignore=shutil.ignore_patterns("__pycache__", ".index*", ".failures*")
-            )
+            shutil.copytree(source, target)
         else:
             shutil.copy(source, target)
     return tmp_path

@@ -9,25 +9,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
+
+from tests.commands import logdoctor
 
 TREE = Path(__file__).parents[2]
 
 
 def run(
-    *arguments: object, cwd: Path | None = None, text: str | None = None
+    *arguments: object, cwd: Path | None = None, stdin: IO[str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Call `logdoctor fleet` with arguments."""
-    return subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        input=text,
-        env=environment(),
-    )
+    return logdoctor("fleet", *map(str, arguments), cwd=cwd or TREE, stdin=stdin)
 
 
 def command(*arguments: object) -> list[str]:
@@ -61,8 +56,10 @@ def test_from_logs_to_a_page_and_back_to_nothing(tmp_path: Path, logs: Path) -> 
 
 
 def test_a_list_from_standard_input(tmp_path: Path, logs: Path) -> None:
-    names = f"{logs / 'slurm-101.out'}\n{logs / 'gone.log'}\n"
-    added = run("add", tmp_path / "store", "--from", "-", "--jobs", 1, text=names)
+    names = tmp_path / "names"
+    names.write_text(f"{logs / 'slurm-101.out'}\n{logs / 'gone.log'}\n")
+    with names.open() as stdin:
+        added = run("add", tmp_path / "store", "--from", "-", "--jobs", 1, stdin=stdin)
     assert "1 ok, 1 unreadable" in added.stderr or "1 unreadable, 1 ok" in added.stderr
 
 

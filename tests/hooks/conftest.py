@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hook_samples import SERVER_LOG, command
 
+from tests.commands import analyse_in_forks
+
 TREE = Path(__file__).parents[2]
 
 
@@ -33,3 +35,14 @@ def logdoctor(tmp_path: Path) -> str:
 def stand_in(tmp_path: Path) -> Callable[[str], str]:
     """Makes a command that runs the given shell text in logdoctor's place."""
     return lambda body: command(tmp_path / "stand-in", body)
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let hooks of this process analyse in a fork of it."""
+    analyse_in_forks(monkeypatch)
+
+
+@pytest.fixture
+def limited() -> None:
+    """Ask for the process with limits that a hook really starts."""

@@ -14,6 +14,14 @@ from vllm_logdoctor.hooks.request import HookRequest, report_place
 NOBODY = 65534
 
 
+@pytest.fixture(autouse=True)
+def child(request: pytest.FixtureRequest) -> None:
+    """Start a real child only where its start or its limits are what is tested."""
+    if "limited" not in request.fixturenames:
+        request.getfixturevalue("forked")
+
+
+@pytest.mark.usefixtures("limited")
 def test_a_log_gives_three_lines_and_a_report_beside_it(server_log: Path) -> None:
     lines = run_hook(HookRequest((server_log,)), {})
     assert len(lines) == 3
@@ -49,6 +57,7 @@ def test_a_missing_log_is_one_line(tmp_path: Path) -> None:
     assert "no such file" in only_line(HookRequest((tmp_path / "absent.log",)))
 
 
+@pytest.mark.usefixtures("limited")
 def test_a_log_that_may_not_be_read_is_one_line(server_log: Path) -> None:
     server_log.chmod(0)
     mine = os.geteuid()
@@ -83,6 +92,7 @@ def test_a_full_disk_is_one_line(server_log: Path) -> None:
     assert "No space left on device: /dev/full" in only_line(HookRequest((server_log,), report="/dev/full"))
 
 
+@pytest.mark.usefixtures("limited")
 def test_a_log_that_never_ends_is_one_line_when_the_time_is_over(tmp_path: Path) -> None:
     pipe = tmp_path / "vllm.log"
     os.mkfifo(pipe)
@@ -90,11 +100,13 @@ def test_a_log_that_never_ends_is_one_line_when_the_time_is_over(tmp_path: Path)
     assert f"not done after 1 s; by hand: logdoctor analyze {pipe}" in line
 
 
+@pytest.mark.usefixtures("limited")
 def test_too_little_memory_is_one_line(server_log: Path) -> None:
     line = only_line(HookRequest((server_log,), memory_mib=24))
     assert "no report" in line
 
 
+@pytest.mark.usefixtures("limited")
 def test_modules_of_the_jobs_directory_are_not_imported(
     server_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -323,11 +323,19 @@ def tools(folder: Path, curl: str) -> str:
     ids=["answers", "is gone", "hangs", "never ends"],
 )
 def test_what_the_server_counted_is_saved_at_the_end_within_bounds(
-    shell: str, curl: str, kept: str | None, tmp_path: Path, logdoctor: str, pbs_environment: dict[str, str]
+    shell: str,
+    curl: str,
+    kept: str | None,
+    tmp_path: Path,
+    logdoctor: str,
+    stand_in: StandIn,
+    pbs_environment: dict[str, str],
 ) -> None:
     beside = tmp_path / "job's files"
+    reports = curl == "exit 7"  # What is read is the same in each case: once for each shell is enough.
     environ = {**pbs_environment, "LOGDOCTOR_BESIDE": str(beside), "PATH": tools(tmp_path, curl)}
-    done = run_job(shell, f"{script('pbs', 'job', ScriptValues(logdoctor))}\nexit 3\n", tmp_path, environ)
+    values = ScriptValues(logdoctor if reports else stand_in("true"))
+    done = run_job(shell, f"{script('pbs', 'job', values)}\nexit 3\n", tmp_path, environ)
     assert done.returncode == 3
     metrics = beside / "metrics-end.txt"
     assert (
@@ -335,7 +343,10 @@ def test_what_the_server_counted_is_saved_at_the_end_within_bounds(
         if kept
         else not metrics.exists()
     )
-    assert "nvidia-smi-q-end.txt" in (tmp_path / "work/serve.o55.logdoctor.md").read_text()
+    assert "Attached GPUs" in (beside / "nvidia-smi-q-end.txt").read_text()
+    report = tmp_path / "work/serve.o55.logdoctor.md"
+    assert report.exists() == reports
+    assert not reports or "nvidia-smi-q-end.txt" in report.read_text()
 
 
 def test_nothing_is_saved_unless_it_is_asked_for(

@@ -170,10 +170,10 @@ def test_what_is_masked_is_looked_for_in_texts_that_differ_in_digits_only(form: 
 @pytest.mark.parametrize("piece", ["--", "api_key='", 'api_key="\\', "://", "a:b@", "eyJ", "-----BEGIN PRIVATE KEY-----", "[", "Cookie: a=", "key ",
     "login -p ", "curl -u a:", "token is ", "$2b$", "_key_key", "xoxb-", "passwordpassword", "Authorization: ", "headers='a=b"])  # fmt: skip
 def test_masking_takes_time_linear_in_the_text(piece: str) -> None:
-    text = piece * (1_000_000 // len(piece))
+    text = piece * (250_000 // len(piece))
     began = time.process_time()
     mask(text)
-    assert time.process_time() - began < 8
+    assert time.process_time() - began < 2
 
 
 def test_beginnings_of_secrets_that_never_go_on_cost_time_linear_in_their_lines() -> None:

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 import vllm_logdoctor
+from tests.commands import analyse_in_forks
 from tests.report.junit_schema import violations
 from tests.report.test_formats import acts, tags
 from tests.report.test_hostile_log import PAYLOADS, hostile_log
@@ -133,7 +134,8 @@ def test_follow_names_it_as_text(folder: Path) -> None:
     assert not [line for line in printed if "\n" in line]
 
 
-def test_a_hook_names_it_in_three_lines(folder: Path) -> None:
+def test_a_hook_names_it_in_three_lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    analyse_in_forks(monkeypatch)
     log = next(path for path in sorted(folder.iterdir()) if "\n" in path.name)
     lines = run_hook(HookRequest(logs=(log,)), {})
     assert acts("".join(lines)) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -165,10 +164,8 @@ def test_evidence_names_the_file_only_where_there_are_several(analysis, analysis
     assert "Qwen.log L7" in markdown.render(analysis_of(runs=2))
 
 
-@pytest.mark.parametrize("failure", [False, True])
-@pytest.mark.parametrize("runs", [1, 2])
 @settings(max_examples=120, deadline=None)
-@given(text=hostile_text)
+@given(text=hostile_text, failure=st.booleans(), runs=st.integers(1, 2))
 def test_log_text_never_changes_the_tree_of_headings_and_blocks(text, failure, runs):
     blocks = outline(markdown.render(make_analysis(text, failure=failure, runs=runs)))
     described = 1 if failure else runs
@@ -178,7 +175,7 @@ def test_log_text_never_changes_the_tree_of_headings_and_blocks(text, failure, r
     assert not kinds & {"html_block", "blockquote_open", "hr", "code_block"}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=hostile_text)
 def test_log_text_is_never_a_link_an_image_or_html(text):
     report = markdown.render(make_analysis(text, failure=True))

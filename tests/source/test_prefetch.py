@@ -9,6 +9,7 @@ import lzma
 import random
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,6 +34,12 @@ PACKERS = [
 ]
 
 
+@cache
+def packed(pack: Callable[[bytes], bytes]) -> bytes:
+    """Return the text packed; some take a second for it."""
+    return pack(TEXT)
+
+
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
     before = set(threading.enumerate())
@@ -48,7 +55,7 @@ def text_of(source: Input) -> tuple[bytes, InputSize]:
 @pytest.mark.parametrize("pack", PACKERS)
 def test_a_large_packed_file_is_read_whole(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = tmp_path / "vllm.log.packed"
-    path.write_bytes(pack(TEXT))
+    path.write_bytes(packed(pack))
     assert text_of(Input("vllm.log.packed", path))[0] == TEXT
 
 
@@ -57,25 +64,25 @@ def test_a_large_packed_file_is_read_whole(pack: Callable[[bytes], bytes], tmp_p
 def test_a_cut_file_gives_what_it_gives_without_a_thread(
     pack: Callable[[bytes], bytes], kept: float, tmp_path: Path
 ) -> None:
-    packed = pack(TEXT)
-    packed = packed[: int(len(packed) * kept)]
+    whole = packed(pack)
+    cut = whole[: int(len(whole) * kept)]
     path = tmp_path / "vllm.log"
-    path.write_bytes(packed)
-    on_disk, in_memory = text_of(Input("vllm.log", path)), text_of(Input("vllm.log", data=packed))
+    path.write_bytes(cut)
+    on_disk, in_memory = text_of(Input("vllm.log", path)), text_of(Input("vllm.log", data=cut))
     assert on_disk == in_memory
     assert on_disk[1].note is None or "cut or damaged" in on_disk[1].note
 
 
 def test_a_file_that_is_damaged_from_its_start_can_not_be_read(tmp_path: Path) -> None:
     path = tmp_path / "vllm.log.gz"
-    path.write_bytes(gzip.compress(TEXT)[:10] + b"\xff" * 200_000)
+    path.write_bytes(packed(gzip.compress)[:10] + b"\xff" * 200_000)
     with pytest.raises(LogdoctorError, match="is the file damaged"):
         text_of(Input("vllm.log.gz", path))
 
 
 def test_reading_may_stop_at_any_place(tmp_path: Path) -> None:
     path = tmp_path / "vllm.log.gz"
-    path.write_bytes(gzip.compress(TEXT))
+    path.write_bytes(packed(gzip.compress))
     chunks = read_chunks(Input("vllm.log.gz", path), 0, InputSize())
     assert next(chunks).data.startswith(b"INFO")
     with Input("vllm.log.gz", path).open() as stream:
