@@ -306,3 +306,82 @@ def test_a_toolkit_of_another_release_than_torch_is_named_with_both_releases() -
     assert (
         "release 11.8, with which torch was built; the one that was found is 12.9" in differ.alternatives[0]
     )
+
+
+def test_what_a_linker_does_not_find_is_named_behind_long_commands_of_the_compiler() -> None:
+    compiled = "\n".join(
+        f"[{n}/9] /usr/local/cuda/bin/nvcc -I/opt/include " + "-DX=1 " * 400 for n in range(1, 10)
+    )
+    refused = "FAILED: ops.so\n/usr/bin/ld: cannot find -lnvrtc: No such file or directory\ncollect2: error: ld returned 1 exit status"
+    frame = (
+        "/opt/site-packages/flashinfer/jit/cpp_ext.py",
+        380,
+        "run_ninja",
+        "raise RuntimeError(msg) from e",
+    )
+    found = root(
+        _raised(
+            _ENGINE, frame, error=f"RuntimeError: Ninja build failed. Ninja output:\n{compiled}\n{refused}"
+        )
+    )
+    assert "libnvrtc.so" in found.explanation
+    assert found.confidence == "high"
+
+
+def test_a_build_tool_that_ran_is_not_said_to_be_missing() -> None:
+    frame = ("/opt/site-packages/flashinfer/jit/cpp_ext.py", 368, "run_ninja", "subprocess.run(")
+    found = root(
+        _raised(
+            _ENGINE,
+            frame,
+            above="ops.cu:3:10: fatal error: own/header.cuh: No such file or directory",
+            error="subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.",
+        )
+    )
+    assert "own/header.cuh" in found.explanation
+    assert "not found" not in found.title
+    assert "Missing" not in found.explanation
+
+
+def test_the_model_itself_is_loaded_before_its_drafter() -> None:
+    frame = (
+        "/opt/site-packages/vllm/model_executor/models/llama.py",
+        479,
+        "load_weights",
+        "param = params_dict[name]",
+    )
+    set_up = "INFO 05-01 10:00:01 [core.py:70] Initializing a V1 LLM engine (v0.11.0) with config: model='o/m', speculative_config=SpeculativeConfig(method='eagle', model='o/e', num_spec_tokens=3)"
+    found = root(_raised(_ENGINE, frame, error="KeyError: 'layers.0.mlp.up_proj.qweight'", above=set_up))
+    assert found.id == "checkpoint-format-mismatch"
+    assert "raft" not in found.title + found.explanation
+
+
+@pytest.mark.parametrize(
+    ("module", "asked_by", "way"),
+    [
+        ("vllm_ascend.compilation", "/opt/vllm/vllm/compilation/backends.py", "--enforce-eager"),
+        ("vllm_gaudi.platform", "/opt/vllm/vllm/platforms/__init__.py", "pip show vllm vllm_gaudi"),
+    ],
+)
+def test_a_module_that_a_plug_in_lacks_is_told_from_a_package_that_is_missing(
+    module: str, asked_by: str, way: str
+) -> None:
+    frame = (asked_by, 9, "load", "importlib.import_module(name)")
+    found = root(_raised(_ENGINE, frame, error=f"ModuleNotFoundError: No module named '{module}'"))
+    assert found.title == "Module of a vLLM plug-in missing"
+    assert any(way in one for one in found.alternatives)
+    package = module.partition(".")[0]
+    missing = root(_raised(_ENGINE, frame, error=f"ModuleNotFoundError: No module named '{package}'"))
+    assert missing.title == "Python package missing"
+
+
+def test_a_process_that_sees_no_device_is_asked_what_torch_sees() -> None:
+    frame = (
+        "/opt/vllm/vllm/config.py",
+        484,
+        "__init__",
+        'raise RuntimeError("No supported device detected.")',
+    )
+    found = root(_raised(_ENGINE, frame, error="RuntimeError: No supported device detected."))
+    assert found.id == "platform-not-detected"
+    assert "torch.cuda.is_available()" in found.alternatives[0]

@@ -156,11 +156,17 @@ class _Raising(Struct):
     def done(self) -> Raised:
         # pytest ends the text of an error with its place; the sources of the next test follow.
         listed = next((number for number, one in enumerate(self.text) if _PLACE_OF_TEST.match(one)), None)
-        text = "\n".join(self.text[:listed]).strip().removesuffix("\nAt:").rstrip()[:_LONGEST_TEXT]
+        text = _without_middle("\n".join(self.text[:listed]).strip().removesuffix("\nAt:").rstrip())
         if not self.type and self.frames:
             self.type = _announced_type(self.frames[-1].code) or self.announced
         record = self.record or (self.code_record if self.type else None) or self.frames[-1].record
         return Raised(self.type, text, self.inner, tuple(self.frames), record, self.link)
+
+
+def _without_middle(text: str) -> str:
+    """Return the two ends of a long text: commands of a build come first, and what the linker refused comes last."""
+    half = _LONGEST_TEXT // 2
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:half]}\n{text[-half:]}"
 
 
 class _OpenBlock(Struct):
