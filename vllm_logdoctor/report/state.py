@@ -24,6 +24,7 @@ from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.limits import SERVER_LIMITS, mostly_queue
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Confidence, Finding
+from vllm_logdoctor.rules.performance.order import CLIENT
 from vllm_logdoctor.run.servers import NAMES, VLLM
 
 Level = Literal["healthy", "limited", "failed", "cut"]
@@ -78,6 +79,13 @@ def failed_request(page: Page) -> Finding | None:
         return None
     first = next((one for one in page.advice if one.evidence), None)
     return first if first is not None and first.id == REFUSED else None
+
+
+def of_little_load(page: Page) -> Finding | None:
+    """Return the finding that no request waited in too few statistics lines to judge the load: the first screen is about it."""
+    if page.diagnosis.bottleneck.name != "client-limited" or load_of(page.run).lines >= LEAST_LOAD:
+        return None
+    return next((one for one in page.advice if one.id == CLIENT), None)
 
 
 def state(page: Page) -> str:

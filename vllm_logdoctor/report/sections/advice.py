@@ -13,7 +13,7 @@ from vllm_logdoctor.report.naming import OBJECTIVES
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.program_terms import in_program_terms, lines_in_program_terms
 from vllm_logdoctor.report.sections.plan import changed_command
-from vllm_logdoctor.report.state import failed_request
+from vllm_logdoctor.report.state import failed_request, of_little_load
 from vllm_logdoctor.report.steps import avoidance, worthwhile
 from vllm_logdoctor.rules.model import Finding
 
@@ -38,7 +38,7 @@ def changes(page: Page) -> list[str]:
 def other_findings(page: Page) -> list[str]:
     """Return findings that ask for no change, one line each; repeated ones of an earlier run are left out."""
     earlier = {finding.id for diagnosis in page.earlier for finding in diagnosis.findings}
-    shown = (page.root, failed_request(page))
+    shown = (page.root, failed_request(page), of_little_load(page))
     return [
         f"- **{prose(finding.title)}**{page.cited(finding.evidence)}: {in_program_terms(prose(_said(page, finding)), page.run)}"
         for finding in page.advice
