@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.assistants.answering import Handler, answer, claim, completion, reply, serving
+from tests.tables import for_each
 from vllm_logdoctor.assistants.endpoint import Endpoint, EndpointError, split_url
 from vllm_logdoctor.assistants.question import schema
 from vllm_logdoctor.errors import LogdoctorError
@@ -85,7 +86,7 @@ def test_a_long_pause_is_not_kept() -> None:
     assert pauses == [10.0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("handler", "words"),
     [
         (reply(b'{"error": {"message": "bad key"}}', 401), "status 401: bad key; set LOGDOCTOR_ASK_KEY"),

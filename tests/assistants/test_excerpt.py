@@ -10,6 +10,7 @@ import pytest
 from tests.commands import logdoctor
 from tests.parse.planted_secrets import BY_NAME, BY_PLACE, BY_SHAPE, token
 from tests.report.test_formats import acts, tags
+from tests.tables import for_each
 from vllm_logdoctor import analyze
 from vllm_logdoctor.assistants.excerpt import FEWEST, MOST, Excerpt
 from vllm_logdoctor.errors import LogdoctorError
@@ -45,7 +46,7 @@ def test_every_line_is_at_its_number_in_the_log() -> None:
         assert line.text.rstrip("…") in log[int(line.at) - 1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [path.name for path in sorted(FIXTURES.glob("*.log")) if "fail-" in path.name],
 )
@@ -135,7 +136,7 @@ def test_a_secret_with_a_name_does_not_leave(form: str) -> None:
     assert not [text for text in forms(shown) if secret in text]
 
 
-@pytest.mark.parametrize("kind", BY_SHAPE)
+@for_each("kind", BY_SHAPE)
 def test_a_secret_with_a_shape_does_not_leave(kind: str) -> None:
     shown = excerpt_of(f"(APIServer pid=5) ERROR 03-04 10:12:00 [odd.py:93] key {BY_SHAPE[kind]} bad", CRASH)
     core = BY_SHAPE[kind].replace("-----END RSA PRIVATE KEY-----", "")[-16:]

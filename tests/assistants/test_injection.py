@@ -10,6 +10,7 @@ import pytest
 
 from tests.assistants.answering import CRASH, LOG, Canned, answer, claim
 from tests.report.test_formats import acts, tags
+from tests.tables import for_each
 from vllm_logdoctor import analyze
 from vllm_logdoctor.assistants.injection import addresses_model, neutral
 from vllm_logdoctor.assistants.lines import KeptLines
@@ -72,14 +73,14 @@ def said(report: dict[str, Any]) -> Any:
     return run["outcome"], run["findings"], run["plan"], run["bottleneck"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_it_is_named_when_seen(kind: str) -> None:
     found = analyze(log_with(KINDS[kind])).ask(Canned(answer()))
     assert found.addressed == ("4",)
     assert "The log holds text that speaks to a language model [L4]" in found.to_markdown()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_model_that_obeys_changes_words_only(kind: str) -> None:
     payload = KINDS[kind]
     report = analyze(log_with(payload))
@@ -99,7 +100,7 @@ def test_a_model_that_obeys_changes_words_only(kind: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_it_stays_one_line_of_data_without_marks_of_a_template(kind: str) -> None:
     client = Canned(answer())
     analyze(log_with(KINDS[kind])).ask(client)

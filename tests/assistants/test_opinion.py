@@ -11,6 +11,7 @@ import pytest
 
 from tests.assistants.answering import ARGUMENTS, CACHE, CRASH, LOG, VERSION, Canned, answer, claim
 from tests.report.test_formats import acts, tags
+from tests.tables import for_each
 from vllm_logdoctor import Report, analyze
 from vllm_logdoctor.assistants.asking import ask
 from vllm_logdoctor.assistants.lines import line_source
@@ -116,7 +117,7 @@ def test_a_claim_without_citations_and_claims_beyond_the_bound_are_dropped() -> 
     assert found.dropped == ("cites no line", "more claims than were asked for")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("setting", "value", "reason"),
     [
         ("--enable-turbo-mode", "true", "no such flag in vLLM 0.11.2"),
@@ -169,7 +170,7 @@ REAL = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("run", "setting", "value", "reason"),
     [
         # Not in the release, or in effect already, whoever set it and however it is written.
@@ -249,7 +250,7 @@ def test_two_values_for_one_setting_are_both_refused() -> None:
     ] * 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("statement", "said"),
     [
         (
@@ -286,7 +287,7 @@ def test_a_claim_against_a_measured_fact_is_marked(statement: str, said: str) ->
     assert "(contradicts what logdoctor found)" in found.to_markdown()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "statement",
     [
         "The limit max_num_seqs is 64 in vLLM 0.11.2, set by the user.",

@@ -8,6 +8,7 @@ import pytest
 from compare_samples import analysis, diagnosis, finding, planned, samples, snapshot
 from msgspec.structs import replace
 
+from tests.tables import for_each
 from vllm_logdoctor.comparison import verification_markdown
 from vllm_logdoctor.comparison.comparison import FigureDifference, compare
 from vllm_logdoctor.comparison.markdown import headline, render
@@ -100,7 +101,7 @@ def test_of_many_levels_those_of_few_samples_are_left_out() -> None:
     assert not rows[2].startswith("| 1 |")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "before", "after", "verdict"),
     [
         ("kv_cache_tokens", 1000, 1005, "same"),

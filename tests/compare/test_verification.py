@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from compare_samples import finding, planned, samples, snapshot
 
+from tests.tables import for_each
 from vllm_logdoctor.comparison.verification import Verification, verify
 from vllm_logdoctor.comparison.verification_markdown import render
 from vllm_logdoctor.comparison.writers import result_of_comparison, result_of_verification
@@ -21,7 +22,7 @@ def checked(change: PlannedChange, after: dict[str, Any]) -> tuple[str, str]:
     return one.state, one.note
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "after", "state"),
     [
         (planned("--max-num-seqs", 1, 32), {"max_num_seqs": 32}, "took-effect"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import for_each
 from vllm_logdoctor import Report, RunView, analyze
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -49,39 +50,39 @@ def test_every_log_has_an_expectation_and_an_origin() -> None:
     assert [name for name in NAMES if f"`{name}`" not in origins] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_as_many_runs_as_were_started(name: str) -> None:
     assert len(report_of(name).runs) == len(expected_runs(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_rule_works(name: str) -> None:
     notes = [note for run in report_of(name).runs for note in run.diagnosis.unknowns]
     assert [note for note in notes if "defect" in note] == []
 
 
-@pytest.mark.parametrize(("name", "number", "outcome"), runs_with("outcome"))
+@for_each(("name", "number", "outcome"), runs_with("outcome"))
 def test_outcome(name: str, number: int, outcome: str) -> None:
     assert run_of(name, number).outcome == outcome
 
 
-@pytest.mark.parametrize(("name", "number", "version"), runs_with("version"))
+@for_each(("name", "number", "version"), runs_with("version"))
 def test_version(name: str, number: int, version: str | None) -> None:
     assert (run_of(name, number).version or "").split("+")[0] == (version or "")
 
 
-@pytest.mark.parametrize(("name", "number", "config"), runs_with("config"))
+@for_each(("name", "number", "config"), runs_with("config"))
 def test_configuration(name: str, number: int, config: dict[str, Any]) -> None:
     found = run_of(name, number).config
     assert {field: found.get(field) for field in config} == config
 
 
-@pytest.mark.parametrize(("name", "number", "tokens"), runs_with("kv_cache_tokens"))
+@for_each(("name", "number", "tokens"), runs_with("kv_cache_tokens"))
 def test_size_of_the_kv_cache(name: str, number: int, tokens: int) -> None:
     assert run_of(name, number).measured.get("kv_cache_tokens") == tokens
 
 
-@pytest.mark.parametrize(("name", "number", "requests"), runs_with("requests"))
+@for_each(("name", "number", "requests"), runs_with("requests"))
 def test_requests_are_those_that_the_client_sent(name: str, number: int, requests: dict[str, int]) -> None:
     counted = {
         f"{method} {path} {status}": count for method, path, status, count in run_of(name, number).requests
@@ -89,14 +90,14 @@ def test_requests_are_those_that_the_client_sent(name: str, number: int, request
     assert {request: counted.get(request) for request in requests} == requests
 
 
-@pytest.mark.parametrize(("name", "number", "accepted"), runs_with("root"))
+@for_each(("name", "number", "accepted"), runs_with("root"))
 def test_root_cause(name: str, number: int, accepted: list[str]) -> None:
     roots = [finding.id for finding in run_of(name, number).findings if finding.role == "root"]
     assert len(roots) == 1
     assert roots[0] in accepted
 
 
-@pytest.mark.parametrize(("name", "number", "failures"), runs_with("failures"))
+@for_each(("name", "number", "failures"), runs_with("failures"))
 def test_no_failure_is_reported_where_nothing_failed(name: str, number: int, failures: list[str]) -> None:
     assert [finding.id for finding in run_of(name, number).findings if finding.kind == "failure"] == failures
 
@@ -107,7 +108,7 @@ def test_what_limits_it_is_found(name: str, number: int, findings: list[str]) ->
     assert set(findings) <= found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_line_number_of_the_evidence_is_in_the_log(name: str) -> None:
     lines = (FIXTURES / f"{name}.log").read_bytes().split(b"\n")
     for run in report_of(name).runs:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import for_each
 from vllm_logdoctor import analyze
 from vllm_logdoctor.diagnose import judge
 from vllm_logdoctor.errors import LogdoctorError
@@ -67,7 +68,7 @@ def returning(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.stem)
+@for_each("path", BUNDLED)
 def test_the_plan_of_a_bundled_log_is_made_once(path: Path) -> None:
     assert returning(path) == []
 
@@ -102,7 +103,7 @@ def defects_of_the_planned_run(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.stem)
+@for_each("path", BUNDLED)
 def test_the_planned_run_of_a_bundled_log_has_no_new_defect(path: Path) -> None:
     assert defects_of_the_planned_run(path) == []
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.evidence.samples import SAMPLES
+from tests.tables import for_each
 from vllm_logdoctor.evidence.given import evidence_from
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading
 from vllm_logdoctor.evidence.read import read_evidence
@@ -44,8 +45,8 @@ def test_secrets_are_masked() -> None:
     assert "hf_abcdefghijklmnop" not in str(read_evidence("env.txt", text.encode()))
 
 
-@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"nsys-sqlite"}))
-@pytest.mark.parametrize("share", [0.3, 0.7])
+@for_each("name", sorted(set(SAMPLES) - {"nsys-sqlite"}))
+@for_each("share", [0.3, 0.7])
 def test_a_truncated_file_is_no_error(name: str, share: float) -> None:
     text = SAMPLES[name]
     read_evidence(name, text[: int(len(text) * share)].encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading, number_or_text
 from vllm_logdoctor.evidence.read import read_evidence
 
@@ -44,7 +45,7 @@ constant     |       0.50|        2.00|       128.0| 4.10|   4.00| 4.60|  55.0| 
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         (KERNEL, [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import for_each
 from vllm_logdoctor import analyze
 from vllm_logdoctor.api import Report
 from vllm_logdoctor.evidence.given import evidence_from
@@ -269,7 +270,7 @@ def test_an_nsys_database_of_another_version_is_one_line(tmp_path: Path) -> None
     assert "another version" in found.note
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "kind"),
     [
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication"),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.evidence.samples import READINGS, SAMPLES
+from tests.tables import for_each
 from vllm_logdoctor.evidence.kinds import KINDS, evidence_kind
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading
 from vllm_logdoctor.evidence.pasted import read_parts
@@ -27,20 +28,20 @@ def test_every_kind_has_a_sample_and_a_reading() -> None:
     assert SAMPLES.keys() - READINGS.keys() == {"nsys-sqlite"}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@for_each("name", SAMPLES)
 def test_a_kind_is_recognized_by_content(name: str) -> None:
     kind = evidence_kind(SAMPLES[name])
     assert kind is not None
     assert kind.name == name
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@for_each("name", SAMPLES)
 def test_no_other_kind_that_is_tried_earlier_claims_a_sample(name: str) -> None:
     claims = [kind.name for kind in KINDS if kind.recognizes(SAMPLES[name])]
     assert claims[0] == name
 
 
-@pytest.mark.parametrize("name", READINGS)
+@for_each("name", READINGS)
 def test_a_value_is_read_with_its_line(name: str) -> None:
     wanted, subject, value, line = READINGS[name]
     readings = read_evidence(name, SAMPLES[name].encode()).readings
@@ -48,7 +49,7 @@ def test_a_value_is_read_with_its_line(name: str) -> None:
     assert [(one.value, one.line) for one in found][:1] == [(value, line)]
 
 
-@pytest.mark.parametrize("log", FIXTURES, ids=lambda path: path.stem)
+@for_each("log", FIXTURES)
 def test_a_log_of_a_server_is_no_evidence(log: Path) -> None:
     head = log.read_text(encoding="utf-8", errors="replace")[:65536]
     kind = evidence_kind(head)
@@ -113,7 +114,7 @@ SACCT = "JobID           JobName      State ExitCode     MaxRSS\n------------ --
 BOX = "| NVIDIA-SMI 517.40       Driver Version: 517.40       CUDA Version: 11.7     |\n| Volatile Uncorr. ECC |\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "kind", "name", "value"),
     [
         (f"{SACCT}42             serve OUT_OF_ME+    0:125\n", "sacct", "ExitCode", "0:125"),
@@ -170,10 +171,8 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("form", SHOWN)
-@pytest.mark.parametrize(
-    "name", sorted(SAMPLES.keys() - {"nsys-sqlite", "torch-chrome-trace", "prometheus-json"})
-)
+@for_each("form", SHOWN)
+@for_each("name", sorted(SAMPLES.keys() - {"nsys-sqlite", "torch-chrome-trace", "prometheus-json"}))
 def test_what_is_around_the_output_of_a_tool_changes_nothing(name: str, form: str) -> None:
     plain = read_evidence("file", SAMPLES[name].encode())
     text = SHOWN[form](SAMPLES[name])
@@ -255,7 +254,7 @@ def test_a_table_of_llama_bench_names_its_build_only_where_it_has_the_column(
     assert found.get("build") == ("8cf 5163" if columns else None)
 
 
-@pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"llama-bench-text"}))
+@for_each("name", sorted(SAMPLES.keys() - {"llama-bench-text"}))
 def test_no_file_of_another_tool_alone_is_a_run(name: str) -> None:
     assert not analyse(inputs_from(SAMPLES[name].encode())).runs
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.failure.judging import diagnosis, failures, root
 from tests.failure.records import framed, raw, traceback
+from tests.tables import for_each
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.source import inputs_from
@@ -281,7 +282,7 @@ def first_action(log: str) -> str:
     return finding.alternatives[0]
 
 
-@pytest.mark.parametrize("name", CASES)
+@for_each("name", CASES)
 def test_case_is_distinguished(name: str) -> None:
     case = CASES[name]
     finding = root(log_of(case))

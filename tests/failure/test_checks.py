@@ -3,10 +3,9 @@
 import re
 from collections.abc import Sequence
 
-import pytest
-
 from tests.corpus.test_plans_settle import BUNDLED, READ
 from tests.failure.judging import diagnosis, examples
+from tests.tables import for_each
 from vllm_logdoctor import analyze
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.rules.already_set import already_set
@@ -40,14 +39,14 @@ def followed(run, ways: Sequence[str]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("slug", sorted(slug for slug in examples() if slug in failure_rules()))
+@for_each("slug", sorted(slug for slug in examples() if slug in failure_rules()))
 def test_no_example_passes_the_check_of_its_page(slug):
     text = examples()[slug]
     found = [one for one in diagnosis(text).findings if one.role == "root"]
     assert [passed(one.verify, text) for one in found if passed(one.verify, text)] == []
 
 
-@pytest.mark.parametrize("path", [*BUNDLED, *READ], ids=lambda path: path.stem)
+@for_each("path", [*BUNDLED, *READ])
 def test_no_failed_run_passes_its_check(path):
     try:
         report = analyze(path)

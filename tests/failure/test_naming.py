@@ -5,6 +5,7 @@ from msgspec import Struct
 
 from tests.failure.judging import diagnosis, root
 from tests.failure.records import framed, raw
+from tests.tables import for_each
 
 START = [
     "(APIServer pid=1) INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version {version}",
@@ -107,7 +108,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("slug", "ends", "places"), NAMES)
+@for_each(("slug", "ends", "places"), NAMES)
 def test_a_failure_of_the_start_has_its_name(slug, ends, places):
     assert root(at_start(ends, *places)).id == slug
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.making import record
+from tests.tables import for_each
 from vllm_logdoctor.rules.failure.matching import broke_by_itself
 from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.owners import acting_frames, is_file_of_vllm, owner_of
@@ -23,7 +24,7 @@ def raised(type: str, text: str, *frames: tuple[str, str, str]) -> Raised:
     return Raised(type, text, "", places, record(text), "")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "broke"),
     [
         (raised("ValueError", "the length must be positive", CHECK), False),

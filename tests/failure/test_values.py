@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import for_each
 from vllm_logdoctor.rules.failure.values import number, values_of
 from vllm_logdoctor.run.model import Run
 
@@ -18,7 +19,7 @@ CAPTURE = "oom-cudagraph-capture"
 DRAFT = {"platform": "cuda", "version": "0.22.0"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "facts", "expected"),
     [
         # A desktop's share of the card, or less than 1.5 GiB of it, leaves a share of one's own; less is another server's.

@@ -6,28 +6,25 @@ import json
 from pathlib import Path
 from random import Random
 
-import pytest
-
 from tests.fuzz.checks import problems_of
 from tests.fuzz.logs import FIXTURES, log_of
+from tests.tables import for_each
 from vllm_logdoctor import analyze
 
 SEEDS = sorted((Path(__file__).parent / "seeds").glob("*.log"))
 
 
-@pytest.mark.parametrize("number", range(40))
+@for_each("number", range(40))
 def test_a_random_log_gives_a_report_that_holds(number: int) -> None:
     assert problems_of(log_of(number), number) == []
 
 
-@pytest.mark.parametrize("seed", SEEDS, ids=lambda path: path.stem)
+@for_each("seed", SEEDS)
 def test_a_log_that_once_failed_gives_a_report_that_holds(seed: Path) -> None:
     assert problems_of(seed.read_bytes()) == []
 
 
-@pytest.mark.parametrize(
-    "log", [path for path in FIXTURES if "-fail-" in path.name], ids=lambda path: path.stem
-)
+@for_each("log", [path for path in FIXTURES if "-fail-" in path.name])
 def test_lines_that_come_up_to_two_lines_late_hide_no_cause(log: Path) -> None:
     lines, random = log.read_bytes().split(b"\n"), Random(1)
     order = sorted(range(len(lines)), key=lambda number: number + random.uniform(0, 2))

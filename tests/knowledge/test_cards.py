@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from vllm_logdoctor.knowledge.cards import card_for
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "name", "memory_gib", "bandwidth_gbs", "capability"),
     [
         ("NVIDIA H100 80GB HBM3", "H100 SXM", 80, 3350, "9.0"),

@@ -1,8 +1,7 @@
 """A prefix that no list knows is learned from the file, so that a log says the same whatever a supervisor puts before its lines."""
 
-import pytest
-
 from tests.failure.judging import examples, failures
+from tests.tables import for_each
 from vllm_logdoctor.parse import RecordParser
 from vllm_logdoctor.parse.learned_prefixes import MOST, LearnedPrefixes
 from vllm_logdoctor.scan import WantedLine
@@ -29,8 +28,8 @@ def prefixed(text: str, prefix: str) -> str:
     )
 
 
-@pytest.mark.parametrize("name", FEW)
-@pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
+@for_each("name", FEW)
+@for_each("prefix", PREFIXES.values())
 def test_the_cause_is_the_same_behind_every_prefix(name: str, prefix: str) -> None:
     plain, wrapped = failures(examples()[name]), failures(prefixed(examples()[name], prefix))
     assert [one.id for one in wrapped][:1] == [one.id for one in plain][:1]

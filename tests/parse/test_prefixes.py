@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.parse.framing import record
+from tests.tables import for_each
 from vllm_logdoctor.parse import RecordParser
 from vllm_logdoctor.scan import WantedLine
 
 HEADER = "INFO 03-04 10:11:12 [core.py:93] text"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("prefix", "name", "role", "pid", "rank"),
     [
         ("", "", "", None, ""),
@@ -55,7 +56,7 @@ def test_a_torn_prefix_keeps_header_and_message() -> None:
     assert (found.level, found.call_site, found.message) == ("INFO", ("core.py", 93), "text")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrapper",
     [
         "vllm-llm-1  | ",
@@ -74,7 +75,7 @@ def test_a_torn_prefix_keeps_header_and_message() -> None:
         "[1,0]<stdout>:",
     ],
 )
-@pytest.mark.parametrize("process", ["", "(EngineCore_DP0 pid=52) "])
+@for_each("process", ["", "(EngineCore_DP0 pid=52) "])
 def test_wrappers_are_taken_off(wrapper: str, process: str) -> None:
     found = record(wrapper + process + HEADER)
     assert (found.level, found.call_site, found.message) == ("INFO", ("core.py", 93), "text")

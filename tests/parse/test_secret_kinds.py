@@ -6,6 +6,7 @@ import pytest
 
 from tests.parse.secret_forms import PLACES, SHAPES, filled
 from tests.parse.secret_kinds import PLANTED
+from tests.tables import for_each
 from vllm_logdoctor import analyze
 
 SERVER = """\
@@ -22,20 +23,20 @@ def reports_with(core: str, line: str) -> list[str]:
     return [text for text in (report.to_json(), report.to_markdown()) if core in text]
 
 
-@pytest.mark.parametrize(("core", "line"), [pytest.param(*planted, id=name) for name, *planted in PLANTED])
+@for_each(("core", "line"), [pytest.param(*planted, id=name) for name, *planted in PLANTED])
 def test_it_is_masked(core: str, line: str) -> None:
     assert reports_with(core, line) == []
 
 
-@pytest.mark.parametrize("site", ["", "(APIServer pid=5) WARNING 03-04 10:12:00 [weird_site.py:93] "])
-@pytest.mark.parametrize("form", PLACES)
+@for_each("site", ["", "(APIServer pid=5) WARNING 03-04 10:12:00 [weird_site.py:93] "])
+@for_each("form", PLACES)
 def test_a_value_is_masked_for_its_place(form: str, site: str) -> None:
     line, secret = filled(form, seed=1)
     assert reports_with(secret, site + line) == []
 
 
-@pytest.mark.parametrize("form", SHAPES)
-@pytest.mark.parametrize("seed", range(3))
+@for_each("form", SHAPES)
+@for_each("seed", range(3))
 def test_a_token_is_masked_for_its_shape(form: str, seed: int) -> None:
     token, end = filled(form, seed)
     site = "(APIServer pid=5) WARNING 03-04 10:12:00 [weird_site.py:93] "
@@ -48,8 +49,8 @@ def test_the_rest_of_a_value_that_a_terminal_broke_is_masked() -> None:
     assert reports_with(secret[-8:], f"{line[:80]}\n{line[80:]}") == []
 
 
-@pytest.mark.parametrize("before", ["│ ", "'", '"', "# "])
-@pytest.mark.parametrize("after", ["", " │", "\\n'", '\\n",'])
+@for_each("before", ["│ ", "'", '"', "# "])
+@for_each("after", ["", " │", "\\n'", '\\n",'])
 def test_each_line_of_a_private_key_is_masked_whatever_is_around_it(before: str, after: str) -> None:
     line, other = (filled(f"[{size}]", seed=size)[0] for size in (64, 63))
     lines = ["-----BEGIN RSA PRIVATE KEY-----", other + "k", line, "-----END RSA PRIVATE KEY-----"]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.parse.framing import records
 from tests.parse.planted_secrets import BY_NAME, BY_PLACE, BY_SHAPE, HEX, NONE, token
+from tests.tables import for_each
 from vllm_logdoctor.parse import RecordParser
 from vllm_logdoctor.parse.secrets import mask, may_hold_secret
 from vllm_logdoctor.scan import WantedLine
@@ -19,8 +20,8 @@ from vllm_logdoctor.texts import with_equal_digits
 HEADER = "(APIServer pid=5) INFO 03-04 10:11:12 [api_server.py:93] "
 
 
-@pytest.mark.parametrize("form", BY_NAME + BY_PLACE)
-@pytest.mark.parametrize("secret", [token(), token(40), token(24, HEX)], ids=["short", "long", "hex"])
+@for_each("form", BY_NAME + BY_PLACE)
+@for_each("secret", [token(), token(40), token(24, HEX)])
 def test_a_planted_secret_survives_in_no_record_and_is_reported(form: str, secret: str) -> None:
     parser = RecordParser()
     text = f"{HEADER}near {form.format(secret)} failed"
@@ -30,8 +31,8 @@ def test_a_planted_secret_survives_in_no_record_and_is_reported(form: str, secre
     assert parser.secret_count == 1
 
 
-@pytest.mark.parametrize("kind", BY_SHAPE)
-@pytest.mark.parametrize("around", ["odd thing {} here", "[{}]", "key {} bad", "x='{}'"])
+@for_each("kind", BY_SHAPE)
+@for_each("around", ["odd thing {} here", "[{}]", "key {} bad", "x='{}'"])
 def test_a_credential_with_a_known_shape_needs_no_name(kind: str, around: str) -> None:
     found = mask(around.format(BY_SHAPE[kind]))
     assert BY_SHAPE[kind][-16:] not in found.text.replace("-----END RSA PRIVATE KEY-----", "")
@@ -60,7 +61,7 @@ def test_spans_of_times_behind_a_key_are_no_password() -> None:
     assert "Zq7hTk2L" not in mask("pgpass: db.example.com:5432:prod:app:Zq7hTk2L").text
 
 
-@pytest.mark.parametrize("text", NONE)
+@for_each("text", NONE)
 def test_what_is_no_secret_stays(text: str) -> None:
     assert mask(text).text == text
     assert mask(text).names == ()
@@ -160,9 +161,7 @@ def test_a_line_that_is_read_late_ends_no_secret_of_a_later_line() -> None:
     assert [record.message for record in parser.parse(value)] == ["  input_value='***', input_type=str"]
 
 
-@pytest.mark.parametrize(
-    "form", [*BY_NAME, *BY_PLACE, *(text.replace("{", "{{") + "{}" for text in BY_SHAPE.values())]
-)
+@for_each("form", [*BY_NAME, *BY_PLACE, *(text.replace("{", "{{") + "{}" for text in BY_SHAPE.values())])
 def test_what_is_masked_is_looked_for_in_texts_that_differ_in_digits_only(form: str) -> None:
     assert may_hold_secret(with_equal_digits(form.format(token())).decode())
 
@@ -192,7 +191,7 @@ def test_beginnings_of_secrets_that_never_go_on_cost_time_linear_in_their_lines(
         assert few < 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "form",
     [
         "SSHPASS={} sshpass -e ssh node2",
@@ -211,7 +210,7 @@ def test_beginnings_of_secrets_that_never_go_on_cost_time_linear_in_their_lines(
         "vllm serve m \\\n  --api-key \\\n  {} \\\n  --port 8000",
     ],
 )
-@pytest.mark.parametrize("password", ["otterStone62$", "mapleCloud92#"])
+@for_each("password", ["otterStone62$", "mapleCloud92#"])
 def test_a_password_of_words_is_masked_for_what_precedes_it(form: str, password: str) -> None:
     parser = RecordParser()
     for number, line in enumerate(form.format(password).split("\n")):

@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.rules.making import a_run, event
+from tests.tables import for_each
 from vllm_logdoctor.plan.command import shell, shell_word
 from vllm_logdoctor.plan.devices import gpus, notes, processors
 from vllm_logdoctor.plan.formats import FORMS, render_launch, systemd_word, yaml_value
@@ -244,8 +245,8 @@ def test_a_name_that_no_argument_has_writes_no_setting(name: str) -> None:
         assert "evil" not in render_launch(launch, form)
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
-@pytest.mark.parametrize(
+@for_each("form", sorted(FORMS))
+@for_each(
     "flags",
     [
         {"--api-key": "***"},
@@ -313,8 +314,8 @@ def test_more_cards_than_a_node_has_are_not_promised_on_one() -> None:
     assert "start Ray" in render_launch(launch, "slurm")
 
 
-@pytest.mark.parametrize("form", ["yaml", "compose", "kubernetes"])
-@pytest.mark.parametrize("platform", ["cuda", "rocm", "cpu", "npu", None])
+@for_each("form", ["yaml", "compose", "kubernetes"])
+@for_each("platform", ["cuda", "rocm", "cpu", "npu", None])
 def test_yaml_of_every_form_and_platform_can_be_read(form: str, platform: str | None) -> None:
     flags = {"--tensor-parallel-size": 2, "--speculative-config": {"method": "ngram"}, "--host": "0.0.0.0"}
     launch = Launch("org/a: model", flags, {"VLLM_LOGGING_LEVEL": "DEBUG"}, "0.11.2", 2, platform)

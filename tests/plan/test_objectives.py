@@ -7,6 +7,7 @@ from itertools import combinations
 import pytest
 
 from tests.rules.making import a_run, load
+from tests.tables import for_each
 from vllm_logdoctor.plan import plan_of
 from vllm_logdoctor.plan.model import Plan
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
@@ -53,7 +54,7 @@ def steps(run: Run, objective: str) -> list[tuple[str, object]]:
     return [(item.change.knob, item.change.after) for item in plan(run, objective).changes]
 
 
-@pytest.mark.parametrize(("one", "other"), list(combinations(OBJECTIVES, 2)))
+@for_each(("one", "other"), list(combinations(OBJECTIVES, 2)))
 def test_two_objectives_have_a_load_whose_plans_differ(one: str, other: str) -> None:
     assert any(steps(run, one) != steps(run, other) for run in LOADS)
 

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.rules.making import a_run, load, record
+from tests.tables import for_each
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.plan.compose import with_capture_sizes
 from vllm_logdoctor.plan.feasible import context_that_fits, obstacle, requests_held, weights_of
@@ -55,7 +56,7 @@ def why(run: Run, change: Change, repairs: bool = False) -> str:
     return obstacle(planned_run(run, [change]), change, load_of(run), repairs)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("run", "change", "reason"),
     [
         (server(), flag(SHARE, 0.9, 0.95), ""),
@@ -262,7 +263,7 @@ FULL_CACHE = finding("kv", Change("make room", "action"), exhausts="kv-cache")
 OUT_OF_MEMORY = finding("oom", Change("look", "action"), kind="failure", exhausts="device-memory")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("first", "change", "reason"),
     [
         (OUT_OF_MEMORY, flag(SEATS, 64, 128), "needs memory, and the run ran out of it"),
@@ -367,7 +368,7 @@ def test_the_direction_of_a_change(before: object, after: object, how: str) -> N
     assert direction(flag("--x", before, after)) == how
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "version", "said"),
     [
         ("gpu_memory_utilization", 0.9, None, None),

@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from tests.report.test_formats import acts, tags
+from tests.tables import for_each
 from vllm_logdoctor import Report, analyze
 from vllm_logdoctor.cli.config import yaml_text
 from vllm_logdoctor.cli.plan import FORMS
@@ -97,7 +98,7 @@ def written(report: Report) -> dict[str, dict[str, str]]:
 COMMANDS = ("analyze", "compare", "verify")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@for_each("command", COMMANDS)
 def test_pages_and_screens_show_it_as_text(written: dict[str, dict[str, str]], command: str) -> None:
     pages = written[command]
     assert [
@@ -110,7 +111,7 @@ def test_pages_and_screens_show_it_as_text(written: dict[str, dict[str, str]], c
     assert acts(out.getvalue()) == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@for_each("command", COMMANDS)
 def test_machines_read_it_as_text(written: dict[str, dict[str, str]], command: str) -> None:
     pages = written[command]
     json.loads(pages["json"])
@@ -122,7 +123,7 @@ def test_machines_read_it_as_text(written: dict[str, dict[str, str]], command: s
     assert not [cell for cell in cells if cell.startswith(("=", "+", "@", "\t"))]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@for_each("command", COMMANDS)
 def test_html_holds_no_element_of_the_log(written: dict[str, dict[str, str]], command: str) -> None:
     page = written[command]["html"]
     loaded = {tag for tag in tags(page) if ".on" in tag or tag.endswith(".src") or "href=" in tag}

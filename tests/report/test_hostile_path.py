@@ -17,6 +17,7 @@ from tests.commands import analyse_in_forks
 from tests.report.junit_schema import violations
 from tests.report.test_formats import acts, tags
 from tests.report.test_hostile_log import PAYLOADS, hostile_log
+from tests.tables import for_each
 from vllm_logdoctor import Report
 from vllm_logdoctor.cli.config import markdown_text
 from vllm_logdoctor.cli.follow import Feed
@@ -67,7 +68,7 @@ def pages(report: Report) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("name", ["markdown", "text", "html", "csv", "github", "junit"])
+@for_each("name", ["markdown", "text", "html", "csv", "github", "junit"])
 def test_nothing_acts_in_a_format_for_people(pages: dict[str, list[str]], name: str) -> None:
     assert [acts(page) for page in pages[name]] == [[], [], []]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import for_each
 from vllm_logdoctor.report.body import cited_html
 from vllm_logdoctor.report.charts import startup_charts
 from vllm_logdoctor.report.effects import action_words, change_words, effect_range, effect_words, gains_little
@@ -31,7 +32,7 @@ from vllm_logdoctor.rules.model import Change, Effect, Finding
 from vllm_logdoctor.run.model import Coverage, Evidence, Phase, Run, Sample, SourceSummary
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "text"),
     [
         (85760, "85,760"), (100.4, "100"), (99.96, "100"), (99.94, "99.9"), (10.0, "10"), (9.996, "10"), (9.994, "9.99"), (1.0, "1"), (1.5, "1.5"),
@@ -82,7 +83,7 @@ def flag(before: object, after: object, knob: str = "--x", note: str = "") -> Ch
     return Change(knob, "flag", before, after, note=note)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "words"),
     [
         (flag(1, 32), "`--x` `1` → `32`"),

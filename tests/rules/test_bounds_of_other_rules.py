@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.rules.making import a_run, advice, knobs, load
+from tests.tables import for_each
 from vllm_logdoctor.rules.engine import settings_findings
 from vllm_logdoctor.rules.job import RULES as JOB_RULES
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
@@ -60,7 +61,7 @@ def test_a_job_without_such_a_limit_is_no_finding() -> None:
     assert not settings_findings(JOB_RULES, Run())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answers", "severity", "said"),
     [
         ({(*POST, 200): 297, (*POST, 500): 3}, "medium", "3 of 300 POST requests (1 %) got a server error (HTTP 5xx): 3 times 500 for /v1/completions."),

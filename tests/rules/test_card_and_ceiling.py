@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.rules.making import a_run, load, sample
+from tests.tables import for_each
 from vllm_logdoctor.rules.cache_to_give import takes_too_much
 from vllm_logdoctor.rules.capacity.card import device_of
 from vllm_logdoctor.rules.capacity.ceiling import ceiling_of, distance, has_experts, prefill_ceiling_of
@@ -27,7 +28,7 @@ def printed(gib: float) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("platform", "gib", "card"),
     [
         ("cuda", 117.9, None), ("cuda", 118.0, "GB10"), ("cuda", 123.5, "GB10"), ("cuda", 123.6, None),
@@ -151,7 +152,7 @@ def test_advice_takes_no_memory_from_a_cache_that_one_request_needs(
     assert takes_too_much(advice, run) is much
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("condition", "value", "met"),
     [
         (">1", 2, True), (">1", 1, False), (">=1", 1, True), (">=1", 0.9, False), ("<1", 0.9, True), ("<1", 1, False), ("<=1", 1, True), ("<=1", 2, False),

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, knobs, load, sample
+from tests.tables import for_each
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
 from vllm_logdoctor.rules.context import rule_context
 from vllm_logdoctor.rules.load import load_of
@@ -82,7 +83,7 @@ def test_what_more_requests_bring_ends_where_the_server_is_full(
         assert ("cache and max_num_seqs allow" in found.effect.basis) is (high < 1.9)
 
 
-@pytest.mark.parametrize(("lines", "judged"), [(1, False), (5, False), (6, True)])
+@for_each(("lines", "judged"), [(1, False), (5, False), (6, True)])
 def test_a_minute_of_lines_is_needed_to_judge_the_client(lines: int, judged: bool) -> None:
     found = advice(run_of((lines, CALM))).get(CLIENT)
     assert bool(found and found.changes) is judged
@@ -191,7 +192,7 @@ def test_the_effect_of_more_slots_names_its_share_and_the_next_limit() -> None:
     assert "while requests queue" in unmeasured.basis
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seats", "waiting", "usage", "tokens", "wanted"),
     [
         (64, 32, 10.0, None, 128),

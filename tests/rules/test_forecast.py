@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.making import a_run, advice, load
+from tests.tables import for_each
 from vllm_logdoctor.plan import plan_of
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
 from vllm_logdoctor.rules.equal_load import LoadLevel
@@ -113,7 +114,7 @@ def at(running: float, rate: float, samples: int = 5, prompt: float = 0.0) -> Lo
     return LoadLevel(int(running), int(running), running, samples, (rate, rate, rate), prompt)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("levels", "now", "then", "gain"),
     [
         # Four times the requests made twice the tokens: a slope of a half, and half of that at least.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.rules.making import a_run
+from tests.tables import for_each
 from vllm_logdoctor.rules.capacity.laws import LAWS, ChangedSetting, bytes_of
 from vllm_logdoctor.rules.capacity.memory import GIB, Memory, Size
 
@@ -37,7 +38,7 @@ def bounds(found: Memory | str) -> list[float]:
 
 
 # What the weights give to the cache: 97, 91 or 80 % of them shrink to half at fp8.
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "known", "run", "expected"),
     [
         ("gpu_memory_utilization", 0.9, {}, {}, [136.9, 140, 144.1]),
@@ -87,7 +88,7 @@ def test_tokens_of_the_cache_after_one_change(
     assert bounds(after(name, value, known, **run)) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "known", "run", "reason"),
     [
         ("gpu_memory_utilization", 1.5, {}, {}, "a share between 0 and 1"),
@@ -190,7 +191,7 @@ def test_what_a_change_does_beside_the_tokens_is_kept_for_the_next_one() -> None
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "size"),
     [
         ("2G", 2 * GIB), ("2Gi", 2 * GIB), ("2GB", 2 * GIB), ("2g", 2e9), ("3k", 3000.0), ("3K", 3072.0), ("5M", 5 * 1024**2), ("5m", 5e6),

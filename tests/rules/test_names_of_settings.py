@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from tests.tables import for_each
 from vllm_logdoctor.catalogue.locate import PACKAGE
 from vllm_logdoctor.knowledge.flags import flag_spans
 
@@ -33,7 +32,7 @@ def names_in(path: Path) -> Iterator[tuple[str, int]]:
                     yield argument.value, node.lineno
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@for_each("path", SOURCES)
 def test_each_name_is_a_setting_of_some_release_or_a_figure(path: Path) -> None:
     unknown = [
         (name, line)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.rules.making import index
+from tests.tables import for_each
 from vllm_logdoctor.catalogue.loading import load_index
 from vllm_logdoctor.catalogue.pages import KINDS, rule_page
 from vllm_logdoctor.knowledge.flags import flag_spans
@@ -22,7 +23,7 @@ def by_id(rules: tuple[Rule, ...]) -> list[object]:
     return [pytest.param(rule, id=rule.id) for rule in rules]
 
 
-@pytest.mark.parametrize("rule", by_id(CHECKED))
+@for_each("rule", by_id(CHECKED))
 def test_a_check_is_named_like_its_rule(rule: Rule) -> None:
     assert rule.check is not None
     assert rule.check.__name__.replace("_", "-") == rule.id
@@ -33,7 +34,7 @@ def test_each_id_has_one_rule() -> None:
     assert len({rule.id for rule in CHECKED}) == len(CHECKED)
 
 
-@pytest.mark.parametrize("rule", by_id(CHECKED))
+@for_each("rule", by_id(CHECKED))
 def test_a_rule_has_a_test_that_names_it(rule: Rule) -> None:
     assert any(f'"{rule.id}"' in file.read_text() for file in TESTS.rglob("test_*.py"))
 
@@ -48,7 +49,7 @@ def test_each_performance_page_has_its_check_or_a_pattern_that_names_it() -> Non
     assert pages <= {rule.id for rule in CHECKED} | {pattern.rule for pattern in index().patterns}
 
 
-@pytest.mark.parametrize("rule", by_id(CHECKED))
+@for_each("rule", by_id(CHECKED))
 def test_a_rule_has_a_page_with_all_sections(rule: Rule) -> None:
     page = rule.page
     assert page.id == rule.id
@@ -57,14 +58,14 @@ def test_a_rule_has_a_page_with_all_sections(rule: Rule) -> None:
     assert all((page.meaning, page.why, page.remedy, page.verification, page.exceptions))
 
 
-@pytest.mark.parametrize("rule", by_id(CHECKED))
+@for_each("rule", by_id(CHECKED))
 def test_a_page_names_only_knobs_that_some_release_has(rule: Rule) -> None:
     for knob in rule_page(rule.id).knobs:
         known = flag_spans(knob) if knob.startswith("--") else variable_spans(knob) or knob in OTHERS
         assert known or knob.startswith("--no-"), knob
 
 
-@pytest.mark.parametrize("rule", by_id(CHECKED))
+@for_each("rule", by_id(CHECKED))
 def test_a_title_reads_after_this_run_has(rule: Rule) -> None:
     title = rule.page.title
     assert not title.endswith(".")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.rules.making import a_run, advice, load
+from tests.tables import for_each
 from vllm_logdoctor.parse import Process
 from vllm_logdoctor.rules.bottleneck import bottleneck_of, no_request_succeeded, one_by_one
 from vllm_logdoctor.rules.engine import settings_findings
@@ -25,7 +26,7 @@ def reason(*parts: tuple[int, dict[str, Any]], **more: Any) -> str:
     return bottleneck_of(a_run(**{"set": SEATS, "samples": load(*parts), **more})).reason
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("parts", "more", "said"),
     [
         ([(12, CALM)], {}, "The queue was empty in all 12 statistics lines with requests: the client set the pace"),
@@ -100,7 +101,7 @@ def _measured(group: Group, *values: tuple[str, object, str]) -> Observed:
     )  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("group", "values", "rule", "words"),
     [
         ("latency", [("waiting share", 50.0, ""), ("queue time mean", 1.0, ""), ("TTFT mean", 2.5, "")], "requests-wait-in-queue", "Requests spend 50 % of their time in the queue: 1 s on average before they run. The mean time to first token is 2.5 s."),

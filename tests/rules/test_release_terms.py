@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from vllm_logdoctor.rules.release_terms import fits_release, in_words_of_build, in_words_of_release
 from vllm_logdoctor.run.model import Run, Value
 
@@ -12,7 +13,7 @@ def of(version: str | None) -> Run:
     return Run(version=Value(version, "reported") if version else None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("version", "text", "words"),
     [
         ("0.22.0", "Set `--attention-backend X`.", "Set `--attention-backend X`."),

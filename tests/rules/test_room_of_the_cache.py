@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.rules.making import a_run, load
+from tests.tables import for_each
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
 from vllm_logdoctor.rules.capacity.memory import GIB, device_total, memory_of
 from vllm_logdoctor.rules.context import rule_context
@@ -47,7 +48,7 @@ def room(run: Run) -> Room:
     return room_changes(rule_context(run, found, bottleneck_of(run, found), "balanced"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("run", "knob", "after"),
     [
         (full(), "--gpu-memory-utilization", 0.9),

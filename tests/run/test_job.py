@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from vllm_logdoctor.run.job import (
     JobEnd,
     bytes_of_size,
@@ -85,7 +86,7 @@ def test_an_exit_status_above_128_is_a_signal_that_the_shell_of_the_job_saw() ->
     assert (end.signal, end.exit_status, end.limit) == (9, None, "")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "size"),
     [("5", 5), ("5b", 5), ("5w", 40), ("5k", 5 * 2**10), ("6972kb", 6972 * 2**10), ("4M", 4 * 2**20), ("4G", 4 * 2**30), ("2tb", 2 * 2**41 // 2), ("1p", 2**50), ("2kw", 2**14), ("15.8G", 15 * 2**30), ("n/a", None), ("", None)],
 )  # fmt: skip

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.run.lives_of_a_server import start, statistics
+from tests.tables import for_each
 from vllm_logdoctor import analyze
 from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.run.termination import _TRACES, stop_kind
@@ -18,7 +19,7 @@ def record(message: str, level: str = "") -> Record:
     return Record(0, 1, Process(), level, None, None, False, None, message, message)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("message", "kind"),
     [
         ("slurmstepd: error: *** JOB 71 ON n4 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***", "walltime"),

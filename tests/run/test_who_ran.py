@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.rules.making import event, record
+from tests.tables import for_each
 from vllm_logdoctor.parse import Process
 from vllm_logdoctor.run.identity import (
     engine_generation,
@@ -67,7 +68,7 @@ ENGINE_V1 = "Initializing a V1 LLM engine (v0.11.0) with config: model='org/tiny
 FALLBACK = "--kv-cache-dtype is not supported by the V1 Engine. Falling back to V0."
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("builder", "version", "generation"),
     [
         (built(ENGINE_V1), None, "V1"),
@@ -91,7 +92,7 @@ def test_the_engine_generation(builder: Any, version: str | None, generation: st
     assert engine_generation(builder, Value(version, "reported") if version else None) == generation
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("builder", "version", "platform"),
     [
         (built(PLUGIN.format("ascend"), DETECTED.format("cuda")), None, "npu"),
@@ -173,7 +174,7 @@ def test_names_of_one_model_and_words_of_a_release() -> None:
     assert [release_words(one) for one in (inferred, installed)] == ["0.5.0 to 0.6.1", "0.6.1"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "strict", "expected"),
     [
         ("ValueError: no such file", True, ExceptionLine("ValueError", "no such file")),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import for_each
 from tools.build_catalogue import main
 from tools.extract.messages import extract_messages, messages_of_source
 from tools.extract.package import release_from_package
@@ -140,7 +141,7 @@ def test_messages_have_a_level_and_the_lines_of_loggers_outside_the_models(packa
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("statement", "templates"),
     [
         ("logger.warning('a %s' % x)", ["a %s"]),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import for_each
 from tests.unseen.lives import life
 from tests.unseen.reading import facts, log, only_run
 
@@ -111,7 +112,7 @@ WRAPPERS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS)
+@for_each("wrapper", WRAPPERS)
 def test_a_wrapper_changes_no_fact(wrapper: str) -> None:
     name = sorted(LOGS)[sum(map(ord, wrapper)) % len(LOGS)]
     assert facts(only_run(WRAPPERS[wrapper](LOGS[name]))) == facts(only_run(LOGS[name]))
