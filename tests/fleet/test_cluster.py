@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from vllm_logdoctor.errors import LogdoctorError
-from vllm_logdoctor.fleet.cluster import _job_options, cluster_workers, scheduler_workers, site_of
+from vllm_logdoctor.fleet.cluster import _has_ended, _job_options, cluster_workers, scheduler_workers, site_of
 from vllm_logdoctor.fleet.library import Fleet
 from vllm_logdoctor.fleet.schema import TABLES
 
@@ -31,6 +31,30 @@ def rows(fleet: Fleet) -> dict[str, list[str]]:
         )
         for table in TABLES
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "ended"),
+    [
+        ("slurm", "echo '7 gpu PD'", False),
+        ("slurm", "", True),
+        ("slurm", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", True),
+        ("slurm", "echo 'Unable to contact slurm controller' >&2; exit 1", False),
+        ("pbs", "echo 'qstat: Unknown Job Id 7.head' >&2; exit 153", True),
+        ("pbs", "echo 'qstat: 7.head Job has finished' >&2; exit 35", True),
+        ("pbs", "", False),
+        ("pbs", None, False),
+    ],
+)
+def test_a_job_has_ended_only_where_the_batch_system_says_so(
+    kind: str, answer: str | None, ended: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if answer is not None:
+        for name in ("qstat", "squeue"):
+            (tmp_path / name).write_text(f"#!/bin/sh\n{answer}\n")
+            (tmp_path / name).chmod(0o755)
+    assert _has_ended(kind, "7") is ended
 
 
 def test_the_site_s_options_reach_the_job_script() -> None:
