@@ -92,7 +92,9 @@ def test_a_settings_file_names_the_model_but_asks_nothing_by_itself(log: Path) -
         quiet = call(log.parent, "vllm.log")
         assert (seen, "Second opinion" in quiet.stdout) == ([], False)
         asked = call(log.parent, "vllm.log", "--ask", "config")
+        other = call(log.parent, "vllm.log", "--ask", "config", "--model", "other")
     assert "Second opinion (model mine): The zebra" in asked.stdout
+    assert "Second opinion (model other): The zebra" in other.stdout
 
 
 @pytest.mark.parametrize(
