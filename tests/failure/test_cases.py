@@ -356,7 +356,7 @@ def test_a_start_that_a_person_stopped_is_reported_as_that() -> None:
         "(APIServer pid=1) KeyboardInterrupt",
     ]
     text = report("\n".join([*START, *stopped]).format(ranks=1))
-    assert text.startswith("# KILLED: Stopped by a signal (SIGINT/SIGTERM)\n")
+    assert text.startswith("# STOPPED by a signal (SIGINT/SIGTERM)\n")
 
 
 @pytest.mark.parametrize("signal", ["*** SIGTERM received at time=1748300290 on cpu 8 ***", "^C"])

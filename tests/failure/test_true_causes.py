@@ -385,3 +385,66 @@ def test_a_process_that_sees_no_device_is_asked_what_torch_sees() -> None:
     found = root(_raised(_ENGINE, frame, error="RuntimeError: No supported device detected."))
     assert found.id == "platform-not-detected"
     assert "torch.cuda.is_available()" in found.alternatives[0]
+
+
+def test_a_message_that_never_came_names_the_rank_that_had_to_send_it() -> None:
+    frames = (
+        ("/opt/site-packages/trl/trainer/grpo_trainer.py", 872, "_move_model_to_vllm", "client.update(name)"),
+        ("/opt/site-packages/vllm/distributed/utils.py", 216, "barrier", "self.broadcast_obj(None, src=i)"),
+        ("/opt/site-packages/vllm/distributed/utils.py", 197, "broadcast_obj", "self.store.get(key)"),
+    )
+    error = "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /broadcast_from/1/7"
+    found = root(_raised(*frames, error=error))
+    assert "rank 1 of the group" in found.explanation
+    assert "nitialization" not in found.title
+    assert not found.changes
+
+
+def test_a_rank_that_its_launcher_saw_killed_is_the_cause() -> None:
+    start = "INFO 05-01 10:00:00 [__init__.py:239] Automatically detected platform cuda."
+    steps = [f"step {n}: loss 0.5" for n in range(60)]
+    api = "torch/distributed/elastic/multiprocessing/api.py"
+    ends = [
+        f"W0501 10:21:46.435000 39416 {api}:897] Sending process 43 closing signal SIGTERM",
+        f"E0501 10:21:47.588000 39416 {api}:869] failed (exitcode: -9) local_rank: 2 (pid: 42) of binary: /usr/bin/python3",
+    ]
+    frame = (
+        "/opt/site-packages/torch/distributed/launcher/api.py",
+        269,
+        "launch_agent",
+        "raise ChildFailedError(",
+    )
+    error = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
+    run = vllm_logdoctor.analyze([start, *steps, *ends, *_raised(frame, error=error).split("\n")]).runs[0]
+    assert run.outcome == "killed"
+    (cause,) = (one for one in run.findings if one.role == "root")
+    assert "local rank 2" in cause.explanation
+    assert "dmesg" in cause.alternatives[0]
+
+
+def test_operators_of_a_plug_in_from_another_build_are_named_as_the_plug_in_s() -> None:
+    frame = ("/opt/vllm-ascend/vllm_ascend/ops/norm.py", 27, "forward", "torch.ops._C_ascend.npu_fused(x)")
+    error = "RuntimeError: _C_ascend::npu_fused() Expected a value of type 'List[int]' for argument 'lens' but instead found type 'Tensor'."
+    found = root(_raised(_ENGINE, frame, error=error))
+    assert found.id == "stale-or-partial-build"
+    assert all("vllm-ascend" in way for way in found.alternatives)
+
+
+def test_a_cuda_function_that_gets_another_device_is_named() -> None:
+    frame = ("/opt/site-packages/torch/cuda/_utils.py", 34, "_get_device_index", "raise ValueError(")
+    found = root(_raised(_ENGINE, frame, error="ValueError: Expected a cuda device, but got: xpu:1"))
+    assert found.title == "CUDA function called for another device"
+    assert "`xpu`" in found.explanation
+
+
+@pytest.mark.parametrize(("missing", "read_before"), [("/models/m", True), ("/models/drafter", False)])
+def test_a_configuration_that_was_read_before_is_not_called_missing(missing: str, read_before: bool) -> None:
+    above = "\n".join([
+        "INFO 05-01 10:00:00 [utils.py:241] non-default args: {'model': '/models/m', 'api_server_count': 4}",
+        "INFO 05-01 10:00:04 [model.py:623] Resolved architecture: OPTForCausalLM",
+    ])  # fmt: skip
+    frame = ("/opt/site-packages/vllm/transformers_utils/config.py", 249, "parse", "get_config_dict(model)")
+    error = f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}/config.json'"
+    found = root(_raised(frame, error=error, above=above))
+    assert found.id == "model-path-not-found"
+    assert ("readable before" in found.title) == read_before

@@ -223,6 +223,7 @@ def test_a_password_of_words_is_masked_for_what_precedes_it(form: str, password:
     "text",
     [
         "session_id: a81bc81b-dead-4e5d-abff-90865d1e13b1",
+        "deepspeed.launcher.launch --world_info=eyJub2RlMSI6IFswLCAxXX0= --master_port=29500",
         "{'session_id': 'b81bc81b-beef-4e5d-abff-90865d1e13b2', 'user': 'x'}",
         "image: vllm/vllm-openai:v0.11.2Rc1x@sha256:1f40fc92da24",
         "rank0:worker12@node3 is gone",

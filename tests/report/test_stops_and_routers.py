@@ -73,3 +73,21 @@ def test_a_server_that_speaks_of_a_router_is_a_server() -> None:
     report = _report(START, READY, ["INFO 05-01 10:00:05 [launcher.py:12] behind vllm_router.app"])
     assert "router before servers" not in report
     assert "vLLM 0.11.0" in report
+
+
+def test_a_trainer_that_was_interrupted_is_not_called_healthy() -> None:
+    engine = [
+        "INFO 05-01 10:00:00 [core.py:93] Initializing a V1 LLM engine (v0.12.0) with config: model='org/m'",
+        "INFO 05-01 10:01:00 [core.py:254] init engine (profile, create kv cache, warmup model) took 51.22 seconds",
+        "INFO 05-01 10:01:01 [llm.py:343] Supported tasks: ['generate']",
+    ]
+    interrupted = [
+        "[2026-05-01 10:09:08,014] [INFO] [launch.py:344:sigkill_handler] Main process received SIGINT, exiting",
+        "Traceback (most recent call last):",
+        '  File "/opt/site-packages/deepspeed/launcher/runner.py", line 646, in main',
+        "    result.wait()",
+        "KeyboardInterrupt",
+    ]
+    report = _report(engine, interrupted)
+    assert report.startswith("# STOPPED by a signal (SIGINT/SIGTERM)\n")
+    assert "interrupted" in report.split("\n")[2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 
 from vllm_logdoctor.lazy import lazy_pattern
@@ -97,6 +99,8 @@ _MARKS = (
     "flwseck",
     "a1-",
 )
+_OF_CREDENTIALS = lazy_pattern(r"(?i)auth|pass|secret|token|key|cred|user|login|\balg\b|\btyp\b")
+_RUN_OF_TEXT = lazy_pattern(r"[\w+/=-]{12,}")
 # q7F2kd93mPzX0a: what no word is. All digits but zero may have been made 1 before this is asked.
 _RUN = lazy_pattern(r"[A-Za-z0-9]{14,}")
 _HEX = lazy_pattern(r"[0-9a-f]+\Z")
@@ -150,7 +154,7 @@ def mask_shaped(text: str, kinds: dict[str, None]) -> str:
     text = _SHAPED_WORD.sub(masked, text)
 
     def generated(match: re.Match[str]) -> str:
-        if not _is_generated(match[0]):
+        if not _is_generated(match[0]) or _is_encoded_list(match[0]):
             return match[0]
         kinds["generated token"] = None
         return MASK
@@ -200,6 +204,23 @@ def _is_generated(text: str) -> bool:
     changes, most = (0.33, 0.27) if len(_NUMBER.findall(plain)) > 1 else (0.42, 0.2)
     most = 0.3 if len(plain) >= _LONG else most
     return bool(runs) and _class_changes(plain) >= changes * len(plain) and words < most * len(plain)
+
+
+def _is_encoded_list(text: str) -> bool:
+    """Return whether a text is Base64 of JSON that holds only words and numbers: a launcher's hosts, but no credential.
+
+    Example:
+        >>> _is_encoded_list("eyJub2RlMSI6IFswLCAxXX0="), _is_encoded_list("Zq7hTk2Lw9XbV3nRk3Vq9ZbQ8r")
+        (True, False)
+    """
+    if not text.startswith(("eyJ", "W")):
+        return False
+    try:
+        plain = base64.b64decode(text + "=" * (-len(text) % 4), validate=True).decode("ascii")
+        json.loads(plain)
+    except ValueError:
+        return False
+    return not _OF_CREDENTIALS.search(plain) and not any(map(looks_random, _RUN_OF_TEXT.findall(plain)))
 
 
 def mixes_letters(value: str) -> bool:

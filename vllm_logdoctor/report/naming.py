@@ -13,10 +13,11 @@ from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.identity import is_inferred, release_words
 from vllm_logdoctor.run.job import words_of_limit
-from vllm_logdoctor.run.lifecycle import trail_of
+from vllm_logdoctor.run.lifecycle import ends_progress, trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.other_programs import failed_tests
 from vllm_logdoctor.run.servers import NAMES, VLLM
+from vllm_logdoctor.run.termination import stops_in
 
 OUTCOMES: dict[Outcome, str] = {
     "running": "still running at the end of the log",
@@ -315,6 +316,15 @@ def start_seen(run: Run) -> bool:
     return reported or bool(run.config or run.phases)
 
 
+def was_interrupted(run: Run) -> bool:
+    """Return True if Ctrl-C ended a program around an offline engine, which had not completed a batch: no orderly end."""
+    if run.kind != "offline" or run.outcome != "clean_shutdown":
+        return False
+    trail = trail_of(run)
+    stopped = any(stop.kind == "user" for stop in stops_in(trail))
+    return stopped and not any(ends_progress(one.message) for one in trail)
+
+
 def failed_state(run: Run) -> str:
     """Return the state of a run that failed, in capitals before a colon."""
     if run.kind == "build" and run.outcome == "unknown":
@@ -365,6 +375,8 @@ def _end(run: Run) -> str:
     if run.kind == "offline" and run.outcome == "running":
         return OUTCOMES["unknown"]  # A program that ends prints nothing either.
     unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))
+    if was_interrupted(run):
+        return "interrupted"
     if run.kind == "offline" and run.outcome == "clean_shutdown" and run.progress:
         return "prompts completed"
     return _of_kind(run, OUTCOMES["unknown" if unsaid and not shows_a_run(run) else run.outcome])

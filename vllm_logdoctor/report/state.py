@@ -8,7 +8,15 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.effects import MOST_OF_THE_RUN
 from vllm_logdoctor.report.escape import inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
-from vllm_logdoctor.report.naming import BROKEN, LIMITS, failed_state, is_client, shows_a_run, start_seen
+from vllm_logdoctor.report.naming import (
+    BROKEN,
+    LIMITS,
+    failed_state,
+    is_client,
+    shows_a_run,
+    start_seen,
+    was_interrupted,
+)
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import (
     LEAST_LOAD,
@@ -20,6 +28,7 @@ from vllm_logdoctor.rules.bottleneck import (
 )
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.failure.requests import REFUSED
+from vllm_logdoctor.rules.failure.silent_end import STOPPED
 from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.limits import SERVER_LIMITS, mostly_queue
 from vllm_logdoctor.rules.load import load_of
@@ -105,6 +114,8 @@ def state(page: Page) -> str:
 def _state_of_failure(page: Page, root: Finding) -> str:
     """Return how a run failed, and its cause with the doubt that is left."""
     outcome, cause = page.run.outcome, _cause(root)
+    if root.id == STOPPED and root.confidence == "high":
+        return cause.replace("Stopped", "STOPPED", 1)
     if outcome == "truncated" and root.role == "root" and root.confidence != "high":
         return f"CUT OFF, possible failure: {cause}"
     quoted = root.id in _NAMES_NO_CAUSE or _OF_EXCEPTION.match(root.title)
@@ -147,6 +158,8 @@ def _state_of_healthy(page: Page) -> str:
         return "ROUTER: no error"
     if is_client(run):
         return "BENCHMARK CLIENT: results"
+    if was_interrupted(run) and (stop := next((one for one in page.findings if one.id == STOPPED), None)):
+        return _cause(stop).replace("Stopped", "STOPPED", 1)
     if run.benchmarks and not (run.samples or run.startup_complete):
         return "BENCHMARK RESULTS: the log has no lines of the server"
     if limit == "startup-only" and (error := _logged_error(page)):

@@ -419,9 +419,10 @@ class _Judge:
             phase = "start" if is_of_start(block) else phase_of_block(block)
             if phase:
                 return "crashed_while_serving" if phase == "serving" else "crashed_at_startup"
-        if self._shows_a_start():
+        killed = any(stop.kind in ("memory", "kill") for stop in self.stops)
+        if self._shows_a_start() and not (killed and self.offline and self._goes_on(first.line)):
             return "crashed_at_startup"
-        return "killed" if any(stop.kind in ("memory", "kill") for stop in self.stops) else "unknown"
+        return "killed" if killed else "unknown"
 
     def _shows_a_start(self) -> bool:
         """Return whether lines of the log are of the start of an engine or a server: a traceback alone is of any time."""
@@ -458,12 +459,16 @@ class _Judge:
             return "unknown"
         if self.run.startup_complete or self.ready is not None or self._answers_requests():
             return "running"
-        return "truncated" if self.run.last_of_file and self._began() and not self._goes_on() else "unknown"
+        return (
+            "truncated"
+            if self.run.last_of_file and self._began() and not self._goes_on(self.run.last_line)
+            else "unknown"
+        )
 
-    def _goes_on(self) -> bool:
-        """Return whether another program wrote on long after the last line of vLLM: then its log holds a piece of one."""
+    def _goes_on(self, end: int) -> bool:
+        """Return whether another program wrote on, until a line, long after the last line of vLLM: then its log holds a piece of one."""
         own = [one.line for one in self.trail if one.level or one.process.role]
-        return bool(own) and self.run.last_line - max(own) > _LONG_AFTER
+        return bool(own) and end - max(own) > _LONG_AFTER
 
     def _did_its_work(self) -> bool:
         """Return whether a program ended by itself: its progress bar is full, its engine was shut down, a launcher went on."""

@@ -45,11 +45,11 @@ _TRACES: tuple[tuple[StopKind, tuple[str, ...], re.Pattern[str]], ...] = (
     # ./serve.sh: line 193: 124064 Killed      vllm serve ...      vllm.service: State 'stop-sigterm' timed out. Killing.
     # command terminated with exit code 137      Exited (137) 3 minutes ago      Exit Code:    137      srun: error: n1: task 0: Killed
     ("kill", (
-        "Killed", "SIGKILL", "status=9", "signal 9", "signal: killed", "signal=KILL", " 137", "(137)", "code -9", "code: -9",
+        "Killed", "SIGKILL", "status=9", "ignal 9", "signal: killed", "signal=KILL", " 137", "(137)", "code -9", "code: -9",
     ), re.compile(
-        r": line \d+: +\d+ Killed|^Killed\s*$|code=killed, (?:status=9|signal=KILL)|signal 9 \(SIGKILL\)|(?:died from|received) signal 9"
+        r": line \d+: +\d+ Killed|^Killed\s*$|code=killed, (?:status=9|signal=KILL)|[Ss]ignal 9 \(SIGKILL\)|(?:died from|received) signal 9"
         r"|was terminated by signal SIGKILL|signal: killed|(?:exited with|finished with exit|terminated with exit) code 137|[Ee]xited \(137\)"
-        r"|[Ee]xit(?: [Cc]ode|Code| status)[\"']?:? +137\b|exit(?:ed with)? code:? -9\b|: tasks? [\d,-]+: Killed"
+        r"|[Ee]xit(?: [Cc]ode|Code| status)[\"']?:? +137\b|exit(?:ed with)? ?code:? -9\b|: tasks? [\d,-]+: Killed"
     )),
     # INFO ... [shutdown] EngineCore: trigger received signal=SIGINT      ^C
     ("user", ("SIGINT", "signal 2", "^C", "Ctrl", "KeyboardInterrupt"), re.compile(

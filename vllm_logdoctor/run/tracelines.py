@@ -254,7 +254,7 @@ _NATIVE = lazy_pattern(
     r"Assertion [`'].{0,200} failed|ptxas|nvcc fatal|NCCL WARN|CCL_ERROR|\bXid\b|GLIBC(?:XX)?_\d|undefined symbol"
     r"|SIG(?:SEGV|ABRT|BUS|ILL|KILL|TERM)\b"
     r"|terminate called|what\(\):|Fatal Python error|[Ss]egmentation fault|Segfault encountered|core dumped|[Bb]us error"
-    r"|^Killed\b|\bKilled\s|Illegal instruction"
+    r"|^Killed\b|\bKilled\s|Illegal instruction|failed \(exitcode: -\d"
     r"|cannot open shared object|error while loading shared|libgomp|nrt_\w+ |HSA_STATUS"
     r"|Memory access fault|hipError|^/bin/sh:|^sh: |fatal error:"
     r"|^ninja: |: not found$|[Oo]ut of memory|No space left|Disk quota|RESOURCE_EXHAUSTED"

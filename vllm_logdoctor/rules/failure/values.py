@@ -343,6 +343,12 @@ def _cache_type(values: Mapping[str, Any]) -> Values:
     return {"cache_type": kind if kind not in (None, "auto") else None}
 
 
+def _path_of_model(values: Mapping[str, Any]) -> Values:
+    """Return whether a file that was not found is in the directory of the served model, and not in a drafter's or a tokenizer's."""
+    path, model = str(values.get("path") or ""), str(values.get("model") or "").rstrip("/")
+    return {"in_model": "yes" if model and path.startswith(f"{model}/") else "no"}
+
+
 _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "attention-backend-incompatible": _cache_type,
     "gpu-memory-not-free-at-start": _free_at_start,
@@ -351,6 +357,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "parallel-size-indivisible": _divisors,
     "quant-shape-indivisible-by-tp": _block_divisors,
     "lora-rank-exceeds-limit": _rank_limit,
+    "model-path-not-found": _path_of_model,
     "oom-sampler-warmup": _room,
     "oom-cudagraph-capture": _capture_room,
     "oom-multimodal-profiling": _trial_inputs,
