@@ -28,8 +28,8 @@ from vllm_logdoctor.rules.bottleneck import (
 )
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.failure.requests import REFUSED
+from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.silent_end import STOPPED
-from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.limits import SERVER_LIMITS, mostly_queue
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Confidence, Finding

@@ -7,6 +7,7 @@ from typing import Literal
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blocks import Block, Raised
+from vllm_logdoctor.run.owners import VLLM, owner_of
 
 BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
 
@@ -151,7 +152,9 @@ def is_request(block: Block) -> bool:
     if refused:
         return block.process.role in ("", "api-server")
     frames = [frame for one in block.raised for frame in one.frames]
-    innermost = next((one.frames[-1].file for one in block.raised if one.frames), "")
+    first = next((one.frames for one in block.raised if one.frames), ())
+    own = (one.file for one in reversed(first) if owner_of(one.file).startswith(VLLM))
+    innermost = next(own, first[-1].file if first else "")
     if _PARSER_FRAMES.search(innermost):
         return True
     return not block.level and any(_REQUEST_FRAMES.search(frame.file) for frame in frames[:40])

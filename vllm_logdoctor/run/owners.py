@@ -106,3 +106,8 @@ def acting_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     found = [frame for frame in frames if owner_of(frame.file) != PYTHON]
     acting = [frame for frame in found if not _passes_on(frame.function.rpartition(".")[2], frame.code)]
     return tuple(acting or found or frames)
+
+
+def is_vllm_or_tensors(owner: str | None) -> bool:
+    """Return whether vLLM itself raised an exception, or a tensor library that it called."""
+    return owner is not None and (owner.startswith(VLLM) or owner in TENSOR_LIBRARIES)

@@ -14,7 +14,7 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.proof import LINES, decisive, masked, telling
 from vllm_logdoctor.report.steps import remaining_ways
 from vllm_logdoctor.report.verdict import root_explanation, split_lead
-from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG
+from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 from vllm_logdoctor.run.tracelines import cleaned, frame_line

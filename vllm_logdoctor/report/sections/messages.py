@@ -7,7 +7,7 @@ from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import table
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.failure.unnamed import NOT_IN_LOG
+from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG
 from vllm_logdoctor.rules.model import Message
 
 SHOWN = 8

@@ -17,11 +17,11 @@ from vllm_logdoctor.rules.failure.nonfatal import (
     limit_findings,
     transfer_findings,
 )
+from vllm_logdoctor.rules.failure.own_steps import OF_A_TEST
 from vllm_logdoctor.rules.failure.requests import REFUSED, request_findings
 from vllm_logdoctor.rules.failure.root import Verdict, verdict_of
 from vllm_logdoctor.rules.failure.signatures import FailureRules, expression, failure_rules
 from vllm_logdoctor.rules.failure.silent_end import SILENT, end_findings
-from vllm_logdoctor.rules.failure.unnamed import OF_A_TEST
 from vllm_logdoctor.rules.failure.user_packs import explained_by_packs
 from vllm_logdoctor.rules.failure.wording import finding_of, frames_wanted, named_finding
 from vllm_logdoctor.rules.model import Finding

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.failure.build_errors import INSTALL_BUILT
 from vllm_logdoctor.rules.failure.context import FailureContext
+from vllm_logdoctor.rules.failure.own_steps import OF_A_TEST, WHOLE_OUTPUT
+from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
-from vllm_logdoctor.rules.failure.unnamed import INSTALL_BUILT, NOT_IN_LOG, OF_A_TEST, UNKNOWN, WHOLE_OUTPUT
 from vllm_logdoctor.rules.failure.wording import finding_of, shown
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.builds import failed_step, stated_error

@@ -10,10 +10,12 @@ from msgspec import Struct
 from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
+from vllm_logdoctor.rules.failure.build_errors import build_failure
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
+from vllm_logdoctor.rules.failure.rule_ids import CODE, NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
-from vllm_logdoctor.rules.failure.unnamed import CODE, NOT_IN_LOG, UNKNOWN, build_failure, unnamed_match
+from vllm_logdoctor.rules.failure.unnamed import unnamed_match
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.builds import compiler_error
 from vllm_logdoctor.run.lifecycle import Place

@@ -14,9 +14,9 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import is_vague, match_rules
 from vllm_logdoctor.rules.failure.other_output import OTHERS, findings_of_others
+from vllm_logdoctor.rules.failure.rule_ids import UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.support import is_ruled_out
-from vllm_logdoctor.rules.failure.unnamed import UNKNOWN
 from vllm_logdoctor.rules.failure.values import number
 from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, rule_of_case, shown
 from vllm_logdoctor.rules.model import Confidence, Finding

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.rules.failure.context import FailureContext
 from vllm_logdoctor.rules.failure.root import KILLED
+from vllm_logdoctor.rules.failure.rule_ids import UNKNOWN
 from vllm_logdoctor.rules.failure.silent_end import NOT_IN_LOG, STOPPED
-from vllm_logdoctor.rules.failure.unnamed import UNKNOWN
 from vllm_logdoctor.rules.model import Finding
 
 _CAUSE = "cause-of-failure"

@@ -1,0 +1,75 @@
+"""What a compiler, a linker or CMake refused, as the finding behind the exception of a build tool."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from vllm_logdoctor.catalogue.pages import Signature
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.matching import RuleMatch
+from vllm_logdoctor.rules.failure.rule_ids import UNKNOWN
+from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.run.builds import compiler_error, error_text, not_found_above
+
+TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecError", "BuildError"})
+_BUILD_LINES = 600
+# ptxas terminated (signal: 11)      c++: fatal error: Killed signal terminated program cc1plus      internal compiler error
+_SIGNAL = lazy_pattern(r"signal|Killed|Segmentation|internal compiler error")
+# Killed signal terminated program cc1plus      Compiler killed by signal 9
+_KILLED = lazy_pattern(r"Killed|signal:? 9\b")
+_OUT_OF_MEMORY = (
+    "Build with fewer jobs at once (`MAX_JOBS`): each compiler takes gigabytes of host memory, and the kernel kills one where none is left.",
+)
+_CRASHED = (
+    "Build again: where the compiler crashes at the same file, use another release of it (nvcc and ptxas are of the CUDA toolkit).",
+    "Where it crashes at another file each time, build with fewer jobs at once (`MAX_JOBS`): memory may be short.",
+)
+INSTALL_BUILT = "Install a wheel or an image of vLLM for this platform instead of building it."
+_LACKING = "CMake did not find all of {package} (missing: {missing}), and stopped: {exception}"
+_HEADERS = (
+    "Install the headers of the Python that builds (`apt install python{python}-dev`, `dnf install python{python}-devel`), and build again.",
+    INSTALL_BUILT,
+)
+_INSTALL = (
+    "Install {package} with its headers and CMake files, or name its place by `CMAKE_PREFIX_PATH`, and build again.",
+    INSTALL_BUILT,
+)
+_REFUSED = ("Fix the first error of the compiler: later ones often follow from it.",)
+
+
+def compiler_refusal(observation: Observation, context: FailureContext) -> Record | None:
+    """Return the first error of a compiler above the exception of a build tool, which only says that the tool failed."""
+    raised = observation.raised
+    if raised is None or raised.name not in TOOL_FAILED:
+        return None
+    return compiler_error(context.above(observation.position, _BUILD_LINES))
+
+
+def build_failure(
+    compiler: Record, observation: Observation, context: FailureContext, rules: FailureRules
+) -> RuleMatch:
+    """Return what a compiler, a linker or CMake refused, as the finding of an observation that follows from it."""
+    values = {"exception": error_text(context.trail, compiler)[:300]}
+    signature = Signature(
+        "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed",
+        remedy=(
+            *(
+                _OUT_OF_MEMORY if _KILLED.search(compiler.message)
+                else _CRASHED if _SIGNAL.search(compiler.message) else _REFUSED
+            ),
+            INSTALL_BUILT,
+        ),
+    )  # fmt: skip
+    supporting = (observation.record,) if observation.record is not compiler else ()
+    if (lacking := not_found_above(context.trail, compiler)) is not None:
+        values.update(
+            package=lacking.package,
+            missing=lacking.missing,
+            python=".".join(lacking.found.split(".")[:2]) or "3",
+        )
+        headers = lacking.package.startswith("Python") and "Development" in lacking.missing
+        signature = replace(signature, explain=_LACKING, remedy=_HEADERS if headers else _INSTALL)
+        supporting = (lacking.record, *supporting)
+    return RuleMatch(rules.rule(UNKNOWN), signature, observation, compiler, values, supporting)

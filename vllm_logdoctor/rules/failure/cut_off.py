@@ -1,0 +1,204 @@
+"""Errors whose exception is not in the log: torn tracebacks, words of other processes, and follow-up errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from vllm_logdoctor.catalogue.pages import Signature
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
+from vllm_logdoctor.rules.failure.own_steps import WHOLE_OUTPUT
+from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
+from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.values import values_of
+from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
+from vllm_logdoctor.run.blocks import Block, Raised
+from vllm_logdoctor.run.places import file_and_function
+
+NO_CACHE = "no-memory-left-for-kv-cache"
+# Available KV cache memory: -0.85 GiB
+_NO_BUDGET = lazy_pattern(r"Available KV cache memory: (?P<available>-\d+(?:\.\d+)?) Gi?B")
+_BUDGET_LINES = 40
+# RuntimeError: Worker failed with error 'Expected result >= 0 to be true, but got false.', please check the stack trace
+_QUOTES = lazy_pattern(
+    r"Worker failed with error '(?P<error>[^\n]{4,400}?)(?:', please|'?$|\n)", re.MULTILINE
+)
+_ORIGINAL_TYPE = lazy_pattern(r"\w+(?:Error|Exception)\(")
+# EngineCore failed to start.      Exception in worker VllmWorkerProcess while processing method load_model.      AsyncLLM output_handler failed.
+# 2026-02-02 12:53:27,515 ERROR exceptions.py:81 -- Full stack trace:
+_NO_MESSAGE = lazy_pattern(
+    r"\b[Ff]ailed\b|fatal error|hit an exception|^Exception\b|^Error (?:in|executing|while)\b|Traceback \(most|[Ss]tack ?trace:?\s*$|^[\^~ ]+$"
+)
+# 2024:09:13-11:21:50:(  532) |CCL_ERROR| exchange_utils.cpp:202 sendmsg_fd: condition ... failed      NCCL WARN Cuda failure
+# - manager.worker - ERROR - Error provisioning chat-1: Failed to find an image
+_LIBRARY_FAILED = lazy_pattern(
+    r"CCL_ERROR|NCCL WARN .*(?:fail|error)|(?i:\bfatal\b)|: error:|\[E\d{3}|\bERR\d{5}\b|\b(?:ERROR|CRITICAL)\b(?!.*:\s*$)"
+)
+_OF_CUT_OFF = Signature(
+    "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
+)
+_REST = (
+    "Get the rest of the traceback: its last line names the error.",
+    "Keep the output of all processes, standard error too, from the start on: `COMMAND > vllm.log 2>&1`.",
+)
+_CODE = "    "  # The place of a frame whose code a piece begins with is above it.
+_CLOSE_LINES = 10
+_CLOSE_SECONDS = 10.0
+
+
+def without_exception(
+    raised: Raised,
+    observation: Observation,
+    context: FailureContext,
+    rules: FailureRules,
+    facts: Mapping[str, Any],
+) -> RuleMatch | None:
+    """Return what is known of a traceback whose exception is not in the log: what its process said above it, or where it ends."""
+    return (
+        _out_of_budget(observation, context, rules, facts)
+        or _announced(observation, rules)
+        or _logged_above(observation, context, rules, facts)
+        or _torn(raised, observation, context, rules)
+    )
+
+
+def of_another_process(observation: Observation, rules: FailureRules) -> RuleMatch | None:
+    """Return the error that a follow-up error quotes, or that its cause is logged elsewhere."""
+    return _quoted(observation, rules) or _elsewhere(observation, rules)
+
+
+def _out_of_budget(
+    observation: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> RuleMatch | None:
+    """Return the negative room for the KV cache that was measured right above a traceback without its exception."""
+    measured = reversed(context.above(observation.position, _BUDGET_LINES))
+    record = next((one for one in measured if _NO_BUDGET.search(one.message)), None)
+    found = _NO_BUDGET.search(record.message) if record is not None else None
+    if record is None or found is None or NO_CACHE not in rules:
+        return None
+    values = values_of(NO_CACHE, found.groupdict(), facts, context.run)
+    signature = Signature("", priority=70, confidence="medium")
+    return RuleMatch(rules.rule(NO_CACHE), signature, observation, record, values, (observation.record,))
+
+
+def _announced(observation: Observation, rules: FailureRules) -> RuleMatch | None:
+    """Return the message of an exception that a logger printed above its traceback, whose end is not in the log.
+
+    ERROR 05-26 00:17:47 [engine.py:448] 'ColumnParallelLinear' object has no attribute 'input_scale'
+    """
+    block, said = observation.block, observation.text.split("\n")[0].strip()
+    same_logger = (
+        block is not None
+        and block.call_site is not None
+        and block.introduction is not None
+        and block.introduction.call_site == block.call_site
+        and not block.introduction.message.startswith(_CODE)
+    )
+    if not said or not same_logger or _NO_MESSAGE.search(said) or UNKNOWN not in rules:
+        return None
+    return _cut_off(said, observation.record, observation, rules)
+
+
+def _logged_above(
+    observation: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> RuleMatch | None:
+    """Return the error that the process of a traceback without its exception logged right above it, as a rule knows it or as logged.
+
+    ERROR 05-01 11:35:28 [nixl_connector.py:343] NIXL is not available
+    """
+    above = reversed(context.above(observation.position, _CLOSE_LINES))
+    said = next((one for one in above if _is_error(one, observation, context)), None)
+    if said is None or UNKNOWN not in rules:
+        return None
+    seen = Observation(
+        said.message, said, observation.position, context.place(said),
+        raised=Raised("", said.message, "", (), said, ""),
+    )  # fmt: skip
+    named = next((one for one in match_rules(seen, context, rules, facts) if not is_vague(one)), None)
+    if named is not None:
+        signature = named.signature
+        if named.confidence == "high":
+            signature = replace(signature, confidence="medium")  # The exception itself is not in the log.
+        return replace(named, signature=signature, observation=observation)
+    return _cut_off(said.message.strip(), said, observation, rules, observation.record)
+
+
+def _cut_off(
+    text: str, record: Record, observation: Observation, rules: FailureRules, *supporting: Record
+) -> RuleMatch:
+    """Return the text of a line as the error of a traceback that is cut off."""
+    values = {"exception": text[:300], "process": record.process.name or None}
+    return RuleMatch(rules.rule(UNKNOWN), _OF_CUT_OFF, observation, record, values, supporting)
+
+
+def _is_error(record: Record, observation: Observation, context: FailureContext) -> bool:
+    """Return whether a line above a traceback is an error of its process, in the same seconds, that states more than that it failed."""
+    block = observation.block
+    if block is None or record.level not in ("ERROR", "CRITICAL") or record.process != block.process:
+        return False
+    if id(record) in context.inside or _NO_MESSAGE.search(record.message) or record.message.startswith(_CODE):
+        return False
+    if record.call_site is not None and is_request_site(record.call_site[0]):
+        return False
+    if tells_of_transfer(record) and context.served_before(observation.place):
+        return False
+    now = block.first.time
+    return record.time is None or now is None or now - record.time <= _CLOSE_SECONDS
+
+
+def _torn(
+    raised: Raised, observation: Observation, context: FailureContext, rules: FailureRules
+) -> RuleMatch | None:
+    """Return what a traceback without its exception says: where the text ends, and that the cause is not in it."""
+    if NOT_IN_LOG not in rules:
+        return None
+    last = raised.frames[-1]
+    if observation.block is not None and (said := _said_above(observation.block)) and UNKNOWN in rules:
+        return _cut_off(said.message.strip(), said, observation, rules, raised.record)
+    function = last.function.partition(" ")[0]  # All lines of the traceback may be in one.
+    values = {"cut_in": file_and_function(last.file, function)}
+    rest = WHOLE_OUTPUT if context.run.kind == "build" else _REST
+    signature = Signature(
+        "", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off", remedy=rest
+    )
+    return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, raised.record, values)
+
+
+def _said_above(block: Block) -> Record | None:
+    """Return the first line right above a traceback in which a library or another program says that something failed."""
+    bare = () if block.introduction is None or block.introduction.call_site else (block.introduction,)
+    close = (one for one in (*block.native, *bare) if block.first.line - one.line <= _CLOSE_LINES)
+    return next((one for one in close if _LIBRARY_FAILED.search(one.message[:400])), None)
+
+
+def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:
+    """Return the error of a worker that another process quotes, where the worker's own traceback is not in the log."""
+    found = _QUOTES.search(observation.text[:4000])
+    error = (
+        found["error"]
+        if found
+        else ""
+        if observation.wrapper
+        else _ORIGINAL_TYPE.match(observation.text) and observation.text
+    )
+    if not error or UNKNOWN not in rules:
+        return None
+    values = {"exception": error.split("\n")[0][:300], "process": observation.record.process.name or None}
+    signature = Signature(
+        "", rank="echo", priority=0, confidence="low", title="Error of a worker that no rule names"
+    )
+    return RuleMatch(rules.rule(UNKNOWN), signature, observation, observation.record, values)
+
+
+def _elsewhere(observation: Observation, rules: FailureRules) -> RuleMatch | None:
+    if NOT_IN_LOG not in rules:
+        return None
+    values = {"exception": observation.text.split("\n")[0][:300] or None}
+    signature = Signature("", rank="echo", priority=0, confidence="medium")
+    return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, observation.record, values)
