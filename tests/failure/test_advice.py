@@ -454,3 +454,16 @@ def test_an_attribute_that_another_package_misses_in_vllm_is_a_difference_of_rel
     found = root("\n".join(lines))
     assert "another vLLM release" in found.title
     assert "`model_executor`" in found.explanation
+
+
+def test_an_unknown_error_is_to_be_looked_up_and_not_to_be_repeated_with_more_output():
+    text = "\n".join([
+        "Traceback (most recent call last):",
+        '  File "/opt/site-packages/vllm/config.py", line 484, in __init__',
+        '    raise RuntimeError("the tide is out")',
+        "RuntimeError: the tide is out",
+    ])  # fmt: skip
+    finding = root(text)
+    assert finding.id == "unclassified-failure"
+    assert not finding.changes
+    assert finding.alternatives[0].startswith("Search the issues of vLLM")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.failure.judging import root
+from tests.failure.judging import diagnosis, root
 from vllm_logdoctor import RunView, analyze
 
 NPU = "RuntimeError: create:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:89 HCCL function error: HcclCommInitRootInfo(n, &i, r, &c), error code is 7"
@@ -182,3 +182,16 @@ def test_a_kernel_that_timed_out_on_an_npu_is_a_fault_without_a_traceback() -> N
         "       Kernel task happen error, retCode=0x30, [vector core timeout].[FUNC:PreCheckTaskErr][FILE:task.cc][LINE:1]\n"
     )
     assert fault.id == "accelerator-runtime-fault"
+
+
+def test_a_spyre_start_is_complete_when_all_shapes_are_warmed_up() -> None:
+    started = [
+        "INFO 05-01 10:00:00 llm_engine.py:176] Initializing an LLM engine (v0.5.3.post1) with config: model='/m', device_config=cpu",
+        "[SpyreWorker] load model...",
+        "[SpyreWorker] Start warming up 1 different prompt/decode-shape combinations.",
+    ]
+    done = "[SpyreWorker] All warmups for 1 different prompt/decode-shape combinations finished. Total warmup time 893.4s."
+    half, whole = (diagnosis("\n".join(lines)).run for lines in (started, [*started, done]))
+    assert half.outcome == "truncated"
+    assert whole.startup_complete
+    assert whole.outcome != "truncated"

@@ -44,7 +44,7 @@ DEFAULTED = (
 # Without its arguments a run may have set anything; these are seldom set where the engine does not print them.
 SELDOM_SET = ("block_size", "data_parallel_size", "pipeline_parallel_size", "tensor_parallel_size")
 _WITHOUT_CACHE = "disabling-chunked-prefill-model-without-kvcache"
-_OFFLINE_READY = ("engine-initialised", "offline-progress")
+_OFFLINE_READY = ("engine-initialised", "offline-progress", "spyre-warmups-finished")
 _SAME_ZONE = 1800.0
 """Seconds: clocks of two zones are further apart."""
 

@@ -150,8 +150,6 @@ def _words(
         if at and raised is not None and not hidden
         else ""
     )
-    of_others = in_test or context.ending.program_failed
-    is_own = owner is None or owner.startswith(VLLM)
     return {
         "exception": observation.text.split("\n")[0][:300],
         "raised": raised_words,
@@ -159,7 +157,6 @@ def _words(
         "at": f"{at.file}:{at.line}" if at and at.line else at.file if at else "",
         "phase_words": phase_words,
         "stated": stated,
-        "in_vllm": "yes" if is_own and not of_others and not stated else "",
         "raised_in": f"{place.own.file}:{place.own.function}" if place.own else "",
         "request_kind": kind_of_request(place.frames),
         "engine_loop": _STOPPED if _serves(context, place.frames) else "",
