@@ -466,3 +466,18 @@ def test_an_illegal_memory_access_without_a_sign_of_flashinfer_does_not_name_its
     assert "`VLLM_USE_FLASHINFER_SAMPLER=0`" in report(
         [lines[0].replace("0.6.2", "0.9.1"), sampled, *lines[1:]]
     )
+
+
+def test_the_beginning_of_a_statement_proves_nothing_and_an_assertion_does() -> None:
+    def of(code: str) -> str:
+        lines = [
+            "Traceback (most recent call last):",
+            '  File "/opt/site-packages/vllm/model_executor/layers/linear.py", line 90, in weight_loader',
+            f"    {code}",
+            "RuntimeError: start (0) + length (1792) exceeds dimension size (896).",
+        ]
+        return vllm_logdoctor.analyze(lines).to_markdown()
+
+    for code in ("weight = weight.narrow(", "self.narrow(", "import torch"):
+        assert code not in of(code)
+    assert "assert size % parts == 0" in of("assert size % parts == 0")

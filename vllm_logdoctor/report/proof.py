@@ -27,8 +27,10 @@ _SAYS_NOTHING = lazy_pattern(
     r"|.*\(\*\w*args\b.{0,40}\)|.*Traceback \(most recent call last\):?|.*\b\d+%\|.*|ray\.exceptions\.\w+(?:\(\w+\))?: ray::.*"
     r"|\S+ValidationError: \d+ validation errors? for \w+|Exception in worker .{1,80} while processing method \w+\.?"
     r"|Engine background task failed|Error executing method .*|RuntimeError: Engine (?:core )?(?:initialization|process) failed.*"
-    r"|.*ERR99999 UNKNOWN.*|what\(\): .*|Set TORCHDYNAMO_VERBOSE=1 .*|(?:Loading model weights|Model loading) took .*)\s*",
+    r"|.*ERR99999 UNKNOWN.*|what\(\): .*|Position: \d+|Set TORCHDYNAMO_VERBOSE=1 .*|(?:Loading model weights|Model loading) took .*)\s*",
 )
+# weight = weight.narrow(      import torch      self.plan(      (the beginning of a statement, whose arguments are on other lines)
+_STATEMENT = lazy_pattern(r"\s*(?:(?:import \w|from \S+ import ).*|(?:\w+ = )?[\w.]+\()\s*")
 # INFO 04-12 07:11:48 [gpu_model_runner.py:2653] Model loading took 67.5 GiB: a figure of the explanation, and nothing that broke
 _NORMAL = lazy_pattern(r"\bINFO:? ")
 
@@ -74,6 +76,8 @@ def _stated(line: Evidence) -> str:
 
 def _adds(line: Evidence, first: Evidence) -> bool:
     text, error = excerpt(line.text, limit=400), _stated(first)
+    if _STATEMENT.fullmatch(text):
+        return False
     if _WORD.search(text) is None or _SAYS_NOTHING.fullmatch(text) or _NORMAL.search(line.text[:_HEADER]):
         return False
     own, whole = _stated(line), _DIGITS.sub("0", excerpt(first.text, limit=400))
