@@ -428,6 +428,27 @@ def test_an_actor_of_a_trainer_that_fails_and_of_which_the_driver_hears_nothing_
     assert any(one.role == "root" for one in diagnosis(head + errors + driver).findings)
 
 
+@pytest.mark.parametrize(
+    ("behind", "lives"), [("ERROR:2026-03-26 22:00:01,527:no action for item 9", True), ("", False)]
+)
+def test_an_actor_that_writes_on_has_caught_its_exception(behind, lives):
+    head = "(WorkerDict pid=9) INFO 03-26 21:50:00 [model_runner.py:12] Loading model weights took 3.5 GB\n"
+    error = _answer_not_read("AgentWorker pid=577", 10)
+    log = f"{head}(AgentWorker pid=577) Error: no action\n{error}(AgentWorker pid=577) {behind}\n"
+    assert any(one.kind == "failure" for one in diagnosis(log).findings) is not lives
+
+
+@pytest.mark.parametrize(("lines", "goes_on"), [(3, True), (0, False)])
+def test_a_start_that_goes_on_behind_the_words_of_a_library_has_not_failed(lines, goes_on):
+    printed = ["AttributeError: module 'registry' has no attribute 'lookup'"] * 2
+    steps = [
+        f"(EngineCore pid=9) INFO 05-01 10:00:3{number} [weight_utils.py:{number}] Filesystem type for checkpoints: NFS"
+        for number in range(lines)
+    ]
+    found = diagnosis("\n".join([*START, *printed, *steps])).findings
+    assert any(one.kind == "failure" for one in found) is not goes_on
+
+
 IDLE = (
     statistics(clock="05-01 10:41:00", running=0)
     .replace("100.0 tokens/s", "0.0 tokens/s")

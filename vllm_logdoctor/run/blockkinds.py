@@ -7,7 +7,7 @@ from typing import Literal
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blocks import Block, Raised
-from vllm_logdoctor.run.owners import VLLM, owner_of
+from vllm_logdoctor.run.owners import VLLM, is_file_of_vllm, owner_of
 
 BlockKind = Literal["error", "wrapper", "request", "noise", "stop"]
 
@@ -182,6 +182,25 @@ def tells_of_transfer(record: Record) -> bool:
     """Return whether a connector logged in one line that a peer or a transfer failed."""
     site = record.call_site if record.level == "ERROR" else None
     return site is not None and bool(_TRANSFER_SITES.search(site[0]))
+
+
+def is_of_stdin(block: Block) -> bool:
+    """Return whether an error ended a program that a shell script handed to Python: the next one is another program's.
+
+    File "<stdin>", line 4, in <module>
+    """
+    frames = [frame for one in block.raised for frame in one.frames]
+    return not block.level and bool(frames) and all(frame.file == "<stdin>" for frame in frames)
+
+
+def has_vllm(block: Block) -> bool:
+    """Return whether vLLM's code is among the places of a traceback."""
+    return any(is_file_of_vllm(frame.file) for one in block.raised for frame in one.frames)
+
+
+def is_bare_line(block: Block) -> bool:
+    """Return whether a block is an exception without a traceback, a logger and a process that it is of."""
+    return not block.level and not block.process.name and not any(one.frames for one in block.raised)
 
 
 def _is_test_check(block: Block) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
@@ -14,6 +14,8 @@ from vllm_logdoctor.texts import asked_once
 Place = tuple[int, int]
 """Where something is: file and line, or the position among files that were read together."""
 
+_AS_USUAL = 3
+"""Lines that vLLM logs behind an error that a library printed, after which its start is taken to go on."""
 # Lines that say that a process of the run is dead, whatever printed them.
 _DEATH = lazy_pattern(
     WRAPPER.pattern + r"|died unexpectedly|exited unexpectedly|Engine process \(pid \d+\) died"
@@ -115,6 +117,23 @@ def within_engine(block: Block) -> bool:
 
 # What handles requests writes only when there are requests, or when the server warms up to them.
 _SERVING_SITES = lazy_pattern(r"(?:^|/)(?:serving(?:_\w+)?|loggers|request_logger)\.py$")
+
+
+def writes_on(block: Block, trail: Sequence[Record], inside: Collection[int]) -> bool:
+    """Return whether the process that printed an exception wrote something else behind it."""
+    behind = (one for one in trail if one.line > block.records[-1].line and one.message.strip())
+    return any(one.process == block.process and id(one) not in inside for one in behind)
+
+
+def logs_on(blocks: Sequence[Block], trail: Sequence[Record]) -> bool:
+    """Return whether vLLM logged as usual before the first and behind the last of some blocks.
+
+    AttributeError: module 'registry' has no attribute 'lookup'
+    (EngineCore pid=237) INFO 06-06 01:16:19 [gpu_model_runner.py:4118] Starting to load model
+    """
+    own = [one.line for one in trail if one.call_site and one.level in ("INFO", "WARNING")]
+    first, last = blocks[0].first.line, blocks[-1].first.line
+    return bool(own) and min(own) < first and sum(line > last for line in own) >= _AS_USUAL
 
 
 def has_no_server(run: Run, trail: Sequence[Record]) -> bool:

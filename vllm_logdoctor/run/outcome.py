@@ -11,7 +11,15 @@ from msgspec import Struct, field
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.run.blockkinds import BlockKind, is_transfer, is_utility_call, kind_of_block
+from vllm_logdoctor.run.blockkinds import (
+    BlockKind,
+    has_vllm,
+    is_bare_line,
+    is_of_stdin,
+    is_transfer,
+    is_utility_call,
+    kind_of_block,
+)
 from vllm_logdoctor.run.blockphase import is_of_start, phase_of_block, phase_of_message
 from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.builds import compiler_error, failed_step, last_step_done
@@ -30,10 +38,12 @@ from vllm_logdoctor.run.lifecycle import (
     ends_progress,
     has_no_server,
     is_up,
+    logs_on,
     says_death,
     serves,
     trail_of,
     within_engine,
+    writes_on,
 )
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
@@ -89,15 +99,6 @@ def outcome_of(run: Run, blocks: Sequence[Block]) -> Ending:
     return _Judge(run, blocks).ending()
 
 
-def _is_of_stdin(block: Block) -> bool:
-    """Return whether an error ended a program that a shell script handed to Python: the next one is another program's.
-
-    File "<stdin>", line 4, in <module>
-    """
-    frames = [frame for one in block.raised for frame in one.frames]
-    return not block.level and bool(frames) and all(frame.file == "<stdin>" for frame in frames)
-
-
 class _Judge:
     """Holds what the questions about one run share."""
 
@@ -108,13 +109,13 @@ class _Judge:
         self.order = Order(self.trail)
         self.offline = run.kind != "server" or has_no_server(run, self.trail)
         self.kinds = tuple(self._kind(block) for block in blocks)
-        inside = {id(record) for block in blocks for record in block.records}
+        self.inside = {id(record) for block in blocks for record in block.records}
         self.stops = list(stops_in(self.trail))
         harmless = {id(record) for block in self._blocks_of("request", "noise") for record in block.records}
         self.deaths = tuple(
             one
             for one in self.trail
-            if says_death(one) and (id(one) not in inside or not one.level) and id(one) not in harmless
+            if says_death(one) and (id(one) not in self.inside or not one.level) and id(one) not in harmless
         )
         self.ready = self._ready()
         self.stop = self._first_stop()
@@ -147,11 +148,11 @@ class _Judge:
             return False
         if kind == "wrapper" and self._is_clean_offline_end():
             return False
-        if _is_of_stdin(block) and any(map(_is_of_stdin, self.blocks[number + 1 :])):
+        if is_of_stdin(block) and any(map(is_of_stdin, self.blocks[number + 1 :])):
             return False
         if (is_transfer(block) or self._is_clients(block)) and not self._death_after(block):
             return False
-        if self._actor_lives(block):
+        if self._actor_lives(block) or self._start_went_on():
             return False
         if self.ready is None or self.ready > _NOWHERE:
             return True
@@ -167,25 +168,28 @@ class _Judge:
 
     def _is_clients(self, block: Block) -> bool:
         """Return whether a client's program wrote a traceback into the log of a server that answers requests."""
-        if block.level or not any(one.frames for one in block.raised) or self._has_vllm(block):
+        if block.level or not any(one.frames for one in block.raised) or has_vllm(block):
             return False
         return bool(self.run.accesses) or "request" in self.kinds
-
-    @staticmethod
-    def _has_vllm(block: Block) -> bool:
-        return any(is_file_of_vllm(frame.file) for one in block.raised for frame in one.frames)
 
     def _actor_lives(self, block: Block) -> bool:
         """Return whether an actor of Ray failed in code that vLLM has no part in, and the driver, which learns of each such end, says nothing.
 
         (AgentWorker pid=57714)   File "/srv/agent/env.py", line 270, in read_answer
         """
-        if block.process.pid is None or _OF_VLLM.match(block.process.name) or self._has_vllm(block):
+        if block.process.pid is None or _OF_VLLM.match(block.process.name) or has_vllm(block):
             return False
         alike = next(one for one in self.blocks if one.process.name == block.process.name)
         later = (one for one in self.blocks if self.order.place(one.first) > self.order.place(block.first))
-        long_before_end = self.run.last_line - alike.first.line > _LONG_AFTER
-        return long_before_end and all(one.process.pid for one in later) and self._healthy_end(block)
+        lives = self.run.last_line - alike.first.line > _LONG_AFTER or writes_on(
+            block, self.trail, self.inside
+        )
+        return lives and all(one.process.pid for one in later) and self._healthy_end(block)
+
+    def _start_went_on(self) -> bool:
+        """Return whether a library printed no more than the name of an exception, and vLLM logged on behind it."""
+        errors = list(self._blocks_of("error", "wrapper"))
+        return not self.deaths and all(map(is_bare_line, errors)) and logs_on(errors, self.trail)
 
     def _went_on(self, block: Block) -> bool:
         """Return whether the engine made tokens or finished prompts long after a block: then the block did not end it."""
