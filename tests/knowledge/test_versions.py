@@ -63,6 +63,7 @@ def test_a_local_label_does_not_change_the_version() -> None:
 
 def test_at_least_is_undecided_without_a_version() -> None:
     assert at_least("0.1.dev1+g0", "0.11.0") is None
+    assert at_least("0.0.0+g0a6396b45", "0.6.4") is None
 
 
 @given(st.text(max_size=60))

@@ -40,8 +40,8 @@ class Version(Struct, frozen=True, eq=False):
 
     @property
     def names_a_release(self) -> bool:
-        """False for a build without tags ("0.1.dev15917+g0a6396b45"), whose number says nothing."""
-        return not (self.dev is not None and self.release[:2] == (0, 1))
+        """False for a build without tags ("0.1.dev15917+g0a6396b45", "0.0.0+g0a6396b45"), whose number says nothing."""
+        return self.release[:2] != (0, 0) and not (self.dev is not None and self.release[:2] == (0, 1))
 
     @property
     def sort_key(self) -> tuple[tuple[int, ...], int, int, int, float]:
