@@ -91,3 +91,20 @@ def test_a_trainer_that_was_interrupted_is_not_called_healthy() -> None:
     report = _report(engine, interrupted)
     assert report.startswith("# STOPPED by a signal (SIGINT/SIGTERM)\n")
     assert "interrupted" in report.split("\n")[2]
+
+
+def test_what_the_server_itself_raises_at_its_exit_is_no_client_s_error() -> None:
+    def at_exit(process: str) -> list[str]:
+        return [
+            f"{process}{line}"
+            for line in (
+                "Traceback (most recent call last):",
+                '  File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc',
+                "    f()",
+                "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xd2 in position 181: invalid continuation byte",
+            )
+        ]
+
+    ended = [*CLOSING[:1], "INFO:     Application shutdown complete."]
+    assert "A client of the server failed" not in _report(START, READY, ended, at_exit("(APIServer pid=51) "))
+    assert "A client of the server failed" in _report(START, READY, at_exit(""), ended)
