@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
@@ -62,6 +63,8 @@ def _become(
         os.environ.update(environment)
         sys.argv = ["logdoctor", *arguments]
         sys.modules["__main__"].__package__ = None  # A program that is run by its name is of no package.
+        # The server that starts workers for the tests is no child of this process: the command starts its own.
+        forkserver._forkserver._forkserver_pid = None  # type: ignore[attr-defined]
         sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115
         main()
