@@ -449,7 +449,7 @@ RULES = (
         "client-concurrency-bound",
         client_concurrency_bound,
         objectives=("throughput",),
-        worth=lambda case, worth: CLIENTS_OWN,
+        worth=lambda case, worth: CLIENTS_OWN if case.load.lines >= LEAST_LOAD else CLIENTS_OWN / 2,
     ),
     Rule("benchmark-measures-cache", benchmark_measures_cache),
 )
