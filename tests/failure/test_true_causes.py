@@ -448,3 +448,23 @@ def test_a_configuration_that_was_read_before_is_not_called_missing(missing: str
     found = root(_raised(frame, error=error, above=above))
     assert found.id == "model-path-not-found"
     assert ("readable before" in found.title) == read_before
+
+
+@pytest.mark.parametrize(
+    ("error", "gated"),
+    [
+        ("requests.exceptions.HTTPError: 403 Client Error: Forbidden for url: https://huggingface.co/api/models/o/m", False),
+        ("huggingface_hub.errors.HfHubHTTPError: 403 Forbidden: None.\nCannot access content at: https://huggingface.co/api/models/o/m.", False),
+        ("huggingface_hub.errors.GatedRepoError: 403 Client Error: Forbidden for url: https://huggingface.co/o/m\nAccess to model o/m is restricted.", True),
+    ],
+)  # fmt: skip
+def test_a_refusal_of_the_hub_is_called_gated_where_it_says_so(error: str, gated: bool) -> None:
+    frame = (
+        "/opt/site-packages/huggingface_hub/utils/_http.py",
+        473,
+        "hf_raise_for_status",
+        "raise _format(e)",
+    )
+    found = root(_raised(_ENGINE, frame, error=error))
+    assert found.id == "hf-gated-or-unauthorized"
+    assert ("license" in " ".join([*found.alternatives, *(one.knob for one in found.changes)])) == gated
