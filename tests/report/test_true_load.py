@@ -507,3 +507,32 @@ def test_one_endpoint_needs_no_table() -> None:
     text = report([*START, statistics(120, 1, 0, 1.0), ANSWER, ANSWER, refused])
     assert "3 answered requests (POST `/v1/completions`): 2 with 200, 1 with 400." in text
     assert "| endpoint |" not in text
+
+
+@pytest.mark.parametrize(("concurrency", "held"), [("188.68", "188"), ("6.47", "6.47")])
+def test_requests_that_the_cache_holds_are_not_rounded_up(concurrency: str, held: str) -> None:
+    line = f"(EngineCore_DP0 pid=9) INFO 05-01 10:00:50 [kv_cache_utils.py:1312] Maximum concurrency for 4,096 tokens per request: {concurrency}x"
+    assert f"{held} requests of 4,096 tokens at once" in report([*START[:-1], line, START[-1]])
+
+
+def test_an_exit_hook_of_the_server_is_no_client() -> None:
+    hook = [
+        "Traceback (most recent call last):",
+        '  File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc',
+        "    f()",
+        '  File "/usr/local/lib/python3.12/dist-packages/torch/library.py", line 663, in _del_library',
+        "    _clear_torch_ops_cache(op_defs)",
+        "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xd2 in position 181: invalid continuation byte",
+    ]
+    client = [
+        "Traceback (most recent call last):",
+        '  File "/home/me/evaluate.py", line 12, in <module>',
+        "    data = load(name)",
+        "ValueError: Expected at least one tool call",
+    ]
+    served = [*START, statistics(120, 4, 0, 3.0), ANSWER]
+    assert "A client of the server failed" in report([*served, *client, ANSWER])
+    for prefix in ("", "(APIServer pid=1) "):
+        assert "A client of the server failed" not in report(
+            [*served, *(prefix + line for line in hook), ANSWER]
+        )

@@ -268,3 +268,22 @@ def test_whole_seconds_of_the_clock_take_nothing_from_a_printed_length() -> None
     run = only_run(OLD[:routes] + engine + OLD[routes:] + SERVING)
     assert spans(run)["engine-init"] == 22.63
     assert spans(run)["load-weights"] == 18
+
+
+def test_loading_lasts_as_the_lines_around_it_print_where_the_measured_seconds_are_fewer() -> None:
+    """A clock of the processor stops while the machine sleeps; the lines show what the start waited for."""
+    loaded = "INFO 03-04 10:04:40 [gpu_model_runner.py:1624] Model loading took 5.7174 GiB and 223.753928 seconds\n"
+    begun = "INFO 03-04 10:00:30 [gpu_model_runner.py:1595] Starting to load model org/m...\n"
+    run = only_run("".join(OLD.splitlines(keepends=True)[:2]) + begun + loaded + SERVING)
+    assert (spans(run)["engine-start"], spans(run)["load-weights"]) == (10, 250)
+    assert [one.line for one in named(run, "engine-start").evidence] == [3]
+
+
+def test_the_time_of_readiness_is_proved_by_a_line_with_a_time() -> None:
+    lines = (
+        *start("0.17.0")[:2],
+        "(APIServer pid=1) INFO 03-04 10:00:40 [api_server.py:580] Starting vLLM server on http://0.0.0.0:8000",
+        "(APIServer pid=1) INFO:     Application startup complete.",
+    )
+    run = only_run("".join(line + "\n" for line in lines))
+    assert [one.line for one in named(run, "api-server").evidence] == [3, 4]

@@ -210,6 +210,8 @@ def _timed(
     builder: RunBuilder, name: str, event: Event, end: float | None, seconds: float, parent: str
 ) -> Phase:
     start = None if end is None else _begun(builder, name, event, end - seconds, end)
+    if name == "load-weights" and start is not None and end is not None and end - start > seconds + _ROUNDED:
+        seconds = end - start
     process = event.record.process
     return Phase(
         name, process.name or process.rank, start, end, seconds, (builder.evidence(event.record),), parent
@@ -224,7 +226,8 @@ def _begun(builder: RunBuilder, name: str, done: Event, start: float, end: float
     INFO 08-29 19:17:25 model_runner.py:1327] Graph capturing finished in 8 secs.
     """
     begins = _times_before(builder, _BEGINS.get(name, ()), done, end)
-    if begins and abs(begins[-1] - start) <= _ROUNDED:
+    # The clock that measures a length can stop while the machine sleeps; the one of the lines does not.
+    if begins and (abs(begins[-1] - start) <= _ROUNDED or (name == "load-weights" and begins[-1] <= start)):
         return begins[-1]
     follows = [
         time for time in _times_before(builder, _FOLLOWS.get(name, ()), done, end) if time <= start + _ROUNDED
@@ -290,7 +293,12 @@ def _ready(run: Run, builder: RunBuilder, timed: Sequence[Phase]) -> _Moment | N
         patterns = (*patterns, _SERVED)
     work = [phase.end for phase in timed if phase.name == "engine-init" and phase.end is not None]
     earliest = min(work) - _ROUNDED if work else -math.inf
-    return next((found for names in patterns if (found := _moment(builder, *names, after=earliest))), None)
+    ready = next((found for names in patterns if (found := _moment(builder, *names, after=earliest))), None)
+    # Lines of uvicorn print no time: the last line of vLLM before them does.
+    timed_line = ready and _moment(builder, "server-starting", after=ready.time - SHORTEST_GAP)
+    if ready and timed_line and timed_line.time <= ready.time and timed_line.evidence != ready.evidence:
+        return _Moment(ready.time, (*timed_line.evidence, *ready.evidence))
+    return ready
 
 
 def _shows_beginning(builder: RunBuilder) -> bool:
@@ -345,7 +353,9 @@ def _milestones(
         starts = [phase for phase in timed if phase.name in names and phase.start is not None]
         if starts:
             first = min(starts, key=lambda p: p.start or 0.0)
-            yield span, _Moment(first.start or 0.0, first.evidence[:1])
+            begun = _moment(builder, *_BEGINS.get(first.name, ()), after=(first.start or 0.0) - _ROUNDED)
+            own = begun is not None and begun.time <= (first.start or 0.0) + _ROUNDED
+            yield span, _Moment(first.start or 0.0, begun.evidence if begun and own else first.evidence[:1])
     if not any(phase.name == "engine-init" for phase in timed):
         done = [moment for name in _CACHE_READY if (moment := _moment(builder, name))]
         if done:

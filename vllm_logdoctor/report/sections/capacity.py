@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import number, setting, table
@@ -42,8 +44,9 @@ def _sizes(page: Page) -> list[str]:
         parts.append(f"{number(room * _GIB / memory.held / _KIB)} KiB{per}")
     if full is not None:
         of = f" of {number(length)} tokens" if isinstance(length, int) else " of full length"
-        requests = "request" if number(full) == "1" else "requests"
-        parts.append(f"{number(full)} {requests}{of} at once{_proof(page, 'max_concurrency')}")
+        held = number(math.floor(full) if full >= 10 else full)  # Rounded up it names a request too many.
+        requests = "request" if held == "1" else "requests"
+        parts.append(f"{held} {requests}{of} at once{_proof(page, 'max_concurrency')}")
     return [f"{'; '.join(parts)}.", ""] if parts else []
 
 

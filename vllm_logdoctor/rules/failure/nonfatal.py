@@ -16,7 +16,7 @@ from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, show
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.blockkinds import is_transfer, tells_of_transfer
 from vllm_logdoctor.run.blocks import Block
-from vllm_logdoctor.run.owners import is_file_of_vllm
+from vllm_logdoctor.run.owners import PROGRAM, is_file_of_vllm, owner_of
 
 TRANSFER = "kv-connector-failure"
 _LIMITS = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
@@ -51,9 +51,10 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
         return
     for number, block in enumerate(context.blocks):
         files = [frame.file for one in block.raised for frame in one.frames]
-        # (APIServer pid=51)   File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc
-        own = block.process.role or any(map(is_file_of_vllm, files))
-        foreign = block.call_site is None and files and not own
+        # The server's own exit:   File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc
+        of_server = block.process.role or any(map(is_file_of_vllm, files))
+        called = any(owner_of(file) == PROGRAM for file in files)
+        foreign = block.call_site is None and called and not of_server
         if context.kind(number) != "error" or number in context.ending.fatal or not foreign:
             continue
         if context.ending.outcome in _WELL and block.last_raised.type and REFUSED in rules:
