@@ -140,6 +140,7 @@ def test_answers_and_tokens_of_different_times_give_no_length() -> None:
         ("Qwen/Qwen3.5-27B", "0.11.0", "known to work since vLLM 0.17.0"),
         ("XiaomiMiMo/MiMo-7B-RL", "0.10.0", "method mimo_mtp)"),
         ("google/gemma-4-12B-it", "0.29.0", "published beside the model"),
+        ("google/gemma-4-12B-it", "0.20.0", "method mtp, if the release supports this model's): "),
         ("deepseek-ai/DeepSeek-R1-Distill-Qwen-14B", "0.19.0", "0.52 to 1.37 x"),
     ],
 )

@@ -59,10 +59,23 @@ def test_a_message_that_a_value_breaks_is_recognised_with_its_further_lines() ->
 
 def test_the_count_of_messages_leaves_out_what_no_file_of_vllm_prints() -> None:
     other = "INFO 05-01 10:00:01 [site_swapper.py:12] moved 7 blocks"
-    assert "51 lines read. Of 50 log lines compared with the messages of vLLM, all are known." in shown(
-        [*[START] * 50, other]
+    unknown = "INFO 05-01 10:00:01 [gpu_worker.py:12] moved 7 blocks"
+    assert "52 lines read. Of 51 log lines compared with the messages of vLLM, 98 % are known." in shown(
+        [*[START] * 50, other, unknown]
     )
-    assert "compared with the messages" not in shown([START] * 20)
+
+
+def test_that_all_messages_are_known_is_not_worth_a_sentence() -> None:
+    """It also stood above a list of warnings of other libraries that nothing explains."""
+    assert "compared with the messages" not in shown([START] * 60)
+
+
+def test_data_sets_of_another_library_from_its_cache_are_no_unexplained_warnings() -> None:
+    lines = (
+        "WARNING:datasets.load:Using the latest cached version of the dataset since org/questions couldn't be found on the Hub",
+        "WARNING:datasets.packaged_modules.cache.cache:Found the latest cached dataset configuration 'default' at /cache/org___questions",
+    )
+    assert "without an explanation" not in shown([*[START] * 5, *lines])
 
 
 def test_lines_of_a_traceback_are_no_messages() -> None:

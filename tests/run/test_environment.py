@@ -63,6 +63,8 @@ def test_what_vllm_sets_itself_is_an_adjustment() -> None:
     )
     (run,) = runs(LIFE.format(hour=10, pid=11) + line)
     assert told(run) == {"VLLM_WORKER_MULTIPROC_METHOD": ("spawn", "adjusted")}
+    report = analyze((LIFE.format(hour=10, pid=11) + line).encode()).to_markdown()
+    assert "`VLLM_WORKER_MULTIPROC_METHOD` `spawn` (set by vLLM)" in report
 
 
 def test_the_next_run_of_the_shell_has_what_was_exported_and_not_what_was_unset() -> None:

@@ -140,7 +140,7 @@ def _is_worth_a_word(value: Value, provenance: Provenance) -> bool:
 def _variables(page: Page) -> list[str]:
     """Return the environment variables that the log shows, in one sentence."""
     shown = [
-        f"{code(name)} {_shown(value)}{page.cited(value.evidence, 1)}"
+        f"{code(name)} {_shown(value)}{' (set by vLLM)' if value.provenance == 'adjusted' else ''}{page.cited(value.evidence, 1)}"
         for name, value in sorted(page.run.environment.items())
     ]
     return ["", f"Environment: {', '.join(shown)}."] if shown else []

@@ -13,8 +13,6 @@ from vllm_logdoctor.run.model import Coverage, Unknown
 
 _GROUPS = 8
 _FEW_LINES = 20
-_MANY_LINES = 50
-"""Log lines from which on it says something that all are known."""
 _WHOLE = 12
 """Characters of an exception's text that another line does not hold by chance."""
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
@@ -91,12 +89,8 @@ def _unexplained(analysis: Analysis) -> list[Unknown]:
 
 
 def _compared(coverage: Coverage) -> str:
-    """Return how many of the compared log lines are known; of a few lines that says nothing."""
-    if coverage.vllm_lines < _FEW_LINES:
+    """Return how many of the compared log lines are known; of a few lines, or where all are, that says nothing."""
+    if coverage.vllm_lines < _FEW_LINES or coverage.recognised == coverage.vllm_lines:
         return ""
     known = share(coverage.recognised, coverage.vllm_lines)
-    if coverage.recognised == coverage.vllm_lines:
-        if coverage.vllm_lines < _MANY_LINES:
-            return ""
-        known = "all"
     return f" Of {coverage.vllm_lines:,} log lines compared with the messages of vLLM, {known} are known."

@@ -73,7 +73,11 @@ def drafter_words(run: Run) -> tuple[str, ...]:
     what = "the MTP drafter published beside the model" if family.apart else "the checkpoint's own MTP layers"
     method = "mtp" if at_least(version, "0.11.0") is not False else family.method
     low, high = 1 / MTP_OFF_MIDDLE.high, 1 / MTP_OFF_MIDDLE.low
-    release = "" if at_least(version, family.since) else f", known to work since vLLM {family.since}"
+    # Members of a family that need a checkpoint of their own have come in different releases.
+    known = (
+        "if the release supports this model's" if family.apart else f"known to work since vLLM {family.since}"
+    )
+    release = "" if at_least(version, family.since) else f", {known}"
     return (
         f"{what} as the draft model (--speculative-config, method {method}{release}): {MTP_SINGLE.words()} with one request at once;"
         f" {low:.2f} to {high:.2f} x with 2 to 16",
