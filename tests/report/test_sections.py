@@ -410,4 +410,10 @@ def test_a_long_nested_setting_is_shown_without_what_is_off() -> None:
     }
     arguments = f"non-default args: {{'model': 'org/model', 'compilation_config': {given}}}"
     text = analyze([f"INFO 05-01 10:00:01 [utils.py:233] {arguments}"]).to_markdown()
-    assert "| `compilation_config` | `compile_sizes=[9], passes.fuse_norm=True` |" in text
+    assert "| `compilation_config` | `compile_sizes=[9], passes.fuse_norm=True` | arguments |" in text
+
+
+def test_an_object_that_is_printed_whole_is_not_only_the_users() -> None:
+    arguments = "non-default args: {'model': 'org/model', 'compilation_config': {'level': 3, 'debug_dump_path': None, 'backend': 'inductor'}}"
+    text = analyze([f"INFO 05-01 10:00:01 [utils.py:233] {arguments}"]).to_markdown()
+    assert "| `compilation_config` | `level=3, backend=inductor` | arguments, completed by vLLM |" in text

@@ -536,3 +536,15 @@ def test_an_exit_hook_of_the_server_is_no_client() -> None:
         assert "A client of the server failed" not in report(
             [*served, *(prefix + line for line in hook), ANSWER]
         )
+
+
+def test_no_benchmark_of_random_text_for_a_load_of_images() -> None:
+    text = [statistics(second, 256, 80, 20.0) for second in range(120, 240, 10)]
+    images = [f"{line}, MM cache hit rate: 10.0%" for line in text]
+    assert "--dataset-name random" in report([*START, *text, *[ANSWER] * 3000])
+    assert "--dataset-name" not in report([*START, *images, *[ANSWER] * 3000])
+
+
+def test_a_line_with_tokens_and_no_running_request_is_not_one_with_requests() -> None:
+    line = statistics(120, 0, 0, 0.0)
+    assert "No request waited in the only statistics line with tokens" in report([*START, line, ANSWER])

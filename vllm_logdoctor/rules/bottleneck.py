@@ -351,11 +351,11 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         return "The free part of the KV cache was too small for the next request {span}"
     if name == "kv-cache-limited" and any(span.waits for span in held):
         return "The KV cache limited concurrency {span}"
+    most = max((span.sample.running or 0 for span in held), default=0)
     if name == "client-limited" and load.lines < LEAST_LOAD:
         lines = "only statistics line" if load.lines == 1 else f"{load.lines} statistics lines"
-        return f"No request waited in the {lines} with requests"
+        return f"No request waited in the {lines} with {'requests' if most else 'tokens'}"
     slots = slots_in_a_line(run)
-    most = max((span.sample.running or 0 for span in held), default=0)
     if name == "client-limited" and slots and most >= SLOTS_TAKEN * slots:
         return f"The queue was empty {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"
     if name == "client-limited" and any(span.waits for span in held):

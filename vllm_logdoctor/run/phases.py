@@ -210,7 +210,12 @@ def _timed(
     builder: RunBuilder, name: str, event: Event, end: float | None, seconds: float, parent: str
 ) -> Phase:
     start = None if end is None else _begun(builder, name, event, end - seconds, end)
-    if name == "load-weights" and start is not None and end is not None and end - start > seconds + _ROUNDED:
+    if (
+        name == "load-weights"
+        and start is not None
+        and end is not None
+        and end - start > seconds + _LONGER_THAN_ROUNDED
+    ):
         seconds = end - start
     process = event.record.process
     return Phase(
@@ -227,7 +232,8 @@ def _begun(builder: RunBuilder, name: str, done: Event, start: float, end: float
     """
     begins = _times_before(builder, _BEGINS.get(name, ()), done, end)
     # The clock that measures a length can stop while the machine sleeps; the one of the lines does not.
-    if begins and (abs(begins[-1] - start) <= _ROUNDED or (name == "load-weights" and begins[-1] <= start)):
+    slept = name == "load-weights" and begins and start - begins[-1] > _LONGER_THAN_ROUNDED
+    if begins and (abs(begins[-1] - start) <= _ROUNDED or slept):
         return begins[-1]
     follows = [
         time for time in _times_before(builder, _FOLLOWS.get(name, ()), done, end) if time <= start + _ROUNDED

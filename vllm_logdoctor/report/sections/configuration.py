@@ -201,10 +201,13 @@ def _row(page: Page, name: str, value: Value) -> list[str]:
     if value.provenance == "explicit" and isinstance(given, Mapping) and spread(given):
         # The engine prints nested settings with its own names and with what it filled in.
         value = replace(value, value=dict(given))
+    # An object that is printed whole, with what is not set, also holds what vLLM filled in.
+    whole = isinstance(value.value, Mapping) and not all(map(_is_set, value.value.values()))
+    completed = ", completed by vLLM" if whole and value.provenance == "explicit" else ""
     return [
         code(name),
         _shown(value),
-        MEANING[value.provenance] + note,
+        MEANING[value.provenance] + completed + note,
         page.cite(_proof(page.run, value), 2),
     ]
 

@@ -75,7 +75,12 @@ def _part_of_the_load(run: Run) -> str:
 
 
 def bench_command(run: Run, concurrency: int) -> str | None:
-    """Return a benchmark command for a server of this release, or None where it has none or the model is not known."""
+    """Return a benchmark command for a server of this release, or None where it has none or the model is not known.
+
+    Requests with images or sound are another load than random text.
+    """
+    if any(sample.mm_hit is not None for sample in run.samples):
+        return None
     version = re.match(r"v?(\d+)\.(\d+)", str(run.version.value)) if run.version else None
     if run.kind != "server" or run.model is None or version is None:
         return None
