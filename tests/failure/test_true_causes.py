@@ -468,3 +468,12 @@ def test_a_refusal_of_the_hub_is_called_gated_where_it_says_so(error: str, gated
     found = root(_raised(_ENGINE, frame, error=error))
     assert found.id == "hf-gated-or-unauthorized"
     assert ("license" in " ".join([*found.alternatives, *(one.knob for one in found.changes)])) == gated
+
+
+def test_a_build_tool_that_is_not_on_the_path_is_the_only_one_to_install() -> None:
+    frame = ("/opt/site-packages/flashinfer/jit/cpp_ext.py", 368, "run_ninja", "subprocess.run(")
+    found = root(
+        _raised(_ENGINE, frame, error="FileNotFoundError: [Errno 2] No such file or directory: 'ninja'")
+    )
+    assert "pip install ninja" in found.alternatives[0]
+    assert not any("gcc" in way for way in found.alternatives)
