@@ -223,7 +223,51 @@ def test_a_prompt_without_a_placeholder_is_not_to_lose_its_placeholders() -> Non
     ]
     text = run_of(lines).to_markdown()
     assert "Prompt has no placeholder" in text
-    assert "Do not put the model's image tokens" not in text
+    assert "placeholder tokens out of the prompt" not in text
+
+
+def test_only_placeholders_without_an_embedding_are_taken_out_of_a_prompt() -> None:
+    def advice(embeddings: int, places: int) -> str:
+        words = (
+            f"Attempted to assign 1 x {embeddings} = {embeddings} multimodal tokens to {places} placeholders"
+        )
+        return run_of([f"ERROR 12-02 23:35:07 engine.py:140] ValueError('{words}')"]).to_markdown()
+
+    assert "without an embedding here: 8" in advice(100, 108)
+    assert "placeholder tokens out of the prompt" not in advice(108, 100)
+    assert "here by 8" in advice(108, 100)
+
+
+def test_a_request_without_a_placeholder_is_explained_while_the_server_goes_on() -> None:
+    head = "ERROR 12-02 23:35:07 [serving_chat.py:664] "
+    lines = [
+        f"{head}Error in chat completion stream generator.",
+        f"{head}Traceback (most recent call last):",
+        f'{head}  File "/opt/vllm/vllm/entrypoints/openai/serving_chat.py", line 362, in chat_completion_stream_generator',
+        f"{head}    async for res in result_generator:",
+        f'{head}  File "/opt/vllm/vllm/multimodal/processing.py", line 1423, in _validate_mm_placeholders',
+        f"{head}    raise RuntimeError(",
+        f"{head}RuntimeError: Expected there to be 1 prompt updates corresponding to 1 audio items, but instead found 0 prompt updates! Either",
+    ]
+    text = run_of(lines).to_markdown()
+    assert text.startswith("# REQUEST ERROR: prompt has no placeholder")
+    assert "leave out `--chat-template`" in text
+
+
+def test_a_download_of_a_build_on_windows_asks_for_linux_and_for_variables() -> None:
+    lines = [
+        "Collecting vllm",
+        "  Installing build dependencies ... error",
+        "  error: subprocess-exited-with-error",
+        "      Downloading torch-2.4.0-cp310-cp310-win_amd64.whl (197.9 MB)",
+        "      pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool(host='files.example', port=443): Read timed out.",
+    ]
+    steps = run_of(lines).to_markdown()
+    assert "1. Install on Linux" in steps
+    assert "PIP_DEFAULT_TIMEOUT" in steps
+    assert "--retries" not in steps
+    elsewhere = [line.replace("win_amd64", "manylinux1_x86_64") for line in lines]
+    assert "Install on Linux" not in run_of(elsewhere).to_markdown()
 
 
 def test_a_piece_of_pytest_names_the_check_that_failed() -> None:

@@ -477,3 +477,18 @@ def test_a_build_tool_that_is_not_on_the_path_is_the_only_one_to_install() -> No
     )
     assert "pip install ninja" in found.alternatives[0]
     assert not any("gcc" in way for way in found.alternatives)
+
+
+def test_a_constructor_of_torch_that_refuses_what_vllm_passes_is_of_another_release() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/python3.11/site-packages/vllm/distributed/utils.py", line 9, in make_group',
+        "    group = ProcessGroup(store, rank, size)",
+        "TypeError: __init__(): incompatible constructor arguments. The following argument types are supported:",
+        "    1. torch._C._distributed_c10d.ProcessGroup(arg0: int, arg1: int)",
+        "",
+        "Invoked with: <torch.distributed.PrefixStore object at 0xfff>, 1, 2",
+    ]
+    found = root("\n".join(lines))
+    assert found.id == "torch-abi-mismatch"
+    assert "newer release" not in " ".join(found.alternatives)

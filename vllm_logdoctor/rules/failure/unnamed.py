@@ -50,7 +50,7 @@ _PHASES: dict[BlockPhase, str] = {
     "import": "while modules were imported",
     "configuration": "while the configuration was checked",
     "distributed-init": "while devices and ranks were initialized",
-    "load-weights": "while the model was built and its weights were loaded",
+    "load-weights": "during model loading",
     "profiling": "during memory profiling",
     "sampler-warm-up": "during sampler warm-up",
     "kv-cache": "while the KV cache was set up",

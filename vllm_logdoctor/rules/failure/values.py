@@ -349,6 +349,12 @@ def _path_of_model(values: Mapping[str, Any]) -> Values:
     return {"in_model": "yes" if model and path.startswith(f"{model}/") else "no"}
 
 
+def _placeholder_gap(values: Mapping[str, Any]) -> Values:
+    """Return how many placeholders are without an embedding, or how many embeddings without a placeholder."""
+    gap = (_real(values.get("embeddings")) or 0) - (_real(values.get("places")) or 0)
+    return {"missing" if gap > 0 else "extra": int(abs(gap)) or None}
+
+
 _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "attention-backend-incompatible": _cache_type,
     "gpu-memory-not-free-at-start": _free_at_start,
@@ -357,6 +363,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "parallel-size-indivisible": _divisors,
     "quant-shape-indivisible-by-tp": _block_divisors,
     "lora-rank-exceeds-limit": _rank_limit,
+    "multimodal-token-count-bug": _placeholder_gap,
     "model-path-not-found": _path_of_model,
     "oom-sampler-warmup": _room,
     "oom-cudagraph-capture": _capture_room,
