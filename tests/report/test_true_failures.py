@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import vllm_logdoctor
+from vllm_logdoctor.report.proof import telling
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.model import Evidence
 
 LOADING = [
     "INFO 12-08 05:00:54 llm_engine.py:73] Initializing an LLM engine with config: model='org/model', dtype=torch.float16, max_seq_len=2048)",
@@ -481,3 +484,10 @@ def test_the_beginning_of_a_statement_proves_nothing_and_an_assertion_does() -> 
     for code in ("weight = weight.narrow(", "self.narrow(", "import torch"):
         assert code not in of(code)
     assert "assert size % parts == 0" in of("assert size % parts == 0")
+
+
+def test_a_copy_of_an_error_with_a_class_inside_its_text_is_no_further_line() -> None:
+    error = "RuntimeError: Task error: IO Error: Disk quota exceeded (os error 122)"
+    lines = (Evidence("a.log", 1, error), Evidence("a.log", 9, f"(EngineCore pid=4) {error}"))
+    found = Finding("x", "failure", "high", "high", "t", "e", "root", lines)
+    assert telling(found) == lines[:1]

@@ -81,7 +81,7 @@ def _adds(line: Evidence, first: Evidence) -> bool:
     if _WORD.search(text) is None or _SAYS_NOTHING.fullmatch(text) or _NORMAL.search(line.text[:_HEADER]):
         return False
     own, whole = _stated(line), _DIGITS.sub("0", excerpt(first.text, limit=400))
-    repeats = (len(error) >= _SHORT and error in _DIGITS.sub("0", text)) or (
+    quoted = (len(error) >= _SHORT and error in _DIGITS.sub("0", text)) or (
         len(own) >= _SHORT and own in whole
     )
-    return not repeats or text.startswith("assert ")
+    return not (quoted or own == error) or text.startswith("assert ")
