@@ -50,6 +50,6 @@ def test_a_run_that_was_stopped_gets_no_command_with_advice_that_its_report_leav
     analysis = vllm_logdoctor.analyze(STOPPED)
     assert "--enforce-eager" not in (analysis.runs[0].plan.command_after or "")
     text = analysis.to_markdown()
-    assert text.startswith("# KILLED")
+    assert text.startswith("# STOPPED")
     assert "What to change" not in text
     assert "Launch command" not in text

@@ -94,17 +94,14 @@ def test_a_trainer_that_was_interrupted_is_not_called_healthy() -> None:
 
 
 def test_what_the_server_itself_raises_at_its_exit_is_no_client_s_error() -> None:
-    def at_exit(process: str) -> list[str]:
-        return [
-            f"{process}{line}"
-            for line in (
-                "Traceback (most recent call last):",
-                '  File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc',
-                "    f()",
-                "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xd2 in position 181: invalid continuation byte",
-            )
-        ]
+    def raised(process: str, *frame: str) -> list[str]:
+        said = "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xd2 in position 181: invalid continuation byte"
+        return [f"{process}{line}" for line in ("Traceback (most recent call last):", *frame, said)]
 
+    at_exit = ('  File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc', "    f()")
+    of_program = ('  File "/home/user/ask.py", line 12, in <module>', "    print(answer.decode())")
     ended = [*CLOSING[:1], "INFO:     Application shutdown complete."]
-    assert "A client of the server failed" not in _report(START, READY, ended, at_exit("(APIServer pid=51) "))
-    assert "A client of the server failed" in _report(START, READY, at_exit(""), ended)
+    client = "A client of the server failed"
+    assert client not in _report(START, READY, ended, raised("(APIServer pid=51) ", *at_exit))
+    assert client not in _report(START, READY, raised("", *at_exit), ended)
+    assert client in _report(START, READY, raised("", *of_program), ended)
