@@ -21,9 +21,26 @@ def test_a_cache_is_full_from_nine_tenths_on_when_something_waits(kv: float, exp
     assert limit({**CROWD, "kv": kv}, set={"max_num_seqs": 256}) == expected
 
 
-@pytest.mark.parametrize(("kv", "expected"), [(94.9, "client-limited"), (95.0, "kv-cache-limited")])
-def test_a_cache_limits_alone_when_hardly_anything_is_free(kv: float, expected: str) -> None:
-    assert limit({**CROWD, "waiting": 0, "kv": kv}, set={"max_num_seqs": 256}) == expected
+@pytest.mark.parametrize(("kv", "reported"), [(94.9, False), (95.0, True)])
+def test_a_full_cache_without_a_queue_is_reported_and_limits_nothing(kv: float, reported: bool) -> None:
+    full = {**CROWD, "waiting": 0, "kv": kv}
+    assert limit(full, set={"max_num_seqs": 256}) == "client-limited"
+    found = advice(a_run(samples=load((12, full)), set={"max_num_seqs": 256}))
+    assert ("kv-cache-preemption" in found) == reported
+    assert ("client-concurrency-bound" in found) != reported
+
+
+def test_a_full_cache_limits_without_a_queue_where_requests_are_preempted() -> None:
+    run = a_run(samples=load((12, {**CROWD, "waiting": 0, "kv": 97.0})), set={"max_num_seqs": 256})
+    run.extremes.preemptions = 3
+    assert bottleneck_of(run).name == "kv-cache-limited"
+
+
+def test_a_full_cache_of_an_hour_without_a_queue_is_not_that_of_a_later_one_with_a_queue() -> None:
+    full, calm = {**CROWD, "kv": 97.0}, {**CROWD, "waiting": 0, "kv": 20.0}
+    run = a_run(samples=load((30, {**full, "waiting": 0}), (3, calm), (4, full)), set={"max_num_seqs": 256})
+    periods = bottleneck_of(run).periods
+    assert [one.name for one in periods] == ["client-limited", "kv-cache-limited"]
 
 
 @pytest.mark.parametrize(("kv", "expected"), [(72.0, "prefill-limited"), (78.0, "kv-cache-limited")])

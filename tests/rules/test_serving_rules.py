@@ -105,9 +105,11 @@ def test_a_full_cache_comes_first_and_advises_against_more_slots() -> None:
     assert "--max-num-seqs" not in knobs(found["kv-cache-preemption"])
 
 
-def test_a_cache_that_fills_up_without_a_queue_is_reported_with_less_confidence() -> None:
+def test_a_cache_that_fills_up_without_a_queue_is_reported_and_gets_no_change() -> None:
     found = advice(a_run(samples=load((5, {"running": 8, "kv": 95.8, "generation": 240.0}))))
     assert found["kv-cache-preemption"].confidence == "medium"
+    assert found["kv-cache-preemption"].severity == "low"
+    assert not found["kv-cache-preemption"].changes
 
 
 def test_preemptions_that_are_printed_need_no_full_sample() -> None:

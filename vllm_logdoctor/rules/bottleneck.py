@@ -19,6 +19,7 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, slots_in_a_line
 from vllm_logdoctor.rules.limits import (
     KV_FULL,
+    KV_FULL_ALONE,
     SERVER_LIMITS,
     SLOTS_TAKEN,
     BottleneckName,
@@ -358,6 +359,9 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     slots = slots_in_a_line(run)
     if name == "client-limited" and slots and most >= SLOTS_TAKEN * slots:
         return f"The queue was empty {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"
+    usage = max((span.sample.kv_usage or 0.0 for span in held), default=0.0)
+    if name == "client-limited" and usage >= KV_FULL_ALONE:
+        return f"The queue was empty {{span}}, with up to {usage:g} % of the KV cache in use"
     if name == "client-limited" and any(span.waits for span in held):
         return "The queue was almost empty {span}: the client set the pace"
     if name == "prefill-limited" and not mostly_queue(held):

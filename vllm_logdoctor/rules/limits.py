@@ -13,7 +13,8 @@ A statistics line is judged by these rules, the first that holds:
    step are spent on prompts (prefill). A single such line between two of a full cache is the cache's, one in which a
    queue has just begun the client's. Where no such line of the run shows a prompt, it is something else that
    admits no more, and nothing is said of it.
-5. Nothing waits and the cache is 95 % full or more: the next request or token will wait for the cache.
+5. Nothing waits and the cache is 95 % full or more, in a row of lines of a full cache behind which requests wait, or in a run
+   that preempts requests: the cache's. A full cache that holds back no request costs nothing, and limits nothing.
 6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
    per second and request is the host's limit, as is a card that makes less than one and a half with a handful
    of requests, or less than two and a half with up to 256 in half of the cache, and no prompts, counted or under
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import groupby
 from math import prod
 from typing import Literal
 
@@ -52,7 +54,7 @@ FULL_BATCH: tuple[BottleneckName, ...] = ("kv-cache-limited", "max-num-seqs-limi
 KV_FULL = 90.0
 """Percent; where requests were preempted, logs show 92 to 100 at the end of each interval."""
 KV_FULL_ALONE = 95.0
-"""Percent at which the cache limits even while nothing waits yet."""
+"""Percent at which the cache is full in a line without a queue, too."""
 KV_LEAST = 50.0
 """Percent below which the cache is not called full, however large a request is."""
 SLOTS_TAKEN = 0.95
@@ -107,11 +109,13 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
         not pools(run) and not computes_for_others(run),
     )
     still = frozenset() if host.on_cpu else stalled(run, load.spans)
+    moments = [limit_of(span, max_num_seqs) for span in load.spans]
+    if not was_preempted(run, load):
+        moments = costly_only(load.spans, moments)
     last: dict[int, Sample] = {}
     limits: list[BottleneckName] = []
-    for span in load.spans:
+    for span, limit in zip(load.spans, moments, strict=True):
         sample = span.sample
-        limit = limit_of(span, max_num_seqs)
         if (sample.file, sample.line) in still:
             limit = "none-clear"
         elif limit == "client-limited":
@@ -121,6 +125,37 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
         last[sample.engine] = sample
         limits.append(limit)
     return tuple(with_prompts(load.spans, in_one_burst(load.spans, limits)))
+
+
+def was_preempted(run: Run, load: Load) -> bool:
+    """Return whether the log shows preempted requests."""
+    return load.preemptions > 0 or run.seen("preempted") is not None
+
+
+def costly_only(spans: Sequence[Span], moments: Sequence[BottleneckName]) -> list[BottleneckName]:
+    """Return the limits without a full cache that holds back no request: no line of the row in which it is full shows a queue.
+
+    Example:
+        >>> spans = [Span(Sample(0.0, n, 0, 9.0, 9.0, running=9, waiting=w, kv_usage=97.0), 10.0) for n, w in enumerate((0, 0))]
+        >>> costly_only(spans, ["kv-cache-limited", "kv-cache-limited"])
+        ['client-limited', 'client-limited']
+    """
+    found = list(moments)
+    for engine in {span.sample.engine for span in spans}:
+        places = [number for number, span in enumerate(spans) if span.sample.engine == engine]
+        for name, row in groupby(places, key=lambda place: moments[place]):
+            full = list(row)
+            if name == "kv-cache-limited" and not any(spans[place].waits for place in full):
+                for place in full:
+                    found[place] = "client-limited"
+    return found
+
+
+def full_without_queue(load: Load) -> tuple[Span, ...]:
+    """Return the spans in which the cache was full while no request waited."""
+    return tuple(
+        span for span in load.busy if not span.waits and (span.sample.kv_usage or 0.0) >= KV_FULL_ALONE
+    )
 
 
 def in_one_burst(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:

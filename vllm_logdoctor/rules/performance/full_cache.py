@@ -16,11 +16,11 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
-from vllm_logdoctor.rules.limits import KV_FULL
+from vllm_logdoctor.rules.limits import KV_FULL, full_without_queue, was_preempted
 from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.model import Change
-from vllm_logdoctor.rules.performance.cache_room import Room, room_changes
-from vllm_logdoctor.rules.performance.serving import held_long
+from vllm_logdoctor.rules.performance.cache_room import room_changes
+from vllm_logdoctor.rules.performance.serving import held_long, is_full_alone
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Sample
 
@@ -29,6 +29,7 @@ HELD_BY_FEW = "KV cache held by few large requests"
 LEAST_PUSHED_BACK = 2
 FEW_REQUESTS = 2
 """Requests that hold the cache between them: shorter ones would make room."""
+SAME_CACHE = "Raising --max-num-seqs: more requests would share the same full cache."
 ONLY_WHEN_WAITING = (
     "more room for the cache once requests wait or preemptions are printed: until then it buys nothing"
 )
@@ -50,38 +51,49 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
     Needs KV usage in statistics lines, or preemption lines.
     """
     full = case.spans("kv-cache-limited")
-    preempted = was_preempted(case)
+    preempted = was_preempted(case.run, case.load)
     if not preempted and not held_long(case, "kv-cache-limited"):
-        return None
+        return _full_alone(case)
     waiting = max((span.sample.waiting or 0 for span in full), default=0)
-    pressed = bool(waiting or preempted)
     few = held_by_few(full)
-    room = room_changes(case) if pressed else Room((), None)
-    shorter = (_shorter_requests(case, few, _have_many_sequences(full)),) if few and pressed else ()
+    room = room_changes(case)
+    shorter = (_shorter_requests(case, few, _have_many_sequences(full)),) if few else ()
     found = Advice(
-        _what_is_full(case, full, few, waiting) + _preemptions(case, full, waiting) + _size(case),
+        _what_is_full(case, full, few, waiting) + _preemptions(case, full) + _size(case),
         (
             *sample_lines(case, full),
             *message_lines(case, "preempted", *CACHE_BY_DEFAULT),
             *setting_lines(case, "kv_cache_tokens", "available_kv_cache_gib"),
         ),
-        confidence="high" if waiting or preempted else "medium",
-        severity=None if waiting and not case.is_brief("kv-cache-limited") else "medium",
+        confidence="high",
+        severity="medium" if case.is_brief("kv-cache-limited") or not waiting else None,
         changes=(*shorter, *room.changes),
         effect=room.effect,
-        alternatives=room.alternatives if pressed else (ONLY_WHEN_WAITING,),
+        alternatives=room.alternatives,
         # The log does not tell a full cache of few requests from a low max_num_seqs, which raising would lift.
-        avoid="" if few else "Raising --max-num-seqs: more requests would share the same full cache.",
+        avoid="" if few else SAME_CACHE,
         verify=("KV cache usage stays below 90 % and `Waiting` drops to 0; `GPU KV cache size` is larger."),
     )
-    if few:
-        return replace(found, title=HELD_BY_FEW)
-    return found if pressed else replace(found, title=FULL_ALONE)
+    return replace(found, title=HELD_BY_FEW) if few else found
 
 
-def was_preempted(case: RuleContext) -> bool:
-    """Return whether the log shows preempted requests."""
-    return case.load.preemptions > 0 or case.event("preempted") is not None
+def _full_alone(case: RuleContext) -> Advice | None:
+    """Return that the cache is full while no request waits: it limits nothing yet, and more room buys nothing."""
+    if not is_full_alone(case):
+        return None
+    full = full_without_queue(case.load)
+    extent = case.load.extent_of(full, sum(span.seconds for span in full))
+    usage = max(span.sample.kv_usage or 0.0 for span in full)
+    return Advice(
+        f"The KV cache was full {extent}, peak usage {usage:g} %. No request waited yet, but the next one would.{_size(case)}",
+        (*sample_lines(case, full), *setting_lines(case, "kv_cache_tokens", "available_kv_cache_gib")),
+        title=FULL_ALONE,
+        confidence="medium",
+        severity="low",
+        alternatives=(ONLY_WHEN_WAITING,),
+        avoid=SAME_CACHE,
+        verify="`Waiting` stays at 0, and no preemption is printed.",
+    )
 
 
 def held_by_few(full: Sequence[Span]) -> int:
@@ -128,13 +140,11 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
     return f"{limited} {extent}, peak usage {case.load.peak_kv:g} %{queue}"
 
 
-def _preemptions(case: RuleContext, full: Sequence[Span], waiting: int) -> str:
+def _preemptions(case: RuleContext, full: Sequence[Span]) -> str:
     if case.load.preemptions:
         return f" The log shows {plural(case.load.preemptions, 'preemption')}."
-    if held_by_few(full):
+    if not full or held_by_few(full):
         return ""
-    if not waiting:
-        return " No request waited yet, but the next one would."
     logged = " V0 logs only one preemption in fifty." if case.run.engine == "V0" else ""
     return f" {_pushed_back(full)}Preempted requests return to the queue and are recomputed.{logged}"
 
@@ -179,6 +189,8 @@ RULES = (
         objectives=("throughput", "long-context", "memory"),
         removes="kv-cache-limited",
         # Preempted requests are computed again: the full cache then fills the steps with prompts, too.
-        worth=lambda case, worth: worth + (case.share("prefill-limited") if was_preempted(case) else 0.0),
+        worth=lambda case, worth: (
+            worth + (case.share("prefill-limited") if was_preempted(case.run, case.load) else 0.0)
+        ),
     ),
 )

@@ -32,6 +32,7 @@ from vllm_logdoctor.rules.limits import (
     SLOTS_TAKEN,
     STARVED,
     BottleneckName,
+    full_without_queue,
     runs_on_cpu,
 )
 from vllm_logdoctor.rules.load import Load, Span
@@ -395,12 +396,19 @@ def held_long(case: RuleContext, limit: BottleneckName) -> bool:
 
 
 def significant(case: RuleContext) -> bool:
-    """Return whether any limit of the server is worth a change."""
+    """Return whether any limit of the server is worth a change, or the cache is full so that the next request meets one."""
     return (
         held_long(case, "kv-cache-limited")
+        or is_full_alone(case)
         or held_long(case, "max-num-seqs-limited")
         or (case.share("prefill-limited") >= LEAST_PREFILL_SHARE)
     )
+
+
+def is_full_alone(case: RuleContext) -> bool:
+    """Return whether the cache was full without a queue in a share of the load that is worth a word."""
+    full = full_without_queue(case.load)
+    return bool(full) and case.load.share_of(full) >= LEAST_SHARE
 
 
 def max_num_seqs_wanted(
