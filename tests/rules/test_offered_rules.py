@@ -28,6 +28,10 @@ FP8_CACHE = (
     "Please use FlashInfer backend with FP8 KV Cache for better performance by setting environment variable"
     " VLLM_ATTENTION_BACKEND=FLASHINFER"
 )
+VISION_PART = (
+    "Current `vllm-flash-attn` has a bug inside vision module, so we use xformers backend instead. You can run `pip install"
+    " flash-attn` to use flash-attention backend."
+)
 V0_FALLBACK = "--kv-cache-dtype is not supported by the V1 Engine. Falling back to V0. "
 TRACED = (
     "VLLM_TRACE_FUNCTION is enabled. It will record every function executed by Python. This will slow down the code. It is"
@@ -74,6 +78,27 @@ def test_an_fp8_cache_wants_its_backend_unless_it_cost_the_engine() -> None:
     )
     assert knobs(advice(run)["fp8-cache-without-flashinfer"]) == {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}
     assert "fp8-cache-without-flashinfer" not in advice(fallen)
+
+
+@pytest.mark.parametrize(
+    ("model", "messages"),
+    [
+        ("Qwen/Qwen2-VL-7B-Instruct", ()),
+        ("/models/qwen2.5-vl-3b", ()),
+        ("THUDM/GLM-4.1V-9B-Thinking", ()),
+        ("/models/mine", (VISION_PART,)),
+    ],
+)
+def test_an_fp8_cache_leaves_the_backend_alone_where_a_vision_encoder_takes_it_too(
+    model: str, messages: tuple[str, ...]
+) -> None:
+    run = a_run(
+        set={"kv_cache_dtype": "fp8", "model": model}, messages=(*messages, FP8_CACHE), samples=BUSY,
+        version="0.6.5", engine="V0",
+    )  # fmt: skip
+    found = advice(run)["fp8-cache-without-flashinfer"]
+    assert "VLLM_ATTENTION_BACKEND" not in knobs(found)
+    assert all("--kv-cache-dtype auto" in change.knob for change in found.changes)
 
 
 def test_traced_calls_come_first() -> None:
