@@ -91,8 +91,8 @@ def test_a_release_that_several_fit_is_a_range() -> None:
         "(VllmWorkerProcess pid=9476) INFO 08-30 03:22:42 multiproc_worker_utils.py:237] Worker exiting",
     ]
     text = report(lines)
-    assert "vLLM 0.5.0 to 0.6.1.post2 (inferred from its messages)" in text
-    assert "Exact vLLM release (inferred: 0.5.0 to 0.6.1.post2)" in text
+    assert "vLLM 0.5.0 to 0.6.1.post2 (from the source line numbers in the log)" in text
+    assert "Exact vLLM release: run `pip show vllm`." in text
 
 
 def test_seconds_of_a_short_batch_keep_their_fraction() -> None:
@@ -400,6 +400,18 @@ def test_an_argument_of_an_untagged_build_is_kept_where_the_log_prints_only_what
     full = [statistics(second, 4, 80, 2.0) for second in range(120, 240, 10)]
     text = report([*(line.replace("'max_num_seqs': 256}", set_here) for line in untagged), *full])
     assert "--no-async-scheduling" in text
+
+
+@pytest.mark.parametrize(("option", "modified"), [("own_cache", True), ("max_num_seqs", False)])
+def test_a_build_with_options_that_no_release_has_is_called_modified(option: str, modified: bool) -> None:
+    text = report(
+        [
+            "INFO 01-06 15:46:27 api_server.py:647] vLLM API server version 0.23.1rc1.dev12+gd08eebad1.d20260717",
+            f"INFO 01-06 15:46:27 api_server.py:648] non-default args: {{'model': 'org/m', '{option}': 3}}",
+        ]
+    )
+    assert ("d20260717 (modified)" in text) is modified
+    assert ("| modified: options that no release has | `--own-cache` | [L2] |" in text) is modified
 
 
 def test_a_part_of_two_compilations_is_shown_below_the_nearer_one() -> None:

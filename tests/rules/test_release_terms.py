@@ -84,6 +84,7 @@ def test_whoever_made_an_option_of_a_builds_own_is_the_one_to_ask(given: str, as
     text = in_words_of_build("Use a newer release.", run)
     assert text == (
         "Ask who maintains this build: no release of vLLM has its option `--own-cache`."
+        " If the run works without it, its code is at fault."
         if asked
         else "Build from newer sources."
     )

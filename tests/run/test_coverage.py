@@ -57,17 +57,12 @@ def test_a_message_that_a_value_breaks_is_recognised_with_its_further_lines() ->
     assert counted(*lines) == (3, 3)
 
 
-def test_the_count_of_messages_leaves_out_what_no_file_of_vllm_prints() -> None:
-    other = "INFO 05-01 10:00:01 [site_swapper.py:12] moved 7 blocks"
+def test_a_report_does_not_measure_the_tool() -> None:
+    """How many messages the tool knows is in the JSON document; a reader of the report can do nothing with it."""
     unknown = "INFO 05-01 10:00:01 [gpu_worker.py:12] moved 7 blocks"
-    assert "52 lines read. Of 51 log lines compared with the messages of vLLM, 98 % are known." in shown(
-        [*[START] * 50, other, unknown]
-    )
-
-
-def test_that_all_messages_are_known_is_not_worth_a_sentence() -> None:
-    """It also stood above a list of warnings of other libraries that nothing explains."""
-    assert "compared with the messages" not in shown([START] * 60)
+    text = shown([*[START] * 50, unknown])
+    assert "51 lines read.\n" in text
+    assert "%" not in text.partition("51 lines read.")[2]
 
 
 def test_data_sets_of_another_library_from_its_cache_are_no_unexplained_warnings() -> None:
@@ -87,7 +82,3 @@ def test_lines_of_a_traceback_are_no_messages() -> None:
         "ValueError: text",
     ]
     assert counted(*(f"{header} {line}" for line in lines)) == (2, 2)
-
-
-def test_a_few_lines_say_nothing_of_how_much_is_known() -> None:
-    assert "compared with the messages" not in shown([START] * 19)

@@ -10,6 +10,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.identity import is_inferred, release_words
 from vllm_logdoctor.run.job import words_of_limit
@@ -236,8 +237,9 @@ def version_words(run: Run) -> str:
     if run.version is None or run.version.value in (None, ""):
         return "vLLM, release not in the log"
     inferred = is_inferred(run.version) and run.kind != "build"
-    source = " (inferred from its messages)" if inferred else ""
-    return f"vLLM {inline(release_words(run.version), 80)}{source}"
+    source = " (from the source line numbers in the log)" if inferred else ""
+    changed = " (modified)" if options_of_fork(run) else ""
+    return f"vLLM {inline(release_words(run.version), 80)}{source or changed}"
 
 
 def per_engine(run: Run) -> str:

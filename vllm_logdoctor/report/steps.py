@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.alternatives import ways_beside
 from vllm_logdoctor.report.effects import ORIGINS, action_words, change_words, effect_range, gains_little
@@ -14,9 +16,12 @@ from vllm_logdoctor.report.verdict import download
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.release_terms import options_of_fork
 
 SHOWN = 3
 _ACTION = 140
+# use a newer release      from 0.26 on
+_RELEASE = lazy_pattern(r"\breleases?\b|\b0\.\d+")
 _CLAUSE_END = lazy_pattern(r"(?<=\w{3}): |; |(?<=\w{3}) \(")
 REVERSED = (
     "The lines of this log run backwards in time (newest first), so the start, end and cause below may be wrong. Reverse"
@@ -94,6 +99,8 @@ def note(page: Page, first: Finding | None, shown: tuple[Finding, ...]) -> str:
     parts = [REVERSED] if page.run.newest_first else []
     if first is not None and first.avoid:
         parts.append(in_program_terms(avoidance(first), page.run))
+    if first is not None and first.kind == "failure":
+        parts += _of_modified_build(page, first)
     further = len(worthwhile(page)) - len(shown) if shown else 0
     if further > 0:
         parts.append(f"{plural(further, 'more change')} below.")
@@ -101,6 +108,17 @@ def note(page: Page, first: Finding | None, shown: tuple[Finding, ...]) -> str:
         names = ", ".join(code(name) for name in dict.fromkeys(one.id for one in page.diagnosis.hidden))
         parts.append(f"Left out by the baseline or a suppression: {names}.")
     return " ".join(parts)
+
+
+def _of_modified_build(page: Page, root: Finding) -> Iterator[str]:
+    """Yield what a step that names a release means for a build that no release is."""
+    own = options_of_fork(page.run)
+    ways = " ".join(remedies(page, root)[:SHOWN])
+    if own and _RELEASE.search(ways) and next(iter(own)) not in ways:
+        yield (
+            f"This vLLM is modified: no release has its option {code(next(iter(own)))}{page.cited(next(iter(own.values())), 1)}."
+            " Where a step names a release, rebase the build on it."
+        )
 
 
 def avoidance(finding: Finding) -> str:

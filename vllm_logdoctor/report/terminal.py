@@ -212,14 +212,9 @@ def _curves(page: Page, width: int) -> Iterator[RenderableType]:
 
 def _footer(analysis: Analysis) -> RenderableType:
     coverage = analysis.coverage
-    known = (
-        f"; {share(coverage.recognised, coverage.vllm_lines)} of {plural(coverage.vllm_lines, 'log line')} recognized"
-        if coverage.vllm_lines
-        else ""
-    )
     unknown = f", {plural(len(coverage.unknown), 'unknown warning')}" if coverage.unknown else ""
     notes = f" {' '.join(coverage.notes)}." if coverage.notes else ""
     return Text(
-        f"{plural(coverage.lines, 'line')} read{known}{unknown}.{_shown(notes)} Full report: logdoctor analyze LOG -o report.md (or .html)",
+        f"{plural(coverage.lines, 'line')} read{unknown}.{_shown(notes)} Full report: logdoctor analyze LOG -o report.md (or .html)",
         style="dim",
     )

@@ -15,7 +15,7 @@ from vllm_logdoctor.knowledge.versions import (
 )
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.blockphase import step_of_message
-from vllm_logdoctor.run.identity import release_words
+from vllm_logdoctor.run.identity import release_ends
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 
@@ -138,7 +138,7 @@ def _can_print(logged: Sequence[VllmMessage], run: Run) -> bool:
 
 def _releases(run: Run) -> range:
     """Return the numbers of the releases that may have run."""
-    ends = release_words(run.version).split(" to ") if run.version else []
+    ends = release_ends(run.version) if run.version else ()
     numbers = [0 if is_older_than_known(end) else release_number(end) for end in ends]
     known = [number for number in numbers if number is not None]
     if known and len(known) == len(numbers):

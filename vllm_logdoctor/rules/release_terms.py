@@ -17,7 +17,7 @@ from vllm_logdoctor.knowledge.versions import at_least, number_of, parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.lifecycle import trail_of
-from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.model import Evidence, Run
 
 _HELP = "`vllm serve --help=all`"
 _LAST_WITH_V0 = "0.10.2"
@@ -78,13 +78,16 @@ def in_words_of_build(text: str, run: Run) -> str:
         'Build from newer sources: it may not have this limit.'
         >>> run.config["own_cache"] = Value(True, "explicit")
         >>> in_words_of_build("Use a newer release: it may not have this limit.", run)
-        'Ask who maintains this build: no release of vLLM has its option `--own-cache`.'
+        'Ask who maintains this build: no release of vLLM has its option `--own-cache`. If the run works without it, its code is at fault.'
     """
     if not _is_own_build(run):
         return text
-    own = option_of_fork(run)
+    own = next(iter(options_of_fork(run)), "")
     if own and text.startswith("Use a newer release"):
-        return f"Ask who maintains this build: no release of vLLM has its option `{own}`."
+        return (
+            f"Ask who maintains this build: no release of vLLM has its option `{own}`."
+            " If the run works without it, its code is at fault."
+        )
     return _NEWER_RELEASE.sub(_newer_sources, text)
 
 
@@ -95,14 +98,16 @@ def _is_own_build(run: Run) -> bool:
     )
 
 
-def option_of_fork(run: Run) -> str:
-    """Return an option of the launch that no release of vLLM has; "" without one, and for a build of a release's own sources."""
+def options_of_fork(run: Run) -> dict[str, tuple[Evidence, ...]]:
+    """Return the options of the launch that no release of vLLM has, each with its lines; none of a build of a release's own sources."""
     if not _is_own_build(run):
-        return ""
-    given = (
-        f"--{name.replace('_', '-')}" for name, one in run.config.items() if one.provenance == "explicit"
-    )
-    return next((flag for flag in given if not flag_spans(flag)), "")
+        return {}
+    given = {
+        f"--{name.replace('_', '-')}": one.evidence
+        for name, one in run.config.items()
+        if one.provenance == "explicit"
+    }
+    return {flag: lines for flag, lines in given.items() if not flag_spans(flag)}
 
 
 def in_words_of_release(text: str, run: Run) -> str:

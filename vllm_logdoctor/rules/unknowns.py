@@ -8,7 +8,7 @@ from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
 from vllm_logdoctor.rules.capacity.memory import Memory, arguments_are_whole, memory_of
 from vllm_logdoctor.rules.tasks import pools
-from vllm_logdoctor.run.identity import is_inferred, release_words
+from vllm_logdoctor.run.identity import is_inferred
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.owners import is_file_of_vllm
@@ -52,7 +52,7 @@ def _unknowns(run: Run, topic: str) -> Iterator[str]:
     elif run.version is None:
         yield f"vLLM release: keep the log from its first line, or run `pip show vllm`{where}."
     elif is_inferred(run.version):
-        yield f"Exact vLLM release (inferred: {release_words(run.version)}): run `pip show vllm`{where}."
+        yield f"Exact vLLM release: run `pip show vllm`{where}."
     if not topic or topic in _OF_SETTINGS:
         yield from _launch_unknowns(run)
     if not run.samples and not topic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vllm_logdoctor.knowledge.versions import at_least, parse_version
+from vllm_logdoctor.knowledge.versions import at_least, parse_version, release_number
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.model import Evidence, Kind, Value
@@ -34,6 +34,7 @@ _FILES = (
 )
 # What the engine prints of itself when a step fails, since 0.9.2 and before.
 _CONFIG_DUMPS = ("engine-config-dump", "v1-llm-engine-v-config")
+_NEAR = "near "
 _LOCAL_BUILD = lazy_pattern(r"\+(?:.*\.)?(cpu|rocm|xpu|tpu|neuron|gaudi|empty)")
 
 
@@ -73,7 +74,7 @@ def _derived_version(builder: RunBuilder) -> Value | None:
         return installed
     span = f"{found.last}" if found.is_single else f"{found.first} to {found.last}"
     # A call site that none of them explains is of a build between releases, and one site alone can't tell.
-    near = "near " if found.supporting < found.tried or one_site else ""
+    near = _NEAR if found.supporting < found.tried or one_site else ""
     note = f"{near}{span}, from {found.supporting} of {found.tried} call sites"
     return Value(str(found.last), "derived", (), note)
 
@@ -83,15 +84,47 @@ def is_inferred(version: Value) -> bool:
     return version.provenance == "derived" and not version.evidence
 
 
+def release_ends(version: Value) -> tuple[str, ...]:
+    """Return the release, or the first and the last of those that an inferred one may be; () where it is only near them.
+
+    Example:
+        >>> release_ends(Value("0.6.1", "derived", note="0.5.0 to 0.6.1, from 2 of 2 call sites"))
+        ('0.5.0', '0.6.1')
+        >>> release_ends(Value("0.6.1", "derived", note="near 0.6.1, from 2 of 3 call sites"))
+        ()
+    """
+    releases, comma, _ = version.note.partition(", from ")
+    if not comma or version.provenance != "derived":
+        return (str(version.value),)
+    return () if releases.startswith(_NEAR) else tuple(releases.split(" to "))
+
+
 def release_words(version: Value) -> str:
-    """Return the release, or the releases that an inferred one may be.
+    """Return the release, or the releases that an inferred one may be, in words.
 
     Example:
         >>> release_words(Value("0.6.1", "derived", note="0.5.0 to 0.6.1, from 2 of 2 call sites"))
         '0.5.0 to 0.6.1'
+        >>> release_words(Value("0.8.5.post1", "derived", note="near 0.8.5 to 0.8.5.post1, from 1 of 1 call sites"))
+        '0.8.5 or 0.8.5.post1'
+        >>> release_words(Value("0.9.1", "derived", note="near 0.9.1, from 2 of 3 call sites"))
+        'about 0.9.1'
     """
-    releases, comma, _ = version.note.partition(", from ")
-    return releases if comma and version.provenance == "derived" else str(version.value)
+    releases, comma, counts = version.note.partition(", from ")
+    if not comma or version.provenance != "derived":
+        return str(version.value)
+    first, _, last = releases.removeprefix(_NEAR).partition(" to ")
+    explained, _, tried = counts.removesuffix(" call sites").partition(" of ")
+    about = "about " if explained != tried else ""
+    if not last or (about and _base(first) == _base(last)):
+        return f"{about}{first}"
+    numbers = release_number(first), release_number(last)
+    neighbours = None not in numbers and (numbers[1] or 0) - (numbers[0] or 0) == 1
+    return f"{about}{first} {'or' if neighbours else 'to'} {last}"
+
+
+def _base(release: str) -> str:
+    return release.partition(".post")[0]
 
 
 def engine_generation(builder: RunBuilder, version: Value | None) -> str | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
-from vllm_logdoctor.report.figures import share, table
+from vllm_logdoctor.report.figures import table
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.run.model import Coverage, Unknown
+from vllm_logdoctor.run.model import Unknown
 
 _GROUPS = 8
-_FEW_LINES = 20
 _WHOLE = 12
 """Characters of an exception's text that another line does not hold by chance."""
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
@@ -46,7 +45,7 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
     ]
     several = len(rows) > 1 or any(source.note for source in analysis.sources)
     lines = [*table(["file", "lines", "kind"], rows), ""] if several else []
-    lines.append(f"{plural(coverage.lines, 'line')} read.{_compared(coverage)}")
+    lines.append(f"{plural(coverage.lines, 'line')} read.")
     if coverage.cut_characters:
         lines.append(f"{plural(coverage.cut_characters, 'character')} of overlong lines were cut.")
     lines += [line for note in coverage.notes for line in ("", prose(note))]
@@ -86,11 +85,3 @@ def _unexplained(analysis: Analysis) -> list[Unknown]:
         and not (group.count == 1 and group.first in explained)
         and not any(text in group.first.text for text in raised)
     ]
-
-
-def _compared(coverage: Coverage) -> str:
-    """Return how many of the compared log lines are known; of a few lines, or where all are, that says nothing."""
-    if coverage.vllm_lines < _FEW_LINES or coverage.recognised == coverage.vllm_lines:
-        return ""
-    known = share(coverage.recognised, coverage.vllm_lines)
-    return f" Of {coverage.vllm_lines:,} log lines compared with the messages of vLLM, {known} are known."

@@ -9,6 +9,7 @@ from vllm_logdoctor.report.figures import number, table
 from vllm_logdoctor.report.naming import accelerators, parallelism
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
+from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.identity import is_inferred, release_words
 
 Row = list[str]
@@ -83,6 +84,9 @@ def _software(page: Page) -> Iterator[Row]:
         inferred = " (inferred)" if is_inferred(version) else ""
         engine = f", {page.run.engine} engine" if page.run.engine and page.run.kind != "build" else ""
         yield ["vLLM", inline(release_words(version)) + inferred + engine, page.cite(version.evidence[:2])]
+    if own := options_of_fork(page.run):
+        lines = [line for evidence in own.values() for line in evidence]
+        yield ["modified: options that no release has", ", ".join(map(code, own)), page.cite(lines, 2)]
     yield from _logged(page, _OF_SOFTWARE)
 
 

@@ -24,7 +24,7 @@ from vllm_logdoctor.rules.performance.published import (
     EAGER_OFF_SINGLE,
 )
 from vllm_logdoctor.rules.performance.serving import computes_prompts_alone
-from vllm_logdoctor.rules.release_terms import option_of_fork
+from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Run
 
@@ -133,7 +133,7 @@ def _taken_by_vllm(run: Run) -> bool:
 
 
 def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | None]:
-    if case.run.outcome == "crashed_while_serving" or option_of_fork(case.run):
+    if case.run.outcome == "crashed_while_serving" or options_of_fork(case.run):
         # Steps that failed, or that a fork computes in its own way, are not those of the measured pairs.
         return "medium", "medium", None
     if case.run.benchmarks and not _shows_load(case):
