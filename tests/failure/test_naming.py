@@ -327,7 +327,7 @@ def test_a_tensor_library_that_refuses_a_value_points_to_the_code_that_passed_it
     numpy = Place("env/site-packages/numpy/_core/_methods.py", "_amax", "return umr_maximum(a, axis)")
     runner = Place("vllm/v1/worker/gpu_model_runner.py", "execute_model", "n = np.max(lengths)")
     finding = root(while_serving("ValueError: zero-size array to reduction operation maximum", runner, numpy))
-    assert "Raised by numpy, called from this function" in finding.explanation
+    assert "Raised by numpy, called from gpu_model_runner.py, execute_model" in finding.explanation
 
 
 def test_a_library_between_vllm_and_torch_is_the_one_that_raised():

@@ -29,6 +29,7 @@ _MARK = lazy_pattern(
 _TASK = lazy_pattern(r"\d{1,4}: (?=[\[(A-Z])")
 # BatchDecodeWrapper::BeginForward(at::Tensor, at::Tensor, unsigned int, unsigned int, float, at::Tensor) failed to ...
 _ARGUMENTS = lazy_pattern(r"(?<=\w)\([^()]{60,2000}\)")
+_SENTENCE = lazy_pattern(r"(?<=[\w)\]'\"`])[.!?](?= [A-Z])")
 _IN_WORD = lazy_pattern(r"[\w.][\w.%]")
 
 
@@ -68,6 +69,20 @@ def without_arguments(text: str, limit: int) -> str:
         'Begin(…) failed'
     """
     return text if len(text) <= limit else _ARGUMENTS.sub("(…)", text)
+
+
+def whole_sentences(text: str, limit: int) -> str:
+    """Return what a line says, where it is too long cut behind a sentence that fills most of the room, else behind a word.
+
+    Example:
+        >>> whole_sentences("The card has 8.5 GiB. Process 7 holds 6 GiB of it.", 40)
+        'The card has 8.5 GiB. …'
+    """
+    said = excerpt(text, limit=limit)
+    if not said.endswith("…"):
+        return said
+    ends = [found.end() for found in _SENTENCE.finditer(said) if found.end() > limit // 2]
+    return f"{said[: ends[-1]]} …" if ends else said
 
 
 def _whole_words(text: str, start: int, end: int) -> str:

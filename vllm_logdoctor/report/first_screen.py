@@ -12,7 +12,7 @@ from vllm_logdoctor.report.naming import run_title
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.state import Level, failed_request, state, state_level
 from vllm_logdoctor.report.steps import SHOWN, action, note, remedies, without_change, worthwhile
-from vllm_logdoctor.report.verdict import quote, root_explanation, sentence, split_lead, with_lines
+from vllm_logdoctor.report.verdict import quote, root_explanation, root_lead, sentence, split_lead, with_lines
 
 
 class FirstScreen(Struct, frozen=True):
@@ -53,7 +53,7 @@ def first_screen(page: Page) -> FirstScreen:
             level,
             state(page),
             run_title(page.run, failed=True),
-            with_lines(page, split_lead(root_explanation(root))[0], root),
+            with_lines(page, root_lead(root), root),
             quote=quote(page, root),
             actions=tuple(remedies(page, root))[:SHOWN],
             note=note(page, root, ()),

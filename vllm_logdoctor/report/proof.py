@@ -16,6 +16,14 @@ _SHORT = 12
 _BARE = lazy_pattern(r"\w*(?:Error|Exception)")
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 _DIGITS = lazy_pattern(r"\d+(?:\.\d+)?")
+_FULL_LINE = 56
+_LONGEST = 600
+"""Characters that evidence keeps of a line."""
+# HTTPSConnectionPool(host=      fatal : Unsupported .version
+_BROKEN_OFF = lazy_pattern(r"[\w=,(]\s*\Z")
+_BREAKS_WORD = lazy_pattern(r"[=(]\Z")
+_MIDDLE = lazy_pattern(r"\s*[a-z\d'\"]")
+_NEW = lazy_pattern(r"\s*(?:[\w.]*(?:Error|Exception|Warning)\b|File \"|FAILED |raise |assert )")
 _CLASSES = lazy_pattern(r"(?:[\w.]*(?:Error|Exception|Exit)(?:\(\w+\))?:\s+)+")
 # raise ValueError(msg)      AssertionError()      | RuntimeError:      error: subprocess-exited-with-error      WorkerProc hit an exception.
 # return cls.get_metadata_cls()(*args, **kwargs)      ray.exceptions.RayTaskError(ValueError): ray::f() (pid=16, ip=10.0.0.8)
@@ -24,13 +32,17 @@ _CLASSES = lazy_pattern(r"(?:[\w.]*(?:Error|Exception|Exit)(?:\(\w+\))?:\s+)+")
 _SAYS_NOTHING = lazy_pattern(
     r"[\s|]*(?:raise \w.*|[\w.]*(?:Error|Exception)(?:\(\))?:?|error: subprocess-exited-with-error"
     r"|(?:\w+ ?){1,4} (?:hit an exception|failed to start|encountered a fatal error)\.?"
-    r"|.*\(\*\w*args\b.{0,40}\)|.*Traceback \(most recent call last\):?|.*\b\d+%\|.*|ray\.exceptions\.\w+(?:\(\w+\))?: ray::.*"
+    r"|.*\(\*{1,2}\w+\)|.*\(\*\w*args\b.{0,40}\)|.*Traceback \(most recent call last\):?|.*\b\d+%\|.*|ray\.exceptions\.\w+(?:\(\w+\))?: ray::.*"
     r"|\S+ValidationError: \d+ validation errors? for \w+|Exception in worker .{1,80} while processing method \w+\.?"
     r"|Engine background task failed|Error executing method .*|RuntimeError: Engine (?:core )?(?:initialization|process) failed.*"
+    r"|Unhandled error \(suppress with .*|Error in [\w ]+ stream generator\.|CMake Error at \S+ \(\w+\):|File <.*|future: <.*"
     r"|.*ERR99999 UNKNOWN.*|what\(\): .*|Position: \d+|Set TORCHDYNAMO_VERBOSE=1 .*|(?:Loading model weights|Model loading) took .*)\s*",
 )
 # weight = weight.narrow(      import torch      self.plan(      (the beginning of a statement, whose arguments are on other lines)
-_STATEMENT = lazy_pattern(r"\s*(?:(?:import \w|from \S+ import ).*|(?:\w+ = )?[\w.]+\()\s*")
+# or prefill_meta.block_tables.numel() == 0, \      (the middle of one)
+_STATEMENT = lazy_pattern(
+    r"\s*(?:(?:import \w|from \S+ import ).*|(?:\w+ = )?[\w.]+\(|(?:(?:or|and|if|else|for|in) .*|[)\]},].*)[,\\(])\s*"
+)
 # INFO 04-12 07:11:48 [gpu_model_runner.py:2653] Model loading took 67.5 GiB: a figure of the explanation, and nothing that broke
 _NORMAL = lazy_pattern(r"\bINFO:? ")
 
@@ -60,8 +72,49 @@ def telling(root: Finding) -> tuple[Evidence, ...]:
         >>> [one.line for one in telling(Finding("x", "failure", "high", "high", "t", "e", "root", lines))]
         [0]
     """
-    lines = decisive(root)[:LINES]
-    return (*lines[:1], *(one for one in lines[1:] if _adds(one, lines[0])))
+    lines, shown = decisive(root)[:LINES], quoted(root)[1]
+    return (*shown[:1], *(one for one in lines if one not in shown and _adds(one, lines[0])))
+
+
+def quoted(root: Finding) -> tuple[str, tuple[Evidence, ...]]:
+    """Return the text of the decisive line, with the rest of a message that a terminal or CMake wrapped, and the lines.
+
+    Example:
+        >>> texts = "ReadTimeoutError: HTTPSConnectionPool(host='packages.example.org', port=443): Read", "timed out."
+        >>> lines = tuple(Evidence("a.log", number, text) for number, text in enumerate(texts))
+        >>> quoted(Finding("x", "failure", "high", "high", "t", "e", "root", lines))[0][-15:]
+        'Read timed out.'
+    """
+    lines = decisive(root)
+    if not lines:
+        return "", ()
+    first = lines[0]
+    if len(first.text) >= _LONGEST and first.text.endswith(
+        "..."
+    ):  # The line goes on, and its last word is torn.
+        return f"{first.text[:-3].rpartition(' ')[0]} …", lines[:1]
+    rest = [one for one in lines[1:] if _goes_on(first, one)][:1]
+    text = first.text
+    for one in rest:
+        bare = one.text.strip()
+        text += bare if _BREAKS_WORD.search(text) else f" {bare}"
+    return text, (first, *rest)
+
+
+def _goes_on(first: Evidence, second: Evidence) -> bool:
+    """Return whether a line is the rest of the one above: that is long and ends in its middle, and the line has no header of its own."""
+    return (
+        (second.file, second.line) == (first.file, first.line + 1)
+        and len(first.text.strip()) >= _FULL_LINE
+        and bool(_BROKEN_OFF.search(first.text))
+        and excerpt(second.text) == " ".join(second.text.split())
+        and not _NEW.match(second.text)
+        and (_MIDDLE.match(second.text) is not None or _indent(first.text) == _indent(second.text) > 0)
+    )
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def masked(line: Evidence) -> str:

@@ -118,11 +118,16 @@ def _state_of_failure(page: Page, root: Finding) -> str:
         return cause.replace("Stopped", "STOPPED", 1)
     if outcome == "truncated" and root.role == "root" and root.confidence != "high":
         return f"CUT OFF, possible failure: {cause}"
-    quoted = root.id in _NAMES_NO_CAUSE or _OF_EXCEPTION.match(root.title)
-    doubt = "" if quoted else DOUBT[root.confidence]
+    doubt = DOUBT[doubted(root)]
     if outcome == "crashed_while_serving":
         cause = cause.removesuffix(" while serving")
     return f"{failed_state(page.run)}{doubt}: {cause}"
+
+
+def doubted(root: Finding) -> Confidence:
+    """Return how sure the cause is that a title states: an exception that is only quoted is certain."""
+    quoted = root.id in _NAMES_NO_CAUSE or _OF_EXCEPTION.match(root.title)
+    return "high" if quoted else root.confidence
 
 
 def _state_of_piece(page: Page) -> str:

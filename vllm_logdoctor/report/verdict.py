@@ -5,15 +5,16 @@ from __future__ import annotations
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.report.escape import code, prose
-from vllm_logdoctor.report.excerpt import excerpt, without_arguments
+from vllm_logdoctor.report.excerpt import whole_sentences, without_arguments
 from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.key_figures import benchmark_result
 from vllm_logdoctor.report.naming import BROKEN, PHASES, is_client
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.proof import decisive, telling
+from vllm_logdoctor.report.proof import decisive, quoted, telling
 from vllm_logdoctor.report.state import (
     LIMITING,
     Level,
+    doubted,
     failing_requests,
     is_cut_off,
     severe_findings,
@@ -22,7 +23,7 @@ from vllm_logdoctor.report.state import (
 )
 from vllm_logdoctor.rules.bottleneck import no_request_succeeded
 from vllm_logdoctor.rules.failure.requests import REFUSED
-from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.texts import shared_start
 
 LEAD = 320
@@ -31,6 +32,13 @@ _QUOTE = 240
 _REPEATED = 6
 # Compiler error: ...    First mismatch: ...
 _QUOTATION = lazy_pattern(r"(?:^|(?<=[.!?] ))[A-Z][^.:]{2,40}: ")
+_DOUBT: dict[Confidence, str] = {"high": "", "medium": "Probable cause", "low": "Possible cause"}
+_HEDGED = lazy_pattern(
+    r"\b(?:may|might|most(?:ly| often)|[Uu]sual(?:ly)?|[Pp]robabl[ey]|[Pp]ossibl[ey]|likely)\b"
+)
+_LOWERED = lazy_pattern(
+    r"(?:The|An?|This|These|One|No|Other|After|With|While|During|Start-up|Loading|In|At|Its?|Ranks|Speculative|Structured|[A-Z][a-z]+ing) "
+)
 _SERVER_ERRORS = "answered-with-server-errors"
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z`])")
 # Downloading:   0%|          | 0.00/9.29G [00:00<?, ?B/s]      model-00001-of-00015.safetensors:  12%|#2 | 1.2G/9.3G
@@ -45,7 +53,7 @@ def sentence(page: Page) -> str:
     if page.root in page.diagnosis.hidden:
         return "Known failure, left out by the baseline or a suppression."
     if page.root is not None:
-        return split_lead(root_explanation(page.root))[0]
+        return root_lead(page.root)
     if run.outcome in BROKEN:
         said = (
             f" {prose(run.job.job or 'The job')}: {prose(run.job.words)}."
@@ -105,6 +113,19 @@ def split_lead(text: str) -> tuple[str, str]:
     return prose(" ".join(sentences[:kept])), prose(" ".join(sentences[kept:]))
 
 
+def root_lead(root: Finding) -> str:
+    """Return what the first screen says of a cause: with the doubt of its title, where the sentences state none.
+
+    Example:
+        >>> root_lead(Finding("x", "failure", "high", "medium", "t", "The sizes do not fit. They differ."))
+        'Probable cause: the sizes do not fit. They differ.'
+    """
+    text, doubt = split_lead(root_explanation(root))[0], _DOUBT[doubted(root)]
+    if not doubt or not text or _HEDGED.search(text):
+        return text
+    return f"{doubt}: {text[0].lower() if _LOWERED.match(text) else text[0]}{text[1:]}"
+
+
 def root_explanation(root: Finding) -> str:
     """Return the explanation of a failure without the quotations that its decisive line or title repeats.
 
@@ -129,16 +150,17 @@ def root_explanation(root: Finding) -> str:
 
 
 def quote(page: Page, root: Finding) -> str:
-    shown = decisive(root)
+    text, lines = quoted(root)
     return (
-        f"{code(excerpt(without_arguments(shown[0].text, _QUOTE), limit=_QUOTE), _QUOTE)} {page.cite(shown[:1])}"
-        if shown
+        f"{code(whole_sentences(without_arguments(text, _QUOTE), _QUOTE), _QUOTE)} {page.cite(lines)}"
+        if lines
         else ""
     )
 
 
 def with_lines(page: Page, text: str, root: Finding) -> str:
-    return f"{text.rstrip('.')}{page.cited(telling(root), 2)}." if text else ""
+    lines = dict.fromkeys((*quoted(root)[1], *telling(root)))
+    return f"{text.rstrip('.')}{page.cited(lines, 2)}." if text else ""
 
 
 def download(page: Page) -> Record | None:

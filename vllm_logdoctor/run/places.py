@@ -69,10 +69,10 @@ def raised_in(place: Frame, owner: str, phase: str, raised: Raised, caller: Fram
         called = f", called from {file_and_function(caller.file, caller.function)} of vLLM"
         words = f"Raised by {owner} ({where}){called}"
     elif raised.name == "RecursionError" and deepest is not place:
-        words = f"Endless calls through {'this function' if named else where}"
+        words = f"Endless calls through {where}"
     elif library in {PYTHON, *TENSOR_LIBRARIES} and library != owner_of(place.file):
         by = "Python's standard library" if library == PYTHON else library
-        words = f"Raised by {by}, called from {'this function' if named else where}{f' ({owner})' if owner and not named else ''}"
+        words = f"Raised by {by}, called from {where}{f' ({owner})' if owner and not named else ''}"
     elif named:
         words = "Raised in vLLM's own code"
     else:

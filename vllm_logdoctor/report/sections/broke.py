@@ -20,6 +20,7 @@ from vllm_logdoctor.run.model import Evidence
 from vllm_logdoctor.run.tracelines import cleaned, frame_line
 
 _CUT = 300
+_PATH = lazy_pattern(r".*[/\\]")
 _REPORTED_LATE = frozenset({"cuda-illegal-memory-access", "index-out-of-range-device-assert"})
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
@@ -83,9 +84,11 @@ def _lines(page: Page, root: Finding) -> list[str]:
     """Return the lines that add to the decisive one; repeated texts share one line."""
     places: dict[str, list[str]] = {}
     for one in telling(root)[1:]:
-        text, frame = excerpt(one.text, limit=_CUT), frame_line(cleaned(one.text).strip())
+        text, frame = excerpt(one.text, limit=_CUT), frame_line(excerpt(cleaned(one.text), limit=_CUT))
         if frame is not None:
-            text = f"{frame.file.rpartition('/')[2]}:{frame.line} in {frame.function}"
+            text = f"{_PATH.sub('', frame.file)}:{frame.line} in {frame.function}"
+        elif text.count("(") > text.count(")") and not text.endswith("…"):
+            text += "…"  # Python prints the first line of a statement.
         places.setdefault(text, []).append(page.place(one))
     said = [f"{', '.join(where)}: {text}" for text, where in places.items()]
     return [*fence("\n".join(said)), ""] if said else []

@@ -202,8 +202,12 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     block, raised = verdict.root.observation.block, verdict.root.observation.raised
     if block is None or raised is None:
         return []
-    frames = [_code_line(frame, block) for frame in _telling_frames(verdict.root, raised, block)]
-    chain = [one.record for one in block.raised[:3]]
+    frames = [
+        # By which place a rule knows a failure is in the line that names the file.
+        _code_line(frame, block) if _is_own(frame.file) else frame.record
+        for frame in _telling_frames(verdict.root, raised, block)
+    ]
+    chain = [one.record for one in _chained(raised, block)[:3]]
     # The line that raises proves the exception, though a report that quotes the exception has no need of it.
     chain += [
         _code_line(one, block) for one in acting_frames(raised.frames)[-1:] if one.code.startswith("raise")
@@ -220,6 +224,17 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     ]
 
 
+def _chained(raised: Raised, block: Block) -> Sequence[Raised]:
+    """Return the exceptions that an exception was raised from, itself, and those that followed.
+
+    One that was being handled when it was raised broke nothing by itself.
+    """
+    first = next((number for number, one in enumerate(block.raised) if one is raised), 0)
+    while first and block.raised[first].link == "cause":
+        first -= 1
+    return block.raised[first:]
+
+
 # return cls.get_metadata_cls()(*args, **kwargs)      return self._op(*args, **(kwargs or {}))
 _PASSES_ON = lazy_pattern(r".*\(\*\w*args\b.{0,40}\)$")
 # raise ValueError(msg)      return ModelConfig(      config = VllmConfig(
@@ -233,7 +248,8 @@ def _telling_frames(root: RuleMatch, raised: Raised, block: Block) -> list[Frame
     acting = acting_frames(raised.frames)
     own = [one for one in acting if is_file_of_vllm(one.file)] or acting
     own = [one for one in own if not _PASSES_ON.match(one.code)][-1:]
-    return [one for one in (*named[-1:], *own) if _is_own(one.file) and not _ONLY_REFUSES.match(one.code)]
+    own = [one for one in own if _is_own(one.file)]
+    return [one for one in (*named[-1:], *own) if not _ONLY_REFUSES.match(one.code)]
 
 
 def _is_own(file: str) -> bool:

@@ -151,7 +151,7 @@ def _try(
         named_groups = {**named_groups, **(named.groupdict() if named else {})}
         values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, context.run)
     # A text of many lines is known by all of them, and proven by one.
-    lines = _lines_of(values.get("proof") or match[0], observation)
+    lines = [*_lines_of(values.get("proof") or match[0], observation), *_wrapped(observation, context)]
     decisive = near if near is not None and signature.decisive == "near" else lines[0]
     shown = (near, *lines, observation.record)
     supporting = tuple(record for record in shown if record is not None and record is not decisive)
@@ -329,6 +329,30 @@ def _lines_of(matched: str, observation: Observation) -> list[Record]:
         if record is not None and record not in found:
             found.append(record)
     return found or [observation.record]
+
+
+# ptxas app.ptx, line 9; fatal : Unsupported .version
+# 7.5; current version is '6.3'      (CMake and terminals wrap a message)
+_FULL_LINE = 56
+_GOES_ON = lazy_pattern(r"[\w=,(]\s*\Z")
+
+
+def _wrapped(observation: Observation, context: FailureContext) -> list[Record]:
+    """Return the next line where a bare line breaks off in its middle and the next has the same indentation."""
+    record, behind = observation.record, context.trail[observation.position + 1 : observation.position + 2]
+    text = record.message
+    if observation.raised is not None or observation.framed or len(text.strip()) < _FULL_LINE:
+        return []
+    indent = len(text) - len(text.lstrip())
+    return [
+        one
+        for one in behind
+        if _GOES_ON.search(text)
+        and not one.level
+        and (one.file, one.line) == (record.file, record.line + 1)
+        and len(one.message) - len(one.message.lstrip()) == indent
+        and (indent or one.message[:1].islower() or one.message[:1].isdigit())
+    ]
 
 
 def _line_with(text: str, records: Sequence[Record]) -> Record | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rul
 from vllm_logdoctor.rules.failure.rule_ids import CODE, NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.unnamed import unnamed_match
-from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.blocks import Block, Raised
 from vllm_logdoctor.run.builds import compiler_error
 from vllm_logdoctor.run.lifecycle import Place
 from vllm_logdoctor.run.tracelines import is_native
@@ -115,7 +116,14 @@ def _from_blocks(
                 )
             )
         if found:
-            yield min(found, key=lambda one: (one.tier, -_priority(one)))
+            yield min(found, key=lambda one: (one.tier, _was_handled(one, raised), -_priority(one)))
+
+
+def _was_handled(one: _Candidate, raised: Sequence[Raised]) -> bool:
+    """Return whether no rule knows an exception during whose handling another was raised: that one left the code."""
+    following = (after for before, after in pairwise(raised) if before is one.observation.raised)
+    unknown = one.named is None or one.named.rule.id in _LAST_RESORT
+    return unknown and any(after.link == "context" for after in following)
 
 
 def _repeats(context: FailureContext, number: int) -> bool:
