@@ -195,7 +195,10 @@ def test_a_request_that_another_server_sends_on_and_vllm_refuses_is_that_program
         "openai.BadRequestError: Error code: 400 - {'message': 'max_tokens must be at least 1, got -7.', 'code': 400}\n"
     )
     assert "a program's request was refused by the server" in text.splitlines()[0]
-    assert "1. Correct the request in that program" in text
+    assert "longer than the context by 7 tokens" in text, (
+        "the server computes max_tokens where a request has none"
+    )
+    assert "1. Shorten the prompt" in text
 
 
 def test_one_failed_request_is_no_verdict_on_all_and_asks_nobody_to_read_what_is_shown() -> None:

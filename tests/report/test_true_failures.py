@@ -396,7 +396,7 @@ def test_the_frame_by_which_a_rule_knows_a_failure_proves_it() -> None:
     ]
     text = report(lines)
     assert "L7: self.proposer_worker.load_model()" in text
-    assert "for a draft model [L12, L7]" in text
+    assert "has no counterpart in the model class that it is loaded into [L12, L7]" in text
 
 
 SERVED = [
@@ -423,7 +423,7 @@ def test_an_exception_of_vllm_is_named_by_its_place_and_the_model() -> None:
 def test_the_steps_after_an_exception_of_the_engine_follow_from_its_frames() -> None:
     text = report(SERVED)
     assert "1. Restart the server: its engine has stopped, and every later request fails." in text
-    assert "Send no requests with images, audio or video" in text
+    assert "Send no requests with images or video" in text
     assert "LoRA" not in text
     assert "fork" not in text
     assert "--max-model-len" not in report(

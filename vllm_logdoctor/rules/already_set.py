@@ -48,6 +48,8 @@ _FEATURES = (
     (lazy_pattern(r"For FP8 or FP4 weights"), lazy_pattern(r"(?i)fp8|fp4"), ""),
 )  # fmt: skip
 
+# With speculative decoding, ...      On the CPU backend, ...      In a job, ...
+_CONDITION = lazy_pattern(r"(?:With|For|In|On) [^,.:`]{2,40}, (?=\w)")
 # Start once with `--enforce-eager` to see whether torch.compile generates the kernel.
 _ASKS_FOR_ORIGIN = "torch.compile generates the kernel"
 
@@ -114,6 +116,25 @@ def is_pointless(text: str, run: Run) -> bool:
         and not any(shown.search(one.message) for one in trail_of(run))
         for words, shown, setting in _FEATURES
     )
+
+
+def without_condition(text: str, run: Run) -> str:
+    """Return advice for a feature without the words that name the feature, where the run uses it: With LoRA, send ... is Send ...
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> run = Run(config={"enable_lora": Value(True, "explicit")})
+        >>> without_condition("With LoRA, send the requests again.", run), without_condition("With MIG, name it.", run)
+        ('Send the requests again.', 'With MIG, name it.')
+    """
+    condition = _CONDITION.match(text)
+    if (
+        condition is None
+        or not any(words.match(text) for words, _, _ in _FEATURES)
+        or is_pointless(text, run)
+    ):
+        return text
+    return text[condition.end()].upper() + text[condition.end() + 1 :]
 
 
 def _launches_own_kernel(run: Run) -> bool:

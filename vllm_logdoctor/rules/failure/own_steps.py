@@ -76,7 +76,7 @@ def next_steps(
         return ("Read the server's log at that time: this log is the client's.",)
     if owner and owner != PYTHON and not called and not owner.startswith(VLLM) and owner.isidentifier():
         return (
-            f"Check how the program calls {owner}, and its release (`pip show {owner}`): no vLLM code is involved.",
+            f"Check how the program calls {owner}, and its release (`pip show {owner}`): the traceback shows no code of vLLM.",
         )
     if called and owner and owner != PYTHON and not owner.startswith(VLLM) and owner.isidentifier():
         compare = f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."

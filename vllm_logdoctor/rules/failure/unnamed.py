@@ -158,6 +158,9 @@ def _words(
         "phase_words": phase_words,
         "stated": stated,
         "raised_in": f"{place.own.file}:{place.own.function}" if place.own else "",
+        "passes_through": " ".join(
+            f"{one.file}:{one.function}" for one in place.frames if owner_of(one.file).startswith(VLLM)
+        ),
         "request_kind": kind_of_request(place.frames),
         "engine_loop": _STOPPED if _serves(context, place.frames) else "",
     }

@@ -190,6 +190,37 @@ def _room(values: Mapping[str, Any]) -> Values:
     return found
 
 
+# 1.86 GiB      337.38 MiB
+_SIZE = lazy_pattern(r"(?P<size>\d+(?:\.\d+)?) (?P<unit>[KMG])iB")
+_GIB_OF_UNIT = {"K": 1 / 1024**2, "M": 1 / 1024, "G": 1.0}
+
+
+def _gib(text: Any) -> float | None:
+    found = _SIZE.fullmatch(str(text))
+    return float(found["size"]) * _GIB_OF_UNIT[found["unit"]] if found else None
+
+
+def _serving_room(values: Mapping[str, Any]) -> Values:
+    """Return what makes room for a step: at least the share of the card that the failed allocation needs beside what is free."""
+    found = _room(values)
+    tried, total, reserved = (
+        _gib(values.get("tried")),
+        _real(values.get("total")),
+        _gib(values.get("reserved")),
+    )
+    if tried and reserved and reserved >= tried:
+        found["fragmented"] = values["reserved"]
+    if tried and total:
+        share = math.ceil(100 * tried / total) / 100
+        found["failed_share"] = f"{share:g} or more, the share of the card that the failed allocation needs"
+        utilization = _real(values.get("gpu_memory_utilization"))
+        if utilization and "lower_utilization" in found and utilization - share > LEAST_SHARE:
+            found["lower_utilization"] = round(min(found["lower_utilization"], utilization - share), 2)
+    else:
+        found["failed_share"] = "more than the failed allocation's share of the card's memory"
+    return found
+
+
 def _capture_room(values: Mapping[str, Any]) -> Values:
     """Return what makes room for CUDA graphs: a cache that holds hardly anything has none to give."""
     found = _room(values)
@@ -239,14 +270,16 @@ _FEATURES = {
 
 
 def _drafting(values: Mapping[str, Any]) -> Values:
-    """Return whether an error was raised where tokens are drafted, and which features a server can do without.
+    """Return whether an error was raised in or below code of speculative decoding, and which features a server can do without.
 
     vllm/v1/spec_decode/ngram_proposer.py:propose
     """
     on = [words for name, words in _FEATURES.items() if values.get(name)]
     serving = "serving" in str(values.get("phase_words"))
     return {
-        "in_drafter": True if _DRAFTER.search(str(values.get("raised_in"))) else None,
+        "in_drafter": True
+        if _DRAFTER.search(f"{values.get('raised_in')} {values.get('passes_through')}")
+        else None,
         "features_on": ", ".join(on) if on and serving else None,
     }
 
@@ -369,7 +402,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "oom-cudagraph-capture": _capture_room,
     "oom-multimodal-profiling": _trial_inputs,
     "oom-warmup": _room,
-    "oom-runtime-headroom": _room,
+    "oom-runtime-headroom": _serving_room,
     "oom-weights-load": _room,
     "no-memory-left-for-kv-cache": _cache_room,
     "port-in-use": _next_port,

@@ -14,7 +14,7 @@ from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.rules.already_set import already_set, is_pointless
+from vllm_logdoctor.rules.already_set import already_set, is_pointless, without_condition
 from vllm_logdoctor.rules.cache_to_give import takes_too_much
 from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
@@ -272,7 +272,7 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
     for written in alternatives:
         if written.startswith(_NEWER) and release_of(run) is None:
             continue  # Newer than which?
-        text = in_words_of_release(written, run)
+        text = without_condition(in_words_of_release(written, run), run)
         needs_fp8 = "--kv-cache-dtype fp8" in text or "FP8_MARLIN" in text
         if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run) or takes_too_much(text, run):
             continue
