@@ -65,7 +65,9 @@ def test_a_shutdown_that_has_no_connection_left_is_no_kill_where_the_log_ends() 
 
 def test_a_router_is_named_and_lacks_nothing_of_an_engine() -> None:
     report = _report(ROUTER)
-    assert report.startswith("# ROUTER: no error\n\nrouter before servers of vLLM · 9 min · clean shutdown")
+    assert report.startswith(
+        "# ROUTER: no error\n\nrouter before servers of vLLM · log of 9 min · clean shutdown"
+    )
     assert "Missing from this log" not in report
 
 

@@ -71,7 +71,7 @@ def test_the_length_of_a_log_is_that_between_its_first_and_last_time() -> None:
         " Running: 32 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 28.1%, CPU KV cache usage: 0.0%."
     )
     text = report([slow.format(second) for second in (10, 19, 27, 36, 44)])
-    assert " · 34 s · still running" in text
+    assert " · log of 34 s · still running" in text
     assert "in all 5 statistics lines with requests" in text
 
 
@@ -249,7 +249,7 @@ def test_the_interval_before_the_log_is_named_and_is_no_part_of_its_length() -> 
     gauges = " Running: 18 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 9.0%, CPU KV cache usage: 0.0%"
     lines = [head.format(second) + gauges for second in range(25, 55, 5)]
     text = report(["$ vllm serve org/m --max-model-len 8192", *lines])
-    assert " · 25 s · " in text
+    assert " · log of 25 s · " in text
     assert "6 statistics lines, the first for the interval before the log." in text
     assert "KV cache size: keep the log from its first line." in text
     assert "in all 6 statistics lines with requests" in text

@@ -122,7 +122,7 @@ Median TTFT (ms):                        40.00
 
 def test_a_benchmark_client_says_what_it_sent_and_how_long_it_took() -> None:
     report = render(analyse(inputs_from(CLIENT.encode()), Options()), "markdown")
-    assert "org/m · benchmark client · 2 min 5 s" in report
+    assert "org/m · benchmark client · benchmark of 2 min 5 s" in report
     assert "`num_prompts=40`, `random_input_len=900`" in report
     assert "Configuration: keep the log" not in report
     assert "Warnings in the log" not in report

@@ -269,16 +269,24 @@ def run_title(run: Run, *, failed: bool = False) -> str:
     spread = parallelism(run)
     if spread:
         parts.append(spread)
-    seconds = _seconds(run)
-    load = load_of(run)
-    if seconds >= 1:
-        missing = load.missing_seconds / max(load.engines, 1)
-        hole = f" ({duration(missing)} without statistics lines)" if missing > seconds / 3 else ""
-        parts.append(f"{duration(seconds)}{hole}")
+    parts += _covered(run)
     end = how_it_ended(run)
     if not (failed and _says_no_more(run, end)):
         parts.append(end)
     return " · ".join(parts)
+
+
+def _covered(run: Run) -> list[str]:
+    """Return how long a log covers; nothing for lines copied from the middle of a run, whose length says nothing of it."""
+    seconds = _seconds(run)
+    if seconds < 1 or not (start_seen(run) or shows_a_run(run)):
+        return []
+    if is_client(run):
+        return [f"benchmark of {duration(seconds)}"]
+    load = load_of(run)
+    missing = load.missing_seconds / max(load.engines, 1)
+    hole = f" ({duration(missing)} without statistics lines)" if missing > seconds / 3 else ""
+    return [f"log of {duration(seconds)}{hole}"]
 
 
 def client_asked(run: Run) -> Mapping[str, str | float]:
