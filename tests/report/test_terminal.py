@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 
+import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
 from tests.report.synthetic import make_analysis
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.terminal import print_analysis
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.model import Coverage, Evidence, Phase, Unknown
 
 
 def lines_of(analysis: Analysis, width: int = 100) -> list[str]:
@@ -51,3 +55,111 @@ def test_the_last_line_says_what_was_read() -> None:
     text = " ".join(" ".join(lines_of(make_analysis())[-3:]).split())
     assert " read" in text
     assert text.endswith("Full report: logdoctor analyze LOG -o report.md (or .html)")
+
+
+def with_more_advice(analysis: Analysis, titles: list[str], severity: str = "low") -> Analysis:
+    line = Evidence("vllm.log", 31, "WARNING what   was\tprinted")
+    more = tuple(
+        Finding(f"rule-{number}", "performance", severity, "high", title, "", evidence=(line, line))  # type: ignore[arg-type]
+        for number, title in enumerate(titles)
+    )
+    first = analysis.runs[0]
+    return replace(analysis, runs=(replace(first, findings=(*first.findings, *more)),))
+
+
+def begun(analysis: Analysis, **seconds: float) -> Analysis:
+    """Return an analysis whose start of a hundred seconds has these parts."""
+    run = analysis.runs[0].run
+    parts = [
+        Phase(name.replace("_", "-"), "", None, None, long, (), "startup") for name, long in seconds.items()
+    ]
+    run.phases = [run.phases[0], *parts]
+    return analysis
+
+
+def test_the_start_has_its_five_longest_parts_in_their_order_with_their_share() -> None:
+    shown = lines_of(
+        begun(
+            make_analysis(),
+            imports=2.0,
+            load_weights=50.0,
+            compile=20.0,
+            profiling=3.0,
+            graph_capture=15.0,
+            kv_cache=4.0,
+        )
+    )
+    at = shown.index("Start-up: 1 min 40 s")
+    table = [re.split(r" {2,}", line.strip()) for line in shown[at + 1 : at + 6]]
+    assert [(name, share, bar.count("█")) for name, _, share, bar in table] == [
+        ("weight loading", "50 %", 12), ("torch.compile", "20 %", 5), ("memory profiling", "3 %", 1), ("CUDA graph capture", "15 %", 4),
+        ("KV cache", "4 %", 1),
+    ]  # fmt: skip
+    assert not shown[at + 6].strip()
+
+
+def test_a_failed_run_shows_neither_its_start_nor_its_load() -> None:
+    good, bad = (lines_of(make_analysis(failure=failed)) for failed in (False, True))
+    for title in ("Start-up: ", "Load: "):
+        assert any(line.startswith(title) for line in good)
+        assert not any(line.startswith(title) for line in bad)
+
+
+def test_a_start_without_a_length_or_parts_is_not_shown() -> None:
+    for phases in ([], make_analysis().runs[0].run.phases[:1], make_analysis().runs[0].run.phases[1:]):
+        analysis = make_analysis()
+        analysis.runs[0].run.phases = phases
+        assert not any(line.startswith("Start-up") for line in lines_of(analysis))
+
+
+def test_findings_below_the_first_screen_are_four_and_the_others_are_counted() -> None:
+    plain = begun(make_analysis())  # Without its start there is room.
+    titles = [f"finding {number}" for number in range(6)]
+    shown = lines_of(with_more_advice(plain, titles))
+    assert [line.split("  ")[-1].strip() for line in shown if "finding " in line and "low" in line] == titles[
+        :4
+    ]
+    assert "2 more findings in the report" in shown
+    assert "1 more finding in the report" in lines_of(with_more_advice(plain, titles[:5]))
+    assert not any("more finding" in line for line in lines_of(with_more_advice(plain, titles[:4])))
+
+
+def test_a_finding_has_one_line_of_the_log_with_its_place() -> None:
+    shown = lines_of(with_more_advice(begun(make_analysis()), ["slow storage"]))
+    at = next(number for number, line in enumerate(shown) if "slow storage" in line)
+    assert shown[at].split() == ["low", "slow", "storage"]
+    assert shown[at + 1].strip() == "vllm.log L31 WARNING what was printed"
+    assert "printed" not in shown[at + 2]
+
+
+def test_what_is_only_said_is_no_finding_of_the_view() -> None:
+    assert not any(
+        "by the way" in line for line in lines_of(with_more_advice(make_analysis(), ["by the way"], "info"))
+    )
+
+
+@pytest.mark.parametrize(("text", "width", "listed"), [("Qwen", 100, 12), ("word " * 30, 60, 3)])
+def test_of_several_runs_as_many_are_listed_as_there_is_room_for_and_at_least_three(
+    text: str, width: int, listed: int
+) -> None:
+    shown = lines_of(make_analysis(text, failure=True, runs=12), width)
+    assert [line.split()[0] for line in shown if re.match(r"\d+ +FAILED", line)] == [
+        str(number) for number in range(1, listed + 1)
+    ]
+    assert shown[0] == ("12 runs" if listed == 12 else f"12 runs; the first {listed}")
+
+
+@pytest.mark.parametrize(
+    ("coverage", "words"),
+    [
+        (
+            Coverage(1200, 120, 100, 0, (Unknown("WARNING", "x", 2, Evidence("vllm.log", 3, "WARNING x")),)),
+            "1,200 lines read; 83.3 % of 120 log lines recognized, 1 unknown warning. Full report",
+        ),
+        (Coverage(1200, 0, 0, 0, (), ("One  file was cut", "twice")), "1,200 lines read. One file was cut twice. Full report"),
+        (Coverage(1, 1, 1, 0, ()), "1 line read; 100 % of 1 log line recognized. Full report"),
+    ],
+)  # fmt: skip
+def test_the_last_line_counts_what_was_recognized_and_what_was_not(coverage: Coverage, words: str) -> None:
+    text = " ".join(" ".join(lines_of(replace(make_analysis(), coverage=coverage))).split())
+    assert f" {words}" in text

@@ -213,8 +213,8 @@ def _curves(page: Page, width: int) -> Iterator[RenderableType]:
 def _footer(analysis: Analysis) -> RenderableType:
     coverage = analysis.coverage
     unknown = f", {plural(len(coverage.unknown), 'unknown warning')}" if coverage.unknown else ""
-    notes = f" {' '.join(coverage.notes)}." if coverage.notes else ""
+    notes = f" {_shown(' '.join(coverage.notes))}." if coverage.notes else ""
     return Text(
-        f"{plural(coverage.lines, 'line')} read{unknown}.{_shown(notes)} Full report: logdoctor analyze LOG -o report.md (or .html)",
+        f"{plural(coverage.lines, 'line')} read{unknown}.{notes} Full report: logdoctor analyze LOG -o report.md (or .html)",
         style="dim",
     )
