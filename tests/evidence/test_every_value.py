@@ -35,6 +35,90 @@ TABLE = """| NVIDIA-SMI 570.10                 Driver Version: 570.10         CU
 |    0   N/A  N/A             711      C   python3                               12034MiB |
 """
 
+QUERY = """==============NVSMI LOG==============
+
+Timestamp                                 : Mon Nov 23 10:00:01 2026
+Driver Version                            : 570.1
+CUDA Version                              : 12.8
+
+Attached GPUs                             : 2
+GPU 00000000:01:00.0
+    Product Name                          : NVIDIA T
+    Performance State                     : P0
+    Clocks Event Reasons
+        SW Power Cap                      : Active
+        HW Slowdown                       : Not Active
+            HW Thermal Slowdown           : Not Active
+    GPU Link Info
+        PCIe Generation
+            Max                           : 4
+            Current                       : 1
+        Link Width
+            Max                           : 16x
+            Current                       : 4x
+    FB Memory Usage
+        Total                             : 24576 MiB
+        Used                              : 12362 MiB
+    BAR1 Memory Usage
+        Total                             : 256 MiB
+        Used                              : 5 MiB
+    Utilization
+        GPU                               : 97 %
+        Memory                            : 43 %
+    Temperature
+        GPU Current Temp                  : 61 C
+        Memory Current Temp               : N/A
+    GPU Power Readings
+        Average Power Draw                : N/A
+        Instantaneous Power Draw          : 250.10 W
+        Current Power Limit               : 300.00 W
+        Enforced Power Limit              : 290.00 W
+    Clocks
+        SM                                : 1410 MHz
+    Max Clocks
+        SM                                : 1980 MHz
+    Processes
+        Process ID                        : 711
+            Used GPU Memory               : 12034 MiB
+        Process ID                        : 712
+            Used GPU Memory               : 6 MiB
+
+GPU 00000000:02:00.0
+    Product Name                          : NVIDIA U
+    Power Readings
+        Power Draw                        : 20.00 W
+        Power Limit                       : 70.00 W
+"""
+
+XML = """<?xml version="1.0" ?>
+<nvidia_smi_log>
+  <driver_version>570.1</driver_version>
+  <cuda_version>12.8</cuda_version>
+  <gpu id="00000000:01:00.0">
+    <product_name>NVIDIA T</product_name>
+    <fb_memory_usage>
+      <total>24576 MiB</total>
+      <reserved>300 MiB</reserved>
+      <used>12362 MiB</used>
+    </fb_memory_usage>
+    <bar1_memory_usage>
+      <used>5 MiB</used>
+    </bar1_memory_usage>
+    <clocks>
+      <sm_clock>1410 MHz</sm_clock>
+    </clocks>
+    <max_clocks>
+      <sm_clock>1980 MHz</sm_clock>
+    </max_clocks>
+    <clocks_event_reason_sw_power_cap>Active</clocks_event_reason_sw_power_cap>
+  </gpu>
+  <gpu id="00000000:02:00.0">
+    <product_name>NVIDIA U</product_name>
+    <gpu_temp>61 C</gpu_temp>
+  </gpu>
+</nvidia_smi_log>
+"""
+
 GUIDELLM = """Args: {"target": "http://127.0.0.1:8000", "model": "tiny"}
 Metadata     | Request Stats         || Out Tok/sec| Req Latency (ms)||| TTFT (ms)          ||
     Benchmark| Per Second| Concurrency|        mean| mean| median|  p99|  mean| median|    p99
@@ -60,6 +144,37 @@ constant     |       0.50|        2.00|       128.0| 4.10|   4.00| 4.60|  55.0| 
             ("temperature", 52, "C", "gpu 0", 4), ("power draw", 228, "W", "gpu 0", 4), ("power limit", 300, "W", "gpu 0", 4),
             ("memory used / total", "12362MiB /  24576MiB", "", "gpu 0", 4), ("utilization", 97, "%", "gpu 0", 4),
             ("memory of process 711 python3", 12034, "MiB", "gpu 0", 5),
+        ]),
+        (QUERY, [
+            ("driver", "570.1", "", "", 4), ("cuda", "12.8", "", "", 5),
+            *((name, value, unit, "GPU 00000000:01:00.0", line) for name, value, unit, line in (
+                ("product", "NVIDIA T", "", 9), ("performance state", "P0", "", 10), ("sw power cap", "Active", "", 12), ("hw thermal slowdown", "Not Active", "", 14),
+                ("pcie gen max", 4, "", 17), ("pcie gen current", 1, "", 18), ("pcie width max", "16x", "", 20), ("pcie width current", "4x", "", 21),
+                ("memory total", 24576, "MiB", 23), ("memory used", 12362, "MiB", 24), ("gpu utilization", 97, "%", 29), ("memory utilization", 43, "%", 30),
+                ("gpu temperature", 61, "C", 32), ("memory temperature", "N/A", "", 33), ("average power draw", "N/A", "", 35), ("power draw", 250.1, "W", 36),
+                ("power limit", 300.0, "W", 37), ("enforced power limit", 290.0, "W", 38), ("sm clock", 1410, "MHz", 40), ("sm clock max", 1980, "MHz", 42),
+                ("process", 711, "", 44), ("process memory", 12034, "MiB", 45), ("process", 712, "", 46), ("process memory", 6, "MiB", 47),
+            )),
+            ("product", "NVIDIA U", "", "GPU 00000000:02:00.0", 50), ("power draw", 20.0, "W", "GPU 00000000:02:00.0", 52), ("power limit", 70.0, "W", "GPU 00000000:02:00.0", 53),
+        ]),
+        (XML, [
+            ("driver", "570.1", "", "", 3), ("cuda", "12.8", "", "", 4),
+            *((name, value, "", "GPU 00000000:01:00.0", line) for name, value, line in (
+                ("product", "NVIDIA T", 6), ("memory total", "24576 MiB", 8), ("memory used", "12362 MiB", 10), ("sm clock", "1410 MHz", 16), ("sw power cap", "Active", 21),
+            )),
+            ("product", "NVIDIA U", "", "GPU 00000000:02:00.0", 24), ("temperature", "61 C", "", "GPU 00000000:02:00.0", 25),
+        ]),
+        # Processes of many cards and rows of many samples: the first twenty, and the last sixteen.
+        ("".join(TABLE.splitlines(keepends=True)[:2]) + "".join(f"|    {n}   N/A  N/A             {700 + n}      C   python3                               {n}MiB |\n" for n in range(22)), [
+            ("driver", "570.10", "", "", 1), ("cuda", "12.8", "", "", 1), *((f"memory of process {700 + n} python3", n, "MiB", f"gpu {n}", 3 + n) for n in range(20)),
+        ]),
+        ("index, name, memory.used [MiB]\n" + "".join(f"{n % 2}, NVIDIA T, {n} MiB\n" for n in range(20)), [
+            (name, value, "as printed", str(n % 2), 2 + n) for n in range(4, 20) for name, value in (("name", "NVIDIA T"), ("memory.used [MiB]", f"{n} MiB"))
+        ]),
+        # A state belongs to the card above it.
+        ("".join(TABLE.splitlines(keepends=True)[line] for line in (3, 2, 3)), [
+            ("name", "NVIDIA T", "", "gpu 0", 2), ("bus", "00000000:83:00.0", "", "gpu 0", 2), ("temperature", 52, "C", "gpu 0", 3), ("power draw", 228, "W", "gpu 0", 3),
+            ("power limit", 300, "W", "gpu 0", 3), ("memory used / total", "12362MiB /  24576MiB", "", "gpu 0", 3), ("utilization", 97, "%", "gpu 0", 3),
         ]),
         ("\tGPU0\tGPU1\tGPU2\tCPU Affinity\nGPU0\t X \tNV4\tSYS\t0-15\nGPU1\tNV4\t X \tPHB\t0-15\nGPU2\tSYS\tPHB\t X \t0-15\n", [
             ("gpus", 3, "count", "", (2, 3, 4)), ("link", "NV4", "", "GPU0-GPU1", 2), ("link", "SYS", "", "GPU0-GPU2", 2), ("link", "PHB", "", "GPU1-GPU2", 3),

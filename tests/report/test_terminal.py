@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
@@ -163,3 +164,55 @@ def test_of_several_runs_as_many_are_listed_as_there_is_room_for_and_at_least_th
 def test_the_last_line_counts_what_was_recognized_and_what_was_not(coverage: Coverage, words: str) -> None:
     text = " ".join(" ".join(lines_of(replace(make_analysis(), coverage=coverage))).split())
     assert f" {words}" in text
+
+
+def test_what_one_run_leaves_of_the_screen_is_for_findings() -> None:
+    """Of a failed run, which has neither curves nor parts of a start, four are shown; below both there is room for none."""
+    titles = [f"finding {number}" for number in range(9)]
+    for analysis in (make_analysis(), make_analysis(failure=True)):
+        shown = lines_of(with_more_advice(analysis, titles))
+        assert len(shown) <= 40
+        counted = next(line for line in shown if "more finding" in line)
+        listed = sum(title in line for line in shown for title in titles)
+        assert int(counted.split()[0]) >= 9 - listed
+        assert shown[shown.index(counted) + 1].strip() == ""
+
+
+def test_blocks_of_the_first_screen_are_parted_by_one_empty_line() -> None:
+    for failure in (False, True):
+        shown = [line.strip() for line in lines_of(make_analysis(failure=failure))]
+        assert not any(one == two == "" for one, two in pairwise(shown))
+        assert shown[2] == ""
+        assert shown[3]
+
+
+def test_a_failed_run_quotes_the_line_and_says_what_it_means_and_what_to_do() -> None:
+    shown = lines_of(make_analysis(failure=True))
+    quote, meaning, step = (
+        next(number for number, line in enumerate(shown) if line.startswith(begin))
+        for begin in ("WARNING 0 Qwen", "Because Qwen", "1 ")
+    )
+    assert 2 < quote < meaning < step
+
+
+def test_figures_are_beside_each_other_in_their_order() -> None:
+    def figures(width: int) -> list[str]:
+        shown = lines_of(make_analysis(), width)
+        begin = next(number for number, line in enumerate(shown) if "generation  " in line)
+        return [re.split(r" {2,}", line.strip())[::2] for line in shown[begin : shown.index("", begin)]]  # type: ignore[misc]
+
+    narrow, wide = figures(109), figures(110)
+    assert [name for row in narrow for name in row] == [name for row in wide for name in row]
+    assert {len(row) for row in narrow} == {1}
+    assert {len(row) for row in wide[:-1]} == {2}
+
+
+def test_a_part_of_a_part_is_no_row_of_the_start() -> None:
+    analysis = make_analysis()  # Its compilation is a part of the engine's initialization.
+    shown = lines_of(analysis)
+    at = shown.index("Start-up: 1 min 40 s")
+    assert [line.split("  ")[0].strip() for line in shown[at + 1 : at + 3]] == [
+        "weight loading",
+        "profiling, KV cache, warm-up",
+    ]
+    assert not shown[at + 3].strip()
