@@ -156,3 +156,28 @@ def arguments_in(text: str, folder: Path) -> dict[str, object]:
     log = folder / "server.log"
     log.write_text(text)
     return dict(analyze(log).runs[0].run.arguments)
+
+
+@pytest.mark.parametrize(
+    ("before", "cited"),
+    [
+        ("ERROR 05-01 10:00:09 [core.py:12] The engine failed.", True),
+        ("a warm-up failed", True),
+        ("INFO     core.py:12 errors are reported here", False),
+        ("    raise error", False),
+        ('  File "/opt/x.py", line 3, in failed', False),
+        ("UserWarning: it failed", False),
+        ("all is well", False),
+    ],
+)
+def test_the_line_above_a_traceback_proves_something_where_it_speaks_of_an_error(
+    before: str, cited: bool
+) -> None:
+    found = root(
+        f"INFO 05-01 10:00:00 [api_server.py:1300] vLLM API server version 0.11.0\n{before}\n"
+        "Traceback (most recent call last):\n"
+        '  File "/usr/lib/python3/dist-packages/vllm/v1/engine/core.py", line 12, in step\n'
+        "    self.run(batch)\n"
+        "ValueError: the batch is odd\n"
+    )
+    assert [line.line for line in found.evidence] == [6, 5, *([2] if cited else [])]

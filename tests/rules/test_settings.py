@@ -13,7 +13,7 @@ from vllm_logdoctor.rules.already_right import already_right
 from vllm_logdoctor.rules.engine import settings_findings
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.unknowns import unknowns_of
-from vllm_logdoctor.run.model import Evidence, Run
+from vllm_logdoctor.run.model import Evidence, Run, Value
 
 
 def settings(run: Run) -> dict[str, Finding]:
@@ -180,6 +180,21 @@ def test_what_is_on_is_reported_with_its_line() -> None:
     assert found["quantization"] == "awq_marlin"
     assert not found.keys() & {"KV cache", "max_num_seqs"}
     assert all(item.evidence for item in already_right(run))
+
+
+def test_a_setting_that_is_right_is_proved_by_one_of_its_lines() -> None:
+    run = a_run(samples=load((9, {"running": 8, "generation": 400.0})))
+    twice = (Evidence("vllm.log", 3, "given"), Evidence("vllm.log", 9, "printed"))
+    kinds = {
+        "quantization": "awq_marlin",
+        "async_scheduling": True,
+        "kv_cache_dtype": "fp8",
+        "enable_chunked_prefill": True,
+    }
+    run.config |= {name: Value(value, "explicit", twice) for name, value in kinds.items()}
+    assert {item.name: [line.line for line in item.evidence] for item in already_right(run)} == {
+        "quantization": [3], "asynchronous scheduling": [3], "chunked prefill": [3], "KV cache type": [9],
+    }  # fmt: skip
 
 
 def test_what_a_small_cache_type_brings_goes_by_its_bits() -> None:
