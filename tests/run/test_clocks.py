@@ -115,3 +115,27 @@ def test_a_header_that_lost_the_space_before_its_place_has_a_time() -> None:
 def test_a_date_far_from_the_log_s_own_clock_gives_no_year() -> None:
     lines = ["2019-11-30 10:00:00,100 INFO worker.py:1832 -- quoted", *start(), statistics()]
     assert analyze(lines).to_dict()["runs"][0]["clock"]["year_known"] is False
+
+
+def length(lines: list[str]) -> float:
+    (run,) = analyze(lines).runs
+    assert run.run.started is not None
+    assert run.run.ended is not None
+    return run.run.ended - run.run.started
+
+
+def test_lines_that_only_a_wrapper_stamps_belong_to_the_length_of_a_run_in_any_zone() -> None:
+    wrapped = [
+        f"2026-03-04T02:00:{second:02}Z {line}"
+        for second, line in zip((0, 0, 10, 30, 31), start(), strict=True)
+    ]
+    exits = [f"2026-03-04T02:00:{second}Z Process EngineCore_0 goes" for second in (40, 47)]
+    assert length([*wrapped, *exits]) == 47
+
+
+def test_torchs_own_stamp_ends_a_run_and_one_of_another_run_does_not() -> None:
+    torch = (
+        "[rank0]:[W304 {}.602010047 ProcessGroupNCCL.cpp:1250] Warning: process group has NOT been destroyed"
+    )
+    assert length([*start(), torch.format("10:00:52")]) == 52
+    assert length([*start(), torch.format("19:00:52")]) == 30

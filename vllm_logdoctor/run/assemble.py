@@ -15,6 +15,7 @@ from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.parse import Record, mask
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.builds import is_build
+from vllm_logdoctor.run.clock import stamp_of_torch
 from vllm_logdoctor.run.configuration import effective_configuration
 from vllm_logdoctor.run.identity import (
     engine_generation,
@@ -119,6 +120,8 @@ def _note_end(builder: RunBuilder, tail: Sequence[Record]) -> None:
         beyond = last is not None and record.file == last.file and record.line > last.line
         if beyond and record.level and record.time is not None:
             builder.now = builder.clock.at_time(record.time, record.year_known)
+        elif beyond and (stamp := stamp_of_torch(record)) is not None:
+            builder.now = builder.clock.follow(*stamp) or builder.now
 
 
 def _place(run: Run, builder: RunBuilder, tail: Sequence[Record]) -> None:
@@ -128,9 +131,9 @@ def _place(run: Run, builder: RunBuilder, tail: Sequence[Record]) -> None:
     if clock.backwards:
         run.started = clock.last
     elif (outer := builder.outer_clock.end) is not None and run.ended is not None:
-        # Ray goes on where vLLM's loggers are silent; a wrapper that stamps every line says nothing more.
-        later = run.year_known and not builder.stamped_twice and 0 < outer - run.ended < _SAME_ZONE
-        run.ended = outer if later else run.ended
+        # Ray, or a wrapper that stamps every line, goes on where vLLM's loggers are silent. It may be in another zone.
+        end = outer + (builder.ahead_of_wrapper or 0.0)
+        run.ended = end if run.year_known and 0 < end - run.ended < _SAME_ZONE else run.ended
     if builder.first is not None and builder.last is not None:
         run.first_line, run.last_line = builder.first.line, builder.last.line
         run.first_file, run.last_file = builder.files[builder.first.file], builder.files[builder.last.file]

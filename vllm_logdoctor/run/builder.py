@@ -11,7 +11,7 @@ from vllm_logdoctor.engines.readers import reader_of
 from vllm_logdoctor.events import Event, FastLine, LinePrefix
 from vllm_logdoctor.parse import NO_PROCESS, Process, Record
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
-from vllm_logdoctor.run.clock import Clock
+from vllm_logdoctor.run.clock import Clock, stamp_of_torch
 from vllm_logdoctor.run.configuration import ConfigSources
 from vllm_logdoctor.run.continuation_lines import Continuations
 from vllm_logdoctor.run.environment import Environment, may_tell
@@ -90,7 +90,8 @@ class RunBuilder:
     tracebacks = 0
     ready = False
     ended = False
-    stamped_twice = False
+    ahead_of_wrapper: float | None = None
+    """Seconds from the wrapper's clock to the one of vLLM's loggers, in a line that both stamp."""
     troubled = False
     now: float | None = None
     year_shift = 0.0
@@ -283,9 +284,12 @@ class RunBuilder:
         """Note when and where a record was written; return it and its event, with the year where that is known."""
         if record.time is not None:
             self.now = self.clock.at_time(record.time, record.year_known)
+        elif (stamp := stamp_of_torch(record)) is not None:
+            self.now = self.clock.follow(*stamp) or self.now
         if record.outer_time is not None:
             self.outer_clock.at_time(record.outer_time, record.year_known)
-            self.stamped_twice = self.stamped_twice or record.time is not None
+            if record.time is not None:
+                self.ahead_of_wrapper = record.time - record.outer_time
         if record.process is not self._writer and record.process is not NO_PROCESS:
             self._writer = record.process
             if len(self.processes) < _MOST_PROCESSES:

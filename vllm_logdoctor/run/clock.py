@@ -7,7 +7,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from vllm_logdoctor.parse.clock import with_year_of
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.parse.clock import seconds_of, with_year_of
 
 _MINUTE = 60
 _HOUR = 3600
@@ -18,6 +20,20 @@ _LINES_TO_MOVE = 12
 _LONGEST_PAUSE = 31 * 86400.0
 _LEAST_FALLS = 5
 _FALLS_PER_RISE = 10
+
+
+# [rank0]:[W107 13:38:18.602010047 ProcessGroupNCCL.cpp:1250] Warning: ...       Month 1, day 07.
+_OF_TORCH = lazy_pattern(
+    r"(?:\[rank\d+\]:)?\[[IWEF](?P<month>1?\d)(?P<day>\d\d) (?P<time>\d\d:\d\d:\d\d)\.\d+ [\w./]+:\d+\]"
+)
+
+
+def stamp_of_torch(record: Record) -> tuple[float, bool] | None:
+    """Return when torch's C++ logger, which has the clock of vLLM's, wrote a line; None for lines of others."""
+    if record.level or record.call_site is not None:
+        return None
+    stamp = _OF_TORCH.match(record.text)
+    return seconds_of(f"{stamp['month']:0>2}-{stamp['day']} {stamp['time']}") if stamp else None
 
 
 class Clock(Struct):
@@ -66,6 +82,12 @@ class Clock(Struct):
         for name in ("first", "last", "newest", "away"):
             time = getattr(self, name)
             setattr(self, name, None if time is None else time + seconds)
+
+    def follow(self, printed: float, year_known: bool) -> float | None:
+        """Return a time that torch printed on the run's scale, None where it is far from the loggers': of another run in the file."""
+        near = printed if year_known or self.last is None else with_year_of(printed, self.last)
+        away = self.last is not None and abs(near - self.last) > _JUMP
+        return None if away else self.at_time(printed, year_known)
 
     def at_time(self, printed: float, year_known: bool) -> float:
         """Return a printed time on the run's scale."""
