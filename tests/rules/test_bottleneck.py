@@ -78,6 +78,7 @@ def test_a_line_shows_the_end_of_its_interval_whose_tokens_say_what_limited_most
     shown = [(period.name, period.samples) for period in periods]
     assert shown == [("client-limited", 1), ("max-num-seqs-limited", 2), ("client-limited", 9)]
     assert periods[1].reason.startswith("up to 256 running, 744 waiting")
+    assert [one.line for one in periods[1].evidence] == [100, 101], "not the line that shows an empty queue"
     assert periods[2].reason.startswith("up to 1 running, 0 waiting")
 
 

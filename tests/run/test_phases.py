@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.run.lives_of_a_server import start
 from tests.unseen.reading import only_run
 from vllm_logdoctor.run.model import Phase, Run
@@ -287,3 +289,51 @@ def test_the_time_of_readiness_is_proved_by_a_line_with_a_time() -> None:
     )
     run = only_run("".join(line + "\n" for line in lines))
     assert [one.line for one in named(run, "api-server").evidence] == [3, 4]
+
+
+DRAFTED = """\
+(EngineCore pid=5) INFO 03-04 10:00:00 [core.py:107] Initializing a V1 LLM engine (v0.20.1) with config: model='org/m', speculative_config=SpeculativeConfig(method='eagle3', model='org/draft', num_spec_tokens=3), dtype=torch.bfloat16, max_seq_len=4096
+(EngineCore pid=5) INFO 03-04 10:00:40 [default_loader.py:384] Loading weights took 30.10 seconds
+(EngineCore pid=5) INFO 03-04 10:00:50 [default_loader.py:384] Loading weights took 4.20 seconds
+(EngineCore pid=5) INFO 03-04 10:00:51 [gpu_model_runner.py:4851] Model loading took 22.84 GiB memory and 50.1 seconds
+(EngineCore pid=5) INFO 03-04 10:00:58 [backends.py:1077] Using cache directory: /c/torch_compile_cache/8096/rank_0_0/backbone for vLLM's torch.compile
+(EngineCore pid=5) INFO 03-04 10:00:58 [backends.py:1137] Dynamo bytecode transform time: 5.60 s
+(EngineCore pid=5) INFO 03-04 10:01:28 [monitor.py:48] torch.compile took 35.70 s in total
+(EngineCore pid=5) INFO 03-04 10:01:30 [backends.py:1077] Using cache directory: /c/torch_compile_cache/8096/rank_0_0/eagle_head for vLLM's torch.compile
+(EngineCore pid=5) INFO 03-04 10:01:30 [backends.py:1137] Dynamo bytecode transform time: 1.13 s
+(EngineCore pid=5) INFO 03-04 10:01:38 [monitor.py:48] torch.compile took 9.10 s in total
+(EngineCore pid=5) INFO 03-04 10:02:08 [gpu_worker.py:440] Available KV cache memory: 62.31 GiB
+(EngineCore pid=5) INFO 03-04 10:02:20 [core.py:151] init engine (profile, create kv cache, warmup model) took 89.00 seconds
+"""
+
+
+def processes(log: str, name: str) -> list[str]:
+    return [phase.process for phase in only_run(log).phases if phase.name == name]
+
+
+def test_what_is_read_and_compiled_for_the_draft_model_says_so() -> None:
+    for name in ("read-weights", "dynamo", "compile"):
+        assert processes(DRAFTED, name) == ["EngineCore", "EngineCore (draft model)"]
+    starts = [phase.start for phase in only_run(DRAFTED).phases if phase.name == "compile"]
+    assert starts[1] - starts[0] > 30, "each begins with its own tracing"
+
+
+def test_a_draft_without_weights_has_no_phases_of_its_own() -> None:
+    log = DRAFTED.replace("method='eagle3'", "method='ngram'")
+    assert processes(log, "read-weights") == ["EngineCore", "EngineCore"]
+
+
+def test_a_phase_between_two_lines_cites_both() -> None:
+    rest = named(only_run(DRAFTED), "profiling")
+    assert [one.line for one in rest.evidence] == [10, 11]
+    images = named(only_run(VISION), "encoder-profiling")
+    assert [one.line for one in images.evidence] == [3, 4]
+
+
+def test_compilation_begins_with_its_own_first_line_where_debugging_prints_it() -> None:
+    begun = '(EngineCore pid=5) DEBUG 03-04 10:00:53 [decorators.py:237] Start compiling function <code object forward at 0x1, file "/m.py", line 3>\n'
+    lines = DRAFTED.splitlines(keepends=True)
+    run = only_run("".join([*lines[:4], begun, *lines[4:]]))
+    first = next(phase for phase in run.phases if phase.name == "dynamo")
+    without = next(phase for phase in only_run(DRAFTED).phases if phase.name == "dynamo")
+    assert first.start - without.start == pytest.approx(0.6)

@@ -30,7 +30,7 @@ from vllm_logdoctor.rules.limits import (
     tensor_ranks_over_sockets,
     time_by_limit,
 )
-from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, extent_in_time, load_of
+from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, extent_in_time, load_of, queue_first
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.metrics import offline_batches
@@ -396,10 +396,7 @@ def _evidence(
     spans = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
     if not spans:
         return ()
-    worst = max(
-        spans,
-        key=lambda span: (span.sample.waiting or 0, span.sample.kv_usage or 0.0, span.sample.running or 0),
-    )
+    worst = max(spans, key=lambda span: queue_first(span.sample))
     fullest = max(spans, key=lambda span: span.sample.running or 0)
     chosen = {span.sample.line: span.sample for span in (worst, fullest, spans[0], spans[-1])}
     return tuple(evidence_of_sample(run, sample) for sample in chosen.values())
@@ -416,10 +413,10 @@ def _periods(
     periods: list[ServingPeriod] = []
     for name, alike in groupby(calm):
         end = position + sum(1 for _ in alike)
-        # A line whose interval is another limit's shows the requests with which the next period begins.
         own = [load.spans[at].sample for at in range(position, end) if limits[at] == held[at]]
+        # A line whose interval is another limit's shows the requests with which the next period begins.
         if position and limits[position - 1] == name != held[position - 1]:
-            own.append(load.spans[position - 1].sample)
+            own.insert(0, load.spans[position - 1].sample)
         periods.append(_period(run, name, load.spans[position:end], held[position:end], own))
         position = end
     return periods
@@ -483,7 +480,6 @@ def _period(
     if not running and not waiting:
         seen = "no request" if name == "idle" else "each request ended before the next statistics line"
     reason = f"{seen}, KV cache {usage:g} %{_mixture(limits)}"
-    lines = tuple(
-        evidence_of_sample(run, sample) for sample in ((first,) if first is last else (first, last))
-    )
+    shown = {sample.line: sample for sample in (own[0], max(own, key=queue_first), own[-1])}
+    lines = tuple(evidence_of_sample(run, sample) for sample in list(shown.values())[:2])
     return ServingPeriod(name, start, last.time, len(spans), reason, lines)

@@ -14,7 +14,7 @@ from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
 from vllm_logdoctor.rules.bottleneck import RUN_SHARE, Bottleneck
 from vllm_logdoctor.rules.limits import BottleneckName, interval_limits, limits_of, time_by_limit
-from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample
+from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, queue_first
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Evidence, Run, Sample
 
@@ -144,11 +144,6 @@ def setting_lines(case: RuleContext, *fields: str, most: int = 1) -> tuple[Evide
     """Return the lines that tell the value of settings or figures: so many of each, the user's own first."""
     values = [case.run.config.get(name) or case.run.measured.get(name) for name in fields]
     return tuple(line for value in values if value is not None for line in value.evidence[:most])
-
-
-def queue_first(sample: Sample) -> tuple[float, ...]:
-    """Order samples by the length of the queue, then by the cache in use and the running requests."""
-    return (sample.waiting or 0, sample.kv_usage or 0.0, sample.running or 0)
 
 
 def sample_lines(

@@ -223,6 +223,11 @@ def generated_tokens(spans: Iterable[Span]) -> float:
     return sum(span.sample.generation * span.seconds for span in spans)
 
 
+def queue_first(sample: Sample) -> tuple[float, ...]:
+    """Order samples by the length of the queue, then by the cache in use and the running requests."""
+    return (sample.waiting or 0, sample.kv_usage or 0.0, sample.running or 0)
+
+
 def evidence_of_sample(run: Run, sample: Sample) -> Evidence:
     """Return the statistics line of a sample."""
     names = run.files

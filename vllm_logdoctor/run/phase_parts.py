@@ -155,9 +155,9 @@ def begun_with_parts(phases: Sequence[Phase]) -> list[Phase]:
             part.start
             for part in phases
             if part.parent == "compile" and _rank(part) == _rank(phase) and part.start is not None
-            and before.get(phase.process, -math.inf) <= part.start <= phase.end
+            and before.get(_rank(phase), -math.inf) <= part.start <= phase.end
         ]  # fmt: skip
-        before[phase.process] = phase.end
+        before[_rank(phase)] = phase.end
         if begun and min(begun) < phase.start - _PRINTED:
             shifted[id(phase)] = replace(phase, start=min(begun), end=min(begun) + phase.seconds)
     return [shifted.get(id(phase), phase) for phase in phases]

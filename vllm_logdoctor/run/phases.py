@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.parse import Process
 from vllm_logdoctor.run.builder import RunBuilder
+from vllm_logdoctor.run.draft_phases import is_of_draft_model
 from vllm_logdoctor.run.model import Evidence, Phase, Run
 from vllm_logdoctor.run.phase_parts import (
     SHORTEST_GAP,
@@ -41,7 +42,11 @@ _TIMED: tuple[tuple[str, str, str, str], ...] = (
     ("engine-init", "engine-initialised", "seconds", "startup"),
 )
 _LOADED = ("model-loaded", "model-weights-loaded")
-_BEGINS = {"load-weights": ("model-load-started",), "graph-capture": ("graph-capture-started",)}
+_BEGINS = {
+    "load-weights": ("model-load-started",),
+    "dynamo": ("compile-started",),
+    "graph-capture": ("graph-capture-started",),
+}
 """Lines that a phase begins with, where a release prints one."""
 _FOLLOWS = {
     "dynamo": _LOADED,
@@ -158,6 +163,8 @@ def _timed_phases(builder: RunBuilder) -> Iterator[Phase]:
             if seconds is not None and not (event.record.time is not None and same in counted):
                 counted.add(same)
                 phase = _timed(builder, name, event, builder.times.get((pattern, number)), seconds, parent)
+                if is_of_draft_model(builder, pattern, event, of_rank[event.record.process]):
+                    phase = replace(phase, process=f"{phase.process} (draft model)".strip())
                 together[of_rank[event.record.process]].append(phase)
                 of_rank[event.record.process] += 1
         yield from (_slowest(phases) for phases in together.values())
@@ -203,7 +210,9 @@ def _slowest(phases: Sequence[Phase]) -> Phase:
     slowest = max(phases, key=lambda phase: phase.seconds or 0.0)
     if len(phases) == 1:
         return slowest
-    return replace(slowest, process=f"{slowest.process} (slowest of {len(phases)})".strip())
+    process, _, what = slowest.process.partition(" (")
+    note = ", ".join(filter(None, [f"slowest of {len(phases)}", what.rstrip(")")]))
+    return replace(slowest, process=f"{process} ({note})".strip())
 
 
 def _timed(
@@ -386,20 +395,22 @@ def _profiling(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
     if done is None or any(name in builder.messages for name in (_PROFILED, "memory-profile-debug")):
         return []
     before = [
-        p.end
-        for p in timed
-        if p.name in ("load-weights", "compile", "dynamo", "inductor") and p.end and p.end <= done.time
+        phase
+        for phase in timed
+        if phase.name in ("load-weights", "compile", "dynamo", "inductor")
+        and (phase.end or math.inf) <= done.time
     ]
     if not before:
         return []
+    last = max(before, key=lambda phase: phase.end or 0.0)
     # The engine's own seconds have fractions, the lines around the profiling have none.
     whole = [
         p.start for p in timed if p.name == "engine-init" and p.start and p.start < done.time <= (p.end or 0)
     ]
-    began = max(before + whole[:1])
+    began = max([last.end or 0.0, *whole[:1]])
     if done.time - began < _LONGER_THAN_ROUNDED:
         return []
-    return [_span("profiling", began, done.time, done.evidence, "engine-init")]
+    return [_span("profiling", began, done.time, (*last.evidence[-1:], *done.evidence), "engine-init")]
 
 
 def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
@@ -413,12 +424,15 @@ def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
         return []
     memory = _moment(builder, "kv-cache-memory-available", "kv-cache-size")
     after = [
-        p.start for p in timed if p.name in ("dynamo", "compile-cache", "compile") and p.start is not None
+        _Moment(phase.start, phase.evidence[:1])
+        for phase in timed
+        if phase.name in ("dynamo", "compile-cache", "compile") and phase.start is not None
     ]
-    ends = [time for time in (*after, *((memory.time,) if memory else ())) if time > begun.time]
-    if not ends or (not after and min(ends) - begun.time < _LONG_PROFILING):
+    ends = [end for end in (*after, *((memory,) if memory else ())) if end.time > begun.time]
+    end = min(ends, key=lambda moment: moment.time, default=None)
+    if end is None or (not after and end.time - begun.time < _LONG_PROFILING):
         return []
-    return [_span("encoder-profiling", begun.time, min(ends), begun.evidence, "engine-init")]
+    return [_span("encoder-profiling", begun.time, end.time, (*begun.evidence, *end.evidence), "engine-init")]
 
 
 def _serving(run: Run, builder: RunBuilder, ready: _Moment | None) -> list[Phase]:

@@ -23,6 +23,10 @@ _LEAST_PHASES = 3
 _LONG_START = 60.0
 _ROUNDED = 0.5
 """Seconds that rounding may put between a total and the sum of its parts."""
+_BETWEEN_LINES = ("profiling", "encoder-profiling")
+"""Phases whose length is the time between two lines, where it is: the engine prints no seconds for them."""
+_PROFILED_BEFORE = ("compile", "dynamo", "inductor", "compile-cache", "encoder-profiling")
+"""What memory profiling consists of beside its own row."""
 _BEFORE_WORKERS = ("startup", "imports", "placement", "unexplained")
 
 
@@ -76,7 +80,8 @@ def _phases(page: Page) -> list[str]:
     shown = list(_without_sums(shown))
     if not any(phase.name != "unexplained" and phase.seconds for phase in shown):
         return []
-    if total and page.root is not None and not page.run.startup_complete:
+    started = page.run.startup_complete or page.run.outcome == "crashed_while_serving"
+    if total and page.root is not None and not started:
         return _until_failure(page, shown, total)
     if len(shown) == 1:
         (only,) = shown
@@ -89,7 +94,7 @@ def _phases(page: Page) -> list[str]:
     several = len({phase.process for phase in shown}) > 1
     rows = [_row(page, phase, total, several, depth) for phase, depth in nested(shown)]
     if total:
-        whole = "start-up" if page.run.startup_complete else "start-up so far"
+        whole = "start-up" if started else "start-up so far"
         rows.append(
             [f"**{whole}**", *([""] if several else []), "", f"**{duration(total)}**", "**100 %**", ""]
         )
@@ -154,6 +159,14 @@ def _distance(part: Phase, whole: Phase) -> float:
 
 def _row(page: Page, phase: Phase, total: float | None, several: bool, depth: int) -> list[str]:
     name = phase_words(phase.name)
+    # Of profiling that prints no seconds the log shows what is left behind compilation, between two lines.
+    computed = phase.name in _BETWEEN_LINES and len(phase.evidence) > 1
+    if (
+        computed
+        and phase.name == "profiling"
+        and any(one.name in _PROFILED_BEFORE for one in page.run.phases)
+    ):
+        name = f"rest of {name}"
     known = total is not None and phase.seconds is not None and phase.seconds <= total
     of_start = share(phase.seconds or 0.0, total or 0.0) if known else ""
     cells = [
@@ -161,7 +174,13 @@ def _row(page: Page, phase: Phase, total: float | None, several: bool, depth: in
         *([inline(phase.process, 60)] if several else []),
         _began(page, phase),
     ]
-    return [*cells, duration(phase.seconds), of_start, page.cite(phase.evidence, 2)]
+    seconds = phase.seconds if phase.seconds is None or not computed else float(round(phase.seconds))
+    return [
+        *cells,
+        f"{'about ' if computed else ''}{duration(seconds)}",
+        of_start,
+        page.cite(phase.evidence, 2),
+    ]
 
 
 def _began(page: Page, phase: Phase) -> str:
