@@ -396,9 +396,13 @@ def _evidence(
     spans = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
     if not spans:
         return ()
-    worst = max(spans, key=lambda span: queue_first(span.sample))
     fullest = max(spans, key=lambda span: span.sample.running or 0)
-    chosen = {span.sample.line: span.sample for span in (worst, fullest, spans[0], spans[-1])}
+    worst = [
+        max(held, key=lambda span: queue_first(span.sample))
+        for limit in (name, *sorted(set(limits) & set(SERVER_LIMITS) - {name}))
+        if (held := [span for span, one in zip(load.spans, limits, strict=True) if one == limit])
+    ]
+    chosen = {span.sample.line: span.sample for span in (*worst, fullest, spans[0], spans[-1])}
     return tuple(evidence_of_sample(run, sample) for sample in chosen.values())
 
 

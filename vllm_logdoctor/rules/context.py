@@ -134,6 +134,12 @@ def message_lines(case: RuleContext, *patterns: str, most: int = 3) -> tuple[Evi
     )[:most]
 
 
+def lines_of(case: RuleContext, pattern: str, most: int = 3) -> tuple[Evidence, ...]:
+    """Return the first lines of a message that states one thing of several: each kernel, each card."""
+    seen = case.run.seen(pattern)
+    return tuple(case.run.evidence(event.record) for event in seen.first[:most]) if seen else ()
+
+
 def last_line(case: RuleContext, pattern: str) -> tuple[Evidence, ...]:
     """Return the last line of a message: where a progress bar ended."""
     seen = case.run.seen(pattern)

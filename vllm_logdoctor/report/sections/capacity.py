@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import number, setting, table
@@ -35,7 +33,7 @@ def _sizes(page: Page) -> list[str]:
     memory = memory_of(run)
     parts = []
     if tokens is not None:
-        kinds = ", shared by layers of several kinds" if memory and memory.hybrid else ""
+        kinds = ", counted for a part of the layers" if memory and memory.hybrid else ""
         parts.append(f"{number(tokens)} tokens{per_engine(run)}{_proof(page, 'kv_cache_tokens')}{kinds}")
     if room is not None:
         parts.append(f"{number(room)} GiB{each}{_proof(page, 'available_kv_cache_gib')}")
@@ -44,7 +42,7 @@ def _sizes(page: Page) -> list[str]:
         parts.append(f"{number(room * _GIB / memory.held / _KIB)} KiB{per}")
     if full is not None:
         of = f" of {number(length)} tokens" if isinstance(length, int) else " of full length"
-        held = number(math.floor(full) if full >= 10 else full)  # Rounded up it names a request too many.
+        held = number(full)
         requests = "request" if held == "1" else "requests"
         parts.append(f"{held} {requests}{of} at once{_proof(page, 'max_concurrency')}")
     return [f"{'; '.join(parts)}.", ""] if parts else []

@@ -145,8 +145,10 @@ def _preemptions(case: RuleContext, full: Sequence[Span]) -> str:
         return f" The log shows {plural(case.load.preemptions, 'preemption')}."
     if not full or held_by_few(full):
         return ""
-    logged = " V0 logs only one preemption in fifty." if case.run.engine == "V0" else ""
-    return f" {_pushed_back(full)}Preempted requests return to the queue and are recomputed.{logged}"
+    pushed_back = _pushed_back(full)
+    unlogged = " This engine logs at most one preemption in fifty." if case.run.engine == "V0" else ""
+    again = "Preempted requests return to the queue and are recomputed." if pushed_back else ""
+    return f" {pushed_back}{again}{unlogged}".replace("  ", " ").rstrip()
 
 
 def _pushed_back(full: Sequence[Span]) -> str:
@@ -179,7 +181,7 @@ def _size(case: RuleContext) -> str:
     if not memory or not memory.concurrency or not memory.length:
         return ""
     held = f"{memory.concurrency:.3g}"
-    return f" It holds {memory.tokens:,.0f} tokens: {held} {'request' if held == '1' else 'requests'} of {memory.length:,} tokens."
+    return f" The cache holds {memory.tokens:,.0f} tokens: {held} {'request' if held == '1' else 'requests'} of {memory.length:,} tokens."
 
 
 RULES = (

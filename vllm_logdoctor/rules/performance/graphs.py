@@ -13,7 +13,15 @@ from vllm_logdoctor.knowledge.cards import most_bandwidth
 from vllm_logdoctor.rules.capacity.card import device_of
 from vllm_logdoctor.rules.capacity.ceiling import has_experts
 from vllm_logdoctor.rules.capacity.memory import GIB, arguments_are_whole, device_total
-from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, plural, setting_lines
+from vllm_logdoctor.rules.context import (
+    RuleContext,
+    action,
+    flag,
+    lines_of,
+    message_lines,
+    plural,
+    setting_lines,
+)
 from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import (
@@ -311,7 +319,7 @@ def jit_compilation_while_serving(case: RuleContext) -> Advice | None:
 def _compiled_while_serving(case: RuleContext, message: str, text: str, change: str) -> Advice:
     return Advice(
         text,
-        message_lines(case, message),
+        lines_of(case, message),
         confidence="high",
         changes=(action(change),),
         verify="no such line after the first minute of traffic.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_logdoctor.events import Event
 from vllm_logdoctor.rules.capacity.card import OF_THE_JOB
 from vllm_logdoctor.rules.context import (
     RuleContext,
@@ -17,7 +18,7 @@ from vllm_logdoctor.rules.limits import SERVER_LIMITS, ranks_of
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.serving import significant
 from vllm_logdoctor.rules.rule import Advice, Rule
-from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.model import Evidence, Run
 
 
 def idle_cards(case: RuleContext) -> Advice | None:
@@ -47,7 +48,7 @@ def idle_cards(case: RuleContext) -> Advice | None:
     return Advice(
         text,
         (
-            *message_lines(case, *(OF_THE_JOB if asked else ("gpu-listed",))),
+            *(message_lines(case, *OF_THE_JOB) if asked else _last_card(case.run)),
             *setting_lines(case, "tensor_parallel_size", "data_parallel_size"),
         ),
         confidence="medium",
@@ -61,10 +62,20 @@ def idle_cards(case: RuleContext) -> Advice | None:
 
 def cards_listed(run: Run) -> int:
     """Return the number of cards that nvidia-smi lists in the log; 0 where there is no list."""
+    cards = _cards_by_number(run)
+    return max(cards) + 1 if cards else 0
+
+
+def _last_card(run: Run) -> tuple[Evidence, ...]:
+    """Return the line of the card with the highest number, which says how many there are."""
+    cards = _cards_by_number(run)
+    return (run.evidence(cards[max(cards)].record),)
+
+
+def _cards_by_number(run: Run) -> dict[int, Event]:
     listed = run.seen("gpu-listed")
-    if listed is None or listed.last is None:
-        return 0
-    return int(max(event.number("index") or 0 for event in (*listed.first, listed.last))) + 1
+    events = (*listed.first, listed.last) if listed is not None and listed.last is not None else ()
+    return {int(event.number("index") or 0): event for event in reversed(events)}
 
 
 def cards_asked(run: Run) -> int:
